@@ -1,0 +1,164 @@
+// Graphs and the Ir that owns them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "pando/ir/op.hpp"
+#include "pando/ir/op_def.hpp"
+#include "pando/ir/tensor.hpp"
+
+namespace pando {
+
+class Ir;
+
+/// A function: inputs, outputs and ops in creation order, which is a valid execution order.
+/// Conflicting accesses to one storage happen in creation order.
+class Graph {
+ public:
+  Graph(Ir& ir, std::string id) : ir_(&ir), id_(std::move(id)) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Ir& ir() const { return *ir_; }
+  /// Unique in the Ir; empty for the main graph.
+  const std::string& id() const { return id_; }
+  bool is_main() const { return id_.empty(); }
+
+  const std::vector<Tensor*>& inputs() const { return inputs_; }
+  const std::vector<Tensor*>& outputs() const { return outputs_; }
+  /// In creation order. Safe to append to while iterating by index, not by iterator.
+  const std::vector<Op*>& ops() const { return ops_; }
+  /// Sorted by id.
+  std::vector<Tensor*> tensors() const;
+  /// nullptr when absent.
+  Tensor* find_tensor(std::string_view id) const;
+  Op* find_op(std::int64_t id) const;
+  bool contains(const Tensor& tensor) const { return &tensor.graph() == this; }
+  /// Distinct graphs called by ops of this graph, in order of first call.
+  std::vector<Graph*> called_graphs() const;
+
+  /// `<graph id>/<scoped_name>`, made unique with `__t<n>`; an empty name becomes `t`.
+  std::string unique_tensor_id(std::string_view scoped_name);
+
+  /// New tensors; `id` from unique_tensor_id. A taken id throws InternalError.
+  Tensor* add_input(const std::string& id, const TensorInfo& info, bool by_ref = false);
+  Tensor* add_variable(const std::string& id, const TensorInfo& info,
+                       std::shared_ptr<HostArray> data);
+  Tensor* add_constant(const std::string& id, const TensorInfo& info,
+                       std::shared_ptr<HostArray> data);
+  Tensor* add_stream(const std::string& id, const TensorInfo& info);
+  /// Appends to the outputs; the same tensor may be marked several times.
+  void mark_output(Tensor* tensor);
+  void set_outputs(std::vector<Tensor*> outputs);
+  void remove_input(int index);
+  void remove_output(int index);
+
+  bool is_by_ref(const Tensor* input) const;
+  void set_by_ref(const Tensor* input, bool by_ref);
+
+  /// Creates an op, infers its outputs and names them. `output_names` are scoped names, one per
+  /// output or fewer (missing ones get the kind's default). On error nothing is left behind.
+  Op& create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
+                OpContext context, std::vector<Graph*> called_graphs = {},
+                const std::vector<std::string>& output_names = {});
+  /// Puts the next op created before `op` (nullptr: at the end again).
+  void set_insertion_point(Op* op) { insertion_point_ = op; }
+  /// Removes an op whose outputs have no uses, and its outputs.
+  void erase_op(Op& op);
+  /// Removes a tensor without uses and producer.
+  void erase_tensor(Tensor& tensor);
+  /// Every use of `from` (and graph output) becomes a use of `to`.
+  void replace_uses(Tensor& from, Tensor& to);
+  /// Changes the order of ops to `order`, a permutation of ops().
+  void reorder(std::vector<Op*> order);
+
+  /// False: autodiff of a caller needs a supplied gradient graph.
+  bool differentiable = true;
+
+ private:
+  friend class Op;
+  Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
+
+  Ir* ir_;
+  std::string id_;
+  std::vector<Tensor*> inputs_;
+  std::vector<Tensor*> outputs_;
+  std::vector<const Tensor*> by_ref_;
+  std::vector<Op*> ops_;
+  Op* insertion_point_ = nullptr;
+  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
+  std::unordered_map<std::int64_t, std::unique_ptr<Op>> op_storage_;
+};
+
+enum class StreamDirection : std::uint8_t { HostToDevice, DeviceToHost };
+
+/// A host stream; `handle` is a tensor of the main graph that only names it.
+struct Stream {
+  Tensor* handle;
+  StreamDirection direction;
+};
+
+/// An array of `entries` slots of one shape and dtype per replica, in streaming memory.
+struct RemoteBuffer {
+  std::int64_t id;
+  TensorInfo info;
+  std::int64_t entries;
+};
+
+/// A whole program: graphs, streams, remote buffers and the counters that name things.
+class Ir {
+ public:
+  Ir();
+  Ir(const Ir&) = delete;
+  Ir& operator=(const Ir&) = delete;
+
+  std::int64_t id() const { return id_; }
+  Graph& main_graph() const { return *graphs_.front(); }
+  /// The main graph first, then in creation order.
+  std::vector<Graph*> graphs() const;
+  /// nullptr when absent.
+  Graph* find_graph(std::string_view id) const;
+  /// New graph called `<base>_subgraph(<n>)` (`.<locals>` removed from base).
+  Graph& create_graph(std::string_view base);
+  /// New graph with exactly this id; a taken id throws InternalError.
+  Graph& create_graph_with_id(const std::string& id);
+  void erase_graph(Graph& graph);
+
+  Stream& add_stream(Tensor& handle, StreamDirection direction);
+  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
+  /// nullptr when `handle_id` names no stream.
+  const Stream* find_stream(std::string_view handle_id) const;
+
+  RemoteBuffer& add_remote_buffer(const TensorInfo& info, std::int64_t entries);
+  const std::vector<std::unique_ptr<RemoteBuffer>>& remote_buffers() const {
+    return remote_buffers_;
+  }
+
+  std::int64_t next_op_id() { return next_op_id_++; }
+  std::int64_t next_tensor_suffix() { return next_tensor_suffix_++; }
+
+  /// A deep copy; host arrays of variables and constants are shared.
+  std::unique_ptr<Ir> clone() const;
+
+  /// Transfers per stream and run (the leading dimension of stream buffers).
+  std::int64_t num_host_transfers = 1;
+  std::int64_t replication_factor = 1;
+
+ private:
+  std::int64_t id_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<RemoteBuffer>> remote_buffers_;
+  std::int64_t next_graph_suffix_ = 0;
+  std::int64_t next_tensor_suffix_ = 0;
+  std::int64_t next_op_id_ = 100;
+};
+
+}  // namespace pando

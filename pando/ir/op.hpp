@@ -1,0 +1,89 @@
+// Ops: nodes of a graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pando/base/attributes.hpp"
+#include "pando/ir/tensor.hpp"
+
+namespace pando {
+
+struct OpDef;
+
+/// Which program an op belongs to.
+enum class ExecutionContext : std::uint8_t { Normal, WeightsFromHost, WeightsToHost };
+
+/// The line of the user's program that made an op.
+struct SourceLocation {
+  std::string file;
+  int line = 0;
+  std::string function;
+  bool known() const { return line > 0; }
+};
+
+/// Everything recorded about where and how an op was built.
+struct OpContext {
+  std::string name;                   // name scopes joined by '/', then the op's own name
+  SourceLocation location;
+  std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
+  bool io_tiles = false;
+  ExecutionContext execution = ExecutionContext::Normal;
+};
+
+/// Created and owned by a Graph; the address is stable.
+class Op {
+ public:
+  Op(Graph& graph, const OpDef& def, std::int64_t id) : graph_(&graph), def_(&def), id_(id) {}
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
+  const OpDef& def() const { return *def_; }
+  /// The printed op type.
+  const std::string& kind() const;
+  /// Unique in the Ir; creation order.
+  std::int64_t id() const { return id_; }
+  Graph& graph() const { return *graph_; }
+
+  /// Inputs by index. An optional input that is not connected is nullptr.
+  const std::vector<Tensor*>& inputs() const { return inputs_; }
+  const std::vector<Tensor*>& outputs() const { return outputs_; }
+  Tensor* input(int index) const {
+    const auto i = static_cast<std::size_t>(index);
+    return i < inputs_.size() ? inputs_[i] : nullptr;
+  }
+  Tensor* output(int index) const { return outputs_[static_cast<std::size_t>(index)]; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+
+  /// Connects (or, with nullptr, disconnects) an input, growing the list when needed.
+  void set_input(int index, Tensor* tensor);
+  /// Appends an output tensor with the given id (see Graph::unique_tensor_id).
+  Tensor* add_output(const std::string& tensor_id, const TensorInfo& info);
+
+  Attributes attributes;
+  OpContext context;
+  /// Call, Loop: the callee. If: then-branch, else-branch.
+  std::vector<Graph*> called_graphs;
+  /// Ops of the same graph that must run earlier (in_sequence).
+  std::vector<Op*> after;
+
+  /// Indices of the inputs this op writes.
+  std::vector<int> modified_inputs() const;
+  bool modifies() const { return !modified_inputs().empty(); }
+
+ private:
+  friend class Graph;
+  Graph* graph_;
+  const OpDef* def_;
+  std::int64_t id_;
+  std::vector<Tensor*> inputs_;
+  std::vector<Tensor*> outputs_;
+};
+
+/// `Add 'scope/add' (Add.103) in graph 'f_subgraph(0)', made at file.py:12 (in build)`.
+std::string describe(const Op& op);
+
+}  // namespace pando

@@ -1,0 +1,154 @@
+// The registry: one record per op kind. Everything generic (clone, print, verify, serialise,
+// gradient sweep, coverage) is written over these records.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pando/base/scalar_program.hpp"
+#include "pando/base/shape.hpp"
+#include "pando/ir/op.hpp"
+
+namespace pando {
+
+class OpBuilder;
+class GradientBuilder;
+
+enum class AttributeType : std::uint8_t {
+  Flag,
+  Integer,
+  Number,
+  Text,
+  DTypeName,
+  IntList,
+  NumberList
+};
+
+struct AttributeSpec {
+  std::string name;
+  AttributeType type;
+  bool required = true;
+};
+
+struct OpDef {
+  /// As printed in schedules, e.g. `AddLhsInplace`.
+  std::string name;
+  /// One or two sentences with the formula.
+  std::string doc;
+
+  int min_inputs = 1;
+  /// -1: any number.
+  int max_inputs = 1;
+  std::vector<AttributeSpec> attributes = {};
+
+  /// Shape and dtype rule. Throws Error for bad inputs (text built with `wrong_input`).
+  std::function<std::vector<TensorInfo>(const Op&)> infer;
+
+  /// Inputs that the op writes. The new value is visible through every alias of that input.
+  std::function<std::vector<int>(const Op&)> modified_inputs = {};
+
+  /// For every output: the input whose storage it IS (in-place ops; in-place views), or -1.
+  /// Not set: no output aliases an input.
+  std::function<int(const Op&, int output)> output_alias = {};
+
+  /// View ops (one input of interest: 0): the view that output `output` is of input 0, given input
+  /// 0's view; nullopt when those strides do not allow it (then it is a copy). In-place view ops
+  /// have `output_alias` too.
+  std::function<std::optional<View>(const Op&, int output, const View& input)> view = {};
+
+  /// Pointwise ops: the per-element body. `inputs[i]` is the loaded value of input i (kNoValue if
+  /// not connected); returns one value per output. Inputs broadcast to the output's shape. All
+  /// outputs have the same shape. For in-place ops the output is the new value of its alias.
+  std::function<std::vector<ScalarValue>(ScalarEmitter&, const Op&, std::span<const ScalarValue>)>
+      scalar_body = {};
+
+  /// Composite ops (and gradient ops): rebuilds the op from simpler ones in the same graph and
+  /// returns the replacement of each output.
+  std::function<std::vector<Tensor*>(OpBuilder&, const Op&)> expand = {};
+
+  /// Gradient rule, in terms of other ops. Absent: the gradient path stops here.
+  std::function<void(GradientBuilder&, const Op&)> gradient = {};
+  /// The op has outputs whose gradient must not be asked for (`PE if reached` in the specification).
+  bool gradient_is_error = false;
+
+  /// Kept although no output is used; never merged with an equal op.
+  bool has_side_effects = false;
+  /// For coverage tables and the gradient sweep: inputs with a gradient.
+  std::vector<int> differentiable_inputs = {};
+};
+
+/// Op kinds by name.
+class Registry {
+ public:
+  static Registry& instance();
+
+  /// Throws InternalError when the name is taken.
+  void add(OpDef def);
+  /// nullptr when unknown.
+  const OpDef* find(std::string_view name) const;
+  /// Throws Error naming the op when unknown.
+  const OpDef& get(std::string_view name) const;
+  /// Sorted by name.
+  std::vector<const OpDef*> all() const;
+
+ private:
+  std::vector<std::unique_ptr<OpDef>> defs_;  // sorted by name
+};
+
+/// Builds ops in one graph with one context: what gradient rules, expansions and transforms use.
+class OpBuilder {
+ public:
+  OpBuilder(Graph& graph, OpContext context) : graph_(&graph), context_(std::move(context)) {}
+
+  Graph& graph() const { return *graph_; }
+  const OpContext& context() const { return context_; }
+
+  /// Makes an op of `kind` and returns it; outputs are named after `name` (default: the kind).
+  Op& op(std::string_view kind, const std::vector<Tensor*>& inputs, Attributes attributes = {},
+         std::string_view name = {});
+  /// The only output of such an op.
+  Tensor* make(std::string_view kind, const std::vector<Tensor*>& inputs,
+               Attributes attributes = {}, std::string_view name = {});
+
+  /// A constant filled with `value`, scalar by default.
+  Tensor* constant(double value, DType dtype, const Shape& shape = {});
+  /// A constant with the given contents (`info.bytes()` bytes).
+  Tensor* constant(const TensorInfo& info, const void* data);
+
+  // Shorthands for the ops every rule needs. They return `t` itself when there is nothing to do.
+  Tensor* cast(Tensor* t, DType dtype);
+  Tensor* reshape(Tensor* t, const Shape& shape);
+  /// Broadcast copy (a stride-0 view after compilation).
+  Tensor* broadcast_to(Tensor* t, const Shape& shape);
+  /// Sums `t` over the axes along which `shape` was broadcast, giving `shape`.
+  Tensor* reduce_to(Tensor* t, const Shape& shape);
+
+ private:
+  Graph* graph_;
+  OpContext context_;
+};
+
+/// What a gradient rule sees. Ops are built in the gradient graph.
+class GradientBuilder : public OpBuilder {
+ public:
+  using OpBuilder::OpBuilder;
+  virtual ~GradientBuilder() = default;
+
+  /// Gradient of output `index` of the forward op; nullptr when nothing reaches it.
+  virtual Tensor* output_gradient(int index) = 0;
+  /// The value of a tensor of the forward graph, as a tensor of the gradient graph.
+  virtual Tensor* forward(Tensor* forward_tensor) = 0;
+  /// Whether the gradient of input `index` is asked for (rules may skip work when not).
+  virtual bool wants(int index) const = 0;
+  virtual void set_input_gradient(int index, Tensor* gradient) = 0;
+};
+
+/// Throws Error: `<describe(op)>: wanted <wanted>; given <every input with name, shape, dtype>`.
+[[noreturn]] void wrong_input(const Op& op, const std::string& wanted);
+
+}  // namespace pando

@@ -1,0 +1,95 @@
+// Tensors: the values that flow between ops of one graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pando/base/dtype.hpp"
+#include "pando/base/shape.hpp"
+
+namespace pando {
+
+class Graph;
+class Op;
+
+/// Element type and per-replica shape. `meta_shape` is the unsharded shape of a replica-sharded
+/// tensor, empty otherwise.
+struct TensorInfo {
+  DType dtype = DType::Float32;
+  Shape shape;
+  Shape meta_shape;
+
+  std::int64_t num_elements() const { return pando::num_elements(shape); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(num_elements()) * dtype_bytes(dtype);
+  }
+  bool operator==(const TensorInfo&) const = default;
+};
+
+/// `(2, 3) float32`.
+std::string info_text(const TensorInfo& info);
+
+/// Host memory of a variable or constant in C order. The bytes may belong to somebody else (a
+/// memory-mapped array): `owner` keeps them alive.
+struct HostArray {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<void> owner;
+
+  static std::shared_ptr<HostArray> allocate(std::size_t bytes);
+  static std::shared_ptr<HostArray> copy_of(const void* source, std::size_t bytes);
+};
+
+enum class TensorKind : std::uint8_t { Activation, GraphInput, Variable, Constant, Stream };
+
+/// One use of a tensor: input `index` of `op`.
+struct Use {
+  Op* op;
+  int index;
+  bool operator==(const Use&) const = default;
+};
+
+/// Created and owned by a Graph; the address is stable.
+class Tensor {
+ public:
+  Tensor(Graph& graph, std::string id, TensorInfo tensor_info, TensorKind kind)
+      : info(std::move(tensor_info)), graph_(&graph), id_(std::move(id)), kind_(kind) {}
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  /// Unique in the Ir: the graph id, a slash (none for the main graph) and the name.
+  const std::string& id() const { return id_; }
+  /// The id without the graph prefix; name scopes stay.
+  std::string name() const;
+  Graph& graph() const { return *graph_; }
+  TensorKind kind() const { return kind_; }
+
+  /// The op that makes this tensor and which of its outputs it is; nullptr for inputs, variables,
+  /// constants and streams.
+  Op* producer() const { return producer_; }
+  int producer_index() const { return producer_index_; }
+  const std::vector<Use>& uses() const { return uses_; }
+
+  DType dtype() const { return info.dtype; }
+  const Shape& shape() const { return info.shape; }
+
+  TensorInfo info;
+  /// Variables and constants: the host value.
+  std::shared_ptr<HostArray> data;
+
+ private:
+  friend class Graph;
+  friend class Op;
+  Graph* graph_;
+  std::string id_;
+  TensorKind kind_;
+  Op* producer_ = nullptr;
+  int producer_index_ = -1;
+  std::vector<Use> uses_;
+};
+
+}  // namespace pando

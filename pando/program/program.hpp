@@ -1,0 +1,172 @@
+// The compiled program: what the compiler writes and the runtime reads. Plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pando/base/attributes.hpp"
+#include "pando/base/scalar_program.hpp"
+#include "pando/base/shape.hpp"
+
+namespace pando {
+
+/// Layout of one kernel operand. Strides in elements; stride 0 repeats.
+struct OperandDesc {
+  DType dtype = DType::Float32;
+  Shape shape;
+  Strides strides;
+
+  static OperandDesc contiguous(DType dtype, const Shape& shape) {
+    return {dtype, shape, contiguous_strides(shape)};
+  }
+  bool is_contiguous() const { return View{shape, strides, 0}.is_contiguous(); }
+  bool operator==(const OperandDesc&) const = default;
+};
+
+/// A kernel by name with everything known at compile time. Operands at run time: inputs, then
+/// outputs. An input and an output may be the same memory only if the kernel says so.
+///
+/// `Fused`: `scalar` runs over the common shape of the outputs (inputs carry stride 0 where they
+/// broadcast); outputs may be the same memory as inputs of identical layout. Other kinds are named
+/// after their op and take its attributes.
+struct KernelSpec {
+  std::string kind;
+  Attributes attributes;
+  std::vector<OperandDesc> inputs;
+  std::vector<OperandDesc> outputs;
+  ScalarProgram scalar;
+
+  bool operator==(const KernelSpec&) const = default;
+};
+
+/// Where an operand lives at run time. Offsets in bytes.
+struct OperandRef {
+  enum class Space : std::uint8_t {
+    Frame,     // the running function's frame + offset
+    Argument,  // argument `slot` of the running function + offset
+    Global,    // the device's persistent memory + offset (variables, constants)
+    None,      // not connected
+  };
+  Space space = Space::None;
+  std::int32_t slot = 0;
+  std::int64_t offset = 0;
+  bool operator==(const OperandRef&) const = default;
+};
+
+struct Instruction {
+  enum class Kind : std::uint8_t {
+    Kernel,      // target: kernel; operands: inputs, outputs
+    Call,        // target: function; operands: its arguments
+    Loop,        // target: function; see Function for the operands
+    If,          // target: then-function; other_target: else-function; operands[0]: condition,
+                 // then num_then_operands arguments of the one, then those of the other
+    HostLoad,    // target: stream; operands[0]: destination
+    HostStore,   // target: stream; operands[0]: source
+    RemoteLoad,  // target: remote buffer; operands: offset (int32 or uint32 scalar), destination
+    RemoteStore, // target: remote buffer; operands: offset, source
+    Copy,        // operands: source, destination; count bytes, both contiguous
+    Print,       // target: print spec; operands[0]: value
+  };
+  Kind kind = Kind::Kernel;
+  std::int32_t target = 0;
+  std::int32_t other_target = 0;
+  std::vector<OperandRef> operands;
+  /// Call, Loop, If: where the callee's frame lies in the running frame, bytes.
+  std::int64_t callee_frame = 0;
+  /// Loop: trip count. Copy: bytes. If: number of then-arguments.
+  std::int64_t count = 0;
+  /// Loop: how many of the leading (argument, result) pairs are carried: operands are
+  /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
+  /// carried arguments from (i even ? initial or B : A) ... see runtime/engine.hpp.
+  std::int64_t num_carried = 0;
+  /// Index into Program::sources (errors, traces).
+  std::int32_t source = -1;
+  bool operator==(const Instruction&) const = default;
+};
+
+struct Function {
+  std::string name;
+  std::vector<Instruction> instructions;
+  std::int64_t frame_bytes = 0;  // own temporaries and those of everything called
+  std::int32_t num_arguments = 0;
+  bool operator==(const Function&) const = default;
+};
+
+/// A variable or constant in persistent device memory.
+struct PersistentTensor {
+  std::string id;
+  DType dtype = DType::Float32;
+  Shape shape;
+  std::int64_t offset = 0;
+  bool is_variable = false;
+  bool operator==(const PersistentTensor&) const = default;
+};
+
+struct StreamDesc {
+  std::string id;
+  DType dtype = DType::Float32;
+  Shape shape;
+  bool host_to_device = true;
+  bool operator==(const StreamDesc&) const = default;
+};
+
+struct RemoteBufferDesc {
+  std::int64_t id = 0;
+  DType dtype = DType::Float32;
+  Shape shape;
+  std::int64_t entries = 1;
+  bool operator==(const RemoteBufferDesc&) const = default;
+};
+
+/// Which op of the user's program an instruction comes from.
+struct SourceInfo {
+  std::string op;        // `MatMul 'fc1/matmul'`
+  std::string location;  // `file.py:12`, empty when unknown
+  bool operator==(const SourceInfo&) const = default;
+};
+
+/// How a print instruction writes its value (format: popxl-ops.md 14.1).
+struct PrintDesc {
+  std::string title;
+  DType dtype = DType::Float32;
+  Shape shape;
+  Attributes format;
+  bool operator==(const PrintDesc&) const = default;
+};
+
+/// One row of the memory report: a tensor alive at the peak.
+struct LiveTensor {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string location;
+  bool operator==(const LiveTensor&) const = default;
+};
+
+struct MemoryReport {
+  std::int64_t persistent_bytes = 0;
+  std::int64_t peak_frame_bytes = 0;         // planned
+  std::int64_t frame_lower_bound_bytes = 0;  // most bytes alive at once in the chosen schedule
+  std::vector<LiveTensor> alive_at_peak;
+  /// Bytes alive while instruction i of the main function runs, callees' peaks included.
+  std::vector<std::int64_t> timeline;
+  bool operator==(const MemoryReport&) const = default;
+};
+
+struct Program {
+  std::vector<KernelSpec> kernels;
+  std::vector<Function> functions;
+  std::int32_t main_function = 0;
+  std::int32_t weights_from_host_function = -1;
+  std::int32_t weights_to_host_function = -1;
+  std::vector<PersistentTensor> persistent;
+  std::int64_t persistent_bytes = 0;
+  std::vector<StreamDesc> streams;
+  std::vector<RemoteBufferDesc> remote_buffers;
+  std::vector<PrintDesc> prints;
+  std::vector<SourceInfo> sources;
+  MemoryReport memory;
+};
+
+}  // namespace pando

@@ -1,0 +1,39 @@
+// Autodiff: turns a graph into a gradient graph with a declared interface (popxl-core.md 12).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+
+enum class ConnectionType : std::uint8_t { Fwd, FwdGrad };
+
+/// What one input or output of a gradient graph stands for.
+struct ExpectedConnection {
+  Tensor* forward_tensor;
+  ConnectionType type;
+  bool operator==(const ExpectedConnection&) const = default;
+};
+
+struct GradGraphInfo {
+  Graph* forward_graph = nullptr;
+  Graph* gradient_graph = nullptr;
+  /// Aligned with the gradient graph's inputs and outputs.
+  std::vector<ExpectedConnection> expected_inputs;
+  std::vector<ExpectedConnection> expected_outputs;
+};
+
+using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
+
+/// Differentiates `graph` and the graphs it calls (those in `called_graphs_info` are taken as they
+/// are). nullopt: all outputs provided, all inputs required. Forward tensors that the gradient needs
+/// are appended to the forward graph's outputs and to its existing call sites. Returns the infos of
+/// everything differentiated or supplied below `graph`. Errors: popxl-core.md 12.2.
+GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
+                        const std::optional<std::vector<Tensor*>>& grads_required,
+                        const GradGraphInfos& called_graphs_info = {});
+
+}  // namespace pando
