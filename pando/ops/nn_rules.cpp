@@ -19,11 +19,10 @@ void check_integer(const Op& op, const Tensor& t, const char* role) {
 
 std::int64_t axis_attribute(const Op& op, std::int64_t rank, const char* name) {
   const std::int64_t axis = op.attributes.integer(name);
-  const std::int64_t normalised = axis < 0 ? axis + rank : axis;
-  if (normalised < 0 || normalised >= rank) {
-    wrong_input(op, str_cat("axis ", axis, " is out of range for a tensor of rank ", rank));
+  if (axis < 0 || axis >= rank) {
+    wrong_input(op, str_cat(name, " ", axis, " is out of range for a tensor of rank ", rank));
   }
-  return normalised;
+  return axis;
 }
 
 Attributes pick_attributes(const Op& op, const std::vector<std::string>& names) {

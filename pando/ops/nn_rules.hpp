@@ -22,7 +22,8 @@ inline void check_inputs(const Op& op, bool condition, const std::string& wanted
 void check_float(const Op& op, const Tensor& t, const char* role);
 void check_integer(const Op& op, const Tensor& t, const char* role);
 
-/// Attribute `name` as a non-negative axis of a tensor of rank `rank`; Error when out of range.
+/// Attribute `name`, which must be in [0, rank): kernels read it as it is, so builders normalise
+/// negative axes.
 std::int64_t axis_attribute(const Op& op, std::int64_t rank, const char* name = "axis");
 
 /// `op`'s attributes restricted to `names` (those present).

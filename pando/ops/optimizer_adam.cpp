@@ -69,7 +69,8 @@ Tensor* bias_correction(OpBuilder& builder, const Op& op, Tensor* step, const ch
                         bool root) {
   Attributes attributes{{"root", root}};
   if (op.input(index) == nullptr) attributes.set("beta", op.attributes.number(name));
-  return builder.make("AdamBiasCorrection", {step, op.input(index)}, attributes);
+  return builder.reshape(
+      builder.make("AdamBiasCorrection", {step, op.input(index)}, attributes), {});
 }
 
 std::vector<Tensor*> expand_adam_updater(OpBuilder& builder, const Op& op) {
