@@ -87,7 +87,7 @@ std::vector<TensorInfo> infer_conv(const Op& op) {
                str_cat("wanted a weight with ", t[1], " / ", groups,
                        " (channels / groups) input channels"));
   check_inputs(op, weight[0] % groups == 0, "wanted output channels divisible by groups");
-  return {plain_info(dtype, join_shape({t[0], weight[0]}, conv_window(op).output))};
+  return {plain_info(dtype, join_shapes({t[0], weight[0]}, conv_window(op).output))};
 }
 
 void conv_gradient(GradientBuilder& builder, const Op& op) {
@@ -238,7 +238,7 @@ std::vector<TensorInfo> infer_conv_transpose(const Op& op) {
   check_inputs(op, t[1] == weight[0],
                "wanted a weight of shape (input channels, output channels / groups, kernel...)");
   check_inputs(op, t[1] % groups_of(op) == 0, "wanted input channels divisible by groups");
-  return {plain_info(dtype, join_shape({t[0], weight[1] * groups_of(op)},
+  return {plain_info(dtype, join_shapes({t[0], weight[1] * groups_of(op)},
                                        transposed_window(op).output))};
 }
 

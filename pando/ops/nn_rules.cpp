@@ -46,6 +46,11 @@ Shape axis_shape(std::int64_t rank, std::int64_t axis, std::int64_t size) {
   return shape;
 }
 
+Shape join_shapes(Shape first, const Shape& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 Tensor* zeros(OpBuilder& builder, DType dtype, const Shape& shape) {
   return builder.broadcast_to(builder.constant(0.0, dtype), shape);
 }

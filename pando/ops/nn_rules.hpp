@@ -37,6 +37,9 @@ Shape splice_shape(const Shape& shape, std::int64_t axis, const Shape& inner);
 /// Shape of rank `rank` that is `size` at `axis` and 1 elsewhere.
 Shape axis_shape(std::int64_t rank, std::int64_t axis, std::int64_t size);
 
+/// The dimensions of `first`, then those of `second`.
+Shape join_shapes(Shape first, const Shape& second);
+
 /// A zero tensor of `shape` (a broadcast scalar constant).
 Tensor* zeros(OpBuilder& builder, DType dtype, const Shape& shape);
 /// Elements [start, start + count) of `axis`.

@@ -33,7 +33,7 @@ std::vector<TensorInfo> infer_pool(const Op& op) {
   }
   check_inputs(op, !op.attributes.has("storage_order") || op.attributes.text("storage_order") == "row",
                "storage_order != 0, not supported");
-  return {plain_info(t.dtype(), join_shape({t.shape()[0], t.shape()[1]}, pool_window(op).output))};
+  return {plain_info(t.dtype(), join_shapes({t.shape()[0], t.shape()[1]}, pool_window(op).output))};
 }
 
 Attributes explicit_attributes(const Op& op) {

@@ -41,11 +41,6 @@ Shape spatial_dimensions(const Shape& shape) {
   return shape.size() < 2 ? Shape{} : Shape(shape.begin() + 2, shape.end());
 }
 
-Shape join_shape(Shape leading, const Shape& spatial) {
-  leading.insert(leading.end(), spatial.begin(), spatial.end());
-  return leading;
-}
-
 void check_spatial_rank(const Op& op, const Tensor& t) {
   check_inputs(op, t.shape().size() >= 3 && t.shape().size() <= 5,
                "wanted data of shape (N, C, spatial...) with 1 to 3 spatial dimensions");

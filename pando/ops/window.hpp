@@ -23,9 +23,6 @@ Window resolve_window(const Op& op, const Shape& input, const Shape& kernel, con
 
 /// The dimensions after the first two.
 Shape spatial_dimensions(const Shape& shape);
-/// `leading`, then the dimensions of `spatial`.
-Shape join_shape(Shape leading, const Shape& spatial);
-
 /// Checks 1 to 3 spatial dimensions.
 void check_spatial_rank(const Op& op, const Tensor& t);
 
