@@ -60,17 +60,12 @@ Attributes explicit_attributes(const Op& op, const Window& window) {
   return attributes;
 }
 
-/// `t * 2^log2_scale` of a float8 tensor as float32; scaling by a power of two is exact there, so it
-/// may come before the products.
-Tensor* widen(OpBuilder& builder, Tensor* t, Tensor* log2_scale) {
-  return builder.make("CastThenPow2Scale", {t, log2_scale}, {{"dtype", DType::Float32}});
-}
-
-/// A float8 op as the same op on float32, rounded to float16.
+/// A float8 op as the same op on float32, scaled and rounded to float16 once.
 Tensor* expand_scaled(OpBuilder& builder, const Op& op) {
-  Tensor* t = widen(builder, op.input(0), op.input(2));
-  Tensor* weight = widen(builder, op.input(1), builder.constant(0.0, DType::Int32));
-  return builder.cast(builder.make(op.kind(), {t, weight}, op.attributes), DType::Float16);
+  Tensor* t = builder.cast(op.input(0), DType::Float32);
+  Tensor* weight = builder.cast(op.input(1), DType::Float32);
+  Tensor* product = builder.make(op.kind(), {t, weight}, op.attributes);
+  return builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}});
 }
 
 void refuse_scaled_gradient(const Op& op) {

@@ -42,9 +42,6 @@ Shape join_shapes(Shape first, const Shape& second);
 
 /// A zero tensor of `shape` (a broadcast scalar constant).
 Tensor* zeros(OpBuilder& builder, DType dtype, const Shape& shape);
-/// Elements [start, start + count) of `axis`.
-Tensor* slice_axis(OpBuilder& builder, Tensor* t, std::int64_t axis, std::int64_t start,
-                   std::int64_t count);
 
 /// For ops that write input 0 and return it.
 std::vector<int> modifies_first(const Op& op);

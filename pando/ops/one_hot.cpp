@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "pando/ops/gather.hpp"
+#include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
 
 namespace pando {

@@ -1,5 +1,6 @@
 // Scatter and scatter_reduce with their gradients (popxl-ops.md 10).
 #include "pando/ops/gather.hpp"
+#include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
 
 namespace pando {

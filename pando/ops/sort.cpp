@@ -1,4 +1,4 @@
-// Ordering and scans: arg max, top k, cumulative sums, histogram, median (popxl-ops.md 8).
+// Ordering and scans: arg max, top k, cumulative sums, histogram (popxl-ops.md 8.2).
 #include <algorithm>
 #include <cstring>
 
@@ -173,128 +173,6 @@ OpDef histogram() {
   return def;
 }
 
-// Median
-
-struct MedianAxes {
-  Ints order;      // kept axes, then reduced ones: a permutation of the input's axes
-  Shape kept;      // sizes of the kept axes
-  Shape reduced;   // sizes of the reduced axes
-};
-
-MedianAxes median_axes(const Shape& shape, const Ints& axes) {
-  MedianAxes result;
-  const auto is_reduced = [&](std::size_t i) {
-    return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(i)) != axes.end();
-  };
-  for (bool reduced : {false, true}) {
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (is_reduced(i) != reduced) continue;
-      result.order.push_back(static_cast<std::int64_t>(i));
-      (reduced ? result.reduced : result.kept).push_back(shape[i]);
-    }
-  }
-  return result;
-}
-
-Shape median_shape(const Op& op, const Shape& shape) {
-  const Ints& axes = op.attributes.ints("axes");
-  for (std::int64_t axis : axes) {
-    check_inputs(op, axis >= 0 && axis < static_cast<std::int64_t>(shape.size()),
-                 str_cat("axis ", axis, " is out of range for a tensor of rank ", shape.size()));
-  }
-  if (!op.attributes.flag_or("keepdims", false)) return median_axes(shape, axes).kept;
-  Shape result = shape;
-  for (std::int64_t axis : axes) result[static_cast<std::size_t>(axis)] = 1;
-  return result;
-}
-
-Tensor* transpose(OpBuilder& builder, Tensor* t, const Ints& permutation) {
-  if (std::is_sorted(permutation.begin(), permutation.end())) return t;
-  return builder.make("Transpose", {t}, {{"permutation", permutation}});
-}
-
-std::vector<Tensor*> expand_median(OpBuilder& builder, const Op& op) {
-  Tensor* t = op.input(0);
-  const Ints& axes = op.attributes.ints("axes");
-  const Ints last = {rank_of(*t) - 1};
-  if (axes == last && op.attributes.has("keepdims") && !op.attributes.flag("keepdims")) return {};
-  const MedianAxes split = median_axes(t->shape(), axes);
-  Shape rows = split.kept;
-  rows.push_back(num_elements(split.reduced));
-  Tensor* flat = builder.reshape(transpose(builder, t, split.order), rows);
-  Op& median = builder.op("ReduceMedian", {flat},
-                          {{"axes", Ints{static_cast<std::int64_t>(rows.size()) - 1}},
-                           {"keepdims", false}});
-  const Shape& shape = op.output(0)->shape();
-  return {builder.reshape(median.output(0), shape), builder.reshape(median.output(1), shape)};
-}
-
-OpDef reduce_median() {
-  OpDef def;
-  def.name = "ReduceMedian";
-  def.doc =
-      "Inputs: 0 t. Attributes: axes, keepdims (default false). The reduced axes are flattened "
-      "together and sorted; element (n - 1) / 2 is taken. Outputs: 0 values, 1 int32 index of each "
-      "in the flattened axes (lowest among equals). Kernels see the last axis and keepdims false.";
-  def.attributes = {{"axes", IntList}, {"keepdims", Flag, false}};
-  def.infer = [](const Op& op) {
-    const Tensor& t = needed_input(op, 0, "t");
-    const Shape shape = median_shape(op, t.shape());
-    return std::vector<TensorInfo>{plain_info(t.dtype(), shape), plain_info(DType::Int32, shape)};
-  };
-  def.expand = expand_median;
-  def.differentiable_inputs = {0};
-  def.gradient = [](GradientBuilder& builder, const Op& op) {
-    Tensor* g = builder.output_gradient(0);
-    if (g == nullptr || !builder.wants(0)) return;
-    Attributes attributes = pick_attributes(op, {"axes", "keepdims"});
-    attributes.set("input_shape", Ints(op.input(0)->shape()));
-    builder.set_input_gradient(
-        0, builder.make("ReduceMedianGrad", {g, builder.forward(op.output(1))}, attributes));
-  };
-  return def;
-}
-
-std::vector<Tensor*> expand_median_grad(OpBuilder& builder, const Op& op) {
-  Tensor* g = op.input(0);
-  const Shape& shape = op.attributes.ints("input_shape");
-  const MedianAxes split = median_axes(shape, op.attributes.ints("axes"));
-  Shape rows = split.kept;
-  rows.push_back(1);
-  Tensor* values = builder.reshape(g, rows);
-  Tensor* indices = builder.reshape(op.input(1), rows);
-  rows.back() = num_elements(split.reduced);
-  Tensor* placed =
-      builder.make("Scatter", {zeros(builder, g->dtype(), rows), indices, values},
-                   {{"axis", static_cast<std::int64_t>(rows.size()) - 1}});
-  Ints inverse(split.order.size());
-  for (std::size_t i = 0; i < inverse.size(); ++i) {
-    inverse[static_cast<std::size_t>(split.order[i])] = static_cast<std::int64_t>(i);
-  }
-  return {transpose(builder, builder.reshape(placed, join_shapes(split.kept, split.reduced)),
-                    inverse)};
-}
-
-OpDef reduce_median_grad() {
-  OpDef def;
-  def.name = "ReduceMedianGrad";
-  def.doc =
-      "Inputs: 0 g, 1 indices (output 1 of ReduceMedian). Attributes: axes, keepdims, input_shape. "
-      "g placed into zeros of input_shape at the selected elements.";
-  def.min_inputs = def.max_inputs = 2;
-  def.attributes = {{"axes", IntList}, {"keepdims", Flag, false}, {"input_shape", IntList}};
-  def.infer = [](const Op& op) {
-    const Tensor& g = needed_input(op, 0, "g");
-    const Shape& shape = op.attributes.ints("input_shape");
-    check_inputs(op, g.shape() == median_shape(op, shape) &&
-                         needed_input(op, 1, "indices").shape() == g.shape(),
-                 "wanted g and indices of the median's shape");
-    return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
-  };
-  def.expand = expand_median_grad;
-  return def;
-}
-
 }  // namespace
 
 void register_sort_ops(Registry& registry) {
@@ -305,8 +183,6 @@ void register_sort_ops(Registry& registry) {
   registry.add(cum_sum());
   registry.add(cum_sum_grad());
   registry.add(histogram());
-  registry.add(reduce_median());
-  registry.add(reduce_median_grad());
 }
 
 }  // namespace pando
