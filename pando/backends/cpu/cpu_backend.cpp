@@ -62,7 +62,7 @@ std::string operands_text(const KernelSpec& spec) {
     text += str_cat(text.empty() ? "" : ", ", operand_text(input));
   }
   text += " ->";
-  for (const OperandDesc& output : spec.outputs) text += " " + operand_text(output);
+  for (const OperandDesc& output : spec.outputs) text += str_cat(" ", operand_text(output));
   return text;
 }
 

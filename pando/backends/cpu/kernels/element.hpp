@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "pando/base/dtype.hpp"
+#include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
 
 namespace pando::cpu {
@@ -90,7 +91,7 @@ void dispatch_bytes(DType dtype, Body&& body) {
 }
 
 inline std::string unsupported_dtype(DType dtype) {
-  return "dtype " + std::string(dtype_name(dtype)) + " is not supported";
+  return str_cat("dtype ", dtype, " is not supported");
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// float32 products with a small side, where packing the large operand would cost as much as the
-// product: 8 x 784 by 784 x 512, and the weight gradient 784 x 8 by 8 x 512.
+// float32 products with few rows, where packing the right operand would cost as much as the product:
+// 8 x 784 by 784 x 512.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/skinny_matmul.cpp"
 #include <hwy/foreach_target.h>
@@ -14,6 +14,13 @@
 
 #ifndef PANDO_BACKENDS_CPU_KERNELS_SKINNY_MATMUL_ONCE
 #define PANDO_BACKENDS_CPU_KERNELS_SKINNY_MATMUL_ONCE
+// Without it GCC keeps arrays of vectors in memory.
+#if defined(__clang__)
+#define PANDO_UNROLL _Pragma("unroll")
+#else
+#define PANDO_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace pando::cpu {
 
 enum class Activation { None, Relu, Tanh, Sigmoid, Swish, GeluTanh };
@@ -41,7 +48,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+// Accumulators of a tile of columns (two vectors a row) or dot products must stay in registers.
+constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+constexpr std::int64_t kMaxDotRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 // A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
 constexpr std::int64_t kDepth = 256;
 
@@ -106,7 +115,7 @@ HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float*
     return hn::MaskedLoad(mask, d, from);
   };
   V acc0[R], acc1[R];
-  for (int r = 0; r < R; ++r) {
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
     if (!first) {
       acc0[r] = load(mask0, out + r * p.n);
       acc1[r] = load(mask1, out + r * p.n + lanes);
@@ -120,7 +129,7 @@ HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float*
   for (std::int64_t k = 0; k < depth; ++k) {
     const V b0 = load(mask0, rhs);
     const V b1 = load(mask1, rhs + lanes);
-    for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
       const V a = hn::Set(d, lhs[r * p.lhs_row]);
       acc0[r] = hn::MulAdd(a, b0, acc0[r]);
       acc1[r] = hn::MulAdd(a, b1, acc1[r]);
@@ -128,7 +137,7 @@ HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float*
     lhs += p.lhs_column;
     rhs += p.rhs_row;
   }
-  for (int r = 0; r < R; ++r) {
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
     if constexpr (Full) {
       hn::StoreU(acc0[r], d, out + r * p.n);
       hn::StoreU(acc1[r], d, out + r * p.n + lanes);
@@ -139,14 +148,19 @@ HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float*
   }
 }
 
-/// Calls `body` with the largest row count that fits, as a compile-time constant.
-template <int R = kMaxRows, class Body>
-HWY_INLINE std::int64_t WithRows(std::int64_t rows, const Body& body) {
+/// Calls `body` with `rows` (1 to R) as a compile-time constant.
+template <int R, class Body>
+HWY_INLINE void WithRows(std::int64_t rows, const Body& body) {
   if constexpr (R > 1) {
     if (rows < R) return WithRows<R - 1>(rows, body);
   }
   body(std::integral_constant<int, R>());
-  return R;
+}
+
+/// Size of the next group when `rows` are cut into groups of nearly equal size up to `max`.
+HWY_INLINE std::int64_t GroupRows(std::int64_t rows, std::int64_t max) {
+  const std::int64_t groups = (rows + max - 1) / max;
+  return (rows + groups - 1) / groups;
 }
 
 /// rhs has contiguous rows.
@@ -160,7 +174,8 @@ void ColumnWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, con
     do {
       const std::int64_t depth = std::min(kDepth, p.k - k);
       for (std::int64_t m = w.row_begin; m < w.row_end;) {
-        m += WithRows(w.row_end - m, [&](auto rows) HWY_ATTR {
+        const std::int64_t group = GroupRows(w.row_end - m, kMaxRows);
+        WithRows<kMaxRows>(group, [&](auto rows) HWY_ATTR {
           const float* a = lhs + m * p.lhs_row + k * p.lhs_column;
           const float* b = rhs + k * p.rhs_row + n;
           const float* c = bias == nullptr ? nullptr : bias + n;
@@ -171,6 +186,7 @@ void ColumnWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, con
             ColumnTile<rows.value, false>(p, a, b, depth, columns, k == 0, c, o);
           }
         });
+        m += group;
       }
       k += depth;
     } while (k < p.k);
@@ -187,29 +203,29 @@ HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const float* rh
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V acc[R][C];
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) acc[r][c] = hn::Zero(d);
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::Zero(d);
   }
   std::int64_t k = 0;
   for (; k + lanes <= p.k; k += lanes) {
     V b[C];
-    for (int c = 0; c < C; ++c) b[c] = hn::LoadU(d, rhs + c * p.rhs_column + k);
-    for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int c = 0; c < C; ++c) b[c] = hn::LoadU(d, rhs + c * p.rhs_column + k);
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
       const V a = hn::LoadU(d, lhs + r * p.lhs_row + k);
-      for (int c = 0; c < C; ++c) acc[r][c] = hn::MulAdd(a, b[c], acc[r][c]);
+      PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::MulAdd(a, b[c], acc[r][c]);
     }
   }
   if (k < p.k) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(p.k - k));
-    for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
       const V a = hn::MaskedLoad(mask, d, lhs + r * p.lhs_row + k);
-      for (int c = 0; c < C; ++c) {
+      PANDO_UNROLL for (int c = 0; c < C; ++c) {
         acc[r][c] = hn::MulAdd(a, hn::MaskedLoad(mask, d, rhs + c * p.rhs_column + k), acc[r][c]);
       }
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) {
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
       out[r * p.n + c] =
           hn::GetLane(hn::SumOfLanes(d, acc[r][c])) + (bias == nullptr ? 0.f : bias[c]);
     }
@@ -225,7 +241,8 @@ void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const 
     const float* b = rhs + n * p.rhs_column;
     const float* c = bias == nullptr ? nullptr : bias + n;
     for (std::int64_t m = w.row_begin; m < w.row_end;) {
-      m += WithRows(w.row_end - m, [&](auto rows) HWY_ATTR {
+      const std::int64_t group = GroupRows(w.row_end - m, kMaxDotRows);
+      WithRows<kMaxDotRows>(group, [&](auto rows) HWY_ATTR {
         const float* a = lhs + m * p.lhs_row;
         float* o = out + m * p.n + n;
         if (pair) {
@@ -234,6 +251,7 @@ void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const 
           DotTile<rows.value, 1>(p, a, b, c, o);
         }
       });
+      m += group;
     }
     n += pair ? kColumns : 1;
   }
@@ -253,7 +271,10 @@ namespace {
 HWY_EXPORT(ColumnWindow);
 HWY_EXPORT(DotWindow);
 
-constexpr std::int64_t kSmallSide = 32;
+// Where the packed product of oneDNN overtakes (measured with AVX2).
+constexpr std::int64_t kMaxColumnRows = 32;
+constexpr std::int64_t kMaxDotRows = 16;
+constexpr std::int64_t kMinDotDepth = 64;
 constexpr std::int64_t kColumnStep = 32;
 constexpr double kMinimumFlopsPerTask = 3e5;
 
@@ -280,20 +301,19 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
                  problem.lhs_column, problem.rhs_row, problem.rhs_column, problem.has_bias,
                  Activation::None};
   if (p.m * p.n == 0 || p.k == 0) return KernelPlan::reject("empty product");
-  if (p.m > kSmallSide && p.k > kSmallSide) {
-    return KernelPlan::reject(str_cat("m and k exceed ", kSmallSide));
-  }
   if (!parse_activation(problem.epilogue, p.activation)) {
     return KernelPlan::reject(str_cat("no epilogue '", problem.epilogue, "'"));
   }
   const bool columns = p.rhs_column == 1;
-  const bool dots = !columns && p.rhs_row == 1 && p.lhs_column == 1 && p.m <= kSmallSide;
+  const bool dots = !columns && p.rhs_row == 1 && p.lhs_column == 1;
   if (!columns && !dots) return KernelPlan::reject("operand layouts");
-  const bool split_rows = p.m > kSmallSide;
+  const std::int64_t max_rows = columns ? kMaxColumnRows : kMaxDotRows;
+  if (p.m > max_rows) return KernelPlan::reject(str_cat("more than ", max_rows, " rows"));
+  if (dots && p.k < kMinDotDepth) return KernelPlan::reject("short dot products");
 
   KernelPlan plan;
   plan.detail = columns ? "column tiles" : "dot products";
-  plan.run = [p, columns, split_rows, num_threads](std::byte* const* operands, std::byte*) {
+  plan.run = [p, columns, num_threads](std::byte* const* operands, std::byte*) {
     const auto* lhs = reinterpret_cast<const float*>(operands[0]);
     const auto* rhs = reinterpret_cast<const float*>(operands[1]);
     const float* bias = p.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr;
@@ -305,23 +325,11 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
         HWY_DYNAMIC_DISPATCH(DotWindow)(p, lhs, rhs, bias, out, window);
       }
     };
-    if (split_rows) {
-      const std::int64_t blocks = (p.m + 7) / 8;
-      parallel_for(num_threads, blocks, task_grain(16.0 * double(p.n) * double(p.k)),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t b = begin; b < end; ++b) {
-                       run_window({b * 8, std::min(p.m, b * 8 + 8), 0, p.n});
-                     }
-                   });
-    } else {
-      const std::int64_t blocks = (p.n + kColumnStep - 1) / kColumnStep;
-      parallel_for(num_threads, blocks,
-                   task_grain(2.0 * kColumnStep * double(p.m) * double(p.k)),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     run_window({0, p.m, begin * kColumnStep,
-                                 std::min(p.n, end * kColumnStep)});
-                   });
-    }
+    const std::int64_t blocks = (p.n + kColumnStep - 1) / kColumnStep;
+    parallel_for(num_threads, blocks, task_grain(2.0 * kColumnStep * double(p.m) * double(p.k)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   run_window({0, p.m, begin * kColumnStep, std::min(p.n, end * kColumnStep)});
+                 });
   };
   return plan;
 }
