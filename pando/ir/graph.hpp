@@ -57,6 +57,8 @@ class Graph {
   /// Appends to the outputs; the same tensor may be marked several times.
   void mark_output(Tensor* tensor);
   void set_outputs(std::vector<Tensor*> outputs);
+  /// `inputs`: a permutation of inputs().
+  void set_input_order(std::vector<Tensor*> inputs);
   void remove_input(int index);
   void remove_output(int index);
 
@@ -68,6 +70,10 @@ class Graph {
   Op& create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
                 OpContext context, std::vector<Graph*> called_graphs = {},
                 const std::vector<std::string>& output_names = {});
+  /// A copy of `op` (of this or another graph, called graphs and `after` as they are) with its id,
+  /// output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a fresh
+  /// graph of another Ir.
+  Op& clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input);
   /// Puts the next op created before `op` (nullptr: at the end again).
   void set_insertion_point(Op* op) { insertion_point_ = op; }
   /// Removes an op whose outputs have no uses, and its outputs.

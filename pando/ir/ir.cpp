@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+namespace {
+
+std::int64_t next_ir_id() {
+  static std::atomic<std::int64_t> next{0};
+  return next++;
+}
+
+using TensorMap = std::unordered_map<const Tensor*, Tensor*>;
+using GraphMap = std::unordered_map<const Graph*, Graph*>;
+
+/// Inputs, variables, constants and streams: everything that no op makes.
+void clone_sources(const Graph& from, Graph& to, TensorMap& tensors) {
+  for (const Tensor* input : from.inputs()) {
+    tensors[input] = to.add_input(input->id(), input->info, from.is_by_ref(input));
+  }
+  for (const Tensor* tensor : from.tensors()) {
+    switch (tensor->kind()) {
+      case TensorKind::Variable:
+        tensors[tensor] = to.add_variable(tensor->id(), tensor->info, tensor->data);
+        break;
+      case TensorKind::Constant:
+        tensors[tensor] = to.add_constant(tensor->id(), tensor->info, tensor->data);
+        break;
+      case TensorKind::Stream:
+        tensors[tensor] = to.add_stream(tensor->id(), tensor->info);
+        break;
+      case TensorKind::GraphInput:
+      case TensorKind::Activation: break;
+    }
+  }
+}
+
+}  // namespace
+
+Ir::Ir() : id_(next_ir_id()) { graphs_.push_back(std::make_unique<Graph>(*this, "")); }
+
+std::vector<Graph*> Ir::graphs() const {
+  std::vector<Graph*> result;
+  result.reserve(graphs_.size());
+  for (const auto& graph : graphs_) result.push_back(graph.get());
+  return result;
+}
+
+Graph* Ir::find_graph(std::string_view id) const {
+  const auto it = std::find_if(graphs_.begin(), graphs_.end(),
+                               [&](const auto& graph) { return graph->id() == id; });
+  return it == graphs_.end() ? nullptr : it->get();
+}
+
+Graph& Ir::create_graph(std::string_view base) {
+  std::string name(base);
+  constexpr std::string_view kLocals = ".<locals>";
+  for (auto at = name.find(kLocals); at != std::string::npos; at = name.find(kLocals)) {
+    name.erase(at, kLocals.size());
+  }
+  return create_graph_with_id(str_cat(name, "_subgraph(", next_graph_suffix_++, ")"));
+}
+
+Graph& Ir::create_graph_with_id(const std::string& id) {
+  if (find_graph(id) != nullptr) {
+    throw InternalError(str_cat("a graph called '", id, "' exists already"));
+  }
+  graphs_.push_back(std::make_unique<Graph>(*this, id));
+  return *graphs_.back();
+}
+
+void Ir::erase_graph(Graph& graph) {
+  internal_check(!graph.is_main(), "the main graph cannot be erased");
+  std::erase_if(graphs_, [&](const auto& owned) { return owned.get() == &graph; });
+}
+
+Stream& Ir::add_stream(Tensor& handle, StreamDirection direction) {
+  streams_.push_back(std::make_unique<Stream>(Stream{&handle, direction}));
+  return *streams_.back();
+}
+
+const Stream* Ir::find_stream(std::string_view handle_id) const {
+  const auto it = std::find_if(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return stream->handle->id() == handle_id;
+  });
+  return it == streams_.end() ? nullptr : it->get();
+}
+
+RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries) {
+  std::int64_t id = 1;
+  for (const auto& buffer : remote_buffers_) id = std::max(id, buffer->id + 1);
+  remote_buffers_.push_back(std::make_unique<RemoteBuffer>(RemoteBuffer{id, info, entries}));
+  return *remote_buffers_.back();
+}
+
+std::unique_ptr<Ir> Ir::clone() const {
+  auto copy = std::make_unique<Ir>();
+  GraphMap graphs;
+  TensorMap tensors;
+  for (const auto& graph : graphs_) {
+    graphs[graph.get()] =
+        graph->is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph->id());
+    clone_sources(*graph, *graphs[graph.get()], tensors);
+  }
+  for (const auto& graph : graphs_) {
+    Graph& target = *graphs[graph.get()];
+    target.differentiable = graph->differentiable;
+    std::unordered_map<const Op*, Op*> ops;
+    for (const Op* op : graph->ops()) {
+      Op& new_op = target.clone_op(*op, [&](const Tensor* t) { return tensors.at(t); });
+      for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
+      for (Op*& earlier : new_op.after) earlier = ops.at(earlier);
+      ops[op] = &new_op;
+      for (int i = 0; i < op->num_outputs(); ++i) tensors[op->output(i)] = new_op.output(i);
+    }
+    for (const Tensor* output : graph->outputs()) target.mark_output(tensors.at(output));
+  }
+  for (const auto& stream : streams_) {
+    copy->add_stream(*tensors.at(stream->handle), stream->direction);
+  }
+  for (const auto& buffer : remote_buffers_) {
+    copy->remote_buffers_.push_back(std::make_unique<RemoteBuffer>(*buffer));
+  }
+  copy->next_graph_suffix_ = next_graph_suffix_;
+  copy->next_tensor_suffix_ = next_tensor_suffix_;
+  copy->next_op_id_ = next_op_id_;
+  copy->num_host_transfers = num_host_transfers;
+  copy->replication_factor = replication_factor;
+  return copy;
+}
+
+}  // namespace pando

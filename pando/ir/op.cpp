@@ -1,0 +1,64 @@
+#include "pando/ir/op.hpp"
+
+#include <algorithm>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
+#include "pando/ir/op_def.hpp"
+
+namespace pando {
+
+const std::string& Op::kind() const { return def_->name; }
+
+void Op::set_input(int index, Tensor* tensor) {
+  const auto i = static_cast<std::size_t>(index);
+  if (i >= inputs_.size()) {
+    if (tensor == nullptr) return;
+    inputs_.resize(i + 1, nullptr);
+  }
+  if (Tensor* old = inputs_[i]) std::erase(old->uses_, Use{this, index});
+  inputs_[i] = tensor;
+  if (tensor != nullptr) {
+    internal_check(tensor->graph_ == graph_, "an op input must be a tensor of the op's graph");
+    tensor->uses_.push_back({this, index});
+  }
+}
+
+Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {
+  Tensor* tensor = graph_->insert_tensor(tensor_id, info, TensorKind::Activation);
+  tensor->producer_ = this;
+  tensor->producer_index_ = num_outputs();
+  outputs_.push_back(tensor);
+  return tensor;
+}
+
+std::vector<int> Op::modified_inputs() const {
+  return def_->modified_inputs ? def_->modified_inputs(*this) : std::vector<int>{};
+}
+
+std::string describe(const Op& op) {
+  std::string text = op.kind();
+  if (!op.context.name.empty()) text += str_cat(" '", op.context.name, "'");
+  text += str_cat(" (", op.kind(), ".", op.id(), ") in ",
+                  op.graph().is_main() ? "the main graph" : "graph '" + op.graph().id() + "'");
+  if (op.context.location.known()) {
+    text += str_cat(", made at ", op.context.location.file, ":", op.context.location.line);
+    if (!op.context.location.function.empty()) {
+      text += str_cat(" (in ", op.context.location.function, ")");
+    }
+  }
+  return text;
+}
+
+void wrong_input(const Op& op, const std::string& wanted) {
+  std::string text = str_cat(describe(op), ": ", wanted, "; given");
+  if (op.num_inputs() == 0) text += " no inputs";
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    if (const Tensor* t = op.input(i)) {
+      text += str_cat(i > 0 ? ", " : " ", "'", t->name(), "' ", info_text(t->info));
+    }
+  }
+  throw Error(text);
+}
+
+}  // namespace pando

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/op_def.hpp"
+
+namespace pando {
+namespace {
+
+auto position_of(const std::vector<std::unique_ptr<OpDef>>& defs, std::string_view name) {
+  return std::lower_bound(defs.begin(), defs.end(), name,
+                          [](const std::unique_ptr<OpDef>& def, std::string_view key) {
+                            return std::string_view(def->name) < key;
+                          });
+}
+
+}  // namespace
+
+Registry& Registry::instance() {
+  static Registry registry;
+  return registry;
+}
+
+void Registry::add(OpDef def) {
+  if (find(def.name) != nullptr) {
+    throw InternalError(str_cat("op kind '", def.name, "' is registered twice"));
+  }
+  const auto at = position_of(defs_, def.name);
+  defs_.insert(at, std::make_unique<OpDef>(std::move(def)));
+}
+
+const OpDef* Registry::find(std::string_view name) const {
+  const auto at = position_of(defs_, name);
+  return at != defs_.end() && (*at)->name == name ? at->get() : nullptr;
+}
+
+const OpDef& Registry::get(std::string_view name) const {
+  const OpDef* def = find(name);
+  if (def == nullptr) throw Error(str_cat("there is no op kind called '", name, "'"));
+  return *def;
+}
+
+std::vector<const OpDef*> Registry::all() const {
+  std::vector<const OpDef*> result;
+  result.reserve(defs_.size());
+  for (const auto& def : defs_) result.push_back(def.get());
+  return result;
+}
+
+}  // namespace pando

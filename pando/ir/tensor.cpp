@@ -1,0 +1,40 @@
+#include "pando/ir/tensor.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+
+std::string info_text(const TensorInfo& info) {
+  return str_cat(shape_text(info.shape), " ", info.dtype);
+}
+
+std::shared_ptr<HostArray> HostArray::allocate(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
+  if (memory == nullptr) {
+    throw OutOfMemory(str_cat("cannot allocate ", bytes, " bytes of host memory"), "");
+  }
+  auto array = std::make_shared<HostArray>();
+  array->data = static_cast<std::byte*>(memory);
+  array->bytes = bytes;
+  array->owner = std::shared_ptr<void>(memory, [](void* p) { std::free(p); });
+  return array;
+}
+
+std::shared_ptr<HostArray> HostArray::copy_of(const void* source, std::size_t bytes) {
+  auto array = allocate(bytes);
+  if (bytes > 0) std::memcpy(array->data, source, bytes);
+  return array;
+}
+
+std::string Tensor::name() const {
+  return graph_->is_main() ? id_ : id_.substr(graph_->id().size() + 1);
+}
+
+}  // namespace pando

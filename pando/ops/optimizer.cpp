@@ -1,0 +1,365 @@
+// In-place variable updates (popxl-ops.md 16, scaled_add of 4, increment_mod of 3).
+//
+// Rounding: the plain additions are one fused multiply-add in float32 (or wider), rounded once when
+// stored. Moving averages and square forms work in the accumulator's dtype: the input is converted
+// first and every step is rounded.
+#include <algorithm>
+#include <array>
+
+#include "pando/ops/nn_rules.hpp"
+#include "pando/ops/ops.hpp"
+#include "pando/ops/optimizer_adam.hpp"
+
+namespace pando {
+namespace {
+
+using enum AttributeType;
+
+constexpr std::array<std::string_view, 9> kAccumulationTypes = {
+    "Add",           "DampenedAdd",         "DampenedAddSquare", "DecayAdd", "DecayAddSquare",
+    "MovingAverage", "MovingAverageSquare", "Infinity",          "Mean"};
+
+TensorInfo check_update(const Op& op) {
+  const Tensor& t = needed_input(op, 0, "t");
+  const Tensor& x = needed_input(op, 1, "X");
+  check_inputs(op, t.shape() == x.shape(), "wanted t and X of the same shape");
+  return t.info;
+}
+
+void check_scalar(const Op& op, int index, const char* role) {
+  const Tensor* t = op.input(index);
+  check_inputs(op, t == nullptr || t->info.num_elements() == 1,
+               str_cat("wanted a tensor with one element for '", role, "'"));
+}
+
+/// Emits arithmetic in one dtype, rounding every result to it.
+class DTypeArithmetic {
+ public:
+  DTypeArithmetic(ScalarEmitter& emitter, DType dtype) : emitter_(emitter), dtype_(dtype) {}
+
+  ScalarValue input(ScalarValue value, DType dtype) {
+    return dtype == dtype_ ? value : emitter_.as_dtype(value, dtype_);
+  }
+  ScalarValue rounded(ScalarValue value) { return emitter_.as_dtype(value, dtype_); }
+  ScalarValue multiply(ScalarValue a, ScalarValue b) {
+    return rounded(emitter_.emit(ScalarOp::Mul, a, b));
+  }
+
+ private:
+  ScalarEmitter& emitter_;
+  DType dtype_;
+};
+
+/// (1 - factor) in float32, as the specification asks.
+ScalarValue one_minus_factor(ScalarEmitter& emitter, const Op& op,
+                             std::span<const ScalarValue> inputs) {
+  if (op.input(2) == nullptr) {
+    const float factor = static_cast<float>(op.attributes.number("factor"));
+    return emitter.constant(1.0f - factor);
+  }
+  const ScalarValue factor = emitter.convert(inputs[2], LaneType::F32);
+  return emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor);
+}
+
+ScalarValue factor_value(ScalarEmitter& emitter, const Op& op,
+                         std::span<const ScalarValue> inputs) {
+  if (op.input(2) != nullptr) return emitter.convert(inputs[2], LaneType::F32);
+  return emitter.constant(static_cast<float>(op.attributes.number_or("factor", 1.0)));
+}
+
+/// t and X in the wider of float32 and t's lane.
+ScalarValue plain_accumulate(ScalarEmitter& emitter, const Op& op,
+                             std::span<const ScalarValue> inputs) {
+  const std::string& type = op.attributes.text("type");
+  const LaneType lane = lane_of(op.input(0)->dtype());
+  const ScalarValue t = inputs[0];
+  const ScalarValue x = emitter.convert(inputs[1], lane);
+  if (type == "Mean") {
+    const ScalarValue one = emitter.constant(1.0, lane);
+    const ScalarValue step = emitter.convert(inputs[2], lane);
+    const ScalarValue b = emitter.emit(ScalarOp::Div, one, emitter.emit(ScalarOp::Add, step, one));
+    const ScalarValue kept = emitter.emit(ScalarOp::Mul, emitter.emit(ScalarOp::Sub, one, b), t);
+    return emitter.emit(ScalarOp::Fma, b, x, kept);
+  }
+  const bool has_factor = op.input(2) != nullptr || op.attributes.number_or("factor", 1.0) != 1.0;
+  if (type == "Add" || !has_factor) return emitter.emit(ScalarOp::Add, t, x);
+  const ScalarValue factor = emitter.convert(factor_value(emitter, op, inputs), lane);
+  if (type == "DecayAdd") return emitter.emit(ScalarOp::Fma, factor, t, x);
+  return emitter.emit(ScalarOp::Fma, factor, x, t);  // DampenedAdd
+}
+
+/// The forms that round every step to t's dtype.
+ScalarValue stepwise_accumulate(ScalarEmitter& emitter, const Op& op,
+                                std::span<const ScalarValue> inputs) {
+  const std::string& type = op.attributes.text("type");
+  const DType dtype = op.input(0)->dtype();
+  DTypeArithmetic in_dtype(emitter, dtype);
+  const ScalarValue t = inputs[0];
+  const ScalarValue x = in_dtype.input(inputs[1], op.input(1)->dtype());
+  const ScalarValue factor = in_dtype.rounded(factor_value(emitter, op, inputs));
+  if (type == "DampenedAddSquare") {
+    const ScalarValue scaled = in_dtype.multiply(factor, x);
+    return emitter.emit(ScalarOp::Add, t, in_dtype.multiply(scaled, x));
+  }
+  const ScalarValue kept = in_dtype.multiply(factor, t);
+  if (type == "Infinity") {
+    return emitter.emit(ScalarOp::Max, kept, emitter.emit(ScalarOp::Abs, x));
+  }
+  if (type == "DecayAddSquare") {
+    return emitter.emit(ScalarOp::Add, kept, in_dtype.multiply(x, x));
+  }
+  const ScalarValue rest = in_dtype.rounded(one_minus_factor(emitter, op, inputs));
+  ScalarValue added = in_dtype.multiply(rest, x);
+  if (type == "MovingAverageSquare") added = in_dtype.multiply(added, x);
+  return emitter.emit(ScalarOp::Add, kept, added);
+}
+
+void check_factor_is_not_zero(const Op& op) {
+  const std::string& type = op.attributes.text("type");
+  const bool adds = type == "Add" || type == "DampenedAdd" || type == "DampenedAddSquare";
+  if (adds && op.input(2) == nullptr && op.attributes.number_or("factor", 1.0) == 0.0) {
+    throw InternalError(str_cat(describe(op), ": the constant factor is 0, so nothing would be "
+                                              "accumulated; remove the op"));
+  }
+}
+
+OpDef accumulate() {
+  OpDef def;
+  def.name = "Accumulate";
+  def.doc =
+      "Updates input 0 in place. Inputs: 0 t, 1 X (t's shape, any dtype), 2 factor (optional "
+      "scalar; step for Mean). Attributes: type, factor (constant, when input 2 is absent). Add: "
+      "t + X; DampenedAdd: t + f*X; DampenedAddSquare: t + f*X^2; DecayAdd: f*t + X; "
+      "DecayAddSquare: f*t + X^2; MovingAverage: f*t + (1-f)*X; MovingAverageSquare: f*t + "
+      "(1-f)*X^2; Infinity: max(f*t, |X|); Mean: (1-b)*t + b*X, b = 1/(step+1).";
+  def.min_inputs = 2;
+  def.max_inputs = 3;
+  def.attributes = {{"type", Text}, {"factor", Number, false}};
+  def.infer = [](const Op& op) {
+    const TensorInfo info = check_update(op);
+    check_scalar(op, 2, "factor");
+    const std::string& type = op.attributes.text("type");
+    if (std::find(kAccumulationTypes.begin(), kAccumulationTypes.end(), type) ==
+        kAccumulationTypes.end()) {
+      throw ValueError(str_cat(describe(op), ": unknown accumulation type '", type, "'"));
+    }
+    if (type != "Add") {
+      check_float(op, *op.input(0), "t");
+      const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
+      if (type == "Mean") {
+        needed_input(op, 2, "step");
+      } else {
+        check_inputs(op, has_factor, str_cat("accumulation type '", type, "' wants a factor"));
+      }
+    }
+    return std::vector<TensorInfo>{info};
+  };
+  def.modified_inputs = modifies_first;
+  def.output_alias = aliases_first;
+  def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
+    check_factor_is_not_zero(op);
+    const std::string& type = op.attributes.text("type");
+    const bool plain =
+        type == "Add" || type == "DampenedAdd" || type == "DecayAdd" || type == "Mean";
+    return std::vector<ScalarValue>{plain ? plain_accumulate(emitter, op, inputs)
+                                          : stepwise_accumulate(emitter, op, inputs)};
+  };
+  return def;
+}
+
+OpDef accumulator_scale() {
+  OpDef def;
+  def.name = "AccumulatorScale";
+  def.doc =
+      "Updates input 0 in place: t *= f. Inputs: 0 t, 1 f (optional; broadcasts to t). Attributes: "
+      "factor (constant, when input 1 is absent); a constant 0 sets t to 0 whatever it holds.";
+  def.min_inputs = 1;
+  def.max_inputs = 2;
+  def.attributes = {{"factor", Number, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    if (const Tensor* f = op.input(1)) {
+      check_inputs(op, broadcast_shapes(t.shape(), f->shape()) == t.shape(),
+                   "wanted a factor that broadcasts to t");
+    } else {
+      check_inputs(op, op.attributes.has("factor"), "wanted a factor");
+    }
+    return std::vector<TensorInfo>{t.info};
+  };
+  def.modified_inputs = modifies_first;
+  def.output_alias = aliases_first;
+  def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
+    const LaneType lane = lane_of(op.input(0)->dtype());
+    if (op.input(1) == nullptr && op.attributes.number("factor") == 0.0) {
+      return std::vector<ScalarValue>{emitter.constant(0.0, lane)};
+    }
+    const ScalarValue f = number_or_input(emitter, op, "factor", inputs, 1, 1.0, lane);
+    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Mul, inputs[0], f)};
+  };
+  return def;
+}
+
+OpDef copy_var_update() {
+  OpDef def;
+  def.name = "CopyVarUpdate";
+  def.doc = "Writes input 1 over input 0 in place. Inputs: 0 t, 1 X of t's shape and dtype.";
+  def.min_inputs = def.max_inputs = 2;
+  def.infer = [](const Op& op) {
+    const TensorInfo info = check_update(op);
+    check_inputs(op, op.input(0)->dtype() == op.input(1)->dtype(),
+                 "wanted t and X of the same dtype");
+    return std::vector<TensorInfo>{info};
+  };
+  def.modified_inputs = modifies_first;
+  def.output_alias = aliases_first;
+  def.scalar_body = [](ScalarEmitter&, const Op&, std::span<const ScalarValue> inputs) {
+    return std::vector<ScalarValue>{inputs[1]};
+  };
+  return def;
+}
+
+std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) {
+  Tensor* t = op.input(0);
+  Tensor* x = op.input(1);
+  Tensor* indices = op.input(3);
+  const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t->shape().size()));
+  const std::int64_t count = indices->info.num_elements();
+  const DType compute = t->dtype() == DType::Float16 ? DType::Float32 : t->dtype();
+  Tensor* updates = builder.reshape(builder.cast(x, compute),
+                                    splice_shape(t->shape(), axis, {count}));
+  const double constant_factor = op.attributes.number_or("factor", 1.0);
+  if (op.input(2) != nullptr) {
+    Tensor* factor = builder.reshape(builder.cast(op.input(2), compute), {});
+    updates = builder.make("Mul", {updates, factor});
+  } else if (constant_factor != 1.0) {
+    updates = builder.make("Mul", {updates, builder.constant(constant_factor, compute)});
+  }
+  Tensor* sum = builder.make(
+      "ScatterReduce", {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
+      {{"reduction", std::string("sum")}, {"axis", axis}});
+  return {builder.make("CopyVarUpdate", {t, builder.cast(sum, t->dtype())})};
+}
+
+OpDef sparse_accumulate() {
+  OpDef def;
+  def.name = "PopartSparseAccumulate";
+  def.doc =
+      "Updates input 0 in place: t[indices[p]] += f * X[p] along the axis; repeated indices add "
+      "up. Inputs: 0 t, 1 X (t's shape with dimension axis replaced by the shape of indices), 2 "
+      "factor (optional scalar), 3 indices (integer), 4 W (optional layout hint, unused). "
+      "Attributes: axis, factor (constant, default 1).";
+  def.min_inputs = 4;
+  def.max_inputs = 5;
+  def.attributes = {{"axis", Integer}, {"factor", Number, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    const Tensor& x = needed_input(op, 1, "X");
+    const Tensor& indices = needed_input(op, 3, "indices");
+    check_float(op, t, "t");
+    check_integer(op, indices, "indices");
+    check_scalar(op, 2, "factor");
+    const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t.shape().size()));
+    const Shape wanted = splice_shape(t.shape(), axis, indices.shape());
+    check_inputs(op, x.shape() == wanted, str_cat("wanted X of shape ", shape_text(wanted)));
+    return std::vector<TensorInfo>{t.info};
+  };
+  def.modified_inputs = modifies_first;
+  def.output_alias = aliases_first;
+  def.expand = expand_sparse_accumulate;
+  return def;
+}
+
+std::vector<ScalarValue> scaled_add_body(ScalarEmitter& emitter, const Op& op,
+                                         std::span<const ScalarValue> inputs) {
+  const LaneType lane = lane_of(op.input(0)->dtype());
+  const auto is_one = [&](const char* name, int index) {
+    return op.input(index) == nullptr && op.attributes.number_or(name, 1.0) == 1.0;
+  };
+  const ScalarValue x = inputs[0];
+  const ScalarValue y = emitter.convert(inputs[1], lane);
+  const ScalarValue a = number_or_input(emitter, op, "a", inputs, 2, 1.0, lane);
+  const ScalarValue b = number_or_input(emitter, op, "b", inputs, 3, 1.0, lane);
+  if (is_one("a", 2)) {
+    return {is_one("b", 3) ? emitter.emit(ScalarOp::Add, x, y)
+                           : emitter.emit(ScalarOp::Fma, b, y, x)};
+  }
+  if (is_one("b", 3)) return {emitter.emit(ScalarOp::Fma, a, x, y)};
+  return {emitter.emit(ScalarOp::Fma, b, y, emitter.emit(ScalarOp::Mul, a, x))};
+}
+
+OpDef scaled_add(bool in_place) {
+  OpDef def;
+  def.name = in_place ? "ScaledAddLhsInplace" : "ScaledAdd";
+  def.doc = str_cat(in_place ? "Updates input 0 in place: " : "",
+                    "a*X + b*Y in float32, rounded once to X's dtype. Inputs: 0 X, 1 Y (X's shape, "
+                    "any dtype), 2 a, 3 b (optional scalars). Attributes: a, b (constants, default "
+                    "1, where the input is absent).");
+  def.min_inputs = 2;
+  def.max_inputs = 4;
+  def.attributes = {{"a", Number, false}, {"b", Number, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& x = needed_input(op, 0, "X");
+    const Tensor& y = needed_input(op, 1, "Y");
+    check_inputs(op, x.shape() == y.shape(), "wanted X and Y of the same shape");
+    check_scalar(op, 2, "a");
+    check_scalar(op, 3, "b");
+    return std::vector<TensorInfo>{x.info};
+  };
+  if (in_place) {
+    def.modified_inputs = modifies_first;
+    def.output_alias = aliases_first;
+  }
+  def.scalar_body = scaled_add_body;
+  return def;
+}
+
+std::vector<ScalarValue> increment_mod_body(ScalarEmitter& emitter, const Op& op,
+                                            std::span<const ScalarValue> inputs) {
+  const DType dtype = op.input(0)->dtype();
+  const bool supported = dtype == DType::Float16 || dtype == DType::Float32 ||
+                         (is_integer(dtype) && dtype_bytes(dtype) <= 4);
+  if (!supported) {
+    throw Error(str_cat(describe(op), ": wanted an integer tensor of at most 32 bits, float16 or "
+                                      "float32; given ",
+                        dtype));
+  }
+  const LaneType lane = lane_of(dtype);
+  const ScalarValue increment = emitter.constant(op.attributes.number("increment"), lane);
+  const ScalarValue modulus = emitter.constant(op.attributes.number("modulus"), lane);
+  const ScalarValue sum = emitter.emit(ScalarOp::Add, inputs[0], increment);
+  return {emitter.emit(ScalarOp::Rem, sum, modulus)};
+}
+
+OpDef increment_mod(bool in_place) {
+  OpDef def;
+  def.name = in_place ? "IncrementModInplace" : "IncrementMod";
+  def.doc = str_cat(in_place ? "Updates input 0 in place: " : "",
+                    "rem(t + increment, modulus), sign of the dividend. Inputs: 0 t. Attributes: "
+                    "increment, modulus.");
+  def.attributes = {{"increment", Number}, {"modulus", Number}};
+  def.infer = [](const Op& op) {
+    return std::vector<TensorInfo>{needed_input(op, 0, "t").info};
+  };
+  if (in_place) {
+    def.modified_inputs = modifies_first;
+    def.output_alias = aliases_first;
+  }
+  def.scalar_body = increment_mod_body;
+  return def;
+}
+
+}  // namespace
+
+void register_optimizer_ops(Registry& registry) {
+  registry.add(accumulate());
+  registry.add(accumulator_scale());
+  registry.add(copy_var_update());
+  registry.add(sparse_accumulate());
+  registry.add(scaled_add(false));
+  registry.add(scaled_add(true));
+  registry.add(increment_mod(false));
+  registry.add(increment_mod(true));
+  register_adam_ops(registry);
+}
+
+}  // namespace pando

@@ -1,0 +1,170 @@
+// Softmax and the negative log-likelihood losses (popxl-ops.md 3.1, 11).
+#include "pando/ops/nn_rules.hpp"
+#include "pando/ops/ops.hpp"
+
+namespace pando {
+namespace {
+
+using enum AttributeType;
+
+OpDef softmax() {
+  OpDef def;
+  def.name = "Softmax";
+  def.doc =
+      "Inputs: 0 t (float). Attributes: axis. t seen as [prod(shape[:axis]), prod(shape[axis:])]: "
+      "every row becomes exp(x - max) / sum(exp(x - max)).";
+  def.attributes = {{"axis", Integer}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    check_float(op, t, "t");
+    axis_attribute(op, static_cast<std::int64_t>(t.shape().size()));
+    return std::vector<TensorInfo>{t.info};
+  };
+  def.differentiable_inputs = {0};
+  def.gradient = [](GradientBuilder& builder, const Op& op) {
+    Tensor* g = builder.output_gradient(0);
+    if (g == nullptr || !builder.wants(0)) return;
+    Tensor* out = builder.forward(op.output(0));
+    builder.set_input_gradient(
+        0, builder.make("SoftmaxGrad", {out, g}, pick_attributes(op, {"axis"})));
+  };
+  return def;
+}
+
+OpDef softmax_grad() {
+  OpDef def;
+  def.name = "SoftmaxGrad";
+  def.doc =
+      "Inputs: 0 out (the softmax), 1 g. Attributes: axis. out * (g - sum(g * out)) over the rows "
+      "of Softmax.";
+  def.min_inputs = def.max_inputs = 2;
+  def.attributes = {{"axis", Integer}};
+  def.infer = [](const Op& op) {
+    const Tensor& out = needed_input(op, 0, "out");
+    const Tensor& g = needed_input(op, 1, "g");
+    check_inputs(op, out.info.shape == g.info.shape && out.dtype() == g.dtype(),
+                 "wanted a gradient of the softmax's shape and dtype");
+    axis_attribute(op, static_cast<std::int64_t>(out.shape().size()));
+    return std::vector<TensorInfo>{out.info};
+  };
+  return def;
+}
+
+void check_reduction(const Op& op) {
+  const std::string& reduction = op.attributes.text("reduction");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none") {
+    throw ValueError(str_cat("Not a valid reduction: ", reduction,
+                             ". Must choose from: mean, sum, none"));
+  }
+}
+
+void check_labels(const Op& op, const Tensor& probs, const Tensor& labels) {
+  check_float(op, probs, "probs");
+  check_inputs(op, !probs.shape().empty(), "wanted probs with a class dimension (rank >= 1)");
+  check_integer(op, labels, "labels");
+  const Shape wanted(probs.shape().begin(), probs.shape().end() - 1);
+  check_inputs(op, labels.shape() == wanted,
+               str_cat("wanted labels of shape ", shape_text(wanted),
+                       " (that of probs without the last dimension)"));
+}
+
+TensorInfo loss_info(const Op& op, const Tensor& probs, const Tensor& labels) {
+  const bool each = op.attributes.text("reduction") == "none";
+  return plain_info(probs.dtype(), each ? labels.shape() : Shape{});
+}
+
+void check_loss_gradient(const Op& op, const Tensor& g, const Tensor& labels) {
+  const bool each = op.attributes.text("reduction") == "none";
+  check_float(op, g, "loss gradient");
+  check_inputs(op, g.shape().empty() || g.info.num_elements() == 1 ||
+                       (each && g.shape() == labels.shape()),
+               each ? "wanted a scalar or label-shaped loss gradient"
+                    : "wanted a scalar loss gradient");
+}
+
+OpDef nll() {
+  OpDef def;
+  def.name = "Nll";
+  def.doc =
+      "Inputs: 0 probs (D1..Dk, classes), 1 labels (D1..Dk) of an integer dtype. Attributes: "
+      "reduction (mean, sum, none), ignore_index (optional), log_prob. Per label: "
+      "-ln(max(p, eps)), eps 1e-7 (float16: 6.104e-5), or -p with log_prob; labels out of range "
+      "have p = 0; ignored ones give 0. mean divides by the number of labels, with ignore_index "
+      "by max(kept, 1). Output: loss, dtype of probs, shape () or that of labels.";
+  def.min_inputs = def.max_inputs = 2;
+  def.attributes = {
+      {"reduction", Text}, {"ignore_index", Integer, false}, {"log_prob", Flag, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& probs = needed_input(op, 0, "probs");
+    const Tensor& labels = needed_input(op, 1, "labels");
+    check_reduction(op);
+    check_labels(op, probs, labels);
+    return std::vector<TensorInfo>{loss_info(op, probs, labels)};
+  };
+  def.differentiable_inputs = {0};
+  def.gradient = [](GradientBuilder& builder, const Op& op) {
+    Tensor* g = builder.output_gradient(0);
+    if (g == nullptr || !builder.wants(0)) return;
+    builder.set_input_gradient(
+        0, builder.make("NllGrad", {g, builder.forward(op.input(0)), builder.forward(op.input(1))},
+                        pick_attributes(op, {"reduction", "ignore_index", "log_prob"})));
+  };
+  return def;
+}
+
+OpDef nll_grad() {
+  OpDef def;
+  def.name = "NllGrad";
+  def.doc =
+      "Inputs: 0 g (gradient of the loss), 1 probs, 2 labels. Attributes as Nll. Output: gradient "
+      "of probs: g * k * -1/max(p, e) at the label (log_prob: -g * k), 0 elsewhere; e 1e-10 "
+      "(float16: 6.104e-5); k is 1/M or 1/max(kept, 1) for mean, else 1.";
+  def.min_inputs = def.max_inputs = 3;
+  def.attributes = {
+      {"reduction", Text}, {"ignore_index", Integer, false}, {"log_prob", Flag, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& g = needed_input(op, 0, "g");
+    const Tensor& probs = needed_input(op, 1, "probs");
+    const Tensor& labels = needed_input(op, 2, "labels");
+    check_reduction(op);
+    check_labels(op, probs, labels);
+    check_loss_gradient(op, g, labels);
+    return std::vector<TensorInfo>{probs.info};
+  };
+  return def;
+}
+
+OpDef nll_with_softmax_grad() {
+  OpDef def;
+  def.name = "NlllWithSoftmaxGradDirect";
+  def.doc =
+      "Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (D1..Dk), 2 loss_grad "
+      "(optional; scalar, or label-shaped for none; float16 or float32). Attributes: reduction "
+      "(mean, sum, none), ignore_index (optional). Outputs: 0 loss: -ln(p + 1e-7) reduced as Nll "
+      "(never scaled by loss_grad), 1 dx = (probs - onehot(labels)) * loss_grad * k, k = 1/M or "
+      "1/max(kept, 1) for mean, else 1; rows of ignored labels are 0.";
+  def.min_inputs = 2;
+  def.max_inputs = 3;
+  def.attributes = {{"reduction", Text}, {"ignore_index", Integer, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& probs = needed_input(op, 0, "probs");
+    const Tensor& labels = needed_input(op, 1, "labels");
+    check_reduction(op);
+    check_labels(op, probs, labels);
+    if (op.input(2) != nullptr) check_loss_gradient(op, *op.input(2), labels);
+    return std::vector<TensorInfo>{loss_info(op, probs, labels), probs.info};
+  };
+  return def;
+}
+
+}  // namespace
+
+void register_softmax_loss_ops(Registry& registry) {
+  registry.add(softmax());
+  registry.add(softmax_grad());
+  registry.add(nll());
+  registry.add(nll_grad());
+  registry.add(nll_with_softmax_grad());
+}
+
+}  // namespace pando
