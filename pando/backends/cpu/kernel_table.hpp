@@ -1,0 +1,75 @@
+// How the CPU backend finds an implementation: per kernel kind an ordered list of candidates, each
+// of which accepts a spec or says why not.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pando/program/backend.hpp"
+
+namespace pando::cpu {
+
+/// What a candidate is asked to implement.
+struct KernelRequest {
+  const KernelSpec& spec;
+  int num_threads = 1;
+
+  const OperandDesc& input(std::size_t i) const { return spec.inputs[i]; }
+  const OperandDesc& output(std::size_t i) const { return spec.outputs[i]; }
+  /// Whether input `i` is connected (see attribute "absent_inputs").
+  bool has_input(std::size_t i) const;
+  const Attributes& attributes() const { return spec.attributes; }
+};
+
+/// `operands`: inputs, then outputs; `scratch`: 64-byte aligned. Must be callable from several
+/// threads at once and allocate nothing.
+using RunFunction = std::function<void(std::byte* const* operands, std::byte* scratch)>;
+
+/// The answer of a candidate: a function to run, or the reason of its rejection.
+struct KernelPlan {
+  RunFunction run;
+  std::size_t scratch_bytes = 0;
+  std::string detail;     // shown by explain()
+  std::string rejection;  // non-empty: cannot run this spec
+
+  static KernelPlan reject(std::string why) {
+    KernelPlan plan;
+    plan.rejection = std::move(why);
+    return plan;
+  }
+};
+
+struct Candidate {
+  std::string_view name;
+  KernelPlan (*make)(const KernelRequest&);
+};
+
+/// Everything the backend knows about a kind.
+struct KindEntry {
+  std::vector<Candidate> candidates;  // in order of preference
+  AcceptedLayout layout = AcceptedLayout::Contiguous;
+  /// Inputs whose memory output 0 may use; such an input has output 0's dtype and shape.
+  std::vector<int> in_place_inputs = {};
+};
+
+using KernelTable = std::map<std::string, KindEntry, std::less<>>;
+
+// One function per family; each fills in its kinds.
+#define PANDO_CPU_KERNEL_FAMILIES(X) \
+  X(matmul) X(reduce) X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select)
+
+#define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
+PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)
+#undef PANDO_DECLARE_FAMILY
+
+/// `(2, 3) float32` for error texts.
+std::string operand_text(const OperandDesc& operand);
+
+/// Rounds up to the alignment of scratch segments.
+constexpr std::size_t scratch_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace pando::cpu

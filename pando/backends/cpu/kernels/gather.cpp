@@ -1,0 +1,160 @@
+// Gather, GatherGrad and GatherElements.
+#include <algorithm>
+#include <cstring>
+
+#include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/kernels/element.hpp"
+#include "pando/backends/cpu/kernels/float_rows.hpp"
+#include "pando/backends/cpu/kernels/index.hpp"
+#include "pando/backends/cpu/kernels/strided_copy.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+/// out[g, o, i, :] = t[g, o, indices[g, i], :]
+struct GatherProblem {
+  std::int64_t groups = 1, outer = 1, size = 1, inner = 1, indices = 1;
+  DType index_dtype = DType::Int32;
+  int threads = 1;
+};
+
+std::string parse_gather(const KernelRequest& request, const Shape& shape, GatherProblem& p) {
+  const OperandDesc& indices = request.input(1);
+  if (!is_integer(indices.dtype)) return "indices must be integers";
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const std::int64_t axis =
+      normalise_axis(request.attributes().integer("axis"), rank, request.spec.kind.c_str());
+  p.groups = request.attributes().integer_or("group_size", 1);
+  if (p.groups > 1 && (axis == 0 || shape[0] != p.groups || indices.shape.empty() ||
+                       indices.shape[0] != p.groups)) {
+    return str_cat("group_size ", p.groups, " needs axis >= 1 and that first dimension");
+  }
+  const AxisView view(shape, axis);
+  p.outer = view.outer / std::max<std::int64_t>(1, p.groups);
+  p.size = view.size;
+  p.inner = view.inner;
+  p.indices = num_elements(indices.shape) / std::max<std::int64_t>(1, p.groups);
+  p.index_dtype = indices.dtype;
+  p.threads = request.num_threads;
+  return "";
+}
+
+KernelPlan make_gather(const KernelRequest& request) {
+  GatherProblem p;
+  if (std::string fault = parse_gather(request, request.input(0).shape, p); !fault.empty()) {
+    return KernelPlan::reject(fault);
+  }
+  const auto row = p.inner * static_cast<std::int64_t>(dtype_bytes(request.input(0).dtype));
+  KernelPlan plan;
+  plan.run = [p, row](std::byte* const* operands, std::byte*) {
+    const std::byte* t = operands[0];
+    const IndexReader indices(operands[1], p.index_dtype);
+    std::byte* out = operands[2];
+    parallel_for(p.threads, p.groups * p.outer * p.indices, row_grain(row, 1 << 15),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r) {
+                     const std::int64_t block = r / p.indices, i = r % p.indices;
+                     const std::int64_t at = indices[block / p.outer * p.indices + i];
+                     if (at < 0 || at >= p.size) {
+                       std::memset(out + r * row, 0, static_cast<std::size_t>(row));
+                     } else {
+                       std::memcpy(out + r * row, t + (block * p.size + at) * row,
+                                   static_cast<std::size_t>(row));
+                     }
+                   }
+                 });
+  };
+  return plan;
+}
+
+/// Adds rows of g into `sums` (zeroed here) for columns [begin, end) of every block.
+template <class T, class Sum>
+void add_rows(const GatherProblem& p, const T* g, const IndexReader& indices, Sum* sums,
+              std::int64_t begin, std::int64_t end) {
+  for (std::int64_t block = 0; block < p.groups * p.outer; ++block) {
+    Sum* target = sums + block * p.size * p.inner;
+    for (std::int64_t s = 0; s < p.size; ++s) {
+      std::fill(target + s * p.inner + begin, target + s * p.inner + end, Sum{});
+    }
+    for (std::int64_t i = 0; i < p.indices; ++i) {
+      const std::int64_t at = indices[block / p.outer * p.indices + i];
+      if (at < 0 || at >= p.size) continue;
+      const T* row = g + (block * p.indices + i) * p.inner;
+      Sum* to = target + at * p.inner;
+      for (std::int64_t j = begin; j < end; ++j) to[j] = static_cast<Sum>(to[j] + row[j]);
+    }
+  }
+}
+
+KernelPlan make_gather_grad(const KernelRequest& request) {
+  GatherProblem p;
+  const Shape& shape = request.output(0).shape;
+  if (std::string fault = parse_gather(request, shape, p); !fault.empty()) {
+    return KernelPlan::reject(fault);
+  }
+  const DType dtype = request.input(0).dtype;
+  const std::int64_t count = num_elements(shape);
+  KernelPlan plan;
+  const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
+    constexpr bool kThroughFloat = std::is_same_v<T, Half>;
+    if (kThroughFloat) plan.scratch_bytes = static_cast<std::size_t>(count) * sizeof(float);
+    const std::int64_t work = p.groups * p.outer * (p.indices + p.size);
+    // Threads own columns, so that repeated indices add up in one order.
+    const std::int64_t grain = std::max<std::int64_t>(16, row_grain(work, 1 << 15));
+    plan.run = [p, count, grain](std::byte* const* operands, std::byte* scratch) {
+      using Sum = std::conditional_t<kThroughFloat, float, T>;
+      T* out = operand_out<T>(operands, 2);
+      Sum* sums = kThroughFloat ? reinterpret_cast<Sum*>(scratch) : reinterpret_cast<Sum*>(out);
+      const IndexReader indices(operands[1], p.index_dtype);
+      parallel_for(p.threads, p.inner, grain, [&](std::int64_t begin, std::int64_t end) {
+        add_rows(p, operand_in<T>(operands, 0), indices, sums, begin, end);
+      });
+      if constexpr (kThroughFloat) {
+        floats_to_halves(sums, &out->bits, static_cast<std::size_t>(count));
+      }
+    };
+  });
+  return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
+}
+
+KernelPlan make_gather_elements(const KernelRequest& request) {
+  const OperandDesc& t = request.input(0);
+  const OperandDesc& indices = request.input(1);
+  const auto rank = static_cast<std::int64_t>(t.shape.size());
+  if (!is_integer(indices.dtype) || indices.shape.size() != t.shape.size()) {
+    return KernelPlan::reject("indices must be integers of the rank of the data");
+  }
+  const auto axis = static_cast<std::size_t>(
+      normalise_axis(request.attributes().integer("axis"), rank, "GatherElements"));
+  StridedDims dims{indices.shape, contiguous_strides(t.shape)};
+  const std::int64_t step = dims.strides[axis], size = t.shape[axis];
+  dims.strides[axis] = 0;
+  const std::int64_t count = num_elements(indices.shape);
+  KernelPlan plan;
+  dispatch_bytes(t.dtype, [&]<class T>(T) {
+    plan.run = [=, dtype = indices.dtype, threads = request.num_threads](
+                   std::byte* const* operands, std::byte*) {
+      const T* from = operand_in<T>(operands, 0);
+      const IndexReader index(operands[1], dtype);
+      T* out = operand_out<T>(operands, 2);
+      parallel_for(threads, count, 1 << 13, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t at = index[i];
+          out[i] = at < 0 || at >= size ? T{} : from[strided_offset(dims, i) + at * step];
+        }
+      });
+    };
+  });
+  return plan;
+}
+
+}  // namespace
+
+void register_gather_kernels(KernelTable& table) {
+  table["Gather"] = {{{"rows", make_gather}}};
+  table["GatherGrad"] = {{{"rows", make_gather_grad}}};
+  table["GatherElements"] = {{{"elements", make_gather_elements}}};
+}
+
+}  // namespace pando::cpu

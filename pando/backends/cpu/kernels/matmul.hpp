@@ -1,0 +1,41 @@
+// What the MatMul candidates share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pando/backends/cpu/kernel_table.hpp"
+
+namespace pando::cpu {
+
+/// out[b, m, n] = epilogue(sum_k lhs[b, m, k] * rhs[b, k, n] + bias[n]). Strides in elements.
+struct MatMulProblem {
+  DType dtype = DType::Float32;
+  std::int64_t m = 0, n = 0, k = 0;
+  Shape batch;  // of the output; leading dimensions
+  Strides lhs_batch, rhs_batch;
+  std::int64_t lhs_row = 0, lhs_column = 0, rhs_row = 0, rhs_column = 0;
+  bool has_bias = false;
+  std::string epilogue;
+
+  std::int64_t batch_count() const;
+  /// Merges a batch that only lhs has into its rows, and drops batch dimensions of size 1.
+  void simplify();
+};
+
+/// Fills in the problem, or returns why the spec is not one.
+std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem);
+
+/// Applies `epilogue` to one value, in double or float.
+float apply_epilogue(const std::string& epilogue, float value);
+
+KernelPlan make_onednn_matmul(const KernelRequest& request);
+KernelPlan make_skinny_matmul(const KernelRequest& request);
+KernelPlan make_half_matmul(const KernelRequest& request);
+KernelPlan make_plain_matmul(const KernelRequest& request);
+
+/// The float32 matmul that make_half_matmul runs on converted operands.
+KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads);
+KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads);
+
+}  // namespace pando::cpu

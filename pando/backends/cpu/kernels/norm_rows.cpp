@@ -1,0 +1,245 @@
+#include "pando/backends/cpu/kernels/norm_rows.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/norm_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Floats summed in float before they join the double total.
+constexpr std::int64_t kBlock = 4096;
+
+/// Calls whole(i) for every full vector and part(i, mask) for the rest of [begin, end).
+template <class Whole, class Part>
+HWY_INLINE void ForVectors(std::int64_t begin, std::int64_t end, const Whole& whole,
+                           const Part& part) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) whole(i);
+  if (i < end) part(i, hn::FirstN(d, static_cast<std::size_t>(end - i)));
+}
+
+HWY_INLINE double SumOf(const float* x, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  double total = 0;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    const std::int64_t end = std::min(count, block + kBlock);
+    V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+    std::int64_t i = block;
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      s0 = hn::Add(s0, hn::LoadU(d, x + i));
+      s1 = hn::Add(s1, hn::LoadU(d, x + i + lanes));
+      s2 = hn::Add(s2, hn::LoadU(d, x + i + 2 * lanes));
+      s3 = hn::Add(s3, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    ForVectors(
+        i, end, [&](std::int64_t j) HWY_ATTR { s0 = hn::Add(s0, hn::LoadU(d, x + j)); },
+        [&](std::int64_t j, auto mask)
+            HWY_ATTR { s1 = hn::Add(s1, hn::MaskedLoad(mask, d, x + j)); });
+    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  }
+  return total;
+}
+
+HWY_INLINE double SquaredDeviations(const float* x, float centre, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V mean = hn::Set(d, centre);
+  double total = 0;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    const std::int64_t end = std::min(count, block + kBlock);
+    V s0 = hn::Zero(d), s1 = s0;
+    std::int64_t i = block;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const V a = hn::Sub(hn::LoadU(d, x + i), mean);
+      const V b = hn::Sub(hn::LoadU(d, x + i + lanes), mean);
+      s0 = hn::MulAdd(a, a, s0);
+      s1 = hn::MulAdd(b, b, s1);
+    }
+    for (; i < end; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
+      const V a = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + i), mean));
+      s0 = hn::MulAdd(a, a, s0);
+    }
+    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+  }
+  return total;
+}
+
+Moments MomentsOf(const float* x, std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  const float mean = static_cast<float>(SumOf(x, count) / n);
+  return {mean, static_cast<float>(SquaredDeviations(x, mean, count) / n)};
+}
+
+void AffineRow(const float* x, float* y, float mean, float scale, float shift,
+               std::int64_t count) {
+  const D d;
+  const V m = hn::Set(d, mean), a = hn::Set(d, scale), b = hn::Set(d, shift);
+  ForVectors(
+      0, count,
+      [&](std::int64_t i) HWY_ATTR {
+        hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i);
+      },
+      [&](std::int64_t i, auto mask) HWY_ATTR {
+        const V centred = hn::Sub(hn::MaskedLoad(mask, d, x + i), m);
+        hn::BlendedStore(hn::MulAdd(centred, a, b), mask, d, y + i);
+      });
+}
+
+void LayerNormRow(const float* x, const float* weight, const float* bias, float* y, float mean,
+                  float inv_std, std::int64_t count) {
+  const D d;
+  const V m = hn::Set(d, mean), s = hn::Set(d, inv_std);
+  ForVectors(
+      0, count,
+      [&](std::int64_t i) HWY_ATTR {
+        const V xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), s);
+        hn::StoreU(hn::MulAdd(xhat, hn::LoadU(d, weight + i), hn::LoadU(d, bias + i)), d, y + i);
+      },
+      [&](std::int64_t i, auto mask) HWY_ATTR {
+        const V xhat = hn::Mul(hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s);
+        const V w = hn::MaskedLoad(mask, d, weight + i);
+        hn::BlendedStore(hn::MulAdd(xhat, w, hn::MaskedLoad(mask, d, bias + i)), mask, d, y + i);
+      });
+}
+
+GradientSums GradientSumsOf(const float* g, const float* x, float mean, float inv_std,
+                            std::int64_t count) {
+  const D d;
+  const V m = hn::Set(d, mean);
+  GradientSums sums;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    V s0 = hn::Zero(d), s1 = s0;
+    ForVectors(
+        block, std::min(count, block + kBlock),
+        [&](std::int64_t i) HWY_ATTR {
+          const V v = hn::LoadU(d, g + i);
+          s0 = hn::Add(s0, v);
+          s1 = hn::MulAdd(v, hn::Sub(hn::LoadU(d, x + i), m), s1);
+        },
+        [&](std::int64_t i, auto mask) HWY_ATTR {
+          const V v = hn::MaskedLoad(mask, d, g + i);
+          s0 = hn::Add(s0, v);
+          s1 = hn::MulAdd(v, hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s1);
+        });
+    sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
+    sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
+  }
+  sums.g_x *= inv_std;
+  return sums;
+}
+
+GradientSums LayerNormSums(const float* g, const float* x, const float* weight, float mean,
+                           float inv_std, float* dweight, float* dbias, std::int64_t count) {
+  const D d;
+  const V m = hn::Set(d, mean), s = hn::Set(d, inv_std);
+  GradientSums sums;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    V s0 = hn::Zero(d), s1 = s0;
+    ForVectors(
+        block, std::min(count, block + kBlock),
+        [&](std::int64_t i) HWY_ATTR {
+          const V v = hn::LoadU(d, g + i);
+          const V xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), s);
+          const V e = hn::Mul(v, hn::LoadU(d, weight + i));
+          s0 = hn::Add(s0, e);
+          s1 = hn::MulAdd(e, xhat, s1);
+          hn::StoreU(hn::MulAdd(v, xhat, hn::LoadU(d, dweight + i)), d, dweight + i);
+          hn::StoreU(hn::Add(v, hn::LoadU(d, dbias + i)), d, dbias + i);
+        },
+        [&](std::int64_t i, auto mask) HWY_ATTR {
+          const V v = hn::MaskedLoad(mask, d, g + i);
+          const V xhat = hn::Mul(hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s);
+          const V e = hn::Mul(v, hn::MaskedLoad(mask, d, weight + i));
+          s0 = hn::Add(s0, e);
+          s1 = hn::MulAdd(e, xhat, s1);
+          hn::BlendedStore(hn::MulAdd(v, xhat, hn::MaskedLoad(mask, d, dweight + i)), mask, d,
+                           dweight + i);
+          hn::BlendedStore(hn::Add(v, hn::MaskedLoad(mask, d, dbias + i)), mask, d, dbias + i);
+        });
+    sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
+    sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
+  }
+  return sums;
+}
+
+void NormGradientRow(const float* g, const float* x, const float* weight, float* dx,
+                     const GradientFactors& f, std::int64_t count) {
+  const D d;
+  const V m = hn::Set(d, f.mean), s = hn::Set(d, f.inv_std), a = hn::Set(d, f.a);
+  const V b = hn::Set(d, f.b), factor = hn::Set(d, f.factor);
+  const auto value = [&](V gradient, V element, V w) HWY_ATTR {
+    const V xhat = hn::Mul(hn::Sub(element, m), s);
+    return hn::Mul(s, hn::NegMulAdd(xhat, b, hn::MulSub(gradient, w, a)));
+  };
+  ForVectors(
+      0, count,
+      [&](std::int64_t i) HWY_ATTR {
+        const V w = weight == nullptr ? factor : hn::LoadU(d, weight + i);
+        hn::StoreU(value(hn::LoadU(d, g + i), hn::LoadU(d, x + i), w), d, dx + i);
+      },
+      [&](std::int64_t i, auto mask) HWY_ATTR {
+        const V w = weight == nullptr ? factor : hn::MaskedLoad(mask, d, weight + i);
+        const V v = value(hn::MaskedLoad(mask, d, g + i), hn::MaskedLoad(mask, d, x + i), w);
+        hn::BlendedStore(v, mask, d, dx + i);
+      });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace pando::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(MomentsOf);
+HWY_EXPORT(AffineRow);
+HWY_EXPORT(LayerNormRow);
+HWY_EXPORT(GradientSumsOf);
+HWY_EXPORT(LayerNormSums);
+HWY_EXPORT(NormGradientRow);
+
+Moments moments_f32(const float* x, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(MomentsOf)(x, count);
+}
+
+void affine_row_f32(const float* x, float* y, float mean, float scale, float shift,
+                    std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AffineRow)(x, y, mean, scale, shift, count);
+}
+
+void layer_norm_row_f32(const float* x, const float* weight, const float* bias, float* y,
+                        float mean, float inv_std, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(LayerNormRow)(x, weight, bias, y, mean, inv_std, count);
+}
+
+GradientSums gradient_sums_f32(const float* g, const float* x, float mean, float inv_std,
+                               std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(GradientSumsOf)(g, x, mean, inv_std, count);
+}
+
+GradientSums layer_norm_sums_f32(const float* g, const float* x, const float* weight, float mean,
+                                 float inv_std, float* dweight, float* dbias,
+                                 std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(LayerNormSums)(g, x, weight, mean, inv_std, dweight, dbias, count);
+}
+
+void norm_gradient_row_f32(const float* g, const float* x, const float* weight, float* dx,
+                           const GradientFactors& factors, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(NormGradientRow)(g, x, weight, dx, factors, count);
+}
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,219 @@
+// ReduceSum, ReduceMax, ReduceMin, ReduceProd over any axes and strides.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "pando/backends/cpu/kernels/element.hpp"
+#include "pando/backends/cpu/kernels/median.hpp"
+#include "pando/backends/cpu/kernels/reduce_plan.hpp"
+#include "pando/backends/cpu/kernels/reduce_rows.hpp"
+#include "pando/backends/cpu/parallel.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+constexpr std::int64_t kTile = 256;     // columns reduced together
+constexpr std::int64_t kFlushRows = 256;  // rows between flushes of a float tile
+constexpr std::int64_t kSlices = 16;    // pieces of one long reduction, whatever the thread count
+constexpr std::int64_t kSliceElements = 1 << 16;
+
+/// Accumulators: floats in double, integers modulo their own width.
+template <class T>
+struct AccumulatorOf {
+  using Type = std::make_unsigned_t<T>;
+};
+template <>
+struct AccumulatorOf<float> {
+  using Type = double;
+};
+template <>
+struct AccumulatorOf<double> {
+  using Type = double;
+};
+template <>
+struct AccumulatorOf<Half> {
+  using Type = double;
+};
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::Type;
+
+template <class T>
+Accumulator<T> identity(Reduction reduction) {
+  if constexpr (is_float_element<T>) {
+    return reduction_identity(reduction);
+  } else {
+    switch (reduction) {
+      case Reduction::Sum: return 0;
+      case Reduction::Prod: return 1;
+      case Reduction::Max: return static_cast<Accumulator<T>>(std::numeric_limits<T>::min());
+      default: return static_cast<Accumulator<T>>(std::numeric_limits<T>::max());
+    }
+  }
+}
+
+template <class T>
+Accumulator<T> combine(Reduction reduction, Accumulator<T> a, Accumulator<T> b) {
+  if (reduction == Reduction::Sum) return static_cast<Accumulator<T>>(a + b);
+  // The product in uint64: narrow unsigned types promote to int, whose overflow is undefined.
+  if constexpr (is_float_element<T>) {
+    if (reduction == Reduction::Prod) return a * b;
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+    return reduction == Reduction::Max ? std::max(a, b) : std::min(a, b);
+  } else {
+    if (reduction == Reduction::Prod) {
+      return static_cast<Accumulator<T>>(std::uint64_t(a) * std::uint64_t(b));
+    }
+    const T x = static_cast<T>(a), y = static_cast<T>(b);
+    return static_cast<Accumulator<T>>(reduction == Reduction::Max ? std::max(x, y)
+                                                                   : std::min(x, y));
+  }
+}
+
+template <class T>
+Accumulator<T> reduce_run(Reduction reduction, const T* values, std::int64_t count,
+                          std::int64_t stride) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (stride == 1) return reduce_run_f32(reduction, values, count);
+  }
+  Accumulator<T> total = identity<T>(reduction);
+  if constexpr (std::is_same_v<T, Half>) {
+    if (stride == 1) {
+      float buffer[kTile];
+      for (std::int64_t i = 0; i < count; i += kTile) {
+        const std::int64_t n = std::min(kTile, count - i);
+        halves_to_floats(&values[i].bits, buffer, static_cast<std::size_t>(n));
+        total = combine<T>(reduction, total, reduce_run_f32(reduction, buffer, n));
+      }
+      return total;
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    total = combine<T>(reduction, total, static_cast<Accumulator<T>>(values[i * stride]));
+  }
+  return total;
+}
+
+/// Joins `rows` rows of at most kTile contiguous columns into acc.
+template <class T>
+void reduce_rows(Reduction reduction, Accumulator<T>* acc, const T* rows, std::int64_t row_count,
+                 std::int64_t row_stride, std::int64_t columns) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Half>) {
+    float tile[kTile], buffer[kTile];
+    for (std::int64_t first = 0; first < row_count; first += kFlushRows) {
+      const std::int64_t count = std::min(kFlushRows, row_count - first);
+      std::fill_n(tile, columns, static_cast<float>(reduction_identity(reduction)));
+      if constexpr (std::is_same_v<T, float>) {
+        reduce_rows_f32(reduction, tile, rows + first * row_stride, count, row_stride, columns);
+      } else {
+        for (std::int64_t r = first; r < first + count; ++r) {
+          halves_to_floats(&rows[r * row_stride].bits, buffer, static_cast<std::size_t>(columns));
+          reduce_rows_f32(reduction, tile, buffer, 1, 0, columns);
+        }
+      }
+      for (std::int64_t j = 0; j < columns; ++j) acc[j] = combine<T>(reduction, acc[j], tile[j]);
+    }
+  } else {
+    for (std::int64_t r = 0; r < row_count; ++r) {
+      const T* row = rows + r * row_stride;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        acc[j] = combine<T>(reduction, acc[j], static_cast<Accumulator<T>>(row[j]));
+      }
+    }
+  }
+}
+
+/// Reduces rows [begin, end) of the split dimension for work items [item_begin, item_end).
+template <class T>
+void reduce_items(const ReducePlan& plan, Reduction reduction, const T* in, Accumulator<T>* out,
+                  std::int64_t begin, std::int64_t end, std::int64_t item_begin,
+                  std::int64_t item_end) {
+  const std::int64_t tiles = (plan.columns + kTile - 1) / kTile;
+  for (std::int64_t item = item_begin; item < item_end; ++item) {
+    const std::int64_t outer = item / tiles;
+    const std::int64_t column = item % tiles * kTile;
+    const std::int64_t columns = std::min(kTile, plan.columns - column);
+    const T* base = in + strided_offset(plan.kept, outer) + column * plan.column_stride;
+    Accumulator<T>* acc = out + outer * plan.columns + column;
+    std::fill_n(acc, columns, identity<T>(reduction));
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* rows = base + strided_offset(plan.reduced, r);
+      if (plan.columns == 1) {
+        acc[0] = combine<T>(reduction, acc[0],
+                            reduce_run<T>(reduction, rows, plan.run, plan.run_stride));
+      } else {
+        reduce_rows<T>(reduction, acc, rows, plan.run, plan.run_stride, columns);
+      }
+    }
+  }
+}
+
+template <class T>
+KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
+  const std::int64_t items = num_elements(plan.kept.shape) *
+                             ((plan.columns + kTile - 1) / kTile);
+  const std::int64_t outputs = num_elements(plan.kept.shape) * plan.columns;
+  const std::int64_t per_item =
+      plan.outer_count() * plan.run * std::min(plan.columns, kTile);
+  std::int64_t slices = 1;
+  if (items < kSlices && per_item >= 2 * kSliceElements) {
+    plan.split_run(kSlices);
+    slices = std::min(kSlices, plan.outer_count());
+  }
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(1, per_item / slices));
+  KernelPlan kernel;
+  kernel.detail = str_cat(plan.columns == 1 ? "rows" : "columns", ", slices ", slices);
+  kernel.scratch_bytes = static_cast<std::size_t>(slices * outputs) * sizeof(Accumulator<T>);
+  kernel.run = [=](std::byte* const* operands, std::byte* scratch) {
+    const T* in = operand_in<T>(operands, 0);
+    T* out = operand_out<T>(operands, 1);
+    auto* partial = reinterpret_cast<Accumulator<T>*>(scratch);
+    const std::int64_t rows = plan.outer_count();
+    parallel_for(num_threads, items * slices, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t slice = i % slices;
+        reduce_items<T>(plan, reduction, in, partial + slice * outputs, rows * slice / slices,
+                        rows * (slice + 1) / slices, i / slices, i / slices + 1);
+      }
+    });
+    for (std::int64_t j = 0; j < outputs; ++j) {
+      Accumulator<T> total = partial[j];
+      for (std::int64_t s = 1; s < slices; ++s) {
+        total = combine<T>(reduction, total, partial[s * outputs + j]);
+      }
+      out[j] = static_cast<T>(total);
+    }
+  };
+  return kernel;
+}
+
+template <Reduction R>
+KernelPlan make_reduce(const KernelRequest& request) {
+  const OperandDesc& in = request.input(0);
+  if (in.dtype != request.output(0).dtype) {
+    return KernelPlan::reject(str_cat("result dtype ", request.output(0).dtype, " differs from ",
+                                      in.dtype));
+  }
+  const ReducePlan plan(in, request.attributes().ints("axes"));
+  KernelPlan kernel;
+  const bool known = in.dtype != DType::Bool &&
+                     dispatch_arithmetic(in.dtype, [&]<class T>(T) {
+                       kernel = plan_reduce<T>(plan, R, request.num_threads);
+                     });
+  return known ? kernel : KernelPlan::reject(unsupported_dtype(in.dtype));
+}
+
+}  // namespace
+
+void register_reduce_kernels(KernelTable& table) {
+  const AcceptedLayout any = AcceptedLayout::AnyStrides;
+  table["ReduceSum"] = {{{"blocked", make_reduce<Reduction::Sum>}}, any};
+  table["ReduceMax"] = {{{"blocked", make_reduce<Reduction::Max>}}, any};
+  table["ReduceMin"] = {{{"blocked", make_reduce<Reduction::Min>}}, any};
+  table["ReduceProd"] = {{{"blocked", make_reduce<Reduction::Prod>}}, any};
+  table["ReduceMedian"] = {{{"selection", make_median}}, any};
+}
+
+}  // namespace pando::cpu

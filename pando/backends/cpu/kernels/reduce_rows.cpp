@@ -1,0 +1,162 @@
+#include "pando/backends/cpu/kernels/reduce_rows.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/reduce_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Floats summed in float before the partial sum joins the double total.
+constexpr std::int64_t kBlock = 2048;
+
+template <Reduction R>
+HWY_INLINE V Combine(V a, V b) {
+  if constexpr (R == Reduction::Sum) return hn::Add(a, b);
+  if constexpr (R == Reduction::Prod) return hn::Mul(a, b);
+  V extreme = a;
+  if constexpr (R == Reduction::Max) extreme = hn::Max(a, b);
+  if constexpr (R == Reduction::Min) extreme = hn::Min(a, b);
+  return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, extreme));
+}
+
+template <Reduction R>
+HWY_INLINE double CombineScalar(double a, double b) {
+  if constexpr (R == Reduction::Sum) return a + b;
+  if constexpr (R == Reduction::Prod) return a * b;
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return R == Reduction::Max ? std::max(a, b) : std::min(a, b);
+}
+
+template <Reduction R>
+HWY_INLINE double CombineLanes(V v) {
+  const D d;
+  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(v, d, lanes);
+  double total = lanes[0];
+  for (std::size_t i = 1; i < hn::Lanes(d); ++i) total = CombineScalar<R>(total, lanes[i]);
+  return total;
+}
+
+template <Reduction R>
+HWY_INLINE double RunBlock(const float* values, std::int64_t count, float identity) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V a0 = hn::Set(d, identity), a1 = a0, a2 = a0, a3 = a0;
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    a0 = Combine<R>(a0, hn::LoadU(d, values + i));
+    a1 = Combine<R>(a1, hn::LoadU(d, values + i + lanes));
+    a2 = Combine<R>(a2, hn::LoadU(d, values + i + 2 * lanes));
+    a3 = Combine<R>(a3, hn::LoadU(d, values + i + 3 * lanes));
+  }
+  for (; i + lanes <= count; i += lanes) a0 = Combine<R>(a0, hn::LoadU(d, values + i));
+  double total = CombineLanes<R>(Combine<R>(Combine<R>(a0, a1), Combine<R>(a2, a3)));
+  for (; i < count; ++i) total = CombineScalar<R>(total, values[i]);
+  return total;
+}
+
+template <Reduction R>
+double Run(const float* values, std::int64_t count) {
+  double total = reduction_identity(R);
+  const float identity = static_cast<float>(total);
+  for (std::int64_t i = 0; i < count; i += kBlock) {
+    total = CombineScalar<R>(total, RunBlock<R>(values + i, std::min(kBlock, count - i), identity));
+  }
+  return total;
+}
+
+template <Reduction R>
+void Rows(float* acc, const float* rows, std::int64_t row_count, std::int64_t row_stride,
+          std::int64_t columns) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t j = 0;
+  for (; j + 4 * lanes <= columns; j += 4 * lanes) {
+    V a0 = hn::LoadU(d, acc + j), a1 = hn::LoadU(d, acc + j + lanes);
+    V a2 = hn::LoadU(d, acc + j + 2 * lanes), a3 = hn::LoadU(d, acc + j + 3 * lanes);
+    const float* row = rows + j;
+    for (std::int64_t r = 0; r < row_count; ++r, row += row_stride) {
+      a0 = Combine<R>(a0, hn::LoadU(d, row));
+      a1 = Combine<R>(a1, hn::LoadU(d, row + lanes));
+      a2 = Combine<R>(a2, hn::LoadU(d, row + 2 * lanes));
+      a3 = Combine<R>(a3, hn::LoadU(d, row + 3 * lanes));
+    }
+    hn::StoreU(a0, d, acc + j);
+    hn::StoreU(a1, d, acc + j + lanes);
+    hn::StoreU(a2, d, acc + j + 2 * lanes);
+    hn::StoreU(a3, d, acc + j + 3 * lanes);
+  }
+  for (; j < columns; j += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, columns - j)));
+    V a = hn::MaskedLoad(mask, d, acc + j);
+    for (std::int64_t r = 0; r < row_count; ++r) {
+      a = Combine<R>(a, hn::MaskedLoad(mask, d, rows + r * row_stride + j));
+    }
+    hn::BlendedStore(a, mask, d, acc + j);
+  }
+}
+
+double ReduceRun(Reduction reduction, const float* values, std::int64_t count) {
+  switch (reduction) {
+    case Reduction::Sum: return Run<Reduction::Sum>(values, count);
+    case Reduction::Max: return Run<Reduction::Max>(values, count);
+    case Reduction::Min: return Run<Reduction::Min>(values, count);
+    default: return Run<Reduction::Prod>(values, count);
+  }
+}
+
+void ReduceRows(Reduction reduction, float* acc, const float* rows, std::int64_t row_count,
+                std::int64_t row_stride, std::int64_t columns) {
+  switch (reduction) {
+    case Reduction::Sum:
+      return Rows<Reduction::Sum>(acc, rows, row_count, row_stride, columns);
+    case Reduction::Max:
+      return Rows<Reduction::Max>(acc, rows, row_count, row_stride, columns);
+    case Reduction::Min:
+      return Rows<Reduction::Min>(acc, rows, row_count, row_stride, columns);
+    default:
+      return Rows<Reduction::Prod>(acc, rows, row_count, row_stride, columns);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace pando::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(ReduceRun);
+HWY_EXPORT(ReduceRows);
+
+double reduction_identity(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum: return 0.0;
+    case Reduction::Prod: return 1.0;
+    case Reduction::Max: return -std::numeric_limits<double>::infinity();
+    default: return std::numeric_limits<double>::infinity();
+  }
+}
+
+double reduce_run_f32(Reduction reduction, const float* values, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(ReduceRun)(reduction, values, count);
+}
+
+void reduce_rows_f32(Reduction reduction, float* acc, const float* rows, std::int64_t row_count,
+                     std::int64_t row_stride, std::int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(ReduceRows)(reduction, acc, rows, row_count, row_stride, columns);
+}
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE

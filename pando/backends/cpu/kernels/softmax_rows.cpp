@@ -1,0 +1,129 @@
+#include "pando/backends/cpu/kernels/softmax_rows.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/softmax_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hwy/contrib/math/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Floats summed in float before they join the double total.
+constexpr std::int64_t kBlock = 4096;
+
+HWY_INLINE float MaxOf(const float* in, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V m0 = hn::Set(d, -std::numeric_limits<float>::infinity()), m1 = m0, m2 = m0, m3 = m0;
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    m0 = hn::Max(m0, hn::LoadU(d, in + i));
+    m1 = hn::Max(m1, hn::LoadU(d, in + i + lanes));
+    m2 = hn::Max(m2, hn::LoadU(d, in + i + 2 * lanes));
+    m3 = hn::Max(m3, hn::LoadU(d, in + i + 3 * lanes));
+  }
+  for (; i + lanes <= count; i += lanes) m0 = hn::Max(m0, hn::LoadU(d, in + i));
+  float result = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3))));
+  for (; i < count; ++i) result = std::max(result, in[i]);
+  return result;
+}
+
+HWY_INLINE void Scale(float* out, float factor, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V f = hn::Set(d, factor);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::Mul(f, hn::LoadU(d, out + i)), d, out + i);
+  }
+  for (; i < count; ++i) out[i] *= factor;
+}
+
+/// exp(x) for x <= 0; unlike Exp alone it keeps NaN.
+HWY_INLINE V ExpOf(D d, V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x)); }
+
+void SoftmaxRow(const float* in, float* out, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V max = hn::Set(d, MaxOf(in, count));
+  double total = 0;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    const std::int64_t end = std::min(count, block + kBlock);
+    V s0 = hn::Zero(d), s1 = s0;
+    std::int64_t i = block;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const V e0 = ExpOf(d, hn::Sub(hn::LoadU(d, in + i), max));
+      const V e1 = ExpOf(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+      hn::StoreU(e0, d, out + i);
+      hn::StoreU(e1, d, out + i + lanes);
+      s0 = hn::Add(s0, e0);
+      s1 = hn::Add(s1, e1);
+    }
+    for (; i < end; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
+      const V e = ExpOf(d, hn::Sub(hn::MaskedLoad(mask, d, in + i), max));
+      hn::BlendedStore(e, mask, d, out + i);
+      s0 = hn::Add(s0, hn::IfThenElseZero(mask, e));
+    }
+    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+  }
+  Scale(out, static_cast<float>(1.0 / total), count);
+}
+
+void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  double total = 0;
+  for (std::int64_t block = 0; block < count; block += kBlock) {
+    const std::int64_t end = std::min(count, block + kBlock);
+    V s0 = hn::Zero(d), s1 = s0;
+    std::int64_t i = block;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      s0 = hn::MulAdd(hn::LoadU(d, out + i), hn::LoadU(d, g + i), s0);
+      s1 = hn::MulAdd(hn::LoadU(d, out + i + lanes), hn::LoadU(d, g + i + lanes), s1);
+    }
+    for (; i < end; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
+      s0 = hn::MulAdd(hn::MaskedLoad(mask, d, out + i), hn::MaskedLoad(mask, d, g + i), s0);
+    }
+    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+  }
+  const V sum = hn::Set(d, static_cast<float>(total));
+  for (std::int64_t i = 0; i < count; i += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
+    const V y = hn::MaskedLoad(mask, d, out + i);
+    hn::BlendedStore(hn::Mul(y, hn::Sub(hn::MaskedLoad(mask, d, g + i), sum)), mask, d, dx + i);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace pando::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(SoftmaxRow);
+HWY_EXPORT(SoftmaxGradRow);
+
+void softmax_row_f32(const float* in, float* out, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(in, out, count);
+}
+
+void softmax_grad_row_f32(const float* out, const float* g, float* dx, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxGradRow)(out, g, dx, count);
+}
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE

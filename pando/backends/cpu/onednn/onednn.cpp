@@ -1,0 +1,99 @@
+#include "pando/backends/cpu/onednn/onednn.hpp"
+
+#include <omp.h>
+
+#include <atomic>
+#include <utility>
+
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+
+const dnnl::engine& onednn_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::memory::desc onednn_f32(const Shape& shape, const Strides& strides) {
+  return dnnl::memory::desc(dnnl::memory::dims(shape.begin(), shape.end()),
+                            dnnl::memory::data_type::f32,
+                            dnnl::memory::dims(strides.begin(), strides.end()));
+}
+
+OmpThreads::OmpThreads(int num_threads) : before_(omp_get_max_threads()) {
+  if (before_ != num_threads) omp_set_num_threads(num_threads);
+}
+
+OmpThreads::~OmpThreads() {
+  if (before_ != omp_get_max_threads()) omp_set_num_threads(before_);
+}
+
+struct OnednnPrimitive::Context {
+  dnnl::stream stream{onednn_engine()};
+  std::vector<dnnl::memory> memories;
+  std::vector<dnnl_exec_arg_t> arguments;
+
+  explicit Context(const std::vector<Argument>& list) {
+    memories.reserve(list.size());
+    for (const Argument& argument : list) {
+      memories.emplace_back(argument.desc, onednn_engine(), nullptr);
+      arguments.push_back({argument.id, memories.back().get()});
+    }
+  }
+};
+
+/// Contexts not in use. A run takes one and puts it back; more threads than slots allocate.
+struct OnednnPrimitive::Pool {
+  static constexpr int kSlots = 4;
+  std::atomic<Context*> slots[kSlots] = {};
+
+  ~Pool() {
+    for (auto& slot : slots) delete slot.load();
+  }
+  std::unique_ptr<Context> take() {
+    for (auto& slot : slots) {
+      if (Context* context = slot.exchange(nullptr, std::memory_order_acquire)) {
+        return std::unique_ptr<Context>(context);
+      }
+    }
+    return nullptr;
+  }
+  void give(std::unique_ptr<Context> context) {
+    for (auto& slot : slots) {
+      Context* expected = nullptr;
+      if (slot.compare_exchange_strong(expected, context.get(), std::memory_order_release)) {
+        context.release();
+        return;
+      }
+    }
+  }
+};
+
+OnednnPrimitive::OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments,
+                                 int num_threads)
+    : primitive_(std::move(primitive)),
+      arguments_(std::move(arguments)),
+      num_threads_(num_threads),
+      pool_(std::make_unique<Pool>()) {
+  pool_->give(std::make_unique<Context>(arguments_));
+}
+
+OnednnPrimitive::~OnednnPrimitive() = default;
+
+void OnednnPrimitive::run(void* const* pointers) const {
+  const OmpThreads threads(num_threads_);
+  std::unique_ptr<Context> context = pool_->take();
+  if (!context) context = std::make_unique<Context>(arguments_);
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    dnnl_memory_set_data_handle(context->arguments[i].memory, pointers[i]);
+  }
+  const dnnl_status_t status = dnnl_primitive_execute(
+      primitive_.get(), context->stream.get(), static_cast<int>(context->arguments.size()),
+      context->arguments.data());
+  pool_->give(std::move(context));
+  if (status != dnnl_success) {
+    throw RuntimeFault(str_cat("oneDNN failed to run a primitive (status ", int(status), ")"));
+  }
+}
+
+}  // namespace pando::cpu

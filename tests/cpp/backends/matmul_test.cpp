@@ -1,0 +1,149 @@
+#include "kernel_test_util.hpp"
+
+namespace pando::testing {
+namespace {
+
+double activate(const std::string& epilogue, double x) {
+  if (epilogue == "relu") return x < 0 ? 0 : x;
+  if (epilogue == "tanh") return std::tanh(x);
+  if (epilogue == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (epilogue == "swish") return x / (1 + std::exp(-x));
+  if (epilogue == "gelu_erf") return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+  if (epilogue == "gelu_tanh") {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
+
+struct Case {
+  std::int64_t m, n, k;
+  bool lhs_transposed = false, rhs_transposed = false;
+  DType dtype = DType::Float32;
+  bool bias = false;
+  std::string epilogue = "";
+  int threads = 2;
+};
+
+OperandDesc matrix(DType dtype, std::int64_t rows, std::int64_t columns, bool transposed) {
+  return strided(dtype, {rows, columns}, transposed ? Strides{1, rows} : Strides{columns, 1});
+}
+
+std::string check(const Case& c) {
+  TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
+  TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
+  TestTensor bias(c.dtype, {c.n}), out(c.dtype, {c.m, c.n});
+  const double low = is_integer(c.dtype) && !traits(c.dtype).is_signed ? 0 : -1;
+  lhs.randomise(1, low, 1);
+  rhs.randomise(2, low, 1);
+  bias.randomise(3, low, 2);
+  out.randomise(4);
+  std::vector<TestTensor*> inputs = {&lhs, &rhs};
+  if (c.bias) inputs.push_back(&bias);
+  Attributes attributes;
+  if (!c.epilogue.empty()) attributes.set("epilogue", c.epilogue);
+  const std::string explanation = run_kernel("MatMul", attributes, inputs, {&out}, c.threads);
+  std::vector<double> wanted;
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      double sum = c.bias ? bias.get(j) : 0.0;
+      for (std::int64_t k = 0; k < c.k; ++k) sum += lhs.get(i * c.k + k) * rhs.get(k * c.n + j);
+      wanted.push_back(activate(c.epilogue, sum));
+    }
+  }
+  const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 4e-5;
+  expect_close(out, wanted, is_integer(c.dtype) ? 0 : tolerance, explanation);
+  return explanation;
+}
+
+TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+           {1, 1, 1}, {8, 10, 64}, {8, 512, 784}, {784, 32, 8}, {5, 33, 7}, {1, 40, 300},
+           {40, 1, 300}, {64, 65, 66}, {31, 17, 600}, {33, 48, 1}, {7, 3, 0}, {0, 3, 2}}) {
+    for (int order = 0; order < 4; ++order) {
+      check({m, n, k, (order & 1) != 0, (order & 2) != 0});
+      check({m, n, k, (order & 1) != 0, (order & 2) != 0, DType::Float32, true, "relu", 1});
+    }
+  }
+}
+
+TEST(MatMul, TakesEveryArithmeticDType) {
+  for (const DType dtype :
+       {DType::Float16, DType::Float64, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
+        DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64}) {
+    check({9, 70, 13, false, false, dtype});
+    check({9, 70, 13, true, true, dtype, true});
+    check({0, 3, 0, true, true, dtype, true});
+  }
+  EXPECT_NE(check({70, 9, 50, false, false, DType::Float16}).find("float32"), std::string::npos);
+}
+
+TEST(MatMul, AppliesEveryEpilogue) {
+  for (const char* epilogue :
+       {"gelu_tanh", "gelu_erf", "relu", "tanh", "sigmoid", "swish"}) {
+    check({8, 37, 20, false, false, DType::Float32, true, epilogue});
+    check({64, 37, 40, false, true, DType::Float32, true, epilogue});
+    check({8, 37, 20, false, false, DType::Float32, false, epilogue});
+    check({8, 37, 20, false, false, DType::Float16, true, epilogue});
+    check({8, 37, 0, false, false, DType::Float32, true, epilogue});
+  }
+}
+
+void check_batched(const OperandDesc& lhs_desc, const OperandDesc& rhs_desc, const Shape& shape) {
+  TestTensor lhs(lhs_desc), rhs(rhs_desc), out(lhs_desc.dtype, shape);
+  lhs.randomise(5, -1, 1);
+  rhs.randomise(6, -1, 1);
+  const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out});
+  const std::size_t rank = shape.size();
+  const std::int64_t m = shape[rank - 2], n = shape[rank - 1], k = lhs.shape()[rank - 1];
+  const std::int64_t batches = num_elements(shape) / (m * n);
+  std::vector<double> wanted;
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::int64_t x = 0; x < k; ++x) {
+          sum += lhs.get((b * m + i) * k + x) * rhs.get((b * k + x) * n + j);
+        }
+        wanted.push_back(sum);
+      }
+    }
+  }
+  expect_close(out, wanted, lhs_desc.dtype == DType::Float16 ? 2e-3 : 1e-5, explanation);
+}
+
+TEST(MatMul, RunsBatches) {
+  for (const DType dtype : {DType::Float32, DType::Float16, DType::Float64, DType::Int32}) {
+    check_batched(OperandDesc::contiguous(dtype, {3, 4, 5}),
+                  OperandDesc::contiguous(dtype, {3, 5, 6}), {3, 4, 6});
+    check_batched(OperandDesc::contiguous(dtype, {2, 3, 40, 50}),
+                  strided(dtype, {2, 3, 50, 60}, {9000, 3000, 1, 50}), {2, 3, 40, 60});
+    check_batched(OperandDesc::contiguous(dtype, {3, 4, 5}), strided(dtype, {3, 5, 6}, {0, 6, 1}),
+                  {3, 4, 6});
+    check_batched(strided(dtype, {3, 4, 5}, {0, 5, 1}), OperandDesc::contiguous(dtype, {3, 5, 6}),
+                  {3, 4, 6});
+    check_batched(strided(dtype, {2, 3, 4, 5}, {20, 0, 5, 1}),
+                  strided(dtype, {2, 3, 5, 6}, {0, 30, 6, 1}), {2, 3, 4, 6});
+  }
+}
+
+TEST(MatMul, IntegersWrap) {
+  TestTensor lhs(DType::Int8, {1, 2}), rhs(DType::Int8, {2, 1}), out(DType::Int8, {1, 1});
+  lhs.fill({100, 100});
+  rhs.fill({2, 2});
+  run_kernel("MatMul", {}, {&lhs, &rhs}, {&out});
+  EXPECT_EQ(out.get(0), -112);
+}
+
+TEST(MatMul, RejectsWhatItCannotDoByName) {
+  TestTensor lhs(DType::Float32, {2, 3}), rhs(DType::Float32, {3, 4}), out(DType::Float32, {2, 4});
+  TestTensor half(DType::Float16, {3, 4});
+  const auto prepare = [&](TestTensor& b, Attributes attributes) {
+    return error_of([&] { run_kernel("MatMul", attributes, {&lhs, &b}, {&out}); });
+  };
+  EXPECT_NE(prepare(rhs, {{"epilogue", std::string("cube")}}).find("unknown epilogue 'cube'"),
+            std::string::npos);
+  EXPECT_NE(prepare(half, {}).find("dtypes differ: float32, float16"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pando::testing
