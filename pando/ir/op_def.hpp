@@ -68,7 +68,8 @@ struct OpDef {
       scalar_body = {};
 
   /// Composite ops (and gradient ops): rebuilds the op from simpler ones in the same graph and
-  /// returns the replacement of each output.
+  /// returns the replacement of each output. An empty result for an op with outputs: this one is
+  /// already in its simplest form (a kernel, a view or pointwise) and stays.
   std::function<std::vector<Tensor*>(OpBuilder&, const Op&)> expand = {};
 
   /// Gradient rule, in terms of other ops. Absent: the gradient path stops here.
