@@ -26,8 +26,8 @@ OpDef operand_grad_def(std::string name, std::string doc, int num_inputs,
           .attributes = {ints_attribute("shape")},
           .infer = infer_shape_attribute,
           .expand = [product = std::move(product)](OpBuilder& builder, const Op& op) {
-            return std::vector{
-                builder.reduce_to(product(builder, op), op.attributes.ints("shape"))};
+            Tensor* sum = builder.reduce_to(product(builder, op), op.attributes.ints("shape"));
+            return std::vector{fresh(builder, op, sum)};
           }};
 }
 

@@ -1,5 +1,6 @@
 #include "pando/ops/rules.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace pando {
@@ -249,6 +250,12 @@ OpDef view_in_place(OpDef def, std::string name, std::string doc) {
   def.differentiable_inputs.clear();
   def.output_alias = [](const Op&, int) { return 0; };
   return def;
+}
+
+Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t) {
+  const auto& inputs = op.inputs();
+  const bool is_input = std::find(inputs.begin(), inputs.end(), t) != inputs.end();
+  return is_input ? builder.make("Identity", {t}) : t;
 }
 
 Tensor* broadcast_constant(OpBuilder& builder, double value, const TensorInfo& info) {

@@ -1,0 +1,172 @@
+// Ops that run other graphs. Their gradients are made by autodiff itself.
+#include <algorithm>
+#include <numeric>
+
+#include "pando/ops/rules.hpp"
+
+namespace pando {
+namespace {
+
+void check_callees(const Op& op, std::size_t count) {
+  if (op.called_graphs.size() != count) {
+    throw InternalError(str_cat(describe(op), " needs ", count, " called graphs, has ",
+                                op.called_graphs.size()));
+  }
+}
+
+/// Op inputs first, first + 1, ... must match callee inputs skip, skip + 1, ...
+void check_arguments(const Op& op, const Graph& callee, int first, int count, int skip) {
+  const auto expected = static_cast<int>(callee.inputs().size()) - skip;
+  if (count != expected) {
+    wrong_input(op, str_cat("wanted ", expected, " inputs for graph '", callee.id(), "', got ",
+                            count));
+  }
+  for (int i = 0; i < count; ++i) {
+    const TensorInfo& given = input_info(op, first + i);
+    const Tensor* wanted = callee.inputs()[static_cast<std::size_t>(skip + i)];
+    if (given.dtype == wanted->dtype() && given.shape == wanted->shape()) continue;
+    throw Error(str_cat(op.kind(), "Op input (@", first + i,
+                        ") does not match callee input tensor '", wanted->id(), "': wanted ",
+                        info_text(wanted->info), ", given '", op.input(first + i)->name(), "' ",
+                        info_text(given), " in ", describe(op)));
+  }
+}
+
+std::vector<TensorInfo> infos_of(const std::vector<Tensor*>& tensors, std::size_t first) {
+  std::vector<TensorInfo> infos;
+  for (std::size_t i = first; i < tensors.size(); ++i) infos.push_back(tensors[i]->info);
+  return infos;
+}
+
+/// Attribute "modified", and the inputs whose callee input is by reference.
+std::vector<int> modified_arguments(const Op& op) {
+  std::vector<int> result;
+  if (op.attributes.has("modified")) {
+    for (std::int64_t index : op.attributes.ints("modified")) {
+      result.push_back(static_cast<int>(index));
+    }
+  }
+  const Graph& callee = *op.called_graphs[0];
+  for (std::size_t i = 0; i < callee.inputs().size(); ++i) {
+    if (callee.is_by_ref(callee.inputs()[i])) result.push_back(static_cast<int>(i));
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+void check_modified(const Op& op) {
+  if (!op.attributes.has("modified")) return;
+  for (std::int64_t index : op.attributes.ints("modified")) {
+    if (index < 0 || index >= op.num_inputs() || op.input(static_cast<int>(index)) == nullptr) {
+      wrong_input(op, str_cat("input ", index, " is marked modified but is not connected"));
+    }
+  }
+}
+
+std::vector<TensorInfo> infer_call(const Op& op) {
+  check_callees(op, 1);
+  const Graph& callee = *op.called_graphs[0];
+  check_arguments(op, callee, 0, op.num_inputs(), 0);
+  check_modified(op);
+  return infos_of(callee.outputs(), 0);
+}
+
+constexpr int kLoopInputs = 2;  // Iterator___ and LoopCond___
+
+void check_loop_header(const Op& op, const Graph& wrapper) {
+  const auto is_scalar = [](const Tensor* t, DType dtype) {
+    return t->shape().empty() && t->dtype() == dtype;
+  };
+  const bool valid = wrapper.inputs().size() >= kLoopInputs && !wrapper.outputs().empty() &&
+                     is_scalar(wrapper.inputs()[0], DType::Int32) &&
+                     is_scalar(wrapper.inputs()[1], DType::Bool) &&
+                     is_scalar(wrapper.outputs()[0], DType::Bool);
+  if (!valid) {
+    throw InternalError(str_cat(describe(op), ": graph '", wrapper.id(),
+                                "' does not have the form of a loop body"));
+  }
+}
+
+std::vector<TensorInfo> infer_loop(const Op& op) {
+  check_callees(op, 1);
+  const Graph& wrapper = *op.called_graphs[0];
+  check_loop_header(op, wrapper);
+  const std::int64_t count = op.attributes.integer("trip_count");
+  if (count < 0) throw ValueError(str_cat("Repeat count must be >= 0. Provided ", count));
+  check_arguments(op, wrapper, kLoopInputs, std::max(op.num_inputs() - kLoopInputs, 0),
+                  kLoopInputs);
+  check_modified(op);
+  for (std::size_t i = 1; i < wrapper.outputs().size(); ++i) {
+    const std::size_t carried = i - 1 + kLoopInputs;
+    if (carried >= wrapper.inputs().size()) {
+      throw Error(str_cat(describe(op), ": output ", i - 1, " of graph '", wrapper.id(),
+                          "' has no input to be carried to"));
+    }
+    const TensorInfo& next = wrapper.outputs()[i]->info;
+    const TensorInfo& input = wrapper.inputs()[carried]->info;
+    if (next.shape == input.shape && next.dtype == input.dtype) continue;
+    throw Error(str_cat(describe(op), ": output ", i - 1, " ", info_text(next),
+                        " is carried to input '", wrapper.inputs()[carried]->name(), "' ",
+                        info_text(input), ": wanted equal shapes and dtypes"));
+  }
+  return infos_of(wrapper.outputs(), 1);
+}
+
+std::vector<TensorInfo> infer_if(const Op& op) {
+  check_callees(op, 2);
+  require_bool(op, 0);
+  require_one_element(op, 0);
+  const Graph& then_graph = *op.called_graphs[0];
+  const Graph& else_graph = *op.called_graphs[1];
+  const auto num_then = static_cast<int>(op.attributes.integer("num_then_inputs"));
+  check_arguments(op, then_graph, 1, num_then, 0);
+  check_arguments(op, else_graph, 1 + num_then, op.num_inputs() - 1 - num_then, 0);
+  if (then_graph.outputs().size() != else_graph.outputs().size()) {
+    throw ValueError(str_cat(describe(op), ": the branches have ", then_graph.outputs().size(),
+                             " and ", else_graph.outputs().size(), " outputs: wanted equally many"));
+  }
+  for (std::size_t i = 0; i < then_graph.outputs().size(); ++i) {
+    const TensorInfo& a = then_graph.outputs()[i]->info;
+    const TensorInfo& b = else_graph.outputs()[i]->info;
+    if (a.shape == b.shape && a.dtype == b.dtype) continue;
+    throw Error(str_cat(describe(op), ": output ", i, " is ", info_text(a), " in graph '",
+                        then_graph.id(), "' and ", info_text(b), " in graph '", else_graph.id(),
+                        "': wanted equal shapes and dtypes"));
+  }
+  return infos_of(then_graph.outputs(), 0);
+}
+
+}  // namespace
+
+void register_control_ops(Registry& registry) {
+  registry.add({.name = "Call",
+                .doc = "Runs the called graph. Inputs and outputs are those of the graph, in order. "
+                       "Inputs in attribute modified, and by-reference inputs, are written back.",
+                .min_inputs = 0,
+                .max_inputs = -1,
+                .attributes = {optional(ints_attribute("modified"))},
+                .infer = infer_call,
+                .modified_inputs = modified_arguments});
+  registry.add({.name = "Loop",
+                .doc = "Runs the called graph attribute trip_count times. Its inputs are the "
+                       "iteration (int32), a condition (bool) and inputs 2.. of the op; its outputs "
+                       "the condition and the values carried to inputs 2.. of the next iteration, "
+                       "which are the outputs of the op. Inputs 0 and 1 are not connected. Inputs "
+                       "in attribute modified, and by-reference inputs, are written back.",
+                .min_inputs = 0,
+                .max_inputs = -1,
+                .attributes = {integer_attribute("trip_count"),
+                               optional(ints_attribute("modified"))},
+                .infer = infer_loop,
+                .modified_inputs = modified_arguments});
+  registry.add({.name = "If",
+                .doc = "Runs the first called graph if input 0 (bool, one element) is true, else the "
+                       "second. Inputs 1.. are those of the first graph (attribute num_then_inputs "
+                       "of them), then those of the second.",
+                .max_inputs = -1,
+                .attributes = {integer_attribute("num_then_inputs")},
+                .infer = infer_if});
+}
+
+}  // namespace pando

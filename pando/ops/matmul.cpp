@@ -1,0 +1,256 @@
+// Matrix products. Only products of matrices with equal batch dimensions stay `MatMul`; vectors,
+// broadcast batches, other result dtypes and float8 expand to them.
+#include <algorithm>
+
+#include "pando/ops/rules.hpp"
+
+namespace pando {
+namespace {
+
+/// A vector on the left becomes a row, one on the right a column.
+Shape promoted(const Shape& shape, bool is_lhs) {
+  if (shape.size() != 1) return shape;
+  return is_lhs ? Shape{1, shape[0]} : Shape{shape[0], 1};
+}
+
+Shape batch_of(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
+
+Shape joined(Shape batch, std::int64_t rows, std::int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+/// The shape of the product of promoted operands.
+Shape product_shape(const Op& op, const Shape& lhs, const Shape& rhs) {
+  if (lhs.back() != rhs[rhs.size() - 2]) {
+    throw Error(str_cat(describe(op), ": contracting dimensions unequal: lhs '",
+                        op.input(0)->name(), "' ", attribute_text(Ints(op.input(0)->shape())),
+                        ", rhs '", op.input(1)->name(), "' ",
+                        attribute_text(Ints(op.input(1)->shape()))));
+  }
+  const auto batch = broadcast_shapes(batch_of(lhs), batch_of(rhs));
+  if (!batch) wrong_input(op, "wanted batch dimensions that broadcast");
+  return joined(*batch, lhs[lhs.size() - 2], rhs.back());
+}
+
+bool is_scaled(const Op& op) { return op.num_inputs() > 2 && op.input(2) != nullptr; }
+
+void check_dtypes(const Op& op) {
+  const DType lhs = input_info(op, 0).dtype;
+  const DType rhs = input_info(op, 1).dtype;
+  if (is_scaled(op)) {
+    if (!is_float8(lhs) || !is_float8(rhs)) {
+      wrong_input(op, "wanted float8_143 or float8_152 operands with a log2 scale");
+    }
+    const TensorInfo& scale = input_info(op, 2);
+    if (scale.dtype != DType::Int32 || !scale.shape.empty()) {
+      wrong_input(op, "wanted a scalar int32 log2 scale at input 2");
+    }
+    return;
+  }
+  if (is_float8(lhs) || is_float8(rhs)) {
+    wrong_input(op, "float8 operands need a log2 scale: use matmul_pow2scaled");
+  }
+  require_float(op, 0);
+  require_same_dtype(op, 0, 1);
+}
+
+DType output_dtype(const Op& op) {
+  if (is_scaled(op)) return DType::Float16;
+  return op.attributes.has("output_type") ? op.attributes.dtype("output_type")
+                                          : op.input(0)->dtype();
+}
+
+std::vector<TensorInfo> infer_matmul(const Op& op) {
+  for (int i : {0, 1}) {
+    if (!input_info(op, i).shape.empty()) continue;
+    throw Error(str_cat(describe(op), ": MatMul doesn't support scalar tensor '",
+                        op.input(i)->name(), "' as an operand. Use mul"));
+  }
+  check_dtypes(op);
+  const DType dtype = output_dtype(op);
+  if (!is_floating_point(dtype) || is_float8(dtype)) {
+    wrong_input(op, str_cat("wanted output_type float16, float32 or float64, got ", dtype));
+  }
+  const Shape& lhs = op.input(0)->shape();
+  const Shape& rhs = op.input(1)->shape();
+  Shape shape = product_shape(op, promoted(lhs, true), promoted(rhs, false));
+  if (rhs.size() == 1) shape.pop_back();
+  if (lhs.size() == 1) shape.erase(shape.end() - (rhs.size() == 1 ? 1 : 2));
+  return {TensorInfo{dtype, shape, {}}};
+}
+
+/// Attributes that the simpler products of an expansion keep.
+Attributes kept_attributes(const Op& op) {
+  Attributes attributes = op.attributes;
+  attributes.erase("output_type");
+  return attributes;
+}
+
+std::vector<Tensor*> expand_scaled(OpBuilder& builder, const Op& op) {
+  Tensor* lhs = builder.cast(op.input(0), DType::Float32);
+  Tensor* rhs = builder.cast(op.input(1), DType::Float32);
+  Tensor* product = builder.make("MatMul", {lhs, rhs}, kept_attributes(op));
+  return {builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}})};
+}
+
+/// Products in another dtype than the operands' are made in float32 (or wider) and rounded once.
+std::vector<Tensor*> expand_output_type(OpBuilder& builder, const Op& op) {
+  const DType target = output_dtype(op);
+  const bool wide = target == DType::Float64 || op.input(0)->dtype() == DType::Float64;
+  const DType inner = wide ? DType::Float64 : DType::Float32;
+  Tensor* product = builder.make(
+      "MatMul", {builder.cast(op.input(0), inner), builder.cast(op.input(1), inner)},
+      kept_attributes(op));
+  return {builder.cast(product, target)};
+}
+
+/// One matrix product of all rows when the right-hand side is the same for every batch.
+std::vector<Tensor*> expand_shared_rhs(OpBuilder& builder, const Op& op, const Shape& matrix) {
+  const Shape& lhs = op.input(0)->shape();
+  const std::int64_t rows = num_elements(Shape(lhs.begin(), lhs.end() - 1));
+  Tensor* flat = builder.reshape(op.input(0), {rows, lhs.back()});
+  Tensor* product = builder.make("MatMul", {flat, builder.reshape(op.input(1), matrix)},
+                                 kept_attributes(op));
+  return {builder.reshape(product, op.output(0)->shape())};
+}
+
+std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
+  if (is_scaled(op)) return expand_scaled(builder, op);
+  Tensor* lhs = op.input(0);
+  Tensor* rhs = op.input(1);
+  if (output_dtype(op) != lhs->dtype()) return expand_output_type(builder, op);
+  const Shape lhs_shape = promoted(lhs->shape(), true);
+  const Shape rhs_shape = promoted(rhs->shape(), false);
+  const Shape rhs_batch = batch_of(rhs_shape);
+  if (lhs_shape.size() > 2 && lhs_shape.size() >= rhs_shape.size() &&
+      std::all_of(rhs_batch.begin(), rhs_batch.end(), [](auto dim) { return dim == 1; })) {
+    return expand_shared_rhs(builder, op, {rhs_shape[rhs_shape.size() - 2], rhs_shape.back()});
+  }
+  const Shape batch = *broadcast_shapes(batch_of(lhs_shape), rhs_batch);
+  Tensor* left = builder.broadcast_to(
+      builder.reshape(lhs, lhs_shape),
+      joined(batch, lhs_shape[lhs_shape.size() - 2], lhs_shape.back()));
+  Tensor* right = builder.broadcast_to(
+      builder.reshape(rhs, rhs_shape),
+      joined(batch, rhs_shape[rhs_shape.size() - 2], rhs_shape.back()));
+  if (left == op.input(0) && right == op.input(1)) return {};
+  Tensor* product = builder.make("MatMul", {left, right}, kept_attributes(op));
+  return {builder.reshape(product, op.output(0)->shape())};
+}
+
+// Gradients: inputs g and the other operand.
+
+/// The other operand in the dtype of g, which differs when the product had an output type.
+Tensor* other_operand(OpBuilder& builder, const Op& op, const Shape& promoted_shape) {
+  return builder.reshape(builder.cast(op.input(1), op.input(0)->dtype()), promoted_shape);
+}
+
+Tensor* transposed(OpBuilder& builder, Tensor* t) {
+  Ints permutation(t->shape().size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    permutation[i] = static_cast<std::int64_t>(i);
+  }
+  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+  return builder.make("Transpose", {t}, {{"permutation", permutation}});
+}
+
+/// The gradient under the shape that the product of the promoted operands has.
+Tensor* promoted_gradient(OpBuilder& builder, Tensor* gradient, const Shape& lhs,
+                          const Shape& rhs) {
+  const Shape batch = *broadcast_shapes(batch_of(lhs), batch_of(rhs));
+  return builder.reshape(gradient, joined(batch, lhs[lhs.size() - 2], rhs.back()));
+}
+
+Tensor* summed_to(OpBuilder& builder, Tensor* product, const Shape& promoted_shape,
+                  const Shape& shape) {
+  return builder.reshape(builder.reduce_to(product, promoted_shape), shape);
+}
+
+Tensor* lhs_gradient(OpBuilder& builder, const Op& op) {
+  const Shape& shape = op.attributes.ints("shape");
+  const Shape lhs = promoted(shape, true);
+  const Shape rhs = promoted(op.input(1)->shape(), false);
+  Tensor* gradient = promoted_gradient(builder, op.input(0), lhs, rhs);
+  Tensor* other = transposed(builder, other_operand(builder, op, rhs));
+  return summed_to(builder, builder.make("MatMul", {gradient, other}), lhs, shape);
+}
+
+Tensor* rhs_gradient(OpBuilder& builder, const Op& op) {
+  const Shape& shape = op.attributes.ints("shape");
+  const Shape lhs = promoted(op.input(1)->shape(), true);
+  const Shape rhs = promoted(shape, false);
+  Tensor* gradient = promoted_gradient(builder, op.input(0), lhs, rhs);
+  Tensor* other = other_operand(builder, op, lhs);
+  if (rhs.size() == 2 && lhs.size() > 2) {
+    // One product over all batches instead of one per batch and a sum.
+    const std::int64_t rows = num_elements(Shape(lhs.begin(), lhs.end() - 1));
+    other = builder.reshape(other, {rows, lhs.back()});
+    gradient = builder.reshape(gradient, {rows, rhs.back()});
+  }
+  Tensor* product = builder.make("MatMul", {transposed(builder, other), gradient});
+  return summed_to(builder, product, rhs, shape);
+}
+
+OpDef gradient_def(std::string name, std::string doc,
+                   Tensor* (*build)(OpBuilder& builder, const Op& op)) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .attributes = {ints_attribute("shape"), dtype_attribute("dtype")},
+          .infer =
+              [](const Op& op) {
+                TensorInfo info = infer_shape_attribute(op).front();
+                info.dtype = op.attributes.dtype("dtype");
+                return std::vector{info};
+              },
+          .expand = [build](OpBuilder& builder, const Op& op) {
+            return std::vector{builder.cast(build(builder, op), op.attributes.dtype("dtype"))};
+          }};
+}
+
+void matmul_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* gradient = builder.output_gradient(0);
+  if (gradient == nullptr) return;
+  if (is_scaled(op)) throw Error(str_cat(describe(op), " has no gradient: its operands are float8"));
+  const DType dtype = op.input(0)->dtype();
+  for (int i : {0, 1}) {
+    if (!builder.wants(i)) continue;
+    builder.set_input_gradient(
+        i, builder.make(i == 0 ? "MatMulLhsGrad" : "MatMulRhsGrad",
+                        {gradient, builder.forward(op.input(1 - i))},
+                        {{"shape", op.input(i)->shape()}, {"dtype", dtype}}));
+  }
+}
+
+}  // namespace
+
+void register_matmul_ops(Registry& registry) {
+  registry.add({.name = "MatMul",
+                .doc = "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
+                       "(default: of the operands). With float8 operands input 2 is a scalar int32 "
+                       "log2 scale and the result float16(product * 2^scale). partials_type and "
+                       "available_memory_proportion are kept for readers; sums are float32 (float64 "
+                       "for float64). A kernel for matrices with equal batch dimensions.",
+                .min_inputs = 2,
+                .max_inputs = 3,
+                .attributes = {optional(dtype_attribute("output_type")),
+                               optional(dtype_attribute("partials_type")),
+                               optional(number_attribute("available_memory_proportion"))},
+                .infer = infer_matmul,
+                .expand = expand_matmul,
+                .gradient = matmul_gradient,
+                .differentiable_inputs = {0, 1}});
+  registry.add(gradient_def("MatMulLhsGrad",
+                            "g rhs^T for inputs g, rhs, summed to attribute shape, in attribute "
+                            "dtype.",
+                            lhs_gradient));
+  registry.add(gradient_def("MatMulRhsGrad",
+                            "lhs^T g for inputs g, lhs, summed to attribute shape, in attribute "
+                            "dtype.",
+                            rhs_gradient));
+}
+
+}  // namespace pando
