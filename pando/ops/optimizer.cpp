@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pando/base/half.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/optimizer_adam.hpp"
@@ -40,6 +41,11 @@ class DTypeArithmetic {
   ScalarValue input(ScalarValue value, DType dtype) {
     return dtype == dtype_ ? value : emitter_.as_dtype(value, dtype_);
   }
+  ScalarValue constant(float value) {
+    const bool half = dtype_ == DType::Float16;
+    const float rounded = half ? half_to_float(float_to_half(value)) : value;
+    return emitter_.constant(rounded, lane_of(dtype_));
+  }
   ScalarValue rounded(ScalarValue value) { return emitter_.as_dtype(value, dtype_); }
   ScalarValue multiply(ScalarValue a, ScalarValue b) {
     return rounded(emitter_.emit(ScalarOp::Mul, a, b));
@@ -50,21 +56,17 @@ class DTypeArithmetic {
   DType dtype_;
 };
 
-/// (1 - factor) in float32, as the specification asks.
-ScalarValue one_minus_factor(ScalarEmitter& emitter, const Op& op,
-                             std::span<const ScalarValue> inputs) {
+/// The factor in t's dtype; with `complement` 1 - factor, subtracted in float32 before it is
+/// converted, as the specification asks.
+ScalarValue stepwise_factor(ScalarEmitter& emitter, DTypeArithmetic& in_dtype, const Op& op,
+                            std::span<const ScalarValue> inputs, bool complement) {
   if (op.input(2) == nullptr) {
     const float factor = static_cast<float>(op.attributes.number("factor"));
-    return emitter.constant(1.0f - factor);
+    return in_dtype.constant(complement ? 1.0f - factor : factor);
   }
   const ScalarValue factor = emitter.convert(inputs[2], LaneType::F32);
-  return emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor);
-}
-
-ScalarValue factor_value(ScalarEmitter& emitter, const Op& op,
-                         std::span<const ScalarValue> inputs) {
-  if (op.input(2) != nullptr) return emitter.convert(inputs[2], LaneType::F32);
-  return emitter.constant(static_cast<float>(op.attributes.number_or("factor", 1.0)));
+  if (!complement) return in_dtype.rounded(factor);
+  return in_dtype.rounded(emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor));
 }
 
 /// t and X in the wider of float32 and t's lane.
@@ -82,8 +84,11 @@ ScalarValue plain_accumulate(ScalarEmitter& emitter, const Op& op,
     return emitter.emit(ScalarOp::Fma, b, x, kept);
   }
   const bool has_factor = op.input(2) != nullptr || op.attributes.number_or("factor", 1.0) != 1.0;
-  if (type == "Add" || !has_factor) return emitter.emit(ScalarOp::Add, t, x);
-  const ScalarValue factor = emitter.convert(factor_value(emitter, op, inputs), lane);
+  if (!has_factor) return emitter.emit(ScalarOp::Add, t, x);
+  const ScalarValue factor =
+      op.input(2) != nullptr
+          ? emitter.convert(inputs[2], lane)
+          : emitter.constant(static_cast<float>(op.attributes.number("factor")), lane);
   if (type == "DecayAdd") return emitter.emit(ScalarOp::Fma, factor, t, x);
   return emitter.emit(ScalarOp::Fma, factor, x, t);  // DampenedAdd
 }
@@ -96,7 +101,7 @@ ScalarValue stepwise_accumulate(ScalarEmitter& emitter, const Op& op,
   DTypeArithmetic in_dtype(emitter, dtype);
   const ScalarValue t = inputs[0];
   const ScalarValue x = in_dtype.input(inputs[1], op.input(1)->dtype());
-  const ScalarValue factor = in_dtype.rounded(factor_value(emitter, op, inputs));
+  const ScalarValue factor = stepwise_factor(emitter, in_dtype, op, inputs, false);
   if (type == "DampenedAddSquare") {
     const ScalarValue scaled = in_dtype.multiply(factor, x);
     return emitter.emit(ScalarOp::Add, t, in_dtype.multiply(scaled, x));
@@ -108,7 +113,7 @@ ScalarValue stepwise_accumulate(ScalarEmitter& emitter, const Op& op,
   if (type == "DecayAddSquare") {
     return emitter.emit(ScalarOp::Add, kept, in_dtype.multiply(x, x));
   }
-  const ScalarValue rest = in_dtype.rounded(one_minus_factor(emitter, op, inputs));
+  const ScalarValue rest = stepwise_factor(emitter, in_dtype, op, inputs, true);
   ScalarValue added = in_dtype.multiply(rest, x);
   if (type == "MovingAverageSquare") added = in_dtype.multiply(added, x);
   return emitter.emit(ScalarOp::Add, kept, added);
