@@ -150,6 +150,11 @@ void Graph::mark_output(Tensor* tensor) {
 
 void Graph::set_outputs(std::vector<Tensor*> outputs) { outputs_ = std::move(outputs); }
 
+void Graph::set_input_order(std::vector<Tensor*> inputs) {
+  internal_check(inputs.size() == inputs_.size(), "an input order must name every input once");
+  inputs_ = std::move(inputs);
+}
+
 void Graph::remove_input(int index) {
   Tensor* tensor = inputs_[static_cast<std::size_t>(index)];
   internal_check(tensor->uses().empty(), "a graph input that is used cannot be removed");

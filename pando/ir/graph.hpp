@@ -57,6 +57,8 @@ class Graph {
   /// Appends to the outputs; the same tensor may be marked several times.
   void mark_output(Tensor* tensor);
   void set_outputs(std::vector<Tensor*> outputs);
+  /// `inputs`: a permutation of inputs().
+  void set_input_order(std::vector<Tensor*> inputs);
   void remove_input(int index);
   void remove_output(int index);
 

@@ -1,0 +1,264 @@
+#include "pando/compile/function_lowering.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+constexpr int kForever = std::numeric_limits<int>::max();
+
+std::string source_location_text(const Op& op) {
+  const SourceLocation& at = op.context.location;
+  return at.known() ? str_cat(at.file, ":", at.line) : std::string();
+}
+
+}  // namespace
+
+FunctionLowering::FunctionLowering(ProgramLowering& program, const Graph& graph,
+                                   const Placements& placements, std::vector<bool> writable,
+                                   std::optional<ExecutionContext> part)
+    : program_(program),
+      graph_(graph),
+      placements_(placements),
+      writable_(std::move(writable)),
+      part_(part) {}
+
+Function FunctionLowering::run(MemoryReport* report) {
+  const std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
+  find_last_steps(steps);
+  bind_inputs();
+  bind_outputs();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (part_ && steps[i].ops.front()->context.execution != *part_) continue;
+    lower_step(steps[i], static_cast<int>(i));
+  }
+  copy_outputs();
+  return resolve(report);
+}
+
+void FunctionLowering::find_last_steps(const std::vector<ExecutionStep>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const Op* op : steps[i].ops) {
+      for (const Tensor* input : op->inputs()) {
+        if (input != nullptr) last_step_[placements_.of(input).root] = static_cast<int>(i);
+      }
+    }
+  }
+  for (const Tensor* output : graph_.outputs()) last_step_[placements_.of(output).root] = kForever;
+}
+
+void FunctionLowering::bind_inputs() {
+  const std::vector<bool> written = modified_graph_inputs(graph_, AliasClasses(graph_));
+  for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const Tensor* input = graph_.inputs()[i];
+    Storage storage;
+    storage.kind = StorageKind::Argument;
+    storage.slot = static_cast<std::int32_t>(i);
+    storage.bytes = static_cast<std::int64_t>(input->info.bytes());
+    storage.name = input->name();
+    storages_.push_back(storage);
+    const int argument = static_cast<int>(storages_.size()) - 1;
+    storage_of_[input] = argument;
+    if (!written[i] || writable_[i]) continue;
+    // Passed by value and written here: work on a copy.
+    const int local = new_storage(storage.bytes, input->name(), nullptr);
+    const OperandDesc desc = OperandDesc::contiguous(input->dtype(), input->shape());
+    emit_copy({{argument, 0}, desc}, {{local, 0}, desc}, nullptr);
+    storage_of_[input] = local;
+  }
+}
+
+void FunctionLowering::bind_outputs() {
+  std::set<const Tensor*> bound;
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const Tensor* output = graph_.outputs()[i];
+    const Placement& placement = placements_.of(output);
+    const bool whole = placement.view.offset == 0 && placement.view.is_contiguous() &&
+                       output->info.bytes() == placement.root->info.bytes();
+    if (placement.root->producer() == nullptr || !whole) continue;
+    if (!bound.insert(placement.root).second) continue;
+    Storage storage;
+    storage.kind = StorageKind::Argument;
+    storage.slot = static_cast<std::int32_t>(graph_.inputs().size() + i);
+    storage.bytes = static_cast<std::int64_t>(output->info.bytes());
+    storage.name = output->name();
+    storages_.push_back(storage);
+    storage_of_[placement.root] = static_cast<int>(storages_.size()) - 1;
+  }
+}
+
+void FunctionLowering::copy_outputs() {
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const Tensor* output = graph_.outputs()[i];
+    const auto slot = static_cast<std::int32_t>(graph_.inputs().size() + i);
+    const Storage& current =
+        storages_[static_cast<std::size_t>(storage_of(placements_.of(output).root))];
+    if (current.kind == StorageKind::Argument && current.slot == slot) continue;
+    Storage storage;
+    storage.kind = StorageKind::Argument;
+    storage.slot = slot;
+    storage.bytes = static_cast<std::int64_t>(output->info.bytes());
+    storage.name = output->name();
+    storages_.push_back(storage);
+    const int target = static_cast<int>(storages_.size()) - 1;
+    emit_copy(bind(output),
+              {{target, 0}, OperandDesc::contiguous(output->dtype(), output->shape())}, nullptr);
+  }
+}
+
+void FunctionLowering::lower_step(const ExecutionStep& step, int index) {
+  if (step.pointwise) return lower_fused(step, index);
+  const Op& op = *step.ops.front();
+  if (lower_special(op)) return;
+  if (op.def().view) return lower_view_copy(op);
+  lower_kernel_op(op, index);
+}
+
+int FunctionLowering::new_storage(std::int64_t bytes, std::string name, const Op* op) {
+  Storage storage;
+  storage.bytes = bytes;
+  storage.name = std::move(name);
+  if (op != nullptr) storage.location = source_location_text(*op);
+  storages_.push_back(std::move(storage));
+  return static_cast<int>(storages_.size()) - 1;
+}
+
+int FunctionLowering::storage_of(const Tensor* root) {
+  const auto it = storage_of_.find(root);
+  if (it != storage_of_.end()) return it->second;
+  const bool shared = std::find(program_.shared_roots_.begin(), program_.shared_roots_.end(),
+                                root) != program_.shared_roots_.end();
+  const int index =
+      new_storage(static_cast<std::int64_t>(root->info.bytes()), root->name(), root->producer());
+  if (root->producer() == nullptr || shared) {
+    storages_.back().kind = StorageKind::Global;
+    storages_.back().global_offset = program_.global_offset(*root);
+  }
+  return storage_of_[root] = index;
+}
+
+FunctionLowering::BoundTensor FunctionLowering::bind(const Tensor* tensor) {
+  const Placement& placement = placements_.of(tensor);
+  const auto bytes = static_cast<std::int64_t>(dtype_bytes(tensor->dtype()));
+  return {{storage_of(placement.root), placement.view.offset * bytes},
+          {tensor->dtype(), placement.view.shape, placement.view.strides}};
+}
+
+FunctionLowering::BoundTensor FunctionLowering::temporary_like(const TensorInfo& info,
+                                                               const std::string& name,
+                                                               const Op* op) {
+  const int storage = new_storage(static_cast<std::int64_t>(info.bytes()), name, op);
+  return {{storage, 0}, OperandDesc::contiguous(info.dtype, info.shape)};
+}
+
+FunctionLowering::BoundTensor FunctionLowering::bind_contiguous(const Tensor* tensor,
+                                                                const Op* op) {
+  BoundTensor bound = bind(tensor);
+  if (bound.desc.is_contiguous()) return bound;
+  BoundTensor copy = temporary_like(tensor->info, tensor->name() + " (contiguous)", op);
+  emit_copy(bound, copy, op);
+  return copy;
+}
+
+void FunctionLowering::emit(PendingInstruction pending, const Op* op) {
+  if (op != nullptr) pending.instruction.source = program_.source_index(*op);
+  pending_.push_back(std::move(pending));
+}
+
+void FunctionLowering::emit_kernel(const KernelSpec& spec, std::vector<SymbolicOperand> operands,
+                                   const Op* op) {
+  PendingInstruction pending;
+  std::size_t scratch_bytes = 0;
+  pending.instruction.kind = Instruction::Kind::Kernel;
+  pending.instruction.target = program_.kernel_index(spec, scratch_bytes);
+  pending.operands = std::move(operands);
+  if (scratch_bytes > 0) {
+    const std::string name = spec.kind + " scratch";
+    pending.operands.push_back(
+        {new_storage(static_cast<std::int64_t>(scratch_bytes), name, op), 0});
+  }
+  emit(std::move(pending), op);
+}
+
+void FunctionLowering::emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op) {
+  KernelSpec spec;
+  spec.kind = "Copy";
+  spec.inputs = {from.desc};
+  spec.outputs = {to.desc};
+  emit_kernel(spec, {from.operand, to.operand}, op);
+}
+
+Function FunctionLowering::resolve(MemoryReport* report) {
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    const int time = static_cast<int>(i);
+    const auto touch = [&](int storage) {
+      if (storage < 0) return;
+      Storage& s = storages_[static_cast<std::size_t>(storage)];
+      if (s.first < 0) s.first = time;
+      s.last = time;
+    };
+    for (const SymbolicOperand& operand : pending_[i].operands) touch(operand.storage);
+    touch(pending_[i].callee_frame);
+  }
+  std::vector<Lifetime> lifetimes;
+  std::vector<int> planned;
+  for (std::size_t i = 0; i < storages_.size(); ++i) {
+    const Storage& s = storages_[i];
+    if (s.kind != StorageKind::Local || s.first < 0) continue;
+    lifetimes.push_back({s.bytes, s.first, s.last});
+    planned.push_back(static_cast<int>(i));
+  }
+  const MemoryPlan plan = plan_memory(lifetimes, static_cast<int>(pending_.size()));
+  std::vector<std::int64_t> offset_of(storages_.size(), 0);
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    offset_of[static_cast<std::size_t>(planned[i])] = plan.offsets[i];
+  }
+  Function function;
+  function.name = graph_.id();
+  function.frame_bytes = plan.total_bytes;
+  function.num_arguments = static_cast<std::int32_t>(graph_.inputs().size() +
+                                                     graph_.outputs().size());
+  for (PendingInstruction& pending : pending_) {
+    for (const SymbolicOperand& operand : pending.operands) {
+      OperandRef ref;
+      if (operand.storage >= 0) {
+        const Storage& s = storages_[static_cast<std::size_t>(operand.storage)];
+        using Space = OperandRef::Space;
+        ref.slot = s.slot;
+        ref.offset = operand.offset;
+        if (s.kind == StorageKind::Argument) ref.space = Space::Argument;
+        if (s.kind == StorageKind::Global) ref = {Space::Global, 0, s.global_offset + operand.offset};
+        if (s.kind == StorageKind::Local) {
+          ref = {Space::Frame, 0, offset_of[static_cast<std::size_t>(operand.storage)] + operand.offset};
+        }
+      }
+      pending.instruction.operands.push_back(ref);
+    }
+    if (pending.callee_frame >= 0) {
+      pending.instruction.callee_frame = offset_of[static_cast<std::size_t>(pending.callee_frame)];
+    }
+    function.instructions.push_back(std::move(pending.instruction));
+  }
+  if (report != nullptr) {
+    report->peak_frame_bytes = plan.total_bytes;
+    report->frame_lower_bound_bytes = plan.lower_bound_bytes;
+    report->timeline = plan.timeline;
+    const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
+    const int time = static_cast<int>(peak - plan.timeline.begin());
+    for (int index : planned) {
+      const Storage& s = storages_[static_cast<std::size_t>(index)];
+      if (s.first <= time && time <= s.last) {
+        report->alive_at_peak.push_back({s.name, s.bytes, s.location});
+      }
+    }
+    std::sort(report->alive_at_peak.begin(), report->alive_at_peak.end(),
+              [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+  }
+  return function;
+}
+
+}  // namespace pando

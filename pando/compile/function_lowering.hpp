@@ -1,0 +1,132 @@
+// Turns one scheduled graph into a Function of the Program.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pando/compile/fusion_groups.hpp"
+#include "pando/compile/memory_plan.hpp"
+#include "pando/compile/placement.hpp"
+#include "pando/program/backend.hpp"
+#include "pando/program/program.hpp"
+
+namespace pando {
+
+/// What all functions of one program share while it is lowered.
+class ProgramLowering {
+ public:
+  explicit ProgramLowering(Backend& backend) : backend_(backend) {}
+
+  /// Lowers `ir` (scheduled, expanded) whole.
+  Program run(const Ir& ir);
+
+ private:
+  friend class FunctionLowering;
+
+  /// The function of `graph` whose arguments in `writable` are written in place (other inputs that
+  /// the graph writes are copied first). Lowered on first use.
+  int function_of(const Graph& graph, const std::vector<bool>& writable);
+  int lower_main(const Graph& graph, ExecutionContext part);
+  std::int64_t global_offset(const Tensor& root);
+  int kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes);
+  int stream_index(const Ir& ir, const Op& op);
+  int buffer_index(const Ir& ir, const Op& op);
+  int source_index(const Op& op);
+
+  Backend& backend_;
+  Program program_;
+  std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
+  std::map<const Kernel*, int> kernels_;
+  std::unordered_map<const Tensor*, std::int64_t> globals_;
+  std::unordered_map<const Op*, int> sources_;
+  std::vector<const Tensor*> shared_roots_;  // live across the parts of the main graph
+};
+
+class FunctionLowering {
+ public:
+  FunctionLowering(ProgramLowering& program, const Graph& graph, const Placements& placements,
+                   std::vector<bool> writable, std::optional<ExecutionContext> part);
+
+  Function run(MemoryReport* report);
+
+ private:
+  enum class StorageKind : std::uint8_t { Local, Argument, Global };
+  struct Storage {
+    StorageKind kind = StorageKind::Local;
+    std::int64_t bytes = 0;
+    std::int32_t slot = 0;           // Argument
+    std::int64_t global_offset = 0;  // Global
+    std::string name;
+    std::string location;
+    int first = -1;
+    int last = -1;
+  };
+  struct SymbolicOperand {
+    int storage = -1;  // -1: not connected
+    std::int64_t offset = 0;
+  };
+  struct PendingInstruction {
+    Instruction instruction;
+    std::vector<SymbolicOperand> operands;
+    int callee_frame = -1;  // storage
+  };
+  /// A tensor as a kernel sees it.
+  struct BoundTensor {
+    SymbolicOperand operand;
+    OperandDesc desc;
+  };
+
+  // function_lowering.cpp
+  void bind_inputs();
+  void bind_outputs();
+  void copy_outputs();
+  void lower_step(const ExecutionStep& step, int index);
+  void find_last_steps(const std::vector<ExecutionStep>& steps);
+  int storage_of(const Tensor* root);
+  int new_storage(std::int64_t bytes, std::string name, const Op* op);
+  BoundTensor bind(const Tensor* tensor);
+  BoundTensor bind_contiguous(const Tensor* tensor, const Op* op);
+  void emit(PendingInstruction pending, const Op* op);
+  void emit_kernel(const KernelSpec& spec, std::vector<SymbolicOperand> operands, const Op* op);
+  void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
+  BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
+  Function resolve(MemoryReport* report);
+
+  // lower_kernels.cpp
+  void lower_fused(const ExecutionStep& step, int index);
+  void lower_kernel_op(const Op& op, int index);
+  void lower_view_copy(const Op& op);
+  bool dies_here(const Tensor* tensor, int index) const;
+  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index);
+
+  // lower_control.cpp
+  bool lower_special(const Op& op);
+  void lower_call(const Op& op);
+  void lower_loop(const Op& op);
+  void lower_if(const Op& op);
+  void lower_transfer(const Op& op);
+  void lower_print(const Op& op);
+  struct Arguments {
+    std::vector<SymbolicOperand> operands;
+    std::vector<bool> writable;
+    std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
+  };
+  Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
+                           int first_graph_input, int count);
+  int frame_for(int function, const Op& op);
+
+  ProgramLowering& program_;
+  const Graph& graph_;
+  const Placements& placements_;
+  std::vector<bool> writable_;
+  std::optional<ExecutionContext> part_;
+  std::vector<Storage> storages_;
+  std::unordered_map<const Tensor*, int> storage_of_;
+  std::unordered_map<const Tensor*, int> last_step_;
+  std::vector<PendingInstruction> pending_;
+};
+
+}  // namespace pando

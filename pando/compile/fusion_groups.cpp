@@ -1,0 +1,128 @@
+#include "pando/compile/fusion_groups.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+namespace pando {
+namespace {
+
+constexpr std::size_t kMaxOpsPerStep = 32;
+
+/// How the ops of one step touch one storage.
+struct StepAccess {
+  std::vector<View> views;
+  bool written = false;
+};
+
+struct StepState {
+  Shape shape;
+  std::unordered_map<const Tensor*, StepAccess> accesses;
+};
+
+class StepFormer {
+ public:
+  StepFormer(const Graph& graph, const Placements& placements)
+      : graph_(graph),
+        placements_(placements),
+        predecessors_(dependencies(graph, placements.classes())) {}
+
+  std::vector<ExecutionStep> run() {
+    step_of_.assign(graph_.ops().size(), -1);
+    for (std::size_t i = 0; i < graph_.ops().size(); ++i) place(static_cast<int>(i));
+    return std::move(steps_);
+  }
+
+ private:
+  void place(int position) {
+    Op& op = *graph_.ops()[static_cast<std::size_t>(position)];
+    int earliest = -1;
+    for (int p : predecessors_[static_cast<std::size_t>(position)]) {
+      earliest = std::max(earliest, step_of_[static_cast<std::size_t>(p)]);
+    }
+    int& step = step_of_[static_cast<std::size_t>(position)];
+    if (placements_.is_elided(op)) {
+      step = earliest;
+      return;
+    }
+    const bool pointwise = op.def().scalar_body != nullptr && op.num_outputs() > 0;
+    step = pointwise ? find_group(op, earliest) : -1;
+    if (step < 0) {
+      step = static_cast<int>(steps_.size());
+      steps_.push_back({{}, pointwise});
+      states_.push_back({op.num_outputs() > 0 ? op.output(0)->shape() : Shape{}, {}});
+    }
+    steps_[static_cast<std::size_t>(step)].ops.push_back(&op);
+    if (pointwise) record(op, step);
+  }
+
+  int find_group(const Op& op, int earliest) const {
+    std::set<int, std::greater<>> candidates;
+    const auto consider = [&](const Tensor* tensor) {
+      const auto it = last_group_.find(placements_.of(tensor).root);
+      if (it != last_group_.end() && it->second >= earliest) candidates.insert(it->second);
+    };
+    for (const Tensor* input : op.inputs()) {
+      if (input != nullptr) consider(input);
+    }
+    for (const Tensor* output : op.outputs()) consider(output);
+    for (int step : candidates) {
+      if (fits(op, step)) return step;
+    }
+    return -1;
+  }
+
+  bool fits(const Op& op, int step) const {
+    const StepState& state = states_[static_cast<std::size_t>(step)];
+    if (steps_[static_cast<std::size_t>(step)].ops.size() >= kMaxOpsPerStep) return false;
+    if (state.shape != op.output(0)->shape()) return false;
+    const std::vector<int> modified = op.modified_inputs();
+    for (int k = 0; k < op.num_inputs(); ++k) {
+      if (op.input(k) == nullptr) continue;
+      const Placement& placement = placements_.of(op.input(k));
+      const auto it = state.accesses.find(placement.root);
+      if (it == state.accesses.end()) continue;
+      const bool writes = std::find(modified.begin(), modified.end(), k) != modified.end();
+      if (!writes && !it->second.written) continue;
+      const bool same_view = std::all_of(it->second.views.begin(), it->second.views.end(),
+                                         [&](const View& v) { return v == placement.view; });
+      if (!same_view) return false;
+    }
+    return true;
+  }
+
+  void record(const Op& op, int step) {
+    StepState& state = states_[static_cast<std::size_t>(step)];
+    const auto touch = [&](const Tensor* tensor, bool writes) {
+      const Placement& placement = placements_.of(tensor);
+      StepAccess& access = state.accesses[placement.root];
+      access.written = access.written || writes;
+      if (std::find(access.views.begin(), access.views.end(), placement.view) ==
+          access.views.end()) {
+        access.views.push_back(placement.view);
+      }
+      last_group_[placement.root] = step;
+    };
+    for (const Tensor* input : op.inputs()) {
+      if (input != nullptr) touch(input, false);
+    }
+    for (const Tensor* output : op.outputs()) touch(output, true);
+  }
+
+  const Graph& graph_;
+  const Placements& placements_;
+  std::vector<std::vector<int>> predecessors_;
+  std::vector<int> step_of_;
+  std::vector<ExecutionStep> steps_;
+  std::vector<StepState> states_;
+  std::unordered_map<const Tensor*, int> last_group_;
+};
+
+}  // namespace
+
+std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements) {
+  return StepFormer(graph, placements).run();
+}
+
+}  // namespace pando

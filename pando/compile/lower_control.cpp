@@ -1,0 +1,219 @@
+// Calls, loops, conditionals, host and remote transfers, prints.
+#include <algorithm>
+#include <set>
+
+#include "pando/base/error.hpp"
+#include "pando/compile/function_lowering.hpp"
+
+namespace pando {
+namespace {
+
+bool listed(const Op& op, const char* attribute, int value) {
+  if (!op.attributes.has(attribute)) return false;
+  const Ints& values = op.attributes.ints(attribute);
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+bool FunctionLowering::lower_special(const Op& op) {
+  const std::string& kind = op.kind();
+  if (kind == "Call") {
+    lower_call(op);
+  } else if (kind == "Loop") {
+    lower_loop(op);
+  } else if (kind == "If") {
+    lower_if(op);
+  } else if (kind == "HostLoad" || kind == "HostStore" || kind == "RemoteLoad" ||
+             kind == "RemoteLoadInplace" || kind == "RemoteStore") {
+    lower_transfer(op);
+  } else if (kind == "PrintTensor") {
+    lower_print(op);
+  } else if (kind == "Init") {
+    // Undefined contents: only the storage. (Zeros are a Fill by now.)
+    storage_of(placements_.of(op.output(0)).root);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const Graph& callee,
+                                                             int first_op_input,
+                                                             int first_graph_input, int count) {
+  const std::vector<bool> written = modified_graph_inputs(callee, AliasClasses(callee));
+  Arguments arguments;
+  std::set<const Tensor*> written_roots;
+  for (int i = 0; i < count; ++i) {
+    const bool writable = written[static_cast<std::size_t>(first_graph_input + i)] &&
+                          listed(op, "modified", first_op_input + i);
+    arguments.writable.push_back(writable);
+    if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
+  }
+  for (int i = 0; i < count; ++i) {
+    const Tensor* tensor = op.input(first_op_input + i);
+    if (tensor == nullptr) {
+      throw Error(str_cat(describe(op), ": input ", first_op_input + i, " ('",
+                          callee.inputs()[static_cast<std::size_t>(first_graph_input + i)]->name(),
+                          "' of the called graph) is not connected"));
+    }
+    const bool writable = arguments.writable[static_cast<std::size_t>(i)];
+    BoundTensor bound = bind(tensor);
+    const bool snapshot = !writable && written_roots.contains(placements_.of(tensor).root);
+    if (!bound.desc.is_contiguous() || snapshot) {
+      BoundTensor copy = temporary_like(tensor->info, tensor->name() + " (argument)", &op);
+      emit_copy(bound, copy, &op);
+      if (writable) arguments.copies_back.emplace_back(copy, bound);
+      bound = copy;
+    }
+    arguments.operands.push_back(bound.operand);
+  }
+  return arguments;
+}
+
+int FunctionLowering::frame_for(int function, const Op& op) {
+  const Function& callee = program_.program_.functions[static_cast<std::size_t>(function)];
+  if (callee.frame_bytes == 0) return -1;
+  return new_storage(callee.frame_bytes, "frame of " + callee.name, &op);
+}
+
+void FunctionLowering::lower_call(const Op& op) {
+  const Graph& callee = *op.called_graphs[0];
+  Arguments arguments = bind_arguments(op, callee, 0, 0, op.num_inputs());
+  PendingInstruction call;
+  call.instruction.kind = Instruction::Kind::Call;
+  call.instruction.target = program_.function_of(callee, arguments.writable);
+  call.operands = arguments.operands;
+  for (const Tensor* output : op.outputs()) call.operands.push_back(bind(output).operand);
+  call.callee_frame = frame_for(call.instruction.target, op);
+  emit(std::move(call), &op);
+  for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
+}
+
+void FunctionLowering::lower_loop(const Op& op) {
+  constexpr int kControlInputs = 2;
+  const Graph& wrapper = *op.called_graphs[0];
+  const int carried = op.num_outputs();
+  const int user_inputs = op.num_inputs() - kControlInputs;
+  const std::int64_t trips = op.attributes.integer("trip_count");
+  Arguments arguments =
+      bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
+  PendingInstruction loop;
+  loop.instruction.kind = Instruction::Kind::Loop;
+  loop.instruction.count = trips;
+  loop.instruction.num_carried = carried;
+  const BoundTensor iterator = temporary_like({DType::Int32, {}, {}}, "Iterator___", &op);
+  const BoundTensor condition = temporary_like({DType::Bool, {}, {}}, "LoopCond___", &op);
+  const BoundTensor condition_out = temporary_like({DType::Bool, {}, {}}, "LoopCond___", &op);
+  loop.operands = {iterator.operand, condition.operand, condition_out.operand};
+  // Iteration i reads buffer P(i) and writes P(i + 1); P(trips) is the op's output.
+  std::vector<BoundTensor> outputs, others;
+  for (int k = 0; k < carried; ++k) {
+    const Tensor* output = op.output(k);
+    outputs.push_back(bind(output));
+    others.push_back(temporary_like(output->info, output->name() + " (other iteration)", &op));
+  }
+  std::vector<bool> writable = {false, false};
+  for (int k = 0; k < carried; ++k) {
+    const auto i = static_cast<std::size_t>(k);
+    const Tensor* initial = op.input(kControlInputs + k);
+    BoundTensor from = bind(initial);
+    from.operand = arguments.operands[i];
+    from.desc = OperandDesc::contiguous(initial->dtype(), initial->shape());
+    emit_copy(from, trips % 2 == 0 ? outputs[i] : others[i], &op);
+    writable.push_back(true);
+  }
+  for (const BoundTensor& b : outputs) loop.operands.push_back(b.operand);
+  for (const BoundTensor& b : others) loop.operands.push_back(b.operand);
+  for (int k = carried; k < user_inputs; ++k) {
+    loop.operands.push_back(arguments.operands[static_cast<std::size_t>(k)]);
+    writable.push_back(arguments.writable[static_cast<std::size_t>(k)]);
+  }
+  loop.instruction.target = program_.function_of(wrapper, writable);
+  loop.callee_frame = frame_for(loop.instruction.target, op);
+  emit(std::move(loop), &op);
+  for (int k = 0; k < carried; ++k) {
+    // A carried by-reference input ends with what the last iteration made of its own input.
+    const auto i = static_cast<std::size_t>(k);
+    if (!arguments.writable[i] || trips == 0) continue;
+    emit_copy(others[i], bind(op.input(kControlInputs + k)), &op);
+  }
+  for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
+}
+
+void FunctionLowering::lower_if(const Op& op) {
+  const int then_count = static_cast<int>(op.attributes.integer("num_then_inputs"));
+  const int else_count = op.num_inputs() - 1 - then_count;
+  const Graph& then_graph = *op.called_graphs[0];
+  const Graph& else_graph = *op.called_graphs[1];
+  const Arguments then_arguments = bind_arguments(op, then_graph, 1, 0, then_count);
+  const Arguments else_arguments = bind_arguments(op, else_graph, 1 + then_count, 0, else_count);
+  PendingInstruction branch;
+  branch.instruction.kind = Instruction::Kind::If;
+  branch.instruction.count = then_count;
+  branch.instruction.target = program_.function_of(then_graph, then_arguments.writable);
+  branch.instruction.other_target = program_.function_of(else_graph, else_arguments.writable);
+  branch.operands = {bind_contiguous(op.input(0), &op).operand};
+  const auto append = [&](const std::vector<SymbolicOperand>& operands) {
+    branch.operands.insert(branch.operands.end(), operands.begin(), operands.end());
+  };
+  append(then_arguments.operands);
+  append(else_arguments.operands);
+  for (const Tensor* output : op.outputs()) branch.operands.push_back(bind(output).operand);
+  const auto frame_bytes = [&](int function) {
+    return program_.program_.functions[static_cast<std::size_t>(function)].frame_bytes;
+  };
+  const bool then_larger =
+      frame_bytes(branch.instruction.target) >= frame_bytes(branch.instruction.other_target);
+  branch.callee_frame =
+      frame_for(then_larger ? branch.instruction.target : branch.instruction.other_target, op);
+  emit(std::move(branch), &op);
+}
+
+void FunctionLowering::lower_transfer(const Op& op) {
+  PendingInstruction transfer;
+  const std::string& kind = op.kind();
+  using Kind = Instruction::Kind;
+  if (kind == "HostLoad" || kind == "HostStore") {
+    transfer.instruction.kind = kind == "HostLoad" ? Kind::HostLoad : Kind::HostStore;
+    transfer.instruction.target = program_.stream_index(graph_.ir(), op);
+    transfer.operands = {kind == "HostLoad" ? bind(op.output(0)).operand
+                                            : bind_contiguous(op.input(0), &op).operand};
+    return emit(std::move(transfer), &op);
+  }
+  const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand;
+  transfer.instruction.target = program_.buffer_index(graph_.ir(), op);
+  if (kind == "RemoteStore") {
+    transfer.instruction.kind = Kind::RemoteStore;
+    transfer.operands = {offset, bind_contiguous(op.input(0), &op).operand};
+    return emit(std::move(transfer), &op);
+  }
+  transfer.instruction.kind = Kind::RemoteLoad;
+  const BoundTensor output = bind(op.output(0));
+  const bool direct = output.desc.is_contiguous();
+  const BoundTensor target =
+      direct ? output : temporary_like(op.output(0)->info, op.output(0)->name(), &op);
+  transfer.operands = {offset, target.operand};
+  emit(std::move(transfer), &op);
+  if (!direct) emit_copy(target, output, &op);
+}
+
+void FunctionLowering::lower_print(const Op& op) {
+  const Tensor* tensor = op.input(0);
+  PrintDesc print;
+  print.dtype = tensor->dtype();
+  print.shape = tensor->shape();
+  print.format = op.attributes;
+  print.title = op.attributes.has("title") ? op.attributes.text("title")
+                                           : "print_" + tensor->name();
+  program_.program_.prints.push_back(std::move(print));
+  const BoundTensor value = bind_contiguous(tensor, &op);
+  PendingInstruction instruction;
+  instruction.instruction.kind = Instruction::Kind::Print;
+  instruction.instruction.target = static_cast<std::int32_t>(program_.program_.prints.size()) - 1;
+  instruction.operands = {value.operand};
+  emit(std::move(instruction), &op);
+  if (op.num_outputs() == 1) emit_copy(value, bind(op.output(0)), &op);
+}
+
+}  // namespace pando

@@ -1,0 +1,243 @@
+// Kernels: fused pointwise steps, library ops and copies.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "pando/base/error.hpp"
+#include "pando/compile/function_lowering.hpp"
+
+namespace pando {
+namespace {
+
+/// Accumulates one fused kernel from the ops of a step.
+class FusedKernelBuilder {
+ public:
+  explicit FusedKernelBuilder(const Placements& placements)
+      : placements_(placements), emitter_(spec_.scalar) {
+    spec_.kind = "Fused";
+  }
+
+  void add(const Op& op) {
+    std::vector<ScalarValue> inputs;
+    const Shape& shape = op.output(0)->shape();
+    for (const Tensor* input : op.inputs()) {
+      inputs.push_back(input == nullptr ? kNoValue : value_of(input, shape));
+    }
+    const std::vector<ScalarValue> outputs = op.def().scalar_body(emitter_, op, inputs);
+    internal_check(outputs.size() == op.outputs().size(), "a body must give every output");
+    for (int i = 0; i < op.num_outputs(); ++i) {
+      const Tensor* root = placements_.of(op.output(i)).root;
+      const ScalarValue value =
+          emitter_.as_dtype(outputs[static_cast<std::size_t>(i)], op.output(i)->dtype());
+      if (!values_.contains(root)) written_.push_back(op.output(i));
+      values_[root] = value;
+    }
+  }
+
+  /// `stored`: written tensors whose memory must hold the result.
+  void finish(const std::vector<const Tensor*>& stored) {
+    for (const Tensor* tensor : stored) {
+      const View& view = placements_.of(tensor).view;
+      spec_.outputs.push_back({tensor->dtype(), view.shape, view.strides});
+      emitter_.store(static_cast<int>(spec_.outputs.size()) - 1,
+                     values_.at(placements_.of(tensor).root), tensor->dtype());
+    }
+  }
+
+  const std::vector<const Tensor*>& written() const { return written_; }
+  const std::vector<const Tensor*>& loaded() const { return loaded_; }
+  const KernelSpec& spec() const { return spec_; }
+
+ private:
+  ScalarValue value_of(const Tensor* tensor, const Shape& shape) {
+    const Placement& placement = placements_.of(tensor);
+    const auto it = values_.find(placement.root);
+    if (it != values_.end()) return it->second;
+    const View view = broadcast_view(placement.view, shape);
+    for (std::size_t i = 0; i < loaded_.size(); ++i) {
+      const Placement& other = placements_.of(loaded_[i]);
+      if (other.root == placement.root && broadcast_view(other.view, shape) == view) {
+        return emitter_.load(static_cast<int>(i), tensor->dtype());
+      }
+    }
+    loaded_.push_back(tensor);
+    spec_.inputs.push_back({tensor->dtype(), view.shape, view.strides});
+    return emitter_.load(static_cast<int>(loaded_.size()) - 1, tensor->dtype());
+  }
+
+  const Placements& placements_;
+  KernelSpec spec_;
+  ScalarEmitter emitter_;
+  std::unordered_map<const Tensor*, ScalarValue> values_;  // by root, once written
+  std::vector<const Tensor*> written_;                     // first writer of each root
+  std::vector<const Tensor*> loaded_;
+};
+
+bool covers_storage(const Placement& placement, const Tensor* tensor) {
+  return placement.view.offset == 0 && placement.view.is_contiguous() &&
+         tensor->info.bytes() == placement.root->info.bytes();
+}
+
+}  // namespace
+
+bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
+  const Tensor* root = placements_.of(tensor).root;
+  const auto it = last_step_.find(root);
+  return root->producer() != nullptr && it != last_step_.end() && it->second == index;
+}
+
+void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output,
+                                         int index) {
+  const Tensor* root = placements_.of(output).root;
+  if (storage_of_.contains(root)) return;  // in place, or bound to an argument
+  for (const Op* op : step.ops) {
+    for (const Tensor* input : op->inputs()) {
+      if (input == nullptr || !dies_here(input, index)) continue;
+      const Placement& placement = placements_.of(input);
+      const auto at = storage_of_.find(placement.root);
+      if (at == storage_of_.end() || placement.root == root) continue;
+      const Storage& storage = storages_[static_cast<std::size_t>(at->second)];
+      const bool taken = std::any_of(storage_of_.begin(), storage_of_.end(), [&](const auto& e) {
+        return e.second == at->second && e.first != placement.root;
+      });
+      const bool same_layout = input->shape() == output->shape() &&
+                               covers_storage(placement, input) &&
+                               input->info.bytes() == output->info.bytes();
+      const bool one_view = std::all_of(step.ops.begin(), step.ops.end(), [&](const Op* other) {
+        return std::all_of(other->inputs().begin(), other->inputs().end(), [&](const Tensor* t) {
+          return t == nullptr || placements_.of(t).root != placement.root ||
+                 placements_.of(t).view == placement.view;
+        });
+      });
+      if (storage.kind != StorageKind::Local || taken || !same_layout || !one_view) continue;
+      storage_of_[root] = at->second;
+      return;
+    }
+  }
+}
+
+void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
+  FusedKernelBuilder builder(placements_);
+  for (const Op* op : step.ops) builder.add(*op);
+  std::vector<const Tensor*> stored;
+  for (const Tensor* tensor : builder.written()) {
+    const Tensor* root = placements_.of(tensor).root;
+    const auto last = last_step_.find(root);
+    const bool made_here = root == tensor;
+    const bool needed_later = last != last_step_.end() && last->second > index;
+    if (!made_here || needed_later) stored.push_back(tensor);
+  }
+  if (stored.empty()) return;
+  builder.finish(stored);
+  std::vector<SymbolicOperand> operands;
+  for (const Tensor* input : builder.loaded()) operands.push_back(bind(input).operand);
+  for (const Tensor* output : stored) {
+    reuse_dying_input(step, output, index);
+    operands.push_back(bind(output).operand);
+  }
+  emit_kernel(builder.spec(), std::move(operands), step.ops.back());
+}
+
+void FunctionLowering::lower_view_copy(const Op& op) {
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    const BoundTensor input = bind(op.input(0));
+    const View view{input.desc.shape, input.desc.strides, 0};
+    const std::optional<View> viewed = op.def().view(op, i, view);
+    const BoundTensor output = bind(op.output(i));
+    if (viewed) {
+      const auto bytes = static_cast<std::int64_t>(dtype_bytes(input.desc.dtype));
+      BoundTensor source = input;
+      source.operand.offset += viewed->offset * bytes;
+      source.desc.shape = viewed->shape;
+      source.desc.strides = viewed->strides;
+      emit_copy(source, output, &op);
+      continue;
+    }
+    // The strides do not allow the view: make the input contiguous, which always does.
+    BoundTensor copy = temporary_like(op.input(0)->info, op.input(0)->name(), &op);
+    if (num_elements(op.output(i)->shape()) == num_elements(input.desc.shape)) {
+      // Same elements in the same order: copy straight to the output's memory.
+      copy.operand = output.operand;
+      emit_copy(input, copy, &op);
+      continue;
+    }
+    emit_copy(input, copy, &op);
+    const std::optional<View> from = op.def().view(op, i, View::contiguous(input.desc.shape));
+    internal_check(from.has_value(), "a view op must accept a contiguous input");
+    copy.operand.offset += from->offset * static_cast<std::int64_t>(dtype_bytes(input.desc.dtype));
+    copy.desc.shape = from->shape;
+    copy.desc.strides = from->strides;
+    emit_copy(copy, output, &op);
+  }
+}
+
+void FunctionLowering::lower_kernel_op(const Op& op, int index) {
+  KernelSpec spec;
+  spec.kind = op.kind();
+  if (!program_.backend_.has_kernel(spec.kind)) {
+    throw NotSupported(str_cat(describe(op), ": the ", program_.backend_.name(),
+                               " backend has no kernel for '", op.kind(), "'"));
+  }
+  spec.attributes = op.attributes;
+  Ints absent;
+  std::vector<BoundTensor> inputs;
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    BoundTensor input;
+    if (op.input(i) == nullptr) {
+      absent.push_back(i);
+    } else {
+      input = bind(op.input(i));
+    }
+    spec.inputs.push_back(input.desc);
+    inputs.push_back(input);
+  }
+  if (!absent.empty()) spec.attributes.set("absent_inputs", absent);
+  for (const Tensor* output : op.outputs()) {
+    spec.outputs.push_back(OperandDesc::contiguous(output->dtype(), output->shape()));
+  }
+  std::vector<SymbolicOperand> operands;
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    if (op.input(i) != nullptr && !spec.inputs[k].is_contiguous()) {
+      const AcceptedLayout layout = program_.backend_.accepted_layout(spec, i);
+      const bool matrix = layout == AcceptedLayout::MatrixAnyOrder && [&] {
+        const Strides& strides = spec.inputs[k].strides;
+        const Shape& shape = spec.inputs[k].shape;
+        const std::size_t rank = shape.size();
+        if (rank < 2) return false;
+        const bool rows = strides[rank - 1] == 1 && strides[rank - 2] >= shape[rank - 1];
+        const bool columns = strides[rank - 2] == 1 && strides[rank - 1] >= shape[rank - 2];
+        return rows || columns;
+      }();
+      if (layout != AcceptedLayout::AnyStrides && !matrix) {
+        inputs[k] = bind_contiguous(op.input(i), &op);
+        spec.inputs[k] = inputs[k].desc;
+      }
+    }
+    operands.push_back(inputs[k].operand);
+  }
+  std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    if (i == 0 && op.num_outputs() == 1) {
+      for (int k = 0; k < op.num_inputs(); ++k) {
+        if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
+        if (!program_.backend_.can_run_in_place(spec, k)) continue;
+        ExecutionStep step;
+        step.ops = {const_cast<Op*>(&op)};
+        reuse_dying_input(step, op.output(0), index);
+      }
+    }
+    BoundTensor output = bind(op.output(i));
+    if (!output.desc.is_contiguous()) {
+      BoundTensor temporary =
+          temporary_like(op.output(i)->info, op.output(i)->name() + " (contiguous)", &op);
+      copies_back.emplace_back(temporary, output);
+      output = temporary;
+    }
+    operands.push_back(output.operand);
+  }
+  emit_kernel(spec, std::move(operands), &op);
+  for (const auto& [from, to] : copies_back) emit_copy(from, to, &op);
+}
+
+}  // namespace pando

@@ -1,0 +1,57 @@
+#include "pando/compile/pipeline.hpp"
+
+#include <chrono>
+
+#include "pando/compile/function_lowering.hpp"
+#include "pando/compile/schedule.hpp"
+#include "pando/transforms/dead_code.hpp"
+#include "pando/transforms/expand.hpp"
+#include "pando/transforms/inline_calls.hpp"
+
+namespace pando {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Loads overwrite all of their output: the Init that the user's graph shows before each is not
+/// executed.
+void disconnect_load_inits(Graph& graph) {
+  for (Op* op : graph.ops()) {
+    if (op->kind() == "HostLoad" || op->kind() == "RemoteLoad") op->set_input(0, nullptr);
+  }
+}
+
+template <class Change>
+void for_each_graph(Ir& ir, Change change) {
+  for (Graph* graph : ir.graphs()) change(*graph);
+}
+
+}  // namespace
+
+Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTimes& times) {
+  const auto stage = [&](const std::string& name, auto work) {
+    const auto start = Clock::now();
+    work();
+    times.emplace_back(name, std::chrono::duration<double>(Clock::now() - start).count());
+    if (options.after_stage) options.after_stage(name, ir);
+  };
+  // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
+  // optimizer step next to the gradient it consumes.
+  stage("inline_calls", [&] {
+    for_each_graph(ir, disconnect_load_inits);
+    inline_calls(ir);
+  });
+  // Dead code before expansion: what is not needed need not be built.
+  stage("dead_code", [&] { for_each_graph(ir, eliminate_dead_code); });
+  stage("expand", [&] { for_each_graph(ir, expand); });
+  stage("dead_code", [&] {
+    for_each_graph(ir, eliminate_dead_code);
+    erase_unreachable_graphs(ir);
+  });
+  stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
+  Program program;
+  stage("lower", [&] { program = ProgramLowering(backend).run(ir); });
+  return program;
+}
+
+}  // namespace pando

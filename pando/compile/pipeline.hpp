@@ -1,0 +1,27 @@
+// The compiler's contents page: from an Ir to a Program.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+#include "pando/program/backend.hpp"
+#include "pando/program/program.hpp"
+
+namespace pando {
+
+/// Seconds by stage, in order.
+using StageTimes = std::vector<std::pair<std::string, double>>;
+
+struct CompileOptions {
+  /// Called after every stage with its name, for printing and checking.
+  std::function<void(const std::string& stage, const Ir& ir)> after_stage = {};
+};
+
+/// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program
+/// and NotSupported for what the backend cannot run, naming the op and the user's line.
+Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTimes& times);
+
+}  // namespace pando

@@ -1,0 +1,108 @@
+#include "pando/compile/placement.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+bool is_view_op(const Op& op) { return static_cast<bool>(op.def().view); }
+
+/// Position of the last op that reads a tensor, through any chain of view ops.
+std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
+  std::unordered_map<const Tensor*, int> last;
+  for (const Tensor* output : graph.outputs()) last[output] = std::numeric_limits<int>::max();
+  for (std::size_t i = graph.ops().size(); i-- > 0;) {
+    const Op& op = *graph.ops()[i];
+    int used = static_cast<int>(i);
+    const bool aliases = is_view_op(op) || op.def().output_alias != nullptr;
+    if (aliases) {
+      for (const Tensor* output : op.outputs()) {
+        const auto it = last.find(output);
+        if (it != last.end()) used = std::max(used, it->second);
+      }
+    }
+    for (const Tensor* input : op.inputs()) {
+      if (input == nullptr) continue;
+      int& entry = last.try_emplace(input, -1).first->second;
+      entry = std::max(entry, used);
+    }
+  }
+  return last;
+}
+
+}  // namespace
+
+struct Placements::WriteHistory {
+  std::unordered_map<const Tensor*, std::vector<int>> positions;  // by storage owner
+  std::unordered_map<const Tensor*, int> last_use;
+
+  WriteHistory(const Graph& graph, const AliasClasses& aliases) : last_use(last_uses(graph)) {
+    for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+      const Op& op = *graph.ops()[i];
+      for (int k : op.modified_inputs()) {
+        if (op.input(k) != nullptr) {
+          positions[aliases.root(op.input(k))].push_back(static_cast<int>(i));
+        }
+      }
+    }
+  }
+
+  bool written_within(const Tensor* root, int after, int until) const {
+    const auto it = positions.find(root);
+    if (it == positions.end()) return false;
+    return std::any_of(it->second.begin(), it->second.end(),
+                       [&](int write) { return write > after && write <= until; });
+  }
+  bool ever_written(const Tensor* root) const { return positions.contains(root); }
+  int last_use_of(const Tensor* tensor) const {
+    const auto it = last_use.find(tensor);
+    return it == last_use.end() ? -1 : it->second;
+  }
+};
+
+Placements::Placements(const Graph& graph) : classes_(graph) {
+  const WriteHistory writes(graph, classes_);
+  for (Tensor* tensor : graph.tensors()) {
+    if (tensor->producer() == nullptr) {
+      placements_[tensor] = {tensor, View::contiguous(tensor->shape())};
+    }
+  }
+  for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+    place_op(*graph.ops()[i], static_cast<int>(i), writes);
+  }
+}
+
+void Placements::place_op(const Op& op, int position, const WriteHistory& writes) {
+  for (int k = 0; k < op.num_outputs(); ++k) {
+    Tensor* output = op.output(k);
+    const int alias = op.def().output_alias ? op.def().output_alias(op, k) : -1;
+    if (alias >= 0) {
+      const Placement& input = placements_.at(op.input(alias));
+      std::optional<View> view = input.view;
+      if (is_view_op(op)) view = op.def().view(op, k, input.view);
+      if (!view) {
+        throw NotSupported(str_cat(describe(op), ": the tensor '", op.input(alias)->name(),
+                                   "' is not laid out so that it can be viewed in place; use the "
+                                   "out-of-place op"));
+      }
+      placements_[output] = {input.root, *view};
+      continue;
+    }
+    placements_[output] = {output, View::contiguous(output->shape())};
+    if (!is_view_op(op)) continue;
+    const Placement input = placements_.at(op.input(0));
+    const std::optional<View> view = op.def().view(op, k, input.view);
+    const bool visible = writes.ever_written(output) ||
+                         writes.written_within(input.root, position,
+                                               writes.last_use_of(output));
+    if (!view || visible) continue;
+    placements_[output] = {input.root, *view};
+    classes_.join(output, input.root);
+    elided_.insert(&op);
+  }
+}
+
+}  // namespace pando

@@ -1,0 +1,40 @@
+// Where every tensor of a scheduled graph lives: which storage, through which view.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pando/ir/graph.hpp"
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+
+/// A window on the storage owned by `root`; offsets and strides in elements.
+struct Placement {
+  Tensor* root;
+  View view;
+};
+
+/// In-place outputs and in-place views share their input's storage. An out-of-place view op means a
+/// copy; it is elided (becomes a view) when strides allow and no write to either side can be seen
+/// through the other before its last use in the graph's op order.
+class Placements {
+ public:
+  /// Throws NotSupported when an in-place view needs strides that do not exist.
+  explicit Placements(const Graph& graph);
+
+  const Placement& of(const Tensor* tensor) const { return placements_.at(tensor); }
+  bool is_elided(const Op& op) const { return elided_.contains(&op); }
+  /// In-place aliases and elided views joined.
+  const AliasClasses& classes() const { return classes_; }
+
+ private:
+  struct WriteHistory;
+  void place_op(const Op& op, int position, const WriteHistory& writes);
+
+  AliasClasses classes_;
+  std::unordered_map<const Tensor*, Placement> placements_;
+  std::unordered_set<const Op*> elided_;
+};
+
+}  // namespace pando

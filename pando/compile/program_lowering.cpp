@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "pando/base/error.hpp"
+#include "pando/compile/function_lowering.hpp"
+
+namespace pando {
+namespace {
+
+/// Storages that more than one part of the main graph touches must outlive a run.
+std::vector<const Tensor*> roots_of_several_parts(const Graph& graph, const Placements& placements) {
+  std::map<const Tensor*, std::set<ExecutionContext>> parts;
+  for (const Op* op : graph.ops()) {
+    const auto touch = [&](const Tensor* tensor) {
+      if (tensor != nullptr) parts[placements.of(tensor).root].insert(op->context.execution);
+    };
+    for (const Tensor* input : op->inputs()) touch(input);
+    for (const Tensor* output : op->outputs()) touch(output);
+  }
+  std::vector<const Tensor*> result;
+  for (const auto& [root, contexts] : parts) {
+    if (contexts.size() > 1 && root->producer() != nullptr) result.push_back(root);
+  }
+  return result;
+}
+
+std::string source_text(const Op& op) {
+  return op.context.name.empty() ? op.kind() : str_cat(op.kind(), " '", op.context.name, "'");
+}
+
+}  // namespace
+
+Program ProgramLowering::run(const Ir& ir) {
+  const Graph& main = ir.main_graph();
+  program_.main_function = lower_main(main, ExecutionContext::Normal);
+  const auto has_part = [&](ExecutionContext part) {
+    return std::any_of(main.ops().begin(), main.ops().end(),
+                       [&](const Op* op) { return op->context.execution == part; });
+  };
+  if (has_part(ExecutionContext::WeightsFromHost)) {
+    program_.weights_from_host_function = lower_main(main, ExecutionContext::WeightsFromHost);
+  }
+  if (has_part(ExecutionContext::WeightsToHost)) {
+    program_.weights_to_host_function = lower_main(main, ExecutionContext::WeightsToHost);
+  }
+  program_.memory.persistent_bytes = program_.persistent_bytes;
+  return std::move(program_);
+}
+
+int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
+  const Placements placements(graph);
+  shared_roots_ = roots_of_several_parts(graph, placements);
+  FunctionLowering lowering(*this, graph, placements, {}, part);
+  MemoryReport* report = part == ExecutionContext::Normal ? &program_.memory : nullptr;
+  Function function = lowering.run(report);
+  if (function.name.empty()) function.name = "main";
+  program_.functions.push_back(std::move(function));
+  return static_cast<int>(program_.functions.size()) - 1;
+}
+
+int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
+  const auto key = std::make_pair(&graph, writable);
+  const auto it = functions_.find(key);
+  if (it != functions_.end()) return it->second;
+  const Placements placements(graph);
+  Function function = FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
+  program_.functions.push_back(std::move(function));
+  return functions_[key] = static_cast<int>(program_.functions.size()) - 1;
+}
+
+std::int64_t ProgramLowering::global_offset(const Tensor& root) {
+  const auto it = globals_.find(&root);
+  if (it != globals_.end()) return it->second;
+  const std::int64_t offset = program_.persistent_bytes;
+  program_.persistent_bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
+  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset,
+                                 root.kind() == TensorKind::Variable});
+  return globals_[&root] = offset;
+}
+
+int ProgramLowering::kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes) {
+  const std::shared_ptr<const Kernel> kernel = backend_.prepare(spec);
+  scratch_bytes = kernel->scratch_bytes();
+  const auto [it, inserted] =
+      kernels_.try_emplace(kernel.get(), static_cast<int>(program_.kernels.size()));
+  if (inserted) program_.kernels.push_back(spec);
+  return it->second;
+}
+
+int ProgramLowering::stream_index(const Ir& ir, const Op& op) {
+  const std::string& id = op.attributes.text("stream");
+  auto& streams = program_.streams;
+  const auto it = std::find_if(streams.begin(), streams.end(),
+                               [&](const StreamDesc& stream) { return stream.id == id; });
+  if (it != streams.end()) return static_cast<int>(it - streams.begin());
+  const Stream* stream = ir.find_stream(id);
+  if (stream == nullptr) throw Error(str_cat(describe(op), ": there is no stream called '", id, "'"));
+  streams.push_back({id, stream->handle->dtype(), stream->handle->shape(),
+                     stream->direction == StreamDirection::HostToDevice});
+  return static_cast<int>(streams.size()) - 1;
+}
+
+int ProgramLowering::buffer_index(const Ir& ir, const Op& op) {
+  const std::int64_t id = op.attributes.integer("buffer");
+  auto& buffers = program_.remote_buffers;
+  const auto it = std::find_if(buffers.begin(), buffers.end(),
+                               [&](const RemoteBufferDesc& buffer) { return buffer.id == id; });
+  if (it != buffers.end()) return static_cast<int>(it - buffers.begin());
+  for (const auto& buffer : ir.remote_buffers()) {
+    if (buffer->id != id) continue;
+    buffers.push_back({id, buffer->info.dtype, buffer->info.shape, buffer->entries});
+    return static_cast<int>(buffers.size()) - 1;
+  }
+  throw Error(str_cat(describe(op), ": there is no remote buffer with id ", id));
+}
+
+int ProgramLowering::source_index(const Op& op) {
+  const auto it = sources_.find(&op);
+  if (it != sources_.end()) return it->second;
+  const SourceLocation& at = op.context.location;
+  program_.sources.push_back(
+      {source_text(op), at.known() ? str_cat(at.file, ":", at.line) : std::string()});
+  return sources_[&op] = static_cast<int>(program_.sources.size()) - 1;
+}
+
+}  // namespace pando

@@ -1,0 +1,16 @@
+// Order of execution with a low memory peak.
+#pragma once
+
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+
+/// Reorders `graph` by greedy list scheduling: of the ops whose predecessors have run, the one that
+/// adds least to (or takes most from) the bytes alive runs next; views and ops without memory cost
+/// run at once; ties keep creation order. Deterministic.
+void schedule_for_memory(Graph& graph);
+
+}  // namespace pando

@@ -1,0 +1,42 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/engine.hpp"
+
+namespace pando {
+
+DeviceMemory::DeviceMemory(std::int64_t bytes)
+    : bytes_(bytes > 0 ? static_cast<std::size_t>(bytes) : 1) {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  const auto physical = static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes);
+  if (bytes_ > physical) {
+    throw OutOfMemory(str_cat("the program needs ", bytes_, " bytes of device memory, but this "
+                              "machine has ", physical, " bytes"), "");
+  }
+  void* memory =
+      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes of device memory"), "");
+  }
+  // Large pages save TLB misses on long passes; the hint may be ignored.
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  if (bytes_ >= kLargePage) madvise(memory, bytes_, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(memory);
+}
+
+DeviceMemory::~DeviceMemory() { munmap(data_, bytes_); }
+
+std::int64_t DeviceMemory::resident_bytes() const {
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident((bytes_ + page_bytes - 1) / page_bytes);
+  if (mincore(data_, bytes_, resident.data()) != 0) return static_cast<std::int64_t>(bytes_);
+  std::int64_t pages = 0;
+  for (unsigned char page : resident) pages += page & 1;
+  return pages * static_cast<std::int64_t>(page_bytes);
+}
+
+}  // namespace pando

@@ -1,0 +1,261 @@
+#include "pando/runtime/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/print_tensor.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::size_t kMaxOperands = 128;
+constexpr int kInstructionsPerPoll = 16;
+constexpr double kSecondsPerPoll = 0.02;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t tensor_bytes(DType dtype, const Shape& shape) {
+  return static_cast<std::size_t>(num_elements(shape)) * dtype_bytes(dtype);
+}
+
+}  // namespace
+
+Engine::Engine(const Program& program, Backend& backend, bool profile,
+               std::function<bool()> should_stop)
+    : program_(program),
+      memory_([&] {
+        std::int64_t frame = 0;
+        for (int entry : {program.main_function, program.weights_from_host_function,
+                          program.weights_to_host_function}) {
+          if (entry < 0) continue;
+          frame = std::max(frame, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
+        }
+        return program.persistent_bytes + frame;
+      }()),
+      frame_(memory_.data() + program.persistent_bytes),
+      profiling_(profile),
+      should_stop_(std::move(should_stop)) {
+  for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
+  for (const RemoteBufferDesc& buffer : program.remote_buffers) {
+    const auto bytes = static_cast<std::int64_t>(tensor_bytes(buffer.dtype, buffer.shape));
+    remote_.push_back(std::make_unique<DeviceMemory>(bytes * buffer.entries));
+  }
+  functions_.resize(program.functions.size());
+  for (std::size_t i = 0; i < functions_.size(); ++i) prepare_function(i);
+  resolve_entry(program.main_function);
+  resolve_entry(program.weights_from_host_function);
+  resolve_entry(program.weights_to_host_function);
+  if (profiling_) {
+    for (const Function& function : program.functions) {
+      profile_.emplace_back(function.instructions.size());
+    }
+  }
+}
+
+void Engine::prepare_function(std::size_t index) {
+  const Function& function = program_.functions[index];
+  PreparedFunction& prepared = functions_[index];
+  int operands = 0;
+  for (const Instruction& instruction : function.instructions) {
+    PreparedInstruction p;
+    p.instruction = &instruction;
+    p.first_operand = operands;
+    p.num_operands = static_cast<int>(instruction.operands.size());
+    internal_check(instruction.operands.size() <= kMaxOperands,
+                   "an instruction has too many operands");
+    operands += p.num_operands;
+    const auto target = static_cast<std::size_t>(instruction.target);
+    if (instruction.kind == Instruction::Kind::Kernel) {
+      p.kernel = kernels_[target].get();
+      p.has_scratch = p.kernel->scratch_bytes() > 0;
+    } else if (instruction.kind == Instruction::Kind::HostLoad ||
+               instruction.kind == Instruction::Kind::HostStore) {
+      const StreamDesc& stream = program_.streams[target];
+      p.stream_bytes = tensor_bytes(stream.dtype, stream.shape);
+    } else if (instruction.kind == Instruction::Kind::RemoteLoad ||
+               instruction.kind == Instruction::Kind::RemoteStore) {
+      const RemoteBufferDesc& buffer = program_.remote_buffers[target];
+      p.stream_bytes = tensor_bytes(buffer.dtype, buffer.shape);
+    }
+    prepared.instructions.push_back(p);
+  }
+}
+
+void Engine::resolve_entry(int function) {
+  if (function < 0) return;
+  const auto index = static_cast<std::size_t>(function);
+  PreparedFunction& prepared = functions_[index];
+  for (const Instruction& instruction : program_.functions[index].instructions) {
+    for (const OperandRef& ref : instruction.operands) {
+      prepared.pointers.push_back(address(ref, frame_, nullptr));
+    }
+  }
+  prepared.resolved = true;
+}
+
+std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
+                           std::byte* const* arguments) const {
+  switch (ref.space) {
+    case OperandRef::Space::Frame: return frame + ref.offset;
+    case OperandRef::Space::Argument: return arguments[ref.slot] + ref.offset;
+    case OperandRef::Space::Global: return memory_.data() + ref.offset;
+    case OperandRef::Space::None: break;
+  }
+  return nullptr;
+}
+
+std::byte* Engine::persistent(std::size_t index) const {
+  return memory_.data() + program_.persistent[index].offset;
+}
+
+void Engine::run(const std::vector<StreamCursor>& streams) {
+  streams_ = streams;
+  run_entry(program_.main_function);
+}
+
+void Engine::run_weights_from_host() { run_entry(program_.weights_from_host_function); }
+void Engine::run_weights_to_host() { run_entry(program_.weights_to_host_function); }
+
+void Engine::run_entry(int function) {
+  if (function < 0) return;
+  positions_.assign(program_.streams.size(), 0);
+  run_function(function, frame_, nullptr);
+}
+
+void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments) {
+  const PreparedFunction& prepared = functions_[static_cast<std::size_t>(function)];
+  std::byte* operands[kMaxOperands];
+  for (std::size_t i = 0; i < prepared.instructions.size(); ++i) {
+    const PreparedInstruction& p = prepared.instructions[i];
+    std::byte* const* pointers = operands;
+    if (prepared.resolved) {
+      pointers = prepared.pointers.data() + p.first_operand;
+    } else {
+      for (int k = 0; k < p.num_operands; ++k) {
+        operands[k] =
+            address(p.instruction->operands[static_cast<std::size_t>(k)], frame, arguments);
+      }
+    }
+    if (should_stop_) poll_stop();
+    if (!profiling_) {
+      execute(p, pointers, frame);
+      continue;
+    }
+    const double start = now_seconds();
+    execute(p, pointers, frame);
+    InstructionProfile& entry = profile_[static_cast<std::size_t>(function)][i];
+    entry.seconds += now_seconds() - start;
+    ++entry.calls;
+  }
+}
+
+void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame) {
+  const Instruction& instruction = *p.instruction;
+  switch (instruction.kind) {
+    case Instruction::Kind::Kernel:
+      p.kernel->run(operands, p.has_scratch ? operands[p.num_operands - 1] : nullptr);
+      break;
+    case Instruction::Kind::Call:
+      run_function(instruction.target, frame + instruction.callee_frame, operands);
+      break;
+    case Instruction::Kind::Loop: run_loop(instruction, operands, frame); break;
+    case Instruction::Kind::If: run_if(instruction, operands, frame); break;
+    case Instruction::Kind::HostLoad: host_load(p, operands[0]); break;
+    case Instruction::Kind::HostStore: host_store(p, operands[0]); break;
+    case Instruction::Kind::RemoteLoad:
+      std::memcpy(operands[1], remote_slot(instruction, operands[0]), p.stream_bytes);
+      break;
+    case Instruction::Kind::RemoteStore:
+      std::memcpy(remote_slot(instruction, operands[0]), operands[1], p.stream_bytes);
+      break;
+    case Instruction::Kind::Copy:
+      std::memcpy(operands[1], operands[0], static_cast<std::size_t>(instruction.count));
+      break;
+    case Instruction::Kind::Print:
+      print_tensor(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
+      break;
+  }
+}
+
+void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame) {
+  const auto carried = static_cast<std::size_t>(loop.num_carried);
+  std::byte* const* buffers_a = operands + 3;
+  std::byte* const* buffers_b = buffers_a + carried;
+  std::byte* const* others = buffers_b + carried;
+  const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
+  std::byte* arguments[kMaxOperands];
+  for (std::int64_t i = 0; i < loop.count; ++i) {
+    const auto iteration = static_cast<std::int32_t>(i);
+    std::memcpy(operands[0], &iteration, sizeof iteration);
+    *operands[1] = std::byte{1};
+    const bool reads_a = (loop.count - i) % 2 == 0;
+    std::size_t n = 0;
+    arguments[n++] = operands[0];
+    arguments[n++] = operands[1];
+    for (std::size_t k = 0; k < carried; ++k) arguments[n++] = reads_a ? buffers_a[k] : buffers_b[k];
+    for (std::size_t k = 0; k < num_others; ++k) arguments[n++] = others[k];
+    arguments[n++] = operands[2];
+    for (std::size_t k = 0; k < carried; ++k) arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
+    run_function(loop.target, frame + loop.callee_frame, arguments);
+  }
+}
+
+void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame) {
+  const auto then_count = static_cast<std::size_t>(branch.count);
+  const bool taken = *operands[0] != std::byte{0};
+  const int function = taken ? branch.target : branch.other_target;
+  const auto& then_function = program_.functions[static_cast<std::size_t>(branch.target)];
+  const auto& chosen = program_.functions[static_cast<std::size_t>(function)];
+  const std::size_t num_outputs =
+      static_cast<std::size_t>(then_function.num_arguments) - then_count;
+  const std::size_t num_inputs = static_cast<std::size_t>(chosen.num_arguments) - num_outputs;
+  const std::size_t first_input = taken ? 1 : 1 + then_count;
+  const std::size_t first_output = branch.operands.size() - num_outputs;
+  std::byte* arguments[kMaxOperands];
+  std::copy_n(operands + first_input, num_inputs, arguments);
+  std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
+  run_function(function, frame + branch.callee_frame, arguments);
+}
+
+void Engine::host_load(const PreparedInstruction& p, std::byte* destination) {
+  const auto stream = static_cast<std::size_t>(p.instruction->target);
+  const std::int64_t element = positions_[stream]++ % streams_[stream].count;
+  std::memcpy(destination,
+              streams_[stream].data + static_cast<std::size_t>(element) * p.stream_bytes,
+              p.stream_bytes);
+}
+
+void Engine::host_store(const PreparedInstruction& p, const std::byte* source) {
+  const auto stream = static_cast<std::size_t>(p.instruction->target);
+  const std::int64_t element = positions_[stream]++ % streams_[stream].count;
+  std::memcpy(streams_[stream].data + static_cast<std::size_t>(element) * p.stream_bytes, source,
+              p.stream_bytes);
+}
+
+std::byte* Engine::remote_slot(const Instruction& transfer, const std::byte* offset) {
+  const auto index = static_cast<std::size_t>(transfer.target);
+  const RemoteBufferDesc& buffer = program_.remote_buffers[index];
+  std::uint32_t slot = 0;
+  std::memcpy(&slot, offset, sizeof slot);
+  if (slot >= buffer.entries) {
+    throw RuntimeFault(str_cat("remote buffer ", buffer.id, " has ", buffer.entries,
+                               " entries; the program asked for entry ",
+                               static_cast<std::int32_t>(slot)));
+  }
+  return remote_[index]->data() + slot * tensor_bytes(buffer.dtype, buffer.shape);
+}
+
+void Engine::poll_stop() {
+  if (++polls_ < kInstructionsPerPoll) return;
+  polls_ = 0;
+  const double now = now_seconds();
+  if (now - last_poll_ < kSecondsPerPoll) return;
+  last_poll_ = now;
+  if (should_stop_()) throw Interrupted();
+}
+
+}  // namespace pando

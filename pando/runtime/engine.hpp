@@ -1,0 +1,110 @@
+// Runs a Program on one device: memory, instruction loop, streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pando/program/backend.hpp"
+#include "pando/program/program.hpp"
+
+namespace pando {
+
+/// Memory of one device, 64-byte aligned, from the operating system (zero at first touch).
+class DeviceMemory {
+ public:
+  /// Throws OutOfMemory.
+  explicit DeviceMemory(std::int64_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  /// Bytes of the pages that have been touched.
+  std::int64_t resident_bytes() const;
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// A caller's array for one stream: `count` elements of the stream's shape in C order. The k-th
+/// load or store of a run uses element k modulo count.
+struct StreamCursor {
+  std::byte* data = nullptr;
+  std::int64_t count = 1;
+};
+
+struct InstructionProfile {
+  std::int64_t calls = 0;
+  double seconds = 0;
+};
+
+class Engine {
+ public:
+  /// Keeps references to `program` and `backend`. Kernels are prepared here, none at run time.
+  Engine(const Program& program, Backend& backend, bool profile,
+         std::function<bool()> should_stop);
+
+  /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad remote
+  /// offset) and Interrupted; device memory stays valid.
+  void run(const std::vector<StreamCursor>& streams);
+  void run_weights_from_host();
+  void run_weights_to_host();
+
+  /// Where persistent tensor `index` lies.
+  std::byte* persistent(std::size_t index) const;
+  std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
+
+  /// One entry per function and instruction; empty unless profiling.
+  const std::vector<std::vector<InstructionProfile>>& profile() const { return profile_; }
+
+ private:
+  struct PreparedInstruction {
+    const Instruction* instruction;
+    const Kernel* kernel = nullptr;
+    std::size_t stream_bytes = 0;
+    int first_operand = 0;  // into PreparedFunction::pointers when resolved
+    int num_operands = 0;
+    bool has_scratch = false;
+  };
+  struct PreparedFunction {
+    std::vector<PreparedInstruction> instructions;
+    /// Entry functions run in one place: operand addresses are resolved once.
+    std::vector<std::byte*> pointers;
+    bool resolved = false;
+  };
+
+  void prepare_function(std::size_t index);
+  void resolve_entry(int function);
+  void run_entry(int function);
+  void run_function(int function, std::byte* frame, std::byte* const* arguments);
+  void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame);
+  void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame);
+  void host_load(const PreparedInstruction& prepared, std::byte* destination);
+  void host_store(const PreparedInstruction& prepared, const std::byte* source);
+  std::byte* remote_slot(const Instruction& transfer, const std::byte* offset);
+  std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
+  void poll_stop();
+
+  const Program& program_;
+  DeviceMemory memory_;
+  std::byte* frame_ = nullptr;
+  std::vector<std::shared_ptr<const Kernel>> kernels_;
+  std::vector<PreparedFunction> functions_;
+  std::vector<StreamCursor> streams_;
+  std::vector<std::int64_t> positions_;  // per stream, within the run
+  std::vector<std::unique_ptr<DeviceMemory>> remote_;
+  bool profiling_;
+  std::vector<std::vector<InstructionProfile>> profile_;
+  std::function<bool()> should_stop_;
+  int polls_ = 0;
+  double last_poll_ = 0;
+};
+
+}  // namespace pando

@@ -1,0 +1,65 @@
+#include "pando/transforms/dead_code.hpp"
+
+#include <set>
+#include <unordered_set>
+
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+namespace {
+
+bool has_effects(const Op& op, std::unordered_set<const Graph*>& visiting) {
+  if (op.def().has_side_effects) return true;
+  for (const Graph* callee : op.called_graphs) {
+    if (!visiting.insert(callee).second) continue;
+    for (const Op* inner : callee->ops()) {
+      if (has_effects(*inner, visiting)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void eliminate_dead_code(Graph& graph) {
+  const AliasClasses aliases(graph);
+  std::unordered_set<const Tensor*> live;
+  for (const Tensor* output : graph.outputs()) live.insert(aliases.root(output));
+  for (const Tensor* input : graph.inputs()) live.insert(input);
+  std::vector<Op*> dead;
+  for (std::size_t i = graph.ops().size(); i-- > 0;) {
+    Op& op = *graph.ops()[i];
+    std::unordered_set<const Graph*> visiting;
+    bool keep = has_effects(op, visiting);
+    for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
+    for (int k : op.modified_inputs()) {
+      const Tensor* root = op.input(k) == nullptr ? nullptr : aliases.root(op.input(k));
+      keep = keep || (root != nullptr &&
+                      (live.contains(root) || root->kind() == TensorKind::Variable));
+    }
+    if (!keep) {
+      dead.push_back(&op);
+      continue;
+    }
+    for (const Tensor* input : op.inputs()) {
+      if (input != nullptr) live.insert(aliases.root(input));
+    }
+  }
+  for (Op* op : dead) graph.erase_op(*op);
+}
+
+void erase_unreachable_graphs(Ir& ir) {
+  std::set<const Graph*> reached;
+  std::vector<const Graph*> pending = {&ir.main_graph()};
+  while (!pending.empty()) {
+    const Graph* graph = pending.back();
+    pending.pop_back();
+    if (!reached.insert(graph).second) continue;
+    for (const Graph* callee : graph->called_graphs()) pending.push_back(callee);
+  }
+  for (Graph* graph : ir.graphs()) {
+    if (!reached.contains(graph)) ir.erase_graph(*graph);
+  }
+}
+
+}  // namespace pando

@@ -1,0 +1,209 @@
+#include "pando/transforms/dependencies.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+/// What an op touches besides tensors: the names of streams, buffers and the terminal.
+using EffectCache = std::unordered_map<const Graph*, std::set<std::string>>;
+
+const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cache);
+
+void add_effects(const Op& op, EffectCache& cache, std::set<std::string>& effects) {
+  for (const Graph* callee : op.called_graphs) effects.merge(std::set(graph_effects(*callee, cache)));
+  if (!op.def().has_side_effects) return;
+  if (op.attributes.has("stream")) {
+    effects.insert("stream " + op.attributes.text("stream"));
+  } else if (op.attributes.has("buffer")) {
+    effects.insert(str_cat("buffer ", op.attributes.integer("buffer")));
+  } else {
+    effects.insert(op.kind());
+  }
+}
+
+const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cache) {
+  const auto it = cache.find(&graph);
+  if (it != cache.end()) return it->second;
+  std::set<std::string> effects;
+  for (const Op* op : graph.ops()) add_effects(*op, cache, effects);
+  return cache[&graph] = std::move(effects);
+}
+
+/// Last write and the reads since, per storage or effect.
+struct AccessHistory {
+  int last_write = -1;
+  std::vector<int> reads;
+};
+
+void record_access(AccessHistory& history, int op, bool write, std::vector<int>& predecessors) {
+  if (history.last_write >= 0 && history.last_write != op) {
+    predecessors.push_back(history.last_write);
+  }
+  if (!write) {
+    history.reads.push_back(op);
+    return;
+  }
+  for (int read : history.reads) {
+    if (read != op) predecessors.push_back(read);
+  }
+  history.reads.clear();
+  history.last_write = op;
+}
+
+bool contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// Ancestor sets as bit rows.
+class Ancestors {
+ public:
+  explicit Ancestors(const Graph& graph) : words_((graph.ops().size() + 63) / 64) {
+    std::unordered_map<const Op*, int> position;
+    for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+      const Op* op = graph.ops()[i];
+      rows_.emplace_back(words_, 0);
+      const auto add = [&](const Op* earlier) {
+        const auto it = position.find(earlier);
+        if (it != position.end()) merge(static_cast<int>(i), it->second);
+      };
+      for (const Tensor* input : op->inputs()) {
+        if (input != nullptr && input->producer() != nullptr) add(input->producer());
+      }
+      for (const Op* earlier : op->after) add(earlier);
+      position[op] = static_cast<int>(i);
+    }
+  }
+
+  bool ordered(int earlier, int later) const {
+    const auto e = static_cast<std::size_t>(earlier);
+    return (rows_[static_cast<std::size_t>(later)][e / 64] >> (e % 64) & 1) != 0;
+  }
+
+ private:
+  void merge(int op, int ancestor) {
+    auto& row = rows_[static_cast<std::size_t>(op)];
+    const auto& from = rows_[static_cast<std::size_t>(ancestor)];
+    for (std::size_t w = 0; w < words_; ++w) row[w] |= from[w];
+    const auto a = static_cast<std::size_t>(ancestor);
+    row[a / 64] |= std::uint64_t{1} << (a % 64);
+  }
+
+  std::size_t words_;
+  std::vector<std::vector<std::uint64_t>> rows_;
+};
+
+struct Access {
+  int op;
+  bool write;
+};
+
+void check_accesses(const Graph& graph, const Tensor& root, const std::vector<Access>& accesses,
+                    const Ancestors& ancestors) {
+  for (std::size_t j = 0; j < accesses.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      if (!accesses[i].write && !accesses[j].write) continue;
+      if (accesses[i].op == accesses[j].op) continue;
+      if (ancestors.ordered(accesses[i].op, accesses[j].op)) continue;
+      const Op& first = *graph.ops()[static_cast<std::size_t>(accesses[i].op)];
+      const Op& second = *graph.ops()[static_cast<std::size_t>(accesses[j].op)];
+      if (!first.called_graphs.empty() && !second.called_graphs.empty()) continue;
+      throw Error(str_cat("Inplacing ambiguity detected. Tensor '", root.name(),
+                          "' is written and used by two ops without an order between them: ",
+                          describe(first), " and ", describe(second),
+                          ". Build them inside `popxl.in_sequence()`, or set the session option "
+                          "enableInplaceAmbiguityChecking to False"));
+    }
+  }
+}
+
+}  // namespace
+
+AliasClasses::AliasClasses(const Graph& graph) {
+  for (const Op* op : graph.ops()) {
+    if (!op->def().output_alias) continue;
+    for (int i = 0; i < op->num_outputs(); ++i) {
+      const int input = op->def().output_alias(*op, i);
+      if (input >= 0 && op->input(input) != nullptr) join(op->output(i), op->input(input));
+    }
+  }
+}
+
+Tensor* AliasClasses::root(const Tensor* tensor) const {
+  auto it = parent_.find(tensor);
+  Tensor* result = const_cast<Tensor*>(tensor);
+  while (it != parent_.end()) {
+    result = it->second;
+    it = parent_.find(result);
+  }
+  return result;
+}
+
+std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases) {
+  std::vector<std::vector<int>> result(graph.ops().size());
+  std::unordered_map<const Op*, int> position;
+  std::unordered_map<const Tensor*, AccessHistory> storages;
+  std::map<std::string, AccessHistory> effects;
+  EffectCache effect_cache;
+  for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+    const Op& op = *graph.ops()[i];
+    const int index = static_cast<int>(i);
+    std::vector<int>& predecessors = result[i];
+    const std::vector<int> modified = op.modified_inputs();
+    for (int k = 0; k < op.num_inputs(); ++k) {
+      const Tensor* input = op.input(k);
+      if (input == nullptr) continue;
+      if (input->producer() != nullptr) predecessors.push_back(position.at(input->producer()));
+      record_access(storages[aliases.root(input)], index, contains(modified, k), predecessors);
+    }
+    std::set<std::string> touched;
+    add_effects(op, effect_cache, touched);
+    for (const std::string& effect : touched) {
+      record_access(effects[effect], index, true, predecessors);
+    }
+    std::sort(predecessors.begin(), predecessors.end());
+    predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
+    position[&op] = index;
+  }
+  return result;
+}
+
+std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases) {
+  std::set<const Tensor*> written;
+  for (const Op* op : graph.ops()) {
+    for (int k : op->modified_inputs()) {
+      if (op->input(k) != nullptr) written.insert(aliases.root(op->input(k)));
+    }
+  }
+  std::vector<bool> result;
+  for (const Tensor* input : graph.inputs()) result.push_back(written.contains(input));
+  return result;
+}
+
+void check_inplace_ambiguity(const Ir& ir) {
+  for (const Graph* graph : ir.graphs()) {
+    const AliasClasses aliases(*graph);
+    std::map<const Tensor*, std::vector<Access>> accesses;
+    std::set<const Tensor*> written;
+    for (std::size_t i = 0; i < graph->ops().size(); ++i) {
+      const Op& op = *graph->ops()[i];
+      const std::vector<int> modified = op.modified_inputs();
+      for (int k = 0; k < op.num_inputs(); ++k) {
+        if (op.input(k) == nullptr) continue;
+        const Tensor* root = aliases.root(op.input(k));
+        const bool write = contains(modified, k);
+        if (write) written.insert(root);
+        accesses[root].push_back({static_cast<int>(i), write});
+      }
+    }
+    if (written.empty()) continue;
+    const Ancestors ancestors(*graph);
+    for (const Tensor* root : written) check_accesses(*graph, *root, accesses[root], ancestors);
+  }
+}
+
+}  // namespace pando

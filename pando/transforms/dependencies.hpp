@@ -1,0 +1,41 @@
+// Alias classes and the order that ops of one graph must keep.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+
+/// Partition of a graph's tensors by storage. The root of a class is the tensor that owns the
+/// storage: the oldest one.
+class AliasClasses {
+ public:
+  /// Joins in-place outputs with the inputs they are (`OpDef::output_alias`).
+  explicit AliasClasses(const Graph& graph);
+
+  Tensor* root(const Tensor* tensor) const;
+  /// Declares that `tensor` lives in the storage of `other`.
+  void join(Tensor* tensor, Tensor* other) { parent_[tensor] = root(other); }
+
+ private:
+  std::unordered_map<const Tensor*, Tensor*> parent_;
+};
+
+/// Predecessors of every op, as positions in `graph.ops()`: producers of its inputs, and earlier
+/// ops whose access to a storage, stream, remote buffer or the terminal conflicts with its own.
+/// Conflicting accesses keep creation order. `Op::after` is not included: the order of ops that do
+/// not conflict cannot be observed.
+std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases);
+
+/// Inputs of `graph` that its ops write (directly, through views or through calls).
+std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases);
+
+/// Throws Error (`Inplacing ambiguity detected...`) when some op of any graph writes a tensor that
+/// another op reads or writes without an order by data flow or in_sequence (popxl-core.md 3.2). Two
+/// calls that modify one tensor by reference are exempt: they run in creation order.
+void check_inplace_ambiguity(const Ir& ir);
+
+}  // namespace pando

@@ -1,0 +1,29 @@
+#include "pando/transforms/expand.hpp"
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+
+void expand(Graph& graph) {
+  // A rule inserts its ops before the expanded one, so the scan meets them next.
+  for (std::size_t i = 0; i < graph.ops().size();) {
+    Op& op = *graph.ops()[i];
+    if (!op.def().expand) {
+      ++i;
+      continue;
+    }
+    graph.set_insertion_point(&op);
+    OpBuilder builder(graph, op.context);
+    const std::vector<Tensor*> replacements = op.def().expand(builder, op);
+    graph.set_insertion_point(nullptr);
+    internal_check(replacements.size() == op.outputs().size(),
+                   "an expansion must replace every output");
+    for (int k = 0; k < op.num_outputs(); ++k) {
+      Tensor* replacement = replacements[static_cast<std::size_t>(k)];
+      if (replacement != nullptr) graph.replace_uses(*op.output(k), *replacement);
+    }
+    graph.erase_op(op);
+  }
+}
+
+}  // namespace pando

@@ -1,0 +1,146 @@
+#include "pando/transforms/inline_calls.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "pando/base/error.hpp"
+#include "pando/transforms/dead_code.hpp"
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+namespace {
+
+constexpr const char* kCall = "Call";
+
+std::map<const Graph*, int> count_sites(const Ir& ir) {
+  std::map<const Graph*, int> sites;
+  for (const Graph* graph : ir.graphs()) {
+    for (const Op* op : graph->ops()) {
+      for (const Graph* callee : op->called_graphs) ++sites[callee];
+    }
+  }
+  return sites;
+}
+
+bool marked_modified(const Op& call, int input) {
+  if (!call.attributes.has("modified")) return false;
+  const Ints& modified = call.attributes.ints("modified");
+  return std::find(modified.begin(), modified.end(), input) != modified.end();
+}
+
+class Inliner {
+ public:
+  Inliner(Graph& graph, Op& call)
+      : graph_(graph),
+        call_(call),
+        callee_(*call.called_graphs[0]),
+        callee_aliases_(callee_),
+        builder_(graph, call.context) {}
+
+  void run() {
+    graph_.set_insertion_point(&call_);
+    bind_inputs();
+    for (const Op* op : callee_.ops()) copy_op(*op);
+    for (int i = 0; i < call_.num_outputs(); ++i) {
+      graph_.replace_uses(*call_.output(i), *result(i));
+    }
+    graph_.set_insertion_point(nullptr);
+    graph_.erase_op(call_);
+  }
+
+ private:
+  /// By-value inputs are snapshots: a copy when the callee writes its own, or when a by-reference
+  /// input of the same storage is written.
+  void bind_inputs() {
+    const AliasClasses aliases(graph_);
+    const std::vector<bool> written = modified_graph_inputs(callee_, callee_aliases_);
+    std::set<const Tensor*> written_outside;
+    for (std::size_t i = 0; i < callee_.inputs().size(); ++i) {
+      const int k = static_cast<int>(i);
+      if (written[i] && marked_modified(call_, k)) {
+        written_outside.insert(aliases.root(call_.input(k)));
+      }
+    }
+    for (std::size_t i = 0; i < callee_.inputs().size(); ++i) {
+      const int k = static_cast<int>(i);
+      Tensor* outer = call_.input(k);
+      if (outer == nullptr) continue;
+      const bool by_ref = marked_modified(call_, k);
+      const bool snapshot =
+          by_ref ? false : (written[i] || written_outside.contains(aliases.root(outer)));
+      map_[callee_.inputs()[i]] = snapshot ? builder_.make("Identity", {outer}) : outer;
+    }
+  }
+
+  Tensor* lookup(const Tensor* inner) {
+    const auto it = map_.find(inner);
+    if (it != map_.end()) return it->second;
+    internal_check(inner->kind() == TensorKind::Constant,
+                   "a callee may only use its inputs, constants and op outputs");
+    Tensor* copy =
+        graph_.add_constant(graph_.unique_tensor_id(inner->name()), inner->info, inner->data);
+    return map_[inner] = copy;
+  }
+
+  void copy_op(const Op& op) {
+    std::vector<Tensor*> inputs;
+    for (const Tensor* input : op.inputs()) {
+      inputs.push_back(input == nullptr ? nullptr : lookup(input));
+    }
+    std::vector<std::string> names;
+    for (const Tensor* output : op.outputs()) names.push_back(output->name());
+    OpContext context = op.context;
+    Op& copy = graph_.create_op(op.def(), inputs, op.attributes, std::move(context),
+                                op.called_graphs, names);
+    for (int i = 0; i < op.num_outputs(); ++i) {
+      copy.output(i)->info.meta_shape = op.output(i)->info.meta_shape;
+      map_[op.output(i)] = copy.output(i);
+    }
+  }
+
+  /// Outputs are snapshots taken when the callee ends: one that shares storage with an input or
+  /// with another output gets its own.
+  Tensor* result(int index) {
+    const Tensor* inner = callee_.outputs()[static_cast<std::size_t>(index)];
+    const Tensor* root = callee_aliases_.root(inner);
+    const bool own = root->producer() != nullptr && returned_.insert(root).second;
+    return own ? lookup(inner) : builder_.make("Identity", {lookup(inner)});
+  }
+
+  Graph& graph_;
+  Op& call_;
+  Graph& callee_;
+  AliasClasses callee_aliases_;
+  OpBuilder builder_;
+  std::unordered_map<const Tensor*, Tensor*> map_;
+  std::set<const Tensor*> returned_;
+};
+
+/// Callees first, so that what is inlined has been inlined into already.
+void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, int>& sites,
+           int max_reused_ops) {
+  if (!done.insert(&graph).second) return;
+  for (Graph* callee : graph.called_graphs()) visit(*callee, done, sites, max_reused_ops);
+  const std::vector<Op*> ops = graph.ops();
+  for (Op* op : ops) {
+    if (op->kind() != kCall) continue;
+    const Graph& callee = *op->called_graphs[0];
+    const bool single = sites[&callee] == 1;
+    const bool tiny = callee.ops().size() <= static_cast<std::size_t>(max_reused_ops) &&
+                      callee.called_graphs().empty();
+    if (single || tiny) Inliner(graph, *op).run();
+  }
+}
+
+}  // namespace
+
+void inline_calls(Ir& ir, int max_reused_ops) {
+  auto sites = count_sites(ir);
+  std::set<const Graph*> done;
+  visit(ir.main_graph(), done, sites, max_reused_ops);
+  erase_unreachable_graphs(ir);
+}
+
+}  // namespace pando
