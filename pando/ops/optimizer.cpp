@@ -148,9 +148,9 @@ OpDef accumulate() {
         kAccumulationTypes.end()) {
       throw ValueError(str_cat(describe(op), ": unknown accumulation type '", type, "'"));
     }
+    const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
+    if (type != "Add" || has_factor) check_float(op, *op.input(0), "t");
     if (type != "Add") {
-      check_float(op, *op.input(0), "t");
-      const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
       if (type == "Mean") {
         needed_input(op, 2, "step");
       } else {
