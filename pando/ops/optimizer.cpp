@@ -1,4 +1,4 @@
-// In-place variable updates (popxl-ops.md 16, scaled_add of 4, increment_mod of 3).
+// In-place variable updates (popxl-ops.md 16, scaled_add of 4).
 //
 // Rounding: the plain additions are one fused multiply-add in float32 (or wider), rounded once when
 // stored. Moving averages and square forms work in the accumulator's dtype: the input is converted
@@ -318,41 +318,6 @@ OpDef scaled_add(bool in_place) {
   return def;
 }
 
-std::vector<ScalarValue> increment_mod_body(ScalarEmitter& emitter, const Op& op,
-                                            std::span<const ScalarValue> inputs) {
-  const DType dtype = op.input(0)->dtype();
-  const bool supported = dtype == DType::Float16 || dtype == DType::Float32 ||
-                         (is_integer(dtype) && dtype_bytes(dtype) <= 4);
-  if (!supported) {
-    throw Error(str_cat(describe(op), ": wanted an integer tensor of at most 32 bits, float16 or "
-                                      "float32; given ",
-                        dtype));
-  }
-  const LaneType lane = lane_of(dtype);
-  const ScalarValue increment = emitter.constant(op.attributes.number("increment"), lane);
-  const ScalarValue modulus = emitter.constant(op.attributes.number("modulus"), lane);
-  const ScalarValue sum = emitter.emit(ScalarOp::Add, inputs[0], increment);
-  return {emitter.emit(ScalarOp::Rem, sum, modulus)};
-}
-
-OpDef increment_mod(bool in_place) {
-  OpDef def;
-  def.name = in_place ? "IncrementModInplace" : "IncrementMod";
-  def.doc = str_cat(in_place ? "Updates input 0 in place: " : "",
-                    "rem(t + increment, modulus), sign of the dividend. Inputs: 0 t. Attributes: "
-                    "increment, modulus.");
-  def.attributes = {{"increment", Number}, {"modulus", Number}};
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{needed_input(op, 0, "t").info};
-  };
-  if (in_place) {
-    def.modified_inputs = modifies_first;
-    def.output_alias = aliases_first;
-  }
-  def.scalar_body = increment_mod_body;
-  return def;
-}
-
 }  // namespace
 
 void register_optimizer_ops(Registry& registry) {
@@ -362,8 +327,6 @@ void register_optimizer_ops(Registry& registry) {
   registry.add(sparse_accumulate());
   registry.add(scaled_add(false));
   registry.add(scaled_add(true));
-  registry.add(increment_mod(false));
-  registry.add(increment_mod(true));
   register_adam_ops(registry);
 }
 
