@@ -123,8 +123,9 @@ void check_factor_is_not_zero(const Op& op) {
   const std::string& type = op.attributes.text("type");
   const bool adds = type == "Add" || type == "DampenedAdd" || type == "DampenedAddSquare";
   if (adds && op.input(2) == nullptr && op.attributes.number_or("factor", 1.0) == 0.0) {
-    throw InternalError(str_cat(describe(op), ": the constant factor is 0, so nothing would be "
-                                              "accumulated; remove the op"));
+    throw InternalError(str_cat(describe(op),
+                                ": the constant factor is 0, so nothing would be "
+                                "accumulated; remove the op"));
   }
 }
 
@@ -230,8 +231,8 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
   const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t->shape().size()));
   const std::int64_t count = indices->info.num_elements();
   const DType compute = t->dtype() == DType::Float16 ? DType::Float32 : t->dtype();
-  Tensor* updates = builder.reshape(builder.cast(x, compute),
-                                    splice_shape(t->shape(), axis, {count}));
+  Tensor* updates =
+      builder.reshape(builder.cast(x, compute), splice_shape(t->shape(), axis, {count}));
   const double constant_factor = op.attributes.number_or("factor", 1.0);
   if (op.input(2) != nullptr) {
     Tensor* factor = builder.reshape(builder.cast(op.input(2), compute), {});
@@ -239,9 +240,9 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
   } else if (constant_factor != 1.0) {
     updates = builder.make("Mul", {updates, builder.constant(constant_factor, compute)});
   }
-  Tensor* sum = builder.make(
-      "ScatterReduce", {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
-      {{"reduction", std::string("sum")}, {"axis", axis}});
+  Tensor* sum = builder.make("ScatterReduce",
+                             {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
+                             {{"reduction", std::string("sum")}, {"axis", axis}});
   return {builder.make("CopyVarUpdate", {t, builder.cast(sum, t->dtype())})};
 }
 

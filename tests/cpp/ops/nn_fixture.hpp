@@ -21,12 +21,16 @@ namespace pando::nn_test {
 
 inline double round_to_lane(double value, LaneType lane) {
   switch (lane) {
-    case LaneType::F32: return static_cast<float>(value);
-    case LaneType::F64: return value;
-    case LaneType::U32: return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+    case LaneType::F32:
+      return static_cast<float>(value);
+    case LaneType::F64:
+      return value;
+    case LaneType::U32:
+      return static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
     case LaneType::I32:
       return static_cast<std::int32_t>(static_cast<std::int64_t>(std::trunc(value)));
-    default: return std::trunc(value);
+    default:
+      return std::trunc(value);
   }
 }
 
@@ -44,34 +48,56 @@ inline double interpret(const ScalarInstruction& in, double a, double b, double 
       return in.lane == LaneType::F32 || in.lane == LaneType::F64
                  ? in.immediate
                  : static_cast<double>(in.integer_immediate);
-    case ScalarOp::Iota: return static_cast<double>(element);
-    case ScalarOp::Convert: return a;
-    case ScalarOp::Round: return round_to_dtype(a, in.dtype);
-    case ScalarOp::Add: return a + b;
-    case ScalarOp::Sub: return a - b;
-    case ScalarOp::Mul: return a * b;
-    case ScalarOp::Div: return a / b;
-    case ScalarOp::Rem: return std::fmod(a, b);
+    case ScalarOp::Iota:
+      return static_cast<double>(element);
+    case ScalarOp::Convert:
+      return a;
+    case ScalarOp::Round:
+      return round_to_dtype(a, in.dtype);
+    case ScalarOp::Add:
+      return a + b;
+    case ScalarOp::Sub:
+      return a - b;
+    case ScalarOp::Mul:
+      return a * b;
+    case ScalarOp::Div:
+      return a / b;
+    case ScalarOp::Rem:
+      return std::fmod(a, b);
     case ScalarOp::Fma:
       return in.lane == LaneType::F32
                  ? std::fmaf(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c))
                  : std::fma(a, b, c);
-    case ScalarOp::Min: return std::fmin(a, b);
-    case ScalarOp::Max: return std::fmax(a, b);
-    case ScalarOp::Neg: return -a;
-    case ScalarOp::Abs: return std::fabs(a);
-    case ScalarOp::Log: return std::log(a);
-    case ScalarOp::Sqrt: return std::sqrt(a);
-    case ScalarOp::Cos: return std::cos(a);
-    case ScalarOp::Pow: return std::pow(a, b);
-    case ScalarOp::Equal: return a == b;
-    case ScalarOp::LessEqual: return a <= b;
-    case ScalarOp::And: return word(a) & word(b);
-    case ScalarOp::Or: return word(a) | word(b);
-    case ScalarOp::Select: return a != 0.0 ? b : c;
+    case ScalarOp::Min:
+      return std::fmin(a, b);
+    case ScalarOp::Max:
+      return std::fmax(a, b);
+    case ScalarOp::Neg:
+      return -a;
+    case ScalarOp::Abs:
+      return std::fabs(a);
+    case ScalarOp::Log:
+      return std::log(a);
+    case ScalarOp::Sqrt:
+      return std::sqrt(a);
+    case ScalarOp::Cos:
+      return std::cos(a);
+    case ScalarOp::Pow:
+      return std::pow(a, b);
+    case ScalarOp::Equal:
+      return a == b;
+    case ScalarOp::LessEqual:
+      return a <= b;
+    case ScalarOp::And:
+      return word(a) & word(b);
+    case ScalarOp::Or:
+      return word(a) | word(b);
+    case ScalarOp::Select:
+      return a != 0.0 ? b : c;
     case ScalarOp::Philox:
       return philox_word(word(a), word(b), word(c), static_cast<std::uint32_t>(in.index));
-    default: throw std::logic_error(str_cat("not interpreted: ", scalar_op_name(in.op)));
+    default:
+      throw std::logic_error(str_cat("not interpreted: ", scalar_op_name(in.op)));
   }
 }
 
@@ -157,9 +183,9 @@ class Fixture : public ::testing::Test {
     for (int i = 0; i < op.num_inputs(); ++i) {
       const Tensor* t = op.input(i);
       loads.push_back(t == nullptr ? kNoValue : emitter.load(i, t->dtype()));
-      inputs.push_back(t == nullptr ? Values{}
-                                    : read(operand(t), broadcast_view(View::contiguous(t->shape()),
-                                                                      shape)));
+      inputs.push_back(t == nullptr
+                           ? Values{}
+                           : read(operand(t), broadcast_view(View::contiguous(t->shape()), shape)));
     }
     const auto results = op.def().scalar_body(emitter, op, loads);
     Values output;

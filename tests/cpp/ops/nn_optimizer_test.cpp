@@ -101,10 +101,11 @@ TEST_F(Optimizer, AdamUpdaterCorrectsBiasAndCountsTheStep) {
 
 TEST_F(Optimizer, AdamFirstStepOfAConstantGradientIsOne) {
   // After one moving average of gradient 0.1 the corrected quotient is g / |g|.
-  Op& made = op("AdamUpdater",
-                {nullptr, input({1}, DType::Float32, {(1.0f - 0.9f) * 0.1f}),
-                 input({1}, DType::Float32, {9.9998715e-06f}), input({}, DType::Float32, {0})},
-                {{"mode", std::string("Adam")}, {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 0.0}});
+  Op& made =
+      op("AdamUpdater",
+         {nullptr, input({1}, DType::Float32, {(1.0f - 0.9f) * 0.1f}),
+          input({1}, DType::Float32, {9.9998715e-06f}), input({}, DType::Float32, {0})},
+         {{"mode", std::string("Adam")}, {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 0.0}});
   EXPECT_NEAR(run(made.output(0))[0], 1.0, 3e-7);
 }
 

@@ -68,12 +68,10 @@ TEST_F(RandomOps, UniformStaysInsideTheHalfOpenInterval) {
 
 TEST_F(RandomOps, NormalHasItsMoments) {
   constexpr std::int64_t n = 20000;
-  const Values values = run(op("RandomNormal", {seed()},
-                               {{"shape", Ints{n}},
-                                {"dtype", DType::Float32},
-                                {"mean", 1.0},
-                                {"std", 2.0}})
-                                .output(0));
+  const Values values =
+      run(op("RandomNormal", {seed()},
+             {{"shape", Ints{n}}, {"dtype", DType::Float32}, {"mean", 1.0}, {"std", 2.0}})
+              .output(0));
   double squares = 0.0, fourth = 0.0;
   for (double value : values) {
     const double z = (value - 1.0) / 2.0;
@@ -87,14 +85,15 @@ TEST_F(RandomOps, NormalHasItsMoments) {
 
 TEST_F(RandomOps, ModifiedSeedKeepsTheFirstWord) {
   const auto child = [&](double modifier) {
-    return run(op("ModifyRandomSeed", {seed(7, 9), input({}, DType::UInt32, {modifier})}).output(0));
+    return run(
+        op("ModifyRandomSeed", {seed(7, 9), input({}, DType::UInt32, {modifier})}).output(0));
   };
   const Values first = child(0);
   EXPECT_EQ(first[0], 7.0);
   EXPECT_EQ(first[1], philox_word(7, 9, 0, static_cast<std::uint32_t>(PhiloxStream::ModifySeed)));
   EXPECT_NE(first[1], child(1)[1]);
-  EXPECT_EQ(child(1)[1], run(op("ModifyRandomSeed", {seed(7, 10), input({}, DType::UInt32, {0})})
-                                 .output(0))[1]);
+  EXPECT_EQ(child(1)[1],
+            run(op("ModifyRandomSeed", {seed(7, 10), input({}, DType::UInt32, {0})}).output(0))[1]);
 }
 
 TEST_F(RandomOps, WrongSeedsAndProbabilitiesAreErrors) {

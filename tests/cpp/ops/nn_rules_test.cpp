@@ -32,8 +32,8 @@ TEST_F(NnRules, ConvolutionSizes) {
 TEST_F(NnRules, SamePaddingPutsTheOddElementWhereItBelongs) {
   Tensor* t = input({1, 1, 4});
   Tensor* w = input({1, 1, 2});
-  for (const auto& [type, pads] : {std::pair{text("same_upper"), Ints{0, 1}},
-                                   std::pair{text("same_lower"), Ints{1, 0}}}) {
+  for (const auto& [type, pads] :
+       {std::pair{text("same_upper"), Ints{0, 1}}, std::pair{text("same_lower"), Ints{1, 0}}}) {
     Op& conv = op("Conv", {t, w}, {{"pad_type", type}});
     ir_.main_graph().mark_output(conv.output(0));
     expand(ir_.main_graph());
@@ -47,9 +47,9 @@ TEST_F(NnRules, TransposedConvolutionSizes) {
   Tensor* t = input({2, 4, 5, 5});
   Tensor* w = input({4, 3, 3, 3});
   EXPECT_EQ(shape_of("ConvTranspose", {t, w}, {{"strides", Ints{2, 2}}}), (Shape{2, 3, 11, 11}));
-  EXPECT_EQ(shape_of("ConvTranspose", {t, w},
-                     {{"strides", Ints{2, 2}}, {"output_shape", Ints{10, 10}}}),
-            (Shape{2, 3, 10, 10}));
+  EXPECT_EQ(
+      shape_of("ConvTranspose", {t, w}, {{"strides", Ints{2, 2}}, {"output_shape", Ints{10, 10}}}),
+      (Shape{2, 3, 10, 10}));
   EXPECT_THROW(op("ConvTranspose", {t, w}, {{"dilations", Ints{2, 2}}}), Error);
 }
 
@@ -94,8 +94,8 @@ TEST_F(NnRules, IndexingShapes) {
 TEST_F(NnRules, LossesCheckLabelsAndReduction) {
   Tensor* probs = input({8, 10}, DType::Float16);
   Tensor* labels = input({8}, DType::Int32);
-  Op& loss = op("NlllWithSoftmaxGradDirect", {probs, labels, input({})},
-                {{"reduction", text("mean")}});
+  Op& loss =
+      op("NlllWithSoftmaxGradDirect", {probs, labels, input({})}, {{"reduction", text("mean")}});
   EXPECT_EQ(loss.output(0)->shape(), Shape{});
   EXPECT_EQ(loss.output(1)->info, probs->info);
   EXPECT_EQ(shape_of("Nll", {probs, labels}, {{"reduction", text("none")}}), Shape{8});
@@ -117,9 +117,9 @@ TEST_F(NnRules, NormalisationStatistics) {
 TEST_F(NnRules, BatchNormalizationFormula) {
   Tensor* t = input({1, 2, 2}, DType::Float32, {1, 2, 3, 4});
   const auto channel = [&](double a, double b) { return input({2}, DType::Float32, {a, b}); };
-  Op& norm = op("BatchNormalization",
-                {t, channel(2, 3), channel(0.5, 1), channel(1, 2), channel(4, 9)},
-                {{"epsilon", 0.0}});
+  Op& norm =
+      op("BatchNormalization", {t, channel(2, 3), channel(0.5, 1), channel(1, 2), channel(4, 9)},
+         {{"epsilon", 0.0}});
   EXPECT_TRUE(norm.def().gradient_is_error);
   EXPECT_EQ(run(norm.output(0)), (Values{0.5, 1.5, 2, 3}));
 }
@@ -156,7 +156,8 @@ std::vector<GradientCase> gradient_cases() {
                          {"mode", text("cubic")},
                          {"nearest_mode", text("floor")},
                          {"coordinate_transformation_mode", text("align_corners")}};
-  const Attributes roi{{"output_size", Ints{2, 3}}, {"spatial_scale", 1.0}, {"sampling_ratio", one}};
+  const Attributes roi{
+      {"output_size", Ints{2, 3}}, {"spatial_scale", 1.0}, {"sampling_ratio", one}};
   const Attributes window{{"kernel_size", Ints{3, 3}}, {"pad_type", text("same_lower")}};
   const Attributes slice{{"axes", Ints{1}}, {"sizes", Ints{2}}};
   const auto scatter = [&](const char* reduction) {
@@ -168,7 +169,9 @@ std::vector<GradientCase> gradient_cases() {
       {"Conv", {f32({2, 4, 5, 5}), f32({6, 2, 3, 3})}, {{"groups", std::int64_t{2}}}},
       {"MaxPool", {f32({1, 2, 5, 5})}, window},
       {"AveragePool", {f32({1, 2, 5, 5})}, window},
-      {"GroupNormalization", {f32({3, 4}), f32({4}), f32({4})}, {{"num_groups", one}, {"eps", 0.1}}},
+      {"GroupNormalization",
+       {f32({3, 4}), f32({4}), f32({4})},
+       {{"num_groups", one}, {"eps", 0.1}}},
       {"Resize", {f32({1, 2, 3, 4})}, cubic},
       {"RoiAlign", {f32({1, 2, 8, 8}), f32({5, 4}), i32({5})}, roi},
       {"Gather", {f32({3, 5}), i32({2, 2})}, {{"axis", one}}},
