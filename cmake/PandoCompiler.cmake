@@ -20,7 +20,10 @@ endif()
 set(PANDO_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example address,undefined")
 
 add_library(pando_flags INTERFACE)
-target_compile_options(pando_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+target_compile_options(pando_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror
+                                           -Wno-missing-field-initializers)
+# SIMD targets that add code size but no speed on the machines we care for.
+target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
 if(PANDO_SANITIZE)
   # Instrumentation confuses the flow analysis behind -Wmaybe-uninitialized in GCC 12.
   target_compile_options(

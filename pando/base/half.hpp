@@ -5,6 +5,7 @@
 // NaN code 0x80.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "pando/base/dtype.hpp"
@@ -14,6 +15,9 @@ namespace pando {
 float half_to_float(std::uint16_t half);
 /// Overflow gives infinity; NaN stays NaN (quiet).
 std::uint16_t float_to_half(float value);
+
+void halves_to_floats(const std::uint16_t* halves, float* floats, std::size_t count);
+void floats_to_halves(const float* floats, std::uint16_t* halves, std::size_t count);
 
 /// `format`: Float8_143 or Float8_152.
 float float8_to_float(std::uint8_t code, DType format);

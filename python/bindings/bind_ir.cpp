@@ -1,0 +1,283 @@
+// Ir, graphs, tensors, ops and the registry.
+#include "bindings.hpp"
+#include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
+#include "pando/ops/ops.hpp"
+
+namespace pando::python {
+namespace {
+
+/// Graphs, tensors and ops belong to their Ir, which the front end keeps alive with every handle.
+constexpr auto kOwnedByIr = nb::rv_policy::reference;
+
+nb::dlpack::dtype array_dtype(DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const auto bits = static_cast<std::uint8_t>(dtype_bytes(dtype) * 8);
+  if (dtype == DType::Bool) return {static_cast<std::uint8_t>(Code::Bool), 8, 1};
+  if (is_float8(dtype)) return {static_cast<std::uint8_t>(Code::UInt), 8, 1};
+  if (is_floating_point(dtype)) return {static_cast<std::uint8_t>(Code::Float), bits, 1};
+  const Code code = traits(dtype).is_signed ? Code::Int : Code::UInt;
+  return {static_cast<std::uint8_t>(code), bits, 1};
+}
+
+/// The host value as a NumPy array that shares its memory.
+nb::object host_array(const Tensor& tensor) {
+  if (tensor.data == nullptr) return nb::none();
+  std::vector<std::size_t> shape(tensor.shape().begin(), tensor.shape().end());
+  auto* keep = new std::shared_ptr<HostArray>(tensor.data);
+  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::shared_ptr<HostArray>*>(p); });
+  nb::ndarray<nb::numpy> array(tensor.data->data, shape.size(), shape.data(), owner, nullptr,
+                               array_dtype(tensor.dtype()));
+  return nb::cast(array, nb::rv_policy::reference);
+}
+
+/// Shares the memory of a C-ordered array and keeps the array alive.
+std::shared_ptr<HostArray> share_array(const nb::ndarray<nb::c_contig, nb::device::cpu>& array,
+                                       const TensorInfo& info, nb::object owner) {
+  if (array.nbytes() != info.bytes()) {
+    throw ValueError(str_cat("wanted ", info.bytes(), " bytes for ", info_text(info), "; given ",
+                             array.nbytes()));
+  }
+  auto data = std::make_shared<HostArray>();
+  data->data = static_cast<std::byte*>(array.data());
+  data->bytes = array.nbytes();
+  data->owner = std::shared_ptr<void>(new nb::object(std::move(owner)), [](void* p) {
+    const nb::gil_scoped_acquire gil;
+    delete static_cast<nb::object*>(p);
+  });
+  return data;
+}
+
+using ContiguousArray = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>;
+
+std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info) {
+  const auto typed = nb::cast<nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>>(array);
+  auto writable = nb::ndarray<nb::c_contig, nb::device::cpu>(typed.handle());
+  return share_array(writable, info, nb::borrow(array));
+}
+
+void bind_tensor(nb::module_& m) {
+  nb::enum_<TensorKind>(m, "TensorKind")
+      .value("Activation", TensorKind::Activation)
+      .value("GraphInput", TensorKind::GraphInput)
+      .value("Variable", TensorKind::Variable)
+      .value("Constant", TensorKind::Constant)
+      .value("Stream", TensorKind::Stream);
+  nb::class_<TensorInfo>(m, "TensorInfo")
+      .def(
+          "__init__",
+          [](TensorInfo* self, DType dtype, Shape shape, Shape meta_shape) {
+            new (self) TensorInfo{dtype, std::move(shape), std::move(meta_shape)};
+          },
+          nb::arg("dtype"), nb::arg("shape"), nb::arg("meta_shape") = Shape{})
+      .def_ro("dtype", &TensorInfo::dtype)
+      .def_ro("shape", &TensorInfo::shape)
+      .def_rw("meta_shape", &TensorInfo::meta_shape)
+      .def_prop_ro("num_elements", &TensorInfo::num_elements)
+      .def_prop_ro("bytes", &TensorInfo::bytes)
+      .def("__repr__", &info_text);
+  nb::class_<Tensor>(m, "Tensor")
+      .def_prop_ro("id", &Tensor::id)
+      .def_prop_ro("name", &Tensor::name)
+      .def_prop_ro("graph", &Tensor::graph, kOwnedByIr)
+      .def_prop_ro("kind", &Tensor::kind)
+      .def_prop_ro("dtype", &Tensor::dtype)
+      .def_prop_ro("shape", &Tensor::shape)
+      .def_prop_rw(
+          "meta_shape", [](const Tensor& t) { return t.info.meta_shape; },
+          [](Tensor& t, Shape shape) { t.info.meta_shape = std::move(shape); })
+      .def_ro("info", &Tensor::info)
+      .def_prop_ro("producer", &Tensor::producer, kOwnedByIr)
+      .def_prop_ro("producer_index", &Tensor::producer_index)
+      .def_prop_ro(
+          "uses",
+          [](const Tensor& t) {
+            std::vector<std::pair<Op*, int>> uses;
+            for (const Use& use : t.uses()) uses.emplace_back(use.op, use.index);
+            return uses;
+          },
+          kOwnedByIr)
+      .def_prop_ro("data", &host_array)
+      .def("share_data",
+           [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
+           nb::arg("array"));
+}
+
+void bind_op(nb::module_& m) {
+  nb::enum_<ExecutionContext>(m, "ExecutionContext")
+      .value("Normal", ExecutionContext::Normal)
+      .value("WeightsFromHost", ExecutionContext::WeightsFromHost)
+      .value("WeightsToHost", ExecutionContext::WeightsToHost);
+  nb::class_<OpContext>(m, "OpContext")
+      .def(
+          "__init__",
+          [](OpContext* self, std::string name, std::string file, int line, std::string function,
+             std::optional<std::int64_t> device, bool io_tiles, ExecutionContext execution) {
+            new (self) OpContext{std::move(name),
+                                 {std::move(file), line, std::move(function)},
+                                 device, io_tiles, execution};
+          },
+          nb::arg("name") = "", nb::arg("file") = "", nb::arg("line") = 0,
+          nb::arg("function") = "", nb::arg("device").none() = 0, nb::arg("io_tiles") = false,
+          nb::arg("execution") = ExecutionContext::Normal)
+      .def_rw("name", &OpContext::name)
+      .def_prop_ro("file", [](const OpContext& c) { return c.location.file; })
+      .def_prop_ro("line", [](const OpContext& c) { return c.location.line; })
+      .def_prop_ro("function", [](const OpContext& c) { return c.location.function; })
+      .def_rw("device", &OpContext::device, nb::arg().none())
+      .def_rw("io_tiles", &OpContext::io_tiles)
+      .def_rw("execution", &OpContext::execution);
+  nb::class_<Op>(m, "Op")
+      .def_prop_ro("id", &Op::id)
+      .def_prop_ro("kind", &Op::kind)
+      .def_prop_ro("graph", &Op::graph, kOwnedByIr)
+      .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
+      .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
+      .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
+      .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
+      .def_prop_rw(
+          "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
+          [](Op& op, const nb::dict& values) { op.attributes = attributes_from(values); })
+      .def("set_attribute",
+           [](Op& op, const std::string& name, nb::object value) {
+             nb::dict values;
+             values[name.c_str()] = value;
+             for (const auto& [key, attribute] : attributes_from(values)) {
+               op.attributes.set(key, attribute);
+             }
+           })
+      .def_prop_ro("context", [](Op& op) -> OpContext& { return op.context; }, kOwnedByIr)
+      .def_ro("called_graphs", &Op::called_graphs, kOwnedByIr)
+      .def_prop_ro("after", [](const Op& op) { return op.after; }, kOwnedByIr)
+      .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
+      .def_prop_ro("modified_inputs", &Op::modified_inputs)
+      .def("describe", &describe);
+}
+
+void bind_graph(nb::module_& m) {
+  nb::class_<Graph>(m, "Graph")
+      .def_prop_ro("id", &Graph::id)
+      .def_prop_ro("is_main", &Graph::is_main)
+      .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
+      .def_prop_ro("outputs", &Graph::outputs, kOwnedByIr)
+      .def_prop_ro("ops", &Graph::ops, kOwnedByIr)
+      .def_prop_ro("tensors", &Graph::tensors, kOwnedByIr)
+      .def_prop_ro("called_graphs", &Graph::called_graphs, kOwnedByIr)
+      .def("find_tensor", &Graph::find_tensor, nb::arg("id"), kOwnedByIr)
+      .def("find_op", &Graph::find_op, nb::arg("id"), kOwnedByIr)
+      .def("unique_tensor_id", &Graph::unique_tensor_id, nb::arg("scoped_name"))
+      .def("add_input", &Graph::add_input, nb::arg("id"), nb::arg("info"),
+           nb::arg("by_ref") = false, kOwnedByIr)
+      .def("add_variable",
+           [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
+             return g.add_variable(id, info, share_object(array, info));
+           },
+           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
+      .def("add_constant",
+           [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
+             return g.add_constant(id, info, share_object(array, info));
+           },
+           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
+      .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
+      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
+      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
+      .def("remove_input", &Graph::remove_input, nb::arg("index"))
+      .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
+      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
+      .def("create_op",
+           [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,
+              const OpContext& context, std::vector<Graph*> called_graphs,
+              const std::vector<std::string>& output_names) -> Op& {
+             return g.create_op(op_registry().get(kind), inputs, attributes_from(values), context,
+                                std::move(called_graphs), output_names);
+           },
+           nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"), nb::arg("context"),
+           nb::arg("called_graphs") = std::vector<Graph*>{},
+           nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr)
+      .def("erase_op", &Graph::erase_op, nb::arg("op"))
+      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
+      .def_rw("differentiable", &Graph::differentiable);
+}
+
+void bind_program_parts(nb::module_& m) {
+  nb::enum_<StreamDirection>(m, "StreamDirection")
+      .value("HostToDevice", StreamDirection::HostToDevice)
+      .value("DeviceToHost", StreamDirection::DeviceToHost);
+  nb::class_<Stream>(m, "Stream")
+      .def_ro("handle", &Stream::handle, kOwnedByIr)
+      .def_ro("direction", &Stream::direction);
+  nb::class_<RemoteBuffer>(m, "RemoteBuffer")
+      .def_ro("id", &RemoteBuffer::id)
+      .def_rw("info", &RemoteBuffer::info)
+      .def_rw("entries", &RemoteBuffer::entries);
+  nb::class_<Ir>(m, "Ir")
+      .def("__init__", [](Ir* self) { new (self) Ir(); })
+      .def_prop_ro("id", &Ir::id)
+      .def_prop_ro("main_graph", &Ir::main_graph, kOwnedByIr)
+      .def_prop_ro("graphs", &Ir::graphs, kOwnedByIr)
+      .def("find_graph", &Ir::find_graph, nb::arg("id"), kOwnedByIr)
+      .def("create_graph", &Ir::create_graph, nb::arg("base"), kOwnedByIr)
+      .def("create_graph_with_id", &Ir::create_graph_with_id, nb::arg("id"), kOwnedByIr)
+      .def("erase_graph", &Ir::erase_graph, nb::arg("graph"))
+      .def("add_stream", &Ir::add_stream, nb::arg("handle"), nb::arg("direction"), kOwnedByIr)
+      .def("find_stream", &Ir::find_stream, nb::arg("handle_id"), kOwnedByIr)
+      .def_prop_ro(
+          "streams",
+          [](const Ir& ir) {
+            std::vector<Stream*> streams;
+            for (const auto& stream : ir.streams()) streams.push_back(stream.get());
+            return streams;
+          },
+          kOwnedByIr)
+      .def("add_remote_buffer", &Ir::add_remote_buffer, nb::arg("info"), nb::arg("entries"),
+           kOwnedByIr)
+      .def_prop_ro(
+          "remote_buffers",
+          [](const Ir& ir) {
+            std::vector<RemoteBuffer*> buffers;
+            for (const auto& buffer : ir.remote_buffers()) buffers.push_back(buffer.get());
+            return buffers;
+          },
+          kOwnedByIr)
+      .def("next_op_id", &Ir::next_op_id)
+      .def("next_tensor_suffix", &Ir::next_tensor_suffix)
+      .def("clone", &Ir::clone)
+      .def_rw("num_host_transfers", &Ir::num_host_transfers)
+      .def_rw("replication_factor", &Ir::replication_factor);
+}
+
+void bind_registry(nb::module_& m) {
+  nb::class_<OpDef>(m, "OpKind")
+      .def_ro("name", &OpDef::name)
+      .def_ro("doc", &OpDef::doc)
+      .def_ro("min_inputs", &OpDef::min_inputs)
+      .def_ro("max_inputs", &OpDef::max_inputs)
+      .def_prop_ro("attributes",
+                   [](const OpDef& def) {
+                     std::vector<std::pair<std::string, bool>> specs;
+                     for (const AttributeSpec& spec : def.attributes) {
+                       specs.emplace_back(spec.name, spec.required);
+                     }
+                     return specs;
+                   })
+      .def_ro("differentiable_inputs", &OpDef::differentiable_inputs)
+      .def_prop_ro("is_pointwise", [](const OpDef& d) { return d.scalar_body != nullptr; })
+      .def_prop_ro("is_view", [](const OpDef& d) { return d.view != nullptr; })
+      .def_prop_ro("has_gradient", [](const OpDef& d) { return d.gradient != nullptr; })
+      .def_ro("has_side_effects", &OpDef::has_side_effects);
+  m.def("op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
+        "Every registered op kind, sorted by name.");
+}
+
+}  // namespace
+
+void bind_ir(nb::module_& m) {
+  bind_tensor(m);
+  bind_op(m);
+  bind_graph(m);
+  bind_program_parts(m);
+  bind_registry(m);
+}
+
+}  // namespace pando::python

@@ -1,0 +1,105 @@
+// Sessions.
+#include "bindings.hpp"
+#include "pando/base/error.hpp"
+#include "pando/session/session.hpp"
+
+namespace pando::python {
+namespace {
+
+bool signal_pending() {
+  const nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
+                                      int num_threads, bool check_inplace_ambiguity, bool profile) {
+  SessionOptions options;
+  options.memory_limit_bytes = memory_limit_bytes;
+  options.num_threads = num_threads;
+  options.check_inplace_ambiguity = check_inplace_ambiguity;
+  options.profile = profile;
+  options.should_stop = signal_pending;
+  return std::make_unique<Session>(ir, std::move(options));
+}
+
+/// Buffers of C-ordered arrays: `arrays[i]` holds `counts[i]` elements of stream i.
+std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
+                                         const std::vector<StreamDesc>& streams, bool writable) {
+  std::vector<StreamBuffer> buffers(streams.size());
+  if (arrays.size() != streams.size()) {
+    throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
+  }
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Py_buffer view;
+    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
+    if (PyObject_GetBuffer(arrays[i].ptr(), &view, flags) != 0) throw nb::python_error();
+    const auto element = static_cast<std::int64_t>(
+        static_cast<std::size_t>(num_elements(streams[i].shape)) * dtype_bytes(streams[i].dtype));
+    buffers[i].data = static_cast<std::byte*>(view.buf);
+    buffers[i].count = element == 0 ? 1 : static_cast<std::int64_t>(view.len) / element;
+    // The list keeps the array alive, and arrays do not move while a reference is held.
+    PyBuffer_Release(&view);
+  }
+  return buffers;
+}
+
+void run(Session& session, const nb::list& inputs, const nb::list& outputs) {
+  const auto in = stream_buffers(inputs, session.input_streams(), false);
+  const auto out = stream_buffers(outputs, session.output_streams(), true);
+  const nb::gil_scoped_release release;
+  session.run(in, out);
+}
+
+void bind_reports(nb::module_& m) {
+  nb::class_<StreamDesc>(m, "StreamDesc")
+      .def_ro("id", &StreamDesc::id)
+      .def_ro("dtype", &StreamDesc::dtype)
+      .def_ro("shape", &StreamDesc::shape)
+      .def_ro("host_to_device", &StreamDesc::host_to_device);
+  nb::class_<LiveTensor>(m, "LiveTensor")
+      .def_ro("name", &LiveTensor::name)
+      .def_ro("bytes", &LiveTensor::bytes)
+      .def_ro("location", &LiveTensor::location);
+  nb::class_<MemoryReport>(m, "MemoryReport")
+      .def_ro("persistent_bytes", &MemoryReport::persistent_bytes)
+      .def_ro("peak_frame_bytes", &MemoryReport::peak_frame_bytes)
+      .def_ro("frame_lower_bound_bytes", &MemoryReport::frame_lower_bound_bytes)
+      .def_ro("alive_at_peak", &MemoryReport::alive_at_peak)
+      .def_ro("timeline", &MemoryReport::timeline);
+  nb::class_<InstructionTime>(m, "InstructionTime")
+      .def_ro("op", &InstructionTime::op)
+      .def_ro("location", &InstructionTime::location)
+      .def_ro("kernel", &InstructionTime::kernel)
+      .def_ro("calls", &InstructionTime::calls)
+      .def_ro("seconds", &InstructionTime::seconds);
+  nb::class_<StepReport>(m, "CompileReport")
+      .def_ro("seconds", &StepReport::compile_seconds)
+      .def_ro("stages", &StepReport::stages);
+}
+
+}  // namespace
+
+void bind_session(nb::module_& m) {
+  bind_reports(m);
+  nb::class_<Session>(m, "Session")
+      .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
+           nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
+           nb::arg("profile") = false)
+      .def_prop_ro("input_streams", &Session::input_streams)
+      .def_prop_ro("output_streams", &Session::output_streams)
+      .def("attach", &Session::attach)
+      .def("detach", &Session::detach)
+      .def_prop_ro("is_attached", &Session::is_attached)
+      .def("run", &run, nb::arg("inputs"), nb::arg("outputs"),
+           "Runs the program once. One C-ordered NumPy array per stream, in the order of "
+           "input_streams and output_streams.")
+      .def("weights_from_host", &Session::weights_from_host)
+      .def("weights_to_host", &Session::weights_to_host)
+      .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
+      .def_prop_ro("compile_report", &Session::compile_report)
+      .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
+      .def("trace", &Session::trace)
+      .def("disassembly", &Session::disassembly);
+}
+
+}  // namespace pando::python
