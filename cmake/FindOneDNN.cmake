@@ -1,19 +1,18 @@
 # Finds oneDNN and defines OneDNN::OneDNN.
 #
-# Looks in ONEDNN_ROOT, then in the data folder of Python_EXECUTABLE's environment (where the
-# packages onednn-cpu-gomp and onednn-devel-cpu-gomp put lib/ and include/), then in the system.
+# Looks in ONEDNN_ROOT, then where pip put the packages onednn-cpu-gomp and onednn-devel-cpu-gomp
+# for Python_EXECUTABLE (an environment's lib/ and include/), then in the system.
 # Sets OneDNN_VERSION, OneDNN_LIBRARY and OneDNN_INCLUDE_DIR.
 
 set(onednn_hints ${ONEDNN_ROOT})
 if(Python_EXECUTABLE)
   execute_process(
-    COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('data'))"
-    OUTPUT_VARIABLE onednn_python_data
+    COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/onednn_prefix.py
+    OUTPUT_VARIABLE onednn_python_prefix
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  list(APPEND onednn_hints ${onednn_python_data})
+  list(APPEND onednn_hints ${onednn_python_prefix})
 endif()
 
-# An isolated wheel build has an environment of its own: it is the first prefix of sys.path there.
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp HINTS ${onednn_hints} PATH_SUFFIXES include)
 find_library(OneDNN_LIBRARY NAMES libdnnl.so.3 dnnl HINTS ${onednn_hints} PATH_SUFFIXES lib)
 
