@@ -42,8 +42,8 @@ constexpr PhiloxPosition philox_position(std::uint32_t index) {
   return {(index >> 10) * 256u + (index & 255u), (index >> 8) & 3u};
 }
 
-/// The random word of element `index`. Counter words: (position counter, 0, stream, 0). Streams keep
-/// kinds of random op apart under one key.
+/// The random word of element `index`. Counter words: (position counter, 0, stream, 0). Streams
+/// keep kinds of random op apart under one key.
 constexpr std::uint32_t philox_word(std::uint32_t key0, std::uint32_t key1, std::uint32_t index,
                                     std::uint32_t stream) {
   const PhiloxPosition at = philox_position(index);

@@ -8,15 +8,10 @@
 namespace pando {
 namespace {
 
-struct OpFacts {
-  std::string_view name;
-  int arity;
-};
-
-constexpr std::array kFacts = {
-#define PANDO_SCALAR_FACTS(name, arity) OpFacts{#name, arity},
-    PANDO_SCALAR_OPS(PANDO_SCALAR_FACTS)
-#undef PANDO_SCALAR_FACTS
+constexpr std::array kOpNames = {
+#define PANDO_SCALAR_NAME(name, arity) std::string_view(#name),
+    PANDO_SCALAR_OPS(PANDO_SCALAR_NAME)
+#undef PANDO_SCALAR_NAME
 };
 
 constexpr std::array<std::string_view, 6> kLaneNames = {"f32", "f64", "i32", "i64", "u32", "u64"};
@@ -46,8 +41,7 @@ bool same(const ScalarInstruction& x, const ScalarInstruction& y) {
 
 }  // namespace
 
-std::string_view scalar_op_name(ScalarOp op) { return kFacts[static_cast<std::size_t>(op)].name; }
-int scalar_op_arity(ScalarOp op) { return kFacts[static_cast<std::size_t>(op)].arity; }
+std::string_view scalar_op_name(ScalarOp op) { return kOpNames[static_cast<std::size_t>(op)]; }
 
 std::string scalar_program_text(const ScalarProgram& program) {
   std::string text;
@@ -119,6 +113,9 @@ ScalarValue ScalarEmitter::convert(ScalarValue value, LaneType target) {
 
 ScalarValue ScalarEmitter::as_dtype(ScalarValue value, DType dtype) {
   if (dtype == DType::Bool) {
+    const ScalarInstruction& made = program_.instructions[static_cast<std::size_t>(value)];
+    const bool loaded = made.op == ScalarOp::Load && made.dtype == DType::Bool;
+    if (loaded || gives_truth_value(made.op)) return value;
     const ScalarValue zero = constant_like(0.0, value);
     const ScalarValue is_zero = emit(ScalarOp::Equal, value, zero);
     return emit(ScalarOp::Xor, is_zero, integer_constant(1, LaneType::I32));

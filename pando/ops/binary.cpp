@@ -323,6 +323,11 @@ void add_variadic(Registry& registry) {
                 .scalar_body = pointwise([](const Op&, Inputs in) {
                   return fold(in, [](Scalar a, Scalar b) { return a + b; });
                 }),
+                .expand =
+                    [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
+                  if (op.num_inputs() > 1) return {};
+                  return {builder.make("Identity", {op.input(0)})};
+                },
                 .gradient =
                     [](GradientBuilder& builder, const Op& op) {
                       Tensor* gradient = builder.output_gradient(0);

@@ -28,8 +28,7 @@ DType check_conv_dtypes(const Op& op) {
   const Tensor& weight = *op.input(1);
   if (is_scaled(op)) {
     if (!is_float8(t.dtype()) || !is_float8(weight.dtype())) {
-      throw TypeError(
-          "Scaled conv operands must be of dtype popxl.float8_143 or popxl.float8_152");
+      throw TypeError("Scaled conv operands must be of dtype popxl.float8_143 or popxl.float8_152");
     }
     const Tensor& scale = *op.input(2);
     check_inputs(op, scale.dtype() == DType::Int32 && scale.shape().empty(),
@@ -78,9 +77,9 @@ std::vector<TensorInfo> infer_conv(const Op& op) {
   const Shape& t = op.input(0)->shape();
   const Shape& weight = op.input(1)->shape();
   const std::int64_t groups = groups_of(op);
-  check_inputs(op, t[1] % groups == 0 && t[1] / groups == weight[1],
-               str_cat("wanted a weight with ", t[1], " / ", groups,
-                       " (channels / groups) input channels"));
+  check_inputs(
+      op, t[1] % groups == 0 && t[1] / groups == weight[1],
+      str_cat("wanted a weight with ", t[1], " / ", groups, " (channels / groups) input channels"));
   check_inputs(op, weight[0] % groups == 0, "wanted output channels divisible by groups");
   return {plain_info(dtype, join_shapes({t[0], weight[0]}, conv_window(op).output))};
 }
@@ -119,8 +118,8 @@ OpDef conv() {
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};
     if (window_is_explicit(op) && op.attributes.has("groups")) return {};
-    return {builder.make("Conv", {op.input(0), op.input(1)},
-                         explicit_attributes(op, conv_window(op)))};
+    return {
+        builder.make("Conv", {op.input(0), op.input(1)}, explicit_attributes(op, conv_window(op)))};
   };
   def.differentiable_inputs = {0, 1};
   def.gradient = conv_gradient;
@@ -169,8 +168,8 @@ OpDef conv_weights_grad() {
     const Shape& shape = op.attributes.ints("weight_shape");
     check_inputs(op, shape.size() == g.shape().size() && shape.size() == t.shape().size(),
                  "wanted t, g and weight_shape of one rank");
-    check_inputs(op, g.shape()[1] == shape[0] && g.shape()[0] == t.shape()[0] &&
-                         g.dtype() == t.dtype(),
+    check_inputs(op,
+                 g.shape()[1] == shape[0] && g.shape()[0] == t.shape()[0] && g.dtype() == t.dtype(),
                  "wanted g with t's batch and dtype and the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
@@ -233,8 +232,8 @@ std::vector<TensorInfo> infer_conv_transpose(const Op& op) {
   check_inputs(op, t[1] == weight[0],
                "wanted a weight of shape (input channels, output channels / groups, kernel...)");
   check_inputs(op, t[1] % groups_of(op) == 0, "wanted input channels divisible by groups");
-  return {plain_info(dtype, join_shapes({t[0], weight[1] * groups_of(op)},
-                                       transposed_window(op).output))};
+  return {plain_info(dtype,
+                     join_shapes({t[0], weight[1] * groups_of(op)}, transposed_window(op).output))};
 }
 
 OpDef conv_transpose() {

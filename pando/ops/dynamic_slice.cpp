@@ -93,7 +93,8 @@ void dynamic_update_gradient(GradientBuilder& builder, const Op& op) {
   Tensor* index = builder.forward(op.input(1));
   const Attributes attributes = pick_attributes(op, {"axes", "sizes", "no_overlap"});
   if (builder.wants(0)) {
-    builder.set_input_gradient(0, builder.make("DynamicUpdateToUpdateGrad", {g, index}, attributes));
+    builder.set_input_gradient(0,
+                               builder.make("DynamicUpdateToUpdateGrad", {g, index}, attributes));
   }
   if (builder.wants(2)) {
     builder.set_input_gradient(2, builder.make("DynamicUpdateUpdaterGrad", {g, index}, attributes));
@@ -103,10 +104,11 @@ void dynamic_update_gradient(GradientBuilder& builder, const Op& op) {
 OpDef dynamic_update(bool in_place) {
   OpDef def;
   def.name = in_place ? "DynamicUpdateInplace" : "DynamicUpdate";
-  def.doc = str_cat(in_place ? "Writes into input 0 in place. " : "",
-                    "Inputs: 0 t, 1 index (int32 or uint32, one element per axis), 2 t_update (shape "
-                    "of the slice, dtype of t). Attributes: axes, sizes, no_overlap. t with t_update "
-                    "written at the slice that DynamicSlice would cut.");
+  def.doc =
+      str_cat(in_place ? "Writes into input 0 in place. " : "",
+              "Inputs: 0 t, 1 index (int32 or uint32, one element per axis), 2 t_update (shape "
+              "of the slice, dtype of t). Attributes: axes, sizes, no_overlap. t with t_update "
+              "written at the slice that DynamicSlice would cut.");
   def.min_inputs = def.max_inputs = 3;
   def.attributes = kSliceAttributes;
   def.infer = [](const Op& op) {

@@ -12,8 +12,7 @@ using enum AttributeType;
 std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
 
 /// Dimensions that one gathered index of `axis` is replaced by.
-Shape index_dimensions(const Op& op, const Shape& table, const Tensor& indices,
-                       std::int64_t axis) {
+Shape index_dimensions(const Op& op, const Shape& table, const Tensor& indices, std::int64_t axis) {
   const std::int64_t group_size = op.attributes.integer_or("group_size", 1);
   if (group_size == 1) return indices.shape();
   check_inputs(op, group_size > 1, "wanted a group_size of at least 1");
@@ -29,7 +28,8 @@ OpDef gather(const std::string& name) {
   OpDef def;
   def.name = name;
   def.doc =
-      "numpy.take. Inputs: 0 t, 1 indices (integer, read as unsigned). Attributes: axis, group_size "
+      "numpy.take. Inputs: 0 t, 1 indices (integer, read as unsigned). Attributes: axis, "
+      "group_size "
       "(default 1; above 1: dimension 0 of t and indices are groups, take(t[b], indices[b], axis - "
       "1)), zero_oor (default false). Output t.shape[:axis] + indices.shape + t.shape[axis+1:]. "
       "Indices out of range give zeros with zero_oor, else unspecified values.";

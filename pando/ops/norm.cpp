@@ -18,9 +18,9 @@ std::int64_t check_groups(const Op& op, const Tensor& t) {
 
 void check_per_channel(const Op& op, int index, const char* role, const Tensor& t) {
   const Tensor& value = needed_input(op, index, role);
-  check_inputs(op, value.shape() == Shape{t.shape()[1]},
-               str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}),
-                       " (the channels of t)"));
+  check_inputs(
+      op, value.shape() == Shape{t.shape()[1]},
+      str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}), " (the channels of t)"));
 }
 
 const std::vector<AttributeSpec> kGroupAttributes = {
@@ -31,9 +31,12 @@ OpDef group_normalization() {
   def.name = "GroupNormalization";
   def.doc =
       "Inputs: 0 t (N, C, ...), 1 weight (C,), 2 bias (C,). Attributes: num_groups, eps, "
-      "strided_channel_grouping (default false: group of channel c is c / (C / num_groups), true: c "
-      "% num_groups). Statistics in float32 per sample and group over its channels and all trailing "
-      "dimensions, biased variance: y = (x - mean) / sqrt(var + eps) * weight + bias. Outputs: 0 y, "
+      "strided_channel_grouping (default false: group of channel c is c / (C / num_groups), true: "
+      "c "
+      "% num_groups). Statistics in float32 per sample and group over its channels and all "
+      "trailing "
+      "dimensions, biased variance: y = (x - mean) / sqrt(var + eps) * weight + bias. Outputs: 0 "
+      "y, "
       "1 mean, 2 1 / sqrt(var + eps), the latter two of shape (N * num_groups,) and t's dtype.";
   def.min_inputs = def.max_inputs = 3;
   def.attributes = kGroupAttributes;
@@ -50,11 +53,10 @@ OpDef group_normalization() {
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
     if (g == nullptr) return;
-    Op& grad = builder.op(
-        "GroupNormalizationGrad",
-        {g, builder.forward(op.input(0)), builder.forward(op.input(1)),
-         builder.forward(op.output(1)), builder.forward(op.output(2))},
-        op.attributes);
+    Op& grad = builder.op("GroupNormalizationGrad",
+                          {g, builder.forward(op.input(0)), builder.forward(op.input(1)),
+                           builder.forward(op.output(1)), builder.forward(op.output(2))},
+                          op.attributes);
     for (int i = 0; i < 3; ++i) {
       if (builder.wants(i)) builder.set_input_gradient(i, grad.output(i));
     }
@@ -68,7 +70,8 @@ OpDef group_normalization_grad() {
   def.doc =
       "Inputs: 0 g, 1 t, 2 weight, 3 mean, 4 inv_std (saved by GroupNormalization). Attributes as "
       "there. With xhat = (t - mean) * inv_std and h = g * weight, per sample and group: dx = "
-      "inv_std * (h - mean(h) - xhat * mean(h * xhat)). Outputs: 0 dx, 1 dweight = sum(g * xhat), 2 "
+      "inv_std * (h - mean(h) - xhat * mean(h * xhat)). Outputs: 0 dx, 1 dweight = sum(g * xhat), "
+      "2 "
       "dbias = sum(g) per channel.";
   def.min_inputs = def.max_inputs = 5;
   def.attributes = kGroupAttributes;
@@ -80,8 +83,9 @@ OpDef group_normalization_grad() {
     check_inputs(op, g.shape() == t.shape() && g.dtype() == t.dtype(),
                  "wanted g of t's shape and dtype");
     check_per_channel(op, 2, "weight", t);
-    check_inputs(op, needed_input(op, 3, "mean").shape() == statistics &&
-                         needed_input(op, 4, "inv_std").shape() == statistics,
+    check_inputs(op,
+                 needed_input(op, 3, "mean").shape() == statistics &&
+                     needed_input(op, 4, "inv_std").shape() == statistics,
                  str_cat("wanted statistics of shape ", shape_text(statistics)));
     return std::vector<TensorInfo>{t.info, weight.info, weight.info};
   };
@@ -110,10 +114,9 @@ OpDef batch_normalization() {
         axis_shape(static_cast<std::int64_t>(t->shape().size()) - 1, 0, t->shape()[1]);
     Tensor* factor = builder.make("BatchNormalizationScale", {op.input(1), op.input(4)},
                                   pick_attributes(op, {"epsilon"}));
-    return {builder.make("BatchNormalizationCore",
-                         {t, builder.reshape(factor, channel),
-                          builder.reshape(op.input(2), channel),
-                          builder.reshape(op.input(3), channel)})};
+    return {builder.make("BatchNormalizationCore", {t, builder.reshape(factor, channel),
+                                                    builder.reshape(op.input(2), channel),
+                                                    builder.reshape(op.input(3), channel)})};
   };
   def.gradient_is_error = true;
   return def;
@@ -122,8 +125,9 @@ OpDef batch_normalization() {
 OpDef batch_normalization_scale() {
   OpDef def;
   def.name = "BatchNormalizationScale";
-  def.doc = "Internal. Inputs: 0 scale, 1 var. Attributes: epsilon. scale / sqrt(var + epsilon), "
-            "float32.";
+  def.doc =
+      "Internal. Inputs: 0 scale, 1 var. Attributes: epsilon. scale / sqrt(var + epsilon), "
+      "float32.";
   def.min_inputs = def.max_inputs = 2;
   def.attributes = {{"epsilon", Number}};
   def.infer = [](const Op& op) {
@@ -144,12 +148,11 @@ OpDef batch_normalization_scale() {
 OpDef batch_normalization_core() {
   OpDef def;
   def.name = "BatchNormalizationCore";
-  def.doc = "Internal. Inputs: 0 t, 1 factor, 2 bias, 3 mean, which broadcast to t. (t - mean) * "
-            "factor + bias.";
+  def.doc =
+      "Internal. Inputs: 0 t, 1 factor, 2 bias, 3 mean, which broadcast to t. (t - mean) * "
+      "factor + bias.";
   def.min_inputs = def.max_inputs = 4;
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{needed_input(op, 0, "t").info};
-  };
+  def.infer = [](const Op& op) { return std::vector<TensorInfo>{needed_input(op, 0, "t").info}; };
   def.scalar_body = [](ScalarEmitter& emitter, const Op&, std::span<const ScalarValue> inputs) {
     const LaneType lane = emitter.lane(inputs[0]);
     const auto in = [&](std::size_t i) { return emitter.convert(inputs[i], lane); };

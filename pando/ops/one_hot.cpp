@@ -47,10 +47,9 @@ Tensor* class_mask(OpBuilder& builder, const Op& op, Tensor* indices, std::int64
   const DType dtype = wide ? DType::Int64 : DType::Int32;
   const std::int64_t axis = class_axis(op, *indices);
   const auto rank = static_cast<std::int64_t>(indices->shape().size()) + 1;
-  Tensor* column = builder.reshape(builder.cast(indices, dtype),
-                                   with_class_axis(indices->shape(), axis, 1));
-  return builder.make("Equal",
-                      {column, class_numbers(builder, dtype, rank, axis, num_classes)});
+  Tensor* column =
+      builder.reshape(builder.cast(indices, dtype), with_class_axis(indices->shape(), axis, 1));
+  return builder.make("Equal", {column, class_numbers(builder, dtype, rank, axis, num_classes)});
 }
 
 OpDef one_hot() {
@@ -108,8 +107,8 @@ OpDef one_hot_grad() {
     Ints axes(g->shape().size());
     std::iota(axes.begin(), axes.end(), 0);
     const auto total = [&](Tensor* t) {
-      return builder.reshape(
-          builder.make("ReduceSum", {t}, {{"axes", axes}, {"keepdims", false}}), {1});
+      return builder.reshape(builder.make("ReduceSum", {t}, {{"axes", axes}, {"keepdims", false}}),
+                             {1});
     };
     Tensor* off = total(builder.make("Where", {mask, nothing, g}));
     Tensor* on = total(builder.make("Where", {mask, g, nothing}));

@@ -1,4 +1,4 @@
-// In-place variable updates (popxl-ops.md 16, scaled_add of 4, increment_mod of 3).
+// In-place variable updates (popxl-ops.md 16, scaled_add of 4).
 //
 // Rounding: the plain additions are one fused multiply-add in float32 (or wider), rounded once when
 // stored. Moving averages and square forms work in the accumulator's dtype: the input is converted
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "pando/base/half.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/optimizer_adam.hpp"
@@ -40,6 +41,11 @@ class DTypeArithmetic {
   ScalarValue input(ScalarValue value, DType dtype) {
     return dtype == dtype_ ? value : emitter_.as_dtype(value, dtype_);
   }
+  ScalarValue constant(float value) {
+    const bool half = dtype_ == DType::Float16;
+    const float rounded = half ? half_to_float(float_to_half(value)) : value;
+    return emitter_.constant(rounded, lane_of(dtype_));
+  }
   ScalarValue rounded(ScalarValue value) { return emitter_.as_dtype(value, dtype_); }
   ScalarValue multiply(ScalarValue a, ScalarValue b) {
     return rounded(emitter_.emit(ScalarOp::Mul, a, b));
@@ -50,21 +56,17 @@ class DTypeArithmetic {
   DType dtype_;
 };
 
-/// (1 - factor) in float32, as the specification asks.
-ScalarValue one_minus_factor(ScalarEmitter& emitter, const Op& op,
-                             std::span<const ScalarValue> inputs) {
+/// The factor in t's dtype; with `complement` 1 - factor, subtracted in float32 before it is
+/// converted, as the specification asks.
+ScalarValue stepwise_factor(ScalarEmitter& emitter, DTypeArithmetic& in_dtype, const Op& op,
+                            std::span<const ScalarValue> inputs, bool complement) {
   if (op.input(2) == nullptr) {
     const float factor = static_cast<float>(op.attributes.number("factor"));
-    return emitter.constant(1.0f - factor);
+    return in_dtype.constant(complement ? 1.0f - factor : factor);
   }
   const ScalarValue factor = emitter.convert(inputs[2], LaneType::F32);
-  return emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor);
-}
-
-ScalarValue factor_value(ScalarEmitter& emitter, const Op& op,
-                         std::span<const ScalarValue> inputs) {
-  if (op.input(2) != nullptr) return emitter.convert(inputs[2], LaneType::F32);
-  return emitter.constant(static_cast<float>(op.attributes.number_or("factor", 1.0)));
+  if (!complement) return in_dtype.rounded(factor);
+  return in_dtype.rounded(emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor));
 }
 
 /// t and X in the wider of float32 and t's lane.
@@ -82,8 +84,11 @@ ScalarValue plain_accumulate(ScalarEmitter& emitter, const Op& op,
     return emitter.emit(ScalarOp::Fma, b, x, kept);
   }
   const bool has_factor = op.input(2) != nullptr || op.attributes.number_or("factor", 1.0) != 1.0;
-  if (type == "Add" || !has_factor) return emitter.emit(ScalarOp::Add, t, x);
-  const ScalarValue factor = emitter.convert(factor_value(emitter, op, inputs), lane);
+  if (!has_factor) return emitter.emit(ScalarOp::Add, t, x);
+  const ScalarValue factor =
+      op.input(2) != nullptr
+          ? emitter.convert(inputs[2], lane)
+          : emitter.constant(static_cast<float>(op.attributes.number("factor")), lane);
   if (type == "DecayAdd") return emitter.emit(ScalarOp::Fma, factor, t, x);
   return emitter.emit(ScalarOp::Fma, factor, x, t);  // DampenedAdd
 }
@@ -96,7 +101,7 @@ ScalarValue stepwise_accumulate(ScalarEmitter& emitter, const Op& op,
   DTypeArithmetic in_dtype(emitter, dtype);
   const ScalarValue t = inputs[0];
   const ScalarValue x = in_dtype.input(inputs[1], op.input(1)->dtype());
-  const ScalarValue factor = in_dtype.rounded(factor_value(emitter, op, inputs));
+  const ScalarValue factor = stepwise_factor(emitter, in_dtype, op, inputs, false);
   if (type == "DampenedAddSquare") {
     const ScalarValue scaled = in_dtype.multiply(factor, x);
     return emitter.emit(ScalarOp::Add, t, in_dtype.multiply(scaled, x));
@@ -108,7 +113,7 @@ ScalarValue stepwise_accumulate(ScalarEmitter& emitter, const Op& op,
   if (type == "DecayAddSquare") {
     return emitter.emit(ScalarOp::Add, kept, in_dtype.multiply(x, x));
   }
-  const ScalarValue rest = in_dtype.rounded(one_minus_factor(emitter, op, inputs));
+  const ScalarValue rest = stepwise_factor(emitter, in_dtype, op, inputs, true);
   ScalarValue added = in_dtype.multiply(rest, x);
   if (type == "MovingAverageSquare") added = in_dtype.multiply(added, x);
   return emitter.emit(ScalarOp::Add, kept, added);
@@ -118,8 +123,9 @@ void check_factor_is_not_zero(const Op& op) {
   const std::string& type = op.attributes.text("type");
   const bool adds = type == "Add" || type == "DampenedAdd" || type == "DampenedAddSquare";
   if (adds && op.input(2) == nullptr && op.attributes.number_or("factor", 1.0) == 0.0) {
-    throw InternalError(str_cat(describe(op), ": the constant factor is 0, so nothing would be "
-                                              "accumulated; remove the op"));
+    throw InternalError(str_cat(describe(op),
+                                ": the constant factor is 0, so nothing would be "
+                                "accumulated; remove the op"));
   }
 }
 
@@ -143,9 +149,9 @@ OpDef accumulate() {
         kAccumulationTypes.end()) {
       throw ValueError(str_cat(describe(op), ": unknown accumulation type '", type, "'"));
     }
+    const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
+    if (type != "Add" || has_factor) check_float(op, *op.input(0), "t");
     if (type != "Add") {
-      check_float(op, *op.input(0), "t");
-      const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
       if (type == "Mean") {
         needed_input(op, 2, "step");
       } else {
@@ -225,8 +231,8 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
   const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t->shape().size()));
   const std::int64_t count = indices->info.num_elements();
   const DType compute = t->dtype() == DType::Float16 ? DType::Float32 : t->dtype();
-  Tensor* updates = builder.reshape(builder.cast(x, compute),
-                                    splice_shape(t->shape(), axis, {count}));
+  Tensor* updates =
+      builder.reshape(builder.cast(x, compute), splice_shape(t->shape(), axis, {count}));
   const double constant_factor = op.attributes.number_or("factor", 1.0);
   if (op.input(2) != nullptr) {
     Tensor* factor = builder.reshape(builder.cast(op.input(2), compute), {});
@@ -234,9 +240,9 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
   } else if (constant_factor != 1.0) {
     updates = builder.make("Mul", {updates, builder.constant(constant_factor, compute)});
   }
-  Tensor* sum = builder.make(
-      "ScatterReduce", {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
-      {{"reduction", std::string("sum")}, {"axis", axis}});
+  Tensor* sum = builder.make("ScatterReduce",
+                             {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
+                             {{"reduction", std::string("sum")}, {"axis", axis}});
   return {builder.make("CopyVarUpdate", {t, builder.cast(sum, t->dtype())})};
 }
 
@@ -313,41 +319,6 @@ OpDef scaled_add(bool in_place) {
   return def;
 }
 
-std::vector<ScalarValue> increment_mod_body(ScalarEmitter& emitter, const Op& op,
-                                            std::span<const ScalarValue> inputs) {
-  const DType dtype = op.input(0)->dtype();
-  const bool supported = dtype == DType::Float16 || dtype == DType::Float32 ||
-                         (is_integer(dtype) && dtype_bytes(dtype) <= 4);
-  if (!supported) {
-    throw Error(str_cat(describe(op), ": wanted an integer tensor of at most 32 bits, float16 or "
-                                      "float32; given ",
-                        dtype));
-  }
-  const LaneType lane = lane_of(dtype);
-  const ScalarValue increment = emitter.constant(op.attributes.number("increment"), lane);
-  const ScalarValue modulus = emitter.constant(op.attributes.number("modulus"), lane);
-  const ScalarValue sum = emitter.emit(ScalarOp::Add, inputs[0], increment);
-  return {emitter.emit(ScalarOp::Rem, sum, modulus)};
-}
-
-OpDef increment_mod(bool in_place) {
-  OpDef def;
-  def.name = in_place ? "IncrementModInplace" : "IncrementMod";
-  def.doc = str_cat(in_place ? "Updates input 0 in place: " : "",
-                    "rem(t + increment, modulus), sign of the dividend. Inputs: 0 t. Attributes: "
-                    "increment, modulus.");
-  def.attributes = {{"increment", Number}, {"modulus", Number}};
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{needed_input(op, 0, "t").info};
-  };
-  if (in_place) {
-    def.modified_inputs = modifies_first;
-    def.output_alias = aliases_first;
-  }
-  def.scalar_body = increment_mod_body;
-  return def;
-}
-
 }  // namespace
 
 void register_optimizer_ops(Registry& registry) {
@@ -357,8 +328,6 @@ void register_optimizer_ops(Registry& registry) {
   registry.add(sparse_accumulate());
   registry.add(scaled_add(false));
   registry.add(scaled_add(true));
-  registry.add(increment_mod(false));
-  registry.add(increment_mod(true));
   register_adam_ops(registry);
 }
 

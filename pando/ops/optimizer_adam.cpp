@@ -40,8 +40,8 @@ void check_adam_tensors(const Op& op) {
 
 void check_adam_options(const Op& op) {
   const std::string& mode = op.attributes.text("mode");
-  const bool known = mode == "Adam" || mode == "AdamNoBias" || mode == "AdaMax" ||
-                     mode == "Lamb" || mode == "LambNoBias";
+  const bool known = mode == "Adam" || mode == "AdamNoBias" || mode == "AdaMax" || mode == "Lamb" ||
+                     mode == "LambNoBias";
   if (!known) throw ValueError(str_cat(describe(op), ": unknown updater mode '", mode, "'"));
   const auto has = [&](const char* name, int index) {
     return op.input(index) != nullptr || op.attributes.has(name);
@@ -69,8 +69,8 @@ Tensor* bias_correction(OpBuilder& builder, const Op& op, Tensor* step, const ch
                         bool root) {
   Attributes attributes{{"root", root}};
   if (op.input(index) == nullptr) attributes.set("beta", op.attributes.number(name));
-  return builder.reshape(
-      builder.make("AdamBiasCorrection", {step, op.input(index)}, attributes), {});
+  return builder.reshape(builder.make("AdamBiasCorrection", {step, op.input(index)}, attributes),
+                         {});
 }
 
 std::vector<Tensor*> expand_adam_updater(OpBuilder& builder, const Op& op) {
@@ -138,8 +138,7 @@ OpDef adam_bias_correction() {
             ? emitter.convert(inputs[1], lane)
             : emitter.constant(static_cast<float>(op.attributes.number("beta")), lane);
     const ScalarValue one = emitter.constant(1.0, lane);
-    ScalarValue kept =
-        emitter.emit(ScalarOp::Sub, one, emitter.emit(ScalarOp::Pow, beta, step));
+    ScalarValue kept = emitter.emit(ScalarOp::Sub, one, emitter.emit(ScalarOp::Pow, beta, step));
     if (op.attributes.flag("root")) kept = emitter.emit(ScalarOp::Sqrt, kept);
     const ScalarValue result = emitter.emit(ScalarOp::Div, one, kept);
     return std::vector<ScalarValue>{emitter.convert(result, LaneType::F32)};
@@ -148,8 +147,15 @@ OpDef adam_bias_correction() {
 }
 
 // Inputs of AdamUpdaterCore by index.
-enum CoreInput { kCoreWeight, kCoreFirst, kCoreSecond, kFirstScale, kSecondScale, kCoreDecay,
-                 kCoreEpsilon };
+enum CoreInput {
+  kCoreWeight,
+  kCoreFirst,
+  kCoreSecond,
+  kFirstScale,
+  kSecondScale,
+  kCoreDecay,
+  kCoreEpsilon
+};
 
 std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
                                         std::span<const ScalarValue> inputs) {
@@ -180,8 +186,8 @@ std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
                       : emitter.emit(ScalarOp::Fma, root, in(kSecondScale), epsilon);
   }
   ScalarValue result = emitter.emit(ScalarOp::Div, first, denominator);
-  const bool decays = op.input(kCoreDecay) != nullptr ||
-                      op.attributes.number_or("weight_decay", 0.0) != 0.0;
+  const bool decays =
+      op.input(kCoreDecay) != nullptr || op.attributes.number_or("weight_decay", 0.0) != 0.0;
   if (decays) {
     const ScalarValue decay =
         number_or_input(emitter, op, "weight_decay", inputs, kCoreDecay, 0.0, lane);
@@ -217,13 +223,13 @@ std::vector<Tensor*> expand_adam_var_update(OpBuilder& builder, const Op& op) {
   if (op.input(kMaxNorm) == nullptr && op.attributes.number_or("max_weight_norm", 1.0) == 0.0) {
     throw InternalError(str_cat(describe(op), ": a constant max_weight_norm of 0 is not possible"));
   }
-  Tensor* scale = builder.make("LambScale",
-                               {builder.reshape(op.input(kTargetNorm), {}),
-                                builder.reshape(op.input(kUpdateNorm), {}),
-                                op.input(kLearningRate), op.input(kMaxNorm)},
-                               pick_attributes(op, {"learning_rate", "max_weight_norm"}));
-  return {builder.make("ScaledAddLhsInplace",
-                       {op.input(kTarget), op.input(kUpdate), nullptr, builder.reshape(scale, {})})};
+  Tensor* scale = builder.make(
+      "LambScale",
+      {builder.reshape(op.input(kTargetNorm), {}), builder.reshape(op.input(kUpdateNorm), {}),
+       op.input(kLearningRate), op.input(kMaxNorm)},
+      pick_attributes(op, {"learning_rate", "max_weight_norm"}));
+  return {builder.make("ScaledAddLhsInplace", {op.input(kTarget), op.input(kUpdate), nullptr,
+                                               builder.reshape(scale, {})})};
 }
 
 OpDef adam_var_update() {
@@ -287,8 +293,8 @@ OpDef lamb_scale() {
       const ScalarValue limit =
           number_or_input(emitter, op, "max_weight_norm", inputs, 3, 0.0, lane);
       norm = emitter.emit(ScalarOp::Min, norm, limit);
-      degenerate = emitter.emit(ScalarOp::Or, degenerate,
-                                emitter.emit(ScalarOp::Equal, limit, zero));
+      degenerate =
+          emitter.emit(ScalarOp::Or, degenerate, emitter.emit(ScalarOp::Equal, limit, zero));
     }
     const ScalarValue quotient =
         emitter.emit(ScalarOp::Div, norm, emitter.emit(ScalarOp::Sqrt, r2));
@@ -312,8 +318,9 @@ OpDef lamb_square() {
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* t = op.input(0);
     if (!t->info.meta_shape.empty() && op.graph().ir().replication_factor > 1) {
-      throw NotSupported(str_cat(describe(op), ": the sum over the shards of a replica-sharded "
-                                               "tensor is not supported"));
+      throw NotSupported(str_cat(describe(op),
+                                 ": the sum over the shards of a replica-sharded "
+                                 "tensor is not supported"));
     }
     Ints axes(t->shape().size());
     std::iota(axes.begin(), axes.end(), 0);

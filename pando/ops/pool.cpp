@@ -28,10 +28,12 @@ std::vector<TensorInfo> infer_pool(const Op& op) {
                "invalid kernel_shape, not same rank as the tensor operated on");
   check_spatial_rank(op, t);
   if (!all_equal(op, "out_pads", 0) || !all_equal(op, "in_dilations", 1)) {
-    throw NotSupported(str_cat(describe(op), ": pooling supports only out_pads of 0 and "
-                                             "in_dilations of 1"));
+    throw NotSupported(str_cat(describe(op),
+                               ": pooling supports only out_pads of 0 and "
+                               "in_dilations of 1"));
   }
-  check_inputs(op, !op.attributes.has("storage_order") || op.attributes.text("storage_order") == "row",
+  check_inputs(op,
+               !op.attributes.has("storage_order") || op.attributes.text("storage_order") == "row",
                "storage_order != 0, not supported");
   return {plain_info(t.dtype(), join_shapes({t.shape()[0], t.shape()[1]}, pool_window(op).output))};
 }
@@ -43,8 +45,8 @@ Attributes explicit_attributes(const Op& op) {
 }
 
 const std::vector<AttributeSpec> kPoolAttributes = {
-    {"kernel_size", IntList},      {"strides", IntList, false},  {"pads", IntList, false},
-    {"dilations", IntList, false}, {"pad_type", Text, false},    {"ceil_mode", Flag, false},
+    {"kernel_size", IntList},      {"strides", IntList, false},     {"pads", IntList, false},
+    {"dilations", IntList, false}, {"pad_type", Text, false},       {"ceil_mode", Flag, false},
     {"out_pads", IntList, false},  {"in_dilations", IntList, false}};
 
 const std::vector<AttributeSpec> kGradAttributes = {

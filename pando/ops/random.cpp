@@ -68,8 +68,7 @@ double drop_probability(const Op& op, const char* name) {
 /// `offset` steps.
 ScalarValue unit_interval(ScalarEmitter& emitter, ScalarValue word, double offset) {
   const ScalarValue mask = emitter.integer_constant(0xFFFFFF00, LaneType::U32);
-  const ScalarValue top =
-      emitter.convert(emitter.emit(ScalarOp::And, word, mask), LaneType::F32);
+  const ScalarValue top = emitter.convert(emitter.emit(ScalarOp::And, word, mask), LaneType::F32);
   return emitter.emit(ScalarOp::Fma, top, emitter.constant(0x1p-32),
                       emitter.constant(offset * 0x1p-24));
 }
@@ -108,7 +107,8 @@ OpDef dropout() {
 OpDef dropout_core() {
   OpDef def;
   def.name = "DropoutCore";
-  def.doc = "Internal, pointwise Dropout. Inputs: 0 t, 1 and 2 the words of the seed. Attributes: p.";
+  def.doc =
+      "Internal, pointwise Dropout. Inputs: 0 t, 1 and 2 the words of the seed. Attributes: p.";
   def.min_inputs = def.max_inputs = 3;
   def.attributes = {{"p", Number}};
   def.infer = [](const Op& op) {
@@ -118,10 +118,10 @@ OpDef dropout_core() {
   def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
     const double p = op.attributes.number("p");
     const ScalarValue keep = keep_bit(emitter, inputs[1], inputs[2], p, PhiloxStream::Dropout);
-    const ScalarValue scaled = emitter.emit(ScalarOp::Mul, inputs[0],
-                                            emitter.constant_like(keep_scale(p), inputs[0]));
-    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Select, keep, scaled,
-                                                 emitter.constant_like(0.0, scaled))};
+    const ScalarValue scaled =
+        emitter.emit(ScalarOp::Mul, inputs[0], emitter.constant_like(keep_scale(p), inputs[0]));
+    return std::vector<ScalarValue>{
+        emitter.emit(ScalarOp::Select, keep, scaled, emitter.constant_like(0.0, scaled))};
   };
   return def;
 }
@@ -149,8 +149,7 @@ OpDef shaped_dropout() {
     const auto [key0, key1] = keys_of(builder, op.input(1));
     Tensor* t = op.input(0);
     Tensor* mask = builder.make("DropoutMask", {key0, key1}, op.attributes);
-    Tensor* scale =
-        builder.constant(keep_scale(op.attributes.number("ratio")), DType::Float32);
+    Tensor* scale = builder.constant(keep_scale(op.attributes.number("ratio")), DType::Float32);
     Tensor* scaled = builder.make("ScaleByScalar", {t, scale});
     return {builder.make("Where", {mask, scaled, builder.constant(0.0, t->dtype())})};
   };
@@ -177,9 +176,8 @@ OpDef dropout_mask() {
     return std::vector<TensorInfo>{plain_info(DType::Bool, op.attributes.ints("shape"))};
   };
   def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
-    return std::vector<ScalarValue>{keep_bit(emitter, inputs[0], inputs[1],
-                                             op.attributes.number("ratio"),
-                                             PhiloxStream::ShapedDropout)};
+    return std::vector<ScalarValue>{keep_bit(
+        emitter, inputs[0], inputs[1], op.attributes.number("ratio"), PhiloxStream::ShapedDropout)};
   };
   return def;
 }
@@ -230,8 +228,8 @@ OpDef random_core(const OpDef& public_def, decltype(OpDef::scalar_body) body) {
 
 /// The largest value of `dtype` (float16 or float32) below `limit`.
 double largest_below(double limit, DType dtype) {
-  const float below = std::nextafter(static_cast<float>(limit),
-                                     -std::numeric_limits<float>::infinity());
+  const float below =
+      std::nextafter(static_cast<float>(limit), -std::numeric_limits<float>::infinity());
   if (dtype == DType::Float32) return below;
   // float16: 11 significant bits, exponents down to -14.
   int exponent = 0;
@@ -247,8 +245,8 @@ std::vector<ScalarValue> uniform_body(ScalarEmitter& emitter, const Op& op,
   const ScalarValue word =
       draw(emitter, inputs[0], inputs[1], emitter.iota(), PhiloxStream::Uniform);
   const ScalarValue unit = unit_interval(emitter, word, 0.0);
-  const ScalarValue value = emitter.emit(ScalarOp::Fma, unit, emitter.constant(high - low),
-                                         emitter.constant(low));
+  const ScalarValue value =
+      emitter.emit(ScalarOp::Fma, unit, emitter.constant(high - low), emitter.constant(low));
   if (!(low < high)) return {value};
   // Rounding must not reach the open end.
   const double last = std::max(low, largest_below(high, op.attributes.dtype("dtype")));
@@ -264,8 +262,8 @@ std::vector<ScalarValue> normal_body(ScalarEmitter& emitter, const Op& op,
   const ScalarValue u2 = unit_interval(
       emitter, draw(emitter, inputs[0], inputs[1], index, PhiloxStream::NormalAngle), 0.0);
   const ScalarValue radius = emitter.emit(
-      ScalarOp::Sqrt, emitter.emit(ScalarOp::Mul, emitter.constant(-2.0),
-                                   emitter.emit(ScalarOp::Log, u1)));
+      ScalarOp::Sqrt,
+      emitter.emit(ScalarOp::Mul, emitter.constant(-2.0), emitter.emit(ScalarOp::Log, u1)));
   const ScalarValue angle =
       emitter.emit(ScalarOp::Mul, u2, emitter.constant(2.0 * std::numbers::pi));
   const ScalarValue normal =
@@ -280,7 +278,8 @@ OpDef modify_random_seed() {
   OpDef def;
   def.name = "ModifyRandomSeed";
   def.doc =
-      "Inputs: 0 seed (2,) uint32, 1 modifier (uint32 scalar). [seed[0], a fresh uniform word drawn "
+      "Inputs: 0 seed (2,) uint32, 1 modifier (uint32 scalar). [seed[0], a fresh uniform word "
+      "drawn "
       "with key (seed[0], seed[1] + modifier)].";
   def.min_inputs = def.max_inputs = 2;
   def.infer = [](const Op& op) {
@@ -292,8 +291,7 @@ OpDef modify_random_seed() {
   };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     const auto [key0, key1] = keys_of(builder, op.input(0));
-    return {builder.make("ModifyRandomSeedCore",
-                         {key0, key1, builder.reshape(op.input(1), {})})};
+    return {builder.make("ModifyRandomSeedCore", {key0, key1, builder.reshape(op.input(1), {})})};
   };
   return def;
 }
@@ -301,8 +299,9 @@ OpDef modify_random_seed() {
 OpDef modify_random_seed_core() {
   OpDef def;
   def.name = "ModifyRandomSeedCore";
-  def.doc = "Internal, pointwise ModifyRandomSeed. Inputs: 0 and 1 the words of the seed, 2 the "
-            "modifier.";
+  def.doc =
+      "Internal, pointwise ModifyRandomSeed. Inputs: 0 and 1 the words of the seed, 2 the "
+      "modifier.";
   def.min_inputs = def.max_inputs = 3;
   def.infer = [](const Op& op) {
     check_keys(op, 0);
@@ -321,12 +320,11 @@ OpDef modify_random_seed_core() {
 OpDef scale_by_scalar() {
   OpDef def;
   def.name = "ScaleByScalar";
-  def.doc = "Internal. Inputs: 0 t (float), 1 scale (float scalar of any dtype). t * scale rounded "
-            "once to t's dtype.";
+  def.doc =
+      "Internal. Inputs: 0 t (float), 1 scale (float scalar of any dtype). t * scale rounded "
+      "once to t's dtype.";
   def.min_inputs = def.max_inputs = 2;
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{needed_input(op, 0, "t").info};
-  };
+  def.infer = [](const Op& op) { return std::vector<TensorInfo>{needed_input(op, 0, "t").info}; };
   def.scalar_body = [](ScalarEmitter& emitter, const Op&, std::span<const ScalarValue> inputs) {
     const ScalarValue scale = emitter.convert(inputs[1], emitter.lane(inputs[0]));
     return std::vector<ScalarValue>{emitter.emit(ScalarOp::Mul, inputs[0], scale)};

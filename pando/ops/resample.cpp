@@ -55,8 +55,8 @@ std::vector<Tap> resize_taps(const Op& op, std::int64_t input, std::int64_t outp
     if (count > 1) taps[tap].weights.push_back(static_cast<float>(weight));
   };
   for (std::int64_t i = 0; i < output; ++i) {
-    const double x = source_coordinate(coordinates, static_cast<double>(i),
-                                       static_cast<double>(input), scale);
+    const double x =
+        source_coordinate(coordinates, static_cast<double>(i), static_cast<double>(input), scale);
     if (mode == "nearest") {
       add(0, nearest(nearest_mode, x), 1.0);
     } else if (mode == "linear") {
@@ -80,7 +80,8 @@ void check_one_of(const Op& op, const char* name, std::initializer_list<const ch
   if (std::find(known.begin(), known.end(), value) != known.end()) return;
   std::string text;
   for (const char* choice : known) text += str_cat(text.empty() ? "" : ", ", choice);
-  throw ValueError(str_cat(describe(op), ": unknown ", name, " '", value, "'; wanted one of ", text));
+  throw ValueError(
+      str_cat(describe(op), ": unknown ", name, " '", value, "'; wanted one of ", text));
 }
 
 Shape resized_shape(const Op& op, const Shape& input) {
@@ -91,7 +92,8 @@ Shape resized_shape(const Op& op, const Shape& input) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     check_inputs(op, scales[i] > 0.0, "wanted positive scales");
     shape[i] = static_cast<std::int64_t>(std::floor(static_cast<double>(input[i]) * scales[i]));
-    check_inputs(op, shape[i] >= 1, str_cat("scale ", scales[i], " leaves nothing of dimension ", i));
+    check_inputs(op, shape[i] >= 1,
+                 str_cat("scale ", scales[i], " leaves nothing of dimension ", i));
   }
   return shape;
 }
@@ -115,11 +117,11 @@ std::vector<std::size_t> resized_axes(const Op& op) {
 /// `t` times the weights of `tap` along `axis`.
 Tensor* weighted(OpBuilder& builder, Tensor* t, const Tap& tap, std::size_t axis) {
   if (tap.weights.empty()) return t;
-  const TensorInfo info{DType::Float32,
-                        axis_shape(static_cast<std::int64_t>(t->shape().size()),
-                                   static_cast<std::int64_t>(axis),
-                                   static_cast<std::int64_t>(tap.weights.size())),
-                        {}};
+  const TensorInfo info{
+      DType::Float32,
+      axis_shape(static_cast<std::int64_t>(t->shape().size()), static_cast<std::int64_t>(axis),
+                 static_cast<std::int64_t>(tap.weights.size())),
+      {}};
   Tensor* weights = builder.cast(builder.constant(info, tap.weights.data()), t->dtype());
   return builder.make("Mul", {t, weights});
 }
@@ -141,8 +143,9 @@ DType resize_dtype(const Op& op) {
 
 std::vector<Tensor*> expand_resize(OpBuilder& builder, const Op& op) {
   if (op.attributes.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
-    throw Error(str_cat(describe(op), ": coordinate_transformation_mode tf_crop_and_resize is not "
-                                      "supported"));
+    throw Error(str_cat(describe(op),
+                        ": coordinate_transformation_mode tf_crop_and_resize is not "
+                        "supported"));
   }
   const Floats& scales = op.attributes.floats("scales");
   const Shape& output = op.output(0)->shape();
@@ -196,9 +199,9 @@ OpDef resize() {
     check_float(op, t, "t");
     check_one_of(op, "mode", {"nearest", "linear", "cubic"});
     check_one_of(op, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
-    check_one_of(op, "coordinate_transformation_mode",
-                 {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners",
-                  "tf_crop_and_resize"});
+    check_one_of(
+        op, "coordinate_transformation_mode",
+        {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_crop_and_resize"});
     return std::vector<TensorInfo>{plain_info(t.dtype(), resized_shape(op, t.shape()))};
   };
   def.expand = expand_resize;
@@ -207,8 +210,7 @@ OpDef resize() {
     Tensor* g = builder.output_gradient(0);
     if (g == nullptr || !builder.wants(0)) return;
     if (op.attributes.text("mode") == "linear") {
-      throw Error(str_cat(describe(op),
-                          ": Resize mode 'linear' is not supported when training."));
+      throw Error(str_cat(describe(op), ": Resize mode 'linear' is not supported when training."));
     }
     Attributes attributes = op.attributes;
     attributes.set("input_shape", Ints(op.input(0)->shape()));
@@ -278,10 +280,10 @@ OpDef roi_align() {
     if (g == nullptr || !builder.wants(0)) return;
     Attributes attributes = op.attributes;
     attributes.set("input_shape", Ints(op.input(0)->shape()));
-    builder.set_input_gradient(0, builder.make("RoiAlignGrad",
-                                               {g, builder.forward(op.input(1)),
-                                                builder.forward(op.input(2))},
-                                               attributes));
+    builder.set_input_gradient(
+        0,
+        builder.make("RoiAlignGrad",
+                     {g, builder.forward(op.input(1)), builder.forward(op.input(2))}, attributes));
   };
   return def;
 }

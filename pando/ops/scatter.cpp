@@ -27,7 +27,8 @@ OpDef scatter() {
   OpDef def;
   def.name = "Scatter";
   def.doc =
-      "ScatterElements. Inputs: 0 t, 1 indices (integer, non-negative), 2 values (shape of indices, "
+      "ScatterElements. Inputs: 0 t, 1 indices (integer, non-negative), 2 values (shape of "
+      "indices, "
       "dtype of t). Attributes: axis. A copy of t in which, for each position p of indices, the "
       "element p with coordinate axis replaced by indices[p] is values[p]; out of range is "
       "skipped.";
@@ -78,29 +79,28 @@ OpDef scatter_gradient(const std::string& name, const std::string& doc, bool dat
 }
 
 OpDef scatter_data_grad() {
-  return scatter_gradient("ScatterDataGrad", "g with the scattered positions set to 0.", true,
-                          [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
-                            Tensor* indices = op.input(1);
-                            Tensor* none = zeros(builder, op.input(0)->dtype(), indices->shape());
-                            return {builder.make("Scatter", {op.input(0), indices, none},
-                                                 op.attributes)};
-                          });
+  return scatter_gradient(
+      "ScatterDataGrad", "g with the scattered positions set to 0.", true,
+      [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
+        Tensor* indices = op.input(1);
+        Tensor* none = zeros(builder, op.input(0)->dtype(), indices->shape());
+        return {builder.make("Scatter", {op.input(0), indices, none}, op.attributes)};
+      });
 }
 
 OpDef scatter_update_grad() {
-  return scatter_gradient("ScatterUpdateGrad", "g gathered at the scattered positions.", false,
-                          [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
-                            return {gather_elements(builder, op.input(0), op.input(1),
-                                                    op.attributes.integer("axis"))};
-                          });
+  return scatter_gradient(
+      "ScatterUpdateGrad", "g gathered at the scattered positions.", false,
+      [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
+        return {gather_elements(builder, op.input(0), op.input(1), op.attributes.integer("axis"))};
+      });
 }
 
 // scatter_reduce. The kernel sees indices of exactly data's shape; other forms expand to that.
 
 /// Shape of rank `data.size()` that a vector of indices along `axis` (with a group dimension when
 /// group_size > 1) has before it is broadcast; empty when the indices are of no such form.
-Shape vector_index_shape(const Op& op, const Shape& indices, const Shape& data,
-                         std::int64_t axis) {
+Shape vector_index_shape(const Op& op, const Shape& indices, const Shape& data, std::int64_t axis) {
   const std::int64_t group_size = op.attributes.integer_or("group_size", 1);
   Shape wanted = axis_shape(static_cast<std::int64_t>(data.size()), axis, dimension(data, axis));
   if (group_size > 1) wanted[0] = group_size;
@@ -114,8 +114,7 @@ Shape vector_index_shape(const Op& op, const Shape& indices, const Shape& data,
   return given == needed ? wanted : Shape{};
 }
 
-void check_index_shape(const Op& op, const Shape& data, const Tensor& indices,
-                       std::int64_t axis) {
+void check_index_shape(const Op& op, const Shape& data, const Tensor& indices, std::int64_t axis) {
   if (!op.attributes.flag_or("index_broadcast", true)) {
     bool inside = indices.shape().size() == data.size();
     for (std::size_t i = 0; inside && i < data.size(); ++i) inside = indices.shape()[i] <= data[i];
@@ -168,8 +167,8 @@ std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
                "wanted axis >= 1 and a first dimension of group_size");
   const std::string& reduction = op.attributes.text("reduction");
   if (reduction != "sum" && reduction != "min" && reduction != "max" && reduction != "none") {
-    throw ValueError(str_cat("Not a valid reduction: ", reduction,
-                             ". Must choose from: sum, min, max, none"));
+    throw ValueError(
+        str_cat("Not a valid reduction: ", reduction, ". Must choose from: sum, min, max, none"));
   }
   check_index_shape(op, data.shape(), indices, axis);
   if (const Tensor* initial = op.input(2)) {
@@ -207,14 +206,12 @@ void scatter_reduce_gradient(GradientBuilder& builder, const Op& op) {
       pick_attributes(op, {"reduction", "axis", "group_size", "index_broadcast"});
   attributes.set("input_shape", Ints(op.input(0)->shape()));
   attributes.set("has_initial_values", has_initial);
-  const auto value = [&](bool wanted, Tensor* t) {
-    return wanted ? builder.forward(t) : nullptr;
-  };
-  Op& grad = builder.op("ScatterReduceGradOp",
-                        {g, builder.forward(op.input(1)), value(compares, op.input(0)),
-                         value(compares && has_initial, op.input(2)),
-                         value(compares, op.output(0))},
-                        attributes);
+  const auto value = [&](bool wanted, Tensor* t) { return wanted ? builder.forward(t) : nullptr; };
+  Op& grad =
+      builder.op("ScatterReduceGradOp",
+                 {g, builder.forward(op.input(1)), value(compares, op.input(0)),
+                  value(compares && has_initial, op.input(2)), value(compares, op.output(0))},
+                 attributes);
   if (builder.wants(0)) builder.set_input_gradient(0, grad.output(0));
   if (has_initial && builder.wants(2)) builder.set_input_gradient(2, grad.output(1));
 }
@@ -282,9 +279,12 @@ OpDef scatter_reduce_grad() {
       "equal the output).";
   def.min_inputs = 2;
   def.max_inputs = 5;
-  def.attributes = {{"reduction", Text},          {"axis", Integer},
-                    {"group_size", Integer, false}, {"index_broadcast", Flag, false},
-                    {"input_shape", IntList},     {"has_initial_values", Flag}};
+  def.attributes = {{"reduction", Text},
+                    {"axis", Integer},
+                    {"group_size", Integer, false},
+                    {"index_broadcast", Flag, false},
+                    {"input_shape", IntList},
+                    {"has_initial_values", Flag}};
   def.infer = [](const Op& op) {
     const Tensor& g = needed_input(op, 0, "g");
     check_integer(op, needed_input(op, 1, "indices"), "indices");

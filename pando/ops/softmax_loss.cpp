@@ -53,8 +53,8 @@ OpDef softmax_grad() {
 void check_reduction(const Op& op) {
   const std::string& reduction = op.attributes.text("reduction");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {
-    throw ValueError(str_cat("Not a valid reduction: ", reduction,
-                             ". Must choose from: mean, sum, none"));
+    throw ValueError(
+        str_cat("Not a valid reduction: ", reduction, ". Must choose from: mean, sum, none"));
   }
 }
 
@@ -76,10 +76,9 @@ TensorInfo loss_info(const Op& op, const Tensor& probs, const Tensor& labels) {
 void check_loss_gradient(const Op& op, const Tensor& g, const Tensor& labels) {
   const bool each = op.attributes.text("reduction") == "none";
   check_float(op, g, "loss gradient");
-  check_inputs(op, g.shape().empty() || g.info.num_elements() == 1 ||
-                       (each && g.shape() == labels.shape()),
-               each ? "wanted a scalar or label-shaped loss gradient"
-                    : "wanted a scalar loss gradient");
+  check_inputs(
+      op, g.shape().empty() || g.info.num_elements() == 1 || (each && g.shape() == labels.shape()),
+      each ? "wanted a scalar or label-shaped loss gradient" : "wanted a scalar loss gradient");
 }
 
 OpDef nll() {

@@ -22,8 +22,7 @@ OpDef arg_extreme(const std::string& name, const std::string& what) {
     const Tensor& t = needed_input(op, 0, "t");
     const std::int64_t axis = axis_attribute(op, rank_of(t));
     const Shape kept = op.attributes.flag_or("keepdims", false) ? Shape{1} : Shape{};
-    return std::vector<TensorInfo>{
-        plain_info(DType::Int32, splice_shape(t.shape(), axis, kept))};
+    return std::vector<TensorInfo>{plain_info(DType::Int32, splice_shape(t.shape(), axis, kept))};
   };
   return def;
 }
@@ -33,7 +32,8 @@ OpDef top_k() {
   def.name = "TopK";
   def.doc =
       "Inputs: 0 t. Attributes: axis, k, largest, sorted. Outputs: 0 the k largest (smallest) "
-      "elements along axis, 1 their int32 indices; sorted: descending (ascending); equals by lowest "
+      "elements along axis, 1 their int32 indices; sorted: descending (ascending); equals by "
+      "lowest "
       "index.";
   def.attributes = {{"axis", Integer}, {"k", Integer}, {"largest", Flag}, {"sorted", Flag}};
   def.infer = [](const Op& op) {
@@ -138,13 +138,11 @@ OpDef cum_sum_grad() {
       "Inputs: 0 g. Attributes: axis, reverse (of the CumSum). Running sum in the opposite "
       "direction.";
   def.attributes = {{"axis", Integer}, {"reverse", Flag}};
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{needed_input(op, 0, "g").info};
-  };
+  def.infer = [](const Op& op) { return std::vector<TensorInfo>{needed_input(op, 0, "g").info}; };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
-    return {builder.make("CumSum", {op.input(0)},
-                         {{"axis", op.attributes.integer("axis")},
-                          {"reverse", !op.attributes.flag("reverse")}})};
+    return {builder.make(
+        "CumSum", {op.input(0)},
+        {{"axis", op.attributes.integer("axis")}, {"reverse", !op.attributes.flag("reverse")}})};
   };
   return def;
 }
@@ -154,7 +152,8 @@ OpDef histogram() {
   def.name = "Histogram";
   def.doc =
       "Inputs: 0 t (float16 or float32). Attributes: levels (strictly increasing), "
-      "absolute_of_input. uint32 counts, shape (len(levels) + 1,): x < l0, l[i-1] <= x < l[i], x >= "
+      "absolute_of_input. uint32 counts, shape (len(levels) + 1,): x < l0, l[i-1] <= x < l[i], x "
+      ">= "
       "l[-1]; of |x| with absolute_of_input.";
   def.attributes = {{"levels", NumberList}, {"absolute_of_input", Flag}};
   def.infer = [](const Op& op) {
@@ -162,8 +161,8 @@ OpDef histogram() {
     check_inputs(op, t.dtype() == DType::Float16 || t.dtype() == DType::Float32,
                  "wanted a float16 or float32 tensor");
     const Floats& levels = op.attributes.floats("levels");
-    const bool increasing = std::adjacent_find(levels.begin(), levels.end(),
-                                               std::greater_equal<>()) == levels.end();
+    const bool increasing =
+        std::adjacent_find(levels.begin(), levels.end(), std::greater_equal<>()) == levels.end();
     if (levels.empty() || !increasing) {
       throw ValueError(str_cat(describe(op), ": wanted strictly increasing levels"));
     }

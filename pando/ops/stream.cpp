@@ -108,10 +108,11 @@ void add_remote(Registry& registry) {
                 .infer = infer_remote_store,
                 .has_side_effects = true});
   registry.add({.name = "RemoteCodeLoad",
-                .doc = "Asks that the code of the called graph be present. Code always is.",
+                .doc = "Asks that the code of the graph with id attribute graph be present at attribute "
+                       "destination (executable). Code always is.",
                 .min_inputs = 0,
                 .max_inputs = 0,
-                .attributes = {text_attribute("destination")},
+                .attributes = {text_attribute("graph"), text_attribute("destination")},
                 .infer = [](const Op& op) {
                   const std::string& destination = op.attributes.text("destination");
                   if (destination != "executable") {

@@ -64,7 +64,8 @@ Window resolve_window(const Op& op, const Shape& input, const Shape& kernel, con
   Window window{list_or(op, "strides", rank, 1, "stride", what),
                 list_or(op, "pads", 2 * rank, 0, "pad", what),
                 list_or(op, "dilations", rank, 1, "dilation", what), Shape(rank)};
-  const std::string type = op.attributes.has("pad_type") ? op.attributes.text("pad_type") : "not_set";
+  const std::string type =
+      op.attributes.has("pad_type") ? op.attributes.text("pad_type") : "not_set";
   const bool same = type == "same_upper" || type == "same_lower";
   if (!same && type != "not_set" && type != "valid") {
     throw ValueError(str_cat(describe(op), ": unknown pad_type '", type,
