@@ -143,14 +143,19 @@ class CpuBackend : public Backend {
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     const std::lock_guard lock(mutex_);
     if (const auto it = cache_.find(spec); it != cache_.end()) return it->second;
-    std::shared_ptr<const Kernel> kernel = is_fused_kind(spec.kind)
-                                               ? make_fused_kernel(spec, num_threads_)
-                                               : make_planned_kernel(spec, num_threads_);
+    std::shared_ptr<const Kernel> kernel = make(spec);
     cache_.emplace(spec, kernel);
     return kernel;
   }
 
  private:
+  std::shared_ptr<const Kernel> make(const KernelSpec& spec) const {
+    if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_);
+    if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads_);
+    if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads_);
+    return make_planned_kernel(spec, num_threads_);
+  }
+
   int num_threads_;
   std::mutex mutex_;
   std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, SpecHash> cache_;

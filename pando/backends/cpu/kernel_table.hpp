@@ -60,7 +60,8 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 
 // One function per family; each fills in its kinds.
 #define PANDO_CPU_KERNEL_FAMILIES(X) \
-  X(matmul) X(reduce) X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select)
+  X(matmul) X(reduce) X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) \
+  X(conv) X(pool) X(roi_align)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)
@@ -68,6 +69,11 @@ PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)
 
 /// `(2, 3) float32` for error texts.
 std::string operand_text(const OperandDesc& operand);
+
+/// Runs float16 operands through the plan that `make` gives for the same spec in float32. For specs
+/// with C-ordered operands only.
+KernelPlan plan_through_float32(const KernelRequest& request,
+                                KernelPlan (*make)(const KernelRequest&));
 
 /// Rounds up to the alignment of scratch segments.
 constexpr std::size_t scratch_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "pando/backends/cpu/kernels/half_rows.hpp"
 #include "pando/base/dtype.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"

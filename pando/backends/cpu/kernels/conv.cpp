@@ -1,0 +1,155 @@
+#include "pando/backends/cpu/kernels/conv.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "pando/backends/cpu/kernels/element.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+using Spatial = std::array<std::int64_t, 3>;
+
+/// The problem with three spatial dimensions.
+struct PlainConv {
+  std::int64_t samples, channels, maps, groups;
+  Spatial data{1, 1, 1}, kernel{1, 1, 1}, result{1, 1, 1};
+  Spatial stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
+
+  explicit PlainConv(const ConvProblem& p)
+      : samples(p.data[0]), channels(p.data[1]), maps(p.weights[0]), groups(p.groups) {
+    const std::size_t rank = p.spatial_rank();
+    for (std::size_t d = 0; d < rank; ++d) {
+      const std::size_t at = 3 - rank + d;
+      data[at] = p.data[d + 2];
+      kernel[at] = p.weights[d + 2];
+      result[at] = p.result[d + 2];
+      stride[at] = p.strides[d];
+      pad[at] = p.pads[d];
+      dilation[at] = p.dilations[d];
+    }
+  }
+  static std::int64_t volume(const Spatial& s) { return s[0] * s[1] * s[2]; }
+
+  /// Calls body(data, kernel, result) with spatial positions for every pair that meets.
+  template <class Body>
+  void for_taps(const Body& body) const {
+    for (std::int64_t o = 0; o < volume(result); ++o) {
+      const Spatial at = position(o, result);
+      for (std::int64_t k = 0; k < volume(kernel); ++k) {
+        const Spatial tap = position(k, kernel);
+        std::int64_t x = 0;
+        bool inside = true;
+        for (std::size_t d = 0; d < 3; ++d) {
+          const std::int64_t i = at[d] * stride[d] - pad[d] + tap[d] * dilation[d];
+          inside = inside && i >= 0 && i < data[d];
+          x = x * data[d] + i;
+        }
+        if (inside) body(x, k, o);
+      }
+    }
+  }
+
+  static Spatial position(std::int64_t index, const Spatial& size) {
+    return {index / (size[1] * size[2]), index / size[2] % size[1], index % size[2]};
+  }
+};
+
+template <class T, ConvPass Pass>
+void run_plain(const PlainConv& p, const T* a, const T* b, T* out) {
+  const std::int64_t xs = PlainConv::volume(p.data), ks = PlainConv::volume(p.kernel);
+  const std::int64_t os = PlainConv::volume(p.result);
+  const std::int64_t group_channels = p.channels / p.groups, group_maps = p.maps / p.groups;
+  const std::int64_t sizes[] = {p.samples * p.maps * os, p.samples * p.channels * xs,
+                                p.maps * group_channels * ks};
+  std::fill_n(out, sizes[static_cast<int>(Pass)], T{});
+  for (std::int64_t n = 0; n < p.samples; ++n) {
+    for (std::int64_t m = 0; m < p.maps; ++m) {
+      for (std::int64_t i = 0; i < group_channels; ++i) {
+        const std::int64_t c = m / group_maps * group_channels + i;
+        const std::int64_t x0 = (n * p.channels + c) * xs, o0 = (n * p.maps + m) * os;
+        const std::int64_t k0 = (m * group_channels + i) * ks;
+        p.for_taps([&](std::int64_t x, std::int64_t k, std::int64_t o) {
+          if constexpr (Pass == ConvPass::Forward) out[o0 + o] += a[x0 + x] * b[k0 + k];
+          if constexpr (Pass == ConvPass::Data) out[x0 + x] += a[k0 + k] * b[o0 + o];
+          if constexpr (Pass == ConvPass::Weights) out[k0 + k] += a[x0 + x] * b[o0 + o];
+        });
+      }
+    }
+  }
+}
+
+template <ConvPass Pass>
+KernelPlan make_plain_conv(const KernelRequest& request) {
+  ConvProblem problem;
+  if (std::string fault = parse_conv(request, Pass, problem); !fault.empty()) {
+    return KernelPlan::reject(fault);
+  }
+  const PlainConv p(problem);
+  KernelPlan plan;
+  const auto use = [&]<class T>(T) {
+    plan.run = [p](std::byte* const* operands, std::byte*) {
+      run_plain<T, Pass>(p, operand_in<T>(operands, 0), operand_in<T>(operands, 1),
+                         operand_out<T>(operands, 2));
+    };
+  };
+  if (problem.dtype == DType::Float32) {
+    use(float{});
+  } else if (problem.dtype == DType::Float64) {
+    use(double{});
+  } else {
+    return KernelPlan::reject(unsupported_dtype(problem.dtype));
+  }
+  return plan;
+}
+
+template <ConvPass Pass>
+KernelPlan make_half_conv(const KernelRequest& request) {
+  KernelPlan plan = plan_through_float32(request, make_onednn_conv<Pass>);
+  return plan.rejection.empty() ? plan : plan_through_float32(request, make_plain_conv<Pass>);
+}
+
+template <ConvPass Pass>
+KindEntry conv_entry() {
+  return {{{"onednn", make_onednn_conv<Pass>},
+           {"half", make_half_conv<Pass>},
+           {"plain", make_plain_conv<Pass>}}};
+}
+
+}  // namespace
+
+std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem& problem) {
+  const OperandDesc* operands[] = {&request.input(0), &request.input(1), &request.output(0)};
+  const int order[3][3] = {{0, 1, 2}, {2, 0, 1}, {0, 2, 1}};  // data, weights, result
+  const auto* at = order[static_cast<int>(pass)];
+  problem.data = operands[at[0]]->shape;
+  problem.weights = operands[at[1]]->shape;
+  problem.result = operands[at[2]]->shape;
+  problem.dtype = operands[2]->dtype;
+  problem.strides = request.attributes().ints("strides");
+  problem.pads = request.attributes().ints("pads");
+  problem.dilations = request.attributes().ints("dilations");
+  problem.groups = request.attributes().integer_or("groups", 1);
+  const std::size_t rank = problem.data.size();
+  const bool ranks = rank >= 3 && rank <= 5 && problem.weights.size() == rank &&
+                     problem.result.size() == rank && problem.strides.size() == rank - 2 &&
+                     problem.pads.size() == 2 * (rank - 2) &&
+                     problem.dilations.size() == rank - 2;
+  if (!ranks) return "wanted 1 to 3 spatial dimensions with one stride, dilation and two pads each";
+  for (const OperandDesc* operand : operands) {
+    if (operand->dtype != problem.dtype) return "operand dtypes differ";
+  }
+  const bool fits = problem.groups >= 1 && problem.weights[0] % problem.groups == 0 &&
+                    problem.weights[1] * problem.groups == problem.data[1] &&
+                    problem.result[0] == problem.data[0] && problem.result[1] == problem.weights[0];
+  return fits ? "" : "channels, groups and batch of the operands do not fit each other";
+}
+
+void register_conv_kernels(KernelTable& table) {
+  table["Conv"] = conv_entry<ConvPass::Forward>();
+  table["ConvDataGrad"] = conv_entry<ConvPass::Data>();
+  table["ConvWeightsGrad"] = conv_entry<ConvPass::Weights>();
+}
+
+}  // namespace pando::cpu

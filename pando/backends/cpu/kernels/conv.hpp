@@ -1,0 +1,30 @@
+// What the convolution candidates share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pando/backends/cpu/kernel_table.hpp"
+
+namespace pando::cpu {
+
+enum class ConvPass { Forward, Data, Weights };
+
+/// A cross-correlation of data (N, C, spatial...) with weights (M, C / groups, k...) to (N, M, ...).
+/// Element o of the result meets element o * stride - pad_begin + k * dilation of the data.
+struct ConvProblem {
+  DType dtype = DType::Float32;
+  Shape data, weights, result;
+  Ints strides, pads, dilations;  // pads: begins, then ends
+  std::int64_t groups = 1;
+  std::size_t spatial_rank() const { return strides.size(); }
+};
+
+/// Operands by pass: Forward (data, weights) -> result; Data (weights, result) -> data; Weights
+/// (data, result) -> weights. Returns what is wrong, or nothing.
+std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem& problem);
+
+template <ConvPass Pass>
+KernelPlan make_onednn_conv(const KernelRequest& request);
+
+}  // namespace pando::cpu

@@ -1,0 +1,83 @@
+#include <array>
+#include <vector>
+
+#include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/kernels/element.hpp"
+#include "pando/backends/cpu/parallel.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+constexpr std::size_t kMaxOperands = 16;
+
+struct ConvertedOperand {
+  std::size_t index = 0, scratch_offset = 0;
+  std::int64_t count = 0;
+};
+
+struct ThroughFloat32 {
+  std::vector<ConvertedOperand> inputs, outputs;
+  KernelPlan inner;
+  std::size_t num_operands = 0, inner_offset = 0;
+  int threads = 1;
+
+  void operator()(std::byte* const* operands, std::byte* scratch) const {
+    std::array<std::byte*, kMaxOperands> floats{};
+    std::copy_n(operands, num_operands, floats.begin());
+    for (const ConvertedOperand& operand : inputs) {
+      floats[operand.index] = scratch + operand.scratch_offset;
+      const auto* from = reinterpret_cast<const std::uint16_t*>(operands[operand.index]);
+      auto* to = reinterpret_cast<float*>(floats[operand.index]);
+      parallel_for(threads, operand.count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+        halves_to_floats(from + begin, to + begin, static_cast<std::size_t>(end - begin));
+      });
+    }
+    for (const ConvertedOperand& operand : outputs) {
+      floats[operand.index] = scratch + operand.scratch_offset;
+    }
+    inner.run(floats.data(), scratch + inner_offset);
+    for (const ConvertedOperand& operand : outputs) {
+      const auto* from = reinterpret_cast<const float*>(floats[operand.index]);
+      auto* to = reinterpret_cast<std::uint16_t*>(operands[operand.index]);
+      parallel_for(threads, operand.count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+        floats_to_halves(from + begin, to + begin, static_cast<std::size_t>(end - begin));
+      });
+    }
+  }
+};
+
+}  // namespace
+
+KernelPlan plan_through_float32(const KernelRequest& request,
+                                KernelPlan (*make)(const KernelRequest&)) {
+  KernelSpec spec = request.spec;
+  ThroughFloat32 through;
+  through.threads = request.num_threads;
+  through.num_operands = spec.inputs.size() + spec.outputs.size();
+  internal_check(through.num_operands <= kMaxOperands, "too many operands for a float16 kernel");
+  std::size_t at = 0, index = 0;
+  const auto convert = [&](OperandDesc& operand, std::vector<ConvertedOperand>& list) {
+    if (operand.dtype == DType::Float16) {
+      operand.dtype = DType::Float32;
+      const std::int64_t count = num_elements(operand.shape);
+      list.push_back({index, at, count});
+      at += scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
+    }
+    ++index;
+  };
+  for (OperandDesc& operand : spec.inputs) convert(operand, through.inputs);
+  for (OperandDesc& operand : spec.outputs) convert(operand, through.outputs);
+  if (through.outputs.empty()) return KernelPlan::reject("only float16");
+  through.inner = make({spec, request.num_threads});
+  if (!through.inner.rejection.empty()) return std::move(through.inner);
+  through.inner_offset = at;
+  KernelPlan plan;
+  plan.scratch_bytes = at + through.inner.scratch_bytes;
+  plan.detail = str_cat("float16 through float32", through.inner.detail.empty() ? "" : ", ",
+                        through.inner.detail);
+  plan.run = std::move(through);
+  return plan;
+}
+
+}  // namespace pando::cpu

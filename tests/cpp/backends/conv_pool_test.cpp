@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <limits>
+
+#include "kernel_test_util.hpp"
+
+namespace pando::testing {
+namespace {
+
+struct ConvCase {
+  Shape data, weights;  // (N, C, ...), (M, C / groups, ...)
+  Ints strides, pads, dilations;
+  std::int64_t groups = 1;
+  DType dtype = DType::Float32;
+};
+
+Shape result_shape(const ConvCase& c) {
+  Shape shape = {c.data[0], c.weights[0]};
+  const std::size_t rank = c.strides.size();
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t room = c.data[d + 2] + c.pads[d] + c.pads[rank + d] - 1 -
+                              c.dilations[d] * (c.weights[d + 2] - 1);
+    shape.push_back(room / c.strides[d] + 1);
+  }
+  return shape;
+}
+
+/// Coordinates of element `index`.
+Shape coordinates(const Shape& shape, std::int64_t index) {
+  Shape at(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    at[d] = index % shape[d];
+    index /= shape[d];
+  }
+  return at;
+}
+
+std::int64_t index_of(const Shape& shape, const Shape& at) {
+  std::int64_t index = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) index = index * shape[d] + at[d];
+  return index;
+}
+
+/// Calls body(data, weight, result) for all elements that meet.
+template <class Body>
+void for_pairs(const ConvCase& c, const Shape& result, const Body& body) {
+  for (std::int64_t o = 0; o < num_elements(result); ++o) {
+    const Shape out = coordinates(result, o);
+    const std::int64_t group = out[1] / (c.weights[0] / c.groups);
+    Shape taps(c.weights.begin() + 1, c.weights.end());
+    for (std::int64_t k = 0; k < num_elements(taps); ++k) {
+      const Shape tap = coordinates(taps, k);
+      Shape at = {out[0], group * c.weights[1] + tap[0]};
+      bool inside = true;
+      for (std::size_t d = 0; d < c.strides.size(); ++d) {
+        at.push_back(out[d + 2] * c.strides[d] - c.pads[d] + tap[d + 1] * c.dilations[d]);
+        inside = inside && at.back() >= 0 && at.back() < c.data[d + 2];
+      }
+      if (inside) body(index_of(c.data, at), out[1] * num_elements(taps) + k, o);
+    }
+  }
+}
+
+std::vector<ConvCase> conv_cases() {
+  std::vector<ConvCase> cases = {
+      {{2, 3, 8, 7}, {4, 3, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{1, 4, 9, 9}, {6, 2, 3, 2}, {2, 1}, {0, 1, 2, 0}, {1, 2}, 2},
+      {{1, 16, 8, 8}, {16, 16, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+      {{2, 3, 11}, {5, 3, 4}, {3}, {2, 1}, {1}},
+      {{1, 2, 5, 4, 6}, {3, 2, 2, 3, 2}, {1, 2, 1}, {0, 1, 0, 1, 0, 1}, {1, 1, 2}},
+      {{1, 8, 6, 6}, {8, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
+      {{1, 1, 28, 28}, {8, 1, 5, 5}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+      {{0, 3, 8, 7}, {4, 3, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+  };
+  const std::size_t count = cases.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const DType dtype : {DType::Float16, DType::Float64}) {
+      cases.push_back(cases[i]);
+      cases.back().dtype = dtype;
+    }
+  }
+  return cases;
+}
+
+TEST(Conv, AllPassesMatchLoops) {
+  for (const ConvCase& c : conv_cases()) {
+    const Shape shape = result_shape(c);
+    TestTensor data(c.dtype, c.data), weights(c.dtype, c.weights), g(c.dtype, shape);
+    data.randomise(40, -1, 1);
+    weights.randomise(41, -1, 1);
+    g.randomise(42, -1, 1);
+    std::vector<double> result(static_cast<std::size_t>(g.size()));
+    std::vector<double> ddata(static_cast<std::size_t>(data.size()));
+    std::vector<double> dweights(static_cast<std::size_t>(weights.size()));
+    for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+      result[o] += data.get(x) * weights.get(w);
+      ddata[x] += g.get(o) * weights.get(w);
+      dweights[w] += g.get(o) * data.get(x);
+    });
+    Attributes attributes = {{"strides", c.strides},
+                             {"pads", c.pads},
+                             {"dilations", c.dilations},
+                             {"groups", c.groups}};
+    const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 2e-5;
+    TestTensor out(c.dtype, shape), dx(c.dtype, c.data), dw(c.dtype, c.weights);
+    std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out});
+    expect_close(out, result, tolerance, why);
+    attributes.set("input_shape", Ints(c.data));
+    why = run_kernel("ConvDataGrad", attributes, {&weights, &g}, {&dx});
+    expect_close(dx, ddata, tolerance, why);
+    attributes.set("weight_shape", Ints(c.weights));
+    why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw});
+    expect_close(dw, dweights, tolerance, why);
+  }
+}
+
+TEST(ConvDataGrad, DropsPositionsOutsideAndTakesNegativePads) {
+  const ConvCase c{{1, 2, 9}, {3, 2, 3}, {2}, {-1, -2}, {1}};
+  TestTensor weights(DType::Float32, c.weights), g(DType::Float32, {1, 3, 5});
+  TestTensor dx(DType::Float32, c.data);
+  weights.randomise(43);
+  g.randomise(44);
+  std::vector<double> wanted(18);
+  for_pairs(c, g.shape(), [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+    wanted[x] += g.get(o) * weights.get(w);
+  });
+  const std::string why = run_kernel("ConvDataGrad",
+                                     {{"strides", c.strides},
+                                      {"pads", c.pads},
+                                      {"dilations", c.dilations},
+                                      {"groups", c.groups},
+                                      {"input_shape", Ints(c.data)}},
+                                     {&weights, &g}, {&dx});
+  expect_close(dx, wanted, 1e-5, why);
+}
+
+TEST(Pool, ValuesAndGradientsMatchLoops) {
+  const std::vector<ConvCase> cases = {
+      {{2, 3, 8, 7}, {3, 1, 2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
+      {{1, 2, 9, 9}, {2, 1, 3, 3}, {2, 1}, {1, 1, 1, 1}, {1, 2}},
+      {{2, 1, 11}, {1, 1, 4}, {3}, {2, 1}, {1}},
+      {{1, 2, 5, 4, 6}, {2, 1, 2, 3, 2}, {1, 2, 1}, {0, 1, 0, 1, 0, 1}, {1, 1, 2}},
+  };
+  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
+    for (ConvCase c : cases) {
+      const Shape shape = result_shape(c);
+      c.groups = c.data[1];  // a pool is a depthwise window
+      TestTensor x(dtype, c.data), g(dtype, shape), top(dtype, shape), mean(dtype, shape);
+      for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, double(i * 7 % 5) - 2);  // many ties
+      g.randomise(45, -1, 1);
+      const auto outputs = static_cast<std::size_t>(g.size());
+      std::vector<double> max(outputs, -INFINITY), sum(outputs), count(outputs);
+      for_pairs(c, shape, [&](std::int64_t i, std::int64_t, std::int64_t o) {
+        max[o] = std::max(max[o], x.get(i));
+        sum[o] += x.get(i);
+        count[o] += 1;
+      });
+      std::vector<double> dmax(static_cast<std::size_t>(x.size())), dmean(dmax.size());
+      for_pairs(c, shape, [&](std::int64_t i, std::int64_t, std::int64_t o) {
+        if (x.get(i) == max[o]) dmax[i] += g.get(o);
+        dmean[i] += g.get(o) / count[o];
+      });
+      for (std::size_t o = 0; o < outputs; ++o) sum[o] /= count[o];
+      Attributes attributes = {{"kernel_size", Ints(c.weights.begin() + 2, c.weights.end())},
+                               {"strides", c.strides},
+                               {"pads", c.pads},
+                               {"dilations", c.dilations}};
+      TestTensor dx(dtype, c.data);
+      run_kernel("MaxPool", attributes, {&x}, {&top});
+      expect_close(top, max, 0);
+      run_kernel("MaxPoolGrad", attributes, {&x, &top, &g}, {&dx});
+      expect_close(dx, dmax, epsilon_of(dtype));
+      run_kernel("AveragePool", attributes, {&x}, {&mean});
+      expect_close(mean, sum, epsilon_of(dtype));
+      attributes.set("input_shape", Ints(c.data));
+      run_kernel("AveragePoolGrad", attributes, {&g}, {&dx});
+      expect_close(dx, dmean, epsilon_of(dtype));
+    }
+  }
+}
+
+/// torchvision.ops.roi_align(aligned=False) of a plane x + 10 y is that plane at the bin centres.
+TEST(RoiAlign, SamplesALinearImageAtBinCentres) {
+  TestTensor t(DType::Float32, {2, 1, 8, 8}), rois(DType::Float32, {2, 4});
+  TestTensor batch(DType::Int32, {2}), out(DType::Float32, {2, 1, 2, 2});
+  for (int i = 0; i < 128; ++i) t.set(i, i % 8 + 10 * (i / 8 % 8) + 100 * (i / 64));
+  rois.fill({2, 2, 10, 6, 0, 0, 0.5, 0.5});  // the second is widened to one pixel
+  batch.fill({1, 0});
+  const Attributes attributes = {{"output_size", Ints{2, 2}},
+                                 {"spatial_scale", 0.5},
+                                 {"sampling_ratio", std::int64_t{2}}};
+  run_kernel("RoiAlign", attributes, {&t, &rois, &batch}, {&out});
+  // x bins 1..5 halves: centres 2 and 4; y bins 1..3: centres 1.5 and 2.5.
+  expect_close(out, {117, 119, 127, 129, 2.75, 3.25, 7.75, 8.25}, 1e-5);
+}
+
+TEST(RoiAlignGrad, IsTheTransposeOfRoiAlign) {
+  TestTensor t(DType::Float64, {2, 2, 5, 6}), rois(DType::Float64, {3, 4}), batch(DType::Int32, {3});
+  TestTensor out(DType::Float64, {3, 2, 2, 3}), g(DType::Float64, {3, 2, 2, 3});
+  TestTensor dx(DType::Float64, {2, 2, 5, 6});
+  t.randomise(46);
+  g.randomise(47);
+  rois.fill({0, 0, 4, 4, 1, 2, 9, 9, -3, 0, 2, 1});
+  batch.fill({0, 1, 0});
+  const Attributes attributes = {{"output_size", Ints{2, 3}},
+                                 {"spatial_scale", 0.75},
+                                 {"sampling_ratio", std::int64_t{0}},
+                                 {"input_shape", Ints{2, 2, 5, 6}}};
+  run_kernel("RoiAlign", attributes, {&t, &rois, &batch}, {&out});
+  run_kernel("RoiAlignGrad", attributes, {&g, &rois, &batch}, {&dx});
+  double forward = 0, backward = 0;
+  for (std::int64_t i = 0; i < out.size(); ++i) forward += out.get(i) * g.get(i);
+  for (std::int64_t i = 0; i < t.size(); ++i) backward += t.get(i) * dx.get(i);
+  EXPECT_NEAR(forward, backward, 1e-10);
+}
+
+}  // namespace
+}  // namespace pando::testing
