@@ -127,9 +127,9 @@ KernelPlan make_concat(const KernelRequest& request) {
   if (at != whole.size) return KernelPlan::reject("the inputs do not add up to the result");
   KernelPlan plan;
   plan.run = [parts, threads = request.num_threads](std::byte* const* operands, std::byte*) {
-    std::byte* out = operands[parts.size()];
+    std::byte* result = operands[parts.size()];
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      run_parallel(parts[i].copy, operands[i], out + parts[i].offset, threads);
+      run_parallel(parts[i].copy, operands[i], result + parts[i].offset, threads);
     }
   };
   return plan;
