@@ -9,6 +9,7 @@ namespace {
 
 class Control : public ::testing::Test {
  protected:
+  Ir ir_;
   Graph& main = ir_.main_graph();
 
   Graph& callee(const std::string& id, const std::vector<TensorInfo>& inputs, bool by_ref = false) {
@@ -36,8 +37,6 @@ class Control : public ::testing::Test {
     }
     return "no error";
   }
-
-  Ir ir_;
 };
 
 TEST_F(Control, CallHasTheOutputsOfItsGraph) {

@@ -272,7 +272,9 @@ TEST(Gradient, CastsOfIntegersStopIt) {
     SameGraphGradient builder(graph, {graph.add_input("g", single.info())});
     single.op->def().gradient(builder, *single.op);
     EXPECT_EQ(!builder.gradients.empty(), reaches);
-    if (reaches) EXPECT_EQ(builder.gradients[0]->dtype(), source);
+    if (reaches) {
+      EXPECT_EQ(builder.gradients[0]->dtype(), source);
+    }
   }
 }
 
