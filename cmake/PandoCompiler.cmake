@@ -1,0 +1,30 @@
+# Language level, warnings, sanitizers and the compiler launcher.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+set(PANDO_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example address,undefined")
+
+add_library(pando_flags INTERFACE)
+target_compile_options(pando_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+if(PANDO_SANITIZE)
+  # Instrumentation confuses the flow analysis behind -Wmaybe-uninitialized in GCC 12.
+  target_compile_options(
+    pando_flags INTERFACE -fsanitize=${PANDO_SANITIZE} -fno-sanitize-recover=all
+                          -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  target_link_options(pando_flags INTERFACE -fsanitize=${PANDO_SANITIZE})
+endif()

@@ -1,0 +1,18 @@
+# Everything that Pando links. docs/dependencies.md says why each of them is here.
+
+# The project's own virtual environment (made by `./dev setup`) is the default Python: it holds the
+# oneDNN library and nanobind.
+if(NOT Python_EXECUTABLE AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+  set(Python_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+endif()
+if(PANDO_PYTHON)
+  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+else()
+  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
+endif()
+
+find_package(OneDNN 3 REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)

@@ -1,0 +1,25 @@
+# The extension module pando._core.
+
+file(GLOB binding_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/bindings/*.cpp)
+if(NOT binding_sources)
+  message(WARNING "python/bindings holds no source: pando._core is not built")
+  return()
+endif()
+
+execute_process(
+  COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_ROOT
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind CONFIG REQUIRED)
+
+nanobind_add_module(_core NB_STATIC NB_DOMAIN pando NOMINSIZE ${binding_sources})
+target_link_libraries(_core PRIVATE pando)
+target_compile_definitions(_core PRIVATE PANDO_VERSION="${PROJECT_VERSION}")
+# Headers of others are not held to this project's warnings.
+target_include_directories(_core SYSTEM PRIVATE ${NB_DIR}/include ${Python_INCLUDE_DIRS})
+set_target_properties(
+  _core
+  PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python
+             # <prefix>/lib/pythonX.Y/site-packages/pando -> <prefix>/lib, where pip puts libdnnl.so.3
+             INSTALL_RPATH "$ORIGIN/../../..")
+install(TARGETS _core LIBRARY DESTINATION pando)
