@@ -45,8 +45,8 @@ void add_activation(Registry& registry, const std::string& name, const std::stri
 
 void add_gradient(Registry& registry, const std::string& name, const std::string& doc,
                   Scalar (*body)(Scalar g, Scalar saved)) {
-  registry.add(same_shape_def(name, doc, 2,
-                              [body](const Op&, Inputs in) { return body(in[0], in[1]); }));
+  registry.add(
+      same_shape_def(name, doc, 2, [body](const Op&, Inputs in) { return body(in[0], in[1]); }));
 }
 
 }  // namespace
@@ -64,22 +64,23 @@ void register_activation_ops(Registry& registry) {
   add_gradient(registry, "GeluGrad",
                "For inputs g, x: g times the derivative of the tanh form of gelu at x.", gelu_grad);
 
-  add_activation(registry, "GeluErf", "0.5 x (1 + erf(x / sqrt 2))",
-                 [](Scalar x) { return x * normal_cdf(x); }, Saved::Input);
+  add_activation(
+      registry, "GeluErf", "0.5 x (1 + erf(x / sqrt 2))",
+      [](Scalar x) { return x * normal_cdf(x); }, Saved::Input);
   add_gradient(registry, "GeluErfGrad",
                "For inputs g, x: g (Phi(x) + x phi(x)) with the standard normal Phi and phi.",
                gelu_erf_grad);
 
-  add_activation(registry, "Swish", "x sigmoid(x)", [](Scalar x) { return x * sigmoid(x); },
-                 Saved::Input);
+  add_activation(
+      registry, "Swish", "x sigmoid(x)", [](Scalar x) { return x * sigmoid(x); }, Saved::Input);
   add_gradient(registry, "SwishGrad", "For inputs g, x: g (s + x s (1 - s)) with s = sigmoid(x).",
                [](Scalar g, Scalar x) {
                  const Scalar s = sigmoid(x);
                  return g * (s + x * s * (1.0 - s));
                });
 
-  add_activation(registry, "Sigmoid", "1 / (1 + e^-x)", [](Scalar x) { return sigmoid(x); },
-                 Saved::Output);
+  add_activation(
+      registry, "Sigmoid", "1 / (1 + e^-x)", [](Scalar x) { return sigmoid(x); }, Saved::Output);
   add_gradient(registry, "SigmoidGrad", "g out (1 - out) for inputs g, out.",
                [](Scalar g, Scalar out) { return g * out * (1.0 - out); });
 

@@ -36,8 +36,8 @@ void set_operand_gradient(GradientBuilder& builder, const Op& op, int index, con
                           const std::vector<Tensor*>& saved) {
   std::vector<Tensor*> inputs = {builder.output_gradient(0)};
   for (Tensor* tensor : saved) inputs.push_back(builder.forward(tensor));
-  builder.set_input_gradient(
-      index, builder.make(kind, inputs, {{"shape", op.input(index)->shape()}}));
+  builder.set_input_gradient(index,
+                             builder.make(kind, inputs, {{"shape", op.input(index)->shape()}}));
 }
 
 bool reached(GradientBuilder& builder, int index) {
@@ -47,27 +47,29 @@ bool reached(GradientBuilder& builder, int index) {
 void add_sums(Registry& registry) {
   const OpDef add = binary_def("Add", "Input 0 + input 1, with broadcasting.",
                                [](Scalar a, Scalar b) { return a + b; });
-  registry.add(with_gradient(
-      add,
-      [](GradientBuilder& builder, const Op& op) {
-        if (reached(builder, 0)) set_operand_gradient(builder, op, 0, "AddArg0Grad", {});
-        if (reached(builder, 1)) set_operand_gradient(builder, op, 1, "AddArg1Grad", {});
-      },
-      {0, 1}));
-  registry.add(in_place(add, "AddLhsInplace",
-                        "Adds input 1, broadcast to its shape, to input 0 in place."));
+  registry.add(with_gradient(add,
+                             [](GradientBuilder& builder, const Op& op) {
+                               if (reached(builder, 0))
+                                 set_operand_gradient(builder, op, 0, "AddArg0Grad", {});
+                               if (reached(builder, 1))
+                                 set_operand_gradient(builder, op, 1, "AddArg1Grad", {});
+                             },
+                             {0, 1}));
+  registry.add(
+      in_place(add, "AddLhsInplace", "Adds input 1, broadcast to its shape, to input 0 in place."));
   const auto same = [](OpBuilder&, const Op& op) { return op.input(0); };
   registry.add(operand_grad_def("AddArg0Grad", "Input g.", 1, same));
   registry.add(operand_grad_def("AddArg1Grad", "Input g.", 1, same));
 
-  registry.add(with_gradient(
-      binary_def("Sub", "Input 0 - input 1, with broadcasting.",
-                 [](Scalar a, Scalar b) { return a - b; }),
-      [](GradientBuilder& builder, const Op& op) {
-        if (reached(builder, 0)) set_operand_gradient(builder, op, 0, "SubArg0Grad", {});
-        if (reached(builder, 1)) set_operand_gradient(builder, op, 1, "SubArg1Grad", {});
-      },
-      {0, 1}));
+  registry.add(with_gradient(binary_def("Sub", "Input 0 - input 1, with broadcasting.",
+                                        [](Scalar a, Scalar b) { return a - b; }),
+                             [](GradientBuilder& builder, const Op& op) {
+                               if (reached(builder, 0))
+                                 set_operand_gradient(builder, op, 0, "SubArg0Grad", {});
+                               if (reached(builder, 1))
+                                 set_operand_gradient(builder, op, 1, "SubArg1Grad", {});
+                             },
+                             {0, 1}));
   registry.add(operand_grad_def("SubArg0Grad", "Input g.", 1, same));
   // Negating after the sum touches fewer elements.
   registry.add({.name = "SubArg1Grad",
@@ -165,13 +167,13 @@ void add_products(Registry& registry) {
                                   return builder.make("Div", {op.input(0), op.input(1)});
                                 }));
   // Two quotients instead of rhs^2, which overflows early in float16.
-  registry.add(operand_grad_def(
-      "DivArg1Grad", "-g lhs / rhs^2 for inputs g, lhs, rhs.", 3,
-      [](OpBuilder& builder, const Op& op) {
-        Tensor* first = builder.make("Div", {op.input(0), op.input(2)});
-        Tensor* second = builder.make("Div", {op.input(1), op.input(2)});
-        return builder.make("Neg", {builder.make("Mul", {first, second})});
-      }));
+  registry.add(
+      operand_grad_def("DivArg1Grad", "-g lhs / rhs^2 for inputs g, lhs, rhs.", 3,
+                       [](OpBuilder& builder, const Op& op) {
+                         Tensor* first = builder.make("Div", {op.input(0), op.input(2)});
+                         Tensor* second = builder.make("Div", {op.input(1), op.input(2)});
+                         return builder.make("Neg", {builder.make("Mul", {first, second})});
+                       }));
 
   registry.add(with_gradient(
       binary_def("Fmod",
@@ -194,10 +196,14 @@ std::optional<double> constant_scalar(const Tensor& tensor) {
   }
   const std::byte* data = tensor.data->data;
   switch (tensor.dtype()) {
-    case DType::Float16: return half_to_float(*reinterpret_cast<const std::uint16_t*>(data));
-    case DType::Float32: return *reinterpret_cast<const float*>(data);
-    case DType::Float64: return *reinterpret_cast<const double*>(data);
-    default: return std::nullopt;
+    case DType::Float16:
+      return half_to_float(*reinterpret_cast<const std::uint16_t*>(data));
+    case DType::Float32:
+      return *reinterpret_cast<const float*>(data);
+    case DType::Float64:
+      return *reinterpret_cast<const double*>(data);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -255,28 +261,27 @@ std::vector<TensorInfo> infer_pow(const Op& op) {
 }
 
 void add_power(Registry& registry) {
-  registry.add({.name = "Pow",
-                .doc = "Input 0 to the power of input 1, with broadcasting.",
-                .min_inputs = 2,
-                .max_inputs = 2,
-                .infer = infer_pow,
-                .scalar_body = pointwise(pow_body),
-                .gradient =
-                    [](GradientBuilder& builder, const Op& op) {
-                      Tensor* base = op.input(0);
-                      Tensor* exponent = op.input(1);
-                      if (reached(builder, 0)) {
-                        set_operand_gradient(builder, op, 0, "PowArg0Grad", {base, exponent});
-                      }
-                      if (reached(builder, 1)) {
-                        set_operand_gradient(builder, op, 1, "PowArg1Grad",
-                                             {base, exponent, op.output(0)});
-                      }
-                    },
-                .differentiable_inputs = {0, 1}});
-  registry.add(operand_grad_def("PowArg0Grad",
-                                "For inputs g, x, e: g e x^(e-1), and 0 where e is 0.", 3,
-                                pow_base_gradient));
+  registry.add(
+      {.name = "Pow",
+       .doc = "Input 0 to the power of input 1, with broadcasting.",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_pow,
+       .scalar_body = pointwise(pow_body),
+       .gradient =
+           [](GradientBuilder& builder, const Op& op) {
+             Tensor* base = op.input(0);
+             Tensor* exponent = op.input(1);
+             if (reached(builder, 0)) {
+               set_operand_gradient(builder, op, 0, "PowArg0Grad", {base, exponent});
+             }
+             if (reached(builder, 1)) {
+               set_operand_gradient(builder, op, 1, "PowArg1Grad", {base, exponent, op.output(0)});
+             }
+           },
+       .differentiable_inputs = {0, 1}});
+  registry.add(operand_grad_def(
+      "PowArg0Grad", "For inputs g, x, e: g e x^(e-1), and 0 where e is 0.", 3, pow_base_gradient));
   registry.add(operand_grad_def(
       "PowArg1Grad",
       "For inputs g, x, e, out: g out ln x, and 0 where x is 0 and e is not negative.", 4,
@@ -292,29 +297,27 @@ Scalar fold(Inputs in, Scalar (*combine)(Scalar, Scalar)) {
 Tensor* max_argument_gradient(OpBuilder& builder, const Op& op) {
   Tensor* gradient = op.input(0);
   Tensor* is_maximum = builder.make("Equal", {op.input(1), op.input(2)});
-  return builder.make("Where",
-                      {is_maximum, gradient, builder.constant(0.0, gradient->dtype())});
+  return builder.make("Where", {is_maximum, gradient, builder.constant(0.0, gradient->dtype())});
 }
 
 void add_variadic(Registry& registry) {
-  registry.add({.name = "Max",
-                .doc = "Elementwise maximum of one or more inputs, with broadcasting. Every input "
-                       "that equals the output gets the full gradient.",
-                .max_inputs = -1,
-                .infer = infer_broadcast,
-                .scalar_body = pointwise([](const Op&, Inputs in) { return fold(in, max); }),
-                .gradient =
-                    [](GradientBuilder& builder, const Op& op) {
-                      for (int i = 0; i < op.num_inputs(); ++i) {
-                        if (!reached(builder, i)) continue;
-                        set_operand_gradient(builder, op, i, "MaxArgGrad",
-                                             {op.input(i), op.output(0)});
-                      }
-                    },
-                .differentiable_inputs = {0}});
-  registry.add(operand_grad_def("MaxArgGrad",
-                                "For inputs g, x, out: g where x equals out, else 0.", 3,
-                                max_argument_gradient));
+  registry.add(
+      {.name = "Max",
+       .doc = "Elementwise maximum of one or more inputs, with broadcasting. Every input "
+              "that equals the output gets the full gradient.",
+       .max_inputs = -1,
+       .infer = infer_broadcast,
+       .scalar_body = pointwise([](const Op&, Inputs in) { return fold(in, max); }),
+       .gradient =
+           [](GradientBuilder& builder, const Op& op) {
+             for (int i = 0; i < op.num_inputs(); ++i) {
+               if (!reached(builder, i)) continue;
+               set_operand_gradient(builder, op, i, "MaxArgGrad", {op.input(i), op.output(0)});
+             }
+           },
+       .differentiable_inputs = {0}});
+  registry.add(operand_grad_def("MaxArgGrad", "For inputs g, x, out: g where x equals out, else 0.",
+                                3, max_argument_gradient));
   registry.add({.name = "Sum",
                 .doc = "Elementwise sum of one or more inputs of one shape, in input order. Adds "
                        "the gradients that reach one tensor.",

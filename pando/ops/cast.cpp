@@ -14,8 +14,8 @@ std::vector<TensorInfo> infer_cast(const Op& op) {
   if (traits(input_info(op, 0).dtype).is_complex) wrong_input(op, "wanted a real dtype");
   const DType target = op.attributes.dtype("dtype");
   if (is_float8(target)) {
-    wrong_input(op, str_cat("wanted a target dtype other than ", target,
-                            ": use pow2scale_cast_to_fp8"));
+    wrong_input(
+        op, str_cat("wanted a target dtype other than ", target, ": use pow2scale_cast_to_fp8"));
   }
   if (traits(target).is_complex) {
     wrong_input(op, str_cat("wanted a real target dtype, not ", target));
@@ -95,10 +95,9 @@ OpDef scaled_def(std::string name, std::string doc, InferRule infer) {
           .max_inputs = 2,
           .attributes = {dtype_attribute("dtype")},
           .infer = std::move(infer),
-          .scalar_body =
-              pointwise([](const Op& op, Inputs in) {
-                return (in[0] * exact_power_of_two(in[1])).as_dtype(op.attributes.dtype("dtype"));
-              }),
+          .scalar_body = pointwise([](const Op& op, Inputs in) {
+            return (in[0] * exact_power_of_two(in[1])).as_dtype(op.attributes.dtype("dtype"));
+          }),
           .gradient_is_error = true};
 }
 
@@ -118,10 +117,11 @@ void register_cast_ops(Registry& registry) {
                 .attributes = {dtype_attribute("dtype")},
                 .infer = infer_cast,
                 .scalar_body = pointwise(cast_body)});
-  registry.add(scaled_def("Pow2ScaleThenCast",
-                          "float8(input 0 * 2^input 1), float8 format in attribute dtype; rounds to "
-                          "nearest even, out of range becomes NaN.",
-                          infer_scale_then_cast));
+  registry.add(
+      scaled_def("Pow2ScaleThenCast",
+                 "float8(input 0 * 2^input 1), float8 format in attribute dtype; rounds to "
+                 "nearest even, out of range becomes NaN.",
+                 infer_scale_then_cast));
   registry.add(scaled_def("CastThenPow2Scale",
                           "dtype(input 0) * 2^input 1 for a float8 input 0 and attribute dtype "
                           "float16 or float32.",

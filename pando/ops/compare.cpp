@@ -57,8 +57,8 @@ OpDef where_grad_def(std::string name, std::string doc, bool first) {
           .expand = [first](OpBuilder& builder, const Op& op) {
             Tensor* gradient = op.input(0);
             Tensor* zero = builder.constant(0.0, gradient->dtype());
-            Tensor* kept = builder.make("Where", {op.input(1), first ? gradient : zero,
-                                                  first ? zero : gradient});
+            Tensor* kept = builder.make(
+                "Where", {op.input(1), first ? gradient : zero, first ? zero : gradient});
             return std::vector{builder.reduce_to(kept, op.attributes.ints("shape"))};
           }};
 }
@@ -79,16 +79,15 @@ void register_compare_ops(Registry& registry) {
                 .infer = infer_logic,
                 .scalar_body = pointwise_unary([](Scalar a) { return !a; }),
                 .gradient_is_error = true});
-  registry.add({.name = "Where",
-                .doc = "Input 1 where input 0 (bool) is true, else input 2, with broadcasting.",
-                .min_inputs = 3,
-                .max_inputs = 3,
-                .infer = infer_where,
-                .scalar_body = pointwise([](const Op&, Inputs in) {
-                  return select(in[0], in[1], in[2]);
-                }),
-                .gradient = where_gradient,
-                .differentiable_inputs = {1, 2}});
+  registry.add(
+      {.name = "Where",
+       .doc = "Input 1 where input 0 (bool) is true, else input 2, with broadcasting.",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer = infer_where,
+       .scalar_body = pointwise([](const Op&, Inputs in) { return select(in[0], in[1], in[2]); }),
+       .gradient = where_gradient,
+       .differentiable_inputs = {1, 2}});
   registry.add(where_grad_def("WhereXGrad",
                               "For inputs g, condition: g where the condition is true, else 0, "
                               "summed to attribute shape.",

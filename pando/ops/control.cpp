@@ -9,8 +9,8 @@ namespace {
 
 void check_callees(const Op& op, std::size_t count) {
   if (op.called_graphs.size() != count) {
-    throw InternalError(str_cat(describe(op), " needs ", count, " called graphs, has ",
-                                op.called_graphs.size()));
+    throw InternalError(
+        str_cat(describe(op), " needs ", count, " called graphs, has ", op.called_graphs.size()));
   }
 }
 
@@ -18,8 +18,8 @@ void check_callees(const Op& op, std::size_t count) {
 void check_arguments(const Op& op, const Graph& callee, int first, int count, int skip) {
   const auto expected = static_cast<int>(callee.inputs().size()) - skip;
   if (count != expected) {
-    wrong_input(op, str_cat("wanted ", expected, " inputs for graph '", callee.id(), "', got ",
-                            count));
+    wrong_input(op,
+                str_cat("wanted ", expected, " inputs for graph '", callee.id(), "', got ", count));
   }
   for (int i = 0; i < count; ++i) {
     const TensorInfo& given = input_info(op, first + i);
@@ -124,7 +124,8 @@ std::vector<TensorInfo> infer_if(const Op& op) {
   check_arguments(op, else_graph, 1 + num_then, op.num_inputs() - 1 - num_then, 0);
   if (then_graph.outputs().size() != else_graph.outputs().size()) {
     throw ValueError(str_cat(describe(op), ": the branches have ", then_graph.outputs().size(),
-                             " and ", else_graph.outputs().size(), " outputs: wanted equally many"));
+                             " and ", else_graph.outputs().size(),
+                             " outputs: wanted equally many"));
   }
   for (std::size_t i = 0; i < then_graph.outputs().size(); ++i) {
     const TensorInfo& a = then_graph.outputs()[i]->info;
@@ -141,29 +142,31 @@ std::vector<TensorInfo> infer_if(const Op& op) {
 
 void register_control_ops(Registry& registry) {
   registry.add({.name = "Call",
-                .doc = "Runs the called graph. Inputs and outputs are those of the graph, in order. "
-                       "Inputs in attribute modified, and by-reference inputs, are written back.",
+                .doc =
+                    "Runs the called graph. Inputs and outputs are those of the graph, in order. "
+                    "Inputs in attribute modified, and by-reference inputs, are written back.",
                 .min_inputs = 0,
                 .max_inputs = -1,
                 .attributes = {optional(ints_attribute("modified"))},
                 .infer = infer_call,
                 .modified_inputs = modified_arguments});
-  registry.add({.name = "Loop",
-                .doc = "Runs the called graph attribute trip_count times. Its inputs are the "
-                       "iteration (int32), a condition (bool) and inputs 2.. of the op; its outputs "
-                       "the condition and the values carried to inputs 2.. of the next iteration, "
-                       "which are the outputs of the op. Inputs 0 and 1 are not connected. Inputs "
-                       "in attribute modified, and by-reference inputs, are written back.",
-                .min_inputs = 0,
-                .max_inputs = -1,
-                .attributes = {integer_attribute("trip_count"),
-                               optional(ints_attribute("modified"))},
-                .infer = infer_loop,
-                .modified_inputs = modified_arguments});
+  registry.add(
+      {.name = "Loop",
+       .doc = "Runs the called graph attribute trip_count times. Its inputs are the "
+              "iteration (int32), a condition (bool) and inputs 2.. of the op; its outputs "
+              "the condition and the values carried to inputs 2.. of the next iteration, "
+              "which are the outputs of the op. Inputs 0 and 1 are not connected. Inputs "
+              "in attribute modified, and by-reference inputs, are written back.",
+       .min_inputs = 0,
+       .max_inputs = -1,
+       .attributes = {integer_attribute("trip_count"), optional(ints_attribute("modified"))},
+       .infer = infer_loop,
+       .modified_inputs = modified_arguments});
   registry.add({.name = "If",
-                .doc = "Runs the first called graph if input 0 (bool, one element) is true, else the "
-                       "second. Inputs 1.. are those of the first graph (attribute num_then_inputs "
-                       "of them), then those of the second.",
+                .doc =
+                    "Runs the first called graph if input 0 (bool, one element) is true, else the "
+                    "second. Inputs 1.. are those of the first graph (attribute num_then_inputs "
+                    "of them), then those of the second.",
                 .max_inputs = -1,
                 .attributes = {integer_attribute("num_then_inputs")},
                 .infer = infer_if});

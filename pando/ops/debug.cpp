@@ -8,8 +8,8 @@ std::vector<TensorInfo> infer_print(const Op& op) {
   for (const char* name : {"separator", "open_bracket", "close_bracket"}) {
     const std::string& text = op.attributes.text(name);
     if (text.size() == 1) continue;
-    throw ValueError(str_cat("Parameter ", name, " must be 1 character exactly. Given '", text,
-                             "'"));
+    throw ValueError(
+        str_cat("Parameter ", name, " must be 1 character exactly. Given '", text, "'"));
   }
   const std::string& format = op.attributes.text("float_format");
   if (format != "auto" && format != "fixed" && format != "scientific" && format != "none") {
@@ -32,25 +32,25 @@ void print_gradient(GradientBuilder& builder, const Op& op) {
 }  // namespace
 
 void register_debug_ops(Registry& registry) {
-  registry.add({.name = "PrintTensor",
-                .doc = "The value of input 0; prints it to standard error with attribute title "
-                       "every time it runs if attribute print_self is set. The gradient does so "
-                       "under the title with '_gradient' if attribute print_gradient is set. The "
-                       "others describe the text: summarise_threshold, edge_items, max_line_width, "
-                       "digits, float_format (auto, fixed, scientific, none), separator, "
-                       "open_bracket, close_bracket (one character each).",
-                .attributes = {text_attribute("title"), flag_attribute("print_self"),
-                               flag_attribute("print_gradient"),
-                               integer_attribute("summarise_threshold"),
-                               integer_attribute("edge_items"), integer_attribute("max_line_width"),
-                               integer_attribute("digits"), text_attribute("float_format"),
-                               text_attribute("separator"), text_attribute("open_bracket"),
-                               text_attribute("close_bracket")},
-                .infer = infer_print,
-                .view = identity_view,
-                .gradient = print_gradient,
-                .has_side_effects = true,
-                .differentiable_inputs = {0}});
+  registry.add(
+      {.name = "PrintTensor",
+       .doc = "The value of input 0; prints it to standard error with attribute title "
+              "every time it runs if attribute print_self is set. The gradient does so "
+              "under the title with '_gradient' if attribute print_gradient is set. The "
+              "others describe the text: summarise_threshold, edge_items, max_line_width, "
+              "digits, float_format (auto, fixed, scientific, none), separator, "
+              "open_bracket, close_bracket (one character each).",
+       .attributes = {text_attribute("title"), flag_attribute("print_self"),
+                      flag_attribute("print_gradient"), integer_attribute("summarise_threshold"),
+                      integer_attribute("edge_items"), integer_attribute("max_line_width"),
+                      integer_attribute("digits"), text_attribute("float_format"),
+                      text_attribute("separator"), text_attribute("open_bracket"),
+                      text_attribute("close_bracket")},
+       .infer = infer_print,
+       .view = identity_view,
+       .gradient = print_gradient,
+       .has_side_effects = true,
+       .differentiable_inputs = {0}});
 }
 
 }  // namespace pando

@@ -40,22 +40,21 @@ void register_init_ops(Registry& registry) {
                 .min_inputs = 0,
                 .max_inputs = 0,
                 .attributes = {ints_attribute("shape"), dtype_attribute("dtype"),
-                               text_attribute("init_type"),
-                               optional(ints_attribute("meta_shape"))},
+                               text_attribute("init_type"), optional(ints_attribute("meta_shape"))},
                 .infer = infer_init,
                 .expand = expand_init});
-  registry.add({.name = "Fill",
-                .doc = "A new tensor of attributes shape and dtype with every element equal to "
-                       "attribute value. A kernel.",
-                .min_inputs = 0,
-                .max_inputs = 0,
-                .attributes = {ints_attribute("shape"), dtype_attribute("dtype"),
-                               number_attribute("value")},
-                .infer = [](const Op& op) {
-                  check_shape(op);
-                  return std::vector{TensorInfo{op.attributes.dtype("dtype"),
-                                                op.attributes.ints("shape"), {}}};
-                }});
+  registry.add(
+      {.name = "Fill",
+       .doc = "A new tensor of attributes shape and dtype with every element equal to "
+              "attribute value. A kernel.",
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .attributes = {ints_attribute("shape"), dtype_attribute("dtype"), number_attribute("value")},
+       .infer = [](const Op& op) {
+         check_shape(op);
+         return std::vector{
+             TensorInfo{op.attributes.dtype("dtype"), op.attributes.ints("shape"), {}}};
+       }});
 }
 
 }  // namespace pando

@@ -49,9 +49,9 @@ void concat_gradient(GradientBuilder& builder, const Op& op) {
   for (int i = 0; i < op.num_inputs(); ++i) {
     const std::int64_t size = op.input(i)->shape()[static_cast<std::size_t>(axis)];
     if (builder.wants(i)) {
-      builder.set_input_gradient(
-          i, builder.make("ConcatGrad", {gradient},
-                          {{"axis", axis}, {"start", start}, {"size", size}}));
+      builder.set_input_gradient(i,
+                                 builder.make("ConcatGrad", {gradient},
+                                              {{"axis", axis}, {"start", start}, {"size", size}}));
     }
     start += size;
   }
@@ -97,9 +97,9 @@ void add_concat(Registry& registry) {
                     },
                 .expand =
                     [](OpBuilder& builder, const Op& op) {
-                      Tensor* part = slice_axis(
-                          builder, op.input(0), op.attributes.integer("axis"),
-                          op.attributes.integer("start"), op.attributes.integer("size"));
+                      Tensor* part =
+                          slice_axis(builder, op.input(0), op.attributes.integer("axis"),
+                                     op.attributes.integer("start"), op.attributes.integer("size"));
                       return std::vector{fresh(builder, op, part)};
                     }});
 }

@@ -100,9 +100,9 @@ std::vector<Tensor*> expand_output_type(OpBuilder& builder, const Op& op) {
   const DType target = output_dtype(op);
   const bool wide = target == DType::Float64 || op.input(0)->dtype() == DType::Float64;
   const DType inner = wide ? DType::Float64 : DType::Float32;
-  Tensor* product = builder.make(
-      "MatMul", {builder.cast(op.input(0), inner), builder.cast(op.input(1), inner)},
-      kept_attributes(op));
+  Tensor* product =
+      builder.make("MatMul", {builder.cast(op.input(0), inner), builder.cast(op.input(1), inner)},
+                   kept_attributes(op));
   return {builder.cast(product, target)};
 }
 
@@ -111,8 +111,8 @@ std::vector<Tensor*> expand_shared_rhs(OpBuilder& builder, const Op& op, const S
   const Shape& lhs = op.input(0)->shape();
   const std::int64_t rows = num_elements(Shape(lhs.begin(), lhs.end() - 1));
   Tensor* flat = builder.reshape(op.input(0), {rows, lhs.back()});
-  Tensor* product = builder.make("MatMul", {flat, builder.reshape(op.input(1), matrix)},
-                                 kept_attributes(op));
+  Tensor* product =
+      builder.make("MatMul", {flat, builder.reshape(op.input(1), matrix)}, kept_attributes(op));
   return {builder.reshape(product, op.output(0)->shape())};
 }
 
@@ -129,12 +129,12 @@ std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
     return expand_shared_rhs(builder, op, {rhs_shape[rhs_shape.size() - 2], rhs_shape.back()});
   }
   const Shape batch = *broadcast_shapes(batch_of(lhs_shape), rhs_batch);
-  Tensor* left = builder.broadcast_to(
-      builder.reshape(lhs, lhs_shape),
-      joined(batch, lhs_shape[lhs_shape.size() - 2], lhs_shape.back()));
-  Tensor* right = builder.broadcast_to(
-      builder.reshape(rhs, rhs_shape),
-      joined(batch, rhs_shape[rhs_shape.size() - 2], rhs_shape.back()));
+  Tensor* left =
+      builder.broadcast_to(builder.reshape(lhs, lhs_shape),
+                           joined(batch, lhs_shape[lhs_shape.size() - 2], lhs_shape.back()));
+  Tensor* right =
+      builder.broadcast_to(builder.reshape(rhs, rhs_shape),
+                           joined(batch, rhs_shape[rhs_shape.size() - 2], rhs_shape.back()));
   if (left == op.input(0) && right == op.input(1)) return {};
   Tensor* product = builder.make("MatMul", {left, right}, kept_attributes(op));
   return {builder.reshape(product, op.output(0)->shape())};
@@ -206,22 +206,24 @@ OpDef gradient_def(std::string name, std::string doc,
                 info.dtype = op.attributes.dtype("dtype");
                 return std::vector{info};
               },
-          .expand = [build](OpBuilder& builder, const Op& op) {
-            return std::vector{builder.cast(build(builder, op), op.attributes.dtype("dtype"))};
-          }};
+          .expand =
+              [build](OpBuilder& builder, const Op& op) {
+                return std::vector{builder.cast(build(builder, op), op.attributes.dtype("dtype"))};
+              }};
 }
 
 void matmul_gradient(GradientBuilder& builder, const Op& op) {
   Tensor* gradient = builder.output_gradient(0);
   if (gradient == nullptr) return;
-  if (is_scaled(op)) throw Error(str_cat(describe(op), " has no gradient: its operands are float8"));
+  if (is_scaled(op))
+    throw Error(str_cat(describe(op), " has no gradient: its operands are float8"));
   const DType dtype = op.input(0)->dtype();
   for (int i : {0, 1}) {
     if (!builder.wants(i)) continue;
-    builder.set_input_gradient(
-        i, builder.make(i == 0 ? "MatMulLhsGrad" : "MatMulRhsGrad",
-                        {gradient, builder.forward(op.input(1 - i))},
-                        {{"shape", op.input(i)->shape()}, {"dtype", dtype}}));
+    builder.set_input_gradient(i,
+                               builder.make(i == 0 ? "MatMulLhsGrad" : "MatMulRhsGrad",
+                                            {gradient, builder.forward(op.input(1 - i))},
+                                            {{"shape", op.input(i)->shape()}, {"dtype", dtype}}));
   }
 }
 
@@ -229,11 +231,12 @@ void matmul_gradient(GradientBuilder& builder, const Op& op) {
 
 void register_matmul_ops(Registry& registry) {
   registry.add({.name = "MatMul",
-                .doc = "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
-                       "(default: of the operands). With float8 operands input 2 is a scalar int32 "
-                       "log2 scale and the result float16(product * 2^scale). partials_type and "
-                       "available_memory_proportion are kept for readers; sums are float32 (float64 "
-                       "for float64). A kernel for matrices with equal batch dimensions.",
+                .doc =
+                    "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
+                    "(default: of the operands). With float8 operands input 2 is a scalar int32 "
+                    "log2 scale and the result float16(product * 2^scale). partials_type and "
+                    "available_memory_proportion are kept for readers; sums are float32 (float64 "
+                    "for float64). A kernel for matrices with equal batch dimensions.",
                 .min_inputs = 2,
                 .max_inputs = 3,
                 .attributes = {optional(dtype_attribute("output_type")),

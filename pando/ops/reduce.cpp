@@ -105,9 +105,10 @@ OpDef gradient_def(std::string name, std::string doc, int num_inputs,
                 check_axes(op, op.attributes.ints("shape"));
                 return infer_shape_attribute(op);
               },
-          .expand = [build = std::move(build)](OpBuilder& builder, const Op& op) {
-            return std::vector{fresh(builder, op, build(builder, op))};
-          }};
+          .expand =
+              [build = std::move(build)](OpBuilder& builder, const Op& op) {
+                return std::vector{fresh(builder, op, build(builder, op))};
+              }};
 }
 
 /// Input `index` (a reduced value) with the reduced dimensions as 1, which broadcasts against x.
@@ -140,8 +141,8 @@ OpDef kernel_reduction(std::string name, std::string doc, GradientRule gradient)
 /// g at every element equal to the extreme value.
 Tensor* extreme_gradient(OpBuilder& builder, const Op& op) {
   Tensor* is_extreme = builder.make("Equal", {op.input(1), kept(builder, op, 2)});
-  return builder.make("Where", {is_extreme, kept(builder, op, 0),
-                                builder.constant(0.0, op.input(0)->dtype())});
+  return builder.make(
+      "Where", {is_extreme, kept(builder, op, 0), builder.constant(0.0, op.input(0)->dtype())});
 }
 
 /// The axes that are not reduced, then those that are.
@@ -202,8 +203,8 @@ Tensor* product_gradient(OpBuilder& builder, const Op& op) {
     return spread(builder, op, kept(builder, op, 0));
   }
   Tensor* rows = to_rows(builder, op, op.input(1));
-  Tensor* others = builder.make("Mul", {exclusive_product(builder, rows, false),
-                                        exclusive_product(builder, rows, true)});
+  Tensor* others = builder.make(
+      "Mul", {exclusive_product(builder, rows, false), exclusive_product(builder, rows, true)});
   return builder.make("Mul", {from_rows(builder, op, others), kept(builder, op, 0)});
 }
 
@@ -233,16 +234,15 @@ void add_kernels(Registry& registry) {
 
 OpDef composite(std::string name, std::string doc, InferRule infer,
                 std::function<Tensor*(OpBuilder&, const Op&)> build, GradientRule gradient) {
-  return {.name = std::move(name),
-          .doc = std::move(doc),
-          .attributes = reduction_attributes(),
-          .infer = std::move(infer),
-          .expand =
-              [build = std::move(build)](OpBuilder& builder, const Op& op) {
-                return std::vector{build(builder, op)};
-              },
-          .gradient = std::move(gradient),
-          .differentiable_inputs = {0}};
+  return {
+      .name = std::move(name),
+      .doc = std::move(doc),
+      .attributes = reduction_attributes(),
+      .infer = std::move(infer),
+      .expand = [build = std::move(build)](
+                    OpBuilder& builder, const Op& op) { return std::vector{build(builder, op)}; },
+      .gradient = std::move(gradient),
+      .differentiable_inputs = {0}};
 }
 
 Tensor* sum_like_output(OpBuilder& builder, const Op& op, Tensor* t) {
@@ -266,8 +266,8 @@ void add_means(Registry& registry) {
       [](OpBuilder& builder, const Op& op) {
         const std::int64_t count = reduced_count(op.input(0)->shape(), axes_of(op));
         Tensor* sum = sum_like_output(builder, op, op.input(0));
-        return builder.make(
-            "Div", {sum, builder.constant(static_cast<double>(count), sum->dtype())});
+        return builder.make("Div",
+                            {sum, builder.constant(static_cast<double>(count), sum->dtype())});
       },
       reduction_gradient("ReduceMean", false, false)));
   registry.add(gradient_def("ReduceMeanGrad", "Input g / n, n the size of the axes.", 1,
@@ -275,8 +275,7 @@ void add_means(Registry& registry) {
                               const auto count = static_cast<double>(
                                   reduced_count(op.attributes.ints("shape"), axes_of(op)));
                               Tensor* divisor = builder.constant(count, op.input(0)->dtype());
-                              Tensor* share =
-                                  builder.make("Div", {kept(builder, op, 0), divisor});
+                              Tensor* share = builder.make("Div", {kept(builder, op, 0), divisor});
                               return spread(builder, op, share);
                             }));
 }
@@ -288,11 +287,10 @@ void add_norms(Registry& registry) {
         return sum_like_output(builder, op, builder.make("Abs", {op.input(0)}));
       },
       reduction_gradient("ReduceL1", true, false)));
-  registry.add(gradient_def("ReduceL1Grad", "g sign(x) for inputs g, x.", 2,
-                            [](OpBuilder& builder, const Op& op) {
-                              return builder.make("Mul", {kept(builder, op, 0),
-                                                          builder.make("Sign", {op.input(1)})});
-                            }));
+  registry.add(gradient_def(
+      "ReduceL1Grad", "g sign(x) for inputs g, x.", 2, [](OpBuilder& builder, const Op& op) {
+        return builder.make("Mul", {kept(builder, op, 0), builder.make("Sign", {op.input(1)})});
+      }));
   registry.add(composite(
       "ReduceL2", "Square root of the sum of x^2 of input 0 over attribute axes.",
       infer_float_reduction,
@@ -301,12 +299,12 @@ void add_norms(Registry& registry) {
         return builder.make("Sqrt", {sum});
       },
       reduction_gradient("ReduceL2", true, true)));
-  registry.add(gradient_def("ReduceL2Grad", "g x / out for inputs g, x, out; NaN where out is 0.", 3,
-                            [](OpBuilder& builder, const Op& op) {
-                              Tensor* direction =
-                                  builder.make("Div", {op.input(1), kept(builder, op, 2)});
-                              return builder.make("Mul", {kept(builder, op, 0), direction});
-                            }));
+  registry.add(
+      gradient_def("ReduceL2Grad", "g x / out for inputs g, x, out; NaN where out is 0.", 3,
+                   [](OpBuilder& builder, const Op& op) {
+                     Tensor* direction = builder.make("Div", {op.input(1), kept(builder, op, 2)});
+                     return builder.make("Mul", {kept(builder, op, 0), direction});
+                   }));
   registry.add(composite(
       "ReduceSumSquare", "Sum of x^2 of input 0 over attribute axes.", infer_reduction,
       [](OpBuilder& builder, const Op& op) {
@@ -334,17 +332,15 @@ void add_logarithms(Registry& registry) {
                               Tensor* share = builder.make("Div", {kept(builder, op, 0), sum});
                               return spread(builder, op, share);
                             }));
-  registry.add(composite("ReduceLogSumExp",
-                         "m + ln of the sum of e^(x - m) over attribute axes, m the maximum.",
-                         infer_float_reduction, log_sum_exp,
-                         reduction_gradient("ReduceLogSumExp", true, true)));
-  registry.add(gradient_def("ReduceLogSumExpGrad", "g e^(x - out) for inputs g, x, out.", 3,
-                            [](OpBuilder& builder, const Op& op) {
-                              Tensor* shifted =
-                                  builder.make("Sub", {op.input(1), kept(builder, op, 2)});
-                              return builder.make("Mul", {kept(builder, op, 0),
-                                                          builder.make("Exp", {shifted})});
-                            }));
+  registry.add(composite(
+      "ReduceLogSumExp", "m + ln of the sum of e^(x - m) over attribute axes, m the maximum.",
+      infer_float_reduction, log_sum_exp, reduction_gradient("ReduceLogSumExp", true, true)));
+  registry.add(gradient_def(
+      "ReduceLogSumExpGrad", "g e^(x - out) for inputs g, x, out.", 3,
+      [](OpBuilder& builder, const Op& op) {
+        Tensor* shifted = builder.make("Sub", {op.input(1), kept(builder, op, 2)});
+        return builder.make("Mul", {kept(builder, op, 0), builder.make("Exp", {shifted})});
+      }));
 }
 
 // Median
@@ -374,13 +370,10 @@ Tensor* scatter_to_median(OpBuilder& builder, const Op& op) {
   const std::int64_t rows = op.input(0)->info.num_elements();
   std::vector<std::int32_t> positions(static_cast<std::size_t>(columns));
   std::iota(positions.begin(), positions.end(), 0);
-  Tensor* position =
-      builder.constant(TensorInfo{DType::Int32, {1, columns}, {}}, positions.data());
-  Tensor* selected =
-      builder.make("Equal", {position, builder.reshape(op.input(1), {rows, 1})});
-  Tensor* scattered =
-      builder.make("Where", {selected, builder.reshape(op.input(0), {rows, 1}),
-                             builder.constant(0.0, op.input(0)->dtype())});
+  Tensor* position = builder.constant(TensorInfo{DType::Int32, {1, columns}, {}}, positions.data());
+  Tensor* selected = builder.make("Equal", {position, builder.reshape(op.input(1), {rows, 1})});
+  Tensor* scattered = builder.make("Where", {selected, builder.reshape(op.input(0), {rows, 1}),
+                                             builder.constant(0.0, op.input(0)->dtype())});
   return from_rows(builder, op, scattered);
 }
 

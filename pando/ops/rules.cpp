@@ -58,9 +58,9 @@ void require_same_dtype(const Op& op, int first, int second) {
   const TensorInfo& b = input_info(op, second);
   if (a.dtype == b.dtype) return;
   throw Error(str_cat("np broadcasting failed on ", describe(op), ", incompatible types ", a.dtype,
-                      " and ", b.dtype, " (shapes ", brackets(a.shape), " and ",
-                      brackets(b.shape), "): '", op.input(first)->name(), "' and '",
-                      op.input(second)->name(), "'. Cast one of them"));
+                      " and ", b.dtype, " (shapes ", brackets(a.shape), " and ", brackets(b.shape),
+                      "): '", op.input(first)->name(), "' and '", op.input(second)->name(),
+                      "'. Cast one of them"));
 }
 
 void require_same_shape(const Op& op, int first, int second) {

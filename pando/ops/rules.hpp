@@ -89,8 +89,8 @@ OpDef in_place(OpDef def, std::string name, std::string doc);
 /// The in-place form of a view op: the output is a window on the storage of input 0.
 OpDef view_in_place(OpDef def, std::string name, std::string doc);
 
-/// The replacement that an expansion gives for an output: `t`, or a view of it when `t` is an input of
-/// `op`. In-place ops on the output or the input must not meet each other.
+/// The replacement that an expansion gives for an output: `t`, or a view of it when `t` is an input
+/// of `op`. In-place ops on the output or the input must not meet each other.
 Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t);
 
 /// `t` filled with one value, as a stride-0 view of a scalar constant.

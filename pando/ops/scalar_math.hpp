@@ -94,8 +94,7 @@ inline Scalar fma(Scalar a, Scalar b, Scalar c) {
 /// condition (I32) != 0 ? yes : no
 inline Scalar select(Scalar condition, Scalar yes, Scalar no) {
   ScalarEmitter& emitter = condition.emitter();
-  return {emitter,
-          emitter.emit(ScalarOp::Select, condition.value(), yes.value(), no.value())};
+  return {emitter, emitter.emit(ScalarOp::Select, condition.value(), yes.value(), no.value())};
 }
 
 using ScalarBody = std::function<std::vector<ScalarValue>(ScalarEmitter&, const Op&,

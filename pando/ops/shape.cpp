@@ -54,8 +54,8 @@ void add_reshape(Registry& registry) {
     builder.set_input_gradient(
         0, builder.make("ReshapeGrad", {gradient}, {{"shape", op.input(0)->shape()}}));
   }));
-  registry.add(view_in_place(reshape, "ReshapeInplace",
-                             "An alias of input 0 under attribute shape."));
+  registry.add(
+      view_in_place(reshape, "ReshapeInplace", "An alias of input 0 under attribute shape."));
   registry.add(view_def("ReshapeGrad", "Input g under attribute shape.", attributes, infer_reshape,
                         reshaped));
 }
@@ -94,8 +94,8 @@ void transpose_gradient(GradientBuilder& builder, const Op& op) {
   for (std::size_t i = 0; i < permutation.size(); ++i) {
     inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
   }
-  builder.set_input_gradient(
-      0, builder.make("TransposeGrad", {gradient}, {{"permutation", inverse}}));
+  builder.set_input_gradient(0,
+                             builder.make("TransposeGrad", {gradient}, {{"permutation", inverse}}));
 }
 
 void add_transpose(Registry& registry) {
@@ -119,9 +119,9 @@ void check_window(const Op& op, const Shape& shape, const Ints& starts, const In
     const std::int64_t last = starts[d] + steps[d] * (counts[d] - 1);
     const bool inside = starts[d] >= 0 && starts[d] < shape[d] && last >= 0 && last < shape[d];
     if (steps[d] != 0 && counts[d] >= 0 && (counts[d] == 0 || inside)) continue;
-    wrong_input(op, str_cat("the window of start ", starts[d], ", step ", steps[d], " and count ",
-                            counts[d], " does not lie inside dimension ", d, " of ",
-                            shape_text(shape)));
+    wrong_input(
+        op, str_cat("the window of start ", starts[d], ", step ", steps[d], " and count ",
+                    counts[d], " does not lie inside dimension ", d, " of ", shape_text(shape)));
   }
 }
 
@@ -194,10 +194,10 @@ void add_slice(Registry& registry) {
   registry.add(with_gradient(slice, [](GradientBuilder& builder, const Op& op) {
     Tensor* gradient = builder.output_gradient(0);
     if (gradient == nullptr) return;
-    builder.set_input_gradient(
-        0, builder.make("SliceGrad", {gradient}, {{"shape", op.input(0)->shape()},
-                                                  {"starts", op.attributes.ints("starts")},
-                                                  {"steps", op.attributes.ints("steps")}}));
+    builder.set_input_gradient(0, builder.make("SliceGrad", {gradient},
+                                               {{"shape", op.input(0)->shape()},
+                                                {"starts", op.attributes.ints("starts")},
+                                                {"steps", op.attributes.ints("steps")}}));
   }));
   OpDef in_place_slice = view_in_place(slice, "SliceInplace",
                                        "An alias of the window of input 0 that Slice describes.");
@@ -227,10 +227,9 @@ void add_subsample(Registry& registry) {
       [](GradientBuilder& builder, const Op& op) {
         Tensor* gradient = builder.output_gradient(0);
         if (gradient == nullptr) return;
-        builder.set_input_gradient(
-            0, builder.make("SubsampleGrad", {gradient},
-                            {{"shape", op.input(0)->shape()},
-                             {"strides", op.attributes.ints("strides")}}));
+        builder.set_input_gradient(0, builder.make("SubsampleGrad", {gradient},
+                                                   {{"shape", op.input(0)->shape()},
+                                                    {"strides", op.attributes.ints("strides")}}));
       }));
   registry.add({.name = "SubsampleGrad",
                 .doc = "Zeros of attribute shape with input g at strides[d] i.",
@@ -255,18 +254,19 @@ void add_subsample(Registry& registry) {
 
 void add_broadcast(Registry& registry) {
   registry.add(with_gradient(
-      view_def("BroadcastTo", "Input 0 repeated by NumPy broadcasting to attribute shape.",
-               {ints_attribute("shape")},
-               [](const Op& op) {
-                 const Shape& shape = op.attributes.ints("shape");
-                 if (broadcast_shapes(input_info(op, 0).shape, shape) != shape) {
-                   wrong_input(op, str_cat("cannot broadcast to ", shape_text(shape)));
-                 }
-                 return infer_shape_attribute(op);
-               },
-               [](const Op& op, int, const View& input) -> std::optional<View> {
-                 return broadcast_view(input, op.attributes.ints("shape"));
-               }),
+      view_def(
+          "BroadcastTo", "Input 0 repeated by NumPy broadcasting to attribute shape.",
+          {ints_attribute("shape")},
+          [](const Op& op) {
+            const Shape& shape = op.attributes.ints("shape");
+            if (broadcast_shapes(input_info(op, 0).shape, shape) != shape) {
+              wrong_input(op, str_cat("cannot broadcast to ", shape_text(shape)));
+            }
+            return infer_shape_attribute(op);
+          },
+          [](const Op& op, int, const View& input) -> std::optional<View> {
+            return broadcast_view(input, op.attributes.ints("shape"));
+          }),
       [](GradientBuilder& builder, const Op& op) {
         Tensor* gradient = builder.output_gradient(0);
         if (gradient == nullptr) return;

@@ -8,10 +8,10 @@ void check_stream(const Op& op, StreamDirection direction) {
   const std::string& handle = op.attributes.text("stream");
   const Stream* stream = op.graph().ir().find_stream(handle);
   if (stream == nullptr || stream->direction != direction) {
-    throw Error(str_cat(describe(op), ": there is no ",
-                        direction == StreamDirection::HostToDevice ? "host-to-device"
-                                                                   : "device-to-host",
-                        " stream called '", handle, "'"));
+    throw Error(
+        str_cat(describe(op), ": there is no ",
+                direction == StreamDirection::HostToDevice ? "host-to-device" : "device-to-host",
+                " stream called '", handle, "'"));
   }
   const TensorInfo& wanted = stream->handle->info;
   const TensorInfo& given = input_info(op, 0);
@@ -88,8 +88,9 @@ void add_host(Registry& registry) {
 
 void add_remote(Registry& registry) {
   OpDef load{.name = "RemoteLoad",
-             .doc = "Entry input 1 (int32 or uint32 scalar) of the remote buffer with id attribute "
-                    "buffer. Input 0 (an Init) gives shape and dtype.",
+             .doc =
+                 "Entry input 1 (int32 or uint32 scalar) of the remote buffer with id attribute "
+                 "buffer. Input 0 (an Init) gives shape and dtype.",
              .min_inputs = 2,
              .max_inputs = 2,
              .attributes = {integer_attribute("buffer")},
@@ -107,20 +108,21 @@ void add_remote(Registry& registry) {
                 .attributes = {integer_attribute("buffer")},
                 .infer = infer_remote_store,
                 .has_side_effects = true});
-  registry.add({.name = "RemoteCodeLoad",
-                .doc = "Asks that the code of the graph with id attribute graph be present at attribute "
-                       "destination (executable). Code always is.",
-                .min_inputs = 0,
-                .max_inputs = 0,
-                .attributes = {text_attribute("graph"), text_attribute("destination")},
-                .infer = [](const Op& op) {
-                  const std::string& destination = op.attributes.text("destination");
-                  if (destination != "executable") {
-                    throw NotSupported(str_cat("remote_code_load to '", destination,
-                                               "' is not supported, only to 'executable'"));
-                  }
-                  return std::vector<TensorInfo>{};
-                }});
+  registry.add(
+      {.name = "RemoteCodeLoad",
+       .doc = "Asks that the code of the graph with id attribute graph be present at attribute "
+              "destination (executable). Code always is.",
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .attributes = {text_attribute("graph"), text_attribute("destination")},
+       .infer = [](const Op& op) {
+         const std::string& destination = op.attributes.text("destination");
+         if (destination != "executable") {
+           throw NotSupported(str_cat("remote_code_load to '", destination,
+                                      "' is not supported, only to 'executable'"));
+         }
+         return std::vector<TensorInfo>{};
+       }});
 }
 
 void add_device_copies(Registry& registry) {

@@ -39,8 +39,8 @@ void add_steps(Registry& registry) {
       unary_def("Floor", "Input 0 rounded down to an integer; integer dtypes stay as they are.",
                 [](Scalar x) { return x.is_float() ? floor(x) : x; }),
       zero));
-  registry.add(unary_def("UnaryZeroGrad", "Zeros like input g.",
-                         [](Scalar g) { return g.constant(0.0); }));
+  registry.add(
+      unary_def("UnaryZeroGrad", "Zeros like input g.", [](Scalar g) { return g.constant(0.0); }));
 }
 
 void add_transcendental(Registry& registry) {
@@ -49,14 +49,13 @@ void add_transcendental(Registry& registry) {
   registry.add(in_place(exponential, "ExpInplace", "Writes e^x to input 0."));
   registry.add(same_shape_def("ExpGrad", "g * out for inputs g, out.", 2,
                               [](const Op&, Inputs in) { return in[0] * in[1]; }));
-  registry.add(with_gradient(
-      float_def("Log", "ln x of input 0.", [](Scalar x) { return log(x); }),
-      unary_gradient("LogGrad", Saved::Input)));
+  registry.add(with_gradient(float_def("Log", "ln x of input 0.", [](Scalar x) { return log(x); }),
+                             unary_gradient("LogGrad", Saved::Input)));
   registry.add(same_shape_def("LogGrad", "g / x for inputs g, x.", 2,
                               [](const Op&, Inputs in) { return in[0] / in[1]; }));
-  registry.add(with_gradient(
-      float_def("Sqrt", "Square root of input 0.", [](Scalar x) { return sqrt(x); }),
-      unary_gradient("SqrtGrad", Saved::Output)));
+  registry.add(
+      with_gradient(float_def("Sqrt", "Square root of input 0.", [](Scalar x) { return sqrt(x); }),
+                    unary_gradient("SqrtGrad", Saved::Output)));
   registry.add(same_shape_def("SqrtGrad", "g / (2 out) for inputs g, out.", 2,
                               [](const Op&, Inputs in) { return in[0] / (2.0 * in[1]); }));
   registry.add(with_gradient(
@@ -126,9 +125,9 @@ void add_clip(Registry& registry) {
                 .scalar_body = pointwise(clip_body),
                 .gradient = unary_gradient("ClipGrad", Saved::Output, {"min", "max"}),
                 .differentiable_inputs = {0}});
-  OpDef gradient = same_shape_def(
-      "ClipGrad", "For inputs g, out: g where out is neither of the limits, else 0.", 2,
-      clip_grad_body);
+  OpDef gradient =
+      same_shape_def("ClipGrad", "For inputs g, out: g where out is neither of the limits, else 0.",
+                     2, clip_grad_body);
   gradient.attributes = limits;
   registry.add(std::move(gradient));
 }
@@ -183,7 +182,8 @@ std::vector<TensorInfo> infer_increment_mod(const Op& op) {
     case DType::UInt16:
     case DType::UInt32:
     case DType::Float16:
-    case DType::Float32: return {info};
+    case DType::Float32:
+      return {info};
     default:
       wrong_input(op, "wanted int8, int16, int32, uint8, uint16, uint32, float16 or float32");
   }
@@ -191,8 +191,9 @@ std::vector<TensorInfo> infer_increment_mod(const Op& op) {
 
 void add_increment_mod(Registry& registry) {
   const OpDef def{.name = "IncrementMod",
-                  .doc = "rem(x + attribute increment, attribute modulus) of input 0: the remainder "
-                         "with the sign of the dividend. Integers use truncated attributes.",
+                  .doc =
+                      "rem(x + attribute increment, attribute modulus) of input 0: the remainder "
+                      "with the sign of the dividend. Integers use truncated attributes.",
                   .attributes = {number_attribute("increment"), number_attribute("modulus")},
                   .infer = infer_increment_mod,
                   .scalar_body = pointwise([](const Op& op, Inputs in) {

@@ -18,12 +18,18 @@ inline bool is_float_lane(LaneType lane) { return lane == LaneType::F32 || lane 
 
 inline double rounded(double value, DType dtype) {
   switch (dtype) {
-    case DType::Float16: return static_cast<double>(static_cast<_Float16>(value));
-    case DType::Int8: return static_cast<std::int8_t>(static_cast<std::int64_t>(value));
-    case DType::Int16: return static_cast<std::int16_t>(static_cast<std::int64_t>(value));
-    case DType::UInt8: return static_cast<std::uint8_t>(static_cast<std::int64_t>(value));
-    case DType::UInt16: return static_cast<std::uint16_t>(static_cast<std::int64_t>(value));
-    default: throw std::logic_error("the reference interpreter does not round to this dtype");
+    case DType::Float16:
+      return static_cast<double>(static_cast<_Float16>(value));
+    case DType::Int8:
+      return static_cast<std::int8_t>(static_cast<std::int64_t>(value));
+    case DType::Int16:
+      return static_cast<std::int16_t>(static_cast<std::int64_t>(value));
+    case DType::UInt8:
+      return static_cast<std::uint8_t>(static_cast<std::int64_t>(value));
+    case DType::UInt16:
+      return static_cast<std::uint16_t>(static_cast<std::int64_t>(value));
+    default:
+      throw std::logic_error("the reference interpreter does not round to this dtype");
   }
 }
 
@@ -48,44 +54,79 @@ inline double scalar_value(const ScalarInstruction& in, double a, double b, doub
   switch (in.op) {
     case ScalarOp::Constant:
       return is_float ? in.immediate : static_cast<double>(in.integer_immediate);
-    case ScalarOp::Convert: return is_float ? a : std::trunc(a);
-    case ScalarOp::Round: return rounded(a, in.dtype);
-    case ScalarOp::Add: return a + b;
-    case ScalarOp::Sub: return a - b;
-    case ScalarOp::Mul: return a * b;
-    case ScalarOp::Div: return divide(a, b, is_float);
-    case ScalarOp::Rem: return remainder_of(a, b, is_float);
-    case ScalarOp::Fma: return std::fma(a, b, c);
-    case ScalarOp::Min: return nan_or(a, b, std::fmin(a, b));
-    case ScalarOp::Max: return nan_or(a, b, std::fmax(a, b));
-    case ScalarOp::Neg: return -a;
-    case ScalarOp::Abs: return std::fabs(a);
-    case ScalarOp::Sign: return std::isnan(a) ? a : (a > 0) - (a < 0);
-    case ScalarOp::Exp: return std::exp(a);
-    case ScalarOp::Log: return std::log(a);
-    case ScalarOp::Sqrt: return std::sqrt(a);
-    case ScalarOp::Tanh: return std::tanh(a);
-    case ScalarOp::Sigmoid: return 1.0 / (1.0 + std::exp(-a));
-    case ScalarOp::Erf: return std::erf(a);
-    case ScalarOp::Sin: return std::sin(a);
-    case ScalarOp::Cos: return std::cos(a);
-    case ScalarOp::Pow: return std::pow(a, b);
-    case ScalarOp::Floor: return std::floor(a);
-    case ScalarOp::Ceil: return std::ceil(a);
-    case ScalarOp::RoundEven: return std::nearbyint(a);
-    case ScalarOp::Equal: return a == b;
-    case ScalarOp::Less: return a < b;
-    case ScalarOp::LessEqual: return a <= b;
-    case ScalarOp::IsNan: return std::isnan(a);
-    case ScalarOp::IsInf: return std::isinf(a);
-    case ScalarOp::And: return static_cast<double>(bits(a) & bits(b));
-    case ScalarOp::Or: return static_cast<double>(bits(a) | bits(b));
-    case ScalarOp::Xor: return static_cast<double>(bits(a) ^ bits(b));
-    case ScalarOp::Select: return a != 0.0 ? b : c;
+    case ScalarOp::Convert:
+      return is_float ? a : std::trunc(a);
+    case ScalarOp::Round:
+      return rounded(a, in.dtype);
+    case ScalarOp::Add:
+      return a + b;
+    case ScalarOp::Sub:
+      return a - b;
+    case ScalarOp::Mul:
+      return a * b;
+    case ScalarOp::Div:
+      return divide(a, b, is_float);
+    case ScalarOp::Rem:
+      return remainder_of(a, b, is_float);
+    case ScalarOp::Fma:
+      return std::fma(a, b, c);
+    case ScalarOp::Min:
+      return nan_or(a, b, std::fmin(a, b));
+    case ScalarOp::Max:
+      return nan_or(a, b, std::fmax(a, b));
+    case ScalarOp::Neg:
+      return -a;
+    case ScalarOp::Abs:
+      return std::fabs(a);
+    case ScalarOp::Sign:
+      return std::isnan(a) ? a : (a > 0) - (a < 0);
+    case ScalarOp::Exp:
+      return std::exp(a);
+    case ScalarOp::Log:
+      return std::log(a);
+    case ScalarOp::Sqrt:
+      return std::sqrt(a);
+    case ScalarOp::Tanh:
+      return std::tanh(a);
+    case ScalarOp::Sigmoid:
+      return 1.0 / (1.0 + std::exp(-a));
+    case ScalarOp::Erf:
+      return std::erf(a);
+    case ScalarOp::Sin:
+      return std::sin(a);
+    case ScalarOp::Cos:
+      return std::cos(a);
+    case ScalarOp::Pow:
+      return std::pow(a, b);
+    case ScalarOp::Floor:
+      return std::floor(a);
+    case ScalarOp::Ceil:
+      return std::ceil(a);
+    case ScalarOp::RoundEven:
+      return std::nearbyint(a);
+    case ScalarOp::Equal:
+      return a == b;
+    case ScalarOp::Less:
+      return a < b;
+    case ScalarOp::LessEqual:
+      return a <= b;
+    case ScalarOp::IsNan:
+      return std::isnan(a);
+    case ScalarOp::IsInf:
+      return std::isinf(a);
+    case ScalarOp::And:
+      return static_cast<double>(bits(a) & bits(b));
+    case ScalarOp::Or:
+      return static_cast<double>(bits(a) | bits(b));
+    case ScalarOp::Xor:
+      return static_cast<double>(bits(a) ^ bits(b));
+    case ScalarOp::Select:
+      return a != 0.0 ? b : c;
     case ScalarOp::Iota:
     case ScalarOp::Philox:
     case ScalarOp::Load:
-    case ScalarOp::Store: break;
+    case ScalarOp::Store:
+      break;
   }
   throw std::logic_error("the reference interpreter does not run " +
                          std::string(scalar_op_name(in.op)));

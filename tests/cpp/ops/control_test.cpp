@@ -9,6 +9,7 @@ namespace {
 
 class Control : public ::testing::Test {
  protected:
+  Ir ir_;
   Graph& main = ir_.main_graph();
 
   Graph& callee(const std::string& id, const std::vector<TensorInfo>& inputs, bool by_ref = false) {
@@ -36,8 +37,6 @@ class Control : public ::testing::Test {
     }
     return "no error";
   }
-
-  Ir ir_;
 };
 
 TEST_F(Control, CallHasTheOutputsOfItsGraph) {
@@ -102,11 +101,13 @@ TEST_F(Control, StreamsHaveAShapeAndDirection) {
   ir_.add_stream(*handle, StreamDirection::HostToDevice);
   const Attributes attributes = {{"stream", std::string("in_stream")}};
   EXPECT_EQ(make("HostLoad", {input(f32({2}))}, attributes, {}).output(0)->info, f32({2}));
-  EXPECT_NE(error_of<ValueError>([&] { make("HostLoad", {input(f32({3}))}, attributes, {}); })
-                .find("shape of stream (2,) does not match"),
+  EXPECT_NE(error_of<ValueError>([&] {
+              make("HostLoad", {input(f32({3}))}, attributes, {});
+            }).find("shape of stream (2,) does not match"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { make("HostStore", {input(f32({2}))}, attributes, {}); })
-                .find("there is no device-to-host stream"),
+  EXPECT_NE(error_of([&] {
+              make("HostStore", {input(f32({2}))}, attributes, {});
+            }).find("there is no device-to-host stream"),
             std::string::npos);
 }
 
@@ -125,21 +126,18 @@ TEST_F(Control, RemoteBuffersHaveAShape) {
 }
 
 TEST_F(Control, PrintParametersAreChecked) {
-  Attributes attributes = {{"title", std::string("t")},
-                           {"print_self", true},
-                           {"print_gradient", false},
-                           {"summarise_threshold", std::int64_t{1000}},
-                           {"edge_items", std::int64_t{3}},
-                           {"max_line_width", std::int64_t{75}},
-                           {"digits", std::int64_t{8}},
-                           {"float_format", std::string("auto")},
-                           {"separator", std::string(" ")},
-                           {"open_bracket", std::string("[")},
-                           {"close_bracket", std::string("]")}};
+  Attributes attributes = {
+      {"title", std::string("t")},        {"print_self", true},
+      {"print_gradient", false},          {"summarise_threshold", std::int64_t{1000}},
+      {"edge_items", std::int64_t{3}},    {"max_line_width", std::int64_t{75}},
+      {"digits", std::int64_t{8}},        {"float_format", std::string("auto")},
+      {"separator", std::string(" ")},    {"open_bracket", std::string("[")},
+      {"close_bracket", std::string("]")}};
   EXPECT_TRUE(make("PrintTensor", {input(f32({2}))}, attributes, {}).def().has_side_effects);
   attributes.set("separator", std::string(", "));
-  EXPECT_NE(error_of<ValueError>([&] { make("PrintTensor", {input(f32({2}))}, attributes, {}); })
-                .find("Parameter separator must be 1 character exactly."),
+  EXPECT_NE(error_of<ValueError>([&] {
+              make("PrintTensor", {input(f32({2}))}, attributes, {});
+            }).find("Parameter separator must be 1 character exactly."),
             std::string::npos);
 }
 

@@ -78,7 +78,8 @@ class Evaluator {
         case DType::Float64:
           result.data.push_back(reinterpret_cast<const double*>(data)[i]);
           break;
-        default: throw std::logic_error("constant of an unexpected dtype");
+        default:
+          throw std::logic_error("constant of an unexpected dtype");
       }
     }
     return result;
@@ -228,7 +229,8 @@ struct SingleOp {
   std::vector<Tensor*> inputs;
   Op* op = nullptr;
 
-  SingleOp(std::string_view kind, const std::vector<TensorInfo>& infos, Attributes attributes = {}) {
+  SingleOp(std::string_view kind, const std::vector<TensorInfo>& infos,
+           Attributes attributes = {}) {
     Graph& graph = ir.main_graph();
     for (std::size_t i = 0; i < infos.size(); ++i) {
       inputs.push_back(graph.add_input(graph.unique_tensor_id("x" + std::to_string(i)), infos[i]));

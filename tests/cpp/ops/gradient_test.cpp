@@ -69,9 +69,9 @@ void expect_numeric_gradient(const GradientCase& c, const std::vector<TensorInfo
     Data up = data, down = data;
     up[k][i] += kStep;
     down[k][i] -= kStep;
-    const double expected = (weighted_output(c, infos, up, weights) -
-                             weighted_output(c, infos, down, weights)) /
-                            (2.0 * kStep);
+    const double expected =
+        (weighted_output(c, infos, up, weights) - weighted_output(c, infos, down, weights)) /
+        (2.0 * kStep);
     EXPECT_NEAR(gradient.data[i], expected, 1e-5 * std::max(1.0, std::fabs(expected)))
         << c.kind << " input " << input << " element " << i;
   }
@@ -147,7 +147,8 @@ TEST(Gradient, BinaryWithBroadcasting) {
 TEST(Gradient, ShapeOps) {
   check_gradient({"Reshape", {{2, 3}}, {{"shape", Ints{6}}}});
   check_gradient({"Transpose", {{2, 3, 4}}, {{"permutation", Ints{2, 0, 1}}}});
-  check_gradient({"Slice", {{5, 7}},
+  check_gradient({"Slice",
+                  {{5, 7}},
                   {{"starts", Ints{1, 6}}, {"steps", Ints{1, -2}}, {"counts", Ints{3, 3}}}});
   check_gradient({"Slice", {{3}}, {{"starts", Ints{0}}, {"steps", Ints{1}}, {"counts", Ints{3}}}});
   check_gradient({"Slice", {{3}}, {{"starts", Ints{2}}, {"steps", Ints{-1}}, {"counts", Ints{3}}}});
@@ -164,9 +165,9 @@ TEST(Gradient, Reductions) {
   for (const Ints& reduced : axes) {
     for (bool keepdims : {false, true}) {
       const Attributes attributes = {{"axes", reduced}, {"keepdims", keepdims}};
-      for (const char* kind : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                               "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp",
-                               "ReduceMedian"}) {
+      for (const char* kind :
+           {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+            "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ReduceMedian"}) {
         check_gradient({kind, {{2, 3, 2}}, attributes});
       }
       check_gradient({"ReduceLogSum", {{2, 3, 2}}, attributes, 0.5, 2.0});
@@ -175,17 +176,24 @@ TEST(Gradient, Reductions) {
 }
 
 TEST(Gradient, MatMul) {
-  const std::vector<std::vector<Shape>> shapes = {
-      {{2, 3}, {3, 4}},       {{3}, {3}},          {{3}, {3, 4}},          {{2, 3}, {3}},
-      {{5, 2, 3}, {3, 4}},    {{5, 2, 3}, {3}},    {{3}, {5, 3, 2}},       {{2, 3}, {5, 3, 2}},
-      {{5, 2, 3}, {5, 3, 2}}, {{5, 2, 3}, {1, 3, 2}}, {{2, 1, 2, 3}, {4, 3, 2}}};
+  const std::vector<std::vector<Shape>> shapes = {{{2, 3}, {3, 4}},
+                                                  {{3}, {3}},
+                                                  {{3}, {3, 4}},
+                                                  {{2, 3}, {3}},
+                                                  {{5, 2, 3}, {3, 4}},
+                                                  {{5, 2, 3}, {3}},
+                                                  {{3}, {5, 3, 2}},
+                                                  {{2, 3}, {5, 3, 2}},
+                                                  {{5, 2, 3}, {5, 3, 2}},
+                                                  {{5, 2, 3}, {1, 3, 2}},
+                                                  {{2, 1, 2, 3}, {4, 3, 2}}};
   for (const auto& pair : shapes) check_gradient({"MatMul", pair});
 }
 
 TEST(Gradient, TiesGetTheFullGradient) {
-  const Array maximum = evaluate("ReduceMaxGrad", {f32({}), f32({3}), f32({})},
-                                 {{2.0}, {1.0, 4.0, 4.0}, {4.0}},
-                                 {{"axes", Ints{0}}, {"shape", Ints{3}}});
+  const Array maximum =
+      evaluate("ReduceMaxGrad", {f32({}), f32({3}), f32({})}, {{2.0}, {1.0, 4.0, 4.0}, {4.0}},
+               {{"axes", Ints{0}}, {"shape", Ints{3}}});
   EXPECT_EQ(maximum.data, (std::vector<double>{0, 2, 2}));
   const Array argument = evaluate("MaxArgGrad", {f32({2}), f32({2}), f32({2})},
                                   {{3, 3}, {5, 1}, {5, 4}}, {{"shape", Ints{2}}});
@@ -200,12 +208,12 @@ TEST(Gradient, ProductWithZeros) {
 
 TEST(Gradient, PowerAtZero) {
   const std::vector<TensorInfo> three = {f32({3}), f32({3}), f32({3})};
-  const Array base = evaluate("PowArg0Grad", three, {{1, 1, 1}, {0, 2, 3}, {0, 0, 2}},
-                              {{"shape", Ints{3}}});
+  const Array base =
+      evaluate("PowArg0Grad", three, {{1, 1, 1}, {0, 2, 3}, {0, 0, 2}}, {{"shape", Ints{3}}});
   EXPECT_EQ(base.data, (std::vector<double>{0, 0, 6}));
   const std::vector<TensorInfo> four(4, f32({2}));
-  const Array exponent = evaluate("PowArg1Grad", four, {{1, 1}, {0, 2}, {2, 1}, {0, 2}},
-                                  {{"shape", Ints{2}}});
+  const Array exponent =
+      evaluate("PowArg1Grad", four, {{1, 1}, {0, 2}, {2, 1}, {0, 2}}, {{"shape", Ints{2}}});
   EXPECT_EQ(exponent.data[0], 0.0);
   EXPECT_NEAR(exponent.data[1], 2.0 * std::log(2.0), 1e-12);
 }
@@ -272,7 +280,9 @@ TEST(Gradient, CastsOfIntegersStopIt) {
     SameGraphGradient builder(graph, {graph.add_input("g", single.info())});
     single.op->def().gradient(builder, *single.op);
     EXPECT_EQ(!builder.gradients.empty(), reaches);
-    if (reaches) EXPECT_EQ(builder.gradients[0]->dtype(), source);
+    if (reaches) {
+      EXPECT_EQ(builder.gradients[0]->dtype(), source);
+    }
   }
 }
 

@@ -168,8 +168,8 @@ TEST(Compare, TruthValues) {
 }
 
 TEST(Compare, WhereBroadcastsAllThree) {
-  const Array result = evaluate("Where", {typed(DType::Bool, {2, 1}), f32({2}), f32({})},
-                                {{1, 0}, {5, 6}, {9}});
+  const Array result =
+      evaluate("Where", {typed(DType::Bool, {2, 1}), f32({2}), f32({})}, {{1, 0}, {5, 6}, {9}});
   EXPECT_EQ(result.shape, (Shape{2, 2}));
   EXPECT_EQ(result.data, (std::vector<double>{5, 6, 9, 9}));
 }

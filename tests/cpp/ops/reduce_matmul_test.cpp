@@ -39,8 +39,14 @@ TEST(Reduce, CompositesOverTheMiddleAxis) {
       {"ReduceSumSquare", [&](const Vector& v) { return sum(v, squared); }},
       {"ReduceLogSumExp", [&](const Vector& v) { return std::log(sum(v, exponential)); }},
       {"ReduceProd", [&](const Vector& v) { return v[0] * v[1] * v[2]; }},
-      {"ReduceMax", [&](const Vector& v) { return std::max({v[0], v[1], v[2]}); }},
-      {"ReduceMin", [&](const Vector& v) { return std::min({v[0], v[1], v[2]}); }},
+      {"ReduceMax",
+       [&](const Vector& v) {
+         return std::max({v[0], v[1], v[2]});
+       }},
+      {"ReduceMin",
+       [&](const Vector& v) {
+         return std::min({v[0], v[1], v[2]});
+       }},
   };
   for (const Case& c : cases) {
     for (bool keepdims : {false, true}) {
@@ -117,8 +123,10 @@ TEST(MatMul, Vectors) {
 }
 
 TEST(MatMul, OnlyPlainProductsRemain) {
-  for (const auto& [lhs, rhs] : {std::pair{Shape{4, 2, 3}, Shape{3, 2}}, {Shape{3}, Shape{3, 2}},
-                                 {Shape{2, 3}, Shape{3, 2}}, {Shape{4, 2, 3}, Shape{4, 3, 2}}}) {
+  for (const auto& [lhs, rhs] : {std::pair{Shape{4, 2, 3}, Shape{3, 2}},
+                                 {Shape{3}, Shape{3, 2}},
+                                 {Shape{2, 3}, Shape{3, 2}},
+                                 {Shape{4, 2, 3}, Shape{4, 3, 2}}}) {
     SingleOp single("MatMul", {f32(lhs), f32(rhs)});
     Graph& graph = single.ir.main_graph();
     graph.mark_output(single.op->output(0));

@@ -45,8 +45,9 @@ void check_view(std::string_view kind, const Shape& shape, Attributes attributes
 
 TEST(View, Transpose) {
   for (const char* kind : {"Transpose", "TransposeInplace", "TransposeGrad"}) {
-    check_view(kind, {2, 3, 4}, {{"permutation", Ints{2, 0, 1}}},
-               [](const Shape& i) { return Shape{i[1], i[2], i[0]}; });
+    check_view(kind, {2, 3, 4}, {{"permutation", Ints{2, 0, 1}}}, [](const Shape& i) {
+      return Shape{i[1], i[2], i[0]};
+    });
   }
 }
 
@@ -54,7 +55,9 @@ TEST(View, SliceWithNegativeSteps) {
   for (const char* kind : {"Slice", "SliceInplace"}) {
     check_view(kind, {5, 7},
                {{"starts", Ints{1, 6}}, {"steps", Ints{1, -2}}, {"counts", Ints{3, 3}}},
-               [](const Shape& i) { return Shape{1 + i[0], 6 - 2 * i[1]}; });
+               [](const Shape& i) {
+                 return Shape{1 + i[0], 6 - 2 * i[1]};
+               });
   }
 }
 
@@ -65,13 +68,15 @@ TEST(View, EmptySlice) {
 }
 
 TEST(View, Subsample) {
-  check_view("Subsample", {5, 4}, {{"strides", Ints{2, 3}}},
-             [](const Shape& i) { return Shape{2 * i[0], 3 * i[1]}; });
+  check_view("Subsample", {5, 4}, {{"strides", Ints{2, 3}}}, [](const Shape& i) {
+    return Shape{2 * i[0], 3 * i[1]};
+  });
 }
 
 TEST(View, BroadcastTo) {
-  check_view("BroadcastTo", {3, 1}, {{"shape", Ints{2, 3, 4}}},
-             [](const Shape& i) { return Shape{i[1], 0}; });
+  check_view("BroadcastTo", {3, 1}, {{"shape", Ints{2, 3, 4}}}, [](const Shape& i) {
+    return Shape{i[1], 0};
+  });
 }
 
 TEST(View, Identities) {
@@ -81,8 +86,9 @@ TEST(View, Identities) {
 }
 
 TEST(View, ReshapeIsAViewOnlyWhereStridesAllow) {
-  check_view("Reshape", {4, 1, 3}, {{"shape", Ints{4, 3}}},
-             [](const Shape& i) { return Shape{i[0], 0, i[1]}; });
+  check_view("Reshape", {4, 1, 3}, {{"shape", Ints{4, 3}}}, [](const Shape& i) {
+    return Shape{i[0], 0, i[1]};
+  });
   const SingleOp flatten("Reshape", {f32({2, 3})}, {{"shape", Ints{6}}});
   const View transposed{{2, 3}, {1, 2}, 0};
   EXPECT_FALSE(flatten.op->def().view(*flatten.op, 0, transposed).has_value());
