@@ -1,5 +1,5 @@
-// Single kernels against what they could reach: the raw oneDNN primitive for products, a memory copy
-// for row kernels.
+// Single kernels against what they could reach: the raw oneDNN primitive for products, a memory
+// copy for row kernels.
 #include <benchmark/benchmark.h>
 #include <omp.h>
 
@@ -38,8 +38,7 @@ void run_spec(benchmark::State& state, const pando::KernelSpec& spec, int thread
   std::vector<std::byte*> operands;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {
     for (const OperandDesc& operand : *list) {
-      buffers.emplace_back(pando::num_elements(operand.shape) *
-                           pando::dtype_bytes(operand.dtype));
+      buffers.emplace_back(pando::num_elements(operand.shape) * pando::dtype_bytes(operand.dtype));
       operands.push_back(buffers.back().data());
     }
   }
@@ -87,8 +86,11 @@ void count_flops(benchmark::State& state) {
 void BM_MatMul(benchmark::State& state) {
   const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   run_spec(state,
-           {"MatMul", {}, {matrix(m, k, state.range(3)), matrix(k, n, state.range(4))},
-            {matrix(m, n, false)}, {}},
+           {"MatMul",
+            {},
+            {matrix(m, k, state.range(3)), matrix(k, n, state.range(4))},
+            {matrix(m, n, false)},
+            {}},
            static_cast<int>(state.range(5)));
   count_flops(state);
 }

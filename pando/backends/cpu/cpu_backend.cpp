@@ -69,8 +69,8 @@ std::string operands_text(const KernelSpec& spec) {
 std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int num_threads) {
   const auto entry = kernel_table().find(spec.kind);
   if (entry == kernel_table().end()) {
-    throw Error(str_cat("the CPU backend has no kernel for ", spec.kind, " (",
-                        operands_text(spec), ")"));
+    throw Error(
+        str_cat("the CPU backend has no kernel for ", spec.kind, " (", operands_text(spec), ")"));
   }
   const KernelRequest request{spec, num_threads};
   std::string rejections;
@@ -166,9 +166,10 @@ class CpuBackend : public Backend {
 
 std::shared_ptr<Backend> make_cpu_backend(int num_threads) {
   if (num_threads < 0) {
-    throw ValueError(str_cat("the CPU backend needs a thread count of at least 1, or 0 for all "
-                             "cores; got ",
-                             num_threads));
+    throw ValueError(
+        str_cat("the CPU backend needs a thread count of at least 1, or 0 for all "
+                "cores; got ",
+                num_threads));
   }
   if (num_threads == 0) {
     num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -17,8 +17,8 @@ Shape result_shape(const ConvCase& c) {
   Shape shape = {c.data[0], c.weights[0]};
   const std::size_t rank = c.strides.size();
   for (std::size_t d = 0; d < rank; ++d) {
-    const std::int64_t room = c.data[d + 2] + c.pads[d] + c.pads[rank + d] - 1 -
-                              c.dilations[d] * (c.weights[d + 2] - 1);
+    const std::int64_t room =
+        c.data[d + 2] + c.pads[d] + c.pads[rank + d] - 1 - c.dilations[d] * (c.weights[d + 2] - 1);
     shape.push_back(room / c.strides[d] + 1);
   }
   return shape;
@@ -96,10 +96,8 @@ TEST(Conv, AllPassesMatchLoops) {
       ddata[x] += g.get(o) * weights.get(w);
       dweights[w] += g.get(o) * data.get(x);
     });
-    Attributes attributes = {{"strides", c.strides},
-                             {"pads", c.pads},
-                             {"dilations", c.dilations},
-                             {"groups", c.groups}};
+    Attributes attributes = {
+        {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
     const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 2e-5;
     TestTensor out(c.dtype, shape), dx(c.dtype, c.data), dw(c.dtype, c.weights);
     std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out});
@@ -185,16 +183,16 @@ TEST(RoiAlign, SamplesALinearImageAtBinCentres) {
   for (int i = 0; i < 128; ++i) t.set(i, i % 8 + 10 * (i / 8 % 8) + 100 * (i / 64));
   rois.fill({2, 2, 10, 6, 0, 0, 0.5, 0.5});  // the second is widened to one pixel
   batch.fill({1, 0});
-  const Attributes attributes = {{"output_size", Ints{2, 2}},
-                                 {"spatial_scale", 0.5},
-                                 {"sampling_ratio", std::int64_t{2}}};
+  const Attributes attributes = {
+      {"output_size", Ints{2, 2}}, {"spatial_scale", 0.5}, {"sampling_ratio", std::int64_t{2}}};
   run_kernel("RoiAlign", attributes, {&t, &rois, &batch}, {&out});
   // x bins 1..5 halves: centres 2 and 4; y bins 1..3: centres 1.5 and 2.5.
   expect_close(out, {117, 119, 127, 129, 2.75, 3.25, 7.75, 8.25}, 1e-5);
 }
 
 TEST(RoiAlignGrad, IsTheTransposeOfRoiAlign) {
-  TestTensor t(DType::Float64, {2, 2, 5, 6}), rois(DType::Float64, {3, 4}), batch(DType::Int32, {3});
+  TestTensor t(DType::Float64, {2, 2, 5, 6}), rois(DType::Float64, {3, 4}),
+      batch(DType::Int32, {3});
   TestTensor out(DType::Float64, {3, 2, 2, 3}), g(DType::Float64, {3, 2, 2, 3});
   TestTensor dx(DType::Float64, {2, 2, 5, 6});
   t.randomise(46);

@@ -44,8 +44,9 @@ TEST(CpuBackend, KnowsItsKindsLayoutsAndInPlaceInputs) {
 TEST(CpuBackend, NamesUnknownKindsAndBadThreadCounts) {
   TestTensor x(DType::Float32, {2, 3});
   const auto backend = make_cpu_backend(1);
-  EXPECT_NE(error_of([&] { backend->prepare(make_spec("Sqrt", {}, {&x}, {&x})); })
-                .find("no kernel for Sqrt ((2, 3) float32 -> (2, 3) float32)"),
+  EXPECT_NE(error_of([&] {
+              backend->prepare(make_spec("Sqrt", {}, {&x}, {&x}));
+            }).find("no kernel for Sqrt ((2, 3) float32 -> (2, 3) float32)"),
             std::string::npos);
   EXPECT_NE(error_of([] { make_cpu_backend(-1); }).find("got -1"), std::string::npos);
   EXPECT_GE(make_cpu_backend(0)->num_threads(), 1);

@@ -6,8 +6,8 @@
 namespace pando::testing {
 namespace {
 
-const std::vector<DType> kDTypes = {DType::Float16, DType::Float32, DType::Float64, DType::Int8,
-                                    DType::Int32, DType::UInt64};
+const std::vector<DType> kDTypes = {DType::Float16, DType::Float32, DType::Float64,
+                                    DType::Int8,    DType::Int32,   DType::UInt64};
 
 Attributes axis_is(std::int64_t axis) { return {{"axis", axis}}; }
 
@@ -186,9 +186,8 @@ TEST(Concat, JoinsAlongAnyAxis) {
       for (std::int64_t i = 0; i < out.size() * bytes; ++i) {
         const std::int64_t row = i / inner % joined[axis], outer = i / inner / joined[axis];
         const bool from_a = row < first[axis];
-        const std::int64_t at =
-            from_a ? (outer * first[axis] + row) * inner
-                   : (outer * second[axis] + row - first[axis]) * inner;
+        const std::int64_t at = from_a ? (outer * first[axis] + row) * inner
+                                       : (outer * second[axis] + row - first[axis]) * inner;
         ASSERT_EQ(out.data()[i], (from_a ? a : b).data()[at + i % inner]);
       }
     }
@@ -200,9 +199,8 @@ TEST(PadInto, PlacesElementsAtStartsAndSteps) {
     TestTensor in(dtype, {2, 3}), out(dtype, {4, 7});
     in.fill({1, 2, 3, 4, 5, 6});
     out.randomise(61, 1, 3);
-    run_kernel("PadInto",
-               {{"shape", Ints{4, 7}}, {"starts", Ints{3, 1}}, {"steps", Ints{-2, 2}}}, {&in},
-               {&out});
+    run_kernel("PadInto", {{"shape", Ints{4, 7}}, {"starts", Ints{3, 1}}, {"steps", Ints{-2, 2}}},
+               {&in}, {&out});
     std::vector<double> wanted(28);
     for (int i = 0; i < 6; ++i) wanted[(3 - i / 3 * 2) * 7 + 1 + i % 3 * 2] = i + 1;
     expect_close(out, wanted, 0);
@@ -252,14 +250,17 @@ TEST(TopK, SortsAndBreaksTiesByIndex) {
       TestTensor t(dtype, {2, 9, 3}), values(dtype, {2, 4, 3}), indices(DType::Int32, {2, 4, 3});
       for (std::int64_t i = 0; i < t.size(); ++i) t.set(i, double(i * 5 % 6));
       run_kernel("TopK",
-                 {{"axis", std::int64_t{1}}, {"k", std::int64_t{4}}, {"largest", largest},
+                 {{"axis", std::int64_t{1}},
+                  {"k", std::int64_t{4}},
+                  {"largest", largest},
                   {"sorted", true}},
                  {&t}, {&values, &indices});
       for (std::int64_t r = 0; r < 6; ++r) {
         const auto list = column(t, 9, 3, r);
         std::vector<int> order = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-        std::stable_sort(order.begin(), order.end(),
-                         [&](int a, int b) { return largest ? list[a] > list[b] : list[a] < list[b]; });
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+          return largest ? list[a] > list[b] : list[a] < list[b];
+        });
         for (int i = 0; i < 4; ++i) {
           EXPECT_EQ(column(indices, 4, 3, r)[i], order[i]);
           EXPECT_EQ(column(values, 4, 3, r)[i], list[order[i]]);

@@ -19,8 +19,7 @@ namespace pando::testing {
 
 class TestTensor {
  public:
-  TestTensor(DType dtype, const Shape& shape)
-      : TestTensor(OperandDesc::contiguous(dtype, shape)) {}
+  TestTensor(DType dtype, const Shape& shape) : TestTensor(OperandDesc::contiguous(dtype, shape)) {}
   explicit TestTensor(OperandDesc desc) : desc_(std::move(desc)) {
     std::int64_t last = 0;
     for (std::size_t d = 0; d < desc_.shape.size(); ++d) {
@@ -42,17 +41,28 @@ class TestTensor {
     const std::byte* at = data() + address(index);
     switch (desc_.dtype) {
       case DType::Bool:
-      case DType::UInt8: return read<std::uint8_t>(at);
-      case DType::Int8: return read<std::int8_t>(at);
-      case DType::Int16: return read<std::int16_t>(at);
-      case DType::UInt16: return read<std::uint16_t>(at);
-      case DType::Int32: return read<std::int32_t>(at);
-      case DType::UInt32: return read<std::uint32_t>(at);
-      case DType::Int64: return static_cast<double>(read<std::int64_t>(at));
-      case DType::UInt64: return static_cast<double>(read<std::uint64_t>(at));
-      case DType::Float16: return half_to_float(read<std::uint16_t>(at));
-      case DType::Float32: return read<float>(at);
-      default: return read<double>(at);
+      case DType::UInt8:
+        return read<std::uint8_t>(at);
+      case DType::Int8:
+        return read<std::int8_t>(at);
+      case DType::Int16:
+        return read<std::int16_t>(at);
+      case DType::UInt16:
+        return read<std::uint16_t>(at);
+      case DType::Int32:
+        return read<std::int32_t>(at);
+      case DType::UInt32:
+        return read<std::uint32_t>(at);
+      case DType::Int64:
+        return static_cast<double>(read<std::int64_t>(at));
+      case DType::UInt64:
+        return static_cast<double>(read<std::uint64_t>(at));
+      case DType::Float16:
+        return half_to_float(read<std::uint16_t>(at));
+      case DType::Float32:
+        return read<float>(at);
+      default:
+        return read<double>(at);
     }
   }
 
@@ -60,17 +70,28 @@ class TestTensor {
     std::byte* at = data() + address(index);
     switch (desc_.dtype) {
       case DType::Bool:
-      case DType::UInt8: return write(at, static_cast<std::uint8_t>(value));
-      case DType::Int8: return write(at, static_cast<std::int8_t>(value));
-      case DType::Int16: return write(at, static_cast<std::int16_t>(value));
-      case DType::UInt16: return write(at, static_cast<std::uint16_t>(value));
-      case DType::Int32: return write(at, static_cast<std::int32_t>(value));
-      case DType::UInt32: return write(at, static_cast<std::uint32_t>(value));
-      case DType::Int64: return write(at, static_cast<std::int64_t>(value));
-      case DType::UInt64: return write(at, static_cast<std::uint64_t>(value));
-      case DType::Float16: return write(at, float_to_half(static_cast<float>(value)));
-      case DType::Float32: return write(at, static_cast<float>(value));
-      default: return write(at, value);
+      case DType::UInt8:
+        return write(at, static_cast<std::uint8_t>(value));
+      case DType::Int8:
+        return write(at, static_cast<std::int8_t>(value));
+      case DType::Int16:
+        return write(at, static_cast<std::int16_t>(value));
+      case DType::UInt16:
+        return write(at, static_cast<std::uint16_t>(value));
+      case DType::Int32:
+        return write(at, static_cast<std::int32_t>(value));
+      case DType::UInt32:
+        return write(at, static_cast<std::uint32_t>(value));
+      case DType::Int64:
+        return write(at, static_cast<std::int64_t>(value));
+      case DType::UInt64:
+        return write(at, static_cast<std::uint64_t>(value));
+      case DType::Float16:
+        return write(at, float_to_half(static_cast<float>(value)));
+      case DType::Float32:
+        return write(at, static_cast<float>(value));
+      default:
+        return write(at, value);
     }
   }
 
@@ -145,7 +166,8 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
   const auto backend = make_cpu_backend(num_threads);
   const auto kernel = backend->prepare(make_spec(kind, attributes, inputs, outputs));
   std::vector<std::byte*> operands;
-  for (TestTensor* tensor : inputs) operands.push_back(tensor == nullptr ? nullptr : tensor->data());
+  for (TestTensor* tensor : inputs)
+    operands.push_back(tensor == nullptr ? nullptr : tensor->data());
   for (TestTensor* tensor : outputs) operands.push_back(tensor->data());
   constexpr std::size_t kGuard = 64;
   std::vector<std::byte> memory(kernel->scratch_bytes() + 2 * kGuard, std::byte{0x5a});
@@ -159,8 +181,8 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
 }
 
 /// Relative to the larger of 1 and |wanted|.
-inline void expect_close(const TestTensor& got, const std::vector<double>& wanted,
-                         double tolerance, const std::string& what = "") {
+inline void expect_close(const TestTensor& got, const std::vector<double>& wanted, double tolerance,
+                         const std::string& what = "") {
   ASSERT_EQ(static_cast<std::size_t>(got.size()), wanted.size()) << what;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const double value = got.get(static_cast<std::int64_t>(i));

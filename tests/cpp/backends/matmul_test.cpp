@@ -56,9 +56,18 @@ std::string check(const Case& c) {
 }
 
 TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
-  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
-           {1, 1, 1}, {8, 10, 64}, {8, 512, 784}, {784, 32, 8}, {5, 33, 7}, {1, 40, 300},
-           {40, 1, 300}, {64, 65, 66}, {31, 17, 600}, {33, 48, 1}, {7, 3, 0}, {0, 3, 2}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
+                                                                        {8, 10, 64},
+                                                                        {8, 512, 784},
+                                                                        {784, 32, 8},
+                                                                        {5, 33, 7},
+                                                                        {1, 40, 300},
+                                                                        {40, 1, 300},
+                                                                        {64, 65, 66},
+                                                                        {31, 17, 600},
+                                                                        {33, 48, 1},
+                                                                        {7, 3, 0},
+                                                                        {0, 3, 2}}) {
     for (int order = 0; order < 4; ++order) {
       check({m, n, k, (order & 1) != 0, (order & 2) != 0});
       check({m, n, k, (order & 1) != 0, (order & 2) != 0, DType::Float32, true, "relu", 1});
@@ -78,8 +87,7 @@ TEST(MatMul, TakesEveryArithmeticDType) {
 }
 
 TEST(MatMul, AppliesEveryEpilogue) {
-  for (const char* epilogue :
-       {"gelu_tanh", "gelu_erf", "relu", "tanh", "sigmoid", "swish"}) {
+  for (const char* epilogue : {"gelu_tanh", "gelu_erf", "relu", "tanh", "sigmoid", "swish"}) {
     check({8, 37, 20, false, false, DType::Float32, true, epilogue});
     check({64, 37, 40, false, true, DType::Float32, true, epilogue});
     check({8, 37, 20, false, false, DType::Float32, false, epilogue});

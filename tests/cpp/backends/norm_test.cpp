@@ -9,10 +9,9 @@ struct NormCase {
   bool strided = false;
 };
 
-const std::vector<NormCase> kCases = {{{4, 16}, 1},       {{3, 1}, 1},       {{40, 37}, 1},
-                                      {{2, 6, 5}, 3},     {{2, 6, 4, 3}, 2}, {{2, 6, 5}, 3, true},
-                                      {{1, 4, 5000}, 2},  {{17, 8, 1}, 4},   {{0, 4}, 2},
-                                      {{3, 6000}, 1}};
+const std::vector<NormCase> kCases = {
+    {{4, 16}, 1},         {{3, 1}, 1},       {{40, 37}, 1},   {{2, 6, 5}, 3}, {{2, 6, 4, 3}, 2},
+    {{2, 6, 5}, 3, true}, {{1, 4, 5000}, 2}, {{17, 8, 1}, 4}, {{0, 4}, 2},    {{3, 6000}, 1}};
 
 struct Statistics {
   std::vector<double> mean, inv_std;
@@ -22,7 +21,11 @@ struct Layout {
   std::int64_t samples, channels, spatial, groups;
   bool strided;
   explicit Layout(const NormCase& c)
-      : samples(c.shape[0]), channels(c.shape[1]), spatial(1), groups(c.groups), strided(c.strided) {
+      : samples(c.shape[0]),
+        channels(c.shape[1]),
+        spatial(1),
+        groups(c.groups),
+        strided(c.strided) {
     for (std::size_t d = 2; d < c.shape.size(); ++d) spatial *= c.shape[d];
   }
   std::int64_t channel(std::int64_t i) const { return i / spatial % channels; }
@@ -56,7 +59,8 @@ TEST(GroupNormalization, MatchesLoops) {
     for (const NormCase& c : kCases) {
       const Layout layout(c);
       const std::int64_t rows = layout.samples * layout.groups;
-      TestTensor x(dtype, c.shape), weight(dtype, {layout.channels}), bias(dtype, {layout.channels});
+      TestTensor x(dtype, c.shape), weight(dtype, {layout.channels}),
+          bias(dtype, {layout.channels});
       TestTensor y(dtype, c.shape), mean(dtype, {rows}), inv_std(dtype, {rows});
       x.randomise(30, 3, 7);
       weight.randomise(31);
@@ -68,7 +72,8 @@ TEST(GroupNormalization, MatchesLoops) {
       for (std::int64_t i = 0; i < x.size(); ++i) {
         const std::int64_t ch = layout.channel(i);
         wanted.push_back((x.get(i) - s.mean[layout.row(i)]) * s.inv_std[layout.row(i)] *
-                             weight.get(ch) + bias.get(ch));
+                             weight.get(ch) +
+                         bias.get(ch));
       }
       expect_close(y, wanted, 3 * epsilon_of(dtype), why + shape_text(c.shape));
       expect_close(mean, s.mean, epsilon_of(dtype), why);
@@ -114,8 +119,8 @@ TEST(GroupNormalizationGrad, MatchesLoopsForAnyThreadCount) {
         TestTensor dx(dtype, c.shape), dweight(dtype, {layout.channels}),
             dbias(dtype, {layout.channels});
         const std::string why =
-            run_kernel("GroupNormalizationGrad", attributes_of(c), {&g, &x, &weight, &mean, &inv_std},
-                       {&dx, &dweight, &dbias}, threads);
+            run_kernel("GroupNormalizationGrad", attributes_of(c),
+                       {&g, &x, &weight, &mean, &inv_std}, {&dx, &dweight, &dbias}, threads);
         expect_close(dx, wanted, 5 * epsilon_of(dtype), why + shape_text(c.shape));
         expect_close(dweight, dw, 5 * epsilon_of(dtype), why + shape_text(c.shape));
         expect_close(dbias, db, 5 * epsilon_of(dtype), why + shape_text(c.shape));

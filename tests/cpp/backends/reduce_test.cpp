@@ -32,7 +32,10 @@ std::vector<std::vector<double>> groups(const TestTensor& in, const Ints& axes) 
 }
 
 double reduce(const std::string& kind, const std::vector<double>& values) {
-  double total = kind == "ReduceSum" ? 0 : kind == "ReduceProd" ? 1 : kind == "ReduceMax" ? -INFINITY : INFINITY;
+  double total = kind == "ReduceSum"    ? 0
+                 : kind == "ReduceProd" ? 1
+                 : kind == "ReduceMax"  ? -INFINITY
+                                        : INFINITY;
   for (const double v : values) {
     if (kind == "ReduceSum") total += v;
     if (kind == "ReduceProd") total *= v;

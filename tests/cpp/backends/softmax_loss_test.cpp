@@ -20,8 +20,8 @@ std::vector<double> softmax(const std::vector<double>& x, std::int64_t columns) 
 
 TEST(Softmax, NormalisesEverythingFromTheAxisOn) {
   for (const DType dtype : kFloats) {
-    for (const Shape& shape : {Shape{8, 10}, Shape{3, 5, 7}, Shape{1, 1}, Shape{4, 1000},
-                               Shape{0, 5}, Shape{2, 9001}}) {
+    for (const Shape& shape :
+         {Shape{8, 10}, Shape{3, 5, 7}, Shape{1, 1}, Shape{4, 1000}, Shape{0, 5}, Shape{2, 9001}}) {
       TestTensor in(dtype, shape), out(dtype, shape);
       in.randomise(12, -10, 10);
       for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
@@ -58,7 +58,8 @@ TEST(SoftmaxGrad, MatchesLoops) {
       std::vector<double> wanted;
       for (int r = 0; r < 3; ++r) {
         double total = 0;
-        for (int j = 0; j < columns; ++j) total += out.get(r * columns + j) * g.get(r * columns + j);
+        for (int j = 0; j < columns; ++j)
+          total += out.get(r * columns + j) * g.get(r * columns + j);
         for (int j = 0; j < columns; ++j) {
           wanted.push_back(out.get(r * columns + j) * (g.get(r * columns + j) - total));
         }
@@ -82,7 +83,8 @@ std::vector<LossCase> loss_cases() {
   for (const DType dtype : kFloats) {
     for (const char* reduction : {"mean", "sum", "none"}) {
       for (const bool ignore : {false, true}) {
-        for (const bool log_prob : {false, true}) result.push_back({dtype, reduction, ignore, log_prob});
+        for (const bool log_prob : {false, true})
+          result.push_back({dtype, reduction, ignore, log_prob});
       }
     }
   }
@@ -136,7 +138,8 @@ TEST(NlllWithSoftmaxGradDirect, MatchesLoops) {
     for (const DType grad_dtype : {DType::Float32, c.dtype}) {
       const Shape loss_shape = c.reduction == "none" ? Shape{kRows} : Shape{};
       TestTensor probs(c.dtype, {kRows, kClasses}), labels(DType::Int32, {kRows});
-      TestTensor grad(grad_dtype, loss_shape), loss(c.dtype, loss_shape), dx(c.dtype, probs.shape());
+      TestTensor grad(grad_dtype, loss_shape), loss(c.dtype, loss_shape),
+          dx(c.dtype, probs.shape());
       probs.randomise(18, 0.01, 1);
       labels.fill(kLabels);
       grad.randomise(19, 1, 3);
@@ -150,7 +153,8 @@ TEST(NlllWithSoftmaxGradDirect, MatchesLoops) {
         total += losses.back() * mean_scale(c);
         for (int j = 0; j < kClasses; ++j) {
           const double d = probs.get(i * kClasses + j) - (j == label ? 1 : 0);
-          wanted.push_back(ignored ? 0 : d * mean_scale(c) * grad.get(c.reduction == "none" ? i : 0));
+          wanted.push_back(ignored ? 0
+                                   : d * mean_scale(c) * grad.get(c.reduction == "none" ? i : 0));
         }
       }
       run_kernel("NlllWithSoftmaxGradDirect", loss_attributes(c), {&probs, &labels, &grad},

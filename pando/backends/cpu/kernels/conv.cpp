@@ -134,8 +134,7 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
   const std::size_t rank = problem.data.size();
   const bool ranks = rank >= 3 && rank <= 5 && problem.weights.size() == rank &&
                      problem.result.size() == rank && problem.strides.size() == rank - 2 &&
-                     problem.pads.size() == 2 * (rank - 2) &&
-                     problem.dilations.size() == rank - 2;
+                     problem.pads.size() == 2 * (rank - 2) && problem.dilations.size() == rank - 2;
   if (!ranks) return "wanted 1 to 3 spatial dimensions with one stride, dilation and two pads each";
   for (const OperandDesc* operand : operands) {
     if (operand->dtype != problem.dtype) return "operand dtypes differ";

@@ -10,8 +10,8 @@ namespace pando::cpu {
 
 enum class ConvPass { Forward, Data, Weights };
 
-/// A cross-correlation of data (N, C, spatial...) with weights (M, C / groups, k...) to (N, M, ...).
-/// Element o of the result meets element o * stride - pad_begin + k * dilation of the data.
+/// A cross-correlation of data (N, C, spatial...) with weights (M, C / groups, k...) to (N, M,
+/// ...). Element o of the result meets element o * stride - pad_begin + k * dilation of the data.
 struct ConvProblem {
   DType dtype = DType::Float32;
   Shape data, weights, result;

@@ -47,19 +47,44 @@ struct Bits128 {
 template <class Body>
 bool dispatch_arithmetic(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::Bool: body(std::uint8_t{}); return true;
-    case DType::Int8: body(std::int8_t{}); return true;
-    case DType::Int16: body(std::int16_t{}); return true;
-    case DType::Int32: body(std::int32_t{}); return true;
-    case DType::Int64: body(std::int64_t{}); return true;
-    case DType::UInt8: body(std::uint8_t{}); return true;
-    case DType::UInt16: body(std::uint16_t{}); return true;
-    case DType::UInt32: body(std::uint32_t{}); return true;
-    case DType::UInt64: body(std::uint64_t{}); return true;
-    case DType::Float16: body(Half{}); return true;
-    case DType::Float32: body(float{}); return true;
-    case DType::Float64: body(double{}); return true;
-    default: return false;
+    case DType::Bool:
+      body(std::uint8_t{});
+      return true;
+    case DType::Int8:
+      body(std::int8_t{});
+      return true;
+    case DType::Int16:
+      body(std::int16_t{});
+      return true;
+    case DType::Int32:
+      body(std::int32_t{});
+      return true;
+    case DType::Int64:
+      body(std::int64_t{});
+      return true;
+    case DType::UInt8:
+      body(std::uint8_t{});
+      return true;
+    case DType::UInt16:
+      body(std::uint16_t{});
+      return true;
+    case DType::UInt32:
+      body(std::uint32_t{});
+      return true;
+    case DType::UInt64:
+      body(std::uint64_t{});
+      return true;
+    case DType::Float16:
+      body(Half{});
+      return true;
+    case DType::Float32:
+      body(float{});
+      return true;
+    case DType::Float64:
+      body(double{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -83,11 +108,21 @@ bool dispatch_index(DType dtype, Body&& body) {
 template <class Body>
 void dispatch_bytes(DType dtype, Body&& body) {
   switch (dtype_bytes(dtype)) {
-    case 1: body(std::uint8_t{}); return;
-    case 2: body(std::uint16_t{}); return;
-    case 4: body(std::uint32_t{}); return;
-    case 8: body(std::uint64_t{}); return;
-    default: body(Bits128{}); return;
+    case 1:
+      body(std::uint8_t{});
+      return;
+    case 2:
+      body(std::uint16_t{});
+      return;
+    case 4:
+      body(std::uint32_t{});
+      return;
+    case 8:
+      body(std::uint64_t{});
+      return;
+    default:
+      body(Bits128{});
+      return;
   }
 }
 

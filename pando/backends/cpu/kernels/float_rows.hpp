@@ -29,8 +29,8 @@ inline void finish_row(Half* row, const float* buffer, std::int64_t count) {
 /// long, so that a part may own a piece of scratch.
 template <class Body>
 void parallel_slots(int slots, std::int64_t count, std::int64_t grain, const Body& body) {
-  const std::int64_t parts = std::clamp<std::int64_t>(
-      count / std::max<std::int64_t>(1, grain), 1, std::max(1, slots));
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(count / std::max<std::int64_t>(1, grain), 1, std::max(1, slots));
   parallel_for(slots, parts, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
       body(part, count * part / parts, count * (part + 1) / parts);

@@ -133,8 +133,8 @@ KernelPlan make_gather_elements(const KernelRequest& request) {
   const std::int64_t count = num_elements(indices.shape);
   KernelPlan plan;
   dispatch_bytes(t.dtype, [&]<class T>(T) {
-    plan.run = [=, dtype = indices.dtype, threads = request.num_threads](
-                   std::byte* const* operands, std::byte*) {
+    plan.run = [=, dtype = indices.dtype, threads = request.num_threads](std::byte* const* operands,
+                                                                         std::byte*) {
       const T* from = operand_in<T>(operands, 0);
       const IndexReader index(operands[1], dtype);
       T* out = operand_out<T>(operands, 2);

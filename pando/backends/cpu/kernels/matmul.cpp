@@ -62,9 +62,9 @@ void plain_rows(const MatMulProblem& p, const T* lhs, const T* rhs, const T* bia
       }
       for (std::int64_t j = 0; j < count; ++j) {
         if constexpr (is_float_element<T>) {
-          out[row * p.n + n0 + j] =
-              p.epilogue.empty() ? static_cast<T>(acc[j])
-                                 : static_cast<T>(apply_epilogue(p.epilogue, float(acc[j])));
+          out[row * p.n + n0 + j] = p.epilogue.empty()
+                                        ? static_cast<T>(acc[j])
+                                        : static_cast<T>(apply_epilogue(p.epilogue, float(acc[j])));
         } else {
           out[row * p.n + n0 + j] = static_cast<T>(acc[j]);
         }
@@ -170,8 +170,8 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   }
   for (std::size_t d = 0; d + 2 < rank; ++d) {
     const std::int64_t size = out.shape[d];
-    const bool fits = (lhs.shape[d] == size || lhs.shape[d] == 1) &&
-                      (rhs.shape[d] == size || rhs.shape[d] == 1);
+    const bool fits =
+        (lhs.shape[d] == size || lhs.shape[d] == 1) && (rhs.shape[d] == size || rhs.shape[d] == 1);
     if (!fits) return "batch dimensions do not broadcast to those of the result";
     problem.batch.push_back(size);
     problem.lhs_batch.push_back(lhs.shape[d] == 1 ? 0 : lhs.strides[d]);
@@ -188,12 +188,13 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   if (problem.m == 1 && problem.lhs_column != 1) problem.lhs_row = 1;
   if (problem.m == 1 && problem.lhs_column == 1) problem.lhs_row = problem.k;
   problem.has_bias = request.has_input(2);
-  if (problem.has_bias && (request.input(2).shape != Shape{problem.n} ||
-                           request.input(2).dtype != problem.dtype)) {
+  if (problem.has_bias &&
+      (request.input(2).shape != Shape{problem.n} || request.input(2).dtype != problem.dtype)) {
     return str_cat("bias must be (", problem.n, ",) ", problem.dtype, ", got ",
                    operand_text(request.input(2)));
   }
-  if (request.attributes().has("epilogue")) problem.epilogue = request.attributes().text("epilogue");
+  if (request.attributes().has("epilogue"))
+    problem.epilogue = request.attributes().text("epilogue");
   if (std::find(kEpilogues.begin(), kEpilogues.end(), problem.epilogue) == kEpilogues.end()) {
     return str_cat("unknown epilogue '", problem.epilogue, "'");
   }
@@ -272,8 +273,8 @@ KernelPlan make_plain_matmul(const KernelRequest& request) {
       const T* rhs = operand_in<T>(operands, 1);
       const T* bias = problem.has_bias ? operand_in<T>(operands, 2) : nullptr;
       T* out = operand_out<T>(operands, problem.has_bias ? 3 : 2);
-      const std::int64_t grain = std::max<std::int64_t>(
-          1, (1 << 14) / std::max<std::int64_t>(1, problem.n * problem.k));
+      const std::int64_t grain =
+          std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(1, problem.n * problem.k));
       parallel_for(threads, problem.batch_count() * problem.m, grain,
                    [&](std::int64_t begin, std::int64_t end) {
                      while (begin < end) {

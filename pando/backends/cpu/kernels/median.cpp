@@ -35,22 +35,21 @@ KernelPlan plan_median(const StridedDims& kept, const StridedDims& reduced, int 
     const T* in = operand_in<T>(operands, 0);
     T* values = operand_out<T>(operands, 1);
     auto* positions = operand_out<std::int32_t>(operands, 2);
-    parallel_slots(
-        threads, outputs, row_grain(count, 1 << 12),
-        [&](std::int64_t slot, std::int64_t begin, std::int64_t end) {
-          auto* ranked = reinterpret_cast<Ranked<T>*>(scratch + slot * slot_bytes);
-          for (std::int64_t o = begin; o < end; ++o) {
-            const T* base = in + strided_offset(kept, o);
-            for (std::int64_t i = 0; i < count; ++i) {
-              ranked[i] = {static_cast<Compute<T>>(base[strided_offset(reduced, i)]),
-                           static_cast<std::int32_t>(i)};
-            }
-            Ranked<T>* middle = ranked + (count - 1) / 2;
-            std::nth_element(ranked, middle, ranked + count);
-            values[o] = static_cast<T>(middle->value);
-            positions[o] = middle->position;
-          }
-        });
+    parallel_slots(threads, outputs, row_grain(count, 1 << 12),
+                   [&](std::int64_t slot, std::int64_t begin, std::int64_t end) {
+                     auto* ranked = reinterpret_cast<Ranked<T>*>(scratch + slot * slot_bytes);
+                     for (std::int64_t o = begin; o < end; ++o) {
+                       const T* base = in + strided_offset(kept, o);
+                       for (std::int64_t i = 0; i < count; ++i) {
+                         ranked[i] = {static_cast<Compute<T>>(base[strided_offset(reduced, i)]),
+                                      static_cast<std::int32_t>(i)};
+                       }
+                       Ranked<T>* middle = ranked + (count - 1) / 2;
+                       std::nth_element(ranked, middle, ranked + count);
+                       values[o] = static_cast<T>(middle->value);
+                       positions[o] = middle->position;
+                     }
+                   });
   };
   return plan;
 }
@@ -72,9 +71,8 @@ KernelPlan make_median(const KernelRequest& request) {
     return KernelPlan::reject("the median of no elements is not defined");
   }
   KernelPlan plan;
-  const bool known = dispatch_arithmetic(in.dtype, [&]<class T>(T) {
-    plan = plan_median<T>(kept, reduced, request.num_threads);
-  });
+  const bool known = dispatch_arithmetic(
+      in.dtype, [&]<class T>(T) { plan = plan_median<T>(kept, reduced, request.num_threads); });
   return known ? plan : KernelPlan::reject(unsupported_dtype(in.dtype));
 }
 

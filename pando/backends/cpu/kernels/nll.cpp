@@ -35,8 +35,8 @@ struct NllProblem {
 std::string parse_nll(const KernelRequest& request, std::size_t probs, NllProblem& problem) {
   const OperandDesc& p = request.input(probs);
   const OperandDesc& l = request.input(probs + 1);
-  const bool fits = !p.shape.empty() &&
-                    l.shape == Shape(p.shape.begin(), p.shape.end() - 1) && is_integer(l.dtype);
+  const bool fits = !p.shape.empty() && l.shape == Shape(p.shape.begin(), p.shape.end() - 1) &&
+                    is_integer(l.dtype);
   if (!fits) {
     return str_cat("labels must be integers of the shape of probs without its last dimension; got ",
                    operand_text(l), " for ", operand_text(p));
@@ -57,9 +57,7 @@ std::string parse_nll(const KernelRequest& request, std::size_t probs, NllProble
   return "";
 }
 
-constexpr double forward_epsilon(DType dtype) {
-  return dtype == DType::Float16 ? 6.104e-5 : 1e-7;
-}
+constexpr double forward_epsilon(DType dtype) { return dtype == DType::Float16 ? 6.104e-5 : 1e-7; }
 constexpr double gradient_epsilon(DType dtype) {
   return dtype == DType::Float16 ? 6.104e-5 : 1e-10;
 }
@@ -94,7 +92,8 @@ KernelPlan make_nll(const KernelRequest& request) {
     plan.run = [problem, eps = forward_epsilon(dtype)](std::byte* const* operands, std::byte*) {
       reduce_losses(problem, operand_in<T>(operands, 0), IndexReader(operands[1], problem.labels),
                     operand_out<T>(operands, 2), [&](double p) {
-                      return problem.log_prob ? -p : -std::log(std::isnan(p) ? p : std::max(p, eps));
+                      return problem.log_prob ? -p
+                                              : -std::log(std::isnan(p) ? p : std::max(p, eps));
                     });
     };
   });

@@ -93,8 +93,8 @@ KernelPlan plan_norm_rows(const NormProblem& p) {
     T* y = operand_out<T>(operands, 3);
     T* mean = operand_out<T>(operands, 4);
     T* inv_std = operand_out<T>(operands, 5);
-    const float* weight = read_row(operand_in<T>(operands, 1), reinterpret_cast<float*>(scratch),
-                                   p.channels);
+    const float* weight =
+        read_row(operand_in<T>(operands, 1), reinterpret_cast<float*>(scratch), p.channels);
     const float* bias =
         read_row(operand_in<T>(operands, 2),
                  reinterpret_cast<float*>(scratch + (converts ? parameters : 0)), p.channels);
@@ -112,8 +112,8 @@ KernelPlan plan_norm_rows(const NormProblem& p) {
 }
 
 struct GradientScratch {
-  float *g, *x;             // row buffers of float16
-  float *dweight, *dbias;   // partial sums of the block
+  float *g, *x;            // row buffers of float16
+  float *dweight, *dbias;  // partial sums of the block
 };
 
 template <class T>
@@ -170,8 +170,9 @@ KernelPlan plan_gradient_rows(const NormProblem& p) {
   const std::int64_t row_floats = std::is_same_v<T, Half> ? 2 * p.row() : 0;
   const std::int64_t partial_floats = 2 * p.channels * blocks;
   KernelPlan plan;
-  plan.scratch_bytes = static_cast<std::size_t>(partial_floats + p.channels +
-                                                row_floats * p.threads) * sizeof(float);
+  plan.scratch_bytes =
+      static_cast<std::size_t>(partial_floats + p.channels + row_floats * p.threads) *
+      sizeof(float);
   plan.run = [=](std::byte* const* operands, std::byte* scratch) {
     const T* g = operand_in<T>(operands, 0);
     const T* x = operand_in<T>(operands, 1);
@@ -195,9 +196,8 @@ KernelPlan plan_gradient_rows(const NormProblem& p) {
             for (std::int64_t n = p.samples * block / blocks; n < p.samples * (block + 1) / blocks;
                  ++n) {
               const std::int64_t r = n * p.groups + group;
-              gradient_row(p, g + r * p.row(), x + r * p.row(), weight,
-                           static_cast<float>(mean[r]), static_cast<float>(inv_std[r]),
-                           dx + r * p.row(), s, group);
+              gradient_row(p, g + r * p.row(), x + r * p.row(), weight, static_cast<float>(mean[r]),
+                           static_cast<float>(inv_std[r]), dx + r * p.row(), s, group);
             }
           }
         });

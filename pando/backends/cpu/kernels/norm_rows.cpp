@@ -83,15 +83,13 @@ Moments MomentsOf(const float* x, std::int64_t count) {
   return {mean, static_cast<float>(SquaredDeviations(x, mean, count) / n)};
 }
 
-void AffineRow(const float* x, float* y, float mean, float scale, float shift,
-               std::int64_t count) {
+void AffineRow(const float* x, float* y, float mean, float scale, float shift, std::int64_t count) {
   const D d;
   const V m = hn::Set(d, mean), a = hn::Set(d, scale), b = hn::Set(d, shift);
   ForVectors(
       0, count,
-      [&](std::int64_t i) HWY_ATTR {
-        hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i);
-      },
+      [&](std::int64_t i)
+          HWY_ATTR { hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i); },
       [&](std::int64_t i, auto mask) HWY_ATTR {
         const V centred = hn::Sub(hn::MaskedLoad(mask, d, x + i), m);
         hn::BlendedStore(hn::MulAdd(centred, a, b), mask, d, y + i);
@@ -231,8 +229,7 @@ GradientSums gradient_sums_f32(const float* g, const float* x, float mean, float
 }
 
 GradientSums layer_norm_sums_f32(const float* g, const float* x, const float* weight, float mean,
-                                 float inv_std, float* dweight, float* dbias,
-                                 std::int64_t count) {
+                                 float inv_std, float* dweight, float* dbias, std::int64_t count) {
   return HWY_DYNAMIC_DISPATCH(LayerNormSums)(g, x, weight, mean, inv_std, dweight, dbias, count);
 }
 

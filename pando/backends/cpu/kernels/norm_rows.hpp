@@ -1,5 +1,5 @@
-// The row loops of group normalisation in float32. A run is the contiguous part of a row that shares
-// one channel, or (layer norm) a whole row whose elements are the channels.
+// The row loops of group normalisation in float32. A run is the contiguous part of a row that
+// shares one channel, or (layer norm) a whole row whose elements are the channels.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,9 @@ struct PoolProblem {
     }
     for (std::int64_t i = begin[0]; i < end[0]; ++i) {
       for (std::int64_t j = begin[1]; j < end[1]; ++j) {
-        const std::int64_t row = ((first[0] + i * dilation[0]) * data[1] + first[1] +
-                                  j * dilation[1]) * data[2] + first[2];
+        const std::int64_t row =
+            ((first[0] + i * dilation[0]) * data[1] + first[1] + j * dilation[1]) * data[2] +
+            first[2];
         for (std::int64_t k = begin[2]; k < end[2]; ++k) body(row + k * dilation[2]);
       }
     }
@@ -62,7 +63,8 @@ std::string parse_pool(const KernelRequest& request, const OperandDesc& data,
   const std::size_t rank = kernel.size();
   if (rank < 1 || rank > 3 || data.shape.size() != rank + 2 || result.shape.size() != rank + 2 ||
       strides.size() != rank || pads.size() != 2 * rank || dilations.size() != rank) {
-    return "wanted 1 to 3 spatial dimensions with a kernel size, stride, dilation and two pads each";
+    return "wanted 1 to 3 spatial dimensions with a kernel size, stride, dilation and two pads "
+           "each";
   }
   if (data.dtype != result.dtype) return "operand dtypes differ";
   p.planes = data.shape[0] * data.shape[1];
@@ -148,7 +150,7 @@ KernelPlan make_pool(const KernelRequest& request) {
   PoolProblem p;
   const bool gradient = P == Pool::MaxGrad || P == Pool::AverageGrad;
   const OperandDesc& data = gradient ? request.output(0) : request.input(0);
-  const OperandDesc& result = P == Pool::MaxGrad      ? request.input(2)
+  const OperandDesc& result = P == Pool::MaxGrad       ? request.input(2)
                               : P == Pool::AverageGrad ? request.input(0)
                                                        : request.output(0);
   if (std::string fault = parse_pool(request, data, result, p); !fault.empty()) {

@@ -14,9 +14,9 @@
 namespace pando::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 256;     // columns reduced together
+constexpr std::int64_t kTile = 256;       // columns reduced together
 constexpr std::int64_t kFlushRows = 256;  // rows between flushes of a float tile
-constexpr std::int64_t kSlices = 16;    // pieces of one long reduction, whatever the thread count
+constexpr std::int64_t kSlices = 16;      // pieces of one long reduction, whatever the thread count
 constexpr std::int64_t kSliceElements = 1 << 16;
 
 /// Accumulators: floats in double, integers modulo their own width.
@@ -45,10 +45,14 @@ Accumulator<T> identity(Reduction reduction) {
     return reduction_identity(reduction);
   } else {
     switch (reduction) {
-      case Reduction::Sum: return 0;
-      case Reduction::Prod: return 1;
-      case Reduction::Max: return static_cast<Accumulator<T>>(std::numeric_limits<T>::min());
-      default: return static_cast<Accumulator<T>>(std::numeric_limits<T>::max());
+      case Reduction::Sum:
+        return 0;
+      case Reduction::Prod:
+        return 1;
+      case Reduction::Max:
+        return static_cast<Accumulator<T>>(std::numeric_limits<T>::min());
+      default:
+        return static_cast<Accumulator<T>>(std::numeric_limits<T>::max());
     }
   }
 }
@@ -151,11 +155,9 @@ void reduce_items(const ReducePlan& plan, Reduction reduction, const T* in, Accu
 
 template <class T>
 KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
-  const std::int64_t items = num_elements(plan.kept.shape) *
-                             ((plan.columns + kTile - 1) / kTile);
+  const std::int64_t items = num_elements(plan.kept.shape) * ((plan.columns + kTile - 1) / kTile);
   const std::int64_t outputs = num_elements(plan.kept.shape) * plan.columns;
-  const std::int64_t per_item =
-      plan.outer_count() * plan.run * std::min(plan.columns, kTile);
+  const std::int64_t per_item = plan.outer_count() * plan.run * std::min(plan.columns, kTile);
   std::int64_t slices = 1;
   if (items < kSlices && per_item >= 2 * kSliceElements) {
     plan.split_run(kSlices);
@@ -193,13 +195,12 @@ template <Reduction R>
 KernelPlan make_reduce(const KernelRequest& request) {
   const OperandDesc& in = request.input(0);
   if (in.dtype != request.output(0).dtype) {
-    return KernelPlan::reject(str_cat("result dtype ", request.output(0).dtype, " differs from ",
-                                      in.dtype));
+    return KernelPlan::reject(
+        str_cat("result dtype ", request.output(0).dtype, " differs from ", in.dtype));
   }
   const ReducePlan plan(in, request.attributes().ints("axes"));
   KernelPlan kernel;
-  const bool known = in.dtype != DType::Bool &&
-                     dispatch_arithmetic(in.dtype, [&]<class T>(T) {
+  const bool known = in.dtype != DType::Bool && dispatch_arithmetic(in.dtype, [&]<class T>(T) {
                        kernel = plan_reduce<T>(plan, R, request.num_threads);
                      });
   return known ? kernel : KernelPlan::reject(unsupported_dtype(in.dtype));

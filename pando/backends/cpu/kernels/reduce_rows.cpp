@@ -109,10 +109,14 @@ void Rows(float* acc, const float* rows, std::int64_t row_count, std::int64_t ro
 
 double ReduceRun(Reduction reduction, const float* values, std::int64_t count) {
   switch (reduction) {
-    case Reduction::Sum: return Run<Reduction::Sum>(values, count);
-    case Reduction::Max: return Run<Reduction::Max>(values, count);
-    case Reduction::Min: return Run<Reduction::Min>(values, count);
-    default: return Run<Reduction::Prod>(values, count);
+    case Reduction::Sum:
+      return Run<Reduction::Sum>(values, count);
+    case Reduction::Max:
+      return Run<Reduction::Max>(values, count);
+    case Reduction::Min:
+      return Run<Reduction::Min>(values, count);
+    default:
+      return Run<Reduction::Prod>(values, count);
   }
 }
 
@@ -142,10 +146,14 @@ HWY_EXPORT(ReduceRows);
 
 double reduction_identity(Reduction reduction) {
   switch (reduction) {
-    case Reduction::Sum: return 0.0;
-    case Reduction::Prod: return 1.0;
-    case Reduction::Max: return -std::numeric_limits<double>::infinity();
-    default: return std::numeric_limits<double>::infinity();
+    case Reduction::Sum:
+      return 0.0;
+    case Reduction::Prod:
+      return 1.0;
+    case Reduction::Max:
+      return -std::numeric_limits<double>::infinity();
+    default:
+      return std::numeric_limits<double>::infinity();
   }
 }
 

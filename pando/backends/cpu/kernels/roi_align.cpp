@@ -1,5 +1,5 @@
-// RoiAlign and RoiAlignGrad: mean of bilinear samples on a grid per bin (He et al., Mask R-CNN, 2017;
-// coordinates without the half pixel shift).
+// RoiAlign and RoiAlignGrad: mean of bilinear samples on a grid per bin (He et al., Mask R-CNN,
+// 2017; coordinates without the half pixel shift).
 #include <algorithm>
 #include <array>
 #include <cmath>

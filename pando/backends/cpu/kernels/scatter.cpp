@@ -30,9 +30,9 @@ std::string parse_scatter(const KernelRequest& request, std::size_t indices_at, 
     return str_cat("indices ", operand_text(indices), " and values ", operand_text(data),
                    " do not fit ", operand_text(request.output(0)));
   }
-  const auto axis = static_cast<std::size_t>(
-      normalise_axis(request.attributes().integer("axis"), static_cast<std::int64_t>(out.size()),
-                     request.spec.kind.c_str()));
+  const auto axis = static_cast<std::size_t>(normalise_axis(request.attributes().integer("axis"),
+                                                            static_cast<std::int64_t>(out.size()),
+                                                            request.spec.kind.c_str()));
   for (std::size_t d = 0; d < out.size(); ++d) {
     if (d != axis && indices.shape[d] > out[d]) return "indices reach outside the result";
   }
@@ -85,10 +85,14 @@ enum class Reduce { Sum, Min, Max, None };
 template <class A>
 A reduced(Reduce reduce, A current, A value) {
   switch (reduce) {
-    case Reduce::Sum: return static_cast<A>(current + value);
-    case Reduce::Min: return value < current || value != value ? value : current;
-    case Reduce::Max: return current < value || value != value ? value : current;
-    default: return value;
+    case Reduce::Sum:
+      return static_cast<A>(current + value);
+    case Reduce::Min:
+      return value < current || value != value ? value : current;
+    case Reduce::Max:
+      return current < value || value != value ? value : current;
+    default:
+      return value;
   }
 }
 
@@ -139,8 +143,8 @@ KernelPlan make_scatter_reduce(const KernelRequest& request) {
                                         : Reduce::None;
   const bool has_initial = request.has_input(2);
   const DType dtype = request.output(0).dtype;
-  if (has_initial && !(request.input(2).shape == request.output(0).shape &&
-                       request.input(2).dtype == dtype)) {
+  if (has_initial &&
+      !(request.input(2).shape == request.output(0).shape && request.input(2).dtype == dtype)) {
     return KernelPlan::reject("initial values differ from the result in shape or dtype");
   }
   KernelPlan plan;

@@ -1,5 +1,5 @@
-// float32 products with few rows, where packing the right operand would cost as much as the product:
-// 8 x 784 by 784 x 512.
+// float32 products with few rows, where packing the right operand would cost as much as the
+// product: 8 x 784 by 784 x 512.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/skinny_matmul.cpp"
 #include <hwy/foreach_target.h>
@@ -74,10 +74,11 @@ HWY_INLINE V SigmoidOf(D d, V x) {
 
 void ApplyActivation(Activation activation, float* out, std::int64_t count) {
   switch (activation) {
-    case Activation::None: return;
+    case Activation::None:
+      return;
     case Activation::Relu:
-      Activate([](D d, V x) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x); },
-               out, count);
+      Activate([](D d, V x) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x); }, out,
+               count);
       return;
     case Activation::Tanh:
       Activate([](D d, V x) HWY_ATTR { return hn::Tanh(d, x); }, out, count);
@@ -103,8 +104,8 @@ void ApplyActivation(Activation activation, float* out, std::int64_t count) {
 /// R rows by two vectors of columns over `depth` steps of k. Full: both vectors are whole.
 template <int R, bool Full>
 HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float* rhs,
-                           std::int64_t depth, std::int64_t columns, bool first,
-                           const float* bias, float* out) {
+                           std::int64_t depth, std::int64_t columns, bool first, const float* bias,
+                           float* out) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto mask0 = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, columns)));
@@ -297,9 +298,9 @@ std::int64_t task_grain(double flops_per_item) {
 
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
   if (!problem.batch.empty()) return KernelPlan::reject("batched");
-  SkinnyMatMul p{problem.m,       problem.n,          problem.k,        problem.lhs_row,
-                 problem.lhs_column, problem.rhs_row, problem.rhs_column, problem.has_bias,
-                 Activation::None};
+  SkinnyMatMul p{problem.m,          problem.n,          problem.k,
+                 problem.lhs_row,    problem.lhs_column, problem.rhs_row,
+                 problem.rhs_column, problem.has_bias,   Activation::None};
   if (p.m * p.n == 0 || p.k == 0) return KernelPlan::reject("empty product");
   if (!parse_activation(problem.epilogue, p.activation)) {
     return KernelPlan::reject(str_cat("no epilogue '", problem.epilogue, "'"));

@@ -24,8 +24,8 @@ void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes, int th
   });
 }
 
-/// A window of run-time position in a larger tensor. A start outside [0, dim - size] is moved to the
-/// nearest end.
+/// A window of run-time position in a larger tensor. A start outside [0, dim - size] is moved to
+/// the nearest end.
 struct DynamicWindow {
   std::vector<std::int64_t> limits, steps;  // per sliced axis; steps in bytes of the larger tensor
   DType index_dtype = DType::Int32;
@@ -34,8 +34,8 @@ struct DynamicWindow {
     const IndexReader reader(index, index_dtype);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < limits.size(); ++i) {
-      offset += std::clamp<std::int64_t>(reader[static_cast<std::int64_t>(i)], 0, limits[i]) *
-                steps[i];
+      offset +=
+          std::clamp<std::int64_t>(reader[static_cast<std::int64_t>(i)], 0, limits[i]) * steps[i];
     }
     return offset;
   }
@@ -74,8 +74,7 @@ KernelPlan make_dynamic_slice(const KernelRequest& request) {
   const StridedCopy copy(out.shape, contiguous_strides(t.shape), contiguous_strides(out.shape),
                          dtype_bytes(t.dtype));
   KernelPlan plan;
-  plan.run = [window, copy, threads = request.num_threads](std::byte* const* operands,
-                                                           std::byte*) {
+  plan.run = [window, copy, threads = request.num_threads](std::byte* const* operands, std::byte*) {
     run_parallel(copy, operands[0] + window.offset(operands[1]), operands[2], threads);
   };
   return plan;
@@ -102,9 +101,8 @@ KernelPlan make_dynamic_update(const KernelRequest& request) {
 KernelPlan make_concat(const KernelRequest& request) {
   const OperandDesc& out = request.output(0);
   const auto bytes = static_cast<std::int64_t>(dtype_bytes(out.dtype));
-  const std::int64_t axis =
-      normalise_axis(request.attributes().integer("axis"),
-                     static_cast<std::int64_t>(out.shape.size()), "Concat");
+  const std::int64_t axis = normalise_axis(request.attributes().integer("axis"),
+                                           static_cast<std::int64_t>(out.shape.size()), "Concat");
   struct Part {
     StridedCopy copy;
     std::int64_t offset;
@@ -114,13 +112,12 @@ KernelPlan make_concat(const KernelRequest& request) {
   std::int64_t at = 0;
   for (const OperandDesc& input : request.spec.inputs) {
     if (input.dtype != out.dtype || input.shape.size() != out.shape.size()) {
-      return KernelPlan::reject(str_cat("input ", operand_text(input), " does not fit ",
-                                        operand_text(out)));
+      return KernelPlan::reject(
+          str_cat("input ", operand_text(input), " does not fit ", operand_text(out)));
     }
     const AxisView part(input.shape, axis);
-    parts.push_back({StridedCopy({part.outer, part.size * part.inner},
-                                 {part.size * part.inner, 1}, {whole.size * whole.inner, 1},
-                                 static_cast<std::size_t>(bytes)),
+    parts.push_back({StridedCopy({part.outer, part.size * part.inner}, {part.size * part.inner, 1},
+                                 {whole.size * whole.inner, 1}, static_cast<std::size_t>(bytes)),
                      at * whole.inner * bytes});
     at += part.size;
   }
@@ -150,8 +147,8 @@ KernelPlan make_pad_into(const KernelRequest& request) {
   std::int64_t offset = 0;
   for (std::size_t d = 0; d < rank; ++d) {
     const std::int64_t last = starts[d] + (in.shape[d] - 1) * steps[d];
-    const bool inside = starts[d] >= 0 && starts[d] < out.shape[d] && last >= 0 &&
-                        last < out.shape[d];
+    const bool inside =
+        starts[d] >= 0 && starts[d] < out.shape[d] && last >= 0 && last < out.shape[d];
     if (in.shape[d] > 0 && !inside) {
       return KernelPlan::reject(str_cat("start ", starts[d], " and step ", steps[d],
                                         " leave dimension ", d, " of the result"));
@@ -163,8 +160,8 @@ KernelPlan make_pad_into(const KernelRequest& request) {
                          static_cast<std::size_t>(bytes));
   const std::int64_t total = num_elements(out.shape) * bytes;
   KernelPlan plan;
-  plan.run = [=, offset = offset * bytes, threads = request.num_threads](
-                 std::byte* const* operands, std::byte*) {
+  plan.run = [=, offset = offset * bytes, threads = request.num_threads](std::byte* const* operands,
+                                                                         std::byte*) {
     parallel_for(threads, total, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
       std::memset(operands[1] + begin, 0, static_cast<std::size_t>(end - begin));
     });

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/softmax_rows.hpp"
-#include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {

@@ -52,11 +52,21 @@ void StridedCopy::run(const std::byte* from, std::byte* to, std::int64_t begin,
       for (std::int64_t i = 0; i < row_; ++i) y[i * to_step_] = x[i * from_step_];
     };
     switch (bytes_) {
-      case 1: copy(std::uint8_t{}); break;
-      case 2: copy(std::uint16_t{}); break;
-      case 4: copy(std::uint32_t{}); break;
-      case 8: copy(std::uint64_t{}); break;
-      default: copy(Bits128{}); break;
+      case 1:
+        copy(std::uint8_t{});
+        break;
+      case 2:
+        copy(std::uint16_t{});
+        break;
+      case 4:
+        copy(std::uint32_t{});
+        break;
+      case 8:
+        copy(std::uint64_t{});
+        break;
+      default:
+        copy(Bits128{});
+        break;
     }
   }
 }

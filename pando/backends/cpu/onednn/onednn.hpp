@@ -1,4 +1,5 @@
-// Running oneDNN primitives without allocation: prebuilt execution contexts, one per running thread.
+// Running oneDNN primitives without allocation: prebuilt execution contexts, one per running
+// thread.
 #pragma once
 
 #include <dnnl.hpp>

@@ -73,8 +73,8 @@ struct ConvDescs {
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, bool training) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto kind = training ? dnnl::prop_kind::forward_training
-                             : dnnl::prop_kind::forward_inference;
+  const auto kind =
+      training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   return {onednn_engine(), kind,          dnnl::algorithm::convolution_direct,
           d.any_data,      d.any_weights, d.any_result,
           d.strides,       d.dilations,   d.pad_begin,
@@ -90,7 +90,8 @@ std::unique_ptr<OnednnPrimitive> reorder_of(const memory::desc& from, const memo
       std::vector<OnednnPrimitive::Argument>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, threads);
 }
 
-/// Builds reorders and lays out the scratch. `arguments`: DNNL_ARG_* of the two inputs and the output.
+/// Builds reorders and lays out the scratch. `arguments`: DNNL_ARG_* of the two inputs and the
+/// output.
 KernelPlan finish(std::shared_ptr<OnednnConv> conv, const dnnl::primitive& primitive,
                   const memory::desc& scratchpad, const std::array<int, 3>& arguments,
                   const std::string& implementation, int threads) {
@@ -136,8 +137,8 @@ KernelPlan plan_conv(const ConvProblem& problem, int threads) {
                   {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, forward.impl_info_str(), threads);
   } else if constexpr (Pass == ConvPass::Data) {
     const dnnl::convolution_backward_data::primitive_desc desc(
-        onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides,
-        d.dilations, d.pad_begin, d.pad_end, forward, attributes);
+        onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides, d.dilations,
+        d.pad_begin, d.pad_end, forward, attributes);
     conv->operands[0].plain = d.weights;
     conv->operands[0].wanted = desc.weights_desc();
     conv->operands[1].plain = d.result;
@@ -149,8 +150,8 @@ KernelPlan plan_conv(const ConvProblem& problem, int threads) {
                   threads);
   } else {
     const dnnl::convolution_backward_weights::primitive_desc desc(
-        onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides,
-        d.dilations, d.pad_begin, d.pad_end, forward, attributes);
+        onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides, d.dilations,
+        d.pad_begin, d.pad_end, forward, attributes);
     conv->operands[0].plain = d.data;
     conv->operands[0].wanted = desc.src_desc();
     conv->operands[1].plain = d.result;
@@ -172,8 +173,8 @@ KernelPlan make_onednn_conv(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   if (problem.dtype != DType::Float32) return KernelPlan::reject("only float32");
-  if (num_elements(problem.data) * num_elements(problem.weights) *
-          num_elements(problem.result) == 0) {
+  if (num_elements(problem.data) * num_elements(problem.weights) * num_elements(problem.result) ==
+      0) {
     return KernelPlan::reject("empty operand");
   }
   try {

@@ -49,10 +49,8 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
   }
   Shape out_shape = p.batch;
   out_shape.insert(out_shape.end(), {p.m, p.n});
-  const memory::desc lhs =
-      matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
-  const memory::desc rhs =
-      matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
+  const memory::desc lhs = matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
+  const memory::desc rhs = matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
   const memory::desc out = onednn_f32(out_shape);
   Shape bias_shape(p.batch.size() + 1, 1);
   bias_shape.push_back(p.n);
@@ -72,8 +70,8 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
     if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias});
     arguments.push_back({DNNL_ARG_DST, out});
     arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
-    const auto primitive = std::make_shared<OnednnPrimitive>(
-        dnnl::matmul(desc), std::move(arguments), num_threads);
+    const auto primitive =
+        std::make_shared<OnednnPrimitive>(dnnl::matmul(desc), std::move(arguments), num_threads);
     KernelPlan plan;
     plan.detail = desc.impl_info_str();
     plan.scratch_bytes = desc.scratchpad_desc().get_size();
