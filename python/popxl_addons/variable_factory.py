@@ -184,7 +184,7 @@ class VariableFactory:
         shape, dtype = self._host_shape(), self.dtype.as_numpy()
         if path.exists():
             mode = "r" if read_only_if_exists else "r+"
-            return np.memmap(path, dtype=dtype, mode=mode, shape=shape)  # type: ignore[call-overload,no-any-return]
+            return np.memmap(path, dtype=dtype, mode=mode, shape=shape)  # type: ignore[call-overload]
         result = np.memmap(path, dtype=dtype, mode="w+", shape=shape)
         if not empty:
             result[...] = self.next_data()

@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 import popxl
 import pytest
+from image_batches import image_batches
 from popxl import ops
+from torch_reference import train_with_adam
 
 import popxl_addons as addons
-from image_batches import image_batches
-from torch_reference import train_with_adam
 
 DEVICES = ["cpu", "ipu_model", "ipu_hw"]
 

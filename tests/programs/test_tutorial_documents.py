@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-
 from documents import between, document, numbered_lines, run_program
+
 from pando.datasets import DEFAULT_FOLDER
 
 pytestmark = pytest.mark.skipif(

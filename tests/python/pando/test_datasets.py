@@ -61,7 +61,7 @@ def test_every_element_type(tmp_path: Path, code: int, dtype: str) -> None:
 
 
 def test_a_missing_folder_and_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no data folder .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"no data folder .*nowhere"):
         load_mnist_format(tmp_path / "nowhere")
     write_set(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()

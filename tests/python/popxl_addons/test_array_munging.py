@@ -74,7 +74,7 @@ def test_tensor_parallel_input_and_output(tp: int, rf: int) -> None:
     data = RNG.normal(size=(samples, 3))
     fed = munge.tensor_parallel_input(data, tp, rf)
     transfers = samples * tp // rf
-    assert fed.shape == tuple(n for n in (transfers, rf) if n > 1) + (3,)
+    assert fed.shape == (*(n for n in (transfers, rf) if n > 1), 3)
     full = fed.reshape(transfers, rf, 3)
     for transfer, replica in product(range(transfers), range(rf)):
         sample = (transfer * rf + replica) // tp
