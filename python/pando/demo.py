@@ -1,0 +1,210 @@
+"""Trains a network on real images and leaves a report: `python -m pando.demo`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import popxl
+from tqdm import tqdm
+
+from pando.datasets import DEFAULT_FOLDER, Batches, ImageData, ImageSet, load_mnist_format
+from pando.demo_network import (
+    InferenceProgram,
+    TrainingProgram,
+    inference_program,
+    training_program,
+)
+from pando.plots import bytes_text
+from pando.report import OpTime, TrainingReport, write_report
+from pando.session_info import actual_peak_bytes, memory_plan, op_times, open_session
+
+DEFAULT_REPORT = Path("pando-report") / "report.html"
+LEARNING_RATE = 1e-3
+TEST_BATCH_SIZE = 80
+PROFILED_STEPS = 200
+# Refreshing the bar at every step would cost more than the step.
+STEPS_PER_BAR_UPDATE = 64
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m pando.demo", description=__doc__)
+    parser.add_argument(
+        "--data", default=str(DEFAULT_FOLDER), help="an MNIST-format folder (default: %(default)s)"
+    )
+    parser.add_argument("--epochs", type=_positive, default=1, help="default: %(default)s")
+    parser.add_argument("--batch-size", type=_positive, default=8, help="default: %(default)s")
+    parser.add_argument("--report", default=str(DEFAULT_REPORT), help="default: %(default)s")
+    parser.add_argument("--threads", type=int, default=0, help="default: every core")
+    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
+    return value
+
+
+@dataclass
+class TrainingResult:
+    """Losses in the order of the steps, and how fast they came."""
+
+    losses: np.ndarray
+    images_per_second: float
+    first_bad_step: int | None
+
+
+class LossWatch:
+    """Keeps the losses and reports the first one that is not finite."""
+
+    def __init__(self, num_steps: int) -> None:
+        self._losses = np.empty(num_steps, np.float32)
+        self._count = 0
+        self.first_bad_step: int | None = None
+
+    def add(self, loss: Any) -> None:
+        value = float(loss)
+        self._losses[self._count] = value
+        self._count += 1
+        if self.first_bad_step is None and not np.isfinite(value):
+            self.first_bad_step = self._count
+            tqdm.write(f"The loss is {value} at step {self._count}; training goes on.")
+
+    @property
+    def losses(self) -> np.ndarray:
+        return self._losses[: self._count]
+
+    def recent(self, count: int = 500) -> float:
+        """The mean of the latest losses."""
+        latest = self.losses[-count:]
+        return float(latest.mean()) if latest.size else float("nan")
+
+
+def train(
+    session: popxl.Session, program: TrainingProgram, batches: Batches, epochs: int, batch_size: int
+) -> TrainingResult:
+    """Runs every batch of every epoch; call inside the session's context."""
+    steps = len(batches) * epochs
+    watch = LossWatch(steps)
+    start = time.perf_counter()
+    with tqdm(total=steps * batch_size, unit="img", unit_scale=True, desc="training") as bar:
+        for _ in range(epochs):
+            for images, labels in batches:
+                outputs = session.run({program.images: images, program.labels: labels})
+                watch.add(outputs[program.loss])
+                if len(watch.losses) % STEPS_PER_BAR_UPDATE == 0:
+                    bar.set_postfix_str(f"loss {watch.recent():.4f}", refresh=False)
+                    bar.update(STEPS_PER_BAR_UPDATE * batch_size)
+        bar.update(steps * batch_size - bar.n)
+    seconds = time.perf_counter() - start
+    return TrainingResult(watch.losses, steps * batch_size / seconds, watch.first_bad_step)
+
+
+def accuracy(
+    session: popxl.Session,
+    program: InferenceProgram,
+    data: ImageSet,
+    batch_size: int,
+    mean: float,
+    deviation: float,
+) -> float:
+    """The share of all images whose highest score is the label's."""
+    hits = 0
+    with session:
+        for start in range(0, len(data), batch_size):
+            chosen = np.arange(start, min(start + batch_size, len(data)))
+            # A program has one batch size: the last batch is filled up and only its start counts.
+            padded = np.resize(chosen, batch_size)
+            pixels = data.images[padded].astype(np.float32) / np.float32(255)
+            images = (pixels - np.float32(mean)) / np.float32(deviation)
+            scores = session.run({program.images: images})[program.scores]
+            predicted = np.argmax(scores, axis=-1)[: len(chosen)]
+            hits += int(np.sum(predicted == data.labels[chosen]))
+    return hits / len(data)
+
+
+def profile(program: TrainingProgram, batches: Batches, threads: int) -> list[OpTime]:
+    """The time of every op over some steps of the training program.
+
+    In a session of its own: timing every instruction slows the program down.
+    """
+    session = open_session(program.ir, threads, profile=True)
+    with session:
+        for images, labels in islice(batches, PROFILED_STEPS):
+            session.run({program.images: images, program.labels: labels})
+        return op_times(session)
+
+
+def evaluate(
+    trained: popxl.Session, program: TrainingProgram, data: ImageData, threads: int
+) -> float:
+    """The accuracy of the trained weights on the test images, by an inference-only program."""
+    batch_size = min(TEST_BATCH_SIZE, len(data.test))
+    inference = inference_program(batch_size, data.image_shape, data.num_classes)
+    session = open_session(inference.ir, threads)
+    values = trained.get_tensors_data(program.variables.tensors)
+    mapping = program.variables.to_mapping(inference.variables)
+    session.write_variables_data({new: values[old].copy() for old, new in mapping.items()})
+    mean, deviation = data.mean_and_deviation()
+    return accuracy(session, inference, data.test, batch_size, mean, deviation)
+
+
+def run_demo(options: argparse.Namespace) -> TrainingReport:
+    """Trains, evaluates, profiles; returns what there is to report."""
+    data = load_mnist_format(options.data)
+    mean, deviation = data.mean_and_deviation()
+    batches = Batches(data.train, options.batch_size, mean, deviation, options.seed)
+    rng = np.random.default_rng(options.seed)
+    program = training_program(
+        options.batch_size, data.image_shape, data.num_classes, LEARNING_RATE, rng
+    )
+    session = open_session(program.ir, options.threads)
+    with session:
+        result = train(session, program, batches, options.epochs, options.batch_size)
+        actual_peak = actual_peak_bytes(session)
+    score = evaluate(session, program, data, options.threads)
+    memory = memory_plan(session)
+    times = profile(program, batches, options.threads)
+    facts = [
+        ("data", str(options.data)),
+        ("training", f"{options.epochs} epoch(s) of {len(batches)} steps of {options.batch_size}"),
+        ("accuracy on the test images", f"{100 * score:.2f} %"),
+        ("throughput", f"{result.images_per_second:,.0f} images/s"),
+        ("steps per second", f"{result.images_per_second / options.batch_size:,.0f}"),
+        ("planned peak memory", bytes_text(memory.peak_bytes)),
+        ("actual peak memory", bytes_text(actual_peak)),
+    ]
+    notes = []
+    if result.first_bad_step is not None:
+        notes.append(f"The loss was not finite from step {result.first_bad_step} on or at times.")
+    return TrainingReport("Pando demo", facts, result.losses, memory, times, notes)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    try:
+        report = run_demo(options)
+    except (FileNotFoundError, ValueError) as error:
+        print(f"pando demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("pando demo: interrupted", file=sys.stderr)
+        return 130
+    width = max(len(name) for name, _ in report.facts)
+    for name, value in report.facts:
+        print(f"{name:<{width}}  {value}")
+    print(f"{'report':<{width}}  {write_report(options.report, report)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Sessions with engine options, and what the engine tells about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import popxl
+
+from pando.report import MemoryPlan, OpTime
+from pando.settings import use_session_settings
+
+
+def open_session(ir: popxl.Ir, threads: int = 0, profile: bool = False) -> popxl.Session:
+    """A session of `ir` on this machine; 0 threads means every core."""
+    with use_session_settings(num_threads=threads, profile=profile):
+        return popxl.Session(ir, "cpu")
+
+
+def _engine(session: popxl.Session) -> Any:
+    """The core's session below the popxl one."""
+    return session._pb_session
+
+
+def memory_plan(session: popxl.Session) -> MemoryPlan:
+    """The compiler's plan of device memory."""
+    memory = _engine(session).program.memory
+    return MemoryPlan(
+        memory.persistent_bytes, memory.peak_frame_bytes, [int(b) for b in memory.timeline]
+    )
+
+
+def actual_peak_bytes(session: popxl.Session) -> int:
+    """The most bytes of device memory held at once since the session was entered."""
+    return int(_engine(session).actual_peak_bytes())
+
+
+def op_times(session: popxl.Session) -> list[OpTime]:
+    """Times by op since the session was entered; the session must have been made to profile."""
+    return [OpTime(row.op, row.calls, row.seconds) for row in _engine(session).trace()]

@@ -1,0 +1,150 @@
+"""Modules, named variables and graph transforms over popxl."""
+
+from popxl_addons import (
+    array_munging,
+    debugging,
+    dot_tree,
+    graph,
+    graph_cache,
+    graph_common,
+    module,
+    named_replica_grouping,
+    named_tensors,
+    ops,
+    performance_utils,
+    route_tensor,
+    streams,
+    task_session,
+    transforms,
+    utils,
+    variable_factory,
+)
+from popxl_addons.array_munging import (
+    handle_negative_axis,
+    pad_axis,
+    repeat,
+    repeat_axis,
+    repeat_shard,
+    shard,
+    shard2D,
+    split2D,
+    squeeze_safe,
+    tensor_parallel_input,
+    unshard,
+    unshard2D,
+    unshard_arrays,
+)
+from popxl_addons.build_grad import create_grad_graph_info
+from popxl_addons.debugging import print_tensor, print_text
+from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
+from popxl_addons.graph_cache import (
+    GraphCache,
+    argument_hash,
+    bound_arguments,
+    function,
+    get_function_hash,
+    tensor_hash,
+)
+from popxl_addons.module import Module, NameScopeMeta
+from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.ops import cross_entropy, cross_entropy_with_grad, host_load, host_store
+from popxl_addons.performance_utils import (
+    evaluate_FLOPs,
+    evaluate_ir_FLOPs,
+    format_flops_scientific,
+    print_FLOPs,
+    total_FLOPs,
+)
+from popxl_addons.route_tensor import is_subgraph
+from popxl_addons.streams import InputStreams, OutputStreams
+from popxl_addons.task_session import TaskSession, write_variables_pb
+from popxl_addons.transforms import (
+    add_recompute_inputs,
+    autodiff,
+    autodiff_with_accumulation,
+    recompute_graph,
+    suffix_graph_name,
+)
+from popxl_addons.utils import OrderedDict, WeightsDict, timer
+from popxl_addons.variable_factory import (
+    NamedVariableFactories,
+    VariableFactory,
+    add_replica_sharded_variable_input,
+    add_variable_input,
+)
+
+GIT_COMMIT: str | None = None
+
+__all__ = [
+    "BoundGraph",
+    "GIT_COMMIT",
+    "GraphCache",
+    "GraphWithNamedArgs",
+    "InputStreams",
+    "Module",
+    "NameScopeMeta",
+    "NamedTensors",
+    "NamedVariableFactories",
+    "OrderedDict",
+    "OutputStreams",
+    "TaskSession",
+    "VariableFactory",
+    "WeightsDict",
+    "add_recompute_inputs",
+    "add_replica_sharded_variable_input",
+    "add_variable_input",
+    "argument_hash",
+    "array_munging",
+    "autodiff",
+    "autodiff_with_accumulation",
+    "bound_arguments",
+    "create_grad_graph_info",
+    "cross_entropy",
+    "cross_entropy_with_grad",
+    "debugging",
+    "dot_tree",
+    "evaluate_FLOPs",
+    "evaluate_ir_FLOPs",
+    "format_flops_scientific",
+    "function",
+    "get_function_hash",
+    "graph",
+    "graph_cache",
+    "graph_common",
+    "handle_negative_axis",
+    "host_load",
+    "host_store",
+    "is_subgraph",
+    "module",
+    "named_replica_grouping",
+    "named_tensors",
+    "ops",
+    "pad_axis",
+    "performance_utils",
+    "print_FLOPs",
+    "print_tensor",
+    "print_text",
+    "recompute_graph",
+    "repeat",
+    "repeat_axis",
+    "repeat_shard",
+    "route_tensor",
+    "shard",
+    "shard2D",
+    "split2D",
+    "squeeze_safe",
+    "streams",
+    "suffix_graph_name",
+    "task_session",
+    "tensor_hash",
+    "tensor_parallel_input",
+    "timer",
+    "total_FLOPs",
+    "transforms",
+    "unshard",
+    "unshard2D",
+    "unshard_arrays",
+    "utils",
+    "variable_factory",
+    "write_variables_pb",
+]

@@ -1,0 +1,57 @@
+"""Making the contracts of gradient graphs that do not come straight from autodiff."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import popxl
+from popart._internal import ir as _ir
+from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
+
+from popxl_addons.graph_common import GraphLike, plain_graph
+
+
+def make_grad_graph_info(
+    forward_graph: popxl.Graph,
+    gradient_graph: popxl.Graph,
+    inputs: Sequence[tuple[popxl.Tensor, bool]],
+    outputs: Sequence[popxl.Tensor],
+) -> GradGraphInfo:
+    """For each gradient graph input its forward tensor and whether it is that tensor itself
+    (True) or its gradient (False); for each output the forward tensor whose gradient it is."""
+    kinds = _ir.ExpectedConnectionType
+    expected_inputs = [
+        _ir.ExpectedConnection(tensor.id, kinds.Fwd if itself else kinds.FwdGrad)
+        for tensor, itself in inputs
+    ]
+    expected_outputs = [_ir.ExpectedConnection(tensor.id, kinds.FwdGrad) for tensor in outputs]
+    graph_id = gradient_graph._pb_graph.id
+    info = _ir.BwdGraphInfo(graph_id, expected_inputs, expected_outputs)
+    return GradGraphInfo._from_pb(forward_graph.ir._pb_ir, forward_graph._pb_graph, info)
+
+
+def remap_grad_info(
+    grad_info: GradGraphInfo, forward_graph: GraphLike, backward_graph: GraphLike
+) -> GradGraphInfo:
+    """The connections of `grad_info`, by input and output index, for another pair of graphs.
+
+    Raises ValueError when a forward tensor is neither an input nor an output of its graph.
+    """
+    old, new = grad_info.forward_graph, plain_graph(forward_graph)
+    mapping = dict(zip(old.outputs, new.outputs, strict=False))
+    mapping.update(zip(old.inputs, new.inputs, strict=False))
+
+    def moved(tensor: popxl.Tensor) -> popxl.Tensor:
+        if tensor not in mapping:
+            raise ValueError(
+                f"{tensor} has no counterpart in {new.name}: it is no input or output of "
+                f"{old.name} there."
+            )
+        return mapping[tensor]
+
+    inputs = [
+        (moved(c.fwd_tensor), c.connection_type == ExpectedConnectionType.Fwd)
+        for c in grad_info.expected_inputs
+    ]
+    outputs = [moved(c.fwd_tensor) for c in grad_info.expected_outputs]
+    return make_grad_graph_info(new, plain_graph(backward_graph), inputs, outputs)

@@ -1,0 +1,40 @@
+"""Trees of tensors and of host arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import popxl
+from popxl import ops
+
+from popxl_addons.dot_tree import DotTree
+
+
+class NamedTensors(DotTree[popxl.Tensor]):
+    """A tree of tensors."""
+
+    @property
+    def tensors(self) -> tuple[popxl.Tensor, ...]:
+        """The leaves, sorted by the tensors' own names."""
+        return tuple(sorted(self.values_flat(), key=lambda tensor: tensor.name))
+
+    @property
+    def named_tensors(self) -> dict[str, popxl.Tensor]:
+        """Flat key -> tensor, in insertion order."""
+        return dict(self.to_dict())
+
+    def remap(self, mapping: Mapping[popxl.Tensor, popxl.Tensor]) -> NamedTensors:
+        """The same keys with `mapping[tensor]` for each tensor; KeyError when one is missing."""
+        return self.map(lambda tensor: mapping[tensor])
+
+
+class NamedTensorData(DotTree[np.ndarray]):
+    """A tree of host arrays."""
+
+
+def print_named_tensors(tensors: NamedTensors) -> NamedTensors:
+    """Prints every tensor when the program runs, titled with its flat key."""
+    return NamedTensors.from_dict(
+        {key: ops.print_tensor(t, title=key) for key, t in tensors.to_dict().items()}
+    )

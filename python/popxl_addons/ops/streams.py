@@ -1,0 +1,27 @@
+"""Host transfers with a stream of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import popxl
+from popxl import ops
+from popxl.utils import to_numpy
+
+
+def host_load(
+    data: Any, dtype: popxl.dtype, name: str
+) -> tuple[np.ndarray, popxl.HostToDeviceStream, popxl.Tensor]:
+    """Loads a tensor of the shape of `data`: the data cast to `dtype`, the stream
+    `<name>_stream` to feed it to, and the tensor `name`."""
+    array = to_numpy(data, dtype)
+    stream = popxl.h2d_stream(array.shape, dtype, f"{name}_stream")
+    return array, stream, ops.host_load(stream, name)
+
+
+def host_store(t: popxl.Tensor) -> popxl.DeviceToHostStream:
+    """Stores `t` to a new stream `<name of t>_stream`."""
+    stream = popxl.d2h_stream(t.shape, t.dtype, f"{t.name}_stream")
+    ops.host_store(stream, t)
+    return stream

@@ -1,0 +1,5 @@
+"""Optimisers ready for use."""
+
+from popxl_addons.optimizers.adam import AdamOptimizerStep
+
+__all__ = ["AdamOptimizerStep"]

@@ -1,0 +1,187 @@
+"""A session that knows its streams and its state, and saves and loads checkpoints."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import popxl
+
+from popxl_addons.named_tensors import NamedTensorData, NamedTensors
+from popxl_addons.streams import InputStreams, OutputStreams
+from popxl_addons.utils import WeightsDict, timer
+
+_SESSION_INFO = "session_info.json"
+_DATALOADER = "dataloader.bin"
+
+
+def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:
+    """Writes host values of variables, to the device too when the session is attached."""
+    session.write_variables_data(dict(weights))
+
+
+def initialise_memmap_dir_from_checkpoint(
+    checkpoint_dir: str | Path, memmap_dir: str | Path
+) -> None:
+    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`."""
+    target = Path(memmap_dir).expanduser()
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted((Path(checkpoint_dir).expanduser() / "model").glob("*.npy")):
+        shutil.copy(path, target / path.name)
+
+
+def _report_missing(kind: str, here: Iterable[str], there: Iterable[str], how: str) -> None:
+    """Tells about names on one side only: "none", "warn" (log) or "error" (ValueError)."""
+    if how not in ("none", "warn", "error"):
+        raise ValueError(f"report_missing must be 'none', 'warn' or 'error'; got {how!r}.")
+    only_here = sorted(set(here) - set(there))
+    only_there = sorted(set(there) - set(here))
+    if how == "none" or not (only_here or only_there):
+        return
+    message = f"{kind} only in the session: {only_here}; only in the source: {only_there}."
+    if how == "error":
+        raise ValueError(message)
+    logging.warning(message)
+
+
+def _local_folder(checkpoint_dir: str | Path) -> Path:
+    if str(checkpoint_dir).startswith("wandb:"):
+        raise NotImplementedError(
+            f"Checkpoints are folders on this machine; {checkpoint_dir} names a wandb artifact."
+        )
+    return Path(checkpoint_dir).expanduser()
+
+
+class TaskSession(popxl.Session):
+    """A popxl session with named streams (`inputs`, `outputs`), its variables (`state`) and
+    values that belong to the run (`session_state`, with the number of `steps`)."""
+
+    def __init__(
+        self,
+        inputs: InputStreams | Iterable[popxl.HostToDeviceStream],
+        outputs: OutputStreams | Iterable[popxl.DeviceToHostStream],
+        state: NamedTensors | None = None,
+        max_checkpoints: int = 1,
+        *args: Any,
+        model: NamedTensors | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.inputs = (
+            inputs if isinstance(inputs, InputStreams) else InputStreams.from_streams(inputs)
+        )
+        self.outputs = (
+            outputs if isinstance(outputs, OutputStreams) else OutputStreams.from_streams(outputs)
+        )
+        chosen = state if state is not None else model
+        self.state = chosen if chosen is not None else NamedTensors()
+        self.max_checkpoints = max_checkpoints
+        self.session_state: dict[str, Any] = {"steps": 0}
+        self._saved: list[Path] = []
+        self._dataloader: Any = None
+        with timer("PopXL compilation"):
+            super().__init__(*args, **kwargs)
+
+    @property
+    def model(self) -> NamedTensors:
+        """The older name of `state`."""
+        return self.state
+
+    def run(self, inputs: Any = None, downcast_inputs: bool = True) -> Any:
+        """As Session.run; counts the step."""
+        self.session_state["steps"] += 1
+        return super().run(inputs, downcast_inputs)
+
+    # Values ---------------------------------------------------------------------------------
+
+    def get_named_tensors_data(self) -> NamedTensorData:
+        """The values of `state` under the same keys."""
+        tensors = self.state.to_dict()
+        values = self.get_tensors_data(list(tensors.values()))
+        return NamedTensorData.from_dict({key: values[t] for key, t in tensors.items()})
+
+    def load_from_session(self, src: TaskSession, report_missing: str = "none") -> None:
+        """Copies the values under the keys that both sessions have."""
+        mine, theirs = self.state.to_dict(), src.state.to_dict()
+        _report_missing("Tensors", mine, theirs, report_missing)
+        values = src.get_tensors_data(list(theirs.values()))
+        common = {mine[key]: values[t].copy() for key, t in theirs.items() if key in mine}
+        self.write_variables_data(WeightsDict(common))
+
+    def add_session_state_info(self, info: Mapping[str, Any]) -> None:
+        """Merges `info` into `session_state`."""
+        self.session_state.update(info)
+
+    # Data loader ----------------------------------------------------------------------------
+
+    @property
+    def dataloader(self) -> Any:
+        """What feeds the session; saved and resumed with its checkpoints."""
+        if self._dataloader is None:
+            logging.warning("The session has no dataloader.")
+        return self._dataloader
+
+    @dataloader.setter
+    def dataloader(self, dataloader: Any) -> None:
+        if not (hasattr(dataloader, "save") and hasattr(dataloader, "resume")):
+            raise ValueError(
+                f"A dataloader needs the methods save and resume; {type(dataloader).__name__} "
+                "does not have both."
+            )
+        self._dataloader = dataloader
+
+    # Checkpoints ----------------------------------------------------------------------------
+
+    def save_checkpoint(self, checkpoint_dir: str | Path) -> None:
+        """Writes `state`, the data loader and `session_state` to a folder.
+
+        Beyond `max_checkpoints` folders saved by this session the oldest is deleted.
+        """
+        folder = _local_folder(checkpoint_dir)
+        model = folder / "model"
+        model.mkdir(parents=True, exist_ok=True)
+        tensors = self.state.to_dict()
+        values = self.get_tensors_data(list(tensors.values()))
+        for key, tensor in tensors.items():
+            value = values[tensor]
+            if isinstance(value, np.memmap) and value.filename is not None:
+                value.flush()
+                shutil.copy(value.filename, model / Path(value.filename).name)
+            else:
+                np.savez(model / f"{key}.npz", **{key: value})
+        if self._dataloader is not None:
+            self._dataloader.save(str(folder / _DATALOADER))
+        (folder / _SESSION_INFO).write_text(json.dumps(self.session_state), encoding="utf-8")
+        self._forget_old_checkpoints(folder)
+
+    def _forget_old_checkpoints(self, newest: Path) -> None:
+        self._saved = [path for path in self._saved if path != newest] + [newest]
+        while len(self._saved) > self.max_checkpoints:
+            shutil.rmtree(self._saved.pop(0), ignore_errors=True)
+
+    def load_checkpoint(
+        self, checkpoint_dir: str | Path, report_missing: str = "warn", skip_memmap: bool = False
+    ) -> None:
+        """Reads what `save_checkpoint` wrote. `skip_memmap` has no effect."""
+        folder = _local_folder(checkpoint_dir)
+        files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
+        tensors = self.state.to_dict()
+        _report_missing("Tensors", tensors, files, report_missing)
+        weights = WeightsDict()
+        for key in tensors.keys() & files.keys():
+            with np.load(files[key]) as archive:
+                weights[tensors[key]] = archive[key]
+        self.write_variables_data(weights)
+        if self._dataloader is not None and (folder / _DATALOADER).exists():
+            self._dataloader.resume(filename=str(folder / _DATALOADER))
+            logging.info("Dataloader state: %s", self._dataloader.get_state())
+        self._load_session_state(folder / _SESSION_INFO, report_missing)
+
+    def _load_session_state(self, path: Path, report_missing: str) -> None:
+        loaded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"steps": 0}
+        _report_missing("Session state", self.session_state, loaded, report_missing)
+        self.session_state.update(loaded)

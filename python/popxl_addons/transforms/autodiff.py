@@ -1,0 +1,123 @@
+"""Gradient graphs, with and without accumulation of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import popxl
+from popxl import ops
+from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
+from popxl.transforms.autodiff import autodiff as popxl_autodiff
+
+from popxl_addons.dot_tree import DotTree, sanitise
+from popxl_addons.grad_graph_info import make_grad_graph_info, remap_grad_info
+from popxl_addons.graph import GraphWithNamedArgs
+from popxl_addons.graph_common import CalledGraphsGradInfoLike, called_graphs_grad_info_of
+from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.variable_factory import (
+    NamedVariableFactories,
+    VariableFactory,
+    add_variable_input,
+)
+
+__all__ = ["autodiff", "autodiff_with_accumulation", "remap_grad_info"]
+
+COUNTER = "mean_accum_counter"
+
+ReplicaGroupings = Mapping[str, popxl.ReplicaGrouping] | DotTree[popxl.ReplicaGrouping]
+
+
+def autodiff(
+    graph: GraphWithNamedArgs | popxl.Graph,
+    grads_provided: Sequence[popxl.Tensor] | None = None,
+    grads_required: Sequence[popxl.Tensor] | None = None,
+    called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
+) -> GraphWithNamedArgs:
+    """The gradient graph of `graph`.
+
+    Defaults: gradients of all outputs are provided, gradients of all inputs required. Gradients
+    known for called graphs come from the wrapper and from `called_graphs_grad_info`, which wins.
+    Forward tensors that the gradient needs become further outputs of the forward graph.
+    """
+    wrapper = graph if isinstance(graph, GraphWithNamedArgs) else GraphWithNamedArgs(graph)
+    known = {
+        **wrapper.called_graphs_grad_info,
+        **called_graphs_grad_info_of(called_graphs_grad_info),
+    }
+    infos = popxl_autodiff(
+        wrapper.graph,
+        grads_provided,
+        grads_required,
+        called_graphs_grad_info=known,
+        return_all_grad_graphs=True,
+    )
+    for forward, info in infos.items():
+        if forward not in known:
+            _simplify(info.graph)
+    return GraphWithNamedArgs.from_grad_graph(infos[wrapper.graph])
+
+
+def _simplify(graph: popxl.Graph) -> None:
+    ir = graph.ir._pb_ir
+    ir.applyPreAliasPatterns(graph._pb_graph)
+    ir.applyInplacePattern(graph._pb_graph)
+
+
+def autodiff_with_accumulation(
+    graph: GraphWithNamedArgs,
+    tensors_to_accumulate_grads: Sequence[popxl.Tensor],
+    grads_provided: Sequence[popxl.Tensor] | None = None,
+    grads_required: Sequence[popxl.Tensor] | None = None,
+    called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
+    replica_groupings: ReplicaGroupings | None = None,
+) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
+    """A gradient graph that keeps the running mean of some gradients in variables.
+
+    Each call with counter c does `accum = c/(c+1) accum + 1/(c+1) gradient`, then adds 1 to the
+    counter; a counter of 0 starts afresh. The graph returns the gradients of `grads_required`
+    (none by default); the accumulators are its arguments `accum.<name>` and `mean_accum_counter`.
+    """
+    required = list(grads_required or ())
+    accumulated = list(tensors_to_accumulate_grads)
+    gradient = autodiff(graph, grads_provided, required + accumulated, called_graphs_grad_info)
+    names = {tensor: key for key, tensor in graph.args.to_dict().items()}
+    flat_factories: dict[str, VariableFactory] = {}
+    flat_args: dict[str, popxl.Tensor] = {}
+
+    # An accumulator is read and written in place: the counter may only move on after all of them.
+    with gradient.graph, popxl.in_sequence():
+        counter, flat_factories[COUNTER] = add_variable_input(
+            COUNTER, partial(np.zeros, ()), popxl.float32, by_ref=True
+        )
+        flat_args[COUNTER] = counter
+        gradients = gradient.graph.outputs[len(required) :]
+        for tensor, value in zip(accumulated, gradients, strict=True):
+            name = names.get(tensor) or sanitise(tensor.name)
+            key = f"accum.{name}"
+            grouping = replica_groupings[name] if replica_groupings is not None else None
+            accumulator, flat_factories[key] = add_variable_input(
+                key, partial(np.zeros, tensor.shape), tensor.dtype, True, grouping
+            )
+            flat_args[key] = accumulator
+            ops.var_updates.accumulate_mean_(accumulator, value, counter)
+        ops.var_updates.accumulate_(counter, popxl.constant(1, popxl.float32))
+
+    factories = NamedVariableFactories.from_dict(flat_factories)
+    args = NamedTensors.from_dict(flat_args)
+    info = _keep_outputs(gradient.grad_graph_info, len(required))
+    return factories, GraphWithNamedArgs.from_grad_graph(info, args)
+
+
+def _keep_outputs(info: GradGraphInfo, count: int) -> GradGraphInfo:
+    """Drops the gradient graph's outputs from number `count` on."""
+    graph = info.graph
+    for index in reversed(range(count, len(graph.outputs))):
+        graph._pb_graph.removeOutput(index)
+    connections = [
+        (c.fwd_tensor, c.connection_type == ExpectedConnectionType.Fwd)
+        for c in info.expected_inputs
+    ]
+    outputs = [c.fwd_tensor for c in info.expected_outputs[:count]]
+    return make_grad_graph_info(info.forward_graph, graph, connections, outputs)

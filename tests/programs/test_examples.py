@@ -1,0 +1,24 @@
+"""The Python examples, run as a user runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pando.datasets import DEFAULT_FOLDER
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+
+
+@pytest.mark.skipif(not DEFAULT_FOLDER.is_dir(), reason=f"{DEFAULT_FOLDER} is not installed")
+def test_train_mnist() -> None:
+    command = [sys.executable, str(EXAMPLES / "train_mnist.py"), "--steps", "1000"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert len(re.findall(r"^step \d+/1000: loss \d\.\d+$", result.stdout, re.M)) == 2
+    accuracy = float(re.findall(r"accuracy on the test images: ([\d.]+) %", result.stdout)[0])
+    assert accuracy > 70
