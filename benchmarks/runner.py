@@ -1,0 +1,191 @@
+"""Starts one worker per framework and interleaves their blocks, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from benchmarks.cases import FRAMEWORKS, Case
+
+SCALE = {"us": 1e6, "ms": 1e3}
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    threads: int
+    rounds: int = 7
+    compile_rounds: int = 3
+    block_seconds: float = 0.3
+    timeout_seconds: float = 600.0
+
+
+@dataclass
+class Row:
+    """Medians by framework in ``case.unit``; ``None`` where absent or failed.
+
+    ``spread`` is (largest - smallest) / median of the blocks: how far to trust the median.
+    """
+
+    case: Case
+    medians: dict[str, float | None] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    spread: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        medians = {name: self.medians.get(name) for name in FRAMEWORKS}
+        row: dict[str, Any] = {"name": self.case.name, "unit": self.case.unit, **medians}
+        return row | {"notes": self.notes, "spread": self.spread}
+
+
+class WorkerDied(Exception):
+    pass
+
+
+class WorkerProcess:
+    """The near end of one worker; restarted when it crashed or hung."""
+
+    def __init__(self, framework: str, settings: Settings, log_dir: Path) -> None:
+        self.framework = framework
+        self._settings = settings
+        self._log_path = log_dir / f"{framework}.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Sends a request, waits for the reply; raises WorkerDied with the reason if none comes."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            self._raise_dead("died")
+        ready, _, _ = select.select([process.stdout], [], [], self._settings.timeout_seconds)
+        if not ready:
+            self._raise_dead(f"no answer in {self._settings.timeout_seconds:.0f} s")
+        line = process.stdout.readline()
+        if not line:
+            self._raise_dead("died")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "benchmarks.worker", self.framework]
+        with self._log_path.open("w") as log:
+            self._process = subprocess.Popen(
+                [*command, str(self._settings.threads)],
+                cwd=ROOT,
+                env=_environment(self._settings.threads),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        return self._process
+
+    def _raise_dead(self, what: str) -> None:
+        code = self._process.poll() if self._process else None
+        self.stop()
+        log = self._log_path.read_text(errors="replace").strip().splitlines()
+        tail = f": {log[-1]}" if log else ""
+        status = f" (exit status {code})" if code is not None else ""
+        raise WorkerDied(f"worker {what}{status}{tail}")
+
+
+def _environment(threads: int) -> dict[str, str]:
+    count = str(threads)
+    names = (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NPROC",  # XLA's CPU client
+        "TORCHINDUCTOR_COMPILE_THREADS",
+        "PANDO_NUM_THREADS",
+    )
+    return {**os.environ, **dict.fromkeys(names, count), "JAX_PLATFORMS": "cpu"}
+
+
+class Runner:
+    def __init__(self, settings: Settings, frameworks: tuple[str, ...] = FRAMEWORKS) -> None:
+        self._settings = settings
+        self._logs = tempfile.TemporaryDirectory(prefix="pando-bench-")
+        log_dir = Path(self._logs.name)
+        self._workers = [WorkerProcess(name, settings, log_dir) for name in frameworks]
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.stop()
+        self._logs.cleanup()
+
+    def measure(self, case: Case) -> Row:
+        """Builds the case everywhere, then takes one block of each framework per round."""
+        row = Row(case)
+        ready = [worker for worker in self._workers if self._build(worker, row)]
+        samples: dict[str, list[float]] = {worker.framework: [] for worker in ready}
+        rounds = self._settings.rounds if case.family != "compile" else self._settings.compile_rounds
+        for _ in range(rounds):
+            for worker in [w for w in ready if w.framework not in row.failures]:
+                reply = self._try(worker, row, do="block", seconds=self._settings.block_seconds)
+                if reply is not None:
+                    samples[worker.framework].append(reply["seconds"])
+        for worker in ready:
+            taken = samples[worker.framework]
+            if worker.framework not in row.failures and taken:
+                median = statistics.median(taken)
+                row.medians[worker.framework] = median * SCALE[case.unit]
+                row.spread[worker.framework] = round((max(taken) - min(taken)) / median, 3)
+                self._try(worker, row, do="drop")
+        return row
+
+    def _build(self, worker: WorkerProcess, row: Row) -> bool:
+        reply = self._try(worker, row, do="build", case=row.case.to_json())
+        if reply is not None and reply["note"]:
+            row.notes[worker.framework] = reply["note"]
+        return reply is not None
+
+    def _try(self, worker: WorkerProcess, row: Row, **request: Any) -> dict[str, Any] | None:
+        try:
+            reply = worker.ask(**request)
+        except WorkerDied as error:
+            reply = {"ok": False, "absent": False, "error": str(error)}
+        if reply["ok"]:
+            return reply
+        if reply["absent"]:
+            row.notes[worker.framework] = reply["error"]
+        else:
+            row.failures[worker.framework] = reply["error"]
+        return None
+
+
+def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> list[Row]:
+    """Measures every case, with a progress bar on stderr."""
+    rows = []
+    with Runner(settings, frameworks) as runner:
+        with tqdm(cases, file=sys.stderr, unit="row") as bar:
+            for case in bar:
+                bar.set_description(case.name)
+                row = runner.measure(case)
+                for framework, reason in row.failures.items():
+                    tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)
+                rows.append(row)
+    return rows
