@@ -54,6 +54,7 @@ def _run(arguments: list[str]) -> int:
     settings = Settings(threads=options.threads, rounds=options.rounds)
     if options.quick:
         settings = replace(settings, rounds=2, compile_rounds=1, block_seconds=0.02)
+        settings = replace(settings, retry_disturbed=False)
     rows = run_cases(cases, settings, tuple(options.frameworks))
     found = [row.to_json() for row in rows]
     if options.json is not None:
@@ -61,6 +62,9 @@ def _run(arguments: list[str]) -> int:
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
     print(render(found))
     print(render_notes(found))
+    busy = [f"{r.case.name} ({', '.join(r.disturbed)})" for r in rows if r.disturbed]
+    if busy:
+        print(f"other processes were running, do not trust: {'; '.join(busy)}")
     failed = [f"{r.case.name}: {who}: {why}" for r in rows for who, why in r.failures.items()]
     if failed:
         print("failed:\n" + "\n".join(failed))

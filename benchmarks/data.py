@@ -59,7 +59,10 @@ def _dense(rng: np.random.Generator, name: str, rows: int, columns: int) -> dict
 
 
 def _layer_norm(name: str) -> dict[str, Array]:
-    return {f"{name}.weight": np.ones(HIDDEN, np.float32), f"{name}.bias": np.zeros(HIDDEN, np.float32)}
+    return {
+        f"{name}.weight": np.ones(HIDDEN, np.float32),
+        f"{name}.bias": np.zeros(HIDDEN, np.float32),
+    }
 
 
 def transformer_layer(rng: np.random.Generator, name: str) -> dict[str, Array]:
@@ -84,7 +87,10 @@ def weights(case: Case) -> dict[str, Array]:
     elif case.family == "cnn":
         for i, (cin, cout) in enumerate(zip(CNN_CHANNELS, CNN_CHANNELS[1:], strict=False)):
             kernel = rng.normal(0, 0.1, (cout, cin, 3, 3)).astype(np.float32)
-            result |= {f"conv{i + 1}.weight": kernel, f"conv{i + 1}.bias": np.zeros(cout, np.float32)}
+            result |= {
+                f"conv{i + 1}.weight": kernel,
+                f"conv{i + 1}.bias": np.zeros(cout, np.float32),
+            }
         result |= _dense(rng, "fc", CNN_FEATURES, CLASSES)
     else:
         for i in range(case.layers):

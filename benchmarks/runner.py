@@ -16,6 +16,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.cases import FRAMEWORKS, Case
+from benchmarks.quiet import QUIET_SHARE, NeighbourWatch
 
 SCALE = {"us": 1e6, "ms": 1e3}
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,19 @@ class Settings:
     compile_rounds: int = 3
     block_seconds: float = 0.3
     timeout_seconds: float = 600.0
+    retry_disturbed: bool = True
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One block: seconds a step, and the share of the machine that other processes took."""
+
+    seconds: float
+    others: float
+
+    @property
+    def quiet(self) -> bool:
+        return self.others <= QUIET_SHARE
 
 
 @dataclass
@@ -35,6 +49,7 @@ class Row:
     """Medians by framework in ``case.unit``; ``None`` where absent or failed.
 
     ``spread`` is (largest - smallest) / median of the blocks: how far to trust the median.
+    ``disturbed`` is the share of the machine that others took in the worst block that counted.
     """
 
     case: Case
@@ -42,11 +57,23 @@ class Row:
     notes: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
+    disturbed: dict[str, float] = field(default_factory=dict)
+
+    def add(self, framework: str, samples: list[Sample], wanted: int) -> None:
+        """Takes the median of the ``wanted`` samples that others disturbed least."""
+        kept = sorted(samples, key=lambda sample: max(sample.others, QUIET_SHARE))[:wanted]
+        times = [sample.seconds for sample in kept]
+        median = statistics.median(times)
+        self.medians[framework] = median * SCALE[self.case.unit]
+        self.spread[framework] = round((max(times) - min(times)) / median, 3)
+        worst = max(sample.others for sample in kept)
+        if worst > QUIET_SHARE:
+            self.disturbed[framework] = round(worst, 3)
 
     def to_json(self) -> dict[str, Any]:
         medians = {name: self.medians.get(name) for name in FRAMEWORKS}
         row: dict[str, Any] = {"name": self.case.name, "unit": self.case.unit, **medians}
-        return row | {"notes": self.notes, "spread": self.spread}
+        return row | {"notes": self.notes, "spread": self.spread, "disturbed": self.disturbed}
 
 
 class WorkerDied(Exception):
@@ -61,6 +88,10 @@ class WorkerProcess:
         self._settings = settings
         self._log_path = log_dir / f"{framework}.log"
         self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        return (self._process or self._start()).pid
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Sends a request, waits for the reply; raises WorkerDied with the reason if none comes."""
@@ -117,7 +148,6 @@ def _environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS",
         "NPROC",  # XLA's CPU client
         "TORCHINDUCTOR_COMPILE_THREADS",
-        "PANDO_NUM_THREADS",
     )
     return {**os.environ, **dict.fromkeys(names, count), "JAX_PLATFORMS": "cpu"}
 
@@ -138,24 +168,38 @@ class Runner:
         self._logs.cleanup()
 
     def measure(self, case: Case) -> Row:
-        """Builds the case everywhere, then takes one block of each framework per round."""
+        """Builds the case everywhere, then takes one block of each framework per round.
+
+        Blocks that other processes disturbed are taken again, up to twice as many rounds more.
+        """
         row = Row(case)
-        ready = [worker for worker in self._workers if self._build(worker, row)]
-        samples: dict[str, list[float]] = {worker.framework: [] for worker in ready}
-        rounds = self._settings.rounds if case.family != "compile" else self._settings.compile_rounds
-        for _ in range(rounds):
-            for worker in [w for w in ready if w.framework not in row.failures]:
-                reply = self._try(worker, row, do="block", seconds=self._settings.block_seconds)
-                if reply is not None:
-                    samples[worker.framework].append(reply["seconds"])
-        for worker in ready:
-            taken = samples[worker.framework]
-            if worker.framework not in row.failures and taken:
-                median = statistics.median(taken)
-                row.medians[worker.framework] = median * SCALE[case.unit]
-                row.spread[worker.framework] = round((max(taken) - min(taken)) / median, 3)
+        samples: dict[str, list[Sample]] = {
+            worker.framework: [] for worker in self._workers if self._build(worker, row)
+        }
+        rounds = (
+            self._settings.rounds if case.family != "compile" else self._settings.compile_rounds
+        )
+        for number in range(3 * rounds):
+            for worker in self._workers:
+                taken = samples.get(worker.framework)
+                enough = taken is None or sum(s.quiet for s in taken) >= rounds
+                if taken is None or enough or worker.framework in row.failures:
+                    continue
+                if number >= rounds and not self._settings.retry_disturbed:
+                    continue
+                sample = self._block(worker, row)
+                if sample is not None:
+                    taken.append(sample)
+        for worker in self._workers:
+            if samples.get(worker.framework) and worker.framework not in row.failures:
+                row.add(worker.framework, samples[worker.framework], rounds)
                 self._try(worker, row, do="drop")
         return row
+
+    def _block(self, worker: WorkerProcess, row: Row) -> Sample | None:
+        watch = NeighbourWatch(worker.pid)
+        reply = self._try(worker, row, do="block", seconds=self._settings.block_seconds)
+        return None if reply is None else Sample(reply["seconds"], watch.share())
 
     def _build(self, worker: WorkerProcess, row: Row) -> bool:
         reply = self._try(worker, row, do="build", case=row.case.to_json())

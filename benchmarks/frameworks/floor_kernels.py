@@ -121,12 +121,7 @@ def softmax_layer_norm(rows: int, columns: int) -> Kernel:
 
         return run
 
-    return _best([by(block) for block in {rows, min(rows, 256), min(rows, 1024)}])
-
-
-def gelu(rows: int, columns: int) -> Kernel:
-    x, out = torch.randn(rows, columns), torch.empty(rows, columns)
-    return lambda: ATEN.gelu.out(x, approximate="tanh", out=out)
+    return _best([by(block) for block in sorted({min(rows, n) for n in (64, 256, 1024, rows)})])
 
 
 def _formats(x: torch.Tensor, w: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
