@@ -66,7 +66,7 @@ class Once:
         self.close = _nothing
 
 
-def fastest(programs: list[tuple[str, Callable[[], Steps]]], seconds: float = 0.15) -> Steps:
+def fastest(programs: list[tuple[str, Callable[[], Steps]]], seconds: float = 0.1) -> Steps:
     """Builds every variant, keeps the fastest that works and says in its note which it is."""
     best: Steps | None = None
     best_time = float("inf")
@@ -77,7 +77,7 @@ def fastest(programs: list[tuple[str, Callable[[], Steps]]], seconds: float = 0.
         except Exception as error:  # a variant may be unsupported here; the others still count
             problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
-        taken = min(candidate.time_block(seconds) for _ in range(2))
+        taken = min(candidate.time_block(seconds) for _ in range(5))
         if taken < best_time:
             if best is not None:
                 best.close()

@@ -224,12 +224,11 @@ class Runner:
 def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> list[Row]:
     """Measures every case, with a progress bar on stderr."""
     rows = []
-    with Runner(settings, frameworks) as runner:
-        with tqdm(cases, file=sys.stderr, unit="row") as bar:
-            for case in bar:
-                bar.set_description(case.name)
-                row = runner.measure(case)
-                for framework, reason in row.failures.items():
-                    tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)
-                rows.append(row)
+    with Runner(settings, frameworks) as runner, tqdm(cases, file=sys.stderr, unit="row") as bar:
+        for case in bar:
+            bar.set_description(case.name)
+            row = runner.measure(case)
+            for framework, reason in row.failures.items():
+                tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)
+            rows.append(row)
     return rows

@@ -68,12 +68,13 @@ def dense(rows: int, inner: int, columns: int, packed: bool = False) -> Kernel:
 
 def product(rows: int, inner: int, columns: int) -> Kernel:
     """(rows, inner) @ (inner, columns) in whichever storage order of the operands is fastest."""
-    out = torch.empty(rows, columns)
+    out, turned = torch.empty(rows, columns), torch.empty(columns, rows)
     a, b = torch.randn(rows, inner), torch.randn(inner, columns)
     at, bt = a.T.contiguous().T, b.T.contiguous().T
     return _best(
         [
             *(partial(torch.mm, left, right, out=out) for left in (a, at) for right in (b, bt)),
+            *(partial(torch.mm, right.T, a.T, out=turned) for right in (b, bt)),
             lambda: MKLDNN._linear_pointwise(a, bt.T, None, "none", [], ""),
         ]
     )

@@ -89,7 +89,7 @@ def _step_function(case: Case) -> Any:
 def _initial_state(case: Case) -> tuple[Params, Params, Params]:
     p = {name: jnp.array(value) for name, value in data.weights(case).items()}
     zeros = (jax.tree.map(jnp.zeros_like, p) if case.optimizer == "adam" else {} for _ in range(2))
-    return (p, *zeros)  # type: ignore[return-value]
+    return (p, *zeros)
 
 
 def _train(case: Case) -> Steps:

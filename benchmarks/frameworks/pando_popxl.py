@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import popxl
@@ -17,7 +18,7 @@ from benchmarks.program import Once, Program, Steps
 DEVICE = "cpu"
 
 
-def _steps(session: popxl.Session, feeds: list[dict[object, object]]) -> Steps:
+def _steps(session: popxl.Session, feeds: list[dict[Any, Any]]) -> Steps:
     """``feeds``: what ``run`` is given, in turn; each holds other host arrays."""
     turns = itertools.cycle(feeds)
     session.__enter__()

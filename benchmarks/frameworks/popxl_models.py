@@ -16,7 +16,7 @@ _POOL = np.random.default_rng(42).standard_normal(2**16, dtype=np.float32)
 
 
 def normal(scale: float, shape: tuple[int, ...]) -> data.Array:
-    """Normal values from a small pool: drawing 48 layers afresh would take longer than compiling."""
+    """Normal values from a small pool: drawing 48 layers afresh takes longer than compiling."""
     return scale * np.resize(_POOL, shape)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -82,12 +85,12 @@ def model(case: Case) -> nn.Module:
     return net
 
 
-def host_batches(case: Case) -> list[tuple[object, object]]:
+def host_batches(case: Case) -> list[tuple[Any, Any]]:
     """NumPy pairs; int64 labels, since that is what ``cross_entropy`` takes."""
     return [(batch.x, batch.labels.astype("int64")) for batch in data.batches(case)]
 
 
-def chain(case: Case) -> tuple[object, torch.Tensor]:
+def chain(case: Case) -> tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]:
     """The pointwise or norm function of one argument, and the argument."""
     vectors = data.row_vectors()
     a, b, c = (torch.from_numpy(v) for v in (vectors.a, vectors.b, vectors.c))
