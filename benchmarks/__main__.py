@@ -6,6 +6,7 @@ import argparse
 import fnmatch
 import json
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,8 @@ def _compare(arguments: list[str]) -> int:
 
 
 def main() -> int:
+    # As an exception, so that the workers are stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = sys.argv[1:]
     if arguments[:1] == ["compare"]:
         return _compare(arguments[1:])

@@ -50,11 +50,21 @@ class Steps:
         return (time.perf_counter() - start) / steps
 
     def time_block(self, seconds: float) -> float:
-        steps = max(1, int(seconds / self._estimate))
         # Another process had the caches and the cores: the first steps only bring ours back.
-        self._run(max(1, steps // 8))
-        self._estimate = self._timed(steps)
+        self._run(self._steps(seconds / 8))
+        # In parts, so that a block ends in time even when steps take longer than expected.
+        part = self._steps(seconds / 8)
+        start = time.perf_counter()
+        elapsed, steps = 0.0, 0
+        while elapsed < seconds:
+            self._run(part)
+            steps += part
+            elapsed = time.perf_counter() - start
+        self._estimate = elapsed / steps
         return self._estimate
+
+    def _steps(self, seconds: float) -> int:
+        return max(1, int(seconds / self._estimate))
 
 
 class Once:
