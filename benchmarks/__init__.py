@@ -1,0 +1,1 @@
+"""Pando beside its peers: same programs, same threads, same machine, interleaved."""

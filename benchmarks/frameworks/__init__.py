@@ -1,0 +1,1 @@
+"""One adaptor per framework; each offers ``build(case, threads) -> Program``."""

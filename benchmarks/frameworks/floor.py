@@ -1,0 +1,139 @@
+"""The floor: bare library kernels in turn, plus bytes over the bandwidth of the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from benchmarks import data
+from benchmarks.cases import Case
+from benchmarks.frameworks import floor_kernels as kernels
+from benchmarks.frameworks.floor_kernels import Kernel
+from benchmarks.frameworks.floor_traffic import Traffic, step_traffic
+from benchmarks.program import NotMeasured
+
+
+class Bandwidth:
+    """Streams over ``working_set`` bytes; the best of several access patterns counts."""
+
+    def __init__(self, working_set: int, in_place: bool) -> None:
+        half = max(1024, working_set // 8)
+        a, b = torch.ones(half), torch.ones(half)
+        nbytes = 4 * half
+        # Two arrays of half the working set: bytes that each pattern reads and writes.
+        self._patterns: list[tuple[Kernel, int]] = [(lambda: b.copy_(a), 2 * nbytes)]
+        if in_place:
+            self._patterns.append((lambda: b.add_(a), 3 * nbytes))
+            self._patterns.append((lambda: (a.mul_(1.0), b.mul_(1.0)), 4 * nbytes))
+
+    def seconds_per_byte(self, seconds: float) -> float:
+        share = seconds / len(self._patterns)
+        return min(_average(run, share) / moved for run, moved in self._patterns)
+
+
+def _average(kernel: Callable[[], object], seconds: float) -> float:
+    kernel()
+    start = time.perf_counter()
+    count = 0
+    while True:
+        kernel()
+        count += 1
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return elapsed / count
+
+
+class Floor:
+    """Half of a block goes to the kernels, half to the bandwidth."""
+
+    def __init__(self, sequence: list[Kernel], traffic: Traffic | None, in_place: bool) -> None:
+        self._sequence = sequence
+        self._traffic = traffic
+        self._dispatch = kernels.dispatch_seconds() * len(sequence)
+        if traffic is not None:
+            self._bandwidth = Bandwidth(traffic.working_set, in_place)
+        self.note = ""
+
+    def _kernels(self) -> None:
+        for kernel in self._sequence:
+            kernel()
+
+    def time_block(self, seconds: float) -> float:
+        total = 0.0
+        if self._sequence:
+            total += max(0.0, _average(self._kernels, seconds / 2) - self._dispatch)
+        if self._traffic is not None:
+            total += self._traffic.moved * self._bandwidth.seconds_per_byte(seconds / 2)
+        return total
+
+    def close(self) -> None:
+        self._sequence = []
+
+
+def _dense_kernels(case: Case, shapes: list[tuple[int, int, int]], first: bool) -> list[Kernel]:
+    """Forward products and, in training, weight and input gradients; none for the first input."""
+    result = [kernels.dense(*shape, packed=not case.training) for shape in shapes]
+    if case.training:
+        result += [kernels.product(i, rows, o) for rows, i, o in shapes]
+        result += [kernels.product(rows, o, i) for rows, i, o in shapes[1 if first else 0 :]]
+    return result
+
+
+def _mlp(case: Case) -> list[Kernel]:
+    sizes = zip(data.MLP_SIZES, data.MLP_SIZES[1:], strict=False)
+    return _dense_kernels(case, [(case.batch, i, o) for i, o in sizes], first=True)
+
+
+def _cnn(case: Case) -> list[Kernel]:
+    b = case.batch
+    result = [
+        kernels.convolution(b, 1, 32, 28),
+        kernels.max_pool(b, 32, 28),
+        kernels.convolution(b, 32, 64, 14),
+        kernels.max_pool(b, 64, 14),
+    ]
+    if case.training:
+        result.append(kernels.convolution_gradient(b, 32, 64, 14, wants_x=True))
+        result.append(kernels.convolution_gradient(b, 1, 32, 28, wants_x=False))
+    return result + _dense_kernels(case, [(b, data.CNN_FEATURES, data.CLASSES)], first=False)
+
+
+def _transformer(case: Case) -> list[Kernel]:
+    tokens, hidden, head = case.batch * data.SEQUENCE, data.HIDDEN, data.HIDDEN // data.HEADS
+    heads, sequence = case.batch * data.HEADS, data.SEQUENCE
+    shapes = [
+        (tokens, hidden, 3 * hidden),
+        (tokens, hidden, hidden),
+        (tokens, hidden, data.FEED_FORWARD),
+        (tokens, data.FEED_FORWARD, hidden),
+    ]
+    layer = _dense_kernels(case, shapes, first=False)
+    # scores and context; backward needs both again with either operand's gradient
+    layer += [kernels.batched_product(heads, sequence, head, sequence) for _ in range(3)]
+    layer += [kernels.batched_product(heads, sequence, sequence, head) for _ in range(3)]
+    layer.append(kernels.softmax(heads * sequence, sequence))
+    layer += [kernels.layer_norm(tokens, hidden) for _ in range(2)]
+    return layer * case.layers + _dense_kernels(case, [(tokens, hidden, data.CLASSES)], first=False)
+
+
+def _pass_over_memory(case: Case) -> Floor:
+    rows = case.megabytes * 2**20 // (4 * data.ROW)
+    nbytes = 2 * case.megabytes * 2**20
+    if case.family == "norm":
+        return Floor([kernels.softmax_layer_norm(rows, data.ROW)], None, in_place=False)
+    # Chains belong to no library: arithmetic is free, one read and one write are not.
+    return Floor([], Traffic(nbytes, nbytes), in_place=False)
+
+
+def build(case: Case, threads: int) -> Floor:
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    if case.family in ("empty", "compile"):
+        raise NotMeasured("no library kernel to compare with")
+    if case.family in ("light", "gelu", "norm"):
+        return _pass_over_memory(case)
+    sequence = {"mlp": _mlp, "cnn": _cnn, "transformer": _transformer}[case.family](case)
+    return Floor(sequence, step_traffic(case), in_place=case.training)

@@ -1,0 +1,170 @@
+"""JAX: one jitted step, state donated, the host never waits inside a block."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks import data
+from benchmarks.cases import Case
+from benchmarks.program import NotMeasured, Once, Program, Steps
+
+Params = dict[str, jax.Array]
+
+
+def _dense(p: Params, name: str, x: jax.Array) -> jax.Array:
+    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
+def _layer_norm(p: Params, name: str, x: jax.Array) -> jax.Array:
+    mean = x.mean(-1, keepdims=True)
+    variance = jnp.square(x - mean).mean(-1, keepdims=True)
+    scaled = (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+    return scaled * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
+def _mlp(p: Params, x: jax.Array) -> jax.Array:
+    x = x.reshape(-1, data.MLP_SIZES[0])
+    for name in ("fc1", "fc2", "fc3"):
+        x = jax.nn.gelu(_dense(p, name, x), approximate=True)
+    return _dense(p, "fc4", x)
+
+
+def _cnn(p: Params, x: jax.Array) -> jax.Array:
+    # XLA's CPU convolution wants channels last; one channel makes this transpose a reshape.
+    x = x.transpose(0, 2, 3, 1)
+    for name in ("conv1", "conv2"):
+        kernel = p[f"{name}.weight"].transpose(2, 3, 1, 0)
+        dims = ("NHWC", "HWIO", "NHWC")
+        x = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=dims)
+        x = jax.nn.relu(x + p[f"{name}.bias"])
+        window = (1, 2, 2, 1)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
+    return _dense(p, "fc", x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1))
+
+
+def _encoder_layer(p: Params, name: str, x: jax.Array) -> jax.Array:
+    batch, sequence, hidden = x.shape
+    qkv = _dense(p, f"{name}.qkv", _layer_norm(p, f"{name}.norm1", x))
+    q, k, v = jnp.moveaxis(qkv.reshape(batch, sequence, 3, data.HEADS, -1), 2, 0)
+    attention = jax.nn.dot_product_attention(q, k, v).reshape(batch, sequence, hidden)
+    x = x + _dense(p, f"{name}.proj", attention)
+    inner = _dense(p, f"{name}.ff1", _layer_norm(p, f"{name}.norm2", x))
+    return x + _dense(p, f"{name}.ff2", jax.nn.gelu(inner, approximate=True))
+
+
+def _logits(case: Case, p: Params, x: jax.Array) -> jax.Array:
+    if case.family == "mlp":
+        return _mlp(p, x)
+    if case.family == "cnn":
+        return _cnn(p, x)
+    for i in range(case.layers):
+        x = _encoder_layer(p, f"layer{i}", x)
+    return _dense(p, "head", x).reshape(-1, data.CLASSES)
+
+
+def _step_function(case: Case) -> Any:
+    def loss_of(p: Params, x: jax.Array, labels: jax.Array) -> jax.Array:
+        log_probs = jax.nn.log_softmax(_logits(case, p, x))
+        return -jnp.take_along_axis(log_probs, labels[:, None], axis=1).mean()
+
+    def step(state: tuple[Params, Params, Params], x: jax.Array, labels: jax.Array) -> Any:
+        p, m, v = state
+        loss, g = jax.value_and_grad(loss_of)(p, x, labels)
+        lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
+        if case.optimizer == "sgd":
+            return (jax.tree.map(lambda w, d: w - lr * d, p, g), m, v), loss
+        m = jax.tree.map(lambda a, d: b1 * a + (1 - b1) * d, m, g)
+        v = jax.tree.map(lambda a, d: b2 * a + (1 - b2) * d * d, v, g)
+        move = lambda w, a, s: w - lr * a / (jnp.sqrt(s) + data.EPSILON)  # noqa: E731
+        return (jax.tree.map(move, p, m, v), m, v), loss
+
+    return jax.jit(step, donate_argnums=0)
+
+
+def _initial_state(case: Case) -> tuple[Params, Params, Params]:
+    p = {name: jnp.array(value) for name, value in data.weights(case).items()}
+    zeros = (jax.tree.map(jnp.zeros_like, p) if case.optimizer == "adam" else {} for _ in range(2))
+    return (p, *zeros)
+
+
+def _train(case: Case) -> Steps:
+    step = _step_function(case)
+    state = _initial_state(case)
+    feed = itertools.cycle([(b.x, b.labels) for b in data.batches(case)])
+
+    def run(steps: int) -> None:
+        nonlocal state
+        for x, labels in itertools.islice(feed, steps):
+            state, loss = step(state, x, labels)
+        jax.block_until_ready((state, loss))
+
+    return Steps(run, note="donated state")
+
+
+def _infer(case: Case) -> Steps:
+    p = {name: jnp.array(value) for name, value in data.weights(case).items()}
+    function = jax.jit(lambda values, x: _logits(case, values, x))
+    feed = itertools.cycle([b.x for b in data.batches(case)])
+
+    def run(steps: int) -> None:
+        for x in itertools.islice(feed, steps):
+            jax.device_get(function(p, x))
+
+    return Steps(run)
+
+
+def _pass_over_memory(case: Case) -> Steps:
+    vectors = data.row_vectors()
+    a, b, c = (jnp.array(v) for v in (vectors.a, vectors.b, vectors.c))
+
+    def light(x: jax.Array) -> jax.Array:
+        return jax.nn.relu(x * a + b) * c + x * 0.5 - 1.0
+
+    def gelu(x: jax.Array) -> jax.Array:
+        return jax.nn.gelu(x * a + b, approximate=True) * c + x
+
+    def norm(x: jax.Array) -> jax.Array:
+        return _layer_norm({"n.weight": a, "n.bias": b}, "n", jax.nn.softmax(x, axis=-1))
+
+    function = {"light": light, "gelu": gelu, "norm": norm}[case.family]
+    # The second argument is only there to be written over: its buffer becomes the result.
+    jitted = jax.jit(lambda x, _: function(x), donate_argnums=1, keep_unused=True)
+    x = jnp.array(data.plane(case))
+    y = jnp.zeros_like(x)
+
+    def run(steps: int) -> None:
+        nonlocal y
+        for _ in range(steps):
+            y = jitted(x, y)
+        y.block_until_ready()
+
+    return Steps(run, note="donated output")
+
+
+def _compile_time(case: Case) -> Once:
+    batch = data.batches(case)[0]
+    state = _initial_state(case)
+
+    def measure() -> float:
+        jax.clear_caches()
+        start = time.perf_counter()
+        _step_function(case).lower(state, batch.x, batch.labels).compile()
+        return time.perf_counter() - start
+
+    return Once(measure)
+
+
+def build(case: Case, threads: int) -> Program:
+    del threads  # set through the environment and the core mask before XLA starts
+    if case.mode == "total_mlp":
+        return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
+    if case.family in ("empty", "compile"):
+        raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
+    if case.family in ("mlp", "cnn", "transformer"):
+        return _train(case) if case.training else _infer(case)
+    return _pass_over_memory(case)

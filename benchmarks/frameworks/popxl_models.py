@@ -1,0 +1,125 @@
+"""The programs as popxl_addons modules, the way a user of the tutorials writes them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import popxl
+import popxl.ops as ops
+import popxl_addons as addons
+
+from benchmarks import data
+
+
+_POOL = np.random.default_rng(42).standard_normal(2**16, dtype=np.float32)
+
+
+def normal(scale: float, shape: tuple[int, ...]) -> data.Array:
+    """Normal values from a small pool: drawing 48 layers afresh takes longer than compiling."""
+    return scale * np.resize(_POOL, shape)
+
+
+class Adam(addons.Module):
+    """One variable's update, as in the tutorial: float16 first and float32 second moment."""
+
+    @popxl.in_sequence()
+    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
+        zeros = partial(np.zeros, weight.shape)
+        first = self.add_variable_input("first_order", zeros, popxl.float16, by_ref=True)
+        ops.var_updates.accumulate_moving_average_(first, grad, f=data.BETA1)
+        second = self.add_variable_input("second_order", zeros, popxl.float32, by_ref=True)
+        ops.var_updates.accumulate_moving_average_square_(second, grad, f=data.BETA2)
+        move = ops.var_updates.adam_updater(
+            first,
+            second,
+            weight=weight,
+            weight_decay=0.0,
+            time_step=None,
+            beta1=data.BETA1,
+            beta2=data.BETA2,
+            epsilon=data.EPSILON,
+        )
+        ops.scaled_add_(weight, move, b=-lr)
+
+
+class Linear(addons.Module):
+    def __init__(self, out_features: int) -> None:
+        super().__init__()
+        self.out_features = out_features
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        shape = (x.shape[-1], self.out_features)
+        w = self.add_variable_input("weight", partial(normal, 0.02, shape), x.dtype)
+        b = self.add_variable_input("bias", partial(np.zeros, self.out_features), x.dtype)
+        return x @ w + b
+
+
+class Mlp(addons.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2, self.fc3, self.fc4 = (Linear(size) for size in data.MLP_SIZES[1:])
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        x = x.reshape((-1, data.MLP_SIZES[0]))
+        x = ops.gelu(self.fc1(x))
+        x = ops.gelu(self.fc2(x))
+        x = ops.gelu(self.fc3(x))
+        return self.fc4(x)
+
+
+class Conv(addons.Module):
+    """3x3 convolution, relu, 2x2 max pool."""
+
+    def __init__(self, out_channels: int) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        shape = (self.out_channels, x.shape[1], 3, 3)
+        w = self.add_variable_input("weight", partial(normal, 0.1, shape), x.dtype)
+        zeros = partial(np.zeros, (1, self.out_channels, 1, 1))
+        b = self.add_variable_input("bias", zeros, x.dtype)
+        y = ops.relu(ops.conv(x, w, padding=(1, 1, 1, 1)) + b)
+        return ops.max_pool(y, (2, 2), stride=(2, 2))
+
+
+class Cnn(addons.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = (Conv(channels) for channels in data.CNN_CHANNELS[1:])
+        self.fc = Linear(data.CLASSES)
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        x = self.conv2(self.conv1(x))
+        return self.fc(x.reshape((x.shape[0], -1)))
+
+
+class LayerNorm(addons.Module):
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        w = self.add_variable_input("weight", partial(np.ones, x.shape[-1]), x.dtype)
+        b = self.add_variable_input("bias", partial(np.zeros, x.shape[-1]), x.dtype)
+        return ops.layer_norm(x, w, b, eps=1e-5)
+
+
+class EncoderLayer(addons.Module):
+    """Pre-norm encoder layer on (batch * sequence, hidden)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = LayerNorm(), LayerNorm()
+        self.qkv, self.proj = Linear(3 * data.HIDDEN), Linear(data.HIDDEN)
+        self.ff1, self.ff2 = Linear(data.FEED_FORWARD), Linear(data.HIDDEN)
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        depth = data.HIDDEN // data.HEADS
+        split = (-1, data.SEQUENCE, data.HEADS, depth)
+        q, k, v = (
+            part.reshape(split).transpose((0, 2, 1, 3))
+            for part in ops.split(self.qkv(self.norm1(x)), 3, axis=-1)
+        )
+        scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5
+        attention = ops.softmax(scores, axis=-1) @ v
+        merged = attention.transpose((0, 2, 1, 3)).reshape((-1, data.HIDDEN))
+        x = x + self.proj(merged)
+        return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))

@@ -1,0 +1,148 @@
+"""Whole popxl programs: Ir with streams, forward, backward, update. No session, no timing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import popxl
+import popxl.ops as ops
+import popxl_addons as addons
+
+from benchmarks import data
+from benchmarks.cases import Case
+from benchmarks.frameworks.popxl_models import Adam, Cnn, EncoderLayer, Linear, Mlp
+
+
+@dataclass
+class BuiltProgram:
+    """``inputs`` in the order image, labels; ``output`` is the loss or the logits."""
+
+    ir: popxl.Ir
+    inputs: list[popxl.HostToDeviceStream]
+    output: popxl.DeviceToHostStream
+
+
+Grads = dict[popxl.Tensor, popxl.Tensor]
+
+
+def _update(optimizer: str, variables: addons.NamedTensors, grads: Grads, adam: Adam) -> None:
+    for _, variable in variables.named_tensors.items():
+        if optimizer == "adam":
+            facts, graph = adam.create_graph(variable, variable.spec, lr=data.LEARNING_RATE)
+            graph.bind(facts.init()).call(variable, grads[variable])
+        else:
+            ops.scaled_add_(variable, grads[variable], b=-data.LEARNING_RATE)
+
+
+def _inputs(case: Case) -> tuple[list[popxl.HostToDeviceStream], popxl.Tensor, popxl.Tensor]:
+    image = popxl.h2d_stream(data.input_shape(case), popxl.float32, "image")
+    label = popxl.h2d_stream(data.label_shape(case), popxl.int32, "labels")
+    return [image, label], ops.host_load(image), ops.host_load(label, "labels")
+
+
+def _store(t: popxl.Tensor, name: str) -> popxl.DeviceToHostStream:
+    stream = popxl.d2h_stream(t.shape, t.dtype, name)
+    ops.host_store(stream, t)
+    return stream
+
+
+def _net(case: Case) -> addons.Module:
+    return Mlp() if case.family == "mlp" else Cnn()
+
+
+def network_training(case: Case) -> BuiltProgram:
+    """The tutorial's program: one forward graph, its gradient graph, one update per variable."""
+    ir = popxl.Ir(replication=1)
+    with ir.main_graph:
+        streams, x, labels = _inputs(case)
+        facts, forward = _net(case).create_graph(x)
+        backward = addons.autodiff(forward)
+        variables = facts.init()
+        info = forward.bind(variables).call_with_info(x)
+        loss, dx = addons.ops.cross_entropy_with_grad(info.outputs[0], labels)
+        output = _store(loss, "loss")
+        activations = backward.grad_graph_info.inputs_dict(info)
+        grad_info = backward.call_with_info(dx, args=activations)
+        grads = backward.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_info)
+        _update(case.optimizer, variables, grads, Adam(cache=True))
+    ir.num_host_transfers = 1
+    return BuiltProgram(ir, streams, output)
+
+
+def network_inference(case: Case) -> BuiltProgram:
+    ir = popxl.Ir(replication=1)
+    with ir.main_graph:
+        stream = popxl.h2d_stream(data.input_shape(case), popxl.float32, "image")
+        x = ops.host_load(stream)
+        facts, graph = _net(case).create_graph(x)
+        (logits,) = graph.bind(facts.init()).call(x)
+        output = _store(logits, "outputs")
+    ir.num_host_transfers = 1
+    return BuiltProgram(ir, [stream], output)
+
+
+def transformer_training(case: Case) -> BuiltProgram:
+    """One layer graph and one gradient graph, called once per layer. SGD without ``adam``."""
+    ir = popxl.Ir(replication=1)
+    adam = Adam(cache=True)
+    with ir.main_graph:
+        streams, x, labels = _inputs(case)
+        x = x.reshape((-1, data.HIDDEN))
+        facts, layer = EncoderLayer().create_graph(x)
+        layer_grad = addons.autodiff(layer)
+        head_facts, head = Linear(data.CLASSES).create_graph(x)
+        head_grad = addons.autodiff(head)
+
+        calls = []
+        for i in range(case.layers):
+            variables = facts.init(f"layer{i}")
+            info = layer.bind(variables).call_with_info(x)
+            calls.append((layer_grad, variables, info))
+            x = info.outputs[0]
+        variables = head_facts.init("head")
+        info = head.bind(variables).call_with_info(x)
+        calls.append((head_grad, variables, info))
+        loss, dx = addons.ops.cross_entropy_with_grad(info.outputs[0], labels)
+        output = _store(loss, "loss")
+
+        for grad_graph, variables, info in reversed(calls):
+            grad_graph_info = grad_graph.grad_graph_info
+            grad_call = grad_graph.call_with_info(dx, args=grad_graph_info.inputs_dict(info))
+            grads = grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_call)
+            dx = grad_call.outputs[0]
+            _update(case.optimizer, variables, grads, adam)
+    ir.num_host_transfers = 1
+    return BuiltProgram(ir, streams, output)
+
+
+def pass_over_memory(case: Case) -> popxl.Ir:
+    """Reads one variable and writes another; both stay on the device."""
+    ir = popxl.Ir(replication=1)
+    vectors = data.row_vectors()
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(data.plane(case), popxl.float32, "x")
+        y = popxl.variable(np.zeros(x.shape), popxl.float32, "y")
+        a, b, c = (popxl.variable(v, popxl.float32) for v in (vectors.a, vectors.b, vectors.c))
+        if case.family == "light":
+            result = ops.relu(x * a + b) * c + x * 0.5 - 1.0
+        elif case.family == "gelu":
+            result = ops.gelu(x * a + b) * c + x
+        else:
+            result = ops.layer_norm(ops.softmax(x, axis=-1), a, b, eps=1e-5)
+        ops.var_updates.copy_var_update_(y, result)
+    return ir
+
+
+def near_empty() -> BuiltProgram:
+    """Loads one float, adds one, stores it."""
+    ir = popxl.Ir(replication=1)
+    with ir.main_graph:
+        stream = popxl.h2d_stream((1,), popxl.float32, "x")
+        output = _store(ops.host_load(stream) + 1.0, "y")
+    ir.num_host_transfers = 1
+    return BuiltProgram(ir, [stream], output)
+
+
+def training(case: Case) -> BuiltProgram:
+    return transformer_training(case) if case.family == "transformer" else network_training(case)

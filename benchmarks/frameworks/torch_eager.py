@@ -1,0 +1,66 @@
+"""PyTorch as people write it: modules, ``torch.optim`` defaults, ``backward``, ``loss.item``."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks import data
+from benchmarks.cases import Case
+from benchmarks.frameworks import torch_models
+from benchmarks.program import NotMeasured, Steps
+
+
+def _train(case: Case) -> Steps:
+    net = torch_models.model(case)
+    if case.optimizer == "adam":
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(
+            net.parameters(), lr=data.LEARNING_RATE, eps=data.EPSILON
+        )
+    else:
+        optimizer = torch.optim.SGD(net.parameters(), lr=data.LEARNING_RATE)
+    feed = itertools.cycle(torch_models.host_batches(case))
+
+    def run(steps: int) -> None:
+        for x, labels in itertools.islice(feed, steps):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(labels))
+            loss.backward()
+            optimizer.step()
+            loss.item()
+
+    return Steps(run)
+
+
+def _infer(case: Case) -> Steps:
+    net = torch_models.model(case).eval()
+    feed = itertools.cycle(torch_models.host_batches(case))
+
+    def run(steps: int) -> None:
+        with torch.no_grad():
+            for x, _ in itertools.islice(feed, steps):
+                net(torch.from_numpy(x)).numpy()
+
+    return Steps(run)
+
+
+def _pass_over_memory(case: Case) -> Steps:
+    function, x = torch_models.chain(case)
+
+    def run(steps: int) -> None:
+        with torch.no_grad():
+            for _ in range(steps):
+                function(x)
+
+    return Steps(run)
+
+
+def build(case: Case, threads: int) -> Steps:
+    torch.set_num_threads(threads)
+    if case.family in ("empty", "compile"):
+        raise NotMeasured("eager code compiles nothing and has no session")
+    if case.family in ("mlp", "cnn", "transformer"):
+        return _train(case) if case.training else _infer(case)
+    return _pass_over_memory(case)

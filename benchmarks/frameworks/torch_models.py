@@ -1,0 +1,108 @@
+"""The programs as PyTorch modules, shared by the eager and the compiled adaptor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from benchmarks import data
+from benchmarks.cases import Case
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = zip(data.MLP_SIZES, data.MLP_SIZES[1:], strict=False)
+        self.fc1, self.fc2, self.fc3, self.fc4 = (nn.Linear(i, o) for i, o in sizes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.reshape(-1, data.MLP_SIZES[0])
+        for layer in (self.fc1, self.fc2, self.fc3):
+            x = F.gelu(layer(x), approximate="tanh")
+        return self.fc4(x)
+
+
+class Cnn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        first, second, third = data.CNN_CHANNELS
+        self.conv1 = nn.Conv2d(first, second, 3, padding=1)
+        self.conv2 = nn.Conv2d(second, third, 3, padding=1)
+        self.fc = nn.Linear(data.CNN_FEATURES, data.CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc(x.flatten(1))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(data.HIDDEN)
+        self.qkv = nn.Linear(data.HIDDEN, 3 * data.HIDDEN)
+        self.proj = nn.Linear(data.HIDDEN, data.HIDDEN)
+        self.norm2 = nn.LayerNorm(data.HIDDEN)
+        self.ff1 = nn.Linear(data.HIDDEN, data.FEED_FORWARD)
+        self.ff2 = nn.Linear(data.FEED_FORWARD, data.HIDDEN)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, sequence, hidden = x.shape
+        heads = (batch, sequence, 3, data.HEADS, hidden // data.HEADS)
+        q, k, v = self.qkv(self.norm1(x)).reshape(heads).permute(2, 0, 3, 1, 4)
+        attention = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.proj(attention.transpose(1, 2).reshape(batch, sequence, hidden))
+        return x + self.ff2(F.gelu(self.ff1(self.norm2(x)), approximate="tanh"))
+
+
+class Transformer(nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer() for _ in range(layers))
+        self.head = nn.Linear(data.HIDDEN, data.CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x).reshape(-1, data.CLASSES)
+
+
+def model(case: Case) -> nn.Module:
+    """The case's network with the weights of ``data.weights``."""
+    nets = {"mlp": Mlp, "cnn": Cnn, "transformer": lambda: Transformer(case.layers)}
+    net: nn.Module = nets[case.family]()
+    state = {}
+    for name, value in data.weights(case).items():
+        tensor = torch.from_numpy(value)
+        dense = tensor.ndim == 2
+        key = name.replace("layer", "layers.", 1) if name.startswith("layer") else name
+        state[key] = tensor.T.contiguous() if dense else tensor
+    net.load_state_dict(state)
+    return net
+
+
+def host_batches(case: Case) -> list[tuple[Any, Any]]:
+    """NumPy pairs; int64 labels, since that is what ``cross_entropy`` takes."""
+    return [(batch.x, batch.labels.astype("int64")) for batch in data.batches(case)]
+
+
+def chain(case: Case) -> tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]:
+    """The pointwise or norm function of one argument, and the argument."""
+    vectors = data.row_vectors()
+    a, b, c = (torch.from_numpy(v) for v in (vectors.a, vectors.b, vectors.c))
+
+    def light(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * a + b) * c + x * 0.5 - 1.0
+
+    def gelu(x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x * a + b, approximate="tanh") * c + x
+
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(F.softmax(x, dim=-1), (data.ROW,), a, b)
+
+    functions = {"light": light, "gelu": gelu, "norm": norm}
+    return functions[case.family], torch.from_numpy(data.plane(case))

@@ -1,0 +1,100 @@
+"""What an adaptor hands to the worker: something whose time can be taken again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class NotMeasured(Exception):
+    """The framework has no counterpart of the case: an empty cell, not a failure."""
+
+
+class Program(Protocol):
+    """A built program. ``note`` names the variant that was chosen, if there was a choice."""
+
+    note: str
+
+    def time_block(self, seconds: float) -> float:
+        """Runs for about ``seconds`` and returns the seconds that one step took."""
+
+    def close(self) -> None:
+        """Frees what the program holds."""
+
+
+def _nothing() -> None:
+    return None
+
+
+class Steps:
+    """A program that does ``run(n)``: ``n`` steps, finished when the call returns."""
+
+    def __init__(
+        self,
+        run: Callable[[int], None],
+        note: str = "",
+        close: Callable[[], None] = _nothing,
+        warm: int = 3,
+    ) -> None:
+        self.note = note
+        self.close = close
+        self._run = run
+        run(warm)
+        self._estimate = self._timed(1)
+        self._estimate = self._timed(max(1, int(0.02 / self._estimate)))
+
+    def _timed(self, steps: int) -> float:
+        start = time.perf_counter()
+        self._run(steps)
+        return (time.perf_counter() - start) / steps
+
+    def time_block(self, seconds: float) -> float:
+        # Another process had the caches and the cores: the first steps only bring ours back.
+        self._run(self._steps(seconds / 8))
+        # In parts, so that a block ends in time even when steps take longer than expected.
+        part = self._steps(seconds / 8)
+        start = time.perf_counter()
+        elapsed, steps = 0.0, 0
+        while elapsed < seconds:
+            self._run(part)
+            steps += part
+            elapsed = time.perf_counter() - start
+        self._estimate = elapsed / steps
+        return self._estimate
+
+    def _steps(self, seconds: float) -> int:
+        return max(1, int(seconds / self._estimate))
+
+
+class Once:
+    """A program that takes its own time, once per block: compilation."""
+
+    def __init__(self, measure: Callable[[], float], note: str = "") -> None:
+        self.note = note
+        self.time_block = lambda _seconds: measure()
+        self.close = _nothing
+
+
+def fastest(programs: list[tuple[str, Callable[[], Steps]]], seconds: float = 0.1) -> Steps:
+    """Builds every variant, keeps the fastest that works and says in its note which it is."""
+    best: Steps | None = None
+    best_time = float("inf")
+    problems = []
+    for name, make in programs:
+        try:
+            candidate = make()
+        except Exception as error:  # a variant may be unsupported here; the others still count
+            problems.append(f"{name}: {type(error).__name__}: {error}")
+            continue
+        taken = min(candidate.time_block(seconds) for _ in range(5))
+        if taken < best_time:
+            if best is not None:
+                best.close()
+            best, best_time = candidate, taken
+            best.note = name
+        else:
+            candidate.close()
+    if best is None:
+        raise RuntimeError("no variant works: " + "; ".join(problems))
+    return best

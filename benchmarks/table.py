@@ -1,0 +1,93 @@
+"""Plain text tables: one run, and two runs side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.cases import FRAMEWORKS, PEERS
+
+JsonRow = dict[str, Any]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> str:
+    if numerator is None or denominator is None or denominator <= 0:
+        return "-"
+    return f"{numerator / denominator:.2f}x"
+
+
+def _best_peer(row: JsonRow) -> float | None:
+    times = [row[name] for name in PEERS if row[name] is not None]
+    return min(times) if times else None
+
+
+def align(header: list[str], lines: list[list[str]]) -> str:
+    """First column to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
+
+    def one(line: list[str]) -> str:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        return "  ".join(cells).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([one(header), rule, *map(one, lines)])
+
+
+def render(rows: list[JsonRow]) -> str:
+    """Medians, and how many times faster Pando is than eager and the best peer."""
+    header = ["program", "unit", *FRAMEWORKS, "eager/pando", "best peer/pando", "pando/floor"]
+    lines = [
+        [
+            row["name"],
+            row["unit"],
+            *(_number(row[name]) for name in FRAMEWORKS),
+            _ratio(row["torch_eager"], row["pando"]),
+            _ratio(_best_peer(row), row["pando"]),
+            _ratio(row["pando"], row["floor"]),
+        ]
+        for row in rows
+    ]
+    return align(header, lines)
+
+
+def render_notes(rows: list[JsonRow]) -> str:
+    """The variants chosen and the reasons for empty cells, without repeating equal ones."""
+    seen: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for framework, note in row["notes"].items():
+            seen.setdefault((framework, note), []).append(row["name"])
+    return "\n".join(f"{who}: {note} ({', '.join(names)})" for (who, note), names in seen.items())
+
+
+def compare(old: list[JsonRow], new: list[JsonRow]) -> str:
+    """Old over new per framework: above 1.00x is faster than before."""
+    before = {row["name"]: row for row in old}
+    after = {row["name"]: row for row in new}
+    header = ["program", "unit", "pando old", "pando new", *(f"{n} old/new" for n in FRAMEWORKS)]
+    lines = [
+        [
+            name,
+            row["unit"],
+            _number(before[name]["pando"]),
+            _number(row["pando"]),
+            *(_ratio(before[name][framework], row[framework]) for framework in FRAMEWORKS),
+        ]
+        for name, row in after.items()
+        if name in before
+    ]
+    text = align(header, lines)
+    for title, names in (
+        ("only in the old file", [n for n in before if n not in after]),
+        ("only in the new file", [n for n in after if n not in before]),
+    ):
+        if names:
+            text += f"\n{title}: {', '.join(names)}"
+    return text

@@ -1,0 +1,101 @@
+"""The benchmark's own machinery: rows, JSON, tables, workers. Asserts no times."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import data  # noqa: E402
+from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
+from benchmarks.runner import Runner, Settings  # noqa: E402
+from benchmarks.table import compare, render  # noqa: E402
+
+MODULES = {"pando": "popxl", "torch_eager": "torch", "jax": "jax", "mlx": "mlx", "floor": "torch"}
+TINY = "mlp/infer/b8"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def require(framework: str) -> None:
+    if importlib.util.find_spec(MODULES[framework]) is None:
+        pytest.skip(f"{MODULES[framework]} is not installed")
+
+
+@pytest.mark.parametrize("framework", MODULES)
+def test_json_has_one_complete_row_and_a_positive_median(framework: str, tmp_path: Path) -> None:
+    require(framework)
+    path = tmp_path / "out.json"
+    done = run("--quick", "--only", TINY, "--frameworks", framework, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())
+    assert {"name", "unit", *FRAMEWORKS} <= set(row)
+    assert (row["name"], row["unit"]) == (TINY, "us")
+    assert row[framework] is not None and row[framework] > 0, done.stdout
+    assert all(row[other] is None for other in FRAMEWORKS if other != framework)
+
+
+def test_every_program_that_was_asked_for_has_a_row() -> None:
+    names = [case.name for case in all_cases()]
+    assert len(names) == len(set(names))
+    for batch in (8, 32, 128):
+        for program in ("mlp/train/adam", "mlp/train/sgd", "mlp/infer"):
+            assert f"{program}/b{batch}" in names
+    listed = run("--list")
+    assert listed.stdout.split() == names
+
+
+def test_unknown_pattern_is_refused_with_the_way_out() -> None:
+    done = run("--only", "no-such-row")
+    assert done.returncode == 1
+    assert "no-such-row" in done.stderr and "--list" in done.stderr
+
+
+def test_a_failing_framework_gives_an_empty_cell_and_its_reason() -> None:
+    require("floor")
+    broken = Case("broken", "no-such-family", "us", "infer", batch=8, megabytes=1)
+    settings = Settings(threads=1, rounds=1, block_seconds=0.01)
+    with Runner(settings, ("floor",)) as runner:
+        row = runner.measure(broken)
+        assert row.to_json()["floor"] is None
+        assert "no-such-family" in row.failures["floor"]
+        again = runner.measure(next(c for c in all_cases() if c.name == "light/1MB"))
+    assert again.to_json()["floor"] is not None, "the worker must outlive a failed build"
+
+
+def test_weights_hold_the_parameters_of_the_tutorial() -> None:
+    case = next(c for c in all_cases() if c.name == "mlp/train/adam/b8")
+    assert data.parameter_count(case) == 932_362
+
+
+def row_of(name: str, **times: float) -> dict[str, object]:
+    return {"name": name, "unit": "us", **dict.fromkeys(FRAMEWORKS), **times, "notes": {}}
+
+
+def test_table_divides_by_pando_and_takes_the_fastest_peer() -> None:
+    text = render([row_of("a", pando=10.0, torch_eager=40.0, jax=20.0, mlx=30.0, floor=5.0)])
+    assert text.splitlines()[-1].split()[-3:] == ["4.00x", "2.00x", "2.00x"]
+
+
+def test_compare_shows_ratio_and_rows_of_one_file_only() -> None:
+    text = compare([row_of("a", pando=10.0), row_of("b")], [row_of("a", pando=5.0), row_of("c")])
+    assert "2.00x" in text
+    assert "only in the old file: b" in text and "only in the new file: c" in text
+
+
+def test_compare_refuses_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('[{"name": "a"}]')
+    done = run("compare", str(path), str(path))
+    assert done.returncode == 1
+    assert "x.json" in done.stderr and "unit" in done.stderr
