@@ -57,13 +57,6 @@ HWY_INLINE V ErfF32(D d, V x) {
   return hn::IfThenElse(hn::Eq(x, x), bounded, x);
 }
 
-/// 1 / (1 + exp(-x)), <= 6 ULP.
-template <class D, class V>
-HWY_INLINE V SigmoidF32(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
-}
-
 /// exp over the whole range: infinities, NaN and denormal results included.
 template <class D, class V>
 HWY_INLINE V ExpF32(D d, V x) {
@@ -71,6 +64,13 @@ HWY_INLINE V ExpF32(D d, V x) {
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
   const V high = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.722839f)), infinity, y);
   return hn::IfThenElse(hn::Eq(x, x), high, x);
+}
+
+/// 1 / (1 + exp(-x)), <= 6 ULP. Below -88.7 the exact value is a denormal or zero.
+template <class D, class V>
+HWY_INLINE V SigmoidF32(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, ExpF32(d, hn::Neg(x))));
 }
 
 /// log with log(0) = -inf, log(negative) = NaN, log(inf) = inf.
