@@ -33,6 +33,7 @@ HWY_ATTR void FloatLoop(const TileArguments& args, Op op) {
   const V splat_a = (kSplats & 1) != 0 ? hn::Set(d, *a) : hn::Zero(d);
   const V splat_b = (kSplats & 2) != 0 ? hn::Set(d, *b) : hn::Zero(d);
   const V splat_c = (kSplats & 4) != 0 ? hn::Set(d, *c) : hn::Zero(d);
+  const std::size_t count = args.count;
   std::size_t i = 0;
   const auto step = [&](auto load) HWY_ATTR {
     const V va = (kSplats & 1) != 0 ? splat_a : load(a);
@@ -40,11 +41,11 @@ HWY_ATTR void FloatLoop(const TileArguments& args, Op op) {
     const V vc = kArity < 3 || (kSplats & 4) != 0 ? splat_c : load(c);
     return op(d, va, vb, vc);
   };
-  for (; i + lanes <= args.count; i += lanes) {
+  for (; i + lanes <= count; i += lanes) {
     hn::StoreU(step([&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d, out + i);
   }
-  if (i < args.count) {
-    const auto mask = hn::FirstN(d, args.count - i);
+  if (i < count) {
+    const auto mask = hn::FirstN(d, count - i);
     const V v = step([&](const float* p) HWY_ATTR { return hn::MaskedLoad(mask, d, p + i); });
     hn::BlendedStore(v, mask, d, out + i);
   }
@@ -320,38 +321,19 @@ HWY_ATTR void RoundHalfTile(const TileArguments& args) {
   FloatLoop<1, 0>(args, [](auto d, auto a, auto, auto) HWY_ATTR { return RoundToHalf(d, a); });
 }
 
-template <bool kEma>
-HWY_ATTR void MulConstAddTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto scaled = hn::Mul(a, hn::Set(d, args.s0));
-    if constexpr (kEma) return hn::Add(scaled, hn::Mul(b, hn::Set(d, args.s1)));
-    return hn::Add(scaled, b);
-  });
-}
-HWY_ATTR void AddConstTile(const TileArguments& args) {
-  FloatLoop<1, 0>(args, [&](auto d, auto a, auto, auto) HWY_ATTR {
-    return hn::Add(a, hn::Set(d, args.s0));
-  });
-}
-template <bool kHalf>
-HWY_ATTR void MulConstTile(const TileArguments& args) {
-  FloatLoop<1, 0>(args, [&](auto d, auto a, auto, auto) HWY_ATTR {
-    const auto y = hn::Mul(a, hn::Set(d, args.s0));
-    if constexpr (kHalf) return RoundToHalf(d, y);
-    return y;
-  });
-}
 HWY_ATTR void EmaSquareTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto added = hn::Mul(hn::Mul(b, hn::Set(d, args.s1)), b);
-    return hn::Add(hn::Mul(a, hn::Set(d, args.s0)), added);
+  const auto s0 = hn::Set(FloatTag(), args.s0), s1 = hn::Set(FloatTag(), args.s1);
+  FloatLoop<2, 0>(args, [=](auto, auto a, auto b, auto) HWY_ATTR {
+    return hn::Add(hn::Mul(a, s0), hn::Mul(hn::Mul(b, s1), b));
   });
 }
 template <bool kHalf>
 HWY_ATTR void DivSqrtAddTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto y = hn::Div(a, hn::Add(hn::Sqrt(b), hn::Set(d, args.s0)));
+  const auto s0 = hn::Set(FloatTag(), args.s0);
+  FloatLoop<2, 0>(args, [=](auto d, auto a, auto b, auto) HWY_ATTR {
+    const auto y = hn::Div(a, hn::Add(hn::Sqrt(b), s0));
     if constexpr (kHalf) return RoundToHalf(d, y);
+    (void)d;
     return y;
   });
 }
@@ -364,6 +346,7 @@ HWY_ATTR void EmaHalfTile(const TileArguments& args) {
   auto* out = static_cast<float*>(args.out);
   auto* stored = static_cast<hwy::float16_t*>(args.out2);
   const std::size_t lanes = hn::Lanes(d);
+  const std::size_t count = args.count;
   const auto keep = hn::Set(d, args.s0);
   const auto add = hn::Set(d, args.s1);
   const auto step = [&](auto vm, auto vg) HWY_ATTR {
@@ -372,7 +355,7 @@ HWY_ATTR void EmaHalfTile(const TileArguments& args) {
     return hn::DemoteTo(half, hn::Add(kept, added));
   };
   std::size_t i = 0;
-  for (; i + lanes <= args.count; i += lanes) {
+  for (; i + lanes <= count; i += lanes) {
     const auto result = step(hn::PromoteTo(d, hn::LoadU(half, m + i)), hn::LoadU(d, g + i));
     hn::StoreU(result, half, stored + i);
     hn::StoreU(hn::PromoteTo(d, result), d, out + i);
@@ -638,11 +621,6 @@ TileFunction FindRoundFunction(DType dtype) {
 
 TileFunction FindSuperFunction(SuperOp op) {
   switch (op) {
-    case SuperOp::MulConstAddMulConst: return &MulConstAddTile<true>;
-    case SuperOp::MulAddConst: return &MulConstAddTile<false>;
-    case SuperOp::AddConst: return &AddConstTile;
-    case SuperOp::MulConst: return &MulConstTile<false>;
-    case SuperOp::MulConstHalf: return &MulConstTile<true>;
     case SuperOp::EmaHalf: return &EmaHalfTile;
     case SuperOp::EmaSquare: return &EmaSquareTile;
     case SuperOp::DivSqrtAdd: return &DivSqrtAddTile<false>;
