@@ -19,8 +19,8 @@ namespace {
 /// Elements per tile: this many F32 values take 2 KiB, so a dozen live tiles and the memory that
 /// streams past them stay in the first-level cache.
 constexpr std::int64_t kTile = 512;
-/// Tiles must not start at equal offsets within 4 KiB: they would fall into the same cache sets, and
-/// loads would wait for unrelated stores.
+/// Tiles must not start at equal offsets within 4 KiB: they would fall into the same cache sets,
+/// and loads would wait for unrelated stores.
 constexpr std::size_t kTilePadding = 192;
 constexpr std::size_t kTileBytes = kTile * 8 + kTilePadding;
 constexpr std::int64_t kGrainTiles = 8;
@@ -51,9 +51,7 @@ struct MicroInstruction {
 class FusedKernel : public Kernel {
  public:
   FusedKernel(const KernelSpec& spec, int num_threads)
-      : spec_(spec),
-        num_threads_(num_threads),
-        count_(num_elements(spec.outputs.front().shape)) {
+      : spec_(spec), num_threads_(num_threads), count_(num_elements(spec.outputs.front().shape)) {
     internal_check(spec.inputs.size() + spec.outputs.size() <= kMaxOperands,
                    "a fused kernel has too many operands");
     for (const OperandDesc& desc : spec.inputs) operands_.emplace_back(desc);
@@ -75,9 +73,9 @@ class FusedKernel : public Kernel {
     if (count_ == 0) return;
     alignas(64) std::array<std::uint64_t, kMaxOperands * 2> uniforms;
     run_uniform(operands, uniforms.data());
-    const bool overlaps = std::any_of(early_stores_.begin(), early_stores_.end(), [&](const auto& e) {
-      return operands[e.first] == operands[e.second];
-    });
+    const bool overlaps =
+        std::any_of(early_stores_.begin(), early_stores_.end(),
+                    [&](const auto& e) { return operands[e.first] == operands[e.second]; });
     const std::vector<MicroInstruction>& steps = overlaps ? safe_ : fast_;
     const std::int64_t tiles = (count_ + kTile - 1) / kTile;
     parallel_for(num_threads_, tiles, kGrainTiles, [&](std::int64_t begin, std::int64_t end) {
@@ -197,8 +195,13 @@ class FusedKernel : public Kernel {
         continue;
       }
       absorbed_[static_cast<std::size_t>(store - code().begin())] = true;
-      patterns_[v] = {SuperOp::EmaHalf,     kNoValue, g, old_part->first, new_part->first,
-                      old_value.index, output_operand(store->index)};
+      patterns_[v] = {SuperOp::EmaHalf,
+                      kNoValue,
+                      g,
+                      old_part->first,
+                      new_part->first,
+                      old_value.index,
+                      output_operand(store->index)};
       return true;
     }
     return false;
@@ -360,12 +363,22 @@ class FusedKernel : public Kernel {
     std::uint64_t bits = 0;
     const auto put = [&](auto value) { std::memcpy(&bits, &value, sizeof value); };
     switch (in.lane) {
-      case LaneType::F32: put(static_cast<float>(in.immediate)); break;
-      case LaneType::F64: put(in.immediate); break;
-      case LaneType::I32: put(static_cast<std::int32_t>(in.integer_immediate)); break;
-      case LaneType::U32: put(static_cast<std::uint32_t>(in.integer_immediate)); break;
+      case LaneType::F32:
+        put(static_cast<float>(in.immediate));
+        break;
+      case LaneType::F64:
+        put(in.immediate);
+        break;
+      case LaneType::I32:
+        put(static_cast<std::int32_t>(in.integer_immediate));
+        break;
+      case LaneType::U32:
+        put(static_cast<std::uint32_t>(in.integer_immediate));
+        break;
       case LaneType::I64:
-      case LaneType::U64: put(in.integer_immediate); break;
+      case LaneType::U64:
+        put(in.integer_immediate);
+        break;
     }
     return bits;
   }
@@ -406,8 +419,8 @@ class FusedKernel : public Kernel {
     steps_->push_back(step);
   }
 
-  /// Stores run last and one may overwrite the memory of an input, so a value that is only loaded and
-  /// stored must leave that memory first when there are several stores.
+  /// Stores run last and one may overwrite the memory of an input, so a value that is only loaded
+  /// and stored must leave that memory first when there are several stores.
   bool copied_among_stores(ScalarValue v) const {
     int stores = 0;
     bool copied = false;
@@ -477,8 +490,8 @@ class FusedKernel : public Kernel {
       fill_operands(step, in);
     }
     const std::array<ScalarValue, 3> sources = operands_of(v);
-    // Element i of the result is written after element i of the operands is read, so an operand that
-    // dies here may give its tile, unless its elements are narrower.
+    // Element i of the result is written after element i of the operands is read, so an operand
+    // that dies here may give its tile, unless its elements are narrower.
     const auto narrower = [&](ScalarValue source) {
       return source != kNoValue && lane_bytes(at(source).lane) < lane_bytes(in.lane);
     };
@@ -515,16 +528,19 @@ class FusedKernel : public Kernel {
   }
 
   void run_tile(const std::vector<MicroInstruction>& steps, std::byte* const* operands,
-                std::byte* tiles, std::uint64_t* uniforms,
-                std::int64_t first, std::int64_t count) const {
+                std::byte* tiles, std::uint64_t* uniforms, std::int64_t first,
+                std::int64_t count) const {
     const auto address = [&](const ValuePlace& p) -> std::byte* {
       switch (p.kind) {
-        case ValuePlace::Kind::Tile: return tiles + static_cast<std::size_t>(p.index) * kTileBytes;
+        case ValuePlace::Kind::Tile:
+          return tiles + static_cast<std::size_t>(p.index) * kTileBytes;
         case ValuePlace::Kind::Memory:
           return operands[p.index] + static_cast<std::size_t>(first) *
                                          operands_[static_cast<std::size_t>(p.index)].bytes();
-        case ValuePlace::Kind::Uniform: return reinterpret_cast<std::byte*>(uniforms + p.index);
-        case ValuePlace::Kind::None: break;
+        case ValuePlace::Kind::Uniform:
+          return reinterpret_cast<std::byte*>(uniforms + p.index);
+        case ValuePlace::Kind::None:
+          break;
       }
       return nullptr;
     };
