@@ -175,10 +175,14 @@ class ReplicaGrouping:
 
 
 class _View:
-    """Equality and hash by the core object."""
+    """Equality and hash by the core object. Keeps the Ir, which owns the object, alive."""
 
     def __init__(self, core: Any) -> None:
+        from popxl.ir import Ir as PopxlIr
+
         self._pb = core
+        graph = core if isinstance(core, _core.Graph) else core.graph
+        self._owner = PopxlIr._from_core_id(graph.ir_id)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _View) and self._pb is other._pb
@@ -454,9 +458,7 @@ class Graph(_View):
         return str(self._pb.id)
 
     def getIr(self) -> Ir:
-        from popxl.ir import Ir as PopxlIr
-
-        return PopxlIr._from_core_id(self._pb.ir_id)._pb_ir
+        return Ir(self._owner)
 
     def getOps(self) -> list[Op]:
         return [op_view(core_op) for core_op in sorted(self._pb.ops, key=lambda o: o.id)]
@@ -603,9 +605,9 @@ def _schedule(ops: list[_core.Op]) -> list[_core.Op]:
 class Ir:
     """The Ir of the core together with its session options."""
 
-    def __init__(self, core: _core.Ir, options: SessionOptions) -> None:
-        self._pb = core
-        self._options = options
+    def __init__(self, owner: PopxlIr) -> None:
+        self._owner = owner
+        self._pb = owner._pb
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ir) and self._pb is other._pb
@@ -617,7 +619,7 @@ class Ir:
         return int(self._pb.id)
 
     def getSessionOptions(self) -> SessionOptions:
-        return self._options
+        return self._owner._options
 
     def getMainGraph(self) -> Graph:
         return Graph(self._pb.main_graph)
@@ -642,7 +644,7 @@ class Ir:
 
     def setPatterns(self, chosen: patterns.Patterns) -> None:
         """Stored; the compiler chooses its own simplifications."""
-        self._patterns = chosen
+        self._owner._patterns = chosen
 
     def applyPreAliasPatterns(self, graph: Graph) -> None:
         """The compiler simplifies every graph when a session is made, so nothing is left to do."""
@@ -669,9 +671,3 @@ class Ir:
 
 op_view: Callable[[_core.Op], Op] = op.bind(Op, Graph)
 
-
-def popxl_ir(ir: Ir) -> PopxlIr:
-    """The popxl Ir of an internal one."""
-    from popxl.ir import Ir as PopxlIr
-
-    return PopxlIr._from_core_id(ir._pb.id)
