@@ -20,6 +20,7 @@ from popxl.module import Module
 
 if TYPE_CHECKING:
     from popxl.replica_grouping import ReplicaGrouping
+    from popxl.session import Session
     from popxl.streams import DeviceToHostStream, HostToDeviceStream
     from popxl.tensor import Tensor
 
@@ -50,9 +51,9 @@ class Ir:
         self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
         self._variables: dict[str, VariableRecord] = {}
         self._op_created_hooks: dict[str, dict[int, Callable[[Any], Any]]] = {}
-        self._buffer_meta: dict[int, tuple[int, ...]] = {}
         self._has_read_only_memmap = False
         self._has_session = False
+        self._session_reference: Callable[[], Session | None] = lambda: None
         self._patterns = _ir.patterns.Patterns()
         Ir._registry[self._pb.id] = self
         if replication == "popdist":
@@ -66,6 +67,10 @@ class Ir:
             raise ValueError(
                 f"Ir: wanted a number of replicas or 'popdist'; given {replication!r}"
             )
+
+    def _session(self) -> Session | None:
+        """The session of the Ir while it exists."""
+        return self._session_reference()
 
     @classmethod
     def _from_core_id(cls, ir_id: int) -> Ir:
