@@ -49,9 +49,19 @@ class InternalSession:
         self._core = core
         self._loaded = False
 
-    def __getattr__(self, name: str) -> Any:
-        # Reports of the core: memory, trace, disassembly and so on.
-        return getattr(self._core, name)
+    @property
+    def program(self) -> _core.Session:
+        """The compiled program: `memory`, `compile_report`, `disassembly()`."""
+        return self._core
+
+    def trace(self) -> list[_core.InstructionTime]:
+        """Times by instruction since the last attach; empty unless the session profiles."""
+        times: list[_core.InstructionTime] = self._core.trace()
+        return times
+
+    def actual_peak_bytes(self) -> int:
+        """The most bytes of device memory held at once."""
+        return int(self._core.actual_peak_bytes)
 
     def setEngineIsLoaded(self, loaded: bool) -> None:
         """With False the next enter loads the program again and uploads the weights."""
@@ -470,11 +480,14 @@ def _resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
 
 def _compile(ir: Ir) -> _core.Session:
     settings = session_settings()
+    # Before the moves of remote variables are added: their order is that of the programs.
+    if ir._options.enableInplaceAmbiguityChecking:
+        _core.check_inplace_ambiguity(ir._pb)
     return _core.Session(
         _with_remote_variables(ir),
         memory_limit_bytes=settings.memory_limit_bytes,
         num_threads=settings.num_threads,
-        check_inplace_ambiguity=ir._options.enableInplaceAmbiguityChecking,
+        check_inplace_ambiguity=False,
         profile=settings.profile,
     )
 
