@@ -1,5 +1,8 @@
 """Exceptions of the device layer."""
 
+# Programs know these classes by these names.
+# ruff: noqa: N801, N818
+
 from __future__ import annotations
 
 

@@ -29,9 +29,7 @@ class CommGroupType(enum.Enum):
 class CommGroup:
     """A kind of grouping and the size of its groups."""
 
-    def __init__(
-        self, type: CommGroupType = CommGroupType.All, replicaGroupSize: int = 0
-    ) -> None:
+    def __init__(self, type: CommGroupType = CommGroupType.All, replicaGroupSize: int = 0) -> None:
         self.type = type
         self.replicaGroupSize = replicaGroupSize
 

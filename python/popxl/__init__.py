@@ -4,7 +4,8 @@ from __future__ import annotations
 
 try:
     from popart._internal.ir import ExecutionContext, TileSet
-    from popxl import ops, transforms
+    from popxl import ops as ops
+    from popxl import transforms as transforms
     from popxl.context import (
         gcg,
         get_current_graph,
@@ -59,9 +60,11 @@ try:
         graph_output,
         remote_replica_sharded_variable,
         remote_variable,
-        replica_sharded_buffer,
         replica_sharded_variable,
         variable,
+    )
+    from popxl.tensor import (
+        replica_sharded_buffer as replica_sharded_buffer,
     )
 except ModuleNotFoundError as error:
     raise RuntimeError(

@@ -64,9 +64,7 @@ class Context:
     def bottom_graph(self) -> Graph:
         """The graph entered first."""
         if not self._graphs:
-            raise RuntimeError(
-                "no graph has been selected: use this inside `with graph:` of an Ir"
-            )
+            raise RuntimeError("no graph has been selected: use this inside `with graph:` of an Ir")
         return self._graphs[0]
 
     def push_graph(self, graph: Graph) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,12 +15,12 @@ np_dtype_float8_143 = np.dtype([("float8_143", "u1")])
 np_dtype_float8_152 = np.dtype([("float8_152", "u1")])
 
 
-class dtype:
+class dtype:  # noqa: N801 - the name programs know
     """An element type. The instances are singletons; compare them with `is` or `==`."""
 
-    _by_name: dict[str, dtype] = {}
-    _by_python_type: dict[Any, dtype] = {}
-    _by_numpy: dict[np.dtype[Any], dtype] = {}
+    _by_name: ClassVar[dict[str, dtype]] = {}
+    _by_python_type: ClassVar[dict[Any, dtype]] = {}
+    _by_numpy: ClassVar[dict[np.dtype[Any], dtype]] = {}
 
     _name: str
     _numpy: np.dtype[Any]
@@ -32,9 +32,7 @@ class dtype:
     _core_dtype: _core.DType | None
 
     def __init__(self) -> None:
-        raise TypeError(
-            "element types cannot be made: use those of popxl, such as popxl.float32"
-        )
+        raise TypeError("element types cannot be made: use those of popxl, such as popxl.float32")
 
     @classmethod
     def _make(
@@ -171,6 +169,9 @@ def _torch_types() -> dict[Any, dtype]:
         if d._torch_name is not None
     }
 
+
+# Under a name that parameters called `dtype` do not hide.
+DType = dtype
 
 bool = dtype._make("bool", "bool", np.bool_, "bool", bool)
 int8 = dtype._make("int8", "int", np.int8, "int8")

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from popxl.dtypes import dtype as Dtype
-from popxl.dtypes import np_dtype_float8_143, np_dtype_float8_152
+from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
 
 _NAN_CODE = 0x80
 _SOURCE_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
@@ -52,7 +51,7 @@ def _source(src: Any) -> np.ndarray[Any, Any]:
 def _float8_type(dtype: Any) -> np.dtype[Any]:
     if dtype is None:
         return np_dtype_float8_143
-    found = dtype.as_numpy() if isinstance(dtype, Dtype) else np.dtype(dtype)
+    found = dtype.as_numpy() if isinstance(dtype, DType) else np.dtype(dtype)
     if found not in _TABLES:
         raise RuntimeError(f"float8 cast: wanted float8_143 or float8_152; given {dtype!r}")
     return found
@@ -113,7 +112,7 @@ def host_pow2scale_cast_from_fp8(
         )
     target = np.dtype(np.float32)
     if dtype is not None:
-        target = dtype.as_numpy() if isinstance(dtype, Dtype) else np.dtype(dtype)
+        target = dtype.as_numpy() if isinstance(dtype, DType) else np.dtype(dtype)
     if target not in _SOURCE_TYPES:
         raise RuntimeError(f"float8 cast: wanted float16, float32 or float64; given {dtype!r}")
     _check_scale(log2_scale)

@@ -11,9 +11,7 @@ from popxl import dtypes
 if TYPE_CHECKING:
     from popxl.tensor import Tensor
 
-_WANTED = (
-    "wanted ints and slices, or an integer or bool tensor, array or list of indices or flags"
-)
+_WANTED = "wanted ints and slices, or an integer or bool tensor, array or list of indices or flags"
 
 
 def index_tensor(tensor: Tensor, key: Any) -> Tensor:

@@ -6,7 +6,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, List, Tuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 class VariableRecord:
     """What the front end knows about a variable beyond the core."""
 
-    replica_grouping: ReplicaGrouping
+    # Group of each replica, and stride and group size if constant (a grouping would hold the Ir).
+    assignment: list[int]
+    constant_grouping: tuple[int, int] | None
     retrieval_mode: str
     # The host value in `shape_on_host`; the core shares its memory.
     data: np.ndarray[Any, Any]
@@ -42,7 +44,7 @@ class VariableRecord:
 class Ir:
     """A program: graphs, variables, streams and remote buffers."""
 
-    _registry: WeakValueDictionary[int, Ir] = WeakValueDictionary()
+    _registry: ClassVar[WeakValueDictionary[int, Ir]] = WeakValueDictionary()
 
     def __init__(self, replication: int | str = 1) -> None:
         self._pb = _core.Ir()
@@ -64,9 +66,7 @@ class Ir:
         elif isinstance(replication, int):
             self.replication_factor = replication
         else:
-            raise ValueError(
-                f"Ir: wanted a number of replicas or 'popdist'; given {replication!r}"
-            )
+            raise ValueError(f"Ir: wanted a number of replicas or 'popdist'; given {replication!r}")
 
     def _session(self) -> Session | None:
         """The session of the Ir while it exists."""
@@ -117,9 +117,7 @@ class Ir:
         """A new graph without inputs, outputs and ops."""
         return self._graph(self._pb.create_graph(name or "graph"))
 
-    def create_graph(
-        self, fn: Callable[..., Any] | Module, *args: Any, **kwargs: Any
-    ) -> Graph:
+    def create_graph(self, fn: Callable[..., Any] | Module, *args: Any, **kwargs: Any) -> Graph:
         """A new graph with the ops that `fn` creates.
 
         Arguments that are tensors or tensor specifications become inputs of the graph, named after
@@ -273,7 +271,7 @@ def _graph_argument(parameter: inspect.Parameter, value: Any) -> Any:
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             by_ref = annotation is TensorByRef
         else:
-            by_ref = get_origin(annotation) in (list, tuple, List, Tuple) and any(  # noqa: UP006
+            by_ref = get_origin(annotation) in (list, tuple) and any(
                 argument is TensorByRef for argument in get_args(annotation)
             )
         return [make_input(v, f"{name}_{i}", by_ref) for i, v in enumerate(value)]

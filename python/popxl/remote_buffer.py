@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pando import _core
 from popart._internal import ir as _ir
 from popxl.context import get_current_graph
-from popxl.dtypes import dtype as Dtype
+from popxl.dtypes import DType
 
 if TYPE_CHECKING:
     from popxl.tensor import Tensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RemoteBuffer:
     """`entries` slots, each for one tensor of a fixed shape and dtype."""
 
-    def __init__(self, tensor_shape: Iterable[int], tensor_dtype: Dtype, entries: int) -> None:
+    def __init__(self, tensor_shape: Iterable[int], tensor_dtype: DType, entries: int) -> None:
         self._ir = get_current_graph().ir
         _check_entries(entries)
         info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
@@ -36,8 +36,8 @@ class RemoteBuffer:
         return tuple(self._pb.info.shape)
 
     @property
-    def tensor_dtype(self) -> Dtype:
-        return Dtype._from_pb(self._pb.info.dtype)
+    def tensor_dtype(self) -> DType:
+        return DType._from_pb(self._pb.info.dtype)
 
     @property
     def entries(self) -> int:
@@ -59,7 +59,7 @@ class RemoteBuffer:
         self._pb.info = _core.TensorInfo(info.dtype, info.shape, [int(size) for size in shape])
 
     def set_remote_buffer_info(
-        self, tensor_dtype: Dtype, tensor_shape: Iterable[int], entries: int
+        self, tensor_dtype: DType, tensor_shape: Iterable[int], entries: int
     ) -> None:
         """Replaces the description."""
         _check_entries(entries)
@@ -96,7 +96,7 @@ def _check_entries(entries: int) -> None:
 
 
 def remote_buffer(
-    tensor_shape: Iterable[int], tensor_dtype: Dtype, entries: int = 1
+    tensor_shape: Iterable[int], tensor_dtype: DType, entries: int = 1
 ) -> RemoteBuffer:
     """A remote buffer of the current Ir."""
     return RemoteBuffer(tensor_shape, tensor_dtype, entries)

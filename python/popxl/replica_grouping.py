@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def _assign(num_replicas: int, stride: int, group_size: int) -> list[int]:
-    return [
-        r % stride + stride * (r // (stride * group_size)) for r in range(num_replicas)
-    ]
+    return [r % stride + stride * (r // (stride * group_size)) for r in range(num_replicas)]
 
 
 def _members(assignment: Sequence[int]) -> list[list[int]]:
@@ -122,12 +121,12 @@ class ReplicaGrouping:
         if self.is_const:
             return self
         members = _members(self._assignment)
-        distances = [b - a for group in members for a, b in zip(group, group[1:], strict=False)]
+        distances = [b - a for group in members for a, b in pairwise(group)]
         stride = min(distances)
         sizes: list[int] = []
         for group in members:
             size = 1
-            for a, b in zip(group, group[1:], strict=False):
+            for a, b in pairwise(group):
                 if b - a > stride:
                     sizes.append(size)
                     size = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pando.settings import session_settings
 from popart.devices import DeviceInfo, DeviceType
 from popart.logging_ import getLogger
 from popart.weights_io import PyWeightsIO
-from popxl.dtypes import dtype as Dtype
+from popxl.dtypes import DType
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from popxl.ir import Ir
 
 _Array = np.ndarray[Any, Any]
-d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]
-h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array]
-StreamBufferMaps = Union[d2hStreamBufferMaps, h2dStreamBufferMaps]
+d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
+h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array]  # noqa: N816
+StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
 
 _DEVICE_TYPES = {
     "ipu_hw": DeviceType.Ipu,
@@ -331,9 +331,7 @@ class Session:
         if elements == 1 and math.prod(array.shape[extra:]) == 1:
             return
         if array.shape[extra:] != stream.shape:
-            raise ValueError(
-                f"{start} the axes after the first {extra} must be {stream.shape}"
-            )
+            raise ValueError(f"{start} the axes after the first {extra} must be {stream.shape}")
 
     def _validate_run_inputs(self, inputs: h2dStreamBufferMaps) -> None:
         if set(inputs) != self._input_set:
@@ -503,7 +501,7 @@ def _with_remote_variables(ir: Ir) -> _core.Ir:
         return ir._pb
     copy = ir._pb.clone()
     main = copy.main_graph
-    uint32 = Dtype.from_name("uint32")._pb
+    uint32 = DType.from_name("uint32")._pb
     for tensor_id, record in remote.items():
         assert record.remote is not None
         buffer, slot = record.remote

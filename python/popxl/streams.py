@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pando import _core
 from popxl.context import _context, get_current_graph
-from popxl.dtypes import dtype as Dtype
+from popxl.dtypes import DType
 
 if TYPE_CHECKING:
     from popxl.ir import Ir
@@ -34,7 +34,7 @@ class Stream:
         return self._stream_tensor.id
 
     @property
-    def dtype(self) -> Dtype:
+    def dtype(self) -> DType:
         return self._stream_tensor.dtype
 
     @property
@@ -69,7 +69,7 @@ class DeviceToHostStream(Stream):
 
 
 def _make_handle(
-    shape: Iterable[int], dtype: Dtype, name: str, direction: _core.StreamDirection
+    shape: Iterable[int], dtype: DType, name: str, direction: _core.StreamDirection
 ) -> Tensor:
     main = get_current_graph().ir.main_graph
     handle = main._pb.add_stream(
@@ -80,14 +80,14 @@ def _make_handle(
     return main.ir._tensor(handle)
 
 
-def h2d_stream(shape: Iterable[int], dtype: Dtype, name: str | None = None) -> HostToDeviceStream:
+def h2d_stream(shape: Iterable[int], dtype: DType, name: str | None = None) -> HostToDeviceStream:
     """A stream to the program with elements of this shape and dtype."""
     handle = _make_handle(shape, dtype, name or "h2d_stream", _core.StreamDirection.HostToDevice)
     stream: HostToDeviceStream = HostToDeviceStream._from_tensor(handle)
     return stream
 
 
-def d2h_stream(shape: Iterable[int], dtype: Dtype, name: str | None = None) -> DeviceToHostStream:
+def d2h_stream(shape: Iterable[int], dtype: DType, name: str | None = None) -> DeviceToHostStream:
     """A stream from the program with elements of this shape and dtype."""
     handle = _make_handle(shape, dtype, name or "d2h_stream", _core.StreamDirection.DeviceToHost)
     stream: DeviceToHostStream = DeviceToHostStream._from_tensor(handle)

@@ -11,9 +11,8 @@ import numpy as np
 
 from pando import _core
 from popart._internal import ir as _ir
-from popxl import dtypes
-from popxl.context import _context, get_current_graph, get_main_graph
-from popxl.dtypes import dtype as Dtype
+from popxl.context import get_current_graph, get_main_graph
+from popxl.dtypes import DType
 from popxl.errors import UndefinedValue
 from popxl.remote_buffer import RemoteBuffer
 from popxl.typing_ import NewAliasAnnotation
@@ -24,11 +23,19 @@ if TYPE_CHECKING:
     from popxl.ir import Ir, VariableRecord
     from popxl.replica_grouping import ReplicaGrouping
 
-ScalarType = Union[int, float, bool, np.generic]
-HostScalarTensor = Union[ScalarType, np.ndarray[Any, Any]]
-HostTensor = Union[HostScalarTensor, Iterable[Any]]
+ScalarType = int | float | bool | np.generic
+HostScalarTensor = ScalarType | np.ndarray[Any, Any]
+HostTensor = HostScalarTensor | Iterable[Any]
 TensorLike = Union["Tensor", HostTensor]
-host_tensor_types = (np.ndarray, np.generic, builtins.int, builtins.float, builtins.bool, list, tuple)
+host_tensor_types = (
+    np.ndarray,
+    np.generic,
+    builtins.int,
+    builtins.float,
+    builtins.bool,
+    list,
+    tuple,
+)
 
 _RETRIEVAL_MODES = ("one_per_group", "all_replicas")
 
@@ -37,7 +44,7 @@ class TensorSpec(Mapping[str, Any]):
     """Shape and dtype of a tensor; `graph_input(**spec)` makes an input like it."""
 
     def __init__(
-        self, shape: Iterable[int], dtype: Dtype, meta_shape: Iterable[int] | None = ()
+        self, shape: Iterable[int], dtype: DType, meta_shape: Iterable[int] | None = ()
     ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
@@ -46,7 +53,7 @@ class TensorSpec(Mapping[str, Any]):
     def to_dict(self) -> dict[str, Any]:
         return {"shape": self.shape, "dtype": self.dtype, "meta_shape": self.meta_shape}
 
-    def to_tuple(self) -> tuple[tuple[int, ...], Dtype, tuple[int, ...]]:
+    def to_tuple(self) -> tuple[tuple[int, ...], DType, tuple[int, ...]]:
         return self.shape, self.dtype, self.meta_shape
 
     def __getitem__(self, key: str) -> Any:
@@ -65,9 +72,7 @@ class TensorSpec(Mapping[str, Any]):
         return hash(self.to_tuple())
 
     def __repr__(self) -> str:
-        return (
-            f"TensorSpec(shape={self.shape}, dtype={self.dtype}, meta_shape={self.meta_shape})"
-        )
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype}, meta_shape={self.meta_shape})"
 
 
 class LocationInfo:
@@ -132,7 +137,7 @@ class Tensor:
         self._ir = ir
         self._pb = core_tensor
         self._id = core_tensor.id
-        self._dtype = Dtype._from_pb(core_tensor.dtype)
+        self._dtype = DType._from_pb(core_tensor.dtype)
         self._shape = tuple(core_tensor.shape)
         return self
 
@@ -175,7 +180,7 @@ class Tensor:
         return self._ir._graph(self._pb.graph)
 
     @property
-    def dtype(self) -> Dtype:
+    def dtype(self) -> DType:
         return self._dtype
 
     @property
@@ -288,13 +293,10 @@ class Tensor:
         return _ops().ipu_copy(self, destination, source)
 
     def _ensure_tensor(
-        self, value: TensorLike, dtype: Dtype | None = None, raise_on_empty: bool = True
+        self, value: TensorLike, dtype: DType | None = None, raise_on_empty: bool = True
     ) -> Tensor:
         """A tensor as it is, anything else as a constant of `dtype` (default: the own dtype)."""
-        if isinstance(value, Tensor):
-            result = value
-        else:
-            result = constant(value, dtype or self.dtype)
+        result = value if isinstance(value, Tensor) else constant(value, dtype or self.dtype)
         if raise_on_empty and result.nelms == 0:
             raise ValueError(f"wanted a tensor with elements; given {result!r}")
         return result
@@ -364,7 +366,10 @@ class Variable(Tensor):
     @property
     def replica_grouping(self) -> ReplicaGrouping:
         """The groups of replicas that share one value."""
-        return self._record.replica_grouping
+        from popxl.replica_grouping import ReplicaGrouping
+
+        record = self._record
+        return ReplicaGrouping._make(self._ir, record.assignment, record.constant_grouping)
 
     @property
     def retrieval_mode(self) -> str:
@@ -466,7 +471,7 @@ def _storage(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _host_info(array: np.ndarray[Any, Any], shape: Iterable[int] | None = None) -> Any:
     return _core.TensorInfo(
-        Dtype.as_dtype(array.dtype)._pb, list(array.shape if shape is None else shape)
+        DType.as_dtype(array.dtype)._pb, list(array.shape if shape is None else shape)
     )
 
 
@@ -484,15 +489,13 @@ def _check_retrieval_mode(mode: str | None) -> str:
     if mode is None:
         return "one_per_group"
     if mode not in _RETRIEVAL_MODES:
-        raise ValueError(
-            f"retrieval_mode: wanted {' or '.join(_RETRIEVAL_MODES)}; given {mode!r}"
-        )
+        raise ValueError(f"retrieval_mode: wanted {' or '.join(_RETRIEVAL_MODES)}; given {mode!r}")
     return mode
 
 
 def variable(
     data: HostTensor,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -529,7 +532,7 @@ def variable(
         graph._create_tensor_id(name), _host_info(array, shape), _storage(own)
     )
     ir._variables[core_tensor.id] = VariableRecord(
-        grouping, mode, array, shape_on_host=tuple(array.shape)
+        grouping.assignment, grouping._constant, mode, array, shape_on_host=tuple(array.shape)
     )
     tensor = ir._tensor(core_tensor)
     assert isinstance(tensor, Variable)
@@ -538,7 +541,7 @@ def variable(
 
 def constant(
     data: HostTensor,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     name: str | None = None,
     downcast: bool = True,
     log2_scale: int | None = None,
@@ -564,7 +567,7 @@ def remote_variable(
     data: HostTensor,
     remote_buffer: RemoteBuffer,
     offset: int = 0,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -587,7 +590,7 @@ def remote_replica_sharded_variable(
     data: HostTensor,
     remote_buffer: RemoteBuffer,
     offset: int = 0,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -629,7 +632,7 @@ def remote_replica_sharded_variable(
 
 def replica_sharded_buffer(
     shape: Iterable[int],
-    dtype: Dtype,
+    dtype: DType,
     replica_grouping: ReplicaGrouping | None = None,
     shard_over: int | None = None,
     entries: int = 1,
@@ -653,7 +656,7 @@ def replica_sharded_buffer(
 
 def replica_sharded_variable(
     data: HostTensor,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -666,7 +669,7 @@ def replica_sharded_variable(
     from popxl.context import _execution_context
 
     array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
-    element_type = Dtype.as_dtype(array.dtype)
+    element_type = DType.as_dtype(array.dtype)
     buffer = replica_sharded_buffer(array.shape, element_type, replica_grouping, shard_over)
     handle = remote_replica_sharded_variable(
         array, buffer, 0, element_type, name, False, replica_grouping, retrieval_mode
@@ -680,7 +683,7 @@ def replica_sharded_variable(
 
 def graph_input(
     shape: Iterable[int],
-    dtype: Dtype,
+    dtype: DType,
     name: str | None = None,
     by_ref: bool = False,
     meta_shape: Iterable[int] | None = None,
@@ -749,6 +752,5 @@ class TensorLocation:
 
     def __repr__(self) -> str:
         return (
-            f"TensorLocation(storage={self._storage}, "
-            f"replicated_tensor_sharding={self._sharding})"
+            f"TensorLocation(storage={self._storage}, replicated_tensor_sharding={self._sharding})"
         )

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from popxl.dtypes import dtype as Dtype
-from popxl.dtypes import np_dtype_float8_143, np_dtype_float8_152
+from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
 from popxl.fp8_utils import (
     host_fp8_mse_scale,
     host_fp8_mse_scale_pb,
@@ -38,7 +37,7 @@ downcast_np_dtypes: dict[np.dtype[Any], np.dtype[Any]] = {
 
 def to_numpy(
     x: Any,
-    dtype: Dtype | None = None,
+    dtype: DType | None = None,
     downcast: bool = True,
     copy: bool = True,
     log2_scale: int | None = None,
@@ -79,7 +78,7 @@ def _fresh(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _to_float8(
-    x: Any, dtype: Dtype, copy: bool, log2_scale: int | None, nan_on_overflow: bool | None
+    x: Any, dtype: DType, copy: bool, log2_scale: int | None, nan_on_overflow: bool | None
 ) -> np.ndarray[Any, Any]:
     array = np.asarray(x)
     if array.dtype == dtype.as_numpy():
@@ -97,7 +96,7 @@ def _to_float8(
     )
 
 
-def _check_memmap(x: np.memmap[Any, Any], dtype: Dtype | None) -> None:
+def _check_memmap(x: np.memmap[Any, Any], dtype: DType | None) -> None:
     start = "When passing a memory-mapped NumPy array,"
     if dtype is not None and dtype.as_numpy() != x.dtype:
         raise ValueError(
@@ -105,9 +104,7 @@ def _check_memmap(x: np.memmap[Any, Any], dtype: Dtype | None) -> None:
             f"{dtype.name} for {x.dtype}"
         )
     if not (x.flags.c_contiguous and x.flags.aligned):
-        raise ValueError(
-            f"{start} it must already be in C-ordered (contiguous and aligned) layout"
-        )
+        raise ValueError(f"{start} it must already be in C-ordered (contiguous and aligned) layout")
     if x.dtype in downcast_np_dtypes:
         raise ValueError(
             f"{start} the dtype {x.dtype} is not supported, as it requires downcasting"

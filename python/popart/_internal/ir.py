@@ -670,4 +670,3 @@ class Ir:
 
 
 op_view: Callable[[_core.Op], Op] = op.bind(Op, Graph)
-

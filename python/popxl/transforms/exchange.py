@@ -39,7 +39,7 @@ def _created_ops() -> Iterator[list[_core.Op]]:
 def merge_exchange() -> Iterator[None]:
     """Host and remote transfers created in the body may be merged.
 
-    Transfers are copies on this machine, so merging them would change nothing: they stay single ops.
+    Transfers are copies on this machine; merging would change nothing, so they stay single ops.
     """
     _context.graph  # noqa: B018 - a current graph is required
     yield

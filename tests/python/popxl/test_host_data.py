@@ -1,10 +1,11 @@
 """Element types, conversion of host data, float8 and seeds."""
 
 import numpy as np
-import popart
-import popxl
 import pytest
 import torch
+
+import popart
+import popxl
 from popxl.fp8_utils import (
     host_fp8_mse_scale,
     host_pow2scale_cast_from_fp8,

@@ -1,7 +1,8 @@
 """Groups of replicas."""
 
-import popxl
 import pytest
+
+import popxl
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """The life cycle of sessions and their transfers."""
 
 import numpy as np
+import pytest
+
 import popart
 import popxl
-import pytest
 from popxl.context import create_op
 from popxl.tensor import Tensor
 
@@ -199,7 +200,7 @@ def test_ambiguity():
         x = popxl.variable(2.0)
         make("AddLhsInplace", [v, x], {})
         make("AddLhsInplace", [v, x], {})
-    with pytest.raises(popart.popart_exception, match="^Inplacing ambiguity detected"):
+    with pytest.raises(popart.popart_exception, match=r"^Inplacing ambiguity detected"):
         popxl.Session(ir)
     ir._pb_ir.getSessionOptions().enableInplaceAmbiguityChecking = False
     with popxl.Session(ir) as session:
