@@ -1,8 +1,9 @@
 """`tensor[key]` against NumPy."""
 
 import numpy as np
-import popxl
 import pytest
+
+import popxl
 from popxl import ops
 
 DATA = np.arange(60, dtype=np.float32).reshape(5, 4, 3)
@@ -50,5 +51,5 @@ def test_errors():
             with pytest.raises(TypeError):
                 v[key]
         for key in (5, (0, ...), (0, 0, 0, 0)):
-            with pytest.raises(ValueError, match="given|out of range"):
+            with pytest.raises(ValueError, match=r"given|out of range"):
                 v[key]
