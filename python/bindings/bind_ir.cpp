@@ -157,6 +157,7 @@ void bind_op(nb::module_& m) {
 void bind_graph(nb::module_& m) {
   nb::class_<Graph>(m, "Graph")
       .def_prop_ro("id", &Graph::id)
+      .def_prop_ro("ir_id", [](const Graph& g) { return g.ir().id(); })
       .def_prop_ro("is_main", &Graph::is_main)
       .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
       .def_prop_ro("outputs", &Graph::outputs, kOwnedByIr)
@@ -183,6 +184,8 @@ void bind_graph(nb::module_& m) {
       .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
       .def("remove_input", &Graph::remove_input, nb::arg("index"))
       .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
+      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
       .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
       .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
       .def("create_op",
