@@ -64,16 +64,12 @@ def _scaled_add(
     return make(kind, inputs, attributes, name=name, settings="scaled_add")
 
 
-def scaled_add(
-    X: Tensor, Y: Tensor, a: float | Tensor = 1.0, b: float | Tensor = 1.0
-) -> Tensor:
+def scaled_add(X: Tensor, Y: Tensor, a: float | Tensor = 1.0, b: float | Tensor = 1.0) -> Tensor:
     """a*X + b*Y for X and Y of one shape, in the dtype of X."""
     return _scaled_add("ScaledAdd", X, Y, a, b, "scaled_add_out")
 
 
-def scaled_add_(
-    X: Tensor, Y: Tensor, a: float | Tensor = 1.0, b: float | Tensor = 1.0
-) -> Tensor:
+def scaled_add_(X: Tensor, Y: Tensor, a: float | Tensor = 1.0, b: float | Tensor = 1.0) -> Tensor:
     """`scaled_add`, written to `X`."""
     check_inputs(X=X)
     return _scaled_add("ScaledAddLhsInplace", X, Y, a, b, f"scaled_add__{X.name}")

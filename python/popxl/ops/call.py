@@ -92,9 +92,7 @@ class CallSiteInfo:
         if graph_tensor in graph.outputs:
             index = graph.outputs.index(graph_tensor)
             return self.parent_output(self.graph_to_parent_output_index(index))
-        raise ValueError(
-            f"Tensor {graph_tensor} is not an input or output of the called graph(s)."
-        )
+        raise ValueError(f"Tensor {graph_tensor} is not an input or output of the called graph(s).")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """The first input of the called graph that the parent tensor is given to."""
@@ -164,7 +162,9 @@ def _check_complete(graph: Graph, given: Mapping[Tensor, Tensor]) -> None:
     connected = [f"  {t.name:<32} <- {given[t].name}" for t in graph.inputs if t in given]
     raise ValueError(
         f"Not enough inputs have been provided for graph {graph.id}: wanted {len(graph.inputs)}, "
-        f"given {len(given)}.\nMissing inputs:\n" + "\n".join(rows) + "\nConnected inputs:\n"
+        f"given {len(given)}.\nMissing inputs:\n"
+        + "\n".join(rows)
+        + "\nConnected inputs:\n"
         + "\n".join(connected)
     )
 

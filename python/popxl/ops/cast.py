@@ -26,8 +26,7 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> Te
     check_log2_scale(log2_scale)
     if not is_float8(data_type):
         raise TypeError(
-            "pow2scale_cast_to_fp8: wanted popxl.float8_143 or popxl.float8_152; given "
-            f"{data_type}"
+            f"pow2scale_cast_to_fp8: wanted popxl.float8_143 or popxl.float8_152; given {data_type}"
         )
     return make(
         "Pow2ScaleThenCast",

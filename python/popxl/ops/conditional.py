@@ -64,9 +64,7 @@ class ConditionalSiteInfo(CallSiteInfo):
                 return self.parent_input(self.graph_to_parent_input_index(index, then_branch))
             if graph_tensor in graph.outputs:
                 return self.parent_output(graph.outputs.index(graph_tensor))
-        raise ValueError(
-            f"Tensor {graph_tensor} is not an input or output of the called graph(s)."
-        )
+        raise ValueError(f"Tensor {graph_tensor} is not an input or output of the called graph(s).")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """The first branch input that the parent tensor is given to."""

@@ -9,6 +9,7 @@ from popxl.ops.utils import check_inputs, make
 from popxl.remote_buffer import RemoteBuffer
 from popxl.tensor import Tensor, constant
 
+
 def _offset(offset: int | Tensor) -> Tensor:
     if isinstance(offset, Tensor):
         check_inputs(offset=offset)

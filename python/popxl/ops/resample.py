@@ -34,9 +34,7 @@ def interpolate(
     check_inputs(t=t)
     _check_choice("mode", mode, _MODES)
     _check_choice("nearest_mode", nearest_mode, _NEAREST_MODES)
-    _check_choice(
-        "coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES
-    )
+    _check_choice("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES)
     attributes: dict[str, object] = {
         "scales": [float(scale) for scale in scale_factor],
         "mode": mode,

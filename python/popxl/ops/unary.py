@@ -111,9 +111,7 @@ def isfinite(t: Tensor) -> Tensor:
 def identity(t: Tensor, output_name: str | None = None) -> Tensor:
     """A copy, called `output_name`."""
     check_inputs(t=t)
-    return make(
-        "Identity", [t], name=output_name or f"identity_{t.name}", settings="identity"
-    )
+    return make("Identity", [t], name=output_name or f"identity_{t.name}", settings="identity")
 
 
 rename = identity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from popart._internal import ir as _ir
+from popart._internal.optional import OptionalDataType, OptionalFloat, OptionalInt
 from popxl import dtypes
 from popxl.context import create_op, get_current_graph
 from popxl.dtypes import DType
@@ -105,19 +105,19 @@ def cast_if_needed(t: Tensor, data_type: DType) -> Tensor:
     return t if t.dtype == data_type else cast(t, data_type)
 
 
-def convert_optional_float(v: float | None) -> _ir.OptionalFloat:
+def convert_optional_float(v: float | None) -> OptionalFloat:
     """None or a float, as custom ops take it."""
-    return _ir.OptionalFloat() if v is None else _ir.OptionalFloat(v)
+    return OptionalFloat() if v is None else OptionalFloat(v)
 
 
-def convert_optional_int(v: int | None) -> _ir.OptionalInt:
+def convert_optional_int(v: int | None) -> OptionalInt:
     """None or an int, as custom ops take it."""
-    return _ir.OptionalInt() if v is None else _ir.OptionalInt(v)
+    return OptionalInt() if v is None else OptionalInt(v)
 
 
-def convert_optional_dtype(dt: DType | None) -> _ir.OptionalDataType:
+def convert_optional_dtype(dt: DType | None) -> OptionalDataType:
     """None or a dtype, as custom ops take it."""
-    return _ir.OptionalDataType() if dt is None else _ir.OptionalDataType(dt._pb_dtype)
+    return OptionalDataType() if dt is None else OptionalDataType(dt._pb_dtype)
 
 
 def convert_optional_int64_list(v: Iterable[int] | None) -> list[int]:
