@@ -55,7 +55,7 @@ class Logger:
 _loggers: dict[str, Logger] = {}
 
 
-class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
+class _StderrHandler(logging.StreamHandler):
     """Writes to what stderr is now, which tests replace."""
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableSet
 from typing import TYPE_CHECKING, Any
 
 from pando import _core
-from popart._internal import ir as _ir
+from popart._internal import ir as internal
 from popxl.context import _context
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Graph:
 
     _ir: Ir
     _pb: _core.Graph
+    _id: str
 
     def __init__(self) -> None:
         raise TypeError("graphs come from an Ir: use `ir.main_graph` or `ir.create_graph`")
@@ -65,7 +66,7 @@ class Graph:
         """The one Graph of a core graph (or of a view of it)."""
         from popxl.ir import Ir
 
-        core_graph = graph._pb if isinstance(graph, _ir.Graph) else graph
+        core_graph = graph._pb if isinstance(graph, internal.Graph) else graph
         return Ir._from_core_id(core_graph.ir_id)._graph(core_graph)
 
     @classmethod
@@ -77,8 +78,8 @@ class Graph:
         return self
 
     @property
-    def _pb_graph(self) -> _ir.Graph:
-        return _ir.Graph(self._pb)
+    def _pb_graph(self) -> internal.Graph:
+        return internal.Graph(self._pb)
 
     @property
     def _by_ref_inputs(self) -> MutableSet[Tensor]:
@@ -151,7 +152,7 @@ class Graph:
         """A new id: name scopes and `name` (default `t`), made unique in the graph."""
         return str(self._pb.unique_tensor_id(_context.scoped(name or "t")))
 
-    def register_op_created_hook(self, fn: Callable[[_ir.Op], Any]) -> int:
+    def register_op_created_hook(self, fn: Callable[[internal.Op], Any]) -> int:
         """Calls `fn` with every op created in this graph from now on; returns a handle."""
         handle = next(_hook_handles)
         self._ir._op_created_hooks.setdefault(self._id, {})[handle] = fn

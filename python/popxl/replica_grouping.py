@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import gcd
 from typing import TYPE_CHECKING
 
-from popart._internal import ir as _ir
+from popart._internal import ir as internal
 
 if TYPE_CHECKING:
     from popxl.ir import Ir
@@ -162,12 +162,12 @@ class ReplicaGrouping:
         return self._from_assignment(self._ir, [numbers[group] for group in transposed])
 
     @property
-    def _pb_replica_grouping(self) -> _ir.ReplicaGrouping:
+    def _pb_replica_grouping(self) -> internal.ReplicaGrouping:
         if self._constant is None:
             raise NotImplementedError(
                 f"{self!r}: only groupings with a constant stride can be used here"
             )
-        return _ir.ReplicaGrouping(len(self._assignment), *self._constant)
+        return internal.ReplicaGrouping(len(self._assignment), *self._constant)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ReplicaGrouping):

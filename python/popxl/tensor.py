@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from pando import _core
-from popart._internal import ir as _ir
+from popart._internal import ir as internal
 from popxl.context import get_current_graph, get_main_graph
 from popxl.dtypes import DType
 from popxl.errors import UndefinedValue
@@ -102,6 +102,11 @@ def _ops() -> Any:
     return ops
 
 
+def _inferred_dtype(value: Any) -> DType:
+    """The element type that host data has by itself."""
+    return DType.as_dtype(to_numpy(value, copy=False).dtype)
+
+
 def _binary(op_name: str) -> Any:
     def operator(self: Tensor, other: TensorLike) -> Tensor:
         return getattr(_ops(), op_name)(self, self._ensure_tensor(other))
@@ -121,6 +126,9 @@ class Tensor:
 
     _ir: Ir
     _pb: _core.Tensor
+    _id: str
+    _dtype: DType
+    _shape: tuple[int, ...]
 
     # NumPy leaves `array + tensor` to the reflected operators.
     __array_ufunc__ = None
@@ -146,14 +154,14 @@ class Tensor:
         """The one Tensor of a core tensor (or of a view of it)."""
         from popxl.ir import Ir
 
-        core_tensor = tensor._pb if isinstance(tensor, _ir.Tensor) else tensor
+        core_tensor = tensor._pb if isinstance(tensor, internal.Tensor) else tensor
         return Ir._from_core_id(core_tensor.graph.ir_id)._tensor(core_tensor)
 
     _from_pb_tensor = _from_pb
 
     @property
-    def _pb_tensor(self) -> _ir.Tensor:
-        return _ir.Tensor(self._pb)
+    def _pb_tensor(self) -> internal.Tensor:
+        return internal.Tensor(self._pb)
 
     @property
     def ir(self) -> Ir:
@@ -334,7 +342,7 @@ class Tensor:
     __or__ = _binary("logical_or")
     __ror__ = _reflected("logical_or")
 
-    def __iadd__(self, other: TensorLike) -> Tensor:
+    def __iadd__(self, other: TensorLike) -> Tensor:  # type: ignore[misc]
         _ops().add_(self, self._ensure_tensor(other))
         return self
 
@@ -342,7 +350,7 @@ class Tensor:
         return _ops().pow(self, other if isinstance(other, Tensor) else constant(other))
 
     def __rpow__(self, other: TensorLike) -> Tensor:
-        return _ops().pow(constant(other), self)
+        return _ops().pow(self._ensure_tensor(other, _inferred_dtype(other)), self)
 
     def __neg__(self) -> Tensor:
         return _ops().negate(self)
@@ -674,9 +682,9 @@ def replica_sharded_variable(
     handle = remote_replica_sharded_variable(
         array, buffer, 0, element_type, name, False, replica_grouping, retrieval_mode
     )
-    with _execution_context(_ir.ExecutionContext.WeightsFromHostFragment):
+    with _execution_context(internal.ExecutionContext.WeightsFromHostFragment):
         shard: Tensor = _ops().remote_load(buffer, 0, f"{handle.name}_rts")
-    with _execution_context(_ir.ExecutionContext.WeightsToHostFragment):
+    with _execution_context(internal.ExecutionContext.WeightsToHostFragment):
         _ops().remote_store(buffer, 0, shard)
     return handle, shard
 

@@ -3,6 +3,9 @@
 A view holds nothing but the core object; two views of one object are equal.
 """
 
+# Fields such as `fwdId` have the names that programs know.
+# ruff: noqa: N815
+
 from __future__ import annotations
 
 import enum
