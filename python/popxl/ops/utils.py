@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from popart._internal.optional import OptionalDataType, OptionalFloat, OptionalInt
+from popart._internal.op_arguments import OptionalDataType, OptionalFloat, OptionalInt
 from popxl import dtypes
 from popxl.context import create_op, get_current_graph
 from popxl.dtypes import DType

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Literal
 
-from popart._internal import ir as _ir
+from popart._internal.op_arguments import CollectiveOperator
 
 CollectiveOps = Literal["add", "mean", "mul", "min", "max", "and", "or", "square_add"]
 
-OP_MAP: dict[str, _ir.CollectiveOperator] = {
-    "add": _ir.CollectiveOperator.Add,
-    "mean": _ir.CollectiveOperator.Mean,
-    "mul": _ir.CollectiveOperator.Mul,
-    "min": _ir.CollectiveOperator.Min,
-    "max": _ir.CollectiveOperator.Max,
-    "and": _ir.CollectiveOperator.LogicalAnd,
-    "or": _ir.CollectiveOperator.LogicalOr,
-    "square_add": _ir.CollectiveOperator.SquareAdd,
+OP_MAP: dict[str, CollectiveOperator] = {
+    "add": CollectiveOperator.Add,
+    "mean": CollectiveOperator.Mean,
+    "mul": CollectiveOperator.Mul,
+    "min": CollectiveOperator.Min,
+    "max": CollectiveOperator.Max,
+    "and": CollectiveOperator.LogicalAnd,
+    "or": CollectiveOperator.LogicalOr,
+    "square_add": CollectiveOperator.SquareAdd,
 }
 
 
-def to_collective_op(op: str) -> _ir.CollectiveOperator:
+def to_collective_op(op: str) -> CollectiveOperator:
     """The operator that `op` names."""
     if op not in OP_MAP:
         raise ValueError(f"Not a valid op: {op}. Must choose from: {', '.join(OP_MAP)}")

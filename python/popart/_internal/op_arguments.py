@@ -1,7 +1,8 @@
-"""Optional arguments as custom ops take them."""
+"""Types of the arguments of custom ops."""
 
 from __future__ import annotations
 
+import enum
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -44,3 +45,48 @@ class OptionalInt(_Optional[int]):
 
 class OptionalDataType(_Optional[Any]):
     """A DataType or nothing."""
+
+
+class CollectiveOperator(enum.Enum):
+    """How a collective combines values."""
+
+    Add = "Add"
+    Mean = "Mean"
+    Mul = "Mul"
+    Min = "Min"
+    Max = "Max"
+    LogicalAnd = "LogicalAnd"
+    LogicalOr = "LogicalOr"
+    SquareAdd = "SquareAdd"
+    Local = "Local"
+
+
+class AccumulationType(enum.Enum):
+    """How an accumulator takes a value in."""
+
+    Add = "Add"
+    DampenedAdd = "DampenedAdd"
+    DampenedAddSquare = "DampenedAddSquare"
+    DecayAdd = "DecayAdd"
+    DecayAddSquare = "DecayAddSquare"
+    MovingAverage = "MovingAverage"
+    MovingAverageSquare = "MovingAverageSquare"
+    Infinity = "Infinity"
+    Mean = "Mean"
+
+
+class AdamMode(enum.Enum):
+    """Variants of Adam."""
+
+    Adam = "Adam"
+    AdamNoBias = "AdamNoBias"
+    AdaMax = "AdaMax"
+    Lamb = "Lamb"
+    LambNoBias = "LambNoBias"
+
+
+class InitType(enum.Enum):
+    """Contents of a new tensor."""
+
+    NoInit = "NoInit"
+    Zero = "Zero"
