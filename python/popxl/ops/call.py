@@ -140,7 +140,7 @@ def _flatten(values: Iterable[CallInput]) -> list[TensorLike]:
 def _as_parent_tensor(value: TensorLike, graph_input: Tensor, where: str) -> Tensor:
     if not isinstance(value, Tensor):
         try:
-            return constant(value, graph_input.dtype)  # type: ignore[arg-type]
+            return constant(value, graph_input.dtype)
         except Exception as error:
             raise TypeError(
                 f"Input at {where} could not be coerced to a tensor of {graph_input.dtype}: "
