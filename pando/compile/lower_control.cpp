@@ -8,10 +8,9 @@
 namespace pando {
 namespace {
 
-bool listed(const Op& op, const char* attribute, int value) {
-  if (!op.attributes.has(attribute)) return false;
-  const Ints& values = op.attributes.ints(attribute);
-  return std::find(values.begin(), values.end(), value) != values.end();
+bool writes_back(const Op& op, int input) {
+  const std::vector<int> modified = op.modified_inputs();
+  return std::find(modified.begin(), modified.end(), input) != modified.end();
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
     const bool writable = written[static_cast<std::size_t>(first_graph_input + i)] &&
-                          listed(op, "modified", first_op_input + i);
+                          writes_back(op, first_op_input + i);
     arguments.writable.push_back(writable);
     if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
   }
