@@ -54,7 +54,7 @@ constexpr LaneType lane_of(DType dtype) {
   X(Neg, 1)                                                                                  \
   X(Abs, 1)                                                                                  \
   X(Sign, 1) /* -1, 0, 1; NaN gives NaN */                                                   \
-  X(Exp, 1)  /* Float; Exp, Log, Sin, Cos <= 4 ULP, Tanh, Sigmoid, Erf <= 6 */                                 \
+  X(Exp, 1)  /* Float, <= 4 ULP; so are Log .. Pow below */                                  \
   X(Log, 1)                                                                                  \
   X(Sqrt, 1) /* exact */                                                                     \
   X(Tanh, 1)                                                                                 \
