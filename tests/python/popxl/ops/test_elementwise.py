@@ -198,6 +198,6 @@ def test_names():
         assert [t.name for t in ops.split(x, 3)] == [f"x_split_{i}" for i in range(3)]
         with popxl.name_scope("a"):
             assert ops.exp(x).name == "a/exp_out"
-        op_names = [op.getName() for op in popxl.gcg()._pb_graph.getOps()]
+        op_names = [op.context.name for op in popxl.gcg()._pb.ops]
         assert op_names[0] == "add"
         assert op_names[-1] == "a/exp"
