@@ -211,9 +211,7 @@ def test_ordering():
         return np.take_along_axis(x, order, 2), order.astype(np.int32)
 
     check(lambda t: ops.topk(t, 2, 2, True, True), top, X)
-    check_gradient(
-        lambda t: ops.topk(t, 2, 2, True, True), lambda x: torch.topk(x, 2, 2).values, X
-    )
+    check_gradient(lambda t: ops.topk(t, 2, 2, True, True), lambda x: torch.topk(x, 2, 2).values, X)
     levels = [-1.0, 0.0, 1.0]
     (counts,) = outputs(lambda t: ops.histogram(t, levels, False), X)
     edges = [-np.inf, *levels, np.inf]
