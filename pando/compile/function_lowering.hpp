@@ -100,7 +100,9 @@ class FunctionLowering {
   void lower_kernel_op(const Op& op, int index);
   void lower_view_copy(const Op& op);
   bool dies_here(const Tensor* tensor, int index) const;
-  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index);
+  /// Lets the output take the storage of an input that dies here: `only` that one, if given.
+  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
+                         const Tensor* only = nullptr);
 
   // lower_control.cpp
   bool lower_special(const Op& op);

@@ -87,12 +87,13 @@ bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
 }
 
 void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output,
-                                         int index) {
+                                         int index, const Tensor* only) {
   const Tensor* root = placements_.of(output).root;
   if (storage_of_.contains(root)) return;  // in place, or bound to an argument
   for (const Op* op : step.ops) {
     for (const Tensor* input : op->inputs()) {
-      if (input == nullptr || !dies_here(input, index)) continue;
+      if (input == nullptr || (only != nullptr && input != only)) continue;
+      if (!dies_here(input, index)) continue;
       const Placement& placement = placements_.of(input);
       const auto at = storage_of_.find(placement.root);
       if (at == storage_of_.end() || placement.root == root) continue;
@@ -224,7 +225,7 @@ void FunctionLowering::lower_kernel_op(const Op& op, int index) {
         if (!program_.backend_.can_run_in_place(spec, k)) continue;
         ExecutionStep step;
         step.ops = {const_cast<Op*>(&op)};
-        reuse_dying_input(step, op.output(0), index);
+        reuse_dying_input(step, op.output(0), index, op.input(k));
       }
     }
     BoundTensor output = bind(op.output(i));
