@@ -206,12 +206,21 @@ def bind_inputs(
     return [given.get(graph_input) for graph_input in graph_inputs]
 
 
+def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> list[int]:
+    """Op input indices of the by-reference inputs, if input 0 of the graph is op input `first`."""
+    return [
+        first + i
+        for i, (graph_input, given) in enumerate(zip(graph.inputs, inputs, strict=True))
+        if given is not None and graph._pb.is_by_ref(graph_input._pb)
+    ]
+
+
 def create_call(graph: Graph, inputs: list[Tensor | None]) -> CallSiteInfo:
     """Creates a Call op of the current graph."""
     op = create_op(
         "Call",
         inputs,
-        {},
+        {"modified": written_back(graph, inputs)},
         names=[t.name for t in graph.outputs],
         settings_name=f"{get_current_graph().name}--call--{graph.name}",
         called_graphs=[graph],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pando import _core
 from popxl.context import create_op, get_current_graph
 from popxl.graph import Graph
-from popxl.ops.call import CallInput, CallSiteInfo, bind_inputs, create_call
+from popxl.ops.call import CallInput, CallSiteInfo, bind_inputs, create_call, written_back
 from popxl.tensor import Tensor, TensorLike
 
 
@@ -78,7 +78,7 @@ def repeat_with_info(
     op = create_op(
         "Loop",
         [None, None, *bound],
-        {"trip_count": int(repeat_count)},
+        {"trip_count": int(repeat_count), "modified": written_back(graph, bound, 2)},
         names=[t.name for t in graph.outputs],
         settings_name=f"{get_current_graph().name}--loop--{graph.name}",
         called_graphs=[wrapper],

@@ -53,7 +53,9 @@ def test_activation_and_its_in_place_form(name):
     check(getattr(ops, name), lambda x: reference(torch.from_numpy(x)).numpy(), X)
     check_gradient(getattr(ops, name), reference, X)
     results, (variable,) = run(getattr(ops, f"{name}_"), X)
-    np.testing.assert_allclose(results[0], reference(torch.from_numpy(X)).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        results[0], reference(torch.from_numpy(X)).numpy(), rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_array_equal(variable, results[0])
 
 
@@ -158,7 +160,12 @@ def test_add_in_place_broadcasts():
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [(np.float32, popxl.float16), (np.float32, popxl.int32), (np.int32, popxl.bool), (np.float16, popxl.float32)],
+    [
+        (np.float32, popxl.float16),
+        (np.float32, popxl.int32),
+        (np.int32, popxl.bool),
+        (np.float16, popxl.float32),
+    ],
 )
 def test_cast(source, target):
     x = (3 * X).astype(source)
@@ -198,6 +205,6 @@ def test_names():
         assert [t.name for t in ops.split(x, 3)] == [f"x_split_{i}" for i in range(3)]
         with popxl.name_scope("a"):
             assert ops.exp(x).name == "a/exp_out"
-        op_names = [op.getName() for op in popxl.gcg()._pb_graph.getOps()]
+        op_names = [op.context.name for op in popxl.gcg()._pb.ops]
         assert op_names[0] == "add"
         assert op_names[-1] == "a/exp"
