@@ -52,8 +52,8 @@ class Attributes {
   std::vector<Entry> entries_;
 };
 
-/// `true`, `3`, `0.5`, `"text"`, `float32`, `[1, 2]`, `[0.5, 1.0]`; doubles print so that they parse
-/// back to the same bits and always contain one of `.`, `e`, `inf`, `nan`.
+/// `true`, `3`, `0.5`, `"text"`, `float32`, `[1, 2]`, `[0.5, 1.0]`; doubles print so that they
+/// parse back to the same bits and always contain one of `.`, `e`, `inf`, `nan`.
 std::string attribute_text(const AttributeValue& value);
 
 }  // namespace pando

@@ -10,22 +10,22 @@
 namespace pando {
 
 // name, bytes, is_int, is_floating_point, is_signed, is_complex
-#define PANDO_DTYPES(X)                 \
-  X(Bool, bool, 1, 0, 0, 0, 0)          \
-  X(Int8, int8, 1, 1, 0, 1, 0)          \
-  X(Int16, int16, 2, 1, 0, 1, 0)        \
-  X(Int32, int32, 4, 1, 0, 1, 0)        \
-  X(Int64, int64, 8, 1, 0, 1, 0)        \
-  X(UInt8, uint8, 1, 1, 0, 0, 0)        \
-  X(UInt16, uint16, 2, 1, 0, 0, 0)      \
-  X(UInt32, uint32, 4, 1, 0, 0, 0)      \
-  X(UInt64, uint64, 8, 1, 0, 0, 0)      \
+#define PANDO_DTYPES(X)                    \
+  X(Bool, bool, 1, 0, 0, 0, 0)             \
+  X(Int8, int8, 1, 1, 0, 1, 0)             \
+  X(Int16, int16, 2, 1, 0, 1, 0)           \
+  X(Int32, int32, 4, 1, 0, 1, 0)           \
+  X(Int64, int64, 8, 1, 0, 1, 0)           \
+  X(UInt8, uint8, 1, 1, 0, 0, 0)           \
+  X(UInt16, uint16, 2, 1, 0, 0, 0)         \
+  X(UInt32, uint32, 4, 1, 0, 0, 0)         \
+  X(UInt64, uint64, 8, 1, 0, 0, 0)         \
   X(Float8_143, float8_143, 1, 0, 1, 1, 0) \
   X(Float8_152, float8_152, 1, 0, 1, 1, 0) \
-  X(Float16, float16, 2, 0, 1, 1, 0)    \
-  X(Float32, float32, 4, 0, 1, 1, 0)    \
-  X(Float64, float64, 8, 0, 1, 1, 0)    \
-  X(Complex64, complex64, 8, 0, 0, 1, 1) \
+  X(Float16, float16, 2, 0, 1, 1, 0)       \
+  X(Float32, float32, 4, 0, 1, 1, 0)       \
+  X(Float64, float64, 8, 0, 1, 1, 0)       \
+  X(Complex64, complex64, 8, 0, 0, 1, 1)   \
   X(Complex128, complex128, 16, 0, 0, 1, 1)
 
 enum class DType : std::uint8_t {

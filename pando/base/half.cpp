@@ -91,7 +91,8 @@ std::uint8_t float_to_float8(float value, DType format, bool saturate) {
   const int biased = exponent - 1 + f.bias;
   const int fraction_exponent = (biased < 1 ? lowest : exponent - 1) - f.mantissa_bits;
   const int fraction = static_cast<int>(std::ldexp(rounded, -fraction_exponent));
-  const int code = biased < 1 ? fraction : (biased << f.mantissa_bits) + fraction - (1 << f.mantissa_bits);
+  const int code =
+      biased < 1 ? fraction : (biased << f.mantissa_bits) + fraction - (1 << f.mantissa_bits);
   return static_cast<std::uint8_t>(sign | code);
 }
 

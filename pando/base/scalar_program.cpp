@@ -22,8 +22,10 @@ bool gives_truth_value(ScalarOp op) {
     case ScalarOp::Less:
     case ScalarOp::LessEqual:
     case ScalarOp::IsNan:
-    case ScalarOp::IsInf: return true;
-    default: return false;
+    case ScalarOp::IsInf:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -54,14 +56,21 @@ std::string scalar_program_text(const ScalarProgram& program) {
     }
     switch (in.op) {
       case ScalarOp::Load:
-      case ScalarOp::Store: text += str_cat(" [", in.index, "] ", in.dtype); break;
-      case ScalarOp::Round: text += str_cat(" ", in.dtype); break;
-      case ScalarOp::Philox: text += str_cat(" stream ", in.index); break;
+      case ScalarOp::Store:
+        text += str_cat(" [", in.index, "] ", in.dtype);
+        break;
+      case ScalarOp::Round:
+        text += str_cat(" ", in.dtype);
+        break;
+      case ScalarOp::Philox:
+        text += str_cat(" stream ", in.index);
+        break;
       case ScalarOp::Constant:
         text += is_integer_lane(in.lane) ? str_cat(" ", in.integer_immediate)
                                          : str_cat(" ", in.immediate);
         break;
-      default: break;
+      default:
+        break;
     }
     text += "\n";
   }
@@ -102,9 +111,7 @@ ScalarValue ScalarEmitter::constant_like(double value, ScalarValue like) {
   return constant(value, lane(like));
 }
 
-ScalarValue ScalarEmitter::iota() {
-  return append({.op = ScalarOp::Iota, .lane = LaneType::U32});
-}
+ScalarValue ScalarEmitter::iota() { return append({.op = ScalarOp::Iota, .lane = LaneType::U32}); }
 
 ScalarValue ScalarEmitter::convert(ScalarValue value, LaneType target) {
   if (lane(value) == target) return value;
@@ -121,13 +128,11 @@ ScalarValue ScalarEmitter::as_dtype(ScalarValue value, DType dtype) {
     return emit(ScalarOp::Xor, is_zero, integer_constant(1, LaneType::I32));
   }
   ScalarValue result = convert(value, lane_of(dtype));
-  const bool narrow_float =
-      is_float8(dtype) || dtype == DType::Float16;
-  const bool narrow_int = dtype == DType::Int8 || dtype == DType::Int16 ||
-                          dtype == DType::UInt8 || dtype == DType::UInt16;
+  const bool narrow_float = is_float8(dtype) || dtype == DType::Float16;
+  const bool narrow_int = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::UInt8 ||
+                          dtype == DType::UInt16;
   if (narrow_float || narrow_int) {
-    result = append(
-        {.op = ScalarOp::Round, .lane = lane_of(dtype), .dtype = dtype, .a = result});
+    result = append({.op = ScalarOp::Round, .lane = lane_of(dtype), .dtype = dtype, .a = result});
   }
   return result;
 }
@@ -149,11 +154,7 @@ ScalarValue ScalarEmitter::emit(ScalarOp op, ScalarValue a, ScalarValue b, Scala
 }
 
 void ScalarEmitter::store(int output, ScalarValue value, DType dtype) {
-  append({.op = ScalarOp::Store,
-          .lane = lane(value),
-          .dtype = dtype,
-          .index = output,
-          .a = value});
+  append({.op = ScalarOp::Store, .lane = lane(value), .dtype = dtype, .index = output, .a = value});
 }
 
 }  // namespace pando

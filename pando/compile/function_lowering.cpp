@@ -192,7 +192,7 @@ void FunctionLowering::emit_copy(const BoundTensor& from, const BoundTensor& to,
   emit_kernel(spec, {from.operand, to.operand}, op);
 }
 
-Function FunctionLowering::resolve(MemoryReport* report) {
+void FunctionLowering::find_lifetimes() {
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const int time = static_cast<int>(i);
     const auto touch = [&](int storage) {
@@ -204,61 +204,67 @@ Function FunctionLowering::resolve(MemoryReport* report) {
     for (const SymbolicOperand& operand : pending_[i].operands) touch(operand.storage);
     touch(pending_[i].callee_frame);
   }
+}
+
+OperandRef FunctionLowering::reference(const SymbolicOperand& operand) const {
+  if (operand.storage < 0) return {};
+  const Storage& s = storages_[static_cast<std::size_t>(operand.storage)];
+  using Space = OperandRef::Space;
+  switch (s.kind) {
+    case StorageKind::Argument:
+      return {Space::Argument, s.slot, operand.offset};
+    case StorageKind::Global:
+      return {Space::Global, 0, s.global_offset + operand.offset};
+    case StorageKind::Local:
+      break;
+  }
+  return {Space::Frame, 0, s.frame_offset + operand.offset};
+}
+
+Function FunctionLowering::resolve(MemoryReport* report) {
+  find_lifetimes();
   std::vector<Lifetime> lifetimes;
-  std::vector<int> planned;
-  for (std::size_t i = 0; i < storages_.size(); ++i) {
-    const Storage& s = storages_[i];
+  std::vector<Storage*> planned;
+  for (Storage& s : storages_) {
     if (s.kind != StorageKind::Local || s.first < 0) continue;
     lifetimes.push_back({s.bytes, s.first, s.last});
-    planned.push_back(static_cast<int>(i));
+    planned.push_back(&s);
   }
   const MemoryPlan plan = plan_memory(lifetimes, static_cast<int>(pending_.size()));
-  std::vector<std::int64_t> offset_of(storages_.size(), 0);
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    offset_of[static_cast<std::size_t>(planned[i])] = plan.offsets[i];
-  }
+  for (std::size_t i = 0; i < planned.size(); ++i) planned[i]->frame_offset = plan.offsets[i];
   Function function;
   function.name = graph_.id();
   function.frame_bytes = plan.total_bytes;
-  function.num_arguments = static_cast<std::int32_t>(graph_.inputs().size() +
-                                                     graph_.outputs().size());
+  function.num_arguments =
+      static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
   for (PendingInstruction& pending : pending_) {
     for (const SymbolicOperand& operand : pending.operands) {
-      OperandRef ref;
-      if (operand.storage >= 0) {
-        const Storage& s = storages_[static_cast<std::size_t>(operand.storage)];
-        using Space = OperandRef::Space;
-        ref.slot = s.slot;
-        ref.offset = operand.offset;
-        if (s.kind == StorageKind::Argument) ref.space = Space::Argument;
-        if (s.kind == StorageKind::Global) ref = {Space::Global, 0, s.global_offset + operand.offset};
-        if (s.kind == StorageKind::Local) {
-          ref = {Space::Frame, 0, offset_of[static_cast<std::size_t>(operand.storage)] + operand.offset};
-        }
-      }
-      pending.instruction.operands.push_back(ref);
+      pending.instruction.operands.push_back(reference(operand));
     }
     if (pending.callee_frame >= 0) {
-      pending.instruction.callee_frame = offset_of[static_cast<std::size_t>(pending.callee_frame)];
+      pending.instruction.callee_frame =
+          storages_[static_cast<std::size_t>(pending.callee_frame)].frame_offset;
     }
     function.instructions.push_back(std::move(pending.instruction));
   }
-  if (report != nullptr) {
-    report->peak_frame_bytes = plan.total_bytes;
-    report->frame_lower_bound_bytes = plan.lower_bound_bytes;
-    report->timeline = plan.timeline;
-    const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
-    const int time = static_cast<int>(peak - plan.timeline.begin());
-    for (int index : planned) {
-      const Storage& s = storages_[static_cast<std::size_t>(index)];
-      if (s.first <= time && time <= s.last) {
-        report->alive_at_peak.push_back({s.name, s.bytes, s.location});
-      }
-    }
-    std::sort(report->alive_at_peak.begin(), report->alive_at_peak.end(),
-              [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
-  }
+  if (report != nullptr) fill_report(*report, plan, planned);
   return function;
+}
+
+void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
+                                   const std::vector<Storage*>& planned) {
+  report.peak_frame_bytes = plan.total_bytes;
+  report.frame_lower_bound_bytes = plan.lower_bound_bytes;
+  report.timeline = plan.timeline;
+  const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
+  const int time = static_cast<int>(peak - plan.timeline.begin());
+  for (const Storage* s : planned) {
+    if (s->first <= time && time <= s->last) {
+      report.alive_at_peak.push_back({s->name, s->bytes, s->location});
+    }
+  }
+  std::sort(report.alive_at_peak.begin(), report.alive_at_peak.end(),
+            [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
 }
 
 }  // namespace pando

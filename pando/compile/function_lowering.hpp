@@ -59,6 +59,7 @@ class FunctionLowering {
     std::int64_t bytes = 0;
     std::int32_t slot = 0;           // Argument
     std::int64_t global_offset = 0;  // Global
+    std::int64_t frame_offset = 0;   // Local, once planned
     std::string name;
     std::string location;
     int first = -1;
@@ -93,12 +94,19 @@ class FunctionLowering {
   void emit_kernel(const KernelSpec& spec, std::vector<SymbolicOperand> operands, const Op* op);
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
   BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
+  void find_lifetimes();
+  OperandRef reference(const SymbolicOperand& operand) const;
   Function resolve(MemoryReport* report);
+  static void fill_report(MemoryReport& report, const MemoryPlan& plan,
+                          const std::vector<Storage*>& planned);
 
   // lower_kernels.cpp
   void lower_fused(const ExecutionStep& step, int index);
   void lower_kernel_op(const Op& op, int index);
   void lower_view_copy(const Op& op);
+  KernelSpec kernel_spec(const Op& op);
+  SymbolicOperand kernel_input(const Op& op, KernelSpec& spec, int index);
+  void reuse_for_single_output(const Op& op, const KernelSpec& spec, int index);
   bool dies_here(const Tensor* tensor, int index) const;
   void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index);
 

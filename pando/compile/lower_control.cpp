@@ -96,8 +96,7 @@ void FunctionLowering::lower_loop(const Op& op) {
   const int carried = op.num_outputs();
   const int user_inputs = op.num_inputs() - kControlInputs;
   const std::int64_t trips = op.attributes.integer("trip_count");
-  Arguments arguments =
-      bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
+  Arguments arguments = bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
   PendingInstruction loop;
   loop.instruction.kind = Instruction::Kind::Loop;
   loop.instruction.count = trips;
@@ -204,8 +203,8 @@ void FunctionLowering::lower_print(const Op& op) {
   print.dtype = tensor->dtype();
   print.shape = tensor->shape();
   print.format = op.attributes;
-  print.title = op.attributes.has("title") ? op.attributes.text("title")
-                                           : "print_" + tensor->name();
+  print.title =
+      op.attributes.has("title") ? op.attributes.text("title") : "print_" + tensor->name();
   program_.program_.prints.push_back(std::move(print));
   const BoundTensor value = bind_contiguous(tensor, &op);
   PendingInstruction instruction;

@@ -78,6 +78,16 @@ bool covers_storage(const Placement& placement, const Tensor* tensor) {
          tensor->info.bytes() == placement.root->info.bytes();
 }
 
+/// Batch dimensions C-ordered, and one of the last two dense in the other.
+bool has_matrix_layout(const OperandDesc& desc) {
+  const std::size_t rank = desc.shape.size();
+  if (rank < 2) return false;
+  const std::int64_t rows = desc.shape[rank - 2], columns = desc.shape[rank - 1];
+  const std::int64_t row_stride = desc.strides[rank - 2], column_stride = desc.strides[rank - 1];
+  return (column_stride == 1 && row_stride >= columns) ||
+         (row_stride == 1 && column_stride >= rows);
+}
+
 }  // namespace
 
 bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
@@ -171,7 +181,7 @@ void FunctionLowering::lower_view_copy(const Op& op) {
   }
 }
 
-void FunctionLowering::lower_kernel_op(const Op& op, int index) {
+KernelSpec FunctionLowering::kernel_spec(const Op& op) {
   KernelSpec spec;
   spec.kind = op.kind();
   if (!program_.backend_.has_kernel(spec.kind)) {
@@ -180,57 +190,53 @@ void FunctionLowering::lower_kernel_op(const Op& op, int index) {
   }
   spec.attributes = op.attributes;
   Ints absent;
-  std::vector<BoundTensor> inputs;
   for (int i = 0; i < op.num_inputs(); ++i) {
-    BoundTensor input;
-    if (op.input(i) == nullptr) {
-      absent.push_back(i);
-    } else {
-      input = bind(op.input(i));
-    }
-    spec.inputs.push_back(input.desc);
-    inputs.push_back(input);
+    if (op.input(i) == nullptr) absent.push_back(i);
+    spec.inputs.push_back(op.input(i) == nullptr ? OperandDesc{} : bind(op.input(i)).desc);
   }
   if (!absent.empty()) spec.attributes.set("absent_inputs", absent);
   for (const Tensor* output : op.outputs()) {
     spec.outputs.push_back(OperandDesc::contiguous(output->dtype(), output->shape()));
   }
-  std::vector<SymbolicOperand> operands;
-  for (int i = 0; i < op.num_inputs(); ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    if (op.input(i) != nullptr && !spec.inputs[k].is_contiguous()) {
-      const AcceptedLayout layout = program_.backend_.accepted_layout(spec, i);
-      const bool matrix = layout == AcceptedLayout::MatrixAnyOrder && [&] {
-        const Strides& strides = spec.inputs[k].strides;
-        const Shape& shape = spec.inputs[k].shape;
-        const std::size_t rank = shape.size();
-        if (rank < 2) return false;
-        const bool rows = strides[rank - 1] == 1 && strides[rank - 2] >= shape[rank - 1];
-        const bool columns = strides[rank - 2] == 1 && strides[rank - 1] >= shape[rank - 2];
-        return rows || columns;
-      }();
-      if (layout != AcceptedLayout::AnyStrides && !matrix) {
-        inputs[k] = bind_contiguous(op.input(i), &op);
-        spec.inputs[k] = inputs[k].desc;
-      }
-    }
-    operands.push_back(inputs[k].operand);
+  return spec;
+}
+
+/// The operand of input `index`, copied first when the kernel does not take its layout.
+FunctionLowering::SymbolicOperand FunctionLowering::kernel_input(const Op& op, KernelSpec& spec,
+                                                                 int index) {
+  if (op.input(index) == nullptr) return {};
+  OperandDesc& desc = spec.inputs[static_cast<std::size_t>(index)];
+  const BoundTensor bound = bind(op.input(index));
+  if (desc.is_contiguous()) return bound.operand;
+  const AcceptedLayout layout = program_.backend_.accepted_layout(spec, index);
+  if (layout == AcceptedLayout::AnyStrides) return bound.operand;
+  if (layout == AcceptedLayout::MatrixAnyOrder && has_matrix_layout(desc)) return bound.operand;
+  const BoundTensor copy = bind_contiguous(op.input(index), &op);
+  desc = copy.desc;
+  return copy.operand;
+}
+
+void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& spec, int index) {
+  if (op.num_outputs() != 1) return;
+  ExecutionStep step;
+  step.ops = {const_cast<Op*>(&op)};
+  for (int k = 0; k < op.num_inputs(); ++k) {
+    if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
+    if (program_.backend_.can_run_in_place(spec, k)) reuse_dying_input(step, op.output(0), index);
   }
+}
+
+void FunctionLowering::lower_kernel_op(const Op& op, int index) {
+  KernelSpec spec = kernel_spec(op);
+  std::vector<SymbolicOperand> operands;
+  for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i));
+  reuse_for_single_output(op, spec, index);
   std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
-  for (int i = 0; i < op.num_outputs(); ++i) {
-    if (i == 0 && op.num_outputs() == 1) {
-      for (int k = 0; k < op.num_inputs(); ++k) {
-        if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
-        if (!program_.backend_.can_run_in_place(spec, k)) continue;
-        ExecutionStep step;
-        step.ops = {const_cast<Op*>(&op)};
-        reuse_dying_input(step, op.output(0), index);
-      }
-    }
-    BoundTensor output = bind(op.output(i));
+  for (const Tensor* tensor : op.outputs()) {
+    BoundTensor output = bind(tensor);
     if (!output.desc.is_contiguous()) {
-      BoundTensor temporary =
-          temporary_like(op.output(i)->info, op.output(i)->name() + " (contiguous)", &op);
+      const BoundTensor temporary =
+          temporary_like(tensor->info, tensor->name() + " (contiguous)", &op);
       copies_back.emplace_back(temporary, output);
       output = temporary;
     }

@@ -31,10 +31,10 @@ std::int64_t place_in_order(const std::vector<Lifetime>& lifetimes, const std::v
     offsets[static_cast<std::size_t>(index)] = offset;
     total = std::max(total, offset + bytes);
     const Placed entry{offset, offset + bytes, life.first, life.last};
-    placed.insert(std::upper_bound(
-                      placed.begin(), placed.end(), entry,
-                      [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
-                  entry);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), entry,
+                         [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
+        entry);
   }
   return total;
 }

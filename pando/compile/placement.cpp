@@ -96,8 +96,7 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     const Placement input = placements_.at(op.input(0));
     const std::optional<View> view = op.def().view(op, k, input.view);
     const bool visible = writes.ever_written(output) ||
-                         writes.written_within(input.root, position,
-                                               writes.last_use_of(output));
+                         writes.written_within(input.root, position, writes.last_use_of(output));
     if (!view || visible) continue;
     placements_[output] = {input.root, *view};
     classes_.join(output, input.root);

@@ -9,7 +9,8 @@ namespace pando {
 namespace {
 
 /// Storages that more than one part of the main graph touches must outlive a run.
-std::vector<const Tensor*> roots_of_several_parts(const Graph& graph, const Placements& placements) {
+std::vector<const Tensor*> roots_of_several_parts(const Graph& graph,
+                                                  const Placements& placements) {
   std::map<const Tensor*, std::set<ExecutionContext>> parts;
   for (const Op* op : graph.ops()) {
     const auto touch = [&](const Tensor* tensor) {
@@ -64,7 +65,8 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
   const auto it = functions_.find(key);
   if (it != functions_.end()) return it->second;
   const Placements placements(graph);
-  Function function = FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
+  Function function =
+      FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
   program_.functions.push_back(std::move(function));
   return functions_[key] = static_cast<int>(program_.functions.size()) - 1;
 }
@@ -74,8 +76,8 @@ std::int64_t ProgramLowering::global_offset(const Tensor& root) {
   if (it != globals_.end()) return it->second;
   const std::int64_t offset = program_.persistent_bytes;
   program_.persistent_bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
-  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset,
-                                 root.kind() == TensorKind::Variable});
+  program_.persistent.push_back(
+      {root.id(), root.dtype(), root.shape(), offset, root.kind() == TensorKind::Variable});
   return globals_[&root] = offset;
 }
 
@@ -95,7 +97,8 @@ int ProgramLowering::stream_index(const Ir& ir, const Op& op) {
                                [&](const StreamDesc& stream) { return stream.id == id; });
   if (it != streams.end()) return static_cast<int>(it - streams.begin());
   const Stream* stream = ir.find_stream(id);
-  if (stream == nullptr) throw Error(str_cat(describe(op), ": there is no stream called '", id, "'"));
+  if (stream == nullptr)
+    throw Error(str_cat(describe(op), ": there is no stream called '", id, "'"));
   streams.push_back({id, stream->handle->dtype(), stream->handle->shape(),
                      stream->direction == StreamDirection::HostToDevice});
   return static_cast<int>(streams.size()) - 1;

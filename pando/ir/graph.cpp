@@ -59,10 +59,9 @@ void check_input_count(const Op& op) {
   const OpDef& def = op.def();
   const bool too_many = def.max_inputs >= 0 && op.num_inputs() > def.max_inputs;
   if (op.num_inputs() < def.min_inputs || too_many) {
-    wrong_input(op, str_cat("wanted ", def.min_inputs,
-                            def.max_inputs < 0 ? " or more"
-                                               : str_cat(" to ", def.max_inputs),
-                            " inputs"));
+    wrong_input(
+        op, str_cat("wanted ", def.min_inputs,
+                    def.max_inputs < 0 ? " or more" : str_cat(" to ", def.max_inputs), " inputs"));
   }
 }
 
@@ -197,8 +196,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
   }
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const std::string fallback = str_cat(def.name, "_out");
-    op.add_output(unique_tensor_id(i < output_names.size() ? output_names[i] : fallback),
-                  infos[i]);
+    op.add_output(unique_tensor_id(i < output_names.size() ? output_names[i] : fallback), infos[i]);
   }
   const auto at = insertion_point_ == nullptr
                       ? ops_.end()

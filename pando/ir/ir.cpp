@@ -33,7 +33,8 @@ void clone_sources(const Graph& from, Graph& to, TensorMap& tensors) {
         tensors[tensor] = to.add_stream(tensor->id(), tensor->info);
         break;
       case TensorKind::GraphInput:
-      case TensorKind::Activation: break;
+      case TensorKind::Activation:
+        break;
     }
   }
 }

@@ -26,7 +26,7 @@ struct SourceLocation {
 
 /// Everything recorded about where and how an op was built.
 struct OpContext {
-  std::string name;                   // name scopes joined by '/', then the op's own name
+  std::string name;  // name scopes joined by '/', then the op's own name
   SourceLocation location;
   std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
   bool io_tiles = false;

@@ -326,8 +326,7 @@ void add_variadic(Registry& registry) {
                 .scalar_body = pointwise([](const Op&, Inputs in) {
                   return fold(in, [](Scalar a, Scalar b) { return a + b; });
                 }),
-                .expand =
-                    [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
+                .expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
                   if (op.num_inputs() > 1) return {};
                   return {builder.make("Identity", {op.input(0)})};
                 },

@@ -14,8 +14,8 @@ namespace pando {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// `operands`: inputs, then outputs; nullptr for inputs that are not connected. `scratch`: 64-byte
-  /// aligned memory of scratch_bytes().
+  /// `operands`: inputs, then outputs; nullptr for inputs that are not connected. `scratch`:
+  /// 64-byte aligned memory of scratch_bytes().
   virtual void run(std::byte* const* operands, std::byte* scratch) const = 0;
   virtual std::size_t scratch_bytes() const { return 0; }
   /// Which implementation was chosen, and why not the ones before it in the list.

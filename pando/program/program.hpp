@@ -57,17 +57,17 @@ struct OperandRef {
 
 struct Instruction {
   enum class Kind : std::uint8_t {
-    Kernel,      // target: kernel; operands: inputs, outputs
-    Call,        // target: function; operands: its arguments
-    Loop,        // target: function; see Function for the operands
-    If,          // target: then-function; other_target: else-function; operands[0]: condition,
-                 // then num_then_operands arguments of the one, then those of the other
-    HostLoad,    // target: stream; operands[0]: destination
-    HostStore,   // target: stream; operands[0]: source
-    RemoteLoad,  // target: remote buffer; operands: offset (int32 or uint32 scalar), destination
-    RemoteStore, // target: remote buffer; operands: offset, source
-    Copy,        // operands: source, destination; count bytes, both contiguous
-    Print,       // target: print spec; operands[0]: value
+    Kernel,       // target: kernel; operands: inputs, outputs
+    Call,         // target: function; operands: its arguments
+    Loop,         // target: function; see Function for the operands
+    If,           // target: then-function; other_target: else-function; operands[0]: condition,
+                  // then num_then_operands arguments of the one, then those of the other
+    HostLoad,     // target: stream; operands[0]: destination
+    HostStore,    // target: stream; operands[0]: source
+    RemoteLoad,   // target: remote buffer; operands: offset (int32 or uint32 scalar), destination
+    RemoteStore,  // target: remote buffer; operands: offset, source
+    Copy,         // operands: source, destination; count bytes, both contiguous
+    Print,        // target: print spec; operands[0]: value
   };
   Kind kind = Kind::Kernel;
   std::int32_t target = 0;

@@ -14,11 +14,13 @@ DeviceMemory::DeviceMemory(std::int64_t bytes)
   const long page_bytes = sysconf(_SC_PAGESIZE);
   const auto physical = static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes);
   if (bytes_ > physical) {
-    throw OutOfMemory(str_cat("the program needs ", bytes_, " bytes of device memory, but this "
-                              "machine has ", physical, " bytes"), "");
+    throw OutOfMemory(str_cat("the program needs ", bytes_,
+                              " bytes of device memory, but this "
+                              "machine has ",
+                              physical, " bytes"),
+                      "");
   }
-  void* memory =
-      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes of device memory"), "");
   }

@@ -100,10 +100,14 @@ void Engine::resolve_entry(int function) {
 std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
                            std::byte* const* arguments) const {
   switch (ref.space) {
-    case OperandRef::Space::Frame: return frame + ref.offset;
-    case OperandRef::Space::Argument: return arguments[ref.slot] + ref.offset;
-    case OperandRef::Space::Global: return memory_.data() + ref.offset;
-    case OperandRef::Space::None: break;
+    case OperandRef::Space::Frame:
+      return frame + ref.offset;
+    case OperandRef::Space::Argument:
+      return arguments[ref.slot] + ref.offset;
+    case OperandRef::Space::Global:
+      return memory_.data() + ref.offset;
+    case OperandRef::Space::None:
+      break;
   }
   return nullptr;
 }
@@ -162,10 +166,18 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
     case Instruction::Kind::Call:
       run_function(instruction.target, frame + instruction.callee_frame, operands);
       break;
-    case Instruction::Kind::Loop: run_loop(instruction, operands, frame); break;
-    case Instruction::Kind::If: run_if(instruction, operands, frame); break;
-    case Instruction::Kind::HostLoad: host_load(p, operands[0]); break;
-    case Instruction::Kind::HostStore: host_store(p, operands[0]); break;
+    case Instruction::Kind::Loop:
+      run_loop(instruction, operands, frame);
+      break;
+    case Instruction::Kind::If:
+      run_if(instruction, operands, frame);
+      break;
+    case Instruction::Kind::HostLoad:
+      host_load(p, operands[0]);
+      break;
+    case Instruction::Kind::HostStore:
+      host_store(p, operands[0]);
+      break;
     case Instruction::Kind::RemoteLoad:
       std::memcpy(operands[1], remote_slot(instruction, operands[0]), p.stream_bytes);
       break;
@@ -196,10 +208,12 @@ void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::
     std::size_t n = 0;
     arguments[n++] = operands[0];
     arguments[n++] = operands[1];
-    for (std::size_t k = 0; k < carried; ++k) arguments[n++] = reads_a ? buffers_a[k] : buffers_b[k];
+    for (std::size_t k = 0; k < carried; ++k)
+      arguments[n++] = reads_a ? buffers_a[k] : buffers_b[k];
     for (std::size_t k = 0; k < num_others; ++k) arguments[n++] = others[k];
     arguments[n++] = operands[2];
-    for (std::size_t k = 0; k < carried; ++k) arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
+    for (std::size_t k = 0; k < carried; ++k)
+      arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
     run_function(loop.target, frame + loop.callee_frame, arguments);
   }
 }

@@ -47,11 +47,10 @@ struct InstructionProfile {
 class Engine {
  public:
   /// Keeps references to `program` and `backend`. Kernels are prepared here, none at run time.
-  Engine(const Program& program, Backend& backend, bool profile,
-         std::function<bool()> should_stop);
+  Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop);
 
-  /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad remote
-  /// offset) and Interrupted; device memory stays valid.
+  /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad
+  /// remote offset) and Interrupted; device memory stays valid.
   void run(const std::vector<StreamCursor>& streams);
   void run_weights_from_host();
   void run_weights_to_host();

@@ -21,25 +21,38 @@ T read(const std::byte* data, std::int64_t index) {
 
 double float_at(DType dtype, const std::byte* data, std::int64_t i) {
   switch (dtype) {
-    case DType::Float16: return half_to_float(read<std::uint16_t>(data, i));
+    case DType::Float16:
+      return half_to_float(read<std::uint16_t>(data, i));
     case DType::Float8_143:
-    case DType::Float8_152: return float8_to_float(read<std::uint8_t>(data, i), dtype);
-    case DType::Float64: return read<double>(data, i);
-    default: return read<float>(data, i);
+    case DType::Float8_152:
+      return float8_to_float(read<std::uint8_t>(data, i), dtype);
+    case DType::Float64:
+      return read<double>(data, i);
+    default:
+      return read<float>(data, i);
   }
 }
 
 std::string integer_text(DType dtype, const std::byte* data, std::int64_t i) {
   switch (dtype) {
-    case DType::Bool: return read<std::uint8_t>(data, i) != 0 ? "1" : "0";
-    case DType::Int8: return std::to_string(read<std::int8_t>(data, i));
-    case DType::Int16: return std::to_string(read<std::int16_t>(data, i));
-    case DType::Int32: return std::to_string(read<std::int32_t>(data, i));
-    case DType::Int64: return std::to_string(read<std::int64_t>(data, i));
-    case DType::UInt8: return std::to_string(read<std::uint8_t>(data, i));
-    case DType::UInt16: return std::to_string(read<std::uint16_t>(data, i));
-    case DType::UInt32: return std::to_string(read<std::uint32_t>(data, i));
-    default: return std::to_string(read<std::uint64_t>(data, i));
+    case DType::Bool:
+      return read<std::uint8_t>(data, i) != 0 ? "1" : "0";
+    case DType::Int8:
+      return std::to_string(read<std::int8_t>(data, i));
+    case DType::Int16:
+      return std::to_string(read<std::int16_t>(data, i));
+    case DType::Int32:
+      return std::to_string(read<std::int32_t>(data, i));
+    case DType::Int64:
+      return std::to_string(read<std::int64_t>(data, i));
+    case DType::UInt8:
+      return std::to_string(read<std::uint8_t>(data, i));
+    case DType::UInt16:
+      return std::to_string(read<std::uint16_t>(data, i));
+    case DType::UInt32:
+      return std::to_string(read<std::uint32_t>(data, i));
+    default:
+      return std::to_string(read<std::uint64_t>(data, i));
   }
 }
 

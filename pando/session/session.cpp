@@ -24,14 +24,16 @@ void check_supported(const Ir& ir) {
   const bool empty = std::all_of(graphs.begin(), graphs.end(),
                                  [](const Graph* graph) { return graph->ops().empty(); });
   if (empty) {
-    throw std::runtime_error(str_cat("The Ir ", ir.id(), " has no graphs with ops: there is "
+    throw std::runtime_error(str_cat("The Ir ", ir.id(),
+                                     " has no graphs with ops: there is "
                                      "nothing to run"));
   }
 }
 
 std::string peak_text(const Program& program) {
-  std::string text = str_cat("persistent memory (variables, constants): ",
-                             program.memory.persistent_bytes, " bytes; alive at the peak:");
+  std::string text =
+      str_cat("persistent memory (variables, constants): ", program.memory.persistent_bytes,
+              " bytes; alive at the peak:");
   for (const LiveTensor& tensor : program.memory.alive_at_peak) {
     text += str_cat("\n  ", tensor.bytes, " bytes  ", tensor.name);
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
@@ -41,10 +43,14 @@ std::string peak_text(const Program& program) {
 
 std::string operand_text(const OperandRef& ref) {
   switch (ref.space) {
-    case OperandRef::Space::Frame: return str_cat("frame+", ref.offset);
-    case OperandRef::Space::Argument: return str_cat("arg", ref.slot, "+", ref.offset);
-    case OperandRef::Space::Global: return str_cat("global+", ref.offset);
-    case OperandRef::Space::None: break;
+    case OperandRef::Space::Frame:
+      return str_cat("frame+", ref.offset);
+    case OperandRef::Space::Argument:
+      return str_cat("arg", ref.slot, "+", ref.offset);
+    case OperandRef::Space::Global:
+      return str_cat("global+", ref.offset);
+    case OperandRef::Space::None:
+      break;
   }
   return "-";
 }
@@ -52,17 +58,26 @@ std::string operand_text(const OperandRef& ref) {
 std::string instruction_name(const Program& program, const Instruction& instruction) {
   const auto target = static_cast<std::size_t>(instruction.target);
   switch (instruction.kind) {
-    case Instruction::Kind::Kernel: return program.kernels[target].kind;
-    case Instruction::Kind::Call: return "Call " + program.functions[target].name;
+    case Instruction::Kind::Kernel:
+      return program.kernels[target].kind;
+    case Instruction::Kind::Call:
+      return "Call " + program.functions[target].name;
     case Instruction::Kind::Loop:
       return str_cat("Loop ", instruction.count, " x ", program.functions[target].name);
-    case Instruction::Kind::If: return "If " + program.functions[target].name;
-    case Instruction::Kind::HostLoad: return "HostLoad " + program.streams[target].id;
-    case Instruction::Kind::HostStore: return "HostStore " + program.streams[target].id;
-    case Instruction::Kind::RemoteLoad: return str_cat("RemoteLoad ", target);
-    case Instruction::Kind::RemoteStore: return str_cat("RemoteStore ", target);
-    case Instruction::Kind::Copy: return "Copy";
-    case Instruction::Kind::Print: return "Print " + program.prints[target].title;
+    case Instruction::Kind::If:
+      return "If " + program.functions[target].name;
+    case Instruction::Kind::HostLoad:
+      return "HostLoad " + program.streams[target].id;
+    case Instruction::Kind::HostStore:
+      return "HostStore " + program.streams[target].id;
+    case Instruction::Kind::RemoteLoad:
+      return str_cat("RemoteLoad ", target);
+    case Instruction::Kind::RemoteStore:
+      return str_cat("RemoteStore ", target);
+    case Instruction::Kind::Copy:
+      return "Copy";
+    case Instruction::Kind::Print:
+      return "Print " + program.prints[target].title;
   }
   return "?";
 }

@@ -42,8 +42,10 @@ int index_in(const std::vector<T>& values, const Tensor* tensor) {
 void refuse_modifying_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (!op->modifies()) continue;
-    throw Error(str_cat("The graph ", graph.id(), " contains a modifying op and cannot be "
-                        "differentiated: ", describe(*op),
+    throw Error(str_cat("The graph ", graph.id(),
+                        " contains a modifying op and cannot be "
+                        "differentiated: ",
+                        describe(*op),
                         ". Use the out-of-place op, or pass values instead of references"));
   }
 }
@@ -85,9 +87,9 @@ class GraphDifferentiator {
   bool recompute_ = false;
   std::unordered_set<const Tensor*> wanted_;
   std::unordered_map<const Tensor*, std::vector<Tensor*>> contributions_;
-  std::unordered_map<const Tensor*, Tensor*> gradients_;       // summed
+  std::unordered_map<const Tensor*, Tensor*> gradients_;  // summed
   std::unordered_map<const Tensor*, Tensor*> provided_inputs_;
-  std::unordered_map<Tensor*, Tensor*> forward_inputs_;        // forward tensor -> backward input
+  std::unordered_map<Tensor*, Tensor*> forward_inputs_;  // forward tensor -> backward input
   std::unordered_map<const Tensor*, Tensor*> recomputed_;
 };
 
@@ -141,18 +143,19 @@ void GraphDifferentiator::build(const std::vector<Tensor*>& provided,
 void GraphDifferentiator::check_reached(const std::vector<Tensor*>& required) const {
   for (const Tensor* tensor : required) {
     if (contributions_.contains(tensor)) continue;
-    throw Error(str_cat("[Autodiff] Unable to provide required gradient output for fwd id '",
-                        tensor->id(), "' in bwd graph ", backward_->id(),
-                        ": no differentiable path leads from the provided gradients to it. Leave it "
-                        "out of grads_required"));
+    throw Error(
+        str_cat("[Autodiff] Unable to provide required gradient output for fwd id '", tensor->id(),
+                "' in bwd graph ", backward_->id(),
+                ": no differentiable path leads from the provided gradients to it. Leave it "
+                "out of grads_required"));
   }
 }
 
 void GraphDifferentiator::find_wanted(const std::vector<Tensor*>& required) {
   wanted_.insert(required.begin(), required.end());
   for (const Op* op : forward_.ops()) {
-    const bool differentiable = op->def().gradient != nullptr || op->kind() == "Call" ||
-                                op->def().gradient_is_error;
+    const bool differentiable =
+        op->def().gradient != nullptr || op->kind() == "Call" || op->def().gradient_is_error;
     const bool reached = std::any_of(op->inputs().begin(), op->inputs().end(),
                                      [&](const Tensor* t) { return wants(t); });
     if (differentiable && reached) wanted_.insert(op->outputs().begin(), op->outputs().end());
@@ -179,8 +182,10 @@ void GraphDifferentiator::differentiate_call(Op& op) {
   Graph& callee = *op.called_graphs[0];
   if (!infos_.contains(&callee)) {
     if (!callee.differentiable) {
-      throw Error(str_cat("The called graph ", callee.id(), " has been marked as unsafe to autodiff; "
-                          "supply its GradGraphInfo in called_graphs_grad_info: ", describe(op)));
+      throw Error(str_cat("The called graph ", callee.id(),
+                          " has been marked as unsafe to autodiff; "
+                          "supply its GradGraphInfo in called_graphs_grad_info: ",
+                          describe(op)));
     }
     const std::vector<Tensor*> outputs = callee.outputs();
     const std::vector<Tensor*> inputs = callee.inputs();
@@ -197,9 +202,9 @@ void GraphDifferentiator::differentiate_call(Op& op) {
       Tensor* gradient = gradient_of(op.output(output), op.context);
       if (gradient == nullptr) {
         const TensorInfo& zero = op.output(output)->info;
-        gradient = builder.make("Init", {}, {{"shape", zero.shape},
-                                             {"dtype", zero.dtype},
-                                             {"init_type", std::string("zero")}});
+        gradient = builder.make(
+            "Init", {},
+            {{"shape", zero.shape}, {"dtype", zero.dtype}, {"init_type", std::string("zero")}});
       }
       inputs.push_back(gradient);
       continue;
@@ -238,8 +243,8 @@ Tensor* GraphDifferentiator::gradient_of(const Tensor* tensor, const OpContext& 
 }
 
 Tensor* GraphDifferentiator::forward_value(Tensor* tensor) {
-  const bool visible = index_in(forward_.inputs(), tensor) >= 0 ||
-                       index_in(forward_.outputs(), tensor) >= 0;
+  const bool visible =
+      index_in(forward_.inputs(), tensor) >= 0 || index_in(forward_.outputs(), tensor) >= 0;
   if (recompute_ && !visible) return recomputed(tensor);
   Tensor*& input = forward_inputs_[tensor];
   if (input == nullptr) {
@@ -282,8 +287,8 @@ void GraphDifferentiator::expose_intermediates() {
     for (Op* site : sites) {
       Graph& caller = site->graph();
       const std::string prefix = caller.is_main() ? "" : caller.id() + "/";
-      site->add_output(
-          str_cat(prefix, "autodiff_output__t", caller.ir().next_tensor_suffix()), tensor->info);
+      site->add_output(str_cat(prefix, "autodiff_output__t", caller.ir().next_tensor_suffix()),
+                       tensor->info);
     }
   }
 }

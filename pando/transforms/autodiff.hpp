@@ -29,9 +29,9 @@ struct GradGraphInfo {
 using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
 
 /// Differentiates `graph` and the graphs it calls (those in `called_graphs_info` are taken as they
-/// are). nullopt: all outputs provided, all inputs required. Forward tensors that the gradient needs
-/// are appended to the forward graph's outputs and to its existing call sites. Returns the infos of
-/// everything differentiated or supplied below `graph`. Errors: popxl-core.md 12.2.
+/// are). nullopt: all outputs provided, all inputs required. Forward tensors that the gradient
+/// needs are appended to the forward graph's outputs and to its existing call sites. Returns the
+/// infos of everything differentiated or supplied below `graph`. Errors: popxl-core.md 12.2.
 GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
                         const std::optional<std::vector<Tensor*>>& grads_required,
                         const GradGraphInfos& called_graphs_info = {});

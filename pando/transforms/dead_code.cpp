@@ -34,8 +34,8 @@ void eliminate_dead_code(Graph& graph) {
     for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
     for (int k : op.modified_inputs()) {
       const Tensor* root = op.input(k) == nullptr ? nullptr : aliases.root(op.input(k));
-      keep = keep || (root != nullptr &&
-                      (live.contains(root) || root->kind() == TensorKind::Variable));
+      keep = keep ||
+             (root != nullptr && (live.contains(root) || root->kind() == TensorKind::Variable));
     }
     if (!keep) {
       dead.push_back(&op);

@@ -15,7 +15,8 @@ using EffectCache = std::unordered_map<const Graph*, std::set<std::string>>;
 const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cache);
 
 void add_effects(const Op& op, EffectCache& cache, std::set<std::string>& effects) {
-  for (const Graph* callee : op.called_graphs) effects.merge(std::set(graph_effects(*callee, cache)));
+  for (const Graph* callee : op.called_graphs)
+    effects.merge(std::set(graph_effects(*callee, cache)));
   if (!op.def().has_side_effects) return;
   if (op.attributes.has("stream")) {
     effects.insert("stream " + op.attributes.text("stream"));

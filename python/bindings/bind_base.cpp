@@ -69,7 +69,8 @@ void bind_base(nb::module_& m) {
     dtypes.value(kDTypeTraits[i].name.data(), static_cast<DType>(i));
   }
   m.def("parse_dtype", &parse_dtype, nb::arg("name"));
-  m.def("dtype_bytes", [](DType dtype) { return dtype_bytes(dtype); }, nb::arg("dtype"));
+  m.def(
+      "dtype_bytes", [](DType dtype) { return dtype_bytes(dtype); }, nb::arg("dtype"));
 }
 
 }  // namespace pando::python

@@ -25,7 +25,8 @@ nb::object host_array(const Tensor& tensor) {
   if (tensor.data == nullptr) return nb::none();
   std::vector<std::size_t> shape(tensor.shape().begin(), tensor.shape().end());
   auto* keep = new std::shared_ptr<HostArray>(tensor.data);
-  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::shared_ptr<HostArray>*>(p); });
+  nb::capsule owner(keep,
+                    [](void* p) noexcept { delete static_cast<std::shared_ptr<HostArray>*>(p); });
   nb::ndarray<nb::numpy> array(tensor.data->data, shape.size(), shape.data(), owner, nullptr,
                                array_dtype(tensor.dtype()));
   return nb::cast(array, nb::rv_policy::reference);
@@ -98,9 +99,9 @@ void bind_tensor(nb::module_& m) {
           },
           kOwnedByIr)
       .def_prop_ro("data", &host_array)
-      .def("share_data",
-           [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
-           nb::arg("array"));
+      .def(
+          "share_data", [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
+          nb::arg("array"));
 }
 
 void bind_op(nb::module_& m) {
@@ -115,10 +116,12 @@ void bind_op(nb::module_& m) {
              std::optional<std::int64_t> device, bool io_tiles, ExecutionContext execution) {
             new (self) OpContext{std::move(name),
                                  {std::move(file), line, std::move(function)},
-                                 device, io_tiles, execution};
+                                 device,
+                                 io_tiles,
+                                 execution};
           },
-          nb::arg("name") = "", nb::arg("file") = "", nb::arg("line") = 0,
-          nb::arg("function") = "", nb::arg("device").none() = 0, nb::arg("io_tiles") = false,
+          nb::arg("name") = "", nb::arg("file") = "", nb::arg("line") = 0, nb::arg("function") = "",
+          nb::arg("device").none() = 0, nb::arg("io_tiles") = false,
           nb::arg("execution") = ExecutionContext::Normal)
       .def_rw("name", &OpContext::name)
       .def_prop_ro("file", [](const OpContext& c) { return c.location.file; })
@@ -146,9 +149,11 @@ void bind_op(nb::module_& m) {
                op.attributes.set(key, attribute);
              }
            })
-      .def_prop_ro("context", [](Op& op) -> OpContext& { return op.context; }, kOwnedByIr)
+      .def_prop_ro(
+          "context", [](Op& op) -> OpContext& { return op.context; }, kOwnedByIr)
       .def_ro("called_graphs", &Op::called_graphs, kOwnedByIr)
-      .def_prop_ro("after", [](const Op& op) { return op.after; }, kOwnedByIr)
+      .def_prop_ro(
+          "after", [](const Op& op) { return op.after; }, kOwnedByIr)
       .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
       .def_prop_ro("modified_inputs", &Op::modified_inputs)
       .def("describe", &describe);
@@ -157,6 +162,7 @@ void bind_op(nb::module_& m) {
 void bind_graph(nb::module_& m) {
   nb::class_<Graph>(m, "Graph")
       .def_prop_ro("id", &Graph::id)
+      .def_prop_ro("ir_id", [](const Graph& g) { return g.ir().id(); })
       .def_prop_ro("is_main", &Graph::is_main)
       .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
       .def_prop_ro("outputs", &Graph::outputs, kOwnedByIr)
@@ -168,33 +174,38 @@ void bind_graph(nb::module_& m) {
       .def("unique_tensor_id", &Graph::unique_tensor_id, nb::arg("scoped_name"))
       .def("add_input", &Graph::add_input, nb::arg("id"), nb::arg("info"),
            nb::arg("by_ref") = false, kOwnedByIr)
-      .def("add_variable",
-           [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
-             return g.add_variable(id, info, share_object(array, info));
-           },
-           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
-      .def("add_constant",
-           [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
-             return g.add_constant(id, info, share_object(array, info));
-           },
-           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
+      .def(
+          "add_variable",
+          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
+            return g.add_variable(id, info, share_object(array, info));
+          },
+          nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
+      .def(
+          "add_constant",
+          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
+            return g.add_constant(id, info, share_object(array, info));
+          },
+          nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
       .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
       .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
       .def("remove_input", &Graph::remove_input, nb::arg("index"))
       .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
+      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
       .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
       .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
-      .def("create_op",
-           [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,
-              const OpContext& context, std::vector<Graph*> called_graphs,
-              const std::vector<std::string>& output_names) -> Op& {
-             return g.create_op(op_registry().get(kind), inputs, attributes_from(values), context,
-                                std::move(called_graphs), output_names);
-           },
-           nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"), nb::arg("context"),
-           nb::arg("called_graphs") = std::vector<Graph*>{},
-           nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr)
+      .def(
+          "create_op",
+          [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,
+             const OpContext& context, std::vector<Graph*> called_graphs,
+             const std::vector<std::string>& output_names) -> Op& {
+            return g.create_op(op_registry().get(kind), inputs, attributes_from(values), context,
+                               std::move(called_graphs), output_names);
+          },
+          nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"), nb::arg("context"),
+          nb::arg("called_graphs") = std::vector<Graph*>{},
+          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr)
       .def("erase_op", &Graph::erase_op, nb::arg("op"))
       .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
       .def_rw("differentiable", &Graph::differentiable);
@@ -266,8 +277,9 @@ void bind_registry(nb::module_& m) {
       .def_prop_ro("is_view", [](const OpDef& d) { return d.view != nullptr; })
       .def_prop_ro("has_gradient", [](const OpDef& d) { return d.gradient != nullptr; })
       .def_ro("has_side_effects", &OpDef::has_side_effects);
-  m.def("op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
-        "Every registered op kind, sorted by name.");
+  m.def(
+      "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
+      "Every registered op kind, sorted by name.");
 }
 
 }  // namespace

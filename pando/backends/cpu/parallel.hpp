@@ -19,7 +19,7 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const
     if (count > 0) body(std::int64_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast<int>(parts))
+#pragma omp parallel num_threads(static_cast <int>(parts))
   {
     const std::int64_t part = omp_get_thread_num();
     const std::int64_t running = omp_get_num_threads();

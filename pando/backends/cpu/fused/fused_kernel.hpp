@@ -7,8 +7,8 @@
 
 namespace pando::cpu {
 
-/// Kernel for kind `Fused`. Inputs and outputs may have any strides; an output may be the same memory
-/// as an input of the same layout. Results do not depend on the number of threads.
+/// Kernel for kind `Fused`. Inputs and outputs may have any strides; an output may be the same
+/// memory as an input of the same layout. Results do not depend on the number of threads.
 std::shared_ptr<const Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads);
 
 /// Kernel for kind `Copy`: strided to strided, same dtype and shape.

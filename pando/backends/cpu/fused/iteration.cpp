@@ -38,10 +38,14 @@ void scatter_run(const std::byte* from, std::int64_t stride, std::int64_t count,
 template <class Body>
 void with_width(std::size_t bytes, const Body& body) {
   switch (bytes) {
-    case 1: return body(std::uint8_t{});
-    case 2: return body(std::uint16_t{});
-    case 4: return body(std::uint32_t{});
-    default: return body(std::uint64_t{});
+    case 1:
+      return body(std::uint8_t{});
+    case 2:
+      return body(std::uint16_t{});
+    case 4:
+      return body(std::uint32_t{});
+    default:
+      return body(std::uint64_t{});
   }
 }
 

@@ -33,6 +33,7 @@ HWY_ATTR void FloatLoop(const TileArguments& args, Op op) {
   const V splat_a = (kSplats & 1) != 0 ? hn::Set(d, *a) : hn::Zero(d);
   const V splat_b = (kSplats & 2) != 0 ? hn::Set(d, *b) : hn::Zero(d);
   const V splat_c = (kSplats & 4) != 0 ? hn::Set(d, *c) : hn::Zero(d);
+  const std::size_t count = args.count;
   std::size_t i = 0;
   const auto step = [&](auto load) HWY_ATTR {
     const V va = (kSplats & 1) != 0 ? splat_a : load(a);
@@ -40,11 +41,11 @@ HWY_ATTR void FloatLoop(const TileArguments& args, Op op) {
     const V vc = kArity < 3 || (kSplats & 4) != 0 ? splat_c : load(c);
     return op(d, va, vb, vc);
   };
-  for (; i + lanes <= args.count; i += lanes) {
+  for (; i + lanes <= count; i += lanes) {
     hn::StoreU(step([&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d, out + i);
   }
-  if (i < args.count) {
-    const auto mask = hn::FirstN(d, args.count - i);
+  if (i < count) {
+    const auto mask = hn::FirstN(d, count - i);
     const V v = step([&](const float* p) HWY_ATTR { return hn::MaskedLoad(mask, d, p + i); });
     hn::BlendedStore(v, mask, d, out + i);
   }
@@ -65,14 +66,13 @@ HWY_ATTR void PlainLoop(const TileArguments& args, Op op) {
   }
 }
 
-#define PANDO_FLOAT_OP(name, arity, expression)                         \
-  template <SplatMask kSplats>                                          \
-  HWY_ATTR void name##F32Tile(const TileArguments& args) {              \
-    FloatLoop<arity, kSplats>(                                          \
-        args, [](auto d, auto a, auto b, auto c) HWY_ATTR {             \
-          (void)d, (void)a, (void)b, (void)c;                           \
-          return expression;                                            \
-        });                                                             \
+#define PANDO_FLOAT_OP(name, arity, expression)                                   \
+  template <SplatMask kSplats>                                                    \
+  HWY_ATTR void name##F32Tile(const TileArguments& args) {                        \
+    FloatLoop<arity, kSplats>(args, [](auto d, auto a, auto b, auto c) HWY_ATTR { \
+      (void)d, (void)a, (void)b, (void)c;                                         \
+      return expression;                                                          \
+    });                                                                           \
   }
 
 PANDO_FLOAT_OP(Add, 2, hn::Add(a, b))
@@ -206,8 +206,7 @@ HWY_INLINE T IntegerResult(T a, T b, T c) {
                          kOp == ScalarOp::Erf || kOp == ScalarOp::Sin || kOp == ScalarOp::Cos ||
                          kOp == ScalarOp::Pow;
   if constexpr (kReal) {
-    return static_cast<T>(
-        FloatResult<kOp>(static_cast<double>(a), static_cast<double>(b), 0.0));
+    return static_cast<T>(FloatResult<kOp>(static_cast<double>(a), static_cast<double>(b), 0.0));
   }
   return a;
 }
@@ -237,16 +236,20 @@ HWY_INLINE T Result(T a, T b, T c) {
   if constexpr (kOp == ScalarOp::Sign) {
     return a != a ? a : static_cast<T>(static_cast<int>(T{0} < a) - static_cast<int>(a < T{0}));
   }
-  if constexpr (std::is_floating_point_v<T>) return FloatResult<kOp>(a, b, c);
-  else return IntegerResult<kOp>(a, b, c);
+  if constexpr (std::is_floating_point_v<T>)
+    return FloatResult<kOp>(a, b, c);
+  else
+    return IntegerResult<kOp>(a, b, c);
 }
 
 template <class T, ScalarOp kOp, SplatMask kSplats>
 HWY_ATTR void PlainTile(const TileArguments& args) {
   constexpr int kArity = kOp == ScalarOp::Fma ? 3 : 2;
   if constexpr (kOp == ScalarOp::Select) {
-    if constexpr (sizeof(T) == 4) Select4Tile<kSplats>(args);
-    else Select8Tile<kSplats>(args);
+    if constexpr (sizeof(T) == 4)
+      Select4Tile<kSplats>(args);
+    else
+      Select8Tile<kSplats>(args);
   } else if constexpr (GivesTruth<kOp>()) {
     constexpr int kInputs = kOp == ScalarOp::IsNan || kOp == ScalarOp::IsInf ? 1 : 2;
     PlainLoop<T, std::int32_t, kInputs, kSplats>(
@@ -265,8 +268,7 @@ HWY_ATTR void PhiloxTile(const TileArguments& args) {
   auto* out = static_cast<std::uint32_t*>(args.out);
   for (std::size_t i = 0; i < args.count; ++i) {
     out[i] = philox_word(key0[(kSplats & 1) != 0 ? 0 : i], key1[(kSplats & 2) != 0 ? 0 : i],
-                         index[(kSplats & 4) != 0 ? 0 : i],
-                         static_cast<std::uint32_t>(args.index));
+                         index[(kSplats & 4) != 0 ? 0 : i], static_cast<std::uint32_t>(args.index));
   }
 }
 
@@ -320,38 +322,19 @@ HWY_ATTR void RoundHalfTile(const TileArguments& args) {
   FloatLoop<1, 0>(args, [](auto d, auto a, auto, auto) HWY_ATTR { return RoundToHalf(d, a); });
 }
 
-template <bool kEma>
-HWY_ATTR void MulConstAddTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto scaled = hn::Mul(a, hn::Set(d, args.s0));
-    if constexpr (kEma) return hn::Add(scaled, hn::Mul(b, hn::Set(d, args.s1)));
-    return hn::Add(scaled, b);
-  });
-}
-HWY_ATTR void AddConstTile(const TileArguments& args) {
-  FloatLoop<1, 0>(args, [&](auto d, auto a, auto, auto) HWY_ATTR {
-    return hn::Add(a, hn::Set(d, args.s0));
-  });
-}
-template <bool kHalf>
-HWY_ATTR void MulConstTile(const TileArguments& args) {
-  FloatLoop<1, 0>(args, [&](auto d, auto a, auto, auto) HWY_ATTR {
-    const auto y = hn::Mul(a, hn::Set(d, args.s0));
-    if constexpr (kHalf) return RoundToHalf(d, y);
-    return y;
-  });
-}
 HWY_ATTR void EmaSquareTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto added = hn::Mul(hn::Mul(b, hn::Set(d, args.s1)), b);
-    return hn::Add(hn::Mul(a, hn::Set(d, args.s0)), added);
+  const auto s0 = hn::Set(FloatTag(), args.s0), s1 = hn::Set(FloatTag(), args.s1);
+  FloatLoop<2, 0>(args, [=](auto, auto a, auto b, auto) HWY_ATTR {
+    return hn::Add(hn::Mul(a, s0), hn::Mul(hn::Mul(b, s1), b));
   });
 }
 template <bool kHalf>
 HWY_ATTR void DivSqrtAddTile(const TileArguments& args) {
-  FloatLoop<2, 0>(args, [&](auto d, auto a, auto b, auto) HWY_ATTR {
-    const auto y = hn::Div(a, hn::Add(hn::Sqrt(b), hn::Set(d, args.s0)));
+  const auto s0 = hn::Set(FloatTag(), args.s0);
+  FloatLoop<2, 0>(args, [=](auto d, auto a, auto b, auto) HWY_ATTR {
+    const auto y = hn::Div(a, hn::Add(hn::Sqrt(b), s0));
     if constexpr (kHalf) return RoundToHalf(d, y);
+    (void)d;
     return y;
   });
 }
@@ -364,6 +347,7 @@ HWY_ATTR void EmaHalfTile(const TileArguments& args) {
   auto* out = static_cast<float*>(args.out);
   auto* stored = static_cast<hwy::float16_t*>(args.out2);
   const std::size_t lanes = hn::Lanes(d);
+  const std::size_t count = args.count;
   const auto keep = hn::Set(d, args.s0);
   const auto add = hn::Set(d, args.s1);
   const auto step = [&](auto vm, auto vg) HWY_ATTR {
@@ -372,7 +356,7 @@ HWY_ATTR void EmaHalfTile(const TileArguments& args) {
     return hn::DemoteTo(half, hn::Add(kept, added));
   };
   std::size_t i = 0;
-  for (; i + lanes <= args.count; i += lanes) {
+  for (; i + lanes <= count; i += lanes) {
     const auto result = step(hn::PromoteTo(d, hn::LoadU(half, m + i)), hn::LoadU(d, g + i));
     hn::StoreU(result, half, stored + i);
     hn::StoreU(hn::PromoteTo(d, result), d, out + i);
@@ -409,10 +393,14 @@ TileFunction ForSplats(SplatMask splats) {
 
 TileFunction PhiloxFunction(SplatMask splats) {
   switch (splats) {
-    case 0: return &PhiloxTile<0>;
-    case 3: return &PhiloxTile<3>;
-    case 7: return &PhiloxTile<7>;
-    default: return nullptr;
+    case 0:
+      return &PhiloxTile<0>;
+    case 3:
+      return &PhiloxTile<3>;
+    case 7:
+      return &PhiloxTile<7>;
+    default:
+      return nullptr;
   }
 }
 
@@ -425,16 +413,18 @@ constexpr bool IsArithmetic(ScalarOp op) {
     case ScalarOp::Iota:
     case ScalarOp::Convert:
     case ScalarOp::Round:
-    case ScalarOp::Philox: return false;
-    default: return true;
+    case ScalarOp::Philox:
+      return false;
+    default:
+      return true;
   }
 }
 
 template <class T>
 TileFunction PlainFunction(ScalarOp op, SplatMask splats) {
   switch (op) {
-#define PANDO_PLAIN_CASE(name, arity)                                                    \
-  case ScalarOp::name:                                                                   \
+#define PANDO_PLAIN_CASE(name, arity)                                                        \
+  case ScalarOp::name:                                                                       \
     if constexpr (IsArithmetic(ScalarOp::name)) return ForSplats<T, ScalarOp::name>(splats); \
     break;
     PANDO_SCALAR_OPS(PANDO_PLAIN_CASE)
@@ -446,12 +436,13 @@ TileFunction PlainFunction(ScalarOp op, SplatMask splats) {
 /// The explicit SIMD version of an F32 op, or nullptr.
 TileFunction FloatFunction(ScalarOp op, SplatMask splats) {
 #define PANDO_UNARY_CASE(name) \
-  case ScalarOp::name: return splats == 0 ? &name##F32Tile<0> : &name##F32Tile<1>;
-#define PANDO_BINARY_CASE(name)                          \
-  case ScalarOp::name:                                   \
-    return splats == 0   ? &name##F32Tile<0>             \
-           : splats == 1 ? &name##F32Tile<1>             \
-           : splats == 2 ? &name##F32Tile<2>             \
+  case ScalarOp::name:         \
+    return splats == 0 ? &name##F32Tile<0> : &name##F32Tile<1>;
+#define PANDO_BINARY_CASE(name)              \
+  case ScalarOp::name:                       \
+    return splats == 0   ? &name##F32Tile<0> \
+           : splats == 1 ? &name##F32Tile<1> \
+           : splats == 2 ? &name##F32Tile<2> \
                          : &name##F32Tile<3>;
   switch (op) {
     PANDO_BINARY_CASE(Add)
@@ -476,16 +467,25 @@ TileFunction FloatFunction(ScalarOp op, SplatMask splats) {
     PANDO_UNARY_CASE(RoundEven)
     case ScalarOp::Fma:
       switch (splats) {
-        case 0: return &FmaF32Tile<0>;
-        case 1: return &FmaF32Tile<1>;
-        case 2: return &FmaF32Tile<2>;
-        case 3: return &FmaF32Tile<3>;
-        case 4: return &FmaF32Tile<4>;
-        case 5: return &FmaF32Tile<5>;
-        case 6: return &FmaF32Tile<6>;
-        default: return &FmaF32Tile<7>;
+        case 0:
+          return &FmaF32Tile<0>;
+        case 1:
+          return &FmaF32Tile<1>;
+        case 2:
+          return &FmaF32Tile<2>;
+        case 3:
+          return &FmaF32Tile<3>;
+        case 4:
+          return &FmaF32Tile<4>;
+        case 5:
+          return &FmaF32Tile<5>;
+        case 6:
+          return &FmaF32Tile<6>;
+        default:
+          return &FmaF32Tile<7>;
       }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 #undef PANDO_UNARY_CASE
 #undef PANDO_BINARY_CASE
@@ -499,11 +499,16 @@ TileFunction FindTileFunction(ScalarOp op, LaneType lane, SplatMask splats) {
       const TileFunction simd = FloatFunction(op, splats);
       return simd != nullptr ? simd : PlainFunction<float>(op, splats);
     }
-    case LaneType::F64: return PlainFunction<double>(op, splats);
-    case LaneType::I32: return PlainFunction<std::int32_t>(op, splats);
-    case LaneType::I64: return PlainFunction<std::int64_t>(op, splats);
-    case LaneType::U32: return PlainFunction<std::uint32_t>(op, splats);
-    case LaneType::U64: return PlainFunction<std::uint64_t>(op, splats);
+    case LaneType::F64:
+      return PlainFunction<double>(op, splats);
+    case LaneType::I32:
+      return PlainFunction<std::int32_t>(op, splats);
+    case LaneType::I64:
+      return PlainFunction<std::int64_t>(op, splats);
+    case LaneType::U32:
+      return PlainFunction<std::uint32_t>(op, splats);
+    case LaneType::U64:
+      return PlainFunction<std::uint64_t>(op, splats);
   }
   return nullptr;
 }
@@ -511,24 +516,36 @@ TileFunction FindTileFunction(ScalarOp op, LaneType lane, SplatMask splats) {
 template <class From>
 TileFunction ConvertTo(LaneType to) {
   switch (to) {
-    case LaneType::F32: return &ConvertTile<From, float>;
-    case LaneType::F64: return &ConvertTile<From, double>;
-    case LaneType::I32: return &ConvertTile<From, std::int32_t>;
-    case LaneType::I64: return &ConvertTile<From, std::int64_t>;
-    case LaneType::U32: return &ConvertTile<From, std::uint32_t>;
-    case LaneType::U64: return &ConvertTile<From, std::uint64_t>;
+    case LaneType::F32:
+      return &ConvertTile<From, float>;
+    case LaneType::F64:
+      return &ConvertTile<From, double>;
+    case LaneType::I32:
+      return &ConvertTile<From, std::int32_t>;
+    case LaneType::I64:
+      return &ConvertTile<From, std::int64_t>;
+    case LaneType::U32:
+      return &ConvertTile<From, std::uint32_t>;
+    case LaneType::U64:
+      return &ConvertTile<From, std::uint64_t>;
   }
   return nullptr;
 }
 
 TileFunction FindConvertFunction(LaneType from, LaneType to) {
   switch (from) {
-    case LaneType::F32: return ConvertTo<float>(to);
-    case LaneType::F64: return ConvertTo<double>(to);
-    case LaneType::I32: return ConvertTo<std::int32_t>(to);
-    case LaneType::I64: return ConvertTo<std::int64_t>(to);
-    case LaneType::U32: return ConvertTo<std::uint32_t>(to);
-    case LaneType::U64: return ConvertTo<std::uint64_t>(to);
+    case LaneType::F32:
+      return ConvertTo<float>(to);
+    case LaneType::F64:
+      return ConvertTo<double>(to);
+    case LaneType::I32:
+      return ConvertTo<std::int32_t>(to);
+    case LaneType::I64:
+      return ConvertTo<std::int64_t>(to);
+    case LaneType::U32:
+      return ConvertTo<std::uint32_t>(to);
+    case LaneType::U64:
+      return ConvertTo<std::uint64_t>(to);
   }
   return nullptr;
 }
@@ -569,21 +586,35 @@ HWY_ATTR void StoreBoolTile(const TileArguments& args) {
 TileFunction FindLoadFunction(DType dtype) {
   switch (dtype) {
     case DType::Bool:
-    case DType::UInt8: return &ConvertTile<std::uint8_t, std::int32_t>;
-    case DType::Int8: return &ConvertTile<std::int8_t, std::int32_t>;
-    case DType::Int16: return &ConvertTile<std::int16_t, std::int32_t>;
-    case DType::UInt16: return &ConvertTile<std::uint16_t, std::int32_t>;
-    case DType::Float16: return &LoadHalfTile;
-    case DType::Float8_143: return &LoadFloat8Tile<DType::Float8_143>;
-    case DType::Float8_152: return &LoadFloat8Tile<DType::Float8_152>;
-    case DType::Int32: return &ConvertTile<std::int32_t, std::int32_t>;
-    case DType::UInt32: return &ConvertTile<std::uint32_t, std::uint32_t>;
-    case DType::Float32: return &ConvertTile<float, float>;
-    case DType::Int64: return &ConvertTile<std::int64_t, std::int64_t>;
-    case DType::UInt64: return &ConvertTile<std::uint64_t, std::uint64_t>;
-    case DType::Float64: return &ConvertTile<double, double>;
+    case DType::UInt8:
+      return &ConvertTile<std::uint8_t, std::int32_t>;
+    case DType::Int8:
+      return &ConvertTile<std::int8_t, std::int32_t>;
+    case DType::Int16:
+      return &ConvertTile<std::int16_t, std::int32_t>;
+    case DType::UInt16:
+      return &ConvertTile<std::uint16_t, std::int32_t>;
+    case DType::Float16:
+      return &LoadHalfTile;
+    case DType::Float8_143:
+      return &LoadFloat8Tile<DType::Float8_143>;
+    case DType::Float8_152:
+      return &LoadFloat8Tile<DType::Float8_152>;
+    case DType::Int32:
+      return &ConvertTile<std::int32_t, std::int32_t>;
+    case DType::UInt32:
+      return &ConvertTile<std::uint32_t, std::uint32_t>;
+    case DType::Float32:
+      return &ConvertTile<float, float>;
+    case DType::Int64:
+      return &ConvertTile<std::int64_t, std::int64_t>;
+    case DType::UInt64:
+      return &ConvertTile<std::uint64_t, std::uint64_t>;
+    case DType::Float64:
+      return &ConvertTile<double, double>;
     case DType::Complex64:
-    case DType::Complex128: break;
+    case DType::Complex128:
+      break;
   }
   return nullptr;
 }
@@ -591,18 +622,30 @@ TileFunction FindLoadFunction(DType dtype) {
 template <class From>
 TileFunction StoreFrom(DType dtype) {
   switch (dtype) {
-    case DType::Bool: return &StoreBoolTile<From>;
-    case DType::Int8: return &ConvertTile<From, std::int8_t>;
-    case DType::Int16: return &ConvertTile<From, std::int16_t>;
-    case DType::Int32: return &ConvertTile<From, std::int32_t>;
-    case DType::Int64: return &ConvertTile<From, std::int64_t>;
-    case DType::UInt8: return &ConvertTile<From, std::uint8_t>;
-    case DType::UInt16: return &ConvertTile<From, std::uint16_t>;
-    case DType::UInt32: return &ConvertTile<From, std::uint32_t>;
-    case DType::UInt64: return &ConvertTile<From, std::uint64_t>;
-    case DType::Float32: return &ConvertTile<From, float>;
-    case DType::Float64: return &ConvertTile<From, double>;
-    default: return nullptr;
+    case DType::Bool:
+      return &StoreBoolTile<From>;
+    case DType::Int8:
+      return &ConvertTile<From, std::int8_t>;
+    case DType::Int16:
+      return &ConvertTile<From, std::int16_t>;
+    case DType::Int32:
+      return &ConvertTile<From, std::int32_t>;
+    case DType::Int64:
+      return &ConvertTile<From, std::int64_t>;
+    case DType::UInt8:
+      return &ConvertTile<From, std::uint8_t>;
+    case DType::UInt16:
+      return &ConvertTile<From, std::uint16_t>;
+    case DType::UInt32:
+      return &ConvertTile<From, std::uint32_t>;
+    case DType::UInt64:
+      return &ConvertTile<From, std::uint64_t>;
+    case DType::Float32:
+      return &ConvertTile<From, float>;
+    case DType::Float64:
+      return &ConvertTile<From, double>;
+    default:
+      return nullptr;
   }
 }
 
@@ -613,40 +656,53 @@ TileFunction FindStoreFunction(DType dtype, LaneType lane) {
     if (dtype == DType::Float8_152) return &StoreFloat8Tile<DType::Float8_152>;
   }
   switch (lane) {
-    case LaneType::F32: return StoreFrom<float>(dtype);
-    case LaneType::F64: return StoreFrom<double>(dtype);
-    case LaneType::I32: return StoreFrom<std::int32_t>(dtype);
-    case LaneType::I64: return StoreFrom<std::int64_t>(dtype);
-    case LaneType::U32: return StoreFrom<std::uint32_t>(dtype);
-    case LaneType::U64: return StoreFrom<std::uint64_t>(dtype);
+    case LaneType::F32:
+      return StoreFrom<float>(dtype);
+    case LaneType::F64:
+      return StoreFrom<double>(dtype);
+    case LaneType::I32:
+      return StoreFrom<std::int32_t>(dtype);
+    case LaneType::I64:
+      return StoreFrom<std::int64_t>(dtype);
+    case LaneType::U32:
+      return StoreFrom<std::uint32_t>(dtype);
+    case LaneType::U64:
+      return StoreFrom<std::uint64_t>(dtype);
   }
   return nullptr;
 }
 
 TileFunction FindRoundFunction(DType dtype) {
   switch (dtype) {
-    case DType::Float16: return &RoundHalfTile;
-    case DType::Float8_143: return &RoundFloat8Tile<DType::Float8_143>;
-    case DType::Float8_152: return &RoundFloat8Tile<DType::Float8_152>;
-    case DType::Int8: return &RoundIntTile<std::int8_t>;
-    case DType::Int16: return &RoundIntTile<std::int16_t>;
-    case DType::UInt8: return &RoundIntTile<std::uint8_t>;
-    case DType::UInt16: return &RoundIntTile<std::uint16_t>;
-    default: return nullptr;
+    case DType::Float16:
+      return &RoundHalfTile;
+    case DType::Float8_143:
+      return &RoundFloat8Tile<DType::Float8_143>;
+    case DType::Float8_152:
+      return &RoundFloat8Tile<DType::Float8_152>;
+    case DType::Int8:
+      return &RoundIntTile<std::int8_t>;
+    case DType::Int16:
+      return &RoundIntTile<std::int16_t>;
+    case DType::UInt8:
+      return &RoundIntTile<std::uint8_t>;
+    case DType::UInt16:
+      return &RoundIntTile<std::uint16_t>;
+    default:
+      return nullptr;
   }
 }
 
 TileFunction FindSuperFunction(SuperOp op) {
   switch (op) {
-    case SuperOp::MulConstAddMulConst: return &MulConstAddTile<true>;
-    case SuperOp::MulAddConst: return &MulConstAddTile<false>;
-    case SuperOp::AddConst: return &AddConstTile;
-    case SuperOp::MulConst: return &MulConstTile<false>;
-    case SuperOp::MulConstHalf: return &MulConstTile<true>;
-    case SuperOp::EmaHalf: return &EmaHalfTile;
-    case SuperOp::EmaSquare: return &EmaSquareTile;
-    case SuperOp::DivSqrtAdd: return &DivSqrtAddTile<false>;
-    case SuperOp::DivSqrtAddHalf: return &DivSqrtAddTile<true>;
+    case SuperOp::EmaHalf:
+      return &EmaHalfTile;
+    case SuperOp::EmaSquare:
+      return &EmaSquareTile;
+    case SuperOp::DivSqrtAdd:
+      return &DivSqrtAddTile<false>;
+    case SuperOp::DivSqrtAddHalf:
+      return &DivSqrtAddTile<true>;
   }
   return nullptr;
 }

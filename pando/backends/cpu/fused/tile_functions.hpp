@@ -8,8 +8,8 @@
 
 namespace pando::cpu {
 
-/// Operands of one micro-instruction. Elements are 4 or 8 bytes wide by lane type. An operand marked
-/// as splat is one element for the whole tile.
+/// Operands of one micro-instruction. Elements are 4 or 8 bytes wide by lane type. An operand
+/// marked as splat is one element for the whole tile.
 struct TileArguments {
   void* out;
   void* out2;  // superinstructions with a second result
@@ -18,7 +18,7 @@ struct TileArguments {
   const void* c;
   std::size_t count;
   std::uint64_t first;  // linear index of the tile's first element
-  float s0, s1, s2, s3;  // constants of superinstructions
+  float s0, s1;         // constants of superinstructions
   std::int32_t index;   // Philox: stream
 };
 
@@ -39,15 +39,10 @@ TileFunction round_function(DType dtype);
 
 // Superinstructions on F32 tiles. All round every step as the plain sequence does.
 enum class SuperOp : std::uint8_t {
-  MulConstAddMulConst,  // a * s0 + b * s1
-  MulAddConst,          // a * s0 + b
-  AddConst,             // a + s0
-  MulConst,             // a * s0
-  MulConstHalf,         // half(a * s0)
-  EmaHalf,              // half(half(half memory a * s0) + half(half(b) * s1)); out, and half memory out2
-  EmaSquare,            // a * s0 + (b * s1) * b; out
-  DivSqrtAdd,           // a / (sqrt(b) + s0)
-  DivSqrtAddHalf,       // half(a / (half?(sqrt(b)) + s0))
+  EmaHalf,         // half(half(half memory a * s0) + half(half(b) * s1)); out, and half memory out2
+  EmaSquare,       // a * s0 + (b * s1) * b; out
+  DivSqrtAdd,      // a / (sqrt(b) + s0)
+  DivSqrtAddHalf,  // half(a / (sqrt(b) + s0))
 };
 TileFunction super_function(SuperOp op);
 

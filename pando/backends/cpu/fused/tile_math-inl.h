@@ -1,7 +1,7 @@
 // SIMD functions of the fused machine that Highway does not have. Included once per SIMD target.
 //
-// The rational approximations are least-squares fits of ours on Chebyshev points, reweighted towards
-// the largest relative error.
+// The rational approximations are least-squares fits of ours on Chebyshev points, reweighted
+// towards the largest relative error.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -28,7 +28,7 @@ HWY_INLINE V Polynomial(D d, V z, const float (&coefficients)[N]) {
 /// <= 6 ULP; NaN gives NaN.
 template <class D, class V>
 HWY_INLINE V TanhF32(D d, V x) {
-  static constexpr float kP[] = {0x1.0000000p+0f, 0x1.182a3cp-3f, 0x1.fb0828p-9f,
+  static constexpr float kP[] = {0x1.0000000p+0f, 0x1.182a3cp-3f,  0x1.fb0828p-9f,
                                  0x1.d5e4a6p-16f, 0x1.06baf0p-25f, -0x1.ad63f4p-37f};
   static constexpr float kQ[] = {0x1.0000000p+0f, 0x1.e16a72p-2f, 0x1.be659ep-6f, 0x1.9cffaep-12f,
                                  0x1.5994d2p-20f};
@@ -44,7 +44,7 @@ HWY_INLINE V TanhF32(D d, V x) {
 /// <= 6 ULP; NaN gives NaN.
 template <class D, class V>
 HWY_INLINE V ErfF32(D d, V x) {
-  static constexpr float kP[] = {0x1.20dd76p+0f,  0x1.7b289ep-3f,  0x1.bc5de0p-5f, 0x1.f7236ep-9f,
+  static constexpr float kP[] = {0x1.20dd76p+0f,  0x1.7b289ep-3f,  0x1.bc5de0p-5f,  0x1.f7236ep-9f,
                                  0x1.8b0e70p-12f, 0x1.354feep-18f, -0x1.b7c70ep-27f};
   static constexpr float kQ[] = {0x1.000000p+0f, 0x1.fd57fep-2f,  0x1.d26d88p-4f,
                                  0x1.f99cd2p-7f, 0x1.552fc6p-10f, 0x1.05b75ep-14f};

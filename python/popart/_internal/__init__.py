@@ -1,0 +1,1 @@
+"""Internal views of graphs."""

@@ -1,0 +1,122 @@
+"""Session options."""
+
+from __future__ import annotations
+
+import enum
+import os
+from typing import Any
+
+
+class VirtualGraphMode(enum.Enum):
+    """How ops are assigned to devices."""
+
+    Off = 0
+    Manual = 1
+    Auto = 2
+    ExecutionPhases = 3
+
+
+def _defaults() -> dict[str, Any]:
+    """Every option and its default. Options without a consumer here are stored only."""
+    return {
+        "numIOTiles": 0,
+        "partialsTypeMatMuls": "",
+        "enableStochasticRounding": False,
+        "engineOptions": {},
+        "convolutionOptions": {},
+        "matmulOptions": {},
+        "lstmOptions": {},
+        "reportOptions": {},
+        "gclOptions": {},
+        "enableInplaceAmbiguityChecking": True,
+        "aliasZeroCopy": True,
+        "useHostCopyOps": True,
+        "enableExplicitMainLoops": True,
+        "explicitRecomputation": True,
+        "virtualGraphMode": VirtualGraphMode.Manual,
+        "replicatedGraphCount": 1,
+        "enableReplicatedGraphs": False,
+        "enableDistributedReplicatedGraphs": False,
+        "globalReplicationFactor": 1,
+        "globalReplicaOffset": 0,
+        "enableEngineCaching": False,
+        "cachePath": "session_cache",
+        "enableVariablesCaching": False,
+        "dotChecks": set(),
+        "logDir": "",
+        "dotOpNames": False,
+        "separateCallOpPdfs": True,
+        "firstDotOp": 0,
+        "finalDotOp": 10000,
+        "constantWeights": True,
+        "decomposeGradSum": True,
+        "enableOutlining": True,
+        "outlineThreshold": 1.0,
+        "outlineSequenceBreakCost": 10000.0,
+        "autoRecomputation": 0,
+        "subgraphCopyingStrategy": 0,
+        "kahnTieBreaker": "greedy",
+        "timeLimitScheduler": 1e9,
+        "swapLimitScheduler": 10**9,
+        "enablePrefetchDatastreams": True,
+        "defaultBufferingDepth": 1,
+        "bufferingDepthMap": {},
+        "enableMergeExchange": True,
+        "enableSupportedDataTypeCasting": True,
+        "rearrangeAnchorsOnHost": True,
+        "enableFullyConnectedPass": True,
+        "groupNormStridedChannelGrouping": False,
+        "syntheticDataMode": 0,
+        "enableFloatingPointChecks": False,
+        "throwIfLog2ScaleTensorNotInRange": True,
+        "instrumentWithHardwareCycleCounter": False,
+        "hardwareInstrumentations": set(),
+        "compileEngine": True,
+        "customCodelets": [],
+        "customCodeletCompileFlags": "",
+        "updatableNamedBuffers": [],
+        "enableLoadAndOffloadRNGState": False,
+        "accumulationFactor": 1,
+        "enableGradientAccumulation": False,
+        "enablePipelining": False,
+        "executionPhaseSettings": None,
+        "batchSerializationSettings": None,
+        "weightTensorLocationSettings": None,
+        "optimizerStateTensorLocationSettings": None,
+        "accumulatorTensorLocationSettings": None,
+        "activationTensorLocationSettings": None,
+        "automaticLossScalingSettings": None,
+        "replicatedCollectivesSettings": None,
+        "experimentalSettings": None,
+    }
+
+
+class SessionOptions:
+    """Options of the sessions of an Ir. Assigning an unknown option is an AttributeError."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(_defaults())
+        cache = os.environ.get("POPXL_CACHE_DIR") or os.environ.get("POPART_CACHE_DIR")
+        if cache:
+            self.enableEngineCaching = True
+            self.cachePath = cache
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no session option '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dict__:
+            raise AttributeError(f"there is no session option '{name}'")
+        self.__dict__[name] = value
+
+    def enableExplicitIR(self, enable: bool) -> None:
+        """Sets the options of explicit programs together."""
+        self.useHostCopyOps = enable
+        self.enableExplicitMainLoops = enable
+        self.explicitRecomputation = enable
+
+    def getGlobalReplicationFactor(self) -> int:
+        """Replicas in all instances."""
+        if self.enableDistributedReplicatedGraphs:
+            return int(self.globalReplicationFactor)
+        return int(self.replicatedGraphCount) if self.enableReplicatedGraphs else 1

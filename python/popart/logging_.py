@@ -1,0 +1,101 @@
+"""The logger, set up by POPART_LOG_LEVEL, POPART_LOG_DEST and POPART_LOG_CONFIG."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+
+_LEVELS = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERR": logging.ERROR,
+    "CRITICAL": logging.CRITICAL,
+    "OFF": logging.CRITICAL + 10,
+}
+# Under the names that Python's logging gives them.
+_OTHER_NAMES = {"WARNING": "WARN", "ERROR": "ERR"}
+
+
+def _level(text: str) -> int:
+    name = text.upper()
+    return _LEVELS.get(_OTHER_NAMES.get(name, name), _LEVELS["OFF"])
+
+
+class Logger:
+    """Writes messages of one module."""
+
+    def __init__(self, name: str, level: int) -> None:
+        self._logger = logging.getLogger(f"popart.{name}")
+        self._logger.setLevel(level)
+
+    def setLevel(self, level: str) -> None:
+        self._logger.setLevel(_level(level))
+
+    def debug(self, message: str) -> None:
+        self._logger.debug("%s", message)
+
+    def info(self, message: str) -> None:
+        self._logger.info("%s", message)
+
+    def warn(self, message: str) -> None:
+        self._logger.warning("%s", message)
+
+    def error(self, message: str) -> None:
+        self._logger.error("%s", message)
+
+    def critical(self, message: str) -> None:
+        self._logger.critical("%s", message)
+
+
+_loggers: dict[str, Logger] = {}
+
+
+class _StderrHandler(logging.StreamHandler):
+    """Writes to what stderr is now, which tests replace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def _handler() -> logging.Handler:
+    destination = os.environ.get("POPART_LOG_DEST", "stderr")
+    if destination == "stdout":
+        handler: logging.Handler = logging.StreamHandler(sys.stdout)
+    elif destination == "stderr":
+        handler = _StderrHandler()
+    else:
+        handler = logging.FileHandler(destination)
+    formatter = logging.Formatter(
+        "%(asctime)s.%(msecs)03dZ %(name)s %(process)d.%(thread)d %(levelname).1s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    return handler
+
+
+def _configured_level(name: str) -> int:
+    config = os.environ.get("POPART_LOG_CONFIG")
+    if config:
+        with open(config, encoding="utf-8") as file:
+            levels = json.load(file)
+        if name in levels:
+            return _level(levels[name])
+    return _level(os.environ.get("POPART_LOG_LEVEL", "WARN"))
+
+
+def getLogger(name: str = "all") -> Logger:
+    """The logger of a module."""
+    root = logging.getLogger("popart")
+    if not root.handlers:
+        root.addHandler(_handler())
+        root.propagate = False
+    if name not in _loggers:
+        _loggers[name] = Logger(name, _configured_level(name))
+    return _loggers[name]

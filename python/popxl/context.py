@@ -1,0 +1,327 @@
+"""The graph, device and naming context in which ops are created."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pando import _core
+from popart._internal import ir as _ir
+
+if TYPE_CHECKING:
+    from popxl.graph import Graph
+    from popxl.ir import Ir
+    from popxl.tensor import Tensor
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_PYTHON_ROOT = Path(__file__).resolve().parent.parent
+# Frames of these files are never "the line of the user's program".
+_OWN_CODE = (
+    *(f"{_PYTHON_ROOT / name}/" for name in ("popxl", "popxl_addons", "pando", "popart")),
+    contextmanager.__code__.co_filename,
+    functools.__file__,
+)
+
+_EXECUTION = {
+    _ir.ExecutionContext.Normal: _core.ExecutionContext.Normal,
+    _ir.ExecutionContext.WeightsFromHostFragment: _core.ExecutionContext.WeightsFromHost,
+    _ir.ExecutionContext.WeightsToHostFragment: _core.ExecutionContext.WeightsToHost,
+}
+
+
+class Context:
+    """The one process-wide context: what `with graph`, `ipu`, `name_scope` ... change."""
+
+    def __init__(self) -> None:
+        self._graphs: list[Graph] = []
+        self._name_scopes: list[str] = []
+        self._ipu_id: int | None = 0
+        self._io_tile_set = False
+        self._in_sequence: bool | None = None
+        self._execution_context = _ir.ExecutionContext.Normal
+        # Ops that the next ordered op of a (graph, execution context) follows; None: a place
+        # holder that keeps unordered ops unordered.
+        self._previous_ops: dict[tuple[int, str, Any], list[_core.Op | None]] = {}
+        # Called with every op created in any graph, as an internal op.
+        self._created_listeners: list[Callable[[_core.Op], None]] = []
+
+    @property
+    def graph(self) -> Graph:
+        """The graph on top of the stack."""
+        if not self._graphs:
+            raise RuntimeError(
+                "no graph has been selected: create ops and tensors inside `with graph:`"
+            )
+        return self._graphs[-1]
+
+    @property
+    def bottom_graph(self) -> Graph:
+        """The graph entered first."""
+        if not self._graphs:
+            raise RuntimeError("no graph has been selected: use this inside `with graph:` of an Ir")
+        return self._graphs[0]
+
+    def push_graph(self, graph: Graph) -> None:
+        """Enters a graph; all graphs on the stack belong to one Ir."""
+        if self._graphs and self._graphs[0].ir != graph.ir:
+            raise RuntimeError(
+                f"{graph!r} belongs to {graph.ir!r}, but the current graph "
+                f"{self._graphs[-1]!r} belongs to {self._graphs[0].ir!r}: leave it first"
+            )
+        self._graphs.append(graph)
+
+    def pop_graph(self) -> None:
+        self._graphs.pop()
+
+    @property
+    def ipu_id(self) -> int | None:
+        return self._ipu_id
+
+    @property
+    def name_scopes(self) -> list[str]:
+        return list(self._name_scopes)
+
+    def scoped(self, name: str) -> str:
+        """`a/b/name` inside the name scopes a and b."""
+        return "/".join([*self._name_scopes, name])
+
+    def op_context(self, name: str) -> _core.OpContext:
+        """What is recorded with an op called `name` (without scopes)."""
+        file, line, function = user_location()
+        return _core.OpContext(
+            name=self.scoped(name),
+            file=file,
+            line=line,
+            function=function,
+            device=self._ipu_id,
+            io_tiles=self._io_tile_set,
+            execution=_EXECUTION.get(self._execution_context, _core.ExecutionContext.Normal),
+        )
+
+    def _get_op_settings(self, name: str) -> _ir.Settings:
+        """Settings for a new op of the current graph, as custom-op code expects them."""
+        return _ir.Settings(
+            graph=self.graph._pb_graph,
+            name=self.scoped(name),
+            virtual_graph_id=self._ipu_id,
+            tile_set=_ir.TileSet.IO if self._io_tile_set else _ir.TileSet.Compute,
+            execution_context=self._execution_context,
+        )
+
+    def _op_created(self, op: Any) -> Any:
+        """Applies `in_sequence` and runs the hooks of the op's graph."""
+        core_op = op._pb if isinstance(op, _ir.Op) else op
+        self._order(core_op)
+        self._run_hooks(core_op)
+        return op
+
+    def _add_in_sequence_topocons(self, op: Any) -> None:
+        self._order(op._pb if isinstance(op, _ir.Op) else op)
+
+    def _order(self, op: _core.Op) -> None:
+        mode = self._in_sequence
+        if mode is None:
+            return
+        key = (op.graph.ir_id, op.graph.id, op.context.execution)
+        previous = self._previous_ops.get(key, [])
+        earlier = previous if mode else previous[:1]
+        for other in earlier:
+            if other is not None:
+                op.run_after(other)
+        if mode:
+            self._previous_ops[key] = [op]
+        else:
+            self._previous_ops[key] = [*(previous or [None]), op]
+
+    def _run_hooks(self, op: _core.Op) -> None:
+        for listener in self._created_listeners:
+            listener(op)
+        from popxl.ir import Ir
+
+        hooks = Ir._from_core_id(op.graph.ir_id)._op_created_hooks.get(op.graph.id)
+        if hooks:
+            view = _ir.op_view(op)
+            for hook in list(hooks.values()):
+                hook(view)
+
+
+_context = Context()
+
+
+def get_current_context() -> Context:
+    """The process-wide context."""
+    return _context
+
+
+def get_current_graph() -> Graph:
+    """The graph in whose context this is called; RuntimeError when there is none."""
+    return _context.graph
+
+
+def get_main_graph() -> Graph:
+    """The main graph of the Ir in whose context this is called."""
+    return _context.bottom_graph.ir.main_graph
+
+
+def get_ir() -> Ir:
+    """The Ir in whose context this is called."""
+    return _context.bottom_graph.ir
+
+
+gcg = get_current_graph
+gmg = get_main_graph
+gir = get_ir
+
+
+def user_location() -> tuple[str, int, str]:
+    """File, line and function of the innermost frame outside the project's packages."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_OWN_CODE):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def get_source_location(offset: int) -> tuple[str, int, str]:
+    """File, line and function of the frame `offset` levels above the caller."""
+    try:
+        frame = sys._getframe(offset + 1)
+    except ValueError as error:
+        raise IndexError(f"there is no frame {offset} levels up") from error
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+
+
+def _snake_case(kind: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
+
+
+def create_op(
+    kind: str,
+    inputs: Sequence[Tensor | None],
+    attributes: dict[str, object],
+    *,
+    names: Sequence[str] = (),
+    settings_name: str | None = None,
+    called_graphs: Sequence[Graph] = (),
+) -> _core.Op:
+    """Creates an op of the current graph under the current context.
+
+    `names` are the base names of the outputs (without scopes), `settings_name` that of the op;
+    by default they come from the kind. Inputs that are None are not connected.
+    """
+    context = _context
+    graph = context.graph
+    op_name = settings_name if settings_name is not None else _snake_case(kind)
+    op = graph._pb.create_op(
+        kind,
+        [None if tensor is None else tensor._pb for tensor in inputs],
+        attributes,
+        context.op_context(op_name),
+        [callee._pb for callee in called_graphs],
+        [context.scoped(name) for name in names],
+    )
+    context._op_created(op)
+    return op
+
+
+@contextmanager
+def in_sequence(mode: bool | str = True) -> Iterator[bool | None]:
+    """Orders the ops created in the body.
+
+    True: each after the one before; False: unordered among themselves but after the ops before the
+    block; `'pass'`: as if there were no `in_sequence` around.
+    """
+    if mode is None:
+        raise TypeError("in_sequence: wanted True, False or 'pass'; given None")
+    if not isinstance(mode, bool) and mode != "pass":
+        raise ValueError(f"in_sequence: wanted True, False or 'pass'; given {mode!r}")
+    previous = _context._in_sequence
+    _set_in_sequence(None if mode == "pass" else bool(mode))
+    try:
+        yield _context._in_sequence
+    finally:
+        _set_in_sequence(previous)
+
+
+def _set_in_sequence(mode: bool | None) -> None:
+    _context._in_sequence = mode
+    if mode is None:
+        _context._previous_ops.clear()
+
+
+@contextmanager
+def ipu(ipu: int | None) -> Iterator[int | None]:
+    """Ops created in the body belong to device `ipu`."""
+    previous = _context._ipu_id
+    _context._ipu_id = ipu
+    try:
+        yield ipu
+    finally:
+        _context._ipu_id = previous
+
+
+@contextmanager
+def io_tiles() -> Iterator[None]:
+    """Ops created in the body belong to the IO tile set."""
+    previous = _context._io_tile_set
+    _context._io_tile_set = True
+    try:
+        yield
+    finally:
+        _context._io_tile_set = previous
+
+
+@contextmanager
+def name_scope(name: str) -> Iterator[list[str]]:
+    """Tensors and ops created in the body are called `<name>/...`."""
+    depth = len(_context._name_scopes)
+    _context._name_scopes.append(name)
+    try:
+        yield _context._name_scopes
+    finally:
+        del _context._name_scopes[depth:]
+
+
+@contextmanager
+def _execution_context(execution: _ir.ExecutionContext) -> Iterator[None]:
+    """Ops created in the body run with the named program (weights from or to the host)."""
+    previous = _context._execution_context
+    _context._execution_context = execution
+    try:
+        yield
+    finally:
+        _context._execution_context = previous
+
+
+@contextmanager
+def debug_context_frame_offset(i: int) -> Iterator[None]:
+    """Marks the body as a wrapper of `i` frames.
+
+    Source lines are found by walking out of the project's packages, so the offset itself has no
+    effect.
+    """
+    if i < 0:
+        raise ValueError(f"debug_context_frame_offset: wanted an offset >= 0; given {i}")
+    yield
+
+
+def op_debug_context(name: str | _F) -> Any:
+    """Decorator of op functions; keeps signature and return value."""
+    if callable(name):
+        return name
+
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return cast(_F, call)
+
+    return decorate

@@ -1,0 +1,7 @@
+"""Errors of popxl's own."""
+
+from __future__ import annotations
+
+
+class UndefinedValue(Exception):  # noqa: N818 - the name programs know
+    """A property of a tensor (its IPU, its tile set) that nothing determines."""

@@ -1,0 +1,145 @@
+"""Host conversion between float8 and other floating-point types.
+
+float8_143 (4 exponent bits, bias 8) and float8_152 (5 exponent bits, bias 16) have no infinity; the
+code 0x80 is the only NaN, and denormals count. Every conversion goes through the 128 magnitudes a
+format has, so rounding is exact: to the nearest, ties to the even code.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
+
+_NAN_CODE = 0x80
+_SOURCE_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _magnitudes(mantissa_bits: int, bias: int) -> np.ndarray[Any, Any]:
+    """Values of the codes 0x00 ... 0x7F."""
+    codes = np.arange(128)
+    exponent = codes >> mantissa_bits
+    fraction = (codes & ((1 << mantissa_bits) - 1)) / (1 << mantissa_bits)
+    return np.where(
+        exponent == 0,
+        fraction * 2.0 ** (1 - bias),
+        (1 + fraction) * 2.0 ** (exponent - bias),
+    )
+
+
+_TABLES = {
+    np_dtype_float8_143: _magnitudes(3, 8),
+    np_dtype_float8_152: _magnitudes(2, 16),
+}
+
+
+def _source(src: Any) -> np.ndarray[Any, Any]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(src, torch.Tensor):
+        src = src.detach().numpy()
+    array = np.asarray(src)
+    if array.dtype not in _SOURCE_TYPES:
+        raise RuntimeError(
+            f"float8 cast: wanted float16, float32 or float64 data; given {array.dtype}"
+        )
+    return array
+
+
+def _float8_type(dtype: Any) -> np.dtype[Any]:
+    if dtype is None:
+        return np_dtype_float8_143
+    found = dtype.as_numpy() if isinstance(dtype, DType) else np.dtype(dtype)
+    if found not in _TABLES:
+        raise RuntimeError(f"float8 cast: wanted float8_143 or float8_152; given {dtype!r}")
+    return found
+
+
+def _check_scale(log2_scale: int) -> None:
+    if not -32 <= log2_scale < 32:
+        raise ValueError(f"float8 cast: log2_scale must be in [-32, 32); given {log2_scale}")
+
+
+def _encode(
+    values: np.ndarray[Any, Any], target: np.dtype[Any], nan_on_overflow: bool
+) -> np.ndarray[Any, Any]:
+    table = _TABLES[target]
+    magnitude = np.abs(values)
+    upper = np.clip(np.searchsorted(table, magnitude, side="left"), 0, 127)
+    lower = np.maximum(upper - 1, 0)
+    to_lower = magnitude - table[lower]
+    to_upper = table[upper] - magnitude
+    tie_down = (to_lower == to_upper) & (lower % 2 == 0)
+    codes = np.where((to_lower < to_upper) | tie_down, lower, upper).astype(np.uint8)
+    # The value one step above the largest: from half way there on, rounding overflows.
+    overflow = magnitude >= table[127] + (table[127] - table[126]) / 2
+    negative = np.signbit(values) & (codes != 0)
+    codes = np.where(negative, codes | 0x80, codes).astype(np.uint8)
+    if nan_on_overflow:
+        codes = np.where(overflow, _NAN_CODE, codes)
+    return np.where(np.isfinite(values), codes, _NAN_CODE).astype(np.uint8)
+
+
+def host_pow2scale_cast_to_fp8(
+    src: Any, dtype: Any = None, log2_scale: int = 0, nan_on_overflow: bool = True
+) -> np.ndarray[Any, Any]:
+    """`cast(src * 2**log2_scale)` as a structured uint8 array of the shape of `src`."""
+    array = _source(src)
+    target = _float8_type(dtype)
+    _check_scale(log2_scale)
+    scaled = np.ldexp(array.astype(np.float64), log2_scale)
+    codes = np.ascontiguousarray(_encode(scaled, target, nan_on_overflow))
+    return codes.view(target).reshape(array.shape)
+
+
+def _decode(src: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    codes = np.ascontiguousarray(src).view(np.uint8).reshape(src.shape)
+    values = _TABLES[src.dtype][codes & 0x7F]
+    signed = np.where(codes & 0x80, -values, values)
+    return np.where(codes == _NAN_CODE, np.nan, signed)
+
+
+def host_pow2scale_cast_from_fp8(
+    src: Any, dtype: Any = None, log2_scale: int = 0
+) -> np.ndarray[Any, Any]:
+    """`float(src) * 2**log2_scale` as float16, float32 (the default) or float64."""
+    array = np.asarray(src)
+    if array.dtype not in _TABLES:
+        raise RuntimeError(
+            f"float8 cast: wanted an array with a structured float8 dtype; given {array.dtype}"
+        )
+    target = np.dtype(np.float32)
+    if dtype is not None:
+        target = dtype.as_numpy() if isinstance(dtype, DType) else np.dtype(dtype)
+    if target not in _SOURCE_TYPES:
+        raise RuntimeError(f"float8 cast: wanted float16, float32 or float64; given {dtype!r}")
+    _check_scale(log2_scale)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(_decode(array), log2_scale).astype(target))
+
+
+def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
+    """The least mean square error over the scales in [-31, 31], and the log2 scale that has it.
+
+    The scale is the one to give to `host_pow2scale_cast_to_fp8`.
+    """
+    array = _source(src)
+    if array.dtype == np.float64:
+        raise RuntimeError("host_fp8_mse_scale: wanted float16 or float32 data; given float64")
+    target = _float8_type(dtype)
+    values = array.astype(np.float64).ravel()
+    best = (float("inf"), 0)
+    for log2_scale in sorted(range(-31, 32), key=abs):
+        codes = _encode(np.ldexp(values, log2_scale), target, nan_on_overflow=False)
+        back = np.ldexp(_decode(codes.view(target)), -log2_scale)
+        error = float(np.mean((back - values) ** 2)) if values.size else 0.0
+        if error < best[0]:
+            best = (error, log2_scale)
+    return best
+
+
+def host_fp8_mse_scale_pb(src: Any, dtype: Any = None) -> int:
+    """The log2 scale of `host_fp8_mse_scale`."""
+    return host_fp8_mse_scale(src, dtype)[1]

@@ -1,0 +1,300 @@
+"""The Ir: a whole program."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from pando import _core
+from popart._internal import ir as _ir
+from popart._internal.options import SessionOptions
+from popxl import dot
+from popxl.graph import Graph
+from popxl.module import Module
+
+if TYPE_CHECKING:
+    from popxl.replica_grouping import ReplicaGrouping
+    from popxl.session import Session
+    from popxl.streams import DeviceToHostStream, HostToDeviceStream
+    from popxl.tensor import Tensor
+
+
+@dataclass
+class VariableRecord:
+    """What the front end knows about a variable beyond the core."""
+
+    # Group of each replica, and stride and group size if constant (a grouping would hold the Ir).
+    assignment: list[int]
+    constant_grouping: tuple[int, int] | None
+    retrieval_mode: str
+    # The host value in `shape_on_host`; the core shares its memory.
+    data: np.ndarray[Any, Any]
+    # Slot of a remote buffer: (buffer id, offset).
+    remote: tuple[int, int] | None = None
+    sharded: bool = False
+    shape_on_host: tuple[int, ...] = ()
+
+
+class Ir:
+    """A program: graphs, variables, streams and remote buffers."""
+
+    _registry: ClassVar[WeakValueDictionary[int, Ir]] = WeakValueDictionary()
+
+    def __init__(self, replication: int | str = 1) -> None:
+        self._pb = _core.Ir()
+        self._options = SessionOptions()
+        self._graphs: WeakValueDictionary[str, Graph] = WeakValueDictionary()
+        self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
+        self._variables: dict[str, VariableRecord] = {}
+        self._op_created_hooks: dict[str, dict[int, Callable[[Any], Any]]] = {}
+        self._has_read_only_memmap = False
+        self._has_session = False
+        self._session_reference: Callable[[], Session | None] = lambda: None
+        self._patterns = _ir.patterns.Patterns()
+        Ir._registry[self._pb.id] = self
+        if replication == "popdist":
+            import popdist.popart
+
+            popdist.popart.configureSessionOptions(self._options)
+            self._pb.replication_factor = self.replication_factor
+        elif isinstance(replication, int):
+            self.replication_factor = replication
+        else:
+            raise ValueError(f"Ir: wanted a number of replicas or 'popdist'; given {replication!r}")
+
+    def _session(self) -> Session | None:
+        """The session of the Ir while it exists."""
+        return self._session_reference()
+
+    @classmethod
+    def _from_core_id(cls, ir_id: int) -> Ir:
+        return cls._registry[ir_id]
+
+    @classmethod
+    def _from_pb(cls, pb_ir: Any) -> Ir:
+        """The popxl Ir of an internal (or core) one."""
+        core_ir = pb_ir._pb if isinstance(pb_ir, _ir.Ir) else pb_ir
+        return cls._from_core_id(core_ir.id)
+
+    @property
+    def _pb_ir(self) -> _ir.Ir:
+        return _ir.Ir(self)
+
+    def _graph(self, core_graph: _core.Graph) -> Graph:
+        """The one Graph of a core graph."""
+        graph = self._graphs.get(core_graph.id)
+        if graph is None or graph._pb is not core_graph:
+            graph = Graph._make(self, core_graph)
+            self._graphs[core_graph.id] = graph
+        return graph
+
+    def _tensor(self, core_tensor: _core.Tensor) -> Tensor:
+        """The one Tensor of a core tensor."""
+        tensor = self._tensors.get(core_tensor.id)
+        if tensor is None or tensor._pb is not core_tensor:
+            from popxl.tensor import tensor_class
+
+            tensor = tensor_class(core_tensor)._make(self, core_tensor)
+            self._tensors[core_tensor.id] = tensor
+        return tensor
+
+    @property
+    def id(self) -> int:
+        return int(self._pb.id)
+
+    @property
+    def main_graph(self) -> Graph:
+        """The graph that a session runs."""
+        return self._graph(self._pb.main_graph)
+
+    def create_empty_graph(self, name: str | None = None) -> Graph:
+        """A new graph without inputs, outputs and ops."""
+        return self._graph(self._pb.create_graph(name or "graph"))
+
+    def create_graph(self, fn: Callable[..., Any] | Module, *args: Any, **kwargs: Any) -> Graph:
+        """A new graph with the ops that `fn` creates.
+
+        Arguments that are tensors or tensor specifications become inputs of the graph, named after
+        the parameters of `fn`; what `fn` returns becomes its outputs.
+        """
+        if isinstance(fn, Module):
+            signature = inspect.signature(fn.build, follow_wrapped=True)
+            name = type(fn).__qualname__
+        elif callable(fn) and hasattr(fn, "__qualname__"):
+            signature = inspect.signature(fn, follow_wrapped=True)
+            name = fn.__qualname__
+        else:
+            raise TypeError(
+                "create_graph: wanted a popxl.Module or a function with a __qualname__; given "
+                f"{type(fn)}"
+            )
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ValueError(f"create_graph: the arguments do not fit {name}: {error}") from error
+        bound.apply_defaults()
+        graph = self._graph(self._pb.create_graph(name))
+        with graph:
+            for key, value in bound.arguments.items():
+                bound.arguments[key] = _graph_argument(signature.parameters[key], value)
+            outputs = fn(*bound.args, **bound.kwargs)
+            _mark_outputs(name, outputs)
+        return graph
+
+    @property
+    def num_host_transfers(self) -> int:
+        """Elements per stream and run: the leading dimension of stream buffers."""
+        return int(self._pb.num_host_transfers)
+
+    @num_host_transfers.setter
+    def num_host_transfers(self, value: int) -> None:
+        if value < 1:
+            raise ValueError(f"num_host_transfers must be at least 1; given {value}")
+        self._pb.num_host_transfers = value
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas in all instances."""
+        options = self._options
+        if options.enableDistributedReplicatedGraphs:
+            return int(options.globalReplicationFactor)
+        return int(options.replicatedGraphCount) if options.enableReplicatedGraphs else 1
+
+    @replication_factor.setter
+    def replication_factor(self, value: int) -> None:
+        if self._has_session:
+            raise RuntimeError(
+                f"{self!r}: the replication factor cannot be changed once a session exists"
+            )
+        if value < 1:
+            raise ValueError(f"replication_factor must be at least 1; given {value}")
+        self._options.replicatedGraphCount = value
+        self._options.enableReplicatedGraphs = value > 1
+        self._pb.replication_factor = value
+
+    @property
+    def instance_replication_factor(self) -> int:
+        """Replicas of this process."""
+        return int(self._options.replicatedGraphCount)
+
+    def replica_grouping(self, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
+        """Groups of `group_size` replicas that lie `stride` apart."""
+        from popxl.replica_grouping import ReplicaGrouping
+
+        return ReplicaGrouping._from_stride(self, stride, group_size)
+
+    def replica_grouping_from_assignments(self, assignment: Sequence[int]) -> ReplicaGrouping:
+        """Replica `r` belongs to group `assignment[r]`."""
+        from popxl.replica_grouping import ReplicaGrouping
+
+        return ReplicaGrouping._from_assignment(self, assignment)
+
+    def _used_streams(self, kind: str) -> list[Tensor]:
+        """Handles of the streams that ops of `kind` use, in order of first use."""
+        found: dict[str, Tensor] = {}
+        for graph in self._pb.graphs:
+            for op in graph.ops:
+                if op.kind == kind:
+                    handle = op.attributes["stream"]
+                    found[handle] = self.main_graph.get_tensor(handle)
+        return list(found.values())
+
+    def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
+        """Streams with at least one `host_load`."""
+        from popxl.streams import HostToDeviceStream
+
+        return {HostToDeviceStream._from_tensor(t) for t in self._used_streams("HostLoad")}
+
+    def get_all_d2h_streams(self) -> set[DeviceToHostStream]:
+        """Streams with at least one `host_store`."""
+        from popxl.streams import DeviceToHostStream
+
+        return {DeviceToHostStream._from_tensor(t) for t in self._used_streams("HostStore")}
+
+    def dot_checkpoint(self, check: str, save_dir: Any = None) -> None:
+        """Writes the graphs as Graphviz files if checkpoint `check` is active."""
+        dot.checkpoint(self, check, save_dir)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ir):
+            raise TypeError(f"an Ir can only be compared with an Ir; given {type(other)}")
+        return self._pb.id == other._pb.id
+
+    def __hash__(self) -> int:
+        return hash(self._pb.id)
+
+    def __repr__(self) -> str:
+        return f"Ir[id={self.id}]"
+
+
+def _is_tensor_like(value: object) -> bool:
+    from popxl.tensor import Tensor, TensorSpec
+
+    return isinstance(value, (Tensor, TensorSpec))
+
+
+def _check_no_mixture(name: str, values: Iterable[Any]) -> bool:
+    """Whether the values are tensors; TypeError when only some are."""
+    kinds = {_is_tensor_like(value) for value in values}
+    if len(kinds) == 2:
+        raise TypeError(
+            f"create_graph: argument '{name}' mixes tensors with other values; give tensors only "
+            "or none"
+        )
+    return kinds == {True}
+
+
+def _graph_argument(parameter: inspect.Parameter, value: Any) -> Any:
+    """The value for `fn`: graph inputs in place of tensors."""
+    from popxl.tensor import TensorByRef, graph_input
+
+    name = parameter.name
+    annotation = parameter.annotation
+
+    def make_input(spec: Any, input_name: str, by_ref: bool) -> Tensor:
+        return graph_input(spec.shape, spec.dtype, input_name, by_ref, spec.meta_shape)
+
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD and isinstance(value, Mapping):
+        if not _check_no_mixture(name, value.values()):
+            return value
+        by_ref = annotation is TensorByRef
+        return OrderedDict((key, make_input(v, key, by_ref)) for key, v in value.items())
+    if _is_tensor_like(value):
+        return make_input(value, name, annotation is TensorByRef)
+    if isinstance(value, (list, tuple)) and _check_no_mixture(name, value):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            by_ref = annotation is TensorByRef
+        else:
+            by_ref = get_origin(annotation) in (list, tuple) and any(
+                argument is TensorByRef for argument in get_args(annotation)
+            )
+        return [make_input(v, f"{name}_{i}", by_ref) for i, v in enumerate(value)]
+    return value
+
+
+def _mark_outputs(name: str, outputs: Any) -> None:
+    from popxl.tensor import Tensor, graph_output
+
+    if outputs is None:
+        return
+    if isinstance(outputs, Tensor):
+        outputs = [outputs]
+    if not isinstance(outputs, Iterable):
+        raise ValueError(
+            f"create_graph: {name} must return None, a tensor or several tensors; it returned "
+            f"{type(outputs)}"
+        )
+    outputs = list(outputs)
+    wrong = [value for value in outputs if not isinstance(value, Tensor)]
+    if wrong:
+        raise ValueError(
+            f"create_graph: {name} must return tensors only; it returned {type(wrong[0])}"
+        )
+    for output in outputs:
+        graph_output(output)

@@ -1,0 +1,520 @@
+"""Sessions: compiled programs with their state."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pando import _core
+from pando.settings import session_settings
+from popart.devices import DeviceInfo, DeviceType
+from popart.logging_ import getLogger
+from popart.weights_io import PyWeightsIO
+from popxl.dtypes import DType
+from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
+from popxl.tensor import Constant, Tensor, Variable
+from popxl.utils import to_numpy
+
+if TYPE_CHECKING:
+    from popxl.ir import Ir
+
+_Array = np.ndarray[Any, Any]
+d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
+h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array]  # noqa: N816
+StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
+
+_DEVICE_TYPES = {
+    "ipu_hw": DeviceType.Ipu,
+    "ipu_model": DeviceType.IpuModel,
+    "cpu": DeviceType.Cpu,
+}
+_notes_given: set[str] = set()
+
+
+def _note_once(key: str, message: str) -> None:
+    if key not in _notes_given:
+        _notes_given.add(key)
+        getLogger("session").warn(message)
+
+
+class InternalSession:
+    """The compiled program and the raw transfers of its weights."""
+
+    def __init__(self, session: Session, core: _core.Session) -> None:
+        self._session = weakref.proxy(session)
+        self._core = core
+        self._loaded = False
+
+    @property
+    def program(self) -> _core.Session:
+        """The compiled program: `memory`, `compile_report`, `disassembly()`."""
+        return self._core
+
+    def trace(self) -> list[_core.InstructionTime]:
+        """Times by instruction since the last attach; empty unless the session profiles."""
+        times: list[_core.InstructionTime] = self._core.trace()
+        return times
+
+    def actual_peak_bytes(self) -> int:
+        """The most bytes of device memory held at once."""
+        return int(self._core.actual_peak_bytes)
+
+    def setEngineIsLoaded(self, loaded: bool) -> None:
+        """With False the next enter loads the program again and uploads the weights."""
+        if not loaded:
+            self._core.detach()
+        self._loaded = loaded
+
+    def weightsFromHost(self) -> None:
+        self._core.weights_from_host()
+
+    def weightsToHost(self) -> None:
+        self._core.weights_to_host()
+
+    def writeWeights(self, weights: PyWeightsIO) -> None:
+        """Host values by id, without checks of dtype and shape beyond NumPy's own."""
+        records = self._session.ir._variables
+        for tensor_id, value in weights.weights.items():
+            np.copyto(records[tensor_id].data, value, casting="unsafe")
+
+    def readWeights(self, weights: PyWeightsIO) -> None:
+        """Fills the arrays with the host values."""
+        records = self._session.ir._variables
+        for tensor_id, array in weights.weights.items():
+            np.copyto(array, records[tensor_id].data)
+
+    def getSummaryReport(self) -> str:
+        """Bytes of device memory and what is alive at the peak."""
+        memory = self._core.memory
+        lines = [
+            f"persistent memory: {memory.persistent_bytes} bytes",
+            f"peak of the frame: {memory.peak_frame_bytes} bytes",
+        ]
+        lines += [f"  {t.bytes} bytes  {t.name}  ({t.location})" for t in memory.alive_at_peak]
+        return "\n".join(lines)
+
+    def getReport(self) -> Any:
+        raise _core.popart_exception("there are no hardware reports: use getSummaryReport()")
+
+
+class Session:
+    """A compiled Ir. Inside `with session:` it is attached to a device and can run."""
+
+    def __init__(
+        self,
+        ir: Ir,
+        device_desc: str | DeviceInfo = "cpu",
+        weights_to_host_on_exit: bool = True,
+    ) -> None:
+        self.ir_ = ir
+        self._was_attached_stack: list[Any] = []
+        self._in_sync = True
+        self.weights_to_host_on_exit = weights_to_host_on_exit
+        if ir._has_read_only_memmap and weights_to_host_on_exit:
+            getLogger("session").info(
+                "weights_to_host_on_exit is off: a variable is a read-only memory-mapped array"
+            )
+            self.weights_to_host_on_exit = False
+        if not any(graph.ops for graph in ir._pb.graphs):
+            raise RuntimeError(
+                f"The Ir {ir.id} has no graphs with ops: create ops before making a session"
+            )
+        self._device = _resolve_device(device_desc)
+        ir._pb.replication_factor = ir.replication_factor
+        self._core = _compile(ir)
+        ir._has_session = True
+        ir._session_reference = weakref.ref(self)
+        self._pb_session = InternalSession(self, self._core)
+        ir.dot_checkpoint("Final", None)
+        self._prepare_streams()
+        if isinstance(device_desc, DeviceInfo) and device_desc.isAttached:
+            self._load()
+
+    def _prepare_streams(self) -> None:
+        """What `run` needs per stream, in the order of the core's lists."""
+        self._inputs = {s.tensor_id: s for s in self.ir_.get_all_h2d_streams()}
+        self._outputs = {s.tensor_id: s for s in self.ir_.get_all_d2h_streams()}
+        self._input_set = set(self._inputs.values())
+        self._output_set = set(self._outputs.values())
+
+        def plan(streams: Iterable[Any], known: Mapping[str, Stream]) -> list[Any]:
+            return [
+                (
+                    known[stream.id],
+                    self._full_input_shape(known[stream.id].shape),
+                    known[stream.id].dtype.as_numpy(),
+                )
+                for stream in streams
+            ]
+
+        self._input_plan = plan(self._core.input_streams, self._inputs)
+        self._output_plan = plan(self._core.output_streams, self._outputs)
+
+    @property
+    def ir(self) -> Ir:
+        return self.ir_
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the session holds a device."""
+        return self._device.isAttached and self._pb_session._loaded
+
+    # Life cycle.
+
+    def _load(self) -> None:
+        self._core.attach()
+        self._pb_session._loaded = True
+        try:
+            self._upload()
+        except BaseException:
+            self._unload()
+            raise
+
+    def _unload(self) -> None:
+        self._core.detach()
+        self._pb_session._loaded = False
+
+    def __enter__(self) -> Session:
+        was_attached = self.is_attached
+        self._was_attached_stack.append(was_attached)
+        if was_attached:
+            return self
+        device_was_attached = self._device.isAttached
+        self._device.attach()
+        try:
+            self._load()
+        except BaseException:
+            self._was_attached_stack.pop()
+            if not device_was_attached:
+                self._device.detach()
+            raise
+        return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if self._was_attached_stack.pop():
+            return
+        try:
+            if exc_type is None and self.weights_to_host_on_exit:
+                self.weights_to_host()
+        finally:
+            self._unload()
+            self._device.detach()
+            self._in_sync = True
+
+    def _require_attached(self, what: str) -> None:
+        if not self.is_attached:
+            raise ValueError(
+                f"{what}: the session is not attached to a device; use it inside `with session:`"
+            )
+
+    def _set_device(self, device: DeviceInfo) -> None:
+        self._device = device
+
+    # Running.
+
+    def expected_inputs(self) -> set[HostToDeviceStream]:
+        """The streams that `run` wants data for."""
+        return set(self._input_set)
+
+    def _expected_outputs(self) -> set[DeviceToHostStream]:
+        return set(self._output_set)
+
+    @property
+    def _extra_input_dims(self) -> tuple[int, ...]:
+        transfers, replicas = self.ir_.num_host_transfers, self.ir_.instance_replication_factor
+        return (*((transfers,) if transfers > 1 else ()), *((replicas,) if replicas > 1 else ()))
+
+    def _full_input_shape(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """The shape of the array for a stream of `shape`."""
+        return (*self._extra_input_dims, *shape)
+
+    def create_host_outputs(self) -> dict[DeviceToHostStream, _Array]:
+        """Uninitialised arrays for every output stream."""
+        return {
+            stream: np.empty(self._full_input_shape(stream.shape), stream.dtype.as_numpy())
+            for stream in self._outputs.values()
+        }
+
+    def run(
+        self,
+        inputs: h2dStreamBufferMaps | None = None,
+        downcast_inputs: bool = True,
+    ) -> dict[DeviceToHostStream, _Array]:
+        """Executes the main graph once; returns what it stored."""
+        outputs = {stream: np.empty(shape, kind) for stream, shape, kind in self._output_plan}
+        if len(outputs) != len(self._output_set):
+            outputs = self.create_host_outputs()
+        self._execute(inputs, outputs, downcast_inputs)
+        return outputs
+
+    def run_with_outputs(
+        self,
+        inputs: h2dStreamBufferMaps | None = None,
+        outputs: d2hStreamBufferMaps | None = None,
+        downcast_inputs: bool = True,
+    ) -> None:
+        """Executes the main graph once; fills the given arrays."""
+        outputs = {} if outputs is None else outputs
+        self._validate_run_outputs(outputs)
+        self._execute(inputs, outputs, downcast_inputs)
+
+    def _execute(
+        self,
+        inputs: h2dStreamBufferMaps | None,
+        outputs: d2hStreamBufferMaps,
+        downcast: bool,
+    ) -> None:
+        if not self._pb_session._loaded or not self._device.isAttached:
+            self._require_attached("run")
+        given = {} if inputs is None else inputs
+        arrays = []
+        if len(given) != len(self._input_set):
+            self._raise_wrong_streams("input", given, self._input_set)
+        for stream, shape, kind in self._input_plan:
+            value = given.get(stream)
+            if (
+                type(value) is np.ndarray
+                and value.dtype == kind
+                and value.shape == shape
+                and value.flags.c_contiguous
+            ):
+                arrays.append(value)
+            else:
+                arrays.append(self._prepare_input(stream, given, kind, downcast))
+        targets = [outputs[stream] for stream, _, _ in self._output_plan]
+        self._in_sync = False
+        self._core.run(arrays, targets)
+
+    def _prepare_input(
+        self, stream: HostToDeviceStream, given: Any, kind: np.dtype[Any], downcast: bool
+    ) -> _Array:
+        """The slow path: conversion and validation."""
+        if stream not in given:
+            self._raise_wrong_streams("input", given, self._input_set)
+        value = given[stream]
+        raw_float8 = kind.names is not None and getattr(value, "dtype", None) == np.uint8
+        array = to_numpy(value, None, downcast, copy=False)
+        if raw_float8:
+            array = array.view(kind)
+        self._check_shape(stream, array, "input")
+        if array.dtype == np.int64 and kind == np.int32:
+            _note_once("int64", "int64 input data is converted to int32")
+            array = array.astype(np.int32)
+        if array.dtype != kind:
+            raise _core.popart_runtime_error(
+                f"Type discrepancy for tensor {stream.tensor_id}: wanted {kind}; given "
+                f"{array.dtype}. Give an array of the stream's dtype."
+            )
+        return array
+
+    def _raise_wrong_streams(self, what: str, given: Any, expected: set[Any]) -> None:
+        raise ValueError(
+            f"Unexpected/Missing {what}. Wanted exactly "
+            f"{sorted(map(str, expected))}; given {sorted(map(str, given))}"
+        )
+
+    def _check_shape(self, stream: Stream, array: _Array, what: str) -> None:
+        transfers = self.ir_.num_host_transfers
+        replicas = self.ir_.instance_replication_factor
+        wanted = self._full_input_shape(stream.shape)
+        start = f"{what} array of shape {array.shape} for {stream}, which wants shape {wanted}:"
+        extra = len(self._extra_input_dims)
+        if transfers > 1 and (array.ndim < 1 or array.shape[0] < transfers):
+            raise ValueError(f"{start} the first axis must have the {transfers} host transfers")
+        if replicas > 1 and (array.ndim < extra or array.shape[extra - 1] != replicas):
+            raise ValueError(f"{start} axis {extra - 1} must have the {replicas} replicas")
+        elements = math.prod(stream.shape)
+        if elements == 1 and math.prod(array.shape[extra:]) == 1:
+            return
+        if array.shape[extra:] != stream.shape:
+            raise ValueError(f"{start} the axes after the first {extra} must be {stream.shape}")
+
+    def _validate_run_inputs(self, inputs: h2dStreamBufferMaps) -> None:
+        if set(inputs) != self._input_set:
+            self._raise_wrong_streams("input", inputs, self._input_set)
+        for stream, array in inputs.items():
+            self._check_shape(stream, np.asarray(array), "input")
+
+    def _validate_run_outputs(self, outputs: d2hStreamBufferMaps) -> None:
+        if set(outputs) != self._output_set:
+            self._raise_wrong_streams("output", outputs, self._output_set)
+        for stream, array in outputs.items():
+            self._check_shape(stream, array, "output")
+            if not array.flags.c_contiguous or not array.flags.writeable:
+                raise _core.popart_exception(
+                    f"the output array for {stream} must be C-contiguous and writable"
+                )
+            if array.dtype.itemsize != stream.dtype.as_numpy().itemsize:
+                raise _core.popart_exception(
+                    f"the output array for {stream} must have dtype {stream.dtype.as_numpy()}; "
+                    f"given {array.dtype}"
+                )
+
+    # Weights.
+
+    def _upload(self) -> None:
+        self._core.weights_from_host()
+        self._in_sync = True
+
+    def weights_from_host(self) -> None:
+        """Host values to the device, for every variable."""
+        self._require_attached("weights_from_host")
+        self._upload()
+
+    def weights_to_host(self) -> None:
+        """Device values to the host, for every variable."""
+        self._require_attached("weights_to_host")
+        if self.ir_._has_read_only_memmap:
+            raise Exception(
+                "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
+                "written"
+            )
+        self._core.weights_to_host()
+        self._in_sync = True
+        for record in self.ir_._variables.values():
+            if isinstance(record.data, np.memmap):
+                record.data.flush()
+
+    def get_tensor_data(self, tensor: Tensor) -> _Array:
+        """The host value of a variable or constant, brought up to date first."""
+        return self.get_tensors_data([tensor])[tensor]
+
+    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, _Array]:
+        """Host values. The arrays are views that later transfers change."""
+        for tensor in tensors:
+            if not isinstance(tensor, (Variable, Constant)):
+                raise TypeError(
+                    f"{tensor!r} is not of type Constant or Variable: only these have host data"
+                )
+        wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
+        if wants_variable and not self._in_sync and self.is_attached:
+            self.weights_to_host()
+        return {tensor: self._host_value(tensor) for tensor in tensors}
+
+    def _host_value(self, tensor: Tensor) -> _Array:
+        if isinstance(tensor, Variable):
+            return tensor._record.data
+        array: _Array = tensor._pb.data
+        kind = tensor.dtype.as_numpy()
+        return array.view(kind) if array.dtype != kind else array
+
+    def write_variable_data(self, tensor: Variable, data: Any) -> None:
+        """A new value for one variable."""
+        self.write_variables_data({tensor: data})
+
+    def write_variables_data(self, tensors: Mapping[Variable, Any]) -> None:
+        """New values, on the host and, when attached, on the device."""
+        if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
+            # Uploading sends every variable: fetch the device's values of the others first.
+            self.weights_to_host()
+        for tensor, data in tensors.items():
+            self._write_host_value(tensor, data)
+        if self.is_attached:
+            self._upload()
+
+    def _write_host_value(self, tensor: Variable, data: Any) -> None:
+        if not isinstance(tensor, Variable):
+            raise TypeError(
+                f"Tensor {getattr(tensor, 'id', tensor)} is not of type Variable: only variables "
+                "can be written"
+            )
+        if tensor.retrieval_mode == "all_replicas" and tensor.replica_grouping.group_size > 1:
+            raise NotImplementedError(
+                f"{tensor!r}: writing a variable with retrieval mode all_replicas and groups of "
+                "more than one replica is not supported"
+            )
+        kind = tensor.dtype.as_numpy()
+        if isinstance(data, (bool, int, float, np.generic)) and not isinstance(data, np.void):
+            if kind.names is not None:
+                raise TypeError(f"{tensor!r}: a scalar cannot be written to a float8 variable")
+            data = np.array(data).astype(kind)
+        if not isinstance(data, np.ndarray):
+            raise TypeError(f"{tensor!r}: wanted a NumPy array; given {type(data)}")
+        if data.dtype != kind:
+            raise TypeError(f"{tensor!r}: wanted data of dtype {kind}; given {data.dtype}")
+        if data.shape != tensor.shape_on_host:
+            raise ValueError(
+                f"{tensor!r}: wanted data of shape {tensor.shape_on_host}; given {data.shape}"
+            )
+        np.copyto(tensor._record.data, data)
+
+    # Devices.
+
+    def _get_ipus_per_replica(self) -> int:
+        devices = {
+            op.context.device
+            for graph in self.ir_._pb.graphs
+            for op in graph.ops
+            if op.context.device is not None
+        }
+        devices |= {
+            int(op.attributes["destination"])
+            for graph in self.ir_._pb.graphs
+            for op in graph.ops
+            if op.kind == "IpuCopy"
+        }
+        return int(max(devices, default=0)) + 1
+
+    def _get_ipu_count(self) -> int:
+        count = self._get_ipus_per_replica() * self.ir_.instance_replication_factor
+        return int(2 ** math.ceil(math.log2(count)))
+
+
+def _resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
+    if isinstance(device_desc, DeviceInfo):
+        return device_desc
+    if device_desc not in _DEVICE_TYPES:
+        raise ValueError(
+            f"device_desc: wanted one of {', '.join(_DEVICE_TYPES)}; given {device_desc!r}"
+        )
+    if device_desc == "ipu_hw":
+        _note_once("ipu_hw", "device 'ipu_hw' resolves to the CPU backend of this machine")
+    return DeviceInfo(_DEVICE_TYPES[device_desc])
+
+
+def _compile(ir: Ir) -> _core.Session:
+    settings = session_settings()
+    # Before the moves of remote variables are added: their order is that of the programs.
+    if ir._options.enableInplaceAmbiguityChecking:
+        _core.check_inplace_ambiguity(ir._pb)
+    return _core.Session(
+        _with_remote_variables(ir),
+        memory_limit_bytes=settings.memory_limit_bytes,
+        num_threads=settings.num_threads,
+        check_inplace_ambiguity=False,
+        profile=settings.profile,
+    )
+
+
+def _with_remote_variables(ir: Ir) -> _core.Ir:
+    """The core Ir; with remote variables, a copy that moves them to and from their slots.
+
+    Their values are stored to the slots after the weights came from the host and loaded from them
+    before the weights go to the host.
+    """
+    remote = {key: record for key, record in ir._variables.items() if record.remote is not None}
+    if not remote:
+        return ir._pb
+    copy = ir._pb.clone()
+    main = copy.main_graph
+    uint32 = DType.from_name("uint32")._pb
+    for tensor_id, record in remote.items():
+        assert record.remote is not None
+        buffer, slot = record.remote
+        tensor = main.find_tensor(tensor_id)
+        offset = main.add_constant(
+            main.unique_tensor_id("offset"),
+            _core.TensorInfo(uint32, []),
+            np.array(slot, np.uint32),
+        )
+        for kind, part in (
+            ("RemoteStore", _core.ExecutionContext.WeightsFromHost),
+            ("RemoteLoadInplace", _core.ExecutionContext.WeightsToHost),
+        ):
+            context = _core.OpContext(name=f"{tensor_id}/{kind}", execution=part)
+            main.create_op(kind, [tensor, offset], {"buffer": buffer}, context)
+    return copy

@@ -1,0 +1,18 @@
+"""Markers for annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def NewAliasAnnotation(name: str, tp: Any) -> Callable[[Any], Any]:
+    """A unique object to annotate with; programs compare annotations with it by identity."""
+
+    def marker(_: Any) -> Any:
+        raise NotImplementedError(f"{name} is an annotation and cannot be called")
+
+    marker.__name__ = name
+    marker.__qualname__ = name
+    marker.__supertype__ = tp  # type: ignore[attr-defined]
+    return marker

@@ -1,0 +1,131 @@
+"""Conversion of host data and text tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
+from popxl.fp8_utils import (
+    host_fp8_mse_scale,
+    host_fp8_mse_scale_pb,
+    host_pow2scale_cast_from_fp8,
+    host_pow2scale_cast_to_fp8,
+)
+
+__all__ = [
+    "downcast_np_dtypes",
+    "host_fp8_mse_scale",
+    "host_fp8_mse_scale_pb",
+    "host_pow2scale_cast_from_fp8",
+    "host_pow2scale_cast_to_fp8",
+    "np_dtype_float8_143",
+    "np_dtype_float8_152",
+    "table_to_string",
+    "to_numpy",
+]
+
+downcast_np_dtypes: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype("int64"): np.dtype("int32"),
+    np.dtype("uint64"): np.dtype("uint32"),
+    np.dtype("float64"): np.dtype("float32"),
+}
+
+
+def to_numpy(
+    x: Any,
+    dtype: DType | None = None,
+    downcast: bool = True,
+    copy: bool = True,
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> np.ndarray[Any, Any]:
+    """Host data as a C-ordered NumPy array.
+
+    With `dtype` the data is cast to it unchecked. Without, NumPy infers the type and, if
+    `downcast`, 64-bit types become their 32-bit ones. With `copy` the memory is always fresh.
+    `log2_scale` and `nan_on_overflow` are for float8 targets only.
+    """
+    if isinstance(x, np.memmap):
+        _check_memmap(x, dtype)
+        return np.array(x) if copy else x
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        x = x.detach().numpy()
+    if dtype is not None and dtype.as_numpy().names is not None:
+        return _to_float8(x, dtype, copy, log2_scale, nan_on_overflow)
+    if log2_scale is not None or nan_on_overflow is not None:
+        raise RuntimeError(
+            "to_numpy: log2_scale and nan_on_overflow are for float8 targets; given "
+            f"log2_scale={log2_scale}, nan_on_overflow={nan_on_overflow} and dtype {dtype}"
+        )
+    array = np.asarray(x)
+    target = array.dtype
+    if dtype is not None:
+        target = dtype.as_numpy()
+    elif downcast:
+        target = downcast_np_dtypes.get(array.dtype, array.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = np.asarray(array.astype(target, copy=False), order="C")
+    return _fresh(converted) if copy and np.may_share_memory(converted, array) else converted
+
+
+def _fresh(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.array(array, order="C", copy=True)
+
+
+def _to_float8(
+    x: Any, dtype: DType, copy: bool, log2_scale: int | None, nan_on_overflow: bool | None
+) -> np.ndarray[Any, Any]:
+    array = np.asarray(x)
+    if array.dtype == dtype.as_numpy():
+        return _fresh(array) if copy else np.asarray(array, order="C")
+    if array.dtype not in (np.float16, np.float32, np.float64):
+        raise TypeError(
+            f"to_numpy: only float16, float32 and float64 data can become {dtype.name}; "
+            f"given {array.dtype}"
+        )
+    return host_pow2scale_cast_to_fp8(
+        array,
+        dtype,
+        0 if log2_scale is None else log2_scale,
+        True if nan_on_overflow is None else nan_on_overflow,
+    )
+
+
+def _check_memmap(x: np.memmap[Any, Any], dtype: DType | None) -> None:
+    start = "When passing a memory-mapped NumPy array,"
+    if dtype is not None and dtype.as_numpy() != x.dtype:
+        raise ValueError(
+            f"{start} the `dtype` parameter must be None or equal to the array's dtype; given "
+            f"{dtype.name} for {x.dtype}"
+        )
+    if not (x.flags.c_contiguous and x.flags.aligned):
+        raise ValueError(f"{start} it must already be in C-ordered (contiguous and aligned) layout")
+    if x.dtype in downcast_np_dtypes:
+        raise ValueError(
+            f"{start} the dtype {x.dtype} is not supported, as it requires downcasting"
+        )
+
+
+def table_to_string(
+    rows: Sequence[Sequence[Any]], delimiter: str = " | ", header: bool = True
+) -> str:
+    """Rows of cells as aligned text, with a line of dashes after the first row."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    columns = max((len(row) for row in cells), default=0)
+    widths = [
+        max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(columns)
+    ]
+    lines: list[str] = []
+    for index, row in enumerate(cells):
+        line = delimiter.join(
+            cell.ljust(width) for cell, width in zip(row, widths[: len(row)], strict=True)
+        )
+        lines.append(line + "\n")
+        if index == 0 and header and len(cells) > 1:
+            lines.append("-" * (len(line) + 1) + "\n")
+    return "".join(lines)
