@@ -24,9 +24,9 @@ std::map<const Graph*, int> count_sites(const Ir& ir) {
   return sites;
 }
 
+/// By the call site or by the graph input itself.
 bool marked_modified(const Op& call, int input) {
-  if (!call.attributes.has("modified")) return false;
-  const Ints& modified = call.attributes.ints("modified");
+  const std::vector<int> modified = call.modified_inputs();
   return std::find(modified.begin(), modified.end(), input) != modified.end();
 }
 

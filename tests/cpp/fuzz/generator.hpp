@@ -41,7 +41,7 @@ struct Slot {
 };
 
 struct Body {
-  Graph* graph;
+  Graph* graph = nullptr;
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
 };
