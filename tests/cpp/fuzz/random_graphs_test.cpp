@@ -1,7 +1,7 @@
 // Random programs: the engine against the reference, with and without inlining, on one thread and
 // two.
 //
-// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs.
+// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is printed).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -170,8 +170,47 @@ std::string compare(const FuzzProgram& program, const Results& results, const Re
   return {};
 }
 
-bool equal(const Results& a, const Results& b) {
-  return a.outputs == b.outputs && a.variables == b.variables;
+/// Names what two results differ in; empty when they are equal to the bit.
+std::string bit_difference(const Results& a, const Results& b) {
+  for (std::size_t run = 0; run < a.outputs.size(); ++run) {
+    for (const auto& [id, bytes] : a.outputs[run]) {
+      if (bytes != b.outputs[run].at(id)) return str_cat("run ", run, ", stream ", id);
+    }
+  }
+  for (const auto& [id, bytes] : a.variables) {
+    if (bytes != b.variables.at(id)) return str_cat("variable ", id);
+  }
+  return {};
+}
+
+/// One line per op, for reading a failing program.
+std::string program_text(const FuzzProgram& program) {
+  std::string text;
+  for (const Graph* graph : program.ir->graphs()) {
+    text += str_cat("graph '", graph->id(), "'");
+    for (const Tensor* input : graph->inputs()) {
+      text += str_cat(" ", input->name(), graph->is_by_ref(input) ? "&" : "");
+    }
+    text += " ->";
+    for (const Tensor* output : graph->outputs()) text += " " + output->name();
+    text += "\n";
+    for (const Op* op : graph->ops()) {
+      text += "  ";
+      for (const Tensor* output : op->outputs()) {
+        text += str_cat(output->name(), " ", info_text(output->info), " ");
+      }
+      text += "= " + op->kind();
+      for (const Tensor* input : op->inputs()) {
+        text += " " + (input == nullptr ? std::string("-") : input->name());
+      }
+      for (const auto& [name, value] : op->attributes) {
+        text += str_cat(" ", name, "=", attribute_text(value));
+      }
+      for (const Graph* callee : op->called_graphs) text += str_cat(" '", callee->id(), "'");
+      text += "\n";
+    }
+  }
+  return text;
 }
 
 /// What is wrong with the program of `seed`; empty when nothing is.
@@ -183,7 +222,8 @@ std::string check(std::uint64_t seed) {
   const Results one = run_engine(program, inputs, 1);
   std::string text = compare(program, one, rounded, unrounded);
   if (!text.empty()) return "inlined: " + text;
-  if (!equal(one, run_engine(program, inputs, 2))) return "one thread and two differ";
+  text = bit_difference(one, run_engine(program, inputs, 2));
+  if (!text.empty()) return "one thread and two differ in " + text;
   if (program.bodies.empty()) return {};
   const FuzzProgram called = random_program(seed, true);
   text = compare(called, run_engine(called, inputs, 2), rounded, unrounded);
@@ -201,6 +241,7 @@ TEST(RandomGraphs, EngineEqualsReference) {
       fault = error.what();
     }
     if (fault.empty()) continue;
+    if (count == 1) fault += "\n" + program_text(random_program(seed, false));
     ADD_FAILURE() << "seed " << seed << ": " << fault << "\nrepeat with: PANDO_FUZZ_SEED=" << seed
                   << " PANDO_FUZZ_GRAPHS=1 pando_tests --gtest_filter=RandomGraphs.*";
   }
