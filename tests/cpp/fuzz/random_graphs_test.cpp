@@ -241,7 +241,10 @@ TEST(RandomGraphs, EngineEqualsReference) {
       fault = error.what();
     }
     if (fault.empty()) continue;
-    if (count == 1) fault += "\n" + program_text(random_program(seed, false));
+    if (count == 1) {
+      const FuzzProgram program = random_program(seed, false);
+      fault += "\n" + program_text(program) + Session(*program.ir).disassembly();
+    }
     ADD_FAILURE() << "seed " << seed << ": " << fault << "\nrepeat with: PANDO_FUZZ_SEED=" << seed
                   << " PANDO_FUZZ_GRAPHS=1 pando_tests --gtest_filter=RandomGraphs.*";
   }
