@@ -6,15 +6,6 @@
 #include "pando/compile/function_lowering.hpp"
 
 namespace pando {
-namespace {
-
-bool listed(const Op& op, const char* attribute, int value) {
-  if (!op.attributes.has(attribute)) return false;
-  const Ints& values = op.attributes.ints(attribute);
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-}  // namespace
 
 bool FunctionLowering::lower_special(const Op& op) {
   const std::string& kind = op.kind();
@@ -43,10 +34,12 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
                                                              int first_graph_input, int count) {
   const std::vector<bool> written = modified_graph_inputs(callee, AliasClasses(callee));
   Arguments arguments;
+  const std::vector<int> modified = op.modified_inputs();
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
-    const bool writable = written[static_cast<std::size_t>(first_graph_input + i)] &&
-                          listed(op, "modified", first_op_input + i);
+    const bool writable =
+        written[static_cast<std::size_t>(first_graph_input + i)] &&
+        std::find(modified.begin(), modified.end(), first_op_input + i) != modified.end();
     arguments.writable.push_back(writable);
     if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
   }
