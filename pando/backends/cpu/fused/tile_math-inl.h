@@ -37,8 +37,10 @@ HWY_INLINE V TanhF32(D d, V x) {
   const V z = hn::Mul(clamped, clamped);
   const V y = hn::Div(hn::Mul(clamped, Polynomial(d, z, kP)), Polynomial(d, z, kQ));
   const V one = hn::Set(d, 1.0f);
+  // Exactly +-1 beyond the limit: users multiply 1 - |y| by x.
   const V bounded = hn::Max(hn::Min(y, one), hn::Neg(one));
-  return hn::IfThenElse(hn::Eq(x, x), bounded, x);
+  const V result = hn::IfThenElse(hn::Lt(hn::Abs(x), limit), bounded, hn::CopySign(one, x));
+  return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 
 /// <= 6 ULP; NaN gives NaN.
@@ -53,8 +55,10 @@ HWY_INLINE V ErfF32(D d, V x) {
   const V z = hn::Mul(clamped, clamped);
   const V y = hn::Div(hn::Mul(clamped, Polynomial(d, z, kP)), Polynomial(d, z, kQ));
   const V one = hn::Set(d, 1.0f);
+  // Exactly +-1 beyond the limit: users multiply 1 - |y| by x.
   const V bounded = hn::Max(hn::Min(y, one), hn::Neg(one));
-  return hn::IfThenElse(hn::Eq(x, x), bounded, x);
+  const V result = hn::IfThenElse(hn::Lt(hn::Abs(x), limit), bounded, hn::CopySign(one, x));
+  return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 
 /// exp over the whole range: infinities, NaN and denormal results included.
