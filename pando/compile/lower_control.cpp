@@ -90,6 +90,7 @@ void FunctionLowering::lower_loop(const Op& op) {
   const int user_inputs = op.num_inputs() - kControlInputs;
   const std::int64_t trips = op.attributes.integer("trip_count");
   Arguments arguments = bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
+  const std::vector<int> modified = op.modified_inputs();
   PendingInstruction loop;
   loop.instruction.kind = Instruction::Kind::Loop;
   loop.instruction.count = trips;
@@ -125,9 +126,12 @@ void FunctionLowering::lower_loop(const Op& op) {
   loop.callee_frame = frame_for(loop.instruction.target, op);
   emit(std::move(loop), &op);
   for (int k = 0; k < carried; ++k) {
-    // A carried by-reference input ends with what the last iteration made of its own input.
+    // A carried by-reference input ends with what the last iteration made of its own input, even
+    // if that is nothing.
     const auto i = static_cast<std::size_t>(k);
-    if (!arguments.writable[i] || trips == 0) continue;
+    const bool by_ref =
+        std::find(modified.begin(), modified.end(), kControlInputs + k) != modified.end();
+    if (!by_ref || trips == 0) continue;
     emit_copy(others[i], bind(op.input(kControlInputs + k)), &op);
   }
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
