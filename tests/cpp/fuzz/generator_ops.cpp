@@ -77,12 +77,12 @@ void GraphGenerator::binary_op() {
     if (exact || !is_float(a)) {
       kind = "Mul";
     } else {
-      // A divisor away from zero: 1 / e^b stays within e^4.
-      b = clipped(b, kEntryBound);
+      // A divisor away from zero that does not amplify errors much: 1 / e^b stays within e^2.
+      b = clipped(b, 2.0);
       a = clipped(a, kEntryBound);
       Tensor* divisor = op("Exp", {b.tensor}).output(0);
       const Candidate quotient =
-          add(op("Div", {a.tensor, divisor}).output(0), {false, kEntryBound * 55.0});
+          add(op("Div", {a.tensor, divisor}).output(0), {false, kEntryBound * 7.4});
       clipped(quotient, kEntryBound);
       return;
     }

@@ -222,7 +222,10 @@ std::string check(std::uint64_t seed) {
   const Results one = run_engine(program, inputs, 1);
   std::string text = compare(program, one, rounded, unrounded);
   if (!text.empty()) return "inlined: " + text;
-  text = bit_difference(one, run_engine(program, inputs, 2));
+  const Results two = run_engine(program, inputs, 2);
+  text = compare(program, two, rounded, unrounded);
+  if (!text.empty()) return "inlined, two threads: " + text;
+  text = bit_difference(one, two);
   if (!text.empty()) return "one thread and two differ in " + text;
   if (program.bodies.empty()) return {};
   const FuzzProgram called = random_program(seed, true);
