@@ -6,14 +6,6 @@
 #include "pando/compile/function_lowering.hpp"
 
 namespace pando {
-namespace {
-
-bool writes_back(const Op& op, int input) {
-  const std::vector<int> modified = op.modified_inputs();
-  return std::find(modified.begin(), modified.end(), input) != modified.end();
-}
-
-}  // namespace
 
 bool FunctionLowering::lower_special(const Op& op) {
   const std::string& kind = op.kind();
@@ -42,10 +34,12 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
                                                              int first_graph_input, int count) {
   const std::vector<bool> written = modified_graph_inputs(callee, AliasClasses(callee));
   Arguments arguments;
+  const std::vector<int> modified = op.modified_inputs();
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
-    const bool writable = written[static_cast<std::size_t>(first_graph_input + i)] &&
-                          writes_back(op, first_op_input + i);
+    const bool writable =
+        written[static_cast<std::size_t>(first_graph_input + i)] &&
+        std::find(modified.begin(), modified.end(), first_op_input + i) != modified.end();
     arguments.writable.push_back(writable);
     if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
   }
@@ -96,6 +90,7 @@ void FunctionLowering::lower_loop(const Op& op) {
   const int user_inputs = op.num_inputs() - kControlInputs;
   const std::int64_t trips = op.attributes.integer("trip_count");
   Arguments arguments = bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
+  const std::vector<int> modified = op.modified_inputs();
   PendingInstruction loop;
   loop.instruction.kind = Instruction::Kind::Loop;
   loop.instruction.count = trips;
@@ -131,9 +126,12 @@ void FunctionLowering::lower_loop(const Op& op) {
   loop.callee_frame = frame_for(loop.instruction.target, op);
   emit(std::move(loop), &op);
   for (int k = 0; k < carried; ++k) {
-    // A carried by-reference input ends with what the last iteration made of its own input.
+    // A carried by-reference input ends with what the last iteration made of its own input, even
+    // if that is nothing.
     const auto i = static_cast<std::size_t>(k);
-    if (!arguments.writable[i] || trips == 0) continue;
+    const bool by_ref =
+        std::find(modified.begin(), modified.end(), kControlInputs + k) != modified.end();
+    if (!by_ref || trips == 0) continue;
     emit_copy(others[i], bind(op.input(kControlInputs + k)), &op);
   }
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);

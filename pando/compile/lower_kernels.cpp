@@ -134,9 +134,9 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
   for (const Tensor* tensor : builder.written()) {
     const Tensor* root = placements_.of(tensor).root;
     const auto last = last_step_.find(root);
-    const bool made_here = root == tensor;
+    // A storage that dies here is not stored even if it was made elsewhere: an output may take it.
     const bool needed_later = last != last_step_.end() && last->second > index;
-    if (!made_here || needed_later) stored.push_back(tensor);
+    if (root->producer() == nullptr || needed_later) stored.push_back(tensor);
   }
   if (stored.empty()) return;
   builder.finish(stored);

@@ -38,8 +38,8 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
   // optimizer step next to the gradient it consumes.
   stage("inline_calls", [&] {
-    for_each_graph(ir, disconnect_load_inits);
     inline_calls(ir);
+    for_each_graph(ir, disconnect_load_inits);
   });
   // Dead code before expansion: what is not needed need not be built.
   stage("dead_code", [&] { for_each_graph(ir, eliminate_dead_code); });

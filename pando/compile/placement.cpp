@@ -34,6 +34,20 @@ std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
   return last;
 }
 
+/// Whether every in-place view of `tensor`, and of those in turn, exists if it has the layout `view`.
+bool in_place_views_exist(const Tensor& tensor, const View& view) {
+  return std::all_of(tensor.uses().begin(), tensor.uses().end(), [&](const Use& use) {
+    const Op& op = *use.op;
+    if (!op.def().output_alias) return true;
+    for (int k = 0; k < op.num_outputs(); ++k) {
+      if (op.def().output_alias(op, k) != use.index) continue;
+      const std::optional<View> next = is_view_op(op) ? op.def().view(op, k, view) : view;
+      if (!next || !in_place_views_exist(*op.output(k), *next)) return false;
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 struct Placements::WriteHistory {
@@ -98,7 +112,7 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     const std::optional<View> view = op.def().view(op, k, input.view);
     const bool visible = writes.ever_written(output) ||
                          writes.written_within(input.root, position, writes.last_use_of(output));
-    if (!view || visible) continue;
+    if (!view || visible || !in_place_views_exist(*output, *view)) continue;
     placements_[output] = {input.root, *view};
     classes_.join(output, input.root);
     elided_.insert(&op);

@@ -24,6 +24,7 @@ std::map<const Graph*, int> count_sites(const Ir& ir) {
   return sites;
 }
 
+/// By the call site or by the graph input itself.
 bool marked_modified(const Op& call, int input) {
   const std::vector<int> modified = call.modified_inputs();
   return std::find(modified.begin(), modified.end(), input) != modified.end();

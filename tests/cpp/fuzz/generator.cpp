@@ -1,0 +1,295 @@
+#include "tests/cpp/fuzz/generator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "pando/base/error.hpp"
+#include "pando/base/half.hpp"
+#include "pando/ops/ops.hpp"
+
+namespace pando::fuzz {
+namespace {
+
+constexpr int kMaxElements = 600;
+
+/// Largest whole number up to which sums and products of whole numbers stay exact.
+double exact_limit(DType dtype) {
+  if (dtype == DType::Float16) return 2048.0;
+  return dtype == DType::Float32 ? 0x1p24 : 0x1p30;
+}
+
+void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
+  const auto put = [&](auto element) {
+    std::copy_n(reinterpret_cast<const std::byte*>(&element), sizeof element,
+                data + i * std::int64_t{sizeof element});
+  };
+  switch (dtype) {
+    case DType::Float32: return put(static_cast<float>(value));
+    case DType::Float16: return put(float_to_half(static_cast<float>(value)));
+    case DType::Int32: return put(static_cast<std::int32_t>(value));
+    case DType::UInt32: return put(static_cast<std::uint32_t>(value));
+    case DType::Bool: return put(static_cast<std::uint8_t>(value != 0.0));
+    default: throw InternalError("the generator makes no such dtype");
+  }
+}
+
+}  // namespace
+
+void fill_random(Random& random, DType dtype, bool exact, std::int64_t count, std::byte* data) {
+  const int whole = static_cast<int>(kEntryBound);
+  std::uniform_int_distribution<int> integers(dtype == DType::Bool ? 0 : -whole,
+                                              dtype == DType::Bool ? 1 : whole);
+  std::uniform_real_distribution<double> reals(-kEntryBound, kEntryBound);
+  for (std::int64_t i = 0; i < count; ++i) {
+    write_element(data, dtype, i, exact ? integers(random) : reals(random));
+  }
+}
+
+GraphGenerator::GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, int depth)
+    : program_(program), random_(random), graph_(graph), depth_(depth), builder_(graph, {}) {}
+
+bool GraphGenerator::flip(double probability) {
+  return std::uniform_real_distribution<double>(0.0, 1.0)(random_) < probability;
+}
+
+int GraphGenerator::pick(int count) {
+  return std::uniform_int_distribution<int>(0, count - 1)(random_);
+}
+
+Shape GraphGenerator::random_shape(int max_rank) {
+  Shape shape(static_cast<std::size_t>(pick(max_rank + 1)));
+  for (std::int64_t& dim : shape) dim = 1 + pick(6);
+  return shape;
+}
+
+Slot GraphGenerator::random_slot() {
+  static const std::vector<DType> kDTypes = {DType::Float32, DType::Float32, DType::Float32,
+                                             DType::Float16, DType::Int32,   DType::Bool};
+  Slot slot{choose(kDTypes), random_shape(), false};
+  slot.exact = !is_floating_point(slot.dtype) || flip(0.4);
+  return slot;
+}
+
+Op& GraphGenerator::op(const std::string& kind, const std::vector<Tensor*>& inputs,
+                       Attributes attributes, std::vector<Graph*> called) {
+  Op& made = graph_.create_op(op_registry().get(kind), inputs, std::move(attributes), {},
+                              std::move(called));
+  // Everything is built in sequence.
+  if (last_ != nullptr) made.after.push_back(last_);
+  last_ = &made;
+  return made;
+}
+
+Candidate GraphGenerator::add(Tensor* tensor, ValueClass values) {
+  storages_.push_back(values);
+  pool_.push_back({tensor, static_cast<int>(storages_.size()) - 1});
+  return pool_.back();
+}
+
+Candidate GraphGenerator::add_alias(Tensor* tensor, const Candidate& of, bool contiguous) {
+  pool_.push_back({tensor, of.storage, contiguous});
+  return pool_.back();
+}
+
+std::vector<Candidate> GraphGenerator::where(
+    const std::function<bool(const Candidate&)>& condition) const {
+  std::vector<Candidate> result;
+  std::copy_if(pool_.begin(), pool_.end(), std::back_inserter(result), condition);
+  return result;
+}
+
+Candidate GraphGenerator::bounded(Tensor* tensor, ValueClass values) {
+  const DType dtype = tensor->dtype();
+  if (dtype == DType::Bool) return add(tensor, {true, 1.0});
+  if (dtype == DType::Int32) values.exact = true;
+  const double limit = values.exact ? exact_limit(dtype) : 100.0;
+  // Beyond the limit the result itself is unusable: what fed it is brought back first.
+  internal_check(values.bound <= limit || !values.exact, "an exact value left its range");
+  const Candidate made = add(tensor, values);
+  return values.bound > limit ? clipped(made, kEntryBound) : made;
+}
+
+Candidate GraphGenerator::clipped(const Candidate& c, double bound) {
+  ValueClass values = class_of(c);
+  if (values.bound <= bound || c.tensor->dtype() == DType::Bool) return c;
+  values.bound = bound;
+  return add(op("Clip", {c.tensor}, {{"min", -bound}, {"max", bound}}).output(0), values);
+}
+
+Candidate GraphGenerator::any_float() {
+  const auto floats =
+      where([](const Candidate& c) { return is_floating_point(c.tensor->dtype()); });
+  if (!floats.empty()) return choose(floats);
+  return load(DType::Float32, random_shape(), flip());
+}
+
+Tensor* GraphGenerator::constant(DType dtype, const Shape& shape, bool exact) {
+  const TensorInfo info{dtype, shape, {}};
+  auto data = HostArray::allocate(info.bytes());
+  fill_random(random_, dtype, exact, info.num_elements(), data->data);
+  return graph_.add_constant(graph_.unique_tensor_id("c"), info, data);
+}
+
+Candidate GraphGenerator::load(DType dtype, const Shape& shape, bool exact) {
+  Ir& ir = *program_.ir;
+  Graph& main = ir.main_graph();
+  Tensor* handle = nullptr;
+  for (const auto& stream : ir.streams()) {
+    if (stream->direction == StreamDirection::HostToDevice && stream->handle->dtype() == dtype &&
+        stream->handle->shape() == shape &&
+        program_.exact_streams.at(stream->handle->id()) == exact) {
+      handle = stream->handle;
+    }
+  }
+  if (handle == nullptr) {
+    handle = main.add_stream(main.unique_tensor_id("h2d"), {dtype, shape, {}});
+    ir.add_stream(*handle, StreamDirection::HostToDevice);
+    program_.exact_streams[handle->id()] = exact;
+  }
+  Tensor* init = op("Init", {},
+                    {{"shape", Ints(shape)}, {"dtype", dtype}, {"init_type", std::string("undef")}})
+                     .output(0);
+  return add(op("HostLoad", {init}, {{"stream", handle->id()}}).output(0), {exact, kEntryBound});
+}
+
+void GraphGenerator::store(const Candidate& c) {
+  Ir& ir = *program_.ir;
+  Graph& main = ir.main_graph();
+  Tensor* handle = main.add_stream(main.unique_tensor_id("d2h"), c.tensor->info);
+  ir.add_stream(*handle, StreamDirection::DeviceToHost);
+  op("HostStore", {c.tensor}, {{"stream", handle->id()}});
+}
+
+/// A tensor that fits the slot, from the pool where there is one.
+Candidate GraphGenerator::of_slot(const Slot& slot, bool must_be_writable) {
+  const auto fitting = where([&](const Candidate& c) {
+    const bool read_only =
+        std::find(read_only_.begin(), read_only_.end(), c.storage) != read_only_.end();
+    return c.tensor->dtype() == slot.dtype && c.tensor->shape() == slot.shape &&
+           class_of(c).exact == slot.exact && !(must_be_writable && read_only) &&
+           (class_of(c).bound <= kEntryBound || !must_be_writable);
+  });
+  if (!fitting.empty() && flip(0.8)) return clipped(choose(fitting), kEntryBound);
+  if (!must_be_writable && flip(0.3)) {
+    const Candidate made =
+        add(constant(slot.dtype, slot.shape, slot.exact), {slot.exact, kEntryBound});
+    read_only_.push_back(made.storage);
+    return made;
+  }
+  return load(slot.dtype, slot.shape, slot.exact);
+}
+
+/// A tensor that fits the slot, computed from the pool if possible.
+Candidate GraphGenerator::coerced(const Slot& slot) {
+  const auto sources = where([&](const Candidate& c) {
+    return c.tensor->dtype() == slot.dtype && (class_of(c).exact || !slot.exact);
+  });
+  if (sources.empty()) return of_slot(slot, false);
+  const auto same = where([&](const Candidate& c) {
+    return c.tensor->dtype() == slot.dtype && (class_of(c).exact || !slot.exact) &&
+           c.tensor->shape() == slot.shape;
+  });
+  if (!same.empty()) return clipped(choose(same), kEntryBound);
+  const Candidate source = clipped(choose(sources), kEntryBound);
+  if (slot.dtype == DType::Bool) return of_slot(slot, false);
+  Ints axes(source.tensor->shape().size());
+  std::iota(axes.begin(), axes.end(), std::int64_t{0});
+  Tensor* scalar =
+      op("ReduceMax", {source.tensor}, {{"axes", axes}, {"keepdims", false}}).output(0);
+  return add(op("BroadcastTo", {scalar}, {{"shape", Ints(slot.shape)}}).output(0),
+             class_of(source));
+}
+
+void GraphGenerator::add_inputs(const std::vector<Slot>& slots) {
+  for (const Slot& slot : slots) {
+    Tensor* input = graph_.add_input(graph_.unique_tensor_id("in"), {slot.dtype, slot.shape, {}},
+                                     slot.by_ref);
+    const Candidate made = add(input, {slot.exact, kEntryBound});
+    if (slot.by_ref) settled_.push_back(made);
+  }
+}
+
+void GraphGenerator::add_variables(int count) {
+  for (int i = 0; i < count; ++i) {
+    const Slot slot = random_slot();
+    const TensorInfo info{slot.dtype, slot.shape, {}};
+    auto data = HostArray::allocate(info.bytes());
+    fill_random(random_, slot.dtype, slot.exact, info.num_elements(), data->data);
+    Tensor* variable = graph_.add_variable(graph_.unique_tensor_id("v"), info, data);
+    program_.variables.push_back(variable);
+    settled_.push_back(add(variable, {slot.exact, kEntryBound}));
+  }
+}
+
+void GraphGenerator::settle() {
+  for (const Candidate& c : settled_) {
+    const Candidate small = clipped(c, kEntryBound);
+    if (small.tensor != c.tensor) op("CopyVarUpdate", {c.tensor, small.tensor});
+  }
+}
+
+void GraphGenerator::set_outputs(const std::vector<Slot>& slots) {
+  std::vector<Tensor*> outputs;
+  for (const Slot& slot : slots) outputs.push_back(coerced(slot).tensor);
+  graph_.set_outputs(outputs);
+}
+
+void GraphGenerator::store_everything() {
+  const std::vector<Candidate> all = pool_;
+  for (const Candidate& c : all) {
+    if (flip(0.3)) store(c);
+  }
+  store(pool_.back());
+}
+
+void GraphGenerator::add_random_ops(int count) {
+  const auto limit = static_cast<std::size_t>(count) + graph_.ops().size();
+  while (graph_.ops().size() < limit) {
+    // Large results would make the reference slow.
+    std::erase_if(pool_, [](const Candidate& c) {
+      return c.tensor->info.num_elements() > kMaxElements;
+    });
+    random_op();
+  }
+}
+
+namespace {
+
+/// Makes every body too large for inlining as a small graph, and gives each a second call site.
+void prevent_inlining(FuzzProgram& program) {
+  if (program.bodies.empty()) return;
+  Ir& ir = *program.ir;
+  Graph& never = ir.create_graph("never_called");
+  for (const Body& body : program.bodies) {
+    OpBuilder builder(*body.graph, {});
+    Tensor* chain = builder.constant(1.0, DType::Float32);
+    for (int i = 0; i < 12; ++i) chain = builder.make("Neg", {chain});
+    std::vector<Tensor*> arguments;
+    for (const Slot& slot : body.inputs) {
+      arguments.push_back(
+          never.add_input(never.unique_tensor_id("in"), {slot.dtype, slot.shape, {}}));
+    }
+    never.create_op(op_registry().get("Call"), arguments, {}, {}, {body.graph});
+  }
+}
+
+}  // namespace
+
+FuzzProgram random_program(std::uint64_t seed, bool keep_calls) {
+  op_registry();
+  FuzzProgram program;
+  program.seed = seed;
+  program.ir = std::make_unique<Ir>();
+  Random random(seed);
+  std::uniform_int_distribution<int> sizes(4, 40);
+  GraphGenerator generator(program, random, program.ir->main_graph(), 0);
+  generator.add_variables(1 + static_cast<int>(seed % 3));
+  generator.add_random_ops(sizes(random));
+  generator.settle();
+  generator.store_everything();
+  if (keep_calls) prevent_inlining(program);
+  return program;
+}
+
+}  // namespace pando::fuzz

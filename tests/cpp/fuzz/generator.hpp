@@ -1,0 +1,158 @@
+// Random programs for differential tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+#include "pando/ir/op_def.hpp"
+
+namespace pando::fuzz {
+
+using Random = std::mt19937_64;
+
+/// What is known about the values in a storage. `exact` ones are whole numbers that every step
+/// computes without rounding, so comparisons, casts and sorts of them have one right answer.
+struct ValueClass {
+  bool exact = false;
+  double bound = 0.0;  // of |x|
+};
+
+/// A tensor of the graph that is being built.
+struct Candidate {
+  Tensor* tensor;
+  int storage;
+  /// In C order without gaps within its storage, by the semantics of the program.
+  bool contiguous = true;
+};
+
+/// Input or output of a subgraph.
+struct Slot {
+  DType dtype;
+  Shape shape;
+  bool exact;
+  bool by_ref = false;
+  bool operator==(const Slot&) const = default;
+};
+
+struct Body {
+  Graph* graph = nullptr;
+  std::vector<Slot> inputs;
+  std::vector<Slot> outputs;
+};
+
+/// A whole program with the facts that its driver needs.
+struct FuzzProgram {
+  std::uint64_t seed = 0;
+  std::unique_ptr<Ir> ir;
+  std::vector<Tensor*> variables;
+  /// Input streams by handle id: whether their elements are whole numbers.
+  std::map<std::string, bool> exact_streams;
+  /// Graphs that are called.
+  std::vector<Body> bodies;
+};
+
+/// Values that enter a graph lie in [-kEntryBound, kEntryBound].
+inline constexpr double kEntryBound = 4.0;
+
+/// The program of a seed. With `keep_calls` no call can be inlined: every body is large and has a
+/// second call site (in a graph that never runs); the results are the same.
+FuzzProgram random_program(std::uint64_t seed, bool keep_calls);
+
+/// `count` random elements in the entry bound; whole numbers if `exact`.
+void fill_random(Random& random, DType dtype, bool exact, std::int64_t count, std::byte* data);
+
+/// Builds the ops of one graph.
+class GraphGenerator {
+ public:
+  GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, int depth);
+
+  void add_inputs(const std::vector<Slot>& slots);
+  void add_variables(int count);
+  void add_random_ops(int count);
+  /// Brings every by-reference input and variable back into the entry bound, so that loops and
+  /// later runs start as the first did.
+  void settle();
+  void set_outputs(const std::vector<Slot>& slots);
+  void store_everything();
+
+ private:
+  // generator.cpp
+  bool flip(double probability = 0.5);
+  int pick(int count);
+  template <class T>
+  const T& choose(const std::vector<T>& values) {
+    return values[static_cast<std::size_t>(pick(static_cast<int>(values.size())))];
+  }
+  Shape random_shape(int max_rank = 3);
+  Slot random_slot();
+  Op& op(const std::string& kind, const std::vector<Tensor*>& inputs, Attributes attributes = {},
+         std::vector<Graph*> called = {});
+  const ValueClass& class_of(const Candidate& c) const {
+    return storages_[static_cast<std::size_t>(c.storage)];
+  }
+  Candidate add(Tensor* tensor, ValueClass values);
+  Candidate add_alias(Tensor* tensor, const Candidate& of, bool contiguous);
+  std::vector<Candidate> where(const std::function<bool(const Candidate&)>& condition) const;
+  /// A result whose values may leave what the dtype computes exactly (or sanely) is clipped.
+  Candidate bounded(Tensor* tensor, ValueClass values);
+  Candidate clipped(const Candidate& c, double bound);
+  Candidate any_float();
+  Candidate load(DType dtype, const Shape& shape, bool exact);
+  Tensor* constant(DType dtype, const Shape& shape, bool exact);
+  Candidate of_slot(const Slot& slot, bool must_be_writable);
+  Candidate coerced(const Slot& slot);
+  void store(const Candidate& c);
+
+  // generator_ops.cpp
+  void random_op();
+  void unary_op();
+  void binary_op();
+  void compare_op();
+  void where_op();
+  void view_op();
+  void in_place_view_op();
+  void reduce_op();
+  void matmul_op();
+  void join_op();
+  void cast_op();
+  void index_op();
+  void normalise_op();
+  void random_number_op();
+  void transfer_op();
+
+  // generator_updates.cpp
+  void in_place_op();
+  void update_ints(const Candidate& target);
+  void update_floats(const Candidate& target);
+  void dynamic_update(const Candidate& target);
+  void write(const Candidate& target, Tensor* result, double bound);
+  std::vector<Candidate> operands_for(const Candidate& target, bool same_shape) const;
+
+  // generator_control.cpp
+  void control_op();
+  Body new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs);
+  std::vector<Tensor*> arguments_of(const Body& body, std::vector<Candidate>& chosen);
+  void finish_call(const Op& call, const Body& body, const std::vector<Candidate>& arguments);
+  void call_op();
+  void repeat_op();
+  void if_op();
+
+  FuzzProgram& program_;
+  Random& random_;
+  Graph& graph_;
+  int depth_;
+  OpBuilder builder_;
+  std::vector<ValueClass> storages_;
+  std::vector<Candidate> pool_;
+  std::vector<Candidate> settled_;  // by-reference inputs and variables
+  std::vector<int> read_only_;      // storages of constants
+  Op* last_ = nullptr;
+};
+
+}  // namespace pando::fuzz

@@ -1,0 +1,130 @@
+// Random in-place ops.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cpp/fuzz/generator.hpp"
+
+namespace pando::fuzz {
+
+/// Records that `result` (an alias of the target) holds values up to `bound`; values that leave
+/// the range are clipped in place.
+void GraphGenerator::write(const Candidate& target, Tensor* result, double bound) {
+  ValueClass& values = storages_[static_cast<std::size_t>(target.storage)];
+  values.bound = std::max(values.bound, bound);
+  const Candidate alias = add_alias(result, target, target.contiguous);
+  if (values.bound <= 30.0) return;
+  // Everything in the storage must be small again, not only what this alias sees.
+  Tensor* root = nullptr;
+  for (const Candidate& c : pool_) {
+    if (root == nullptr && c.storage == target.storage) root = c.tensor;
+  }
+  if (root->info.num_elements() < alias.tensor->info.num_elements()) return;
+  const Candidate all{root, target.storage};
+  const Candidate small = clipped(all, kEntryBound);
+  op("CopyVarUpdate", {root, small.tensor});
+}
+
+/// Tensors that may be added to the target.
+std::vector<Candidate> GraphGenerator::operands_for(const Candidate& target,
+                                                    bool same_shape) const {
+  const Shape& shape = target.tensor->shape();
+  return where([&](const Candidate& c) {
+    const bool fits = same_shape ? c.tensor->shape() == shape
+                                 : broadcast_shapes(c.tensor->shape(), shape) == shape;
+    return fits && c.tensor->dtype() == target.tensor->dtype() && class_of(c).bound <= 30.0 &&
+           (class_of(c).exact || !class_of(target).exact);
+  });
+}
+
+void GraphGenerator::in_place_op() {
+  const auto writable = where([&](const Candidate& c) {
+    return std::find(read_only_.begin(), read_only_.end(), c.storage) == read_only_.end() &&
+           class_of(c).bound <= 30.0;
+  });
+  if (writable.empty()) return void(any_float());
+  const Candidate target = choose(writable);
+  const auto same = operands_for(target, true);
+  if (target.tensor->dtype() == DType::Bool || flip(0.15)) {
+    const Candidate source = choose(same);
+    write(target, op("CopyVarUpdate", {target.tensor, source.tensor}).output(0),
+          class_of(source).bound);
+    return;
+  }
+  if (flip(0.15)) return dynamic_update(target);
+  if (flip(0.4)) {
+    const Candidate b = choose(operands_for(target, false));
+    const double bound = class_of(target).bound + class_of(b).bound;
+    write(target, op("AddLhsInplace", {target.tensor, b.tensor}).output(0), bound);
+    return;
+  }
+  if (target.tensor->dtype() == DType::Int32) return update_ints(target);
+  update_floats(target);
+}
+
+void GraphGenerator::update_ints(const Candidate& target) {
+  Op& made = op("IncrementModInplace", {target.tensor}, {{"increment", 1.0}, {"modulus", 3.0}});
+  write(target, made.output(0), 3.0);
+}
+
+void GraphGenerator::update_floats(const Candidate& target) {
+  const ValueClass values = class_of(target);
+  const Candidate b = choose(operands_for(target, true));
+  const double sum = values.bound + class_of(b).bound;
+  if (values.exact) {
+    switch (pick(3)) {
+      case 0: return write(target, op("ReluInplace", {target.tensor}).output(0), values.bound);
+      case 1: {
+        Op& made = op("ScaledAddLhsInplace", {target.tensor, b.tensor}, {{"a", 1.0}, {"b", -2.0}});
+        return write(target, made.output(0), values.bound + 2.0 * class_of(b).bound);
+      }
+      default: {
+        Op& made =
+            op("Accumulate", {target.tensor, b.tensor}, {{"type", std::string("Add")}});
+        return write(target, made.output(0), sum);
+      }
+    }
+  }
+  static const std::vector<std::string> kUnary = {"ReluInplace", "GeluInplace", "GeluErfInplace",
+                                                  "SwishInplace"};
+  static const std::vector<std::string> kTypes = {"MovingAverage", "DampenedAdd", "DecayAdd",
+                                                  "Infinity"};
+  switch (pick(4)) {
+    case 0: return write(target, op(choose(kUnary), {target.tensor}).output(0), values.bound);
+    case 1: {
+      Op& made = op("ScaledAddLhsInplace", {target.tensor, b.tensor}, {{"a", 0.5}, {"b", -0.75}});
+      return write(target, made.output(0), sum);
+    }
+    case 2: {
+      Op& made = op("AccumulatorScale", {target.tensor}, {{"factor", flip(0.2) ? 0.0 : 0.625}});
+      return write(target, made.output(0), values.bound);
+    }
+    default: {
+      Op& made = op("Accumulate", {target.tensor, b.tensor},
+                    {{"type", choose(kTypes)}, {"factor", 0.75}});
+      return write(target, made.output(0), sum);
+    }
+  }
+}
+
+void GraphGenerator::dynamic_update(const Candidate& target) {
+  const Shape& shape = target.tensor->shape();
+  if (shape.empty()) return;
+  const auto updates = where([&](const Candidate& c) {
+    const Shape& part = c.tensor->shape();
+    bool fits = part.size() == shape.size() && c.tensor->dtype() == target.tensor->dtype() &&
+                (class_of(c).exact || !class_of(target).exact) && class_of(c).bound <= 30.0;
+    for (std::size_t d = 0; fits && d < part.size(); ++d) {
+      fits = d == 0 ? part[d] <= shape[d] : part[d] == shape[d];
+    }
+    return fits;
+  });
+  const Candidate update = choose(updates);
+  const std::int64_t size = update.tensor->shape()[0];
+  const std::int32_t start = pick(static_cast<int>(shape[0] - size) + 1);
+  Tensor* index = builder_.constant({DType::Int32, {1}, {}}, &start);
+  Op& made = op("DynamicUpdateInplace", {target.tensor, index, update.tensor},
+                {{"axes", Ints{0}}, {"sizes", Ints{size}}});
+  write(target, made.output(0), class_of(update).bound);
+}
+
+}  // namespace pando::fuzz

@@ -1,0 +1,172 @@
+// Gathers, scatters, one-hot and slices at run-time positions.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/oracle/rules.hpp"
+
+namespace pando::oracle {
+namespace {
+
+std::int64_t integer(const Array& array, std::int64_t i) {
+  return static_cast<std::int64_t>(array[i]);
+}
+
+std::size_t axis_of(const Op& op) { return static_cast<std::size_t>(op.attributes.integer("axis")); }
+
+/// Calls visit(table position or -1 when out of range, result position) for every element of
+/// take(table, indices, axis); dimension 0 of both is shared when there are groups.
+template <class Visit>
+void for_each_taken(const Op& op, const Shape& table, const Array& indices, const Shape& result,
+                    Visit visit) {
+  const std::size_t axis = axis_of(op);
+  const bool grouped = op.attributes.integer_or("group_size", 1) > 1;
+  const std::size_t inner = indices.shape.size() - (grouped ? 1 : 0);
+  for_each_element(result, [&](std::int64_t i, const Shape& index) {
+    Shape which(index.begin() + static_cast<std::ptrdiff_t>(axis),
+                index.begin() + static_cast<std::ptrdiff_t>(axis + inner));
+    if (grouped) which.insert(which.begin(), index[0]);
+    const std::int64_t row = integer(indices, flat_position(indices.shape, which));
+    Shape at(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(axis));
+    at.push_back(row);
+    at.insert(at.end(), index.begin() + static_cast<std::ptrdiff_t>(axis + inner), index.end());
+    visit(row >= 0 && row < table[axis] ? flat_position(table, at) : -1, i);
+  });
+}
+
+void gather(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_taken(op, in[0]->shape, *in[1], out[0].shape, [&](std::int64_t from, std::int64_t to) {
+    out[0][to] = from < 0 ? 0.0L : (*in[0])[from];
+  });
+}
+
+void gather_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_taken(op, out[0].shape, *in[1], in[0]->shape, [&](std::int64_t to, std::int64_t from) {
+    if (to >= 0) out[0][to] += (*in[0])[from];
+  });
+}
+
+/// Calls visit(position in `shape`, position of the index) for every index that lies in range:
+/// coordinate axis of the index's own position is replaced by its value.
+template <class Visit>
+void for_each_element_index(const Op& op, const Array& indices, const Shape& shape, Visit visit) {
+  const std::size_t axis = axis_of(op);
+  for_each_element(indices.shape, [&](std::int64_t i, Shape at) {
+    at[axis] = integer(indices, i);
+    if (at[axis] >= 0 && at[axis] < shape[axis]) visit(flat_position(shape, at), i);
+  });
+}
+
+void gather_elements(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_element_index(op, *in[1], in[0]->shape, [&](std::int64_t from, std::int64_t to) {
+    out[0][to] = (*in[0])[from];
+  });
+}
+
+void scatter(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  out[0].data = in[0]->data;
+  for_each_element_index(op, *in[1], out[0].shape, [&](std::int64_t to, std::int64_t from) {
+    out[0][to] = (*in[2])[from];
+  });
+}
+
+/// The index of every element of `data`: the indices have its shape, are smaller (element
+/// semantics) or are a vector along the axis, with a group dimension if there are groups.
+Array full_indices(const Op& op, const Array& indices, const Shape& data) {
+  if (indices.shape == data || !op.attributes.flag_or("index_broadcast", true)) return indices;
+  const std::size_t axis = axis_of(op);
+  const bool grouped = op.attributes.integer_or("group_size", 1) > 1;
+  Array full(indices.dtype, data);
+  for_each_element(data, [&](std::int64_t i, const Shape& index) {
+    full[i] = indices[grouped ? index[0] * data[axis] + index[axis] : index[axis]];
+  });
+  return full;
+}
+
+Number combine(const std::string& reduction, Number old, Number next) {
+  if (reduction == "sum") return old + next;
+  if (reduction == "min") return std::min(old, next);
+  if (reduction == "max") return std::max(old, next);
+  return next;
+}
+
+void scatter_reduce(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array indices = full_indices(op, *in[1], in[0]->shape);
+  const std::string& reduction = op.attributes.text("reduction");
+  const Array* initial = in.size() > 2 ? in[2] : nullptr;
+  if (initial != nullptr) out[0].data = initial->data;
+  std::vector<bool> touched(out[0].data.size(), initial != nullptr);
+  const Shape index_shape = indices.shape;
+  for_each_element_index(op, indices, out[0].shape, [&](std::int64_t to, std::int64_t from) {
+    const Number next = (*in[0])[flat_position(in[0]->shape, index_at(index_shape, from))];
+    const auto slot = static_cast<std::size_t>(to);
+    out[0][to] = touched[slot] ? combine(reduction, out[0][to], next) : next;
+    touched[slot] = true;
+  });
+}
+
+void one_hot(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const std::int64_t given = op.attributes.integer("axis");
+  const std::size_t axis = given < 0 ? in[0]->shape.size() : static_cast<std::size_t>(given);
+  for_each_element(out[0].shape, [&](std::int64_t i, Shape index) {
+    const std::int64_t number = index[axis];
+    index.erase(index.begin() + static_cast<std::ptrdiff_t>(axis));
+    const bool on = integer(*in[0], flat_position(in[0]->shape, index)) == number;
+    out[0][i] = (*in[1])[on ? 1 : 0];
+  });
+}
+
+/// Calls visit(position in `shape`, position in the slice) for a slice at run-time starts; a start
+/// beyond the last possible one is moved back to it.
+template <class Visit>
+void for_each_sliced(const Op& op, const Array& starts, const Shape& shape, const Shape& slice,
+                     Visit visit) {
+  const Ints& axes = op.attributes.ints("axes");
+  Shape offset(shape.size(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(axes[i]);
+    offset[axis] = std::clamp<std::int64_t>(integer(starts, static_cast<std::int64_t>(i)), 0,
+                                            shape[axis] - slice[axis]);
+  }
+  for_each_element(slice, [&](std::int64_t i, Shape index) {
+    for (std::size_t d = 0; d < index.size(); ++d) index[d] += offset[d];
+    visit(flat_position(shape, index), i);
+  });
+}
+
+void dynamic_slice(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_sliced(op, *in[1], in[0]->shape, out[0].shape, [&](std::int64_t from, std::int64_t to) {
+    out[0][to] = (*in[0])[from];
+  });
+}
+
+void dynamic_update(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  out[0].data = in[0]->data;
+  for_each_sliced(op, *in[1], out[0].shape, in[2]->shape, [&](std::int64_t to, std::int64_t from) {
+    out[0][to] = (*in[2])[from];
+  });
+}
+
+void sparse_accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  out[0].data = in[0]->data;
+  const Number factor = scalar_or(op, in, 2, "factor", 1.0);
+  for_each_taken(op, out[0].shape, *in[3], in[1]->shape, [&](std::int64_t to, std::int64_t from) {
+    if (to >= 0) out[0][to] += factor * (*in[1])[from];
+  });
+}
+
+}  // namespace
+
+void add_index_rules(RuleTable& table) {
+  table.add("Gather", gather);
+  table.add("PopartTiedGather", gather);
+  table.add("GatherGrad", gather_grad);
+  table.add("GatherElements", gather_elements);
+  table.add("Scatter", scatter);
+  table.add("ScatterReduce", scatter_reduce);
+  table.add("OneHot", one_hot);
+  table.add("DynamicSlice", dynamic_slice);
+  table.add("DynamicUpdate", dynamic_update);
+  table.add("PopartSparseAccumulate", sparse_accumulate);
+}
+
+}  // namespace pando::oracle

@@ -1,0 +1,115 @@
+// Group, layer and batch normalisation, and softmax.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/oracle/rules.hpp"
+
+namespace pando::oracle {
+namespace {
+
+/// Element (n, c, rest) of (N, C, ...): its channel and its statistics slot n * groups + group.
+struct Position {
+  std::int64_t channel, slot;
+};
+
+Position position_of(const Op& op, const Shape& shape, std::int64_t i) {
+  const std::int64_t groups = op.attributes.integer("num_groups");
+  const std::int64_t rest = num_elements(Shape(shape.begin() + 2, shape.end()));
+  const std::int64_t channel = i / rest % shape[1];
+  const bool strided = op.attributes.flag_or("strided_channel_grouping", false);
+  const std::int64_t group = strided ? channel % groups : channel / (shape[1] / groups);
+  return {channel, i / (rest * shape[1]) * groups + group};
+}
+
+void group_norm(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array& t = *in[0];
+  Array &mean = out[1], &inverse = out[2];
+  const Number count = static_cast<Number>(t.size()) / static_cast<Number>(mean.size());
+  for (std::int64_t i = 0; i < t.size(); ++i) mean[position_of(op, t.shape, i).slot] += t[i];
+  for (Number& m : mean.data) m /= count;
+  std::vector<Number> variance(mean.data.size(), 0.0L);
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const std::int64_t slot = position_of(op, t.shape, i).slot;
+    variance[static_cast<std::size_t>(slot)] += (t[i] - mean[slot]) * (t[i] - mean[slot]) / count;
+  }
+  for (std::size_t s = 0; s < variance.size(); ++s) {
+    inverse.data[s] = 1.0L / std::sqrt(variance[s] + op.attributes.number("eps"));
+  }
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const Position at = position_of(op, t.shape, i);
+    out[0][i] = (t[i] - mean[at.slot]) * inverse[at.slot] * (*in[1])[at.channel] +
+                (*in[2])[at.channel];
+  }
+}
+
+void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], &t = *in[1], &weight = *in[2], &mean = *in[3], &inverse = *in[4];
+  const Number count = static_cast<Number>(t.size()) / static_cast<Number>(mean.size());
+  std::vector<Number> h_mean(mean.data.size(), 0.0L), hx_mean(mean.data.size(), 0.0L);
+  const auto xhat = [&](std::int64_t i, std::int64_t slot) {
+    return (t[i] - mean[slot]) * inverse[slot];
+  };
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const Position at = position_of(op, t.shape, i);
+    const Number h = g[i] * weight[at.channel];
+    h_mean[static_cast<std::size_t>(at.slot)] += h / count;
+    hx_mean[static_cast<std::size_t>(at.slot)] += h * xhat(i, at.slot) / count;
+    out[1][at.channel] += g[i] * xhat(i, at.slot);
+    out[2][at.channel] += g[i];
+  }
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const Position at = position_of(op, t.shape, i);
+    const auto slot = static_cast<std::size_t>(at.slot);
+    out[0][i] = inverse[at.slot] * (g[i] * weight[at.channel] - h_mean[slot] -
+                                    xhat(i, at.slot) * hx_mean[slot]);
+  }
+}
+
+void batch_norm(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array& t = *in[0];
+  const std::int64_t rest = num_elements(Shape(t.shape.begin() + 2, t.shape.end()));
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const std::int64_t c = i / rest % t.shape[1];
+    const Number deviation = std::sqrt((*in[4])[c] + op.attributes.number("epsilon"));
+    out[0][i] = (*in[1])[c] * (t[i] - (*in[3])[c]) / deviation + (*in[2])[c];
+  }
+}
+
+/// Elements of one row: everything from attribute axis on.
+std::int64_t row_length(const Op& op, const Shape& shape) {
+  return num_elements(Shape(shape.begin() + op.attributes.integer("axis"), shape.end()));
+}
+
+void softmax(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const std::int64_t length = row_length(op, in[0]->shape);
+  for (std::int64_t row = 0; row < out[0].size(); row += length) {
+    Number top = (*in[0])[row], sum = 0.0L;
+    for (std::int64_t i = row; i < row + length; ++i) top = std::max(top, (*in[0])[i]);
+    for (std::int64_t i = row; i < row + length; ++i) {
+      sum += out[0][i] = std::exp((*in[0])[i] - top);
+    }
+    for (std::int64_t i = row; i < row + length; ++i) out[0][i] /= sum;
+  }
+}
+
+void softmax_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &y = *in[0], &g = *in[1];
+  const std::int64_t length = row_length(op, y.shape);
+  for (std::int64_t row = 0; row < y.size(); row += length) {
+    Number sum = 0.0L;
+    for (std::int64_t i = row; i < row + length; ++i) sum += g[i] * y[i];
+    for (std::int64_t i = row; i < row + length; ++i) out[0][i] = y[i] * (g[i] - sum);
+  }
+}
+
+}  // namespace
+
+void add_norm_rules(RuleTable& table) {
+  table.add("GroupNormalization", group_norm);
+  table.add("GroupNormalizationGrad", group_norm_grad);
+  table.add("BatchNormalization", batch_norm);
+  table.add("Softmax", softmax);
+  table.add("SoftmaxGrad", softmax_grad);
+}
+
+}  // namespace pando::oracle

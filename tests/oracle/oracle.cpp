@@ -1,0 +1,290 @@
+#include "tests/oracle/oracle.hpp"
+
+#include <numeric>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/op_def.hpp"
+#include "tests/oracle/rules.hpp"
+
+namespace pando::oracle {
+
+/// An op rebuilt from simpler ones in a graph of its own.
+struct Oracle::Expansion {
+  Ir ir;
+  const Op* original = nullptr;
+  std::vector<int> argument_inputs;  // op input of every graph input
+  std::vector<Tensor*> results;
+};
+
+namespace {
+
+std::vector<std::int64_t> all_positions(std::int64_t count) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
+  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  return positions;
+}
+
+Array array_of(const Tensor& tensor) {
+  Array array(tensor.dtype(), tensor.shape());
+  array.data = decode(tensor.data->data, tensor.dtype(), tensor.info.num_elements());
+  return array;
+}
+
+}  // namespace
+
+Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(options) {
+  for (const Tensor* tensor : ir.main_graph().tensors()) {
+    if (tensor->kind() == TensorKind::Variable) variables_[tensor] = fresh(array_of(*tensor));
+  }
+  for (const auto& buffer : ir.remote_buffers()) {
+    const auto count = static_cast<std::size_t>(buffer->info.num_elements());
+    remote_buffers_[buffer->id].assign(static_cast<std::size_t>(buffer->entries),
+                                       std::vector<Number>(count, 0.0L));
+  }
+}
+
+Oracle::~Oracle() = default;
+
+Oracle::Value Oracle::fresh(Array array) {
+  Value value;
+  value.dtype = array.dtype;
+  value.shape = array.shape;
+  value.positions = all_positions(array.size());
+  value.storage = std::make_shared<std::vector<Number>>(std::move(array.data));
+  return value;
+}
+
+Array Oracle::contents(const Value& value) {
+  Array array(value.dtype, value.shape);
+  for (std::size_t i = 0; i < value.positions.size(); ++i) {
+    array.data[i] = (*value.storage)[static_cast<std::size_t>(value.positions[i])];
+  }
+  return array;
+}
+
+void Oracle::overwrite(const Value& target, const std::vector<Number>& numbers) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    (*target.storage)[static_cast<std::size_t>(target.positions[i])] = numbers[i];
+  }
+}
+
+std::vector<Number> Oracle::variable(const Tensor& tensor) const {
+  return contents(variables_.at(&tensor)).data;
+}
+
+void Oracle::run() {
+  cursors_.clear();
+  std::vector<Value> arguments;
+  run_graph(ir_.main_graph(), arguments);
+}
+
+std::vector<Oracle::Value> Oracle::run_graph(const Graph& graph, std::vector<Value>& arguments) {
+  Frame frame;
+  for (std::size_t i = 0; i < arguments.size(); ++i) frame[graph.inputs()[i]] = arguments[i];
+  for (const Op* op : graph.ops()) run_op(*op, frame);
+  std::vector<Value> results;
+  for (const Tensor* output : graph.outputs()) {
+    results.push_back(fresh(contents(lookup(output, frame))));
+  }
+  return results;
+}
+
+Oracle::Value Oracle::lookup(const Tensor* tensor, Frame& frame) const {
+  const auto it = frame.find(tensor);
+  if (it != frame.end()) return it->second;
+  if (tensor->kind() == TensorKind::Variable) return variables_.at(tensor);
+  if (tensor->kind() != TensorKind::Constant) {
+    throw InternalError(str_cat("the reference has no value for ", tensor->id()));
+  }
+  return frame[tensor] = fresh(array_of(*tensor));
+}
+
+void Oracle::round(Array& array) const {
+  const bool is_float = is_floating_point(array.dtype) && !is_float8(array.dtype);
+  if (is_float && !options_.round_floats) return;
+  for (Number& number : array.data) number = rounded(number, array.dtype);
+}
+
+void Oracle::bind_output(const Op& op, int index, Array result, Frame& frame) const {
+  round(result);
+  const int alias = op.def().output_alias ? op.def().output_alias(op, index) : -1;
+  if (alias < 0) {
+    frame[op.output(index)] = fresh(std::move(result));
+    return;
+  }
+  const Value target = lookup(op.input(alias), frame);
+  overwrite(target, result.data);
+  frame[op.output(index)] = target;
+}
+
+void Oracle::run_op(const Op& op, Frame& frame) {
+  const std::string& kind = op.kind();
+  if (kind == "Call") return run_call(op, frame);
+  if (kind == "Loop") return run_loop(op, frame);
+  if (kind == "If") return run_if(op, frame);
+  if (run_transfer(op, frame)) return;
+  if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
+    const Value input = lookup(op.input(0), frame);
+    Value output = input;
+    output.shape = op.output(0)->shape();
+    output.positions.clear();
+    for (std::int64_t source : (*rearrange)(op)) {
+      output.positions.push_back(input.positions[static_cast<std::size_t>(source)]);
+    }
+    frame[op.output(0)] = op.def().output_alias ? output : fresh(contents(output));
+    return;
+  }
+  if (rule_table().find(kind) != nullptr) return run_rule(op, frame);
+  if (op.def().expand) return run_expansion(op, frame);
+  throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
+}
+
+void Oracle::run_rule(const Op& op, Frame& frame) {
+  std::vector<Array> arrays;
+  arrays.reserve(static_cast<std::size_t>(op.num_inputs()));
+  Inputs inputs;
+  for (const Tensor* input : op.inputs()) {
+    if (input == nullptr) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    arrays.push_back(contents(lookup(input, frame)));
+    inputs.push_back(&arrays.back());
+  }
+  std::vector<Array> outputs;
+  for (const Tensor* output : op.outputs()) outputs.emplace_back(output->dtype(), output->shape());
+  (*rule_table().find(op.kind()))(op, inputs, outputs);
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    bind_output(op, i, std::move(outputs[static_cast<std::size_t>(i)]), frame);
+  }
+}
+
+void Oracle::run_expansion(const Op& op, Frame& frame) {
+  std::unique_ptr<Expansion>& slot = expansions_[&op];
+  if (slot == nullptr) {
+    slot = std::make_unique<Expansion>();
+    Graph& graph = slot->ir.main_graph();
+    std::vector<Tensor*> inputs;
+    for (int i = 0; i < op.num_inputs(); ++i) {
+      const Tensor* input = op.input(i);
+      if (input == nullptr) {
+        inputs.push_back(nullptr);
+        continue;
+      }
+      const std::string id = graph.unique_tensor_id("x");
+      if (input->kind() == TensorKind::Constant) {
+        inputs.push_back(graph.add_constant(id, input->info, input->data));
+        continue;
+      }
+      inputs.push_back(graph.add_input(id, input->info));
+      slot->argument_inputs.push_back(i);
+    }
+    OpBuilder builder(graph, {});
+    Op& copy = builder.op(op.kind(), inputs, op.attributes);
+    slot->original = &copy;
+    slot->results = op.def().expand(builder, copy);
+    if (slot->results.size() != op.outputs().size()) {
+      throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
+    }
+  }
+  const Graph& graph = slot->ir.main_graph();
+  Frame inner;
+  for (std::size_t i = 0; i < slot->argument_inputs.size(); ++i) {
+    inner[graph.inputs()[i]] = lookup(op.input(slot->argument_inputs[i]), frame);
+  }
+  for (const Op* step : graph.ops()) {
+    if (step != slot->original) run_op(*step, inner);
+  }
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    const Value result = lookup(slot->results[static_cast<std::size_t>(i)], inner);
+    const bool in_place = op.def().output_alias && op.def().output_alias(op, i) >= 0;
+    frame[op.output(i)] = in_place ? result : fresh(contents(result));
+  }
+}
+
+void Oracle::run_call(const Op& op, Frame& frame) {
+  std::vector<Value> arguments;
+  for (const Tensor* input : op.inputs()) {
+    arguments.push_back(fresh(contents(lookup(input, frame))));
+  }
+  std::vector<Value> results = run_graph(*op.called_graphs[0], arguments);
+  for (int k : op.modified_inputs()) {
+    overwrite(lookup(op.input(k), frame), contents(arguments[static_cast<std::size_t>(k)]).data);
+  }
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    frame[op.output(i)] = std::move(results[static_cast<std::size_t>(i)]);
+  }
+}
+
+void Oracle::run_loop(const Op& op, Frame& frame) {
+  constexpr std::size_t kHeader = 2;  // iterator, condition
+  const Graph& body = *op.called_graphs[0];
+  std::vector<Value> state;
+  for (std::size_t i = kHeader; i < op.inputs().size(); ++i) {
+    state.push_back(fresh(contents(lookup(op.inputs()[i], frame))));
+  }
+  const std::vector<int> modified = op.modified_inputs();
+  std::map<int, std::vector<Number>> written;
+  const std::size_t carried = op.outputs().size();
+  for (std::int64_t n = 0; n < op.attributes.integer("trip_count"); ++n) {
+    Array iterator(DType::Int32, {}), condition(DType::Bool, {});
+    iterator[0] = static_cast<Number>(n);
+    condition[0] = 1.0L;
+    std::vector<Value> arguments = {fresh(iterator), fresh(condition)};
+    for (const Value& value : state) arguments.push_back(fresh(contents(value)));
+    const std::vector<Value> results = run_graph(body, arguments);
+    for (int k : modified) {
+      const auto i = static_cast<std::size_t>(k);
+      written[k] = contents(arguments[i]).data;
+      if (i - kHeader >= carried) state[i - kHeader] = arguments[i];
+    }
+    for (std::size_t i = 0; i < carried; ++i) state[i] = results[i + 1];
+  }
+  for (const auto& [k, numbers] : written) overwrite(lookup(op.input(k), frame), numbers);
+  for (std::size_t i = 0; i < carried; ++i) frame[op.outputs()[i]] = state[i];
+}
+
+void Oracle::run_if(const Op& op, Frame& frame) {
+  const auto num_then = static_cast<int>(op.attributes.integer("num_then_inputs"));
+  const bool chosen = contents(lookup(op.input(0), frame))[0] != 0.0L;
+  std::vector<Value> arguments;
+  const int first = chosen ? 1 : 1 + num_then;
+  const int last = chosen ? 1 + num_then : op.num_inputs();
+  for (int i = first; i < last; ++i) {
+    arguments.push_back(fresh(contents(lookup(op.input(i), frame))));
+  }
+  std::vector<Value> results = run_graph(*op.called_graphs[chosen ? 0 : 1], arguments);
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    frame[op.output(i)] = std::move(results[static_cast<std::size_t>(i)]);
+  }
+}
+
+bool Oracle::run_transfer(const Op& op, Frame& frame) {
+  const std::string& kind = op.kind();
+  if (kind == "HostLoad" || kind == "HostStore") {
+    const std::string& id = op.attributes.text("stream");
+    StreamElements& elements = streams.at(id);
+    std::vector<Number>& element = elements[cursors_[id]++ % elements.size()];
+    if (kind == "HostStore") {
+      element = contents(lookup(op.input(0), frame)).data;
+      return true;
+    }
+    Array loaded(op.output(0)->dtype(), op.output(0)->shape());
+    loaded.data = element;
+    bind_output(op, 0, std::move(loaded), frame);
+    return true;
+  }
+  if (!kind.starts_with("Remote") || kind == "RemoteCodeLoad") return kind == "RemoteCodeLoad";
+  const auto entry = static_cast<std::size_t>(contents(lookup(op.input(1), frame))[0]);
+  std::vector<Number>& slot = remote_buffers_.at(op.attributes.integer("buffer")).at(entry);
+  if (kind == "RemoteStore") {
+    slot = contents(lookup(op.input(0), frame)).data;
+    return true;
+  }
+  Array loaded(op.output(0)->dtype(), op.output(0)->shape());
+  loaded.data = slot;
+  bind_output(op, 0, std::move(loaded), frame);
+  return true;
+}
+
+}  // namespace pando::oracle

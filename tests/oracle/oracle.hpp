@@ -1,0 +1,79 @@
+// A slow, plain executor of whole programs that the compiler and the engine are checked against.
+//
+// It runs the ops of every graph in creation order with loops over single elements, in numbers wide
+// enough for every dtype, and rounds each result to its dtype. Out-of-place ops always copy;
+// in-place ones write through to everything that shares the storage. It uses none of the compiler's
+// passes, views, pointwise programs or kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pando/ir/graph.hpp"
+#include "tests/oracle/array.hpp"
+
+namespace pando::oracle {
+
+struct OracleOptions {
+  /// False: values of floating-point dtypes stay unrounded (numeric gradients).
+  bool round_floats = true;
+};
+
+/// The elements given to (or received from) one host stream during a run: the k-th transfer uses
+/// element k modulo their number.
+using StreamElements = std::vector<std::vector<Number>>;
+
+class Oracle {
+ public:
+  /// `ir` must outlive the oracle. Variables start with their host values.
+  explicit Oracle(const Ir& ir, OracleOptions options = {});
+  ~Oracle();
+
+  /// By handle id. Set before `run`; output streams need as many elements as the caller wants kept.
+  std::map<std::string, StreamElements> streams;
+
+  /// Runs the main graph. Variables and remote buffers keep their values between runs.
+  void run();
+
+  /// Current value of a variable.
+  std::vector<Number> variable(const Tensor& tensor) const;
+
+ private:
+  /// A tensor: its elements by position in a storage that others may share.
+  struct Value {
+    std::shared_ptr<std::vector<Number>> storage;
+    DType dtype = DType::Float32;
+    Shape shape;
+    std::vector<std::int64_t> positions;
+  };
+  using Frame = std::unordered_map<const Tensor*, Value>;
+  struct Expansion;
+
+  static Value fresh(Array array);
+  static Array contents(const Value& value);
+  static void overwrite(const Value& target, const std::vector<Number>& numbers);
+
+  std::vector<Value> run_graph(const Graph& graph, std::vector<Value>& arguments);
+  void run_op(const Op& op, Frame& frame);
+  Value lookup(const Tensor* tensor, Frame& frame) const;
+  void run_rule(const Op& op, Frame& frame);
+  void run_expansion(const Op& op, Frame& frame);
+  void run_call(const Op& op, Frame& frame);
+  void run_loop(const Op& op, Frame& frame);
+  void run_if(const Op& op, Frame& frame);
+  bool run_transfer(const Op& op, Frame& frame);
+  void round(Array& array) const;
+  void bind_output(const Op& op, int index, Array result, Frame& frame) const;
+
+  const Ir& ir_;
+  OracleOptions options_;
+  std::unordered_map<const Tensor*, Value> variables_;
+  std::map<std::int64_t, std::vector<std::vector<Number>>> remote_buffers_;
+  std::map<std::string, std::size_t> cursors_;
+  std::unordered_map<const Op*, std::unique_ptr<Expansion>> expansions_;
+};
+
+}  // namespace pando::oracle
