@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,10 +83,10 @@ def weights(case: Case) -> dict[str, Array]:
     rng = np.random.default_rng(42)
     result: dict[str, Array] = {}
     if case.family == "mlp":
-        for i, (rows, columns) in enumerate(zip(MLP_SIZES, MLP_SIZES[1:], strict=False)):
+        for i, (rows, columns) in enumerate(itertools.pairwise(MLP_SIZES)):
             result |= _dense(rng, f"fc{i + 1}", rows, columns)
     elif case.family == "cnn":
-        for i, (cin, cout) in enumerate(zip(CNN_CHANNELS, CNN_CHANNELS[1:], strict=False)):
+        for i, (cin, cout) in enumerate(itertools.pairwise(CNN_CHANNELS)):
             kernel = rng.normal(0, 0.1, (cout, cin, 3, 3)).astype(np.float32)
             result |= {
                 f"conv{i + 1}.weight": kernel,

@@ -8,7 +8,6 @@ from pando._core import (
     popart_internal_exception,
     popart_runtime_error,
 )
-
 from popart._internal import ir as _ir
 from popart._internal.options import SessionOptions, VirtualGraphMode
 from popart.devices import (

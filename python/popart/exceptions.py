@@ -1,7 +1,7 @@
 """Exceptions of the device layer."""
 
 # Programs know these classes by these names.
-# ruff: noqa: N801, N818
+# ruff: noqa: N801
 
 from __future__ import annotations
 

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class UndefinedValue(Exception):  # noqa: N818 - the name programs know
+class UndefinedValue(Exception):
     """A property of a tensor (its IPU, its tile set) that nothing determines."""

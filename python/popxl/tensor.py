@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 
@@ -406,7 +406,10 @@ class Constant(Tensor):
         return _ops().ipu_copy(self, dst, src)
 
 
-TensorByRef = NewAliasAnnotation("TensorByRef", Tensor)
+if TYPE_CHECKING:
+    TensorByRef: TypeAlias = Tensor
+else:
+    TensorByRef = NewAliasAnnotation("TensorByRef", Tensor)
 
 
 def tensor_class(core_tensor: _core.Tensor) -> type[Tensor]:

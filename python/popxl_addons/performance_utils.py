@@ -38,7 +38,7 @@ def evaluate_FLOPs(graph: GraphLike) -> Breakdown:
     """Op type -> {op id: operations}, called graphs nested, and their sum under "TOT"."""
     result: Breakdown = {}
     total = 0
-    internal = plain_graph(graph)._pb_graph
+    internal: Any = plain_graph(graph)._pb_graph
     for op in internal.getOpSchedule(True):
         if hasattr(op, "getCalledGraph"):
             callee = popxl.Graph._from_pb(op.getCalledGraph())

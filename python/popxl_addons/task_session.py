@@ -152,7 +152,8 @@ class TaskSession(popxl.Session):
                 value.flush()
                 shutil.copy(value.filename, model / Path(value.filename).name)
             else:
-                np.savez(model / f"{key}.npz", **{key: value})
+                arrays: dict[str, Any] = {key: value}
+                np.savez(model / f"{key}.npz", **arrays)
         if self._dataloader is not None:
             self._dataloader.save(str(folder / _DATALOADER))
         (folder / _SESSION_INFO).write_text(json.dumps(self.session_state), encoding="utf-8")
@@ -171,7 +172,7 @@ class TaskSession(popxl.Session):
         files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
         tensors = self.state.to_dict()
         _report_missing("Tensors", tensors, files, report_missing)
-        weights = WeightsDict()
+        weights: Any = WeightsDict()
         for key in tensors.keys() & files.keys():
             with np.load(files[key]) as archive:
                 weights[tensors[key]] = archive[key]

@@ -53,7 +53,7 @@ def run_module(
             streams.append(stream)
     session = popxl.Session(ir, "ipu_hw")
     if weights is not None:
-        values = weights(variables) if callable(weights) else weights
+        values: Any = weights(variables) if callable(weights) else weights
         session.write_variables_data(dict(values))
     with session:
         results = session.run()

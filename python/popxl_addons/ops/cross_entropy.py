@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import popxl
 from popxl import ops
+from popxl.ops.negative_log_likelihood import ReductionType
 
 
 def cross_entropy(
     x: popxl.Tensor,
     labels: popxl.Tensor,
     ignore_index: int | None = None,
-    reduction: str = "mean",
+    reduction: ReductionType = "mean",
 ) -> popxl.Tensor:
     """The negative log likelihood of `labels` (...) under softmax of the last axis of `x` (..., C).
 
@@ -25,7 +26,7 @@ def cross_entropy_with_grad(
     labels: popxl.Tensor,
     loss_scaling: float | popxl.Tensor = 1,
     ignore_index: int | None = None,
-    reduction: str = "mean",
+    reduction: ReductionType = "mean",
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
     """The cross entropy and its gradient with respect to `x`.
 

@@ -130,9 +130,16 @@ def test_equal_arguments_share_a_graph() -> None:
     assert len({graph_a.graph, *(graph.graph for _, graph in others)}) == 7
     with pytest.raises(TypeError):
         linear.create_graph(SPEC, np.ones(3))
+
+
+def test_every_ir_has_its_own_cache(main_graph: popxl.Graph) -> None:
+    linear = Linear(3, cache=True)
+    _, here = linear.create_graph(SPEC)
+    main_graph.__exit__(None, None, None)
     with popxl.Ir().main_graph:
         _, elsewhere = linear.create_graph(SPEC)
-    assert elsewhere.graph.ir != graph_a.graph.ir
+    main_graph.__enter__()
+    assert elsewhere.graph.ir != here.graph.ir
 
 
 def test_numbers_that_hash_alike_do_not_share_a_graph() -> None:

@@ -1,0 +1,534 @@
+"""The C++ core of Pando: graphs, transforms and sessions."""
+
+from typing import Any
+
+from collections.abc import Sequence
+import enum
+
+
+class popart_exception(Exception):
+    pass
+
+class popart_internal_exception(popart_exception):
+    pass
+
+class popart_runtime_error(popart_exception):
+    pass
+
+class OutOfMemoryException(popart_exception):
+    pass
+
+class DType(enum.Enum):
+    bool = 0
+
+    int8 = 1
+
+    int16 = 2
+
+    int32 = 3
+
+    int64 = 4
+
+    uint8 = 5
+
+    uint16 = 6
+
+    uint32 = 7
+
+    uint64 = 8
+
+    float8_143 = 9
+
+    float8_152 = 10
+
+    float16 = 11
+
+    float32 = 12
+
+    float64 = 13
+
+    complex64 = 14
+
+    complex128 = 15
+
+def parse_dtype(name: str) -> DType: ...
+
+def dtype_bytes(dtype: DType) -> int: ...
+
+class TensorKind(enum.Enum):
+    Activation = 0
+
+    GraphInput = 1
+
+    Variable = 2
+
+    Constant = 3
+
+    Stream = 4
+
+class TensorInfo:
+    def __init__(self, dtype: DType, shape: Sequence[int], meta_shape: Sequence[int] = []) -> None: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def meta_shape(self) -> list[int]: ...
+
+    @meta_shape.setter
+    def meta_shape(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def num_elements(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class Tensor:
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def kind(self) -> TensorKind: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def meta_shape(self) -> list[int]: ...
+
+    @meta_shape.setter
+    def meta_shape(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def info(self) -> TensorInfo: ...
+
+    @property
+    def producer(self) -> Op: ...
+
+    @property
+    def producer_index(self) -> int: ...
+
+    @property
+    def uses(self) -> list[tuple[Op, int]]: ...
+
+    @property
+    def data(self) -> Any: ...
+
+    def share_data(self, array: object) -> None: ...
+
+class ExecutionContext(enum.Enum):
+    Normal = 0
+
+    WeightsFromHost = 1
+
+    WeightsToHost = 2
+
+class OpContext:
+    def __init__(self, name: str = '', file: str = '', line: int = 0, function: str = '', device: int | None = 0, io_tiles: bool = False, execution: ExecutionContext = ExecutionContext.Normal) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, arg: str, /) -> None: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def function(self) -> str: ...
+
+    @property
+    def device(self) -> int | None: ...
+
+    @device.setter
+    def device(self, arg: int | None, /) -> None: ...
+
+    @property
+    def io_tiles(self) -> bool: ...
+
+    @io_tiles.setter
+    def io_tiles(self, arg: bool, /) -> None: ...
+
+    @property
+    def execution(self) -> ExecutionContext: ...
+
+    @execution.setter
+    def execution(self, arg: ExecutionContext, /) -> None: ...
+
+class Op:
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def inputs(self) -> list[Tensor]: ...
+
+    @property
+    def outputs(self) -> list[Tensor]: ...
+
+    def set_input(self, index: int, tensor: Tensor | None) -> None: ...
+
+    def add_output(self, tensor_id: str, info: TensorInfo) -> Tensor: ...
+
+    @property
+    def attributes(self) -> dict: ...
+
+    @attributes.setter
+    def attributes(self, arg: dict, /) -> None: ...
+
+    def set_attribute(self, arg0: str, arg1: object, /) -> None: ...
+
+    @property
+    def context(self) -> OpContext: ...
+
+    @property
+    def called_graphs(self) -> list[Graph]: ...
+
+    @property
+    def after(self) -> list[Op]: ...
+
+    def run_after(self, arg: Op, /) -> None: ...
+
+    @property
+    def modified_inputs(self) -> list[int]: ...
+
+    def describe(self) -> str: ...
+
+class Graph:
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def ir_id(self) -> int: ...
+
+    @property
+    def is_main(self) -> bool: ...
+
+    @property
+    def inputs(self) -> list[Tensor]: ...
+
+    @property
+    def outputs(self) -> list[Tensor]: ...
+
+    @property
+    def ops(self) -> list[Op]: ...
+
+    @property
+    def tensors(self) -> list[Tensor]: ...
+
+    @property
+    def called_graphs(self) -> list[Graph]: ...
+
+    def find_tensor(self, id: str) -> Tensor: ...
+
+    def find_op(self, id: int) -> Op: ...
+
+    def unique_tensor_id(self, scoped_name: str) -> str: ...
+
+    def add_input(self, id: str, info: TensorInfo, by_ref: bool = False) -> Tensor: ...
+
+    def add_variable(self, id: str, info: TensorInfo, array: object) -> Tensor: ...
+
+    def add_constant(self, id: str, info: TensorInfo, array: object) -> Tensor: ...
+
+    def add_stream(self, id: str, info: TensorInfo) -> Tensor: ...
+
+    def mark_output(self, tensor: Tensor) -> None: ...
+
+    def set_outputs(self, outputs: Sequence[Tensor]) -> None: ...
+
+    def remove_input(self, index: int) -> None: ...
+
+    def remove_output(self, index: int) -> None: ...
+
+    def set_insertion_point(self, op: Op | None) -> None: ...
+
+    def erase_tensor(self, tensor: Tensor) -> None: ...
+
+    def is_by_ref(self, input: Tensor) -> bool: ...
+
+    def set_by_ref(self, input: Tensor, by_ref: bool) -> None: ...
+
+    def create_op(self, kind: str, inputs: Sequence[Tensor | None], attributes: dict, context: OpContext, called_graphs: Sequence[Graph] = [], output_names: Sequence[str] = []) -> Op: ...
+
+    def erase_op(self, op: Op) -> None: ...
+
+    def replace_uses(self, old: Tensor, new: Tensor) -> None: ...
+
+    @property
+    def differentiable(self) -> bool: ...
+
+    @differentiable.setter
+    def differentiable(self, arg: bool, /) -> None: ...
+
+class StreamDirection(enum.Enum):
+    HostToDevice = 0
+
+    DeviceToHost = 1
+
+class Stream:
+    @property
+    def handle(self) -> Tensor: ...
+
+    @property
+    def direction(self) -> StreamDirection: ...
+
+class RemoteBuffer:
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def info(self) -> TensorInfo: ...
+
+    @info.setter
+    def info(self, arg: TensorInfo, /) -> None: ...
+
+    @property
+    def entries(self) -> int: ...
+
+    @entries.setter
+    def entries(self, arg: int, /) -> None: ...
+
+class Ir:
+    def __init__(self) -> None: ...
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def main_graph(self) -> Graph: ...
+
+    @property
+    def graphs(self) -> list[Graph]: ...
+
+    def find_graph(self, id: str) -> Graph: ...
+
+    def create_graph(self, base: str) -> Graph: ...
+
+    def create_graph_with_id(self, id: str) -> Graph: ...
+
+    def erase_graph(self, graph: Graph) -> None: ...
+
+    def add_stream(self, handle: Tensor, direction: StreamDirection) -> Stream: ...
+
+    def find_stream(self, handle_id: str) -> Stream: ...
+
+    @property
+    def streams(self) -> list[Stream]: ...
+
+    def add_remote_buffer(self, info: TensorInfo, entries: int) -> RemoteBuffer: ...
+
+    @property
+    def remote_buffers(self) -> list[RemoteBuffer]: ...
+
+    def next_op_id(self) -> int: ...
+
+    def next_tensor_suffix(self) -> int: ...
+
+    def clone(self) -> Ir: ...
+
+    @property
+    def num_host_transfers(self) -> int: ...
+
+    @num_host_transfers.setter
+    def num_host_transfers(self, arg: int, /) -> None: ...
+
+    @property
+    def replication_factor(self) -> int: ...
+
+    @replication_factor.setter
+    def replication_factor(self, arg: int, /) -> None: ...
+
+class OpKind:
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def doc(self) -> str: ...
+
+    @property
+    def min_inputs(self) -> int: ...
+
+    @property
+    def max_inputs(self) -> int: ...
+
+    @property
+    def attributes(self) -> list[tuple[str, bool]]: ...
+
+    @property
+    def differentiable_inputs(self) -> list[int]: ...
+
+    @property
+    def is_pointwise(self) -> bool: ...
+
+    @property
+    def is_view(self) -> bool: ...
+
+    @property
+    def has_gradient(self) -> bool: ...
+
+    @property
+    def has_side_effects(self) -> bool: ...
+
+def op_kinds() -> list[OpKind]:
+    """Every registered op kind, sorted by name."""
+
+class ConnectionType(enum.Enum):
+    Fwd = 0
+
+    FwdGrad = 1
+
+class ExpectedConnection:
+    def __init__(self, forward_tensor: Tensor, type: ConnectionType) -> None: ...
+
+    @property
+    def forward_tensor(self) -> Tensor: ...
+
+    @property
+    def type(self) -> ConnectionType: ...
+
+class GradGraphInfo:
+    def __init__(self, forward_graph: Graph, gradient_graph: Graph, expected_inputs: Sequence[ExpectedConnection], expected_outputs: Sequence[ExpectedConnection]) -> None: ...
+
+    @property
+    def forward_graph(self) -> Graph: ...
+
+    @property
+    def gradient_graph(self) -> Graph: ...
+
+    @property
+    def expected_inputs(self) -> list[ExpectedConnection]: ...
+
+    @property
+    def expected_outputs(self) -> list[ExpectedConnection]: ...
+
+def autodiff(graph: Graph, grads_provided: Sequence[Tensor] | None = None, grads_required: Sequence[Tensor] | None = None, called_graphs_info: Sequence[GradGraphInfo] = []) -> list[GradGraphInfo]:
+    """
+    Differentiates a graph; returns one info per differentiated or supplied forward graph.
+    """
+
+def check_inplace_ambiguity(ir: Ir) -> None: ...
+
+class StreamDesc:
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def host_to_device(self) -> bool: ...
+
+class LiveTensor:
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def location(self) -> str: ...
+
+class MemoryReport:
+    @property
+    def persistent_bytes(self) -> int: ...
+
+    @property
+    def peak_frame_bytes(self) -> int: ...
+
+    @property
+    def frame_lower_bound_bytes(self) -> int: ...
+
+    @property
+    def alive_at_peak(self) -> list[LiveTensor]: ...
+
+    @property
+    def timeline(self) -> list[int]: ...
+
+class InstructionTime:
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def kernel(self) -> str: ...
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+class CompileReport:
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def stages(self) -> list[tuple[str, float]]: ...
+
+class Session:
+    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False) -> None: ...
+
+    @property
+    def input_streams(self) -> list[StreamDesc]: ...
+
+    @property
+    def output_streams(self) -> list[StreamDesc]: ...
+
+    def attach(self) -> None: ...
+
+    def detach(self) -> None: ...
+
+    @property
+    def is_attached(self) -> bool: ...
+
+    def run(self, inputs: list, outputs: list) -> None:
+        """
+        Runs the program once. One C-ordered NumPy array per stream, in the order of input_streams and output_streams.
+        """
+
+    def weights_from_host(self) -> None: ...
+
+    def weights_to_host(self) -> None: ...
+
+    @property
+    def memory(self) -> MemoryReport: ...
+
+    @property
+    def compile_report(self) -> CompileReport: ...
+
+    @property
+    def actual_peak_bytes(self) -> int: ...
+
+    def trace(self) -> list[InstructionTime]: ...
+
+    def disassembly(self) -> str: ...
