@@ -1,5 +1,5 @@
-// The public C++ header: build a program with Ir, Graph and OpBuilder, differentiate it, run it in a
-// Session. `op_registry()` must be called once before graphs are built.
+// The public C++ header: build a program with Ir, Graph and OpBuilder, differentiate it, run it in
+// a Session. `op_registry()` must be called once before graphs are built.
 #pragma once
 
 #include "pando/base/dtype.hpp"

@@ -34,7 +34,8 @@ std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
   return last;
 }
 
-/// Whether every in-place view of `tensor`, and of those in turn, exists if it has the layout `view`.
+/// Whether every in-place view of `tensor`, and of those in turn, exists if it has the layout
+/// `view`.
 bool in_place_views_exist(const Tensor& tensor, const View& view) {
   return std::all_of(tensor.uses().begin(), tensor.uses().end(), [&](const Use& use) {
     const Op& op = *use.op;

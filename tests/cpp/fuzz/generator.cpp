@@ -25,12 +25,18 @@ void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
                 data + i * std::int64_t{sizeof element});
   };
   switch (dtype) {
-    case DType::Float32: return put(static_cast<float>(value));
-    case DType::Float16: return put(float_to_half(static_cast<float>(value)));
-    case DType::Int32: return put(static_cast<std::int32_t>(value));
-    case DType::UInt32: return put(static_cast<std::uint32_t>(value));
-    case DType::Bool: return put(static_cast<std::uint8_t>(value != 0.0));
-    default: throw InternalError("the generator makes no such dtype");
+    case DType::Float32:
+      return put(static_cast<float>(value));
+    case DType::Float16:
+      return put(float_to_half(static_cast<float>(value)));
+    case DType::Int32:
+      return put(static_cast<std::int32_t>(value));
+    case DType::UInt32:
+      return put(static_cast<std::uint32_t>(value));
+    case DType::Bool:
+      return put(static_cast<std::uint8_t>(value != 0.0));
+    default:
+      throw InternalError("the generator makes no such dtype");
   }
 }
 
@@ -203,8 +209,8 @@ Candidate GraphGenerator::coerced(const Slot& slot) {
 
 void GraphGenerator::add_inputs(const std::vector<Slot>& slots) {
   for (const Slot& slot : slots) {
-    Tensor* input = graph_.add_input(graph_.unique_tensor_id("in"), {slot.dtype, slot.shape, {}},
-                                     slot.by_ref);
+    Tensor* input =
+        graph_.add_input(graph_.unique_tensor_id("in"), {slot.dtype, slot.shape, {}}, slot.by_ref);
     const Candidate made = add(input, {slot.exact, kEntryBound});
     if (slot.by_ref) settled_.push_back(made);
   }
@@ -247,9 +253,8 @@ void GraphGenerator::add_random_ops(int count) {
   const auto limit = static_cast<std::size_t>(count) + graph_.ops().size();
   while (graph_.ops().size() < limit) {
     // Large results would make the reference slow.
-    std::erase_if(pool_, [](const Candidate& c) {
-      return c.tensor->info.num_elements() > kMaxElements;
-    });
+    std::erase_if(pool_,
+                  [](const Candidate& c) { return c.tensor->info.num_elements() > kMaxElements; });
     random_op();
   }
 }
