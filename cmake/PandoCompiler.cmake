@@ -22,6 +22,8 @@ set(PANDO_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example addr
 add_library(pando_flags INTERFACE)
 target_compile_options(pando_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror
                                            -Wno-missing-field-initializers)
+# Contraction of a * b + c would make results depend on how ops were grouped into kernels.
+target_compile_options(pando_flags INTERFACE -ffp-contract=off)
 # False alarms in std::string of GCC 12 (its bug 105329).
 target_compile_options(pando_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # SIMD targets that add code size but no speed on the machines we care for.

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import popxl
 
+import popxl
 from benchmarks import data
 from benchmarks.cases import Case
 from benchmarks.frameworks import popxl_programs as programs

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+
 import popxl
 import popxl.ops as ops
 import popxl_addons as addons
-
 from benchmarks import data
-
 
 _POOL = np.random.default_rng(42).standard_normal(2**16, dtype=np.float32)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 import popxl
 import popxl.ops as ops
 import popxl_addons as addons
-
 from benchmarks import data
 from benchmarks.cases import Case
 from benchmarks.frameworks.popxl_models import Adam, Cnn, EncoderLayer, Linear, Mlp

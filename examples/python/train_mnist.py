@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import popxl
-from popxl import ops
 
+import popxl
 import popxl_addons as addons
 from pando.datasets import DEFAULT_FOLDER, Batches, load_mnist_format
+from popxl import ops
 
 BATCH_SIZE = 8
 TEST_BATCH_SIZE = 80

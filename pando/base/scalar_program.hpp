@@ -42,48 +42,48 @@ constexpr LaneType lane_of(DType dtype) {
 }
 
 // name, number of value operands. "Any" ops work in every lane type; "Float" ones in F32 and F64.
-#define PANDO_SCALAR_OPS(X)                                                                \
-  X(Load, 0)     /* operand `index`; lane = lane_of(its dtype) */                          \
-  X(Constant, 0) /* `immediate` (64-bit ints: `integer_immediate`) */                      \
-  X(Iota, 0)     /* U32: linear index of the element in the C-ordered iteration space */   \
-  X(Convert, 1)  /* to `lane` */                                                           \
-  X(Round, 1)    /* value as it reads back from `dtype`: float16, float8: to nearest even; \
-                    narrow ints: wrapped */                                                \
-  X(Add, 2)                                                                                \
-  X(Sub, 2)                                                                                \
-  X(Mul, 2)                                                                                \
-  X(Div, 2) /* ints: truncating; a zero divisor gives 0 */                                 \
-  X(Rem, 2) /* C remainder, sign of the dividend; zero divisor: ints 0, floats NaN */      \
-  X(Fma, 3) /* a * b + c; floats with one rounding */                                      \
-  X(Min, 2) /* floats: NaN if either is NaN */                                             \
-  X(Max, 2)                                                                                \
-  X(Neg, 1)                                                                                \
-  X(Abs, 1)                                                                                \
-  X(Sign, 1) /* -1, 0, 1; NaN gives NaN */                                                 \
-  X(Exp, 1)  /* Float; Exp, Log, Sin, Cos <= 4 ULP, Tanh, Sigmoid, Erf <= 6 */             \
-  X(Log, 1)                                                                                \
-  X(Sqrt, 1) /* exact */                                                                   \
-  X(Tanh, 1)                                                                               \
-  X(Sigmoid, 1)                                                                            \
-  X(Erf, 1)                                                                                \
-  X(Sin, 1)                                                                                \
-  X(Cos, 1)                                                                                \
-  X(Pow, 2)                                                                                \
-  X(Floor, 1)                                                                              \
-  X(Ceil, 1)                                                                               \
-  X(RoundEven, 1)                                                                          \
-  X(Equal, 2)     /* -> I32 */                                                             \
-  X(Less, 2)      /* -> I32 */                                                             \
-  X(LessEqual, 2) /* -> I32 */                                                             \
-  X(IsNan, 1)     /* -> I32 */                                                             \
-  X(IsInf, 1)     /* -> I32 */                                                             \
-  X(And, 2)       /* bitwise on ints; logic on 0/1 values */                               \
-  X(Or, 2)                                                                                 \
-  X(Xor, 2)                                                                                \
-  X(Select, 3) /* a (I32) != 0 ? b : c */                                                  \
-  X(Philox, 3) /* U32: word of Philox4x32-10, key (a, b) U32 values, counter derived from  \
-                  (U32 value c = element index, `index` = stream). See base/philox.hpp */  \
-  X(Store, 1)  /* to output `index`, converted to its dtype */
+#define PANDO_SCALAR_OPS(X)                                                                  \
+  X(Load, 0)     /* operand `index`; lane = lane_of(its dtype) */                            \
+  X(Constant, 0) /* `immediate` (64-bit ints: `integer_immediate`) */                        \
+  X(Iota, 0)     /* U32: linear index of the element in the C-ordered iteration space */     \
+  X(Convert, 1)  /* to `lane` */                                                             \
+  X(Round, 1)    /* value as it reads back from `dtype`: float16, float8: to nearest even;         \
+                    narrow ints: wrapped */                                                  \
+  X(Add, 2)                                                                                  \
+  X(Sub, 2)                                                                                  \
+  X(Mul, 2)                                                                                  \
+  X(Div, 2) /* ints: truncating; a zero divisor gives 0 */                                   \
+  X(Rem, 2) /* C remainder, sign of the dividend; zero divisor: ints 0, floats NaN */        \
+  X(Fma, 3) /* a * b + c; floats with one rounding */                                        \
+  X(Min, 2) /* floats: NaN if either is NaN */                                               \
+  X(Max, 2)                                                                                  \
+  X(Neg, 1)                                                                                  \
+  X(Abs, 1)                                                                                  \
+  X(Sign, 1) /* -1, 0, 1; NaN gives NaN */                                                   \
+  X(Exp, 1)  /* Float, <= 4 ULP; so are Log .. Pow below */                                  \
+  X(Log, 1)                                                                                  \
+  X(Sqrt, 1) /* exact */                                                                     \
+  X(Tanh, 1)                                                                                 \
+  X(Sigmoid, 1)                                                                              \
+  X(Erf, 1)                                                                                  \
+  X(Sin, 1)                                                                                  \
+  X(Cos, 1)                                                                                  \
+  X(Pow, 2)                                                                                  \
+  X(Floor, 1)                                                                                \
+  X(Ceil, 1)                                                                                 \
+  X(RoundEven, 1)                                                                            \
+  X(Equal, 2)   /* -> I32 */                                                                 \
+  X(Less, 2)    /* -> I32 */                                                                 \
+  X(LessEqual, 2) /* -> I32 */                                                               \
+  X(IsNan, 1)   /* -> I32 */                                                                 \
+  X(IsInf, 1)   /* -> I32 */                                                                 \
+  X(And, 2)     /* bitwise on ints; logic on 0/1 values */                                   \
+  X(Or, 2)                                                                                   \
+  X(Xor, 2)                                                                                  \
+  X(Select, 3)  /* a (I32) != 0 ? b : c */                                                   \
+  X(Philox, 3)  /* U32: word of Philox4x32-10, key (a, b) U32 values, counter derived from   \
+                   (U32 value c = element index, `index` = stream). See base/philox.hpp */   \
+  X(Store, 1)   /* to output `index`, converted to its dtype */
 
 enum class ScalarOp : std::uint8_t {
 #define PANDO_SCALAR_ENUM(name, arity) name,

@@ -108,7 +108,9 @@ class FunctionLowering {
   SymbolicOperand kernel_input(const Op& op, KernelSpec& spec, int index);
   void reuse_for_single_output(const Op& op, const KernelSpec& spec, int index);
   bool dies_here(const Tensor* tensor, int index) const;
-  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index);
+  /// Lets the output take the storage of an input that dies here: `only` that one, if given.
+  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
+                         const Tensor* only = nullptr);
 
   // lower_control.cpp
   bool lower_special(const Op& op);

@@ -99,13 +99,14 @@ bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
   return root->producer() != nullptr && it != last_step_.end() && it->second == index;
 }
 
-void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output,
-                                         int index) {
+void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
+                                         const Tensor* only) {
   const Tensor* root = placements_.of(output).root;
   if (storage_of_.contains(root)) return;  // in place, or bound to an argument
   for (const Op* op : step.ops) {
     for (const Tensor* input : op->inputs()) {
-      if (input == nullptr || !dies_here(input, index)) continue;
+      if (input == nullptr || (only != nullptr && input != only)) continue;
+      if (!dies_here(input, index)) continue;
       const Placement& placement = placements_.of(input);
       const auto at = storage_of_.find(placement.root);
       if (at == storage_of_.end() || placement.root == root) continue;
@@ -225,7 +226,9 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
   step.ops = {const_cast<Op*>(&op)};
   for (int k = 0; k < op.num_inputs(); ++k) {
     if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
-    if (program_.backend_.can_run_in_place(spec, k)) reuse_dying_input(step, op.output(0), index);
+    if (program_.backend_.can_run_in_place(spec, k)) {
+      reuse_dying_input(step, op.output(0), index, op.input(k));
+    }
   }
 }
 

@@ -8,7 +8,8 @@
 namespace pando {
 namespace {
 
-bool is_view_op(const Op& op) { return static_cast<bool>(op.def().view); }
+/// An op with a side effect runs even if its output could be a view.
+bool is_view_op(const Op& op) { return op.def().view != nullptr && !op.def().has_side_effects; }
 
 /// Position of the last op that reads a tensor, through any chain of view ops.
 std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {

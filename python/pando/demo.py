@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import popxl
 from tqdm import tqdm
 
+import popxl
 from pando.datasets import DEFAULT_FOLDER, Batches, ImageData, ImageSet, load_mnist_format
 from pando.demo_network import (
     InferenceProgram,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import popxl
-from popxl import ops
 
+import popxl
 import popxl_addons as addons
+from popxl import ops
 
 HIDDEN = 512
 WEIGHT_DEVIATION = 0.02

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import popxl
-
 from pando.report import MemoryPlan, OpTime
 from pando.settings import use_session_settings
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import popxl
 from popxl.transforms.autodiff import GradGraphInfo
-
 from popxl_addons.grad_graph_info import make_grad_graph_info
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.utils import duplicate_items

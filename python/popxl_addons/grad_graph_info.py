@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import popxl
 from popart._internal import ir as _ir
 from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
-
 from popxl_addons.graph_common import GraphLike, plain_graph
 
 

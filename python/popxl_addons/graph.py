@@ -9,7 +9,6 @@ import popxl
 from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.transforms.autodiff import GradGraphInfo
-
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph_common import (
     CalledGraphsGradInfo,

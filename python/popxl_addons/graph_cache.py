@@ -12,7 +12,6 @@ from typing import Any
 import popxl
 from popxl import ops
 from popxl.context import get_current_context
-
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 
 # The entries are kept on the Ir object: they hold graphs, which keep their Ir alive, so that any

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import popxl
-
 from popxl_addons.build_grad import AuxStore, VarGradStore, build_grad_graph
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import CacheEntry, GraphCache, function_key

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import popxl
-
 from popxl_addons.dot_tree import DotTree
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+
 import popxl
 from popxl import ops
-
 from popxl_addons.dot_tree import DotTree
 
 

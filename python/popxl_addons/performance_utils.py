@@ -8,7 +8,6 @@ from typing import Any
 
 import popxl
 from popxl.utils import table_to_string
-
 from popxl_addons.graph_common import GraphLike, plain_graph
 
 Breakdown = dict[str, Any]

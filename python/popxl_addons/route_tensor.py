@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import popxl
-
 from popxl_addons.graph_common import GraphLike, plain_graph
 
 

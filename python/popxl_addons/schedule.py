@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import popxl
-
 from popxl_addons.named_tensors import NamedTensors
 
 

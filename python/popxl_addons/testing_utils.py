@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
 import popxl
 from popxl import ops
-
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
 

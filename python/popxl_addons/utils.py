@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
+
 from popxl.tensor import Variable
 
 Key = TypeVar("Key")

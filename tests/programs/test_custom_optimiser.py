@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import popxl
 import pytest
 from image_batches import image_batches
-from popxl import ops
 from torch_reference import train_with_adam
 
+import popxl
 import popxl_addons as addons
+from popxl import ops
 
 DEVICES = ["cpu", "ipu_model", "ipu_hw"]
 

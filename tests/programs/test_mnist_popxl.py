@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import popxl
 import pytest
 from image_batches import image_batches
+from torch_reference import train_two_layers_with_sgd
+
+import popxl
 from popxl import ops, transforms
 from popxl.ops.call import CallSiteInfo
-from torch_reference import train_two_layers_with_sgd
 
 BATCH_SIZE, HIDDEN, CLASSES, RATE = 8, 32, 10, 0.05
 

@@ -15,22 +15,38 @@ from typing import TYPE_CHECKING, Any
 
 from pando import _core
 from popart._internal import op, patterns, view
+from popart._internal.op_arguments import (
+    AccumulationType,
+    AdamMode,
+    CollectiveOperator,
+    InitType,
+    OptionalDataType,
+    OptionalFloat,
+    OptionalInt,
+)
 from popart._internal.options import SessionOptions, VirtualGraphMode
 
 if TYPE_CHECKING:
     from popxl.ir import Ir as PopxlIr
 
 __all__ = [
+    "AccumulationType",
+    "AdamMode",
     "BwdGraphInfo",
+    "CollectiveOperator",
     "DataType",
     "ExecutionContext",
     "ExpectedConnection",
     "ExpectedConnectionType",
     "Graph",
     "GraphId",
+    "InitType",
     "Ir",
     "Op",
     "OperatorIdentifier",
+    "OptionalDataType",
+    "OptionalFloat",
+    "OptionalInt",
     "ReplicaGrouping",
     "SessionOptions",
     "Settings",

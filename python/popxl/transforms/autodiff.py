@@ -188,7 +188,7 @@ class GradGraphInfo:
         return {
             graph_input: fwd_call_info.graph_to_parent(connection.fwd_tensor)
             for graph_input, connection in zip(
-                self._graph.inputs, self._expected_inputs, strict=True
+                self._graph.inputs, self._expected_inputs, strict=False
             )
             if connection.connection_type is ExpectedConnectionType.Fwd
         }

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 import popxl
 from popxl import ops
 from popxl.utils import to_numpy
-
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.utils import WeightsDict

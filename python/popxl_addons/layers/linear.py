@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 import popxl
 from popxl.utils import to_numpy
-
 from popxl_addons.layers.initialisers import truncated_normal
 from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 import popxl
 from popxl import ops
 from popxl.utils import to_numpy

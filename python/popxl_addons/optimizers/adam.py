@@ -7,9 +7,9 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+
 import popxl
 from popxl import ops
-
 from popxl_addons.module import Module
 
 Number: TypeAlias = float | popxl.Tensor

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
+
 import popxl
 from popxl import ops
 from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
 from popxl.transforms.autodiff import autodiff as popxl_autodiff
-
 from popxl_addons.dot_tree import DotTree, sanitise
 from popxl_addons.grad_graph_info import make_grad_graph_info, remap_grad_info
 from popxl_addons.graph import GraphWithNamedArgs

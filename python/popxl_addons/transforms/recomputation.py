@@ -7,7 +7,6 @@ from typing import Any
 import popxl
 from popxl import ops
 from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
-
 from popxl_addons.grad_graph_info import make_grad_graph_info
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import popxl
 import pytest
-from popxl import ops
 
+import popxl
 import popxl_addons as addons
+from popxl import ops
 from popxl_addons.module import Module
 
 

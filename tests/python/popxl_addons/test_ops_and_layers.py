@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import popxl
 import pytest
 import torch
 
+import popxl
 import popxl_addons as addons
 from popxl_addons.layers import LayerNorm, Linear
 from popxl_addons.optimizers import AdamOptimizerStep

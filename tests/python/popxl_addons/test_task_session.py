@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
-import popxl
 import pytest
-from popxl import ops
 
+import popxl
 import popxl_addons as addons
+from popxl import ops
 from popxl_addons import InputStreams, OutputStreams, TaskSession
 
 

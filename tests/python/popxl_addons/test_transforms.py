@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import popxl
 import pytest
 import torch
-from popxl import ops
 
+import popxl
 import popxl_addons as addons
+from popxl import ops
 
 RNG = np.random.default_rng(21)
 X = RNG.normal(size=(4, 5)).astype(np.float32)

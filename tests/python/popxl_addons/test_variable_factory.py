@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import popxl
 import pytest
 import torch
 
+import popxl
 import popxl_addons as addons
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 

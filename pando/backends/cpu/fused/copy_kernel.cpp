@@ -1,80 +1,275 @@
-// Kernels `Copy` and `Fill`.
+// Kinds `Copy` and `Fill`.
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
 
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/fused/iteration.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/half.hpp"
 
 namespace pando::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 1024;
-constexpr std::int64_t kGrainTiles = 16;
+/// Bytes per thread below which one thread is faster.
+constexpr std::int64_t kThreadBytes = 1 << 16;
+
+/// Side of the square blocks of transposes: long enough pieces of rows that lie in distant pages,
+/// and a block of 8-byte elements still fits the first-level cache.
+constexpr std::int64_t kTransposeSide = 64;
 
 class CopyKernel : public Kernel {
  public:
-  CopyKernel(const KernelSpec& spec, int num_threads)
-      : num_threads_(num_threads),
-        count_(num_elements(spec.outputs[0].shape)),
-        from_(spec.inputs[0]),
-        to_(spec.outputs[0]) {
-    internal_check(spec.inputs[0].shape == spec.outputs[0].shape &&
+  CopyKernel(const KernelSpec& spec, int num_threads) : num_threads_(num_threads) {
+    internal_check(spec.inputs.size() == 1 && spec.outputs.size() == 1 &&
                        spec.inputs[0].dtype == spec.outputs[0].dtype,
-                   "a copy needs equal shapes and dtypes");
+                   "Copy takes one input and one output of the same dtype");
+    bytes_ = dtype_bytes(spec.outputs[0].dtype);
+    iteration_ = collapse({&spec.inputs[0], &spec.outputs[0]}, false);
+    const Strides& from = iteration_.strides[0];
+    const Strides& to = iteration_.strides[1];
+    for (std::size_t d = 0; d + 1 < from.size() && bytes_ <= 8; ++d) {
+      // A dimension along which the source is contiguous while the target is along another.
+      if (from[d] == 1 && from.back() != 1 && to.back() == 1) cross_ = static_cast<int>(d);
+    }
+    outer_ = 1;
+    for (std::size_t d = 0; d + 1 < iteration_.shape.size(); ++d) {
+      if (static_cast<int>(d) != cross_) outer_ *= iteration_.shape[d];
+    }
   }
 
   void run(std::byte* const* operands, std::byte*) const override {
-    const std::int64_t tiles = (count_ + kTile - 1) / kTile;
-    parallel_for(num_threads_, tiles, kGrainTiles, [&](std::int64_t begin, std::int64_t end) {
-      if (from_.is_linear() && to_.is_linear()) {
-        const std::int64_t first = begin * kTile;
-        const std::int64_t last = std::min(count_, end * kTile);
-        const auto bytes = from_.bytes();
-        std::memmove(operands[1] + static_cast<std::size_t>(first) * bytes,
-                     operands[0] + static_cast<std::size_t>(first) * bytes,
-                     static_cast<std::size_t>(last - first) * bytes);
-        return;
+    if (iteration_.size() == 0) return;
+    const std::byte* from = operands[0];
+    std::byte* to = operands[1];
+    if (cross_ >= 0) {
+      switch (bytes_) {
+        case 1:
+          return transpose<std::uint8_t>(from, to);
+        case 2:
+          return transpose<std::uint16_t>(from, to);
+        case 4:
+          return transpose<std::uint32_t>(from, to);
+        default:
+          return transpose<std::uint64_t>(from, to);
       }
-      for (std::int64_t tile = begin; tile < end; ++tile) copy_tile(operands, tile * kTile);
-    });
+    }
+    copy_rows(from, to);
   }
 
-  std::string explain() const override { return "strided copy over tiles"; }
+  std::string explain() const override {
+    return str_cat("Copy: ", cross_ >= 0 ? "blocked transpose" : "rows", ", dimensions ",
+                   shape_text(iteration_.shape), " of ", bytes_, " bytes");
+  }
 
  private:
-  void copy_tile(std::byte* const* operands, std::int64_t first) const {
-    const std::int64_t count = std::min(kTile, count_ - first);
-    const auto offset = static_cast<std::size_t>(first) * from_.bytes();
-    if (to_.is_linear()) return from_.gather(operands[0], first, count, operands[1] + offset);
-    if (from_.is_linear()) return to_.scatter(operands[0] + offset, first, count, operands[1]);
-    alignas(64) std::byte tile[kTile * 16];
-    from_.gather(operands[0], first, count, tile);
-    to_.scatter(tile, first, count, operands[1]);
+  void copy_rows(const std::byte* from, std::byte* to) const {
+    const auto bytes = static_cast<std::int64_t>(bytes_);
+    parallel_for(num_threads_, iteration_.size(), kThreadBytes / bytes,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   const std::int64_t inner = iteration_.inner();
+                   while (begin < end) {
+                     const std::int64_t count = std::min(end - begin, inner - begin % inner);
+                     std::byte* row = to + iteration_.offset(1, begin) * bytes;
+                     copy_row(from, row, begin, count);
+                     begin += count;
+                   }
+                 });
+  }
+
+  /// Elements [first, first + count) of one row of the target.
+  void copy_row(const std::byte* from, std::byte* row, std::int64_t first,
+                std::int64_t count) const {
+    const std::int64_t stride = iteration_.strides[1].back();
+    if (stride == 1) {
+      gather(iteration_, 0, bytes_, from, first, count, row);
+      return;
+    }
+    const auto bytes = static_cast<std::int64_t>(bytes_);
+    const std::byte* in = from + iteration_.offset(0, first) * bytes;
+    const std::int64_t in_stride = iteration_.strides[0].back();
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(row + i * stride * bytes, in + i * in_stride * bytes, bytes_);
+    }
+  }
+
+  template <class T>
+  void transpose(const std::byte* from, std::byte* to) const {
+    const auto cross = static_cast<std::size_t>(cross_);
+    const std::int64_t rows = iteration_.shape[cross];
+    const std::int64_t row_blocks = (rows + kTransposeSide - 1) / kTransposeSide;
+    const std::int64_t block_bytes =
+        kTransposeSide * iteration_.inner() * static_cast<std::int64_t>(sizeof(T));
+    parallel_for(
+        num_threads_, outer_ * row_blocks, std::max<std::int64_t>(1, kThreadBytes / block_bytes),
+        [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t unit = begin; unit < end; ++unit) {
+            const auto [in, out] = outer_offsets(unit / row_blocks);
+            const std::int64_t row = unit % row_blocks * kTransposeSide;
+            transpose_strip(reinterpret_cast<const T*>(from) + in + row,
+                            reinterpret_cast<T*>(to) + out + row * iteration_.strides[1][cross],
+                            std::min(kTransposeSide, rows - row));
+          }
+        });
+  }
+
+  /// Offsets for index `index` over all dimensions but the inner one and the crossing one.
+  std::pair<std::int64_t, std::int64_t> outer_offsets(std::int64_t index) const {
+    std::int64_t in = 0, out = 0;
+    for (std::size_t d = iteration_.shape.size() - 1; d-- > 0;) {
+      if (static_cast<int>(d) == cross_) continue;
+      const std::int64_t k = index % iteration_.shape[d];
+      in += k * iteration_.strides[0][d];
+      out += k * iteration_.strides[1][d];
+      index /= iteration_.shape[d];
+    }
+    return {in, out};
+  }
+
+  /// `rows` rows of the target, which lie next to each other in the source.
+  template <class T>
+  void transpose_strip(const T* in, T* out, std::int64_t rows) const {
+    const std::int64_t columns = iteration_.inner();
+    const std::int64_t in_stride = iteration_.strides[0].back();
+    const std::int64_t out_stride = iteration_.strides[1][static_cast<std::size_t>(cross_)];
+    for (std::int64_t first = 0; first < columns; first += kTransposeSide) {
+      const std::int64_t last = std::min(columns, first + kTransposeSide);
+      if (rows == kTransposeSide && last - first == kTransposeSide) {
+        transpose_block(in + first * in_stride, in_stride, out + first, out_stride);
+        continue;
+      }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = first; c < last; ++c) out[r * out_stride + c] = in[c * in_stride + r];
+      }
+    }
+  }
+
+  /// Through a buffer: reads and writes are then whole lines of cache.
+  template <class T>
+  static void transpose_block(const T* in, std::int64_t in_stride, T* out,
+                              std::int64_t out_stride) {
+    constexpr auto kSide = static_cast<std::size_t>(kTransposeSide);
+    T buffer[kSide][kSide];
+    for (std::size_t c = 0; c < kSide; ++c) {
+      const T* source = in + static_cast<std::int64_t>(c) * in_stride;
+      for (std::size_t r = 0; r < kSide; ++r) buffer[r][c] = source[r];
+    }
+    for (std::size_t r = 0; r < kSide; ++r) {
+      std::memcpy(out + static_cast<std::int64_t>(r) * out_stride, buffer[r], sizeof buffer[r]);
+    }
   }
 
   int num_threads_;
-  std::int64_t count_;
-  OperandIteration from_;
-  OperandIteration to_;
+  std::size_t bytes_ = 0;
+  Iteration iteration_;
+  int cross_ = -1;
+  std::int64_t outer_ = 1;
+};
+
+/// The bytes of `value` as an element of `dtype`.
+std::array<std::byte, 16> element_of(double value, DType dtype) {
+  std::array<std::byte, 16> bytes{};
+  const auto put = [&](auto element) { std::memcpy(bytes.data(), &element, sizeof element); };
+  switch (dtype) {
+    case DType::Bool:
+      put(static_cast<std::uint8_t>(value != 0.0));
+      break;
+    case DType::Int8:
+      put(static_cast<std::int8_t>(value));
+      break;
+    case DType::Int16:
+      put(static_cast<std::int16_t>(value));
+      break;
+    case DType::Int32:
+      put(static_cast<std::int32_t>(value));
+      break;
+    case DType::Int64:
+      put(static_cast<std::int64_t>(value));
+      break;
+    case DType::UInt8:
+      put(static_cast<std::uint8_t>(value));
+      break;
+    case DType::UInt16:
+      put(static_cast<std::uint16_t>(value));
+      break;
+    case DType::UInt32:
+      put(static_cast<std::uint32_t>(value));
+      break;
+    case DType::UInt64:
+      put(static_cast<std::uint64_t>(value));
+      break;
+    case DType::Float8_143:
+    case DType::Float8_152:
+      put(float_to_float8(static_cast<float>(value), dtype));
+      break;
+    case DType::Float16:
+      put(float_to_half(static_cast<float>(value)));
+      break;
+    case DType::Float32:
+    case DType::Complex64:
+      put(static_cast<float>(value));
+      break;
+    case DType::Float64:
+    case DType::Complex128:
+      put(value);
+      break;
+  }
+  return bytes;
+}
+
+class FillKernel : public Kernel {
+ public:
+  FillKernel(const KernelSpec& spec, int num_threads) : num_threads_(num_threads) {
+    internal_check(spec.outputs.size() == 1, "Fill takes one output");
+    bytes_ = dtype_bytes(spec.outputs[0].dtype);
+    element_ = element_of(spec.attributes.number("value"), spec.outputs[0].dtype);
+    iteration_ = collapse({&spec.outputs[0]}, false);
+  }
+
+  void run(std::byte* const* operands, std::byte*) const override {
+    std::byte* to = operands[0];
+    const auto bytes = static_cast<std::int64_t>(bytes_);
+    const std::int64_t inner = iteration_.inner();
+    const std::int64_t stride = iteration_.strides[0].back();
+    parallel_for(num_threads_, iteration_.size(), kThreadBytes / bytes,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   while (begin < end) {
+                     const std::int64_t count = std::min(end - begin, inner - begin % inner);
+                     std::byte* row = to + iteration_.offset(0, begin) * bytes;
+                     if (stride == 1) {
+                       fill_elements(element_.data(), bytes_, count, row);
+                     } else {
+                       for (std::int64_t i = 0; i < count; ++i) {
+                         std::memcpy(row + i * stride * bytes, element_.data(), bytes_);
+                       }
+                     }
+                     begin += count;
+                   }
+                 });
+  }
+
+  std::string explain() const override {
+    return str_cat("Fill: rows, dimensions ", shape_text(iteration_.shape), " of ", bytes_,
+                   " bytes");
+  }
+
+ private:
+  int num_threads_;
+  std::size_t bytes_ = 0;
+  std::array<std::byte, 16> element_{};
+  Iteration iteration_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads) {
-  return std::make_shared<CopyKernel>(spec, num_threads);
+std::unique_ptr<Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads) {
+  return std::make_unique<CopyKernel>(spec, num_threads);
 }
 
-std::shared_ptr<const Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads) {
-  KernelSpec fused;
-  fused.kind = "Fused";
-  fused.outputs = spec.outputs;
-  ScalarEmitter emitter(fused.scalar);
-  const DType dtype = spec.outputs[0].dtype;
-  const double value = spec.attributes.number("value");
-  emitter.store(0, emitter.constant(value, lane_of(dtype)), dtype);
-  return make_fused_kernel(fused, num_threads);
+std::unique_ptr<Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads) {
+  return std::make_unique<FillKernel>(spec, num_threads);
 }
 
 }  // namespace pando::cpu

@@ -1,603 +1,352 @@
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <map>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "pando/backends/cpu/fused/iteration.hpp"
-#include "pando/backends/cpu/fused/tile_functions.hpp"
+#include "pando/backends/cpu/fused/plan.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-/// Elements per tile: this many F32 values take 2 KiB, so a dozen live tiles and the memory that
-/// streams past them stay in the first-level cache.
-constexpr std::int64_t kTile = 512;
-/// Tiles must not start at equal offsets within 4 KiB: they would fall into the same cache sets,
-/// and loads would wait for unrelated stores.
-constexpr std::size_t kTilePadding = 192;
-constexpr std::size_t kTileBytes = kTile * 8 + kTilePadding;
-constexpr std::int64_t kGrainTiles = 8;
-constexpr std::size_t kMaxOperands = 64;
-constexpr std::size_t kMaxTiles = 96;
+/// How the blocks of an operand are reached.
+enum class Access : std::uint8_t {
+  Direct,    // in the caller's memory, one after the other
+  Splat,     // one element per row, repeated in a buffer
+  Gathered,  // element by element into (or out of) a buffer
+};
 
-bool is_direct(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::Int32 || dtype == DType::UInt32 ||
-         dtype == DType::Float64 || dtype == DType::Int64 || dtype == DType::UInt64;
+constexpr std::int64_t kPieceLanes = 4096;
+/// Below this much work, in rough nanoseconds, another thread costs more than it saves.
+constexpr double kThreadWork = 6000;
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
+  std::vector<const OperandDesc*> result;
+  for (const OperandDesc& input : spec.inputs) result.push_back(&input);
+  for (const OperandDesc& output : spec.outputs) result.push_back(&output);
+  return result;
 }
-
-/// Where the value of an instruction is found while a tile runs.
-struct ValuePlace {
-  enum class Kind : std::uint8_t { None, Tile, Memory, Uniform } kind = Kind::None;
-  int index = 0;  // tile buffer, kernel operand, or uniform slot
-};
-
-/// One step per tile.
-struct MicroInstruction {
-  TileFunction function = nullptr;
-  ValuePlace out, out2, a, b, c;
-  float s0 = 0, s1 = 0;
-  std::int32_t stream = 0;
-  int gather = -1;   // operand to collect into `out` before (strided or broadcast load)
-  int scatter = -1;  // operand to spread `out` to afterwards (strided store)
-};
 
 class FusedKernel : public Kernel {
  public:
   FusedKernel(const KernelSpec& spec, int num_threads)
-      : spec_(spec), num_threads_(num_threads), count_(num_elements(spec.outputs.front().shape)) {
-    internal_check(spec.inputs.size() + spec.outputs.size() <= kMaxOperands,
-                   "a fused kernel has too many operands");
-    for (const OperandDesc& desc : spec.inputs) operands_.emplace_back(desc);
-    for (const OperandDesc& desc : spec.outputs) operands_.emplace_back(desc);
-    find_uniform_values();
-    find_patterns();
-    translate(safe_, false);
-    translate(fast_, true);
+      : plan_(plan_fused(spec)),
+        lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
+        num_operands_(spec.inputs.size() + spec.outputs.size()) {
+    for (const OperandDesc* operand : all_operands(spec)) {
+      bytes_.push_back(dtype_bytes(operand->dtype));
+      uniform_.push_back(is_uniform(*operand));
+    }
+    iteration_ = collapse(all_operands(spec), !plan_.generated.empty());
+    choose_rows();
+    choose_access();
+    lay_out_scratch();
+    choose_parts(num_threads);
+    fill_constants();
   }
 
-  std::string explain() const override {
-    return str_cat("fused machine (", simd_target_name(), "): ", fast_.size(),
-                   " steps per tile of ", kTile, " elements, ", num_tiles_, " tile buffers, ",
-                   uniform_steps_.size(), " steps once, ", patterns_.size(), " superinstructions");
+  std::size_t scratch_bytes() const override {
+    return part_bytes_ * static_cast<std::size_t>(num_parts_);
   }
 
   void run(std::byte* const* operands, std::byte* scratch) const override {
-    (void)scratch;
-    if (count_ == 0) return;
-    alignas(64) std::array<std::uint64_t, kMaxOperands * 2> uniforms;
-    run_uniform(operands, uniforms.data());
-    const bool overlaps =
-        std::any_of(early_stores_.begin(), early_stores_.end(),
-                    [&](const auto& e) { return operands[e.first] == operands[e.second]; });
-    const std::vector<MicroInstruction>& steps = overlaps ? safe_ : fast_;
-    const std::int64_t tiles = (count_ + kTile - 1) / kTile;
-    parallel_for(num_threads_, tiles, kGrainTiles, [&](std::int64_t begin, std::int64_t end) {
-      thread_local std::vector<std::uint64_t> buffers;
-      const std::size_t words = static_cast<std::size_t>(num_tiles_) * kTileBytes / 8;
-      if (buffers.size() < words) buffers.resize(words);
-      for (std::int64_t tile = begin; tile < end; ++tile) {
-        run_tile(steps, operands, reinterpret_cast<std::byte*>(buffers.data()), uniforms.data(),
-                 tile * kTile, std::min(kTile, count_ - tile * kTile));
+    if (num_units_ == 0) return;
+    parallel_for(num_parts_, num_parts_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t part = begin; part < end; ++part) {
+        run_part(operands, scratch + part_bytes_ * static_cast<std::size_t>(part),
+                 num_units_ * part / num_parts_, num_units_ * (part + 1) / num_parts_);
       }
     });
   }
 
- private:
-  using Instruction = ScalarInstruction;
-  const std::vector<Instruction>& code() const { return spec_.scalar.instructions; }
-  const Instruction& at(ScalarValue v) const { return code()[static_cast<std::size_t>(v)]; }
-  ValuePlace& place(ScalarValue v) { return places_[static_cast<std::size_t>(v)]; }
-  bool uniform(ScalarValue v) const { return uniform_[static_cast<std::size_t>(v)]; }
-  int& uses(ScalarValue v) { return uses_[static_cast<std::size_t>(v)]; }
-  int output_operand(int index) const { return static_cast<int>(spec_.inputs.size()) + index; }
-
-  /// Values that are the same for every element are computed once per run.
-  void find_uniform_values() {
-    uniform_.resize(code().size());
-    for (std::size_t i = 0; i < code().size(); ++i) {
-      const Instruction& in = code()[i];
-      bool same = in.op != ScalarOp::Iota && in.op != ScalarOp::Store;
-      if (in.op == ScalarOp::Load) {
-        same = operands_[static_cast<std::size_t>(in.index)].is_scalar();
-      }
-      for (ScalarValue v : {in.a, in.b, in.c}) same = same && (v == kNoValue || uniform(v));
-      uniform_[i] = same;
+  std::string explain() const override {
+    std::string text =
+        str_cat("Fused: ", chain_machine().target, ", blocks of ", lanes_, " lanes, ",
+                plan_.num_chain_ops, " chain ops and ", plan_.num_tile_ops, " tile ops per block, ",
+                plan_.num_tiles, " temporary blocks, ", num_parts_, " threads; ", rows_,
+                " rows of ", row_length_, "; operands");
+    for (Access access : access_) {
+      text += access == Access::Direct  ? " direct"
+              : access == Access::Splat ? " splat"
+                                        : " gathered";
     }
+    return text + "\n" + plan_.listing;
   }
 
-  struct Pattern {
-    SuperOp op;
-    ScalarValue a = kNoValue, b = kNoValue;
-    float s0 = 0, s1 = 0;
-    int memory_in = -1;   // EmaHalf: input operand that is read as float16
-    int memory_out = -1;  // EmaHalf: output operand that is written as float16
+ private:
+  struct Part {
+    std::byte* const* operands;
+    std::byte** slots;
+    std::int64_t* steps;
+    std::byte* memory;
   };
 
-  /// The value's constant, if it is a float32 one.
-  std::optional<float> constant(ScalarValue v) const {
-    if (v == kNoValue || at(v).op != ScalarOp::Constant || at(v).lane != LaneType::F32) return {};
-    return static_cast<float>(at(v).immediate);
-  }
-  bool is(ScalarValue v, ScalarOp op) const {
-    return v != kNoValue && at(v).op == op && at(v).lane == LaneType::F32;
-  }
-  bool is_half_round(ScalarValue v) const {
-    return is(v, ScalarOp::Round) && at(v).dtype == DType::Float16;
-  }
-  /// `constant * value`: the two parts.
-  std::optional<std::pair<float, ScalarValue>> scaled(ScalarValue v) const {
-    if (!is(v, ScalarOp::Mul)) return {};
-    if (const auto c = constant(at(v).a); c && !uniform(at(v).b)) return std::pair(*c, at(v).b);
-    if (const auto c = constant(at(v).b); c && !uniform(at(v).a)) return std::pair(*c, at(v).a);
-    return {};
+  bool is_input(std::size_t operand) const { return operand < plan_.num_inputs; }
+
+  /// Rows are runs of the inner dimension where they hold many blocks, else everything is one row
+  /// and what is not contiguous is gathered.
+  void choose_rows() {
+    const std::int64_t inner = iteration_.inner();
+    const bool by_rows = iteration_.shape.size() == 1 ||
+                         (plan_.generated.empty() && (inner % lanes_ == 0 || inner >= 8 * lanes_));
+    row_length_ = by_rows ? inner : iteration_.size();
+    rows_ = by_rows && inner > 0 ? iteration_.size() / inner : 1;
+    by_rows_ = by_rows;
   }
 
-  std::vector<int> use_counts() const {
-    std::vector<int> counts(code().size(), 0);
-    for (const Instruction& in : code()) {
-      for (ScalarValue v : {in.a, in.b, in.c}) {
-        if (v != kNoValue) ++counts[static_cast<std::size_t>(v)];
+  void choose_access() {
+    const Strides contiguous = contiguous_strides(iteration_.shape);
+    bool gathers = false;
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      const Strides& strides = iteration_.strides[i];
+      Access access = Access::Gathered;
+      if (is_input(i) && uniform_[i]) {
+        access = Access::Splat;
+      } else if (by_rows_ ? strides.back() == 1 : strides == contiguous) {
+        access = Access::Direct;
+      } else if (is_input(i) && by_rows_ && strides.back() == 0) {
+        access = Access::Splat;
       }
+      access_.push_back(access);
+      gathers = gathers || access == Access::Gathered;
     }
-    return counts;
+    piece_ = kPieceLanes;
+    merge_pieces_ = !gathers && plan_.generated.empty();
+    if (!merge_pieces_) piece_ = static_cast<std::int64_t>(kPhiloxGroup);
   }
 
-  /// Marks the inner values of a pattern, if nothing else uses them.
-  bool absorb(const std::vector<int>& counts, std::initializer_list<ScalarValue> inner) {
-    for (ScalarValue v : inner) {
-      if (counts[static_cast<std::size_t>(v)] != 1) return false;
-    }
-    for (ScalarValue v : inner) absorbed_[static_cast<std::size_t>(v)] = true;
-    return true;
-  }
-
-  /// Finds the sequences that have a superinstruction: each replaces several passes over tiles by
-  /// one, with the same rounding after every step.
-  void find_patterns() {
-    absorbed_.assign(code().size(), false);
-    const std::vector<int> counts = use_counts();
-    for (std::size_t i = code().size(); i-- > 0;) {
-      const auto v = static_cast<ScalarValue>(i);
-      if (absorbed_[i] || uniform(v)) continue;
-      if (find_ema_half(v, counts) || find_ema_square(v, counts)) continue;
-      find_div_sqrt(v, counts);
-    }
-  }
-
-  bool find_ema_half(ScalarValue v, const std::vector<int>& counts) {
-    if (!is_half_round(v) || !is(at(v).a, ScalarOp::Add)) return false;
-    const Instruction& sum = at(at(v).a);
-    for (const auto& [kept, added] : {std::pair(sum.a, sum.b), std::pair(sum.b, sum.a)}) {
-      if (!is_half_round(kept) || !is_half_round(added)) continue;
-      const auto old_part = scaled(at(kept).a);
-      const auto new_part = scaled(at(added).a);
-      if (!old_part || !new_part || !is_half_round(new_part->second)) continue;
-      const Instruction& old_value = at(old_part->second);
-      if (old_value.op != ScalarOp::Load || old_value.dtype != DType::Float16 ||
-          !operands_[static_cast<std::size_t>(old_value.index)].is_linear()) {
-        continue;
-      }
-      const auto store = std::find_if(code().begin(), code().end(), [&](const Instruction& in) {
-        return in.op == ScalarOp::Store && in.a == v && in.dtype == DType::Float16 &&
-               operands_[static_cast<std::size_t>(output_operand(in.index))].is_linear();
-      });
-      const ScalarValue g = at(new_part->second).a;
-      if (store == code().end() || uniform(g)) continue;
-      if (!absorb(counts, {at(v).a, kept, added, at(kept).a, at(added).a, new_part->second,
-                           old_part->second})) {
-        continue;
-      }
-      absorbed_[static_cast<std::size_t>(store - code().begin())] = true;
-      patterns_[v] = {SuperOp::EmaHalf,
-                      kNoValue,
-                      g,
-                      old_part->first,
-                      new_part->first,
-                      old_value.index,
-                      output_operand(store->index)};
-      return true;
-    }
-    return false;
-  }
-
-  bool find_ema_square(ScalarValue v, const std::vector<int>& counts) {
-    if (!is(v, ScalarOp::Add)) return false;
-    const Instruction& sum = at(v);
-    for (const auto& [kept, added] : {std::pair(sum.a, sum.b), std::pair(sum.b, sum.a)}) {
-      const auto old_part = scaled(kept);
-      if (!old_part || !is(added, ScalarOp::Mul)) continue;
-      const auto scaled_x = scaled(at(added).a);
-      if (!scaled_x || scaled_x->second != at(added).b) continue;
-      if (!absorb(counts, {kept, added, at(added).a})) continue;
-      patterns_[v] = {SuperOp::EmaSquare, old_part->second, scaled_x->second, old_part->first,
-                      scaled_x->first};
-      return true;
-    }
-    return false;
-  }
-
-  bool find_div_sqrt(ScalarValue v, const std::vector<int>& counts) {
-    const bool half = is_half_round(v);
-    const ScalarValue quotient = half ? at(v).a : v;
-    if (!is(quotient, ScalarOp::Div) || uniform(at(quotient).a)) return false;
-    const ScalarValue sum = at(quotient).b;
-    if (!is(sum, ScalarOp::Add)) return false;
-    for (const auto& [root, epsilon] :
-         {std::pair(at(sum).a, at(sum).b), std::pair(at(sum).b, at(sum).a)}) {
-      const auto added = constant(epsilon);
-      if (!added || !is(root, ScalarOp::Sqrt) || uniform(root)) continue;
-      const ScalarValue radicand = at(root).a;
-      const bool free = half ? absorb(counts, {quotient, sum, root}) : absorb(counts, {sum, root});
-      if (!free) continue;
-      patterns_[v] = {half ? SuperOp::DivSqrtAddHalf : SuperOp::DivSqrtAdd, at(quotient).a,
-                      radicand, *added};
-      return true;
-    }
-    return false;
-  }
-
-  /// Operands of an instruction after pattern matching.
-  std::array<ScalarValue, 3> operands_of(ScalarValue v) const {
-    const auto pattern = patterns_.find(v);
-    if (pattern != patterns_.end()) return {pattern->second.a, pattern->second.b, kNoValue};
-    return {at(v).a, at(v).b, at(v).c};
-  }
-
-  void count_uses() {
-    uses_.assign(code().size(), 0);
-    for (std::size_t i = 0; i < code().size(); ++i) {
-      if (absorbed_[i]) continue;
-      for (ScalarValue v : operands_of(static_cast<ScalarValue>(i))) {
-        if (v != kNoValue) ++uses(v);
-      }
-    }
-  }
-
-  int take_tile() {
-    if (!free_tiles_.empty()) {
-      const int tile = free_tiles_.back();
-      free_tiles_.pop_back();
-      return tile;
-    }
-    internal_check(num_tiles_ < static_cast<int>(kMaxTiles), "a fused kernel needs too many tiles");
-    return num_tiles_++;
-  }
-
-  void release(ScalarValue v) {
-    if (v == kNoValue || --uses(v) > 0) return;
-    if (place(v).kind == ValuePlace::Kind::Tile) free_tiles_.push_back(place(v).index);
-  }
-
-  /// `early`: results that are stored may be written to their memory as soon as they are known;
-  /// otherwise all stores come after all reads.
-  void translate(std::vector<MicroInstruction>& steps, bool early) {
-    count_uses();
-    places_.assign(code().size(), {});
-    free_tiles_.clear();
-    uniform_steps_.clear();
-    constants_.clear();
-    num_uniforms_ = 0;
-    steps_ = &steps;
-    early_ = early;
-    for (std::size_t i = 0; i < code().size(); ++i) {
-      const auto v = static_cast<ScalarValue>(i);
-      if (absorbed_[i]) continue;
-      if (uniform(v)) {
-        translate_uniform(v);
-      } else if (at(v).op == ScalarOp::Load) {
-        translate_load(v);
-      } else if (at(v).op == ScalarOp::Store) {
-        translate_store(v);
-      } else {
-        translate_arithmetic(v);
-      }
-    }
-  }
-
-  /// The F32 or other wide output that this value can be computed into, or -1. Remembers the inputs
-  /// that are still read from memory afterwards: they must not be that output's memory.
-  int early_output(ScalarValue v) {
-    if (!early_) return -1;
-    for (std::size_t i = 0; i < code().size(); ++i) {
-      const Instruction& in = code()[i];
-      if (in.op != ScalarOp::Store || in.a != v || absorbed_[i]) continue;
-      const int operand = output_operand(in.index);
-      if (!is_direct(in.dtype) || lane_of(in.dtype) != at(v).lane ||
-          !operands_[static_cast<std::size_t>(operand)].is_linear()) {
-        continue;
-      }
-      note_later_reads(v, operand);
-      return operand;
-    }
-    return -1;
-  }
-
-  void note_later_reads(ScalarValue v, int output) {
-    for (std::size_t i = static_cast<std::size_t>(v) + 1; i < code().size(); ++i) {
-      if (absorbed_[i]) continue;
-      const auto later = static_cast<ScalarValue>(i);
-      if (code()[i].op == ScalarOp::Load && !uniform(later)) {
-        early_stores_.emplace_back(output, code()[i].index);
-      }
-      for (ScalarValue source : operands_of(later)) {
-        if (source != kNoValue && place(source).kind == ValuePlace::Kind::Memory &&
-            place(source).index < static_cast<int>(spec_.inputs.size())) {
-          early_stores_.emplace_back(output, place(source).index);
-        }
-      }
-      const auto pattern = patterns_.find(later);
-      if (pattern != patterns_.end() && pattern->second.memory_in >= 0) {
-        early_stores_.emplace_back(output, pattern->second.memory_in);
-      }
-    }
-  }
-
-  void translate_uniform(ScalarValue v) {
-    const Instruction& in = at(v);
-    place(v) = {ValuePlace::Kind::Uniform, num_uniforms_++};
-    internal_check(num_uniforms_ <= static_cast<int>(kMaxOperands * 2),
-                   "a fused kernel has too many scalars");
-    if (in.op == ScalarOp::Constant) {
-      constants_.emplace_back(place(v).index, constant_bits(in));
-      return;
-    }
-    MicroInstruction step;
-    step.out = place(v);
-    if (in.op == ScalarOp::Load) {
-      step.function = load_function(in.dtype);
-      step.a = {ValuePlace::Kind::Memory, in.index};
-    } else {
-      fill_operands(step, in);
-    }
-    uniform_steps_.push_back(step);
-  }
-
-  static std::uint64_t constant_bits(const Instruction& in) {
-    std::uint64_t bits = 0;
-    const auto put = [&](auto value) { std::memcpy(&bits, &value, sizeof value); };
-    switch (in.lane) {
-      case LaneType::F32:
-        put(static_cast<float>(in.immediate));
-        break;
-      case LaneType::F64:
-        put(in.immediate);
-        break;
-      case LaneType::I32:
-        put(static_cast<std::int32_t>(in.integer_immediate));
-        break;
-      case LaneType::U32:
-        put(static_cast<std::uint32_t>(in.integer_immediate));
-        break;
-      case LaneType::I64:
-      case LaneType::U64:
-        put(in.integer_immediate);
-        break;
-    }
-    return bits;
-  }
-
-  void fill_operands(MicroInstruction& step, const Instruction& in) {
-    SplatMask splats = 0;
-    const auto operand = [&](ScalarValue v, SplatMask bit) {
-      if (v == kNoValue) return ValuePlace{};
-      if (uniform(v)) splats |= bit;
-      return place(v);
+  void lay_out_scratch() {
+    std::size_t size = 0;
+    const auto take = [&](std::size_t bytes) {
+      const std::size_t at = size;
+      size += aligned(bytes);
+      return at;
     };
-    step.a = operand(in.a, 1);
-    step.b = operand(in.b, 2);
-    step.c = operand(in.c, 4);
-    step.stream = in.index;
-    if (in.op == ScalarOp::Convert) {
-      step.function = convert_function(at(in.a).lane, in.lane);
-    } else if (in.op == ScalarOp::Round) {
-      step.function = round_function(in.dtype);
-    } else {
-      const bool by_operand = in.op != ScalarOp::Select && in.a != kNoValue;
-      step.function = tile_function(in.op, by_operand ? at(in.a).lane : in.lane, splats);
+    const auto block = static_cast<std::size_t>(lanes_) * 8;
+    take(plan_.num_slots() * sizeof(std::byte*));
+    steps_offset_ = take(moving() * sizeof(std::int64_t));
+    tiles_offset_ = take(plan_.num_tiles * block);
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      const bool whole_piece = access_[i] == Access::Gathered || in_hazard(i);
+      buffers_.push_back(take(whole_piece ? static_cast<std::size_t>(kPhiloxGroup) * bytes_[i]
+                                          : static_cast<std::size_t>(lanes_) * bytes_[i]));
+    }
+    for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
+      buffers_.push_back(take(kPhiloxGroup * sizeof(std::uint32_t)));
+    }
+    part_bytes_ = size;
+  }
+
+  bool in_hazard(std::size_t operand) const {
+    return std::any_of(plan_.hazards.begin(), plan_.hazards.end(), [&](const auto& hazard) {
+      return static_cast<std::size_t>(hazard.first) == operand;
+    });
+  }
+
+  void choose_parts(int num_threads) {
+    pieces_per_row_ = (row_length_ + piece_ - 1) / piece_;
+    num_units_ = rows_ * pieces_per_row_;
+    if (iteration_.size() == 0) num_units_ = 0;
+    double block_work = 2.0 * static_cast<double>(plan_.num_chain_ops) +
+                        25.0 * static_cast<double>(plan_.num_tile_ops);
+    for (Access access : access_) {
+      block_work += access == Access::Direct ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
+    }
+    const double work =
+        block_work * static_cast<double>(iteration_.size()) / static_cast<double>(lanes_);
+    const auto useful = static_cast<std::int64_t>(work / kThreadWork);
+    num_parts_ = std::clamp<std::int64_t>(std::min(useful, num_units_), 1, num_threads);
+  }
+
+  void fill_constants() {
+    const auto lanes = static_cast<std::size_t>(lanes_);
+    // Words of 64 bytes, so that the blocks are aligned.
+    constants_.resize((plan_.constants.size() * lanes * 8 + 63) / 64);
+    std::byte* block = reinterpret_cast<std::byte*>(constants_.data());
+    for (const auto& [bits, bytes] : plan_.constants) {
+      fill_elements(reinterpret_cast<const std::byte*>(&bits), bytes, lanes_, block);
+      block += lanes * 8;
     }
   }
 
-  void translate_load(ScalarValue v) {
-    const Instruction& in = at(v);
-    const OperandIteration& operand = operands_[static_cast<std::size_t>(in.index)];
-    if (operand.is_linear() && is_direct(in.dtype) && !copied_among_stores(v)) {
-      place(v) = {ValuePlace::Kind::Memory, in.index};
-      return;
+  std::size_t moving() const { return num_operands_ + plan_.generated.size(); }
+
+  void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
+                std::int64_t end) const {
+    if (begin == end) return;
+    Part part{operands, reinterpret_cast<std::byte**>(memory),
+              reinterpret_cast<std::int64_t*>(memory + steps_offset_), memory};
+    const auto block = static_cast<std::size_t>(lanes_) * 8;
+    auto* constants = reinterpret_cast<std::byte*>(const_cast<Line*>(constants_.data()));
+    for (std::size_t i = 0; i < plan_.constants.size(); ++i) {
+      part.slots[plan_.first_constant() + i] = constants + i * block;
     }
-    MicroInstruction step;
-    step.out = place(v) = {ValuePlace::Kind::Tile, take_tile()};
-    step.a = {ValuePlace::Kind::Memory, in.index};
-    if (!operand.is_linear()) step.gather = in.index;
-    if (operand.is_linear() || !is_direct(in.dtype)) step.function = load_function(in.dtype);
-    steps_->push_back(step);
+    for (std::size_t i = 0; i < plan_.num_tiles; ++i) {
+      part.slots[plan_.first_tile() + i] = memory + tiles_offset_ + i * block;
+    }
+    for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
+      if (!uniform_[i]) continue;
+      part.slots[i] = memory + buffers_[i];
+      fill_elements(operands[i], bytes_[i], lanes_, part.slots[i]);
+    }
+    if (plan_.prologue.size() > 1) {
+      chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
+    }
+    const bool copies_inputs = set_steps(part);
+    run_units(part, begin, end, merge_pieces_ && !copies_inputs);
   }
 
-  /// Stores run last and one may overwrite the memory of an input, so a value that is only loaded
-  /// and stored must leave that memory first when there are several stores.
-  bool copied_among_stores(ScalarValue v) const {
-    int stores = 0;
-    bool copied = false;
-    for (const Instruction& in : code()) {
-      if (in.op != ScalarOp::Store) continue;
-      ++stores;
-      copied = copied || in.a == v;
+  /// Returns whether an input has to be copied because it is also an output.
+  bool set_steps(const Part& part) const {
+    bool copies = false;
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      part.steps[i] =
+          access_[i] == Access::Splat ? 0 : lanes_ * static_cast<std::int64_t>(bytes_[i]);
+      copies = copies || must_copy(part, i);
     }
-    return copied && stores > 1;
+    for (std::size_t i = num_operands_; i < moving(); ++i) {
+      part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
+    }
+    return copies;
   }
 
-  void translate_store(ScalarValue v) {
-    const Instruction& in = at(v);
-    const int operand = output_operand(in.index);
-    const OperandIteration& target = operands_[static_cast<std::size_t>(operand)];
-    if (place(in.a).kind == ValuePlace::Kind::Memory && place(in.a).index == operand) {
-      release(in.a);  // computed in place
-      return;
-    }
-    MicroInstruction step;
-    step.function = store_function(in.dtype, at(in.a).lane);
-    step.a = place(in.a);
-    step.out = {ValuePlace::Kind::Memory, operand};
-    if (uniform(in.a)) {
-      // A scalar result stored to many elements: spread it over a tile first.
-      MicroInstruction spread;
-      spread.out = {ValuePlace::Kind::Tile, take_tile()};
-      spread.a = place(in.a);
-      spread.b = place(in.a);
-      const bool wide = lane_bytes(at(in.a).lane) == 8;
-      spread.function = tile_function(ScalarOp::Or, wide ? LaneType::U64 : LaneType::U32, 3);
-      steps_->push_back(spread);
-      step.a = spread.out;
-      free_tiles_.push_back(spread.out.index);
-    }
-    if (!target.is_linear()) {
-      step.out = {ValuePlace::Kind::Tile, take_tile()};
-      step.scatter = operand;
-      free_tiles_.push_back(step.out.index);
-    }
-    steps_->push_back(step);
-    release(in.a);
+  bool must_copy(const Part& part, std::size_t operand) const {
+    return std::any_of(plan_.hazards.begin(), plan_.hazards.end(), [&](const auto& hazard) {
+      return static_cast<std::size_t>(hazard.first) == operand &&
+             access_[operand] == Access::Direct &&
+             part.operands[operand] ==
+                 part.operands[plan_.num_inputs + static_cast<std::size_t>(hazard.second)];
+    });
   }
 
-  static int lane_bytes(LaneType lane) {
-    return lane == LaneType::F64 || lane == LaneType::I64 || lane == LaneType::U64 ? 8 : 4;
-  }
-
-  void fill_pattern(MicroInstruction& step, const Pattern& pattern) {
-    step.function = super_function(pattern.op);
-    if (pattern.a != kNoValue) step.a = place(pattern.a);
-    step.b = place(pattern.b);
-    step.s0 = pattern.s0;
-    step.s1 = pattern.s1;
-    if (pattern.memory_in >= 0) step.a = {ValuePlace::Kind::Memory, pattern.memory_in};
-    if (pattern.memory_out >= 0) step.out2 = {ValuePlace::Kind::Memory, pattern.memory_out};
-  }
-
-  void translate_arithmetic(ScalarValue v) {
-    const Instruction& in = at(v);
-    MicroInstruction step;
-    const auto pattern = patterns_.find(v);
-    if (pattern != patterns_.end()) {
-      fill_pattern(step, pattern->second);
-      if (pattern->second.memory_out >= 0) note_later_reads(v, pattern->second.memory_out);
-    } else {
-      fill_operands(step, in);
+  void run_units(const Part& part, std::int64_t begin, std::int64_t end, bool merge) const {
+    std::int64_t unit = begin;
+    while (unit < end) {
+      const std::int64_t row = unit / pieces_per_row_;
+      const std::int64_t piece = unit % pieces_per_row_;
+      const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
+      const std::int64_t first = piece * piece_;
+      const std::int64_t last = std::min(row_length_, (piece + pieces) * piece_);
+      const std::int64_t step = merge ? last - first : static_cast<std::int64_t>(kPhiloxGroup);
+      for (std::int64_t at = first; at < last; at += step) {
+        run_run(part, row, at, std::min(step, last - at));
+      }
+      unit += pieces;
     }
-    const std::array<ScalarValue, 3> sources = operands_of(v);
-    // Element i of the result is written after element i of the operands is read, so an operand
-    // that dies here may give its tile, unless its elements are narrower.
-    const auto narrower = [&](ScalarValue source) {
-      return source != kNoValue && lane_bytes(at(source).lane) < lane_bytes(in.lane);
+  }
+
+  /// Elements [first, first + count) of a row.
+  void run_run(const Part& part, std::int64_t row, std::int64_t first, std::int64_t count) const {
+    const std::int64_t linear = row * row_length_ + first;
+    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, linear, count);
+    for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
+    const std::int64_t blocks = count / lanes_;
+    chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
+    if (count % lanes_ != 0) run_tail(part, count % lanes_);
+    for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
+      if (access_[i] != Access::Gathered) continue;
+      scatter(iteration_, i, bytes_[i], part.memory + buffers_[i], linear, count, part.operands[i]);
+    }
+  }
+
+  void place_operand(const Part& part, std::size_t i, std::int64_t linear,
+                     std::int64_t count) const {
+    std::byte* buffer = part.memory + buffers_[i];
+    const auto address = [&] {
+      return part.operands[i] + iteration_.offset(i, linear) * static_cast<std::int64_t>(bytes_[i]);
     };
-    const bool keep = std::any_of(sources.begin(), sources.end(), narrower);
-    const auto release_all = [&] {
-      for (ScalarValue source : sources) release(source);
-    };
-    if (!keep) release_all();
-    const int memory = early_output(v);
-    place(v) = memory >= 0 ? ValuePlace{ValuePlace::Kind::Memory, memory}
-                           : ValuePlace{ValuePlace::Kind::Tile, take_tile()};
-    step.out = place(v);
-    if (keep) release_all();
-    steps_->push_back(step);
+    if (access_[i] == Access::Direct && !must_copy(part, i)) {
+      part.slots[i] = address();
+    } else if (access_[i] == Access::Splat) {
+      part.slots[i] = buffer;
+      if (!uniform_[i]) fill_elements(address(), bytes_[i], lanes_, buffer);
+    } else {
+      part.slots[i] = buffer;
+      if (is_input(i)) gather(iteration_, i, bytes_[i], part.operands[i], linear, count, buffer);
+    }
   }
 
-  void run_uniform(std::byte* const* operands, std::uint64_t* uniforms) const {
-    for (const auto& [slot, bits] : constants_) uniforms[slot] = bits;
-    for (const MicroInstruction& step : uniform_steps_) {
-      TileArguments args = {};
-      const auto address = [&](const ValuePlace& p) -> void* {
-        if (p.kind == ValuePlace::Kind::Memory) return operands[p.index];
-        if (p.kind == ValuePlace::Kind::Uniform) return uniforms + p.index;
-        return nullptr;
+  void generate(const Part& part, std::size_t i, std::int64_t linear, std::int64_t count) const {
+    const GeneratedOperand& operand = plan_.generated[i];
+    std::byte* buffer = part.memory + buffers_[num_operands_ + i];
+    part.slots[plan_.first_generated() + i] = buffer;
+    auto* words = reinterpret_cast<std::uint32_t*>(buffer);
+    if (operand.is_philox) {
+      const auto key = [&](std::uint16_t slot) {
+        std::uint32_t value;
+        std::memcpy(&value, part.slots[slot], sizeof value);
+        return value;
       };
-      args.a = address(step.a);
-      args.b = address(step.b);
-      args.c = address(step.c);
-      args.out = address(step.out);
-      args.count = 1;
-      args.index = step.stream;
-      step.function(args);
+      tile_machine().philox_group(
+          static_cast<std::uint32_t>(linear / static_cast<std::int64_t>(kPhiloxGroup)),
+          key(operand.key0), key(operand.key1), operand.stream, words);
+    } else {
+      for (std::int64_t k = 0; k < count; ++k) words[k] = static_cast<std::uint32_t>(linear + k);
     }
   }
 
-  void run_tile(const std::vector<MicroInstruction>& steps, std::byte* const* operands,
-                std::byte* tiles, std::uint64_t* uniforms, std::int64_t first,
-                std::int64_t count) const {
-    const auto address = [&](const ValuePlace& p) -> std::byte* {
-      switch (p.kind) {
-        case ValuePlace::Kind::Tile:
-          return tiles + static_cast<std::size_t>(p.index) * kTileBytes;
-        case ValuePlace::Kind::Memory:
-          return operands[p.index] + static_cast<std::size_t>(first) *
-                                         operands_[static_cast<std::size_t>(p.index)].bytes();
-        case ValuePlace::Kind::Uniform:
-          return reinterpret_cast<std::byte*>(uniforms + p.index);
-        case ValuePlace::Kind::None:
-          break;
+  /// The last lanes of a run go through buffers of a whole block, as micro-ops know no other size.
+  void run_tail(const Part& part, std::int64_t lanes) const {
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      if (access_[i] != Access::Direct || must_copy(part, i)) continue;
+      std::byte* buffer = part.memory + buffers_[i];
+      std::byte* memory = part.slots[i];
+      part.slots[i] = buffer;
+      const std::size_t bytes = static_cast<std::size_t>(lanes) * bytes_[i];
+      if (is_input(i)) {
+        std::memcpy(buffer, memory, bytes);
+      } else {
+        part.steps[i] = memory - buffer;  // where to copy it; the steps are not needed any more
       }
-      return nullptr;
-    };
-    TileArguments args = {};
-    args.count = static_cast<std::size_t>(count);
-    args.first = static_cast<std::uint64_t>(first);
-    alignas(64) std::byte gathered[kTileBytes];
-    for (const MicroInstruction& step : steps) {
-      args.out = address(step.out);
-      args.out2 = address(step.out2);
-      args.a = address(step.a);
-      args.b = address(step.b);
-      args.c = address(step.c);
-      args.s0 = step.s0;
-      args.s1 = step.s1;
-      args.index = step.stream;
-      if (step.gather >= 0) {
-        // Wide dtypes need no conversion: straight into the tile.
-        std::byte* to = step.function == nullptr ? static_cast<std::byte*>(args.out) : gathered;
-        operands_[static_cast<std::size_t>(step.gather)].gather(operands[step.gather], first, count,
-                                                                to);
-        args.a = gathered;
-      }
-      if (step.function != nullptr) step.function(args);
-      if (step.scatter >= 0) {
-        operands_[static_cast<std::size_t>(step.scatter)].scatter(
-            static_cast<const std::byte*>(args.out), first, count, operands[step.scatter]);
-      }
+    }
+    chain_machine().run(plan_.body.data(), part.slots, part.steps, 0, 1);
+    for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
+      if (access_[i] != Access::Direct) continue;
+      std::byte* buffer = part.memory + buffers_[i];
+      std::memcpy(buffer + part.steps[i], buffer, static_cast<std::size_t>(lanes) * bytes_[i]);
+      part.steps[i] = lanes_ * static_cast<std::int64_t>(bytes_[i]);
     }
   }
 
-  KernelSpec spec_;
-  int num_threads_;
-  std::int64_t count_;
-  std::vector<OperandIteration> operands_;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+
+  FusedPlan plan_;
+  std::int64_t lanes_;
+  std::size_t num_operands_;
+  std::vector<std::size_t> bytes_;  // of an element, by operand
   std::vector<bool> uniform_;
-  std::vector<int> uses_;
-  std::vector<ValuePlace> places_;
-  std::vector<int> free_tiles_;
-  int num_tiles_ = 0;
-  int num_uniforms_ = 0;
-  std::vector<bool> absorbed_;
-  std::map<ScalarValue, Pattern> patterns_;
-  // (output, input): the output is written while the input may still be read.
-  std::vector<std::pair<int, int>> early_stores_;
-  bool early_ = false;
-  std::vector<std::pair<int, std::uint64_t>> constants_;
-  std::vector<MicroInstruction> uniform_steps_;
-  std::vector<MicroInstruction> safe_;  // for kernels where an output overwrites a later input
-  std::vector<MicroInstruction> fast_;
-  std::vector<MicroInstruction>* steps_ = nullptr;  // being translated
+  Iteration iteration_;
+  bool by_rows_ = false;
+  std::int64_t rows_ = 0;
+  std::int64_t row_length_ = 0;
+  std::vector<Access> access_;
+  std::int64_t piece_ = 0;  // work is split between threads at multiples of this in a row
+  std::int64_t pieces_per_row_ = 0;
+  std::int64_t num_units_ = 0;  // pieces of all rows
+  bool merge_pieces_ = false;
+  std::int64_t num_parts_ = 1;
+  std::vector<Line> constants_;
+  // Scratch of a part: slots, steps, tiles, then a buffer for each operand.
+  std::size_t steps_offset_ = 0;
+  std::size_t tiles_offset_ = 0;
+  std::vector<std::size_t> buffers_;
+  std::size_t part_bytes_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<const Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads) {
-  return std::make_shared<FusedKernel>(spec, num_threads);
+std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads) {
+  if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads);
+  if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads);
+  internal_check(spec.kind == "Fused" && !spec.outputs.empty(),
+                 "a fused kernel needs kind Fused and an output");
+  return std::make_unique<FusedKernel>(spec, num_threads);
 }
 
 }  // namespace pando::cpu

@@ -1,4 +1,4 @@
-// The fused machine: runs a ScalarProgram over L1-sized tiles.
+// The fused machine: pointwise programs, copies and fills in one pass over memory.
 #pragma once
 
 #include <memory>
@@ -7,14 +7,19 @@
 
 namespace pando::cpu {
 
-/// Kernel for kind `Fused`. Inputs and outputs may have any strides; an output may be the same
-/// memory as an input of the same layout. Results do not depend on the number of threads.
-std::shared_ptr<const Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads);
+/// Kernel of one of three kinds.
+/// `Fused`: `spec.scalar` over the shape of the outputs. Inputs have that shape with any strides (0
+/// where they broadcast); outputs any strides without repeats. An output may be the same memory as
+/// inputs of the same layout and element size, not as another output.
+/// `Copy`: input 0 into output 0, same dtype and shape, any strides.
+/// `Fill`: attribute "value" (Number) into every element of output 0, converted to its dtype.
+///
+/// Results do not depend on the number of threads, nor on how ops were grouped. Throws Error for
+/// shapes that differ, NotSupported for complex pointwise arithmetic.
+std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads);
 
-/// Kernel for kind `Copy`: strided to strided, same dtype and shape.
-std::shared_ptr<const Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads);
-
-/// Kernel for kind `Fill`: attribute "value" in every element of output 0.
-std::shared_ptr<const Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads);
+/// The parts behind it: kinds `Copy` and `Fill`.
+std::unique_ptr<Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads);
+std::unique_ptr<Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads);
 
 }  // namespace pando::cpu

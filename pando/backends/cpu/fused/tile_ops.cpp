@@ -1,0 +1,360 @@
+#include <cstring>
+
+#include "pando/backends/cpu/fused/micro_op.hpp"
+#include "pando/base/half.hpp"
+#include "pando/base/philox.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/fused/tile_ops.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "pando/backends/cpu/fused/float_math-inl.h"
+#include "pando/backends/cpu/fused/lane_ops-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr std::size_t kVectorLanes = hn::MaxLanes(D());
+constexpr std::size_t kBlock = 8 * kVectorLanes;
+
+template <class T>
+HWY_INLINE const T* In(const MicroOp& op, Slots slots, int operand) {
+  return reinterpret_cast<const T*>(slots[op.in[operand]]);
+}
+template <class T>
+HWY_INLINE T* Out(const MicroOp& op, Slots slots) {
+  return reinterpret_cast<T*>(slots[op.out]);
+}
+
+template <class Code, class T, int kArity>
+void LaneTile(const MicroOp& op, Slots slots) {
+  const T* a = In<T>(op, slots, 0);
+  const T* b = In<T>(op, slots, kArity > 1 ? 1 : 0);
+  const T* c = In<T>(op, slots, kArity > 2 ? 2 : 0);
+  auto* out = Out<decltype(Code::Apply(T{}, T{}, T{}))>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = Code::Apply(a[i], b[i], c[i]);
+}
+
+template <V (*kFunction)(V)>
+void FloatTile(const MicroOp& op, Slots slots) {
+  const D d;
+  const float* a = In<float>(op, slots, 0);
+  float* out = Out<float>(op, slots);
+  for (std::size_t i = 0; i < kBlock; i += kVectorLanes) {
+    hn::StoreU(kFunction(hn::LoadU(d, a + i)), d, out + i);
+  }
+}
+
+template <class T>
+void SelectTile(const MicroOp& op, Slots slots) {
+  const auto* condition = In<std::int32_t>(op, slots, 0);
+  const T* a = In<T>(op, slots, 1);
+  const T* b = In<T>(op, slots, 2);
+  T* out = Out<T>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
+}
+
+void PhiloxTile(const MicroOp& op, Slots slots) {
+  const auto* key0 = In<std::uint32_t>(op, slots, 0);
+  const auto* key1 = In<std::uint32_t>(op, slots, 1);
+  const auto* index = In<std::uint32_t>(op, slots, 2);
+  auto* out = Out<std::uint32_t>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    out[i] = philox_word(key0[i], key1[i], index[i], static_cast<std::uint32_t>(op.stream));
+  }
+}
+
+template <class From, class To>
+void ConvertTile(const MicroOp& op, Slots slots) {
+  const From* in = In<From>(op, slots, 0);
+  To* out = Out<To>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<To>(in[i]);
+}
+
+/// Through `Narrow` and back: wrapped.
+template <class Narrow>
+void RoundIntTile(const MicroOp& op, Slots slots) {
+  const auto* in = In<std::int32_t>(op, slots, 0);
+  auto* out = Out<std::int32_t>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<Narrow>(in[i]);
+}
+
+template <class T>
+void StoreBoolTile(const MicroOp& op, Slots slots) {
+  const T* in = In<T>(op, slots, 0);
+  auto* out = Out<std::uint8_t>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = in[i] != T{0} ? 1 : 0;
+}
+
+template <DType kFormat>
+void LoadFloat8Tile(const MicroOp& op, Slots slots) {
+  const auto* in = In<std::uint8_t>(op, slots, 0);
+  float* out = Out<float>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = float8_to_float(in[i], kFormat);
+}
+template <DType kFormat>
+void StoreFloat8Tile(const MicroOp& op, Slots slots) {
+  const float* in = In<float>(op, slots, 0);
+  auto* out = Out<std::uint8_t>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) out[i] = float_to_float8(in[i], kFormat);
+}
+template <DType kFormat>
+void RoundFloat8Tile(const MicroOp& op, Slots slots) {
+  const float* in = In<float>(op, slots, 0);
+  float* out = Out<float>(op, slots);
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    out[i] = float8_to_float(float_to_float8(in[i], kFormat), kFormat);
+  }
+}
+
+#define PANDO_ANY_LANE_OPS(X)                                                                  \
+  X(Add, 2)                                                                                    \
+  X(Sub, 2) X(Mul, 2) X(Div, 2) X(Rem, 2) X(Fma, 3) X(Min, 2) X(Max, 2) X(Neg, 1) X(Abs, 1)    \
+      X(Sign, 1) X(Floor, 1) X(Ceil, 1) X(RoundEven, 1) X(Equal, 2) X(Less, 2) X(LessEqual, 2) \
+          X(IsNan, 1) X(IsInf, 1) X(Pow, 2)
+#define PANDO_FLOAT_LANE_OPS(X) \
+  X(Exp, 1) X(Log, 1) X(Sqrt, 1) X(Tanh, 1) X(Sigmoid, 1) X(Erf, 1) X(Sin, 1) X(Cos, 1)
+#define PANDO_INT_LANE_OPS(X) X(And, 2) X(Or, 2) X(Xor, 2)
+
+template <class T>
+TileFunction LaneFunction(ScalarOp op) {
+#define PANDO_CASE(name, arity) \
+  case ScalarOp::name:          \
+    return &LaneTile<name##Lane, T, arity>;
+  switch (op) {
+    PANDO_ANY_LANE_OPS(PANDO_CASE)
+    case ScalarOp::Select:
+      return &SelectTile<T>;
+    default:
+      break;
+  }
+  if constexpr (kIsFloat<T>) {
+    switch (op) {
+      PANDO_FLOAT_LANE_OPS(PANDO_CASE)
+      default:
+        return nullptr;
+    }
+  } else {
+    switch (op) {
+      PANDO_INT_LANE_OPS(PANDO_CASE)
+      case ScalarOp::Philox:
+        return std::is_same_v<T, std::uint32_t> ? &PhiloxTile : nullptr;
+      default:
+        return nullptr;
+    }
+  }
+#undef PANDO_CASE
+}
+
+TileFunction Function(ScalarOp op, LaneType lane) {
+  switch (lane) {
+    case LaneType::F32:
+      switch (op) {
+        case ScalarOp::Exp:
+          return &FloatTile<&ExpF>;
+        case ScalarOp::Log:
+          return &FloatTile<&LogF>;
+        case ScalarOp::Tanh:
+          return &FloatTile<&TanhF>;
+        case ScalarOp::Sigmoid:
+          return &FloatTile<&SigmoidF>;
+        case ScalarOp::Erf:
+          return &FloatTile<&ErfF>;
+        case ScalarOp::Sin:
+          return &FloatTile<&SinF>;
+        case ScalarOp::Cos:
+          return &FloatTile<&CosF>;
+        default:
+          return LaneFunction<float>(op);
+      }
+    case LaneType::F64:
+      return LaneFunction<double>(op);
+    case LaneType::I32:
+      return LaneFunction<std::int32_t>(op);
+    case LaneType::I64:
+      return LaneFunction<std::int64_t>(op);
+    case LaneType::U32:
+      return LaneFunction<std::uint32_t>(op);
+    case LaneType::U64:
+      return LaneFunction<std::uint64_t>(op);
+  }
+  return nullptr;
+}
+
+template <class From>
+TileFunction ConvertTo(LaneType to) {
+  switch (to) {
+    case LaneType::F32:
+      return &ConvertTile<From, float>;
+    case LaneType::F64:
+      return &ConvertTile<From, double>;
+    case LaneType::I32:
+      return &ConvertTile<From, std::int32_t>;
+    case LaneType::I64:
+      return &ConvertTile<From, std::int64_t>;
+    case LaneType::U32:
+      return &ConvertTile<From, std::uint32_t>;
+    case LaneType::U64:
+      return &ConvertTile<From, std::uint64_t>;
+  }
+  return nullptr;
+}
+
+TileFunction ConvertFunction(LaneType from, LaneType to) {
+  switch (from) {
+    case LaneType::F32:
+      return ConvertTo<float>(to);
+    case LaneType::F64:
+      return ConvertTo<double>(to);
+    case LaneType::I32:
+      return ConvertTo<std::int32_t>(to);
+    case LaneType::I64:
+      return ConvertTo<std::int64_t>(to);
+    case LaneType::U32:
+      return ConvertTo<std::uint32_t>(to);
+    case LaneType::U64:
+      return ConvertTo<std::uint64_t>(to);
+  }
+  return nullptr;
+}
+
+// 4- and 8-byte dtypes equal to their lane type move as bits.
+TileFunction LoadFunction(DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::UInt8:
+      return &ConvertTile<std::uint8_t, std::int32_t>;
+    case DType::Int8:
+      return &ConvertTile<std::int8_t, std::int32_t>;
+    case DType::Int16:
+      return &ConvertTile<std::int16_t, std::int32_t>;
+    case DType::UInt16:
+      return &ConvertTile<std::uint16_t, std::int32_t>;
+    case DType::Float8_143:
+      return &LoadFloat8Tile<DType::Float8_143>;
+    case DType::Float8_152:
+      return &LoadFloat8Tile<DType::Float8_152>;
+    default:
+      return nullptr;
+  }
+}
+
+TileFunction StoreBoolFunction(LaneType lane) {
+  switch (lane) {
+    case LaneType::F32:
+      return &StoreBoolTile<float>;
+    case LaneType::F64:
+      return &StoreBoolTile<double>;
+    case LaneType::I32:
+    case LaneType::U32:
+      return &StoreBoolTile<std::int32_t>;
+    case LaneType::I64:
+    case LaneType::U64:
+      return &StoreBoolTile<std::int64_t>;
+  }
+  return nullptr;
+}
+
+TileFunction StoreFunction(DType dtype, LaneType lane) {
+  switch (dtype) {
+    case DType::Bool:
+      return StoreBoolFunction(lane);
+    case DType::Int8:
+      return &ConvertTile<std::int32_t, std::int8_t>;
+    case DType::Int16:
+      return &ConvertTile<std::int32_t, std::int16_t>;
+    case DType::UInt8:
+      return &ConvertTile<std::int32_t, std::uint8_t>;
+    case DType::UInt16:
+      return &ConvertTile<std::int32_t, std::uint16_t>;
+    case DType::Float8_143:
+      return &StoreFloat8Tile<DType::Float8_143>;
+    case DType::Float8_152:
+      return &StoreFloat8Tile<DType::Float8_152>;
+    case DType::Int64:
+    case DType::UInt64:
+    case DType::Float64:
+      return &ConvertTile<std::uint64_t, std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+TileFunction RoundFunction(DType dtype) {
+  switch (dtype) {
+    case DType::Float8_143:
+      return &RoundFloat8Tile<DType::Float8_143>;
+    case DType::Float8_152:
+      return &RoundFloat8Tile<DType::Float8_152>;
+    case DType::Int8:
+      return &RoundIntTile<std::int8_t>;
+    case DType::Int16:
+      return &RoundIntTile<std::int16_t>;
+    case DType::UInt8:
+      return &RoundIntTile<std::uint8_t>;
+    case DType::UInt16:
+      return &RoundIntTile<std::uint16_t>;
+    default:
+      return nullptr;
+  }
+}
+
+void PhiloxGroup(std::uint32_t group, std::uint32_t key0, std::uint32_t key1, std::uint32_t stream,
+                 std::uint32_t* words) {
+  constexpr std::size_t kCounters = kPhiloxGroup / 4;
+  // Plain loops over a few counters at once: the compiler makes the widening products SIMD.
+  constexpr std::size_t kStep = 32;
+  for (std::size_t first = 0; first < kCounters; first += kStep) {
+    std::uint32_t c0[kStep], c1[kStep], c2[kStep], c3[kStep];
+    for (std::size_t i = 0; i < kStep; ++i) {
+      c0[i] = group * static_cast<std::uint32_t>(kCounters) + static_cast<std::uint32_t>(first + i);
+      c1[i] = 0;
+      c2[i] = stream;
+      c3[i] = 0;
+    }
+    std::uint32_t k0 = key0, k1 = key1;
+    for (int round = 0; round < 10; ++round) {
+      for (std::size_t i = 0; i < kStep; ++i) {
+        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[i];
+        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[i];
+        c0[i] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+        c1[i] = static_cast<std::uint32_t>(p1);
+        c2[i] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+        c3[i] = static_cast<std::uint32_t>(p0);
+      }
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    std::memcpy(words + first, c0, sizeof c0);
+    std::memcpy(words + kCounters + first, c1, sizeof c1);
+    std::memcpy(words + 2 * kCounters + first, c2, sizeof c2);
+    std::memcpy(words + 3 * kCounters + first, c3, sizeof c3);
+  }
+}
+
+const TileMachine& TileMachineOfTarget() {
+  static const TileMachine machine = {
+      .function = &Function,
+      .convert = &ConvertFunction,
+      .load = &LoadFunction,
+      .store = &StoreFunction,
+      .round = &RoundFunction,
+      .philox_group = &PhiloxGroup,
+  };
+  return machine;
+}
+
+}  // namespace
+}  // namespace pando::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(TileMachineOfTarget);
+
+const TileMachine& tile_machine() { return HWY_DYNAMIC_DISPATCH(TileMachineOfTarget)(); }
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE

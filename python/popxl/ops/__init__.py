@@ -1,0 +1,254 @@
+"""The ops: functions that add computations to the current graph.
+
+Several submodules have the name of a function; `popxl.ops.call` is the function, and `from
+popxl.ops.call import CallSiteInfo` reads the submodule.
+"""
+
+from popxl.ops import code_copy as code_copy
+from popxl.ops import collectives, var_updates
+from popxl.ops import random_seed as random_seed
+from popxl.ops import utils as utils
+from popxl.ops.activation import (
+    gelu,
+    gelu_,
+    geluerf,
+    geluerf_,
+    relu,
+    relu_,
+    softmax,
+    swish,
+    swish_,
+)
+from popxl.ops.binary import (
+    add,
+    add_,
+    div,
+    fmod,
+    maximum,
+    mul,
+    pow,
+    scaled_add,
+    scaled_add_,
+    sub,
+)
+from popxl.ops.call import CallSiteInfo, call, call_with_info
+from popxl.ops.cast import cast, pow2scale_cast_from_fp8, pow2scale_cast_to_fp8
+from popxl.ops.conditional import ConditionalSiteInfo, conditional, conditional_with_info
+from popxl.ops.conv import (
+    PadType,
+    conv,
+    conv_pow2scaled,
+    conv_transpose,
+    conv_transpose_pow2scaled,
+)
+from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
+from popxl.ops.host import host_load, host_store
+from popxl.ops.init import init
+from popxl.ops.lamb import lamb_square
+from popxl.ops.logic import equal, greater, logical_and, logical_not, logical_or, where
+from popxl.ops.matmul import matmul, matmul_pow2scaled
+from popxl.ops.negative_log_likelihood import nll_loss, nll_loss_with_softmax_grad
+from popxl.ops.normalization import batch_norm_inference, group_norm, layer_norm
+from popxl.ops.ordering import argmax, argmin, cumsum, histogram, topk
+from popxl.ops.placement import io_tile_copy, ipu_copy, remote_code_load
+from popxl.ops.pooling import average_pool, max_pool
+from popxl.ops.print_tensor import print_tensor
+from popxl.ops.random import dropout, random_normal, random_uniform, shaped_dropout
+from popxl.ops.random_seed import split_random_seed
+from popxl.ops.reduction import (
+    l1,
+    l2,
+    logsum,
+    logsumexp,
+    max,
+    mean,
+    median,
+    min,
+    prod,
+    sum,
+    sumsquare,
+)
+from popxl.ops.remote import remote_load, remote_load_, remote_store
+from popxl.ops.repeat import repeat, repeat_with_info
+from popxl.ops.resample import interpolate, roi_align
+from popxl.ops.scatter_reduce import scatter_reduce
+from popxl.ops.shape import (
+    concat,
+    concat_,
+    flatten,
+    flatten_,
+    reshape,
+    reshape_,
+    split,
+    squeeze,
+    transpose,
+    transpose_,
+)
+from popxl.ops.slicing import (
+    dynamic_slice,
+    dynamic_update,
+    dynamic_update_,
+    slice,
+    slice_,
+    subsample,
+)
+from popxl.ops.unary import (
+    abs,
+    ceil,
+    clamp,
+    clip,
+    cos,
+    detach,
+    detach_,
+    exp,
+    exp_,
+    identity,
+    increment_mod,
+    increment_mod_,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    negate,
+    rename,
+    sign,
+    sin,
+    sqrt,
+    tanh,
+)
+from popxl.ops.unary import floor as floor
+from popxl.ops.unary import log2 as log2
+
+# floor and log2 are not part of `from popxl.ops import *`.
+__all__ = [
+    "CallSiteInfo",
+    "ConditionalSiteInfo",
+    "PadType",
+    "abs",
+    "add",
+    "add_",
+    "argmax",
+    "argmin",
+    "average_pool",
+    "batch_norm_inference",
+    "call",
+    "call_with_info",
+    "cast",
+    "ceil",
+    "clamp",
+    "clip",
+    "collectives",
+    "concat",
+    "concat_",
+    "conditional",
+    "conditional_with_info",
+    "conv",
+    "conv_pow2scaled",
+    "conv_transpose",
+    "conv_transpose_pow2scaled",
+    "cos",
+    "cumsum",
+    "detach",
+    "detach_",
+    "div",
+    "dropout",
+    "dynamic_slice",
+    "dynamic_update",
+    "dynamic_update_",
+    "equal",
+    "exp",
+    "exp_",
+    "flatten",
+    "flatten_",
+    "fmod",
+    "gather",
+    "gelu",
+    "gelu_",
+    "geluerf",
+    "geluerf_",
+    "greater",
+    "group_norm",
+    "groupedgather",
+    "histogram",
+    "host_load",
+    "host_store",
+    "identity",
+    "increment_mod",
+    "increment_mod_",
+    "init",
+    "interpolate",
+    "io_tile_copy",
+    "ipu_copy",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "l1",
+    "l2",
+    "lamb_square",
+    "layer_norm",
+    "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logsum",
+    "logsumexp",
+    "matmul",
+    "matmul_pow2scaled",
+    "max",
+    "max_pool",
+    "maximum",
+    "mean",
+    "median",
+    "min",
+    "mul",
+    "negate",
+    "nll_loss",
+    "nll_loss_with_softmax_grad",
+    "onehot",
+    "pow",
+    "pow2scale_cast_from_fp8",
+    "pow2scale_cast_to_fp8",
+    "print_tensor",
+    "prod",
+    "random_normal",
+    "random_uniform",
+    "relu",
+    "relu_",
+    "remote_code_load",
+    "remote_load",
+    "remote_load_",
+    "remote_store",
+    "rename",
+    "repeat",
+    "repeat_with_info",
+    "reshape",
+    "reshape_",
+    "roi_align",
+    "scaled_add",
+    "scaled_add_",
+    "scatter",
+    "scatter_reduce",
+    "shaped_dropout",
+    "sign",
+    "sin",
+    "slice",
+    "slice_",
+    "softmax",
+    "split",
+    "split_random_seed",
+    "sqrt",
+    "squeeze",
+    "sub",
+    "subsample",
+    "sum",
+    "sumsquare",
+    "swish",
+    "swish_",
+    "tanh",
+    "tied_gather",
+    "topk",
+    "transpose",
+    "transpose_",
+    "var_updates",
+    "where",
+]

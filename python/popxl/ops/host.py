@@ -1,0 +1,36 @@
+"""Transfers between the program and streams of the host."""
+
+from __future__ import annotations
+
+from popxl.context import create_op
+from popxl.ops.init import init
+from popxl.ops.utils import check_inputs, make
+from popxl.streams import DeviceToHostStream, HostToDeviceStream
+from popxl.tensor import Tensor
+
+
+def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor:
+    """The next element of a stream."""
+    stream_name = name or h2d_stream._stream_tensor.name
+    target = init(h2d_stream.shape, h2d_stream.dtype, f"{stream_name}_init", "undef")
+    attributes: dict[str, object] = {"stream": h2d_stream.tensor_id}
+    return make(
+        "HostLoad", [target], attributes, name=f"{stream_name}_hostload", settings="host_load"
+    )
+
+
+def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
+    """Appends a tensor to a stream."""
+    check_inputs(t=t)
+    if d2h_stream.dtype != t.dtype:
+        raise ValueError(
+            f"dtype of stream {d2h_stream.tensor_id} `{d2h_stream.dtype}` does not match dtype of "
+            f"provided tensor `{t.dtype}`"
+        )
+    if d2h_stream.shape != t.shape:
+        raise ValueError(
+            f"shape of stream {d2h_stream.tensor_id} `{d2h_stream.shape}` does not match shape of "
+            f"provided tensor `{t.shape}`"
+        )
+    attributes: dict[str, object] = {"stream": d2h_stream.tensor_id}
+    create_op("HostStore", [t], attributes, settings_name="host_store")

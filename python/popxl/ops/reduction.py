@@ -1,0 +1,95 @@
+"""Reductions over axes: an int, several, or None for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from popart import popart_exception
+from popxl.context import create_op
+from popxl.ops.utils import check_inputs, make, outputs_of
+from popxl.tensor import Tensor
+
+Axes = int | Iterable[int] | None
+
+
+def _axes(t: Tensor, axis: Axes, name: str) -> list[int]:
+    """Sorted axes, counted from the first."""
+    if axis is None:
+        return list(range(t.rank))
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    for a in axes:
+        if not -t.rank <= a < t.rank:
+            raise popart_exception(
+                f"{name}: axis {a} is out of range for {t!r}: wanted -{t.rank} to {t.rank - 1}"
+            )
+    return sorted({int(a) % t.rank for a in axes})
+
+
+def _reduce(kind: str, t: Tensor, axis: Axes, keepdims: bool, name: str, settings: str) -> Tensor:
+    check_inputs(t=t)
+    attributes: dict[str, object] = {"axes": _axes(t, axis, name), "keepdims": bool(keepdims)}
+    return make(kind, [t], attributes, name=f"{name}_out", settings=settings)
+
+
+def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum."""
+    return _reduce("ReduceSum", t, axis, keepdims, "sum", "ReduceSum")
+
+
+def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean."""
+    return _reduce("ReduceMean", t, axis, keepdims, "mean", "ReduceMean")
+
+
+def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Maximum."""
+    return _reduce("ReduceMax", t, axis, keepdims, "max", "ReduceMax")
+
+
+def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Minimum."""
+    return _reduce("ReduceMin", t, axis, keepdims, "min", "ReduceMin")
+
+
+def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Product."""
+    # The name of these ops in profiles lacks a letter.
+    return _reduce("ReduceProd", t, axis, keepdims, "prod", "ReducProd")
+
+
+def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum of magnitudes."""
+    return _reduce("ReduceL1", t, axis, keepdims, "l1", "ReduceL1")
+
+
+def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Square root of the sum of squares."""
+    return _reduce("ReduceL2", t, axis, keepdims, "l2", "ReduceL2")
+
+
+def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Sum of squares."""
+    return _reduce("ReduceSumSquare", t, axis, keepdims, "sumsquare", "ReduceSumSquare")
+
+
+def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Logarithm of the sum."""
+    return _reduce("ReduceLogSum", t, axis, keepdims, "logsum", "ReduceLogSum")
+
+
+def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Logarithm of the sum of exponentials."""
+    return _reduce("ReduceLogSumExp", t, axis, keepdims, "logsumexp", "ReduceLogSumExp")
+
+
+def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Lower median."""
+    check_inputs(t=t)
+    op = create_op(
+        "ReduceMedian",
+        [t],
+        {"axes": _axes(t, axis, "median"), "keepdims": bool(keepdims)},
+        names=["median_out", "median_indices_out"],
+        settings_name="ReduceMedian",
+    )
+    return outputs_of(op)[0]

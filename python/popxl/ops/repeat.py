@@ -1,0 +1,86 @@
+"""Loops over graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pando import _core
+from popxl.context import create_op, get_current_graph
+from popxl.graph import Graph
+from popxl.ops.call import CallInput, CallSiteInfo, bind_inputs, create_call, written_back
+from popxl.tensor import Tensor, TensorLike
+
+
+def _wrapper_input(
+    wrapper: Graph, name: str, info: _core.TensorInfo, by_ref: bool = False
+) -> Tensor:
+    core_graph = wrapper._pb
+    tensor: Tensor = Tensor._from_pb(
+        core_graph.add_input(core_graph.unique_tensor_id(name), info, by_ref)
+    )
+    return tensor
+
+
+def _wrap(graph: Graph, inputs: list[Tensor | None]) -> Graph:
+    """The body of the loop: iteration number and condition, then one call of the graph."""
+    ir = graph.ir
+    wrapper: Graph = Graph._from_pb(ir._pb.create_graph(f"{graph.id}__loop_wrapper_subgraph"))
+    scalars = _core.parse_dtype("int32"), _core.parse_dtype("bool")
+    _wrapper_input(wrapper, "Iterator___", _core.TensorInfo(scalars[0], []))
+    condition = _wrapper_input(wrapper, "LoopCond___", _core.TensorInfo(scalars[1], []))
+    passed: list[Tensor | None] = [
+        _wrapper_input(
+            wrapper,
+            graph_input.name if parent is None else parent.name,
+            graph_input._pb.info,
+            graph._pb.is_by_ref(graph_input._pb),
+        )
+        for graph_input, parent in zip(graph.inputs, inputs, strict=True)
+    ]
+    with wrapper:
+        info = create_call(graph, passed)
+    wrapper._pb.set_outputs([condition._pb, *(t._pb for t in info.outputs)])
+    return wrapper
+
+
+def repeat(
+    graph: Graph,
+    repeat_count: int,
+    *inputs: CallInput,
+    inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+) -> tuple[Tensor, ...]:
+    """Runs a graph `repeat_count` times and returns the last outputs.
+
+    The outputs of one run are the first inputs of the next; other inputs stay as they are, except
+    those that the graph takes by reference and changes.
+    """
+    return repeat_with_info(graph, repeat_count, *inputs, inputs_dict=inputs_dict).outputs
+
+
+def repeat_with_info(
+    graph: Graph,
+    repeat_count: int,
+    *inputs: CallInput,
+    inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+    check_inputs: bool = True,
+) -> CallSiteInfo:
+    """`repeat`, returning what relates the tensors; its called graph is a wrapper of `graph`."""
+    if repeat_count < 0:
+        raise ValueError(f"Repeat count must be >= 0. Value: {repeat_count}.")
+    if len(graph.inputs) < len(graph.outputs):
+        raise ValueError(
+            f"To repeat the subgraph ({graph.id}) the number of inputs must be greater than or "
+            f"equal to the number of outputs. It has {len(graph.inputs)} inputs and "
+            f"{len(graph.outputs)} outputs."
+        )
+    bound = bind_inputs(graph, inputs, inputs_dict, check_inputs)
+    wrapper = _wrap(graph, bound)
+    op = create_op(
+        "Loop",
+        [None, None, *bound],
+        {"trip_count": int(repeat_count), "modified": written_back(graph, bound, 2)},
+        names=[t.name for t in graph.outputs],
+        settings_name=f"{get_current_graph().name}--loop--{graph.name}",
+        called_graphs=[wrapper],
+    )
+    return CallSiteInfo(op)

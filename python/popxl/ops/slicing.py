@@ -1,0 +1,162 @@
+"""Parts of a tensor, at places known now or when the program runs."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Sequence
+
+from popxl.ops.utils import check_inputs, handle_negative_axis, make
+from popxl.tensor import Tensor
+
+Bounds = int | Sequence[int | None] | None
+
+
+def _as_list(value: Bounds) -> list[int | None] | None:
+    if value is None:
+        return None
+    return [value] if isinstance(value, int) else list(value)
+
+
+def _window(
+    t: Tensor, start: Bounds, stop: Bounds, step: Bounds, axis: int | Sequence[int] | None
+) -> dict[str, object]:
+    """First element, step and number of elements for every axis."""
+    given = {
+        name: values
+        for name, values in (
+            ("start", _as_list(start)),
+            ("stop", _as_list(stop)),
+            ("step", _as_list(step)),
+            ("axis", _as_list(axis)),
+        )
+        if values is not None
+    }
+    lengths = {name: len(values) for name, values in given.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"slice: wanted lists of one length; given lengths {lengths}")
+    length = next(iter(lengths.values()))
+    missing: list[int | None] = [None] * length
+    axes = [handle_negative_axis(t, int(a or 0)) for a in given.get("axis", range(length))]
+    if len(set(axes)) != len(axes) or any(not 0 <= a < t.rank for a in axes):
+        raise ValueError(f"slice: the axes {axes} repeat or are out of range for {t!r}")
+    starts, steps, counts = [0] * t.rank, [1] * t.rank, list(t.shape)
+    columns = (given.get(name, missing) for name in ("start", "stop", "step"))
+    for a, first, last, direction in zip(axes, *columns, strict=True):
+        if direction not in (None, 1, -1):
+            raise ValueError(
+                f"slice: wanted step 1 or -1 for axis {a}; given {direction}: use subsample"
+            )
+        selected = range(*builtins.slice(first, last, direction).indices(t.shape[a]))
+        starts[a], steps[a], counts[a] = selected.start, selected.step, len(selected)
+        if counts[a] == 0:
+            starts[a] = 0
+    return {"starts": starts, "steps": steps, "counts": counts}
+
+
+def _slice(
+    kind: str,
+    t: Tensor,
+    bounds: tuple[Bounds, Bounds, Bounds],
+    axis: int | Sequence[int] | None,
+    settings: str,
+) -> Tensor:
+    check_inputs(t=t)
+    if all(bound is None for bound in bounds):
+        return t
+    attributes = _window(t, *bounds, axis)
+    return make(kind, [t], attributes, name="slice_out", settings=settings)
+
+
+def slice(
+    t: Tensor,
+    start: int | Sequence[int | None] | None = None,
+    stop: int | Sequence[int | None] | None = None,
+    step: int | Sequence[int | None] | None = None,
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:
+    """The elements from start to before stop along the axes (default: the first ones).
+
+    Steps are 1 or -1. Without start, stop and step the result is `t` itself.
+    """
+    return _slice("Slice", t, (start, stop, step), axis, "slice")
+
+
+def slice_(
+    t: Tensor,
+    start: int | Sequence[int | None] | None = None,
+    stop: int | Sequence[int | None] | None = None,
+    step: int | Sequence[int | None] | None = None,
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:
+    """An alias of the part of `t` that `slice` copies."""
+    return _slice("SliceInplace", t, (start, stop, step), axis, "slice_")
+
+
+def subsample(t: Tensor, strides: int | list[int]) -> Tensor:
+    """Every n-th element per axis, from the first. An int is for axis 0.
+
+    A list shorter than the rank is extended with 1 in place.
+    """
+    check_inputs(t=t)
+    steps = [strides] if isinstance(strides, int) else strides
+    if len(steps) > t.rank:
+        raise ValueError(f"subsample: wanted up to {t.rank} strides for {t!r}; given {steps}")
+    steps += [1] * (t.rank - len(steps))
+    attributes: dict[str, object] = {"strides": [int(step) for step in steps]}
+    return make("Subsample", [t], attributes, name="subsample_out", settings="subsample")
+
+
+def _dynamic(axes: Iterable[int], sizes: Iterable[int], no_overlap: bool) -> dict[str, object]:
+    return {
+        "axes": [int(axis) for axis in axes],
+        "sizes": [int(size) for size in sizes],
+        "no_overlap": bool(no_overlap),
+    }
+
+
+def dynamic_slice(
+    t: Tensor, index: Tensor, axes: Iterable[int], sizes: Iterable[int], no_overlap: bool
+) -> Tensor:
+    """A copy of the part of `t` that starts at index[i] and has sizes[i] along axes[i]."""
+    check_inputs(t=t, index=index)
+    attributes = _dynamic(axes, sizes, no_overlap)
+    inputs = [t, index]
+    return make(
+        "DynamicSlice", inputs, attributes, name="dynamic_slice_out", settings="dynamic_slice"
+    )
+
+
+def dynamic_update(
+    t: Tensor,
+    index: Tensor,
+    t_update: Tensor,
+    axes: Iterable[int],
+    sizes: Iterable[int],
+    no_overlap: bool,
+) -> Tensor:
+    """`t` with `t_update` at the part that `dynamic_slice` copies."""
+    check_inputs(t=t, index=index, t_update=t_update)
+    attributes = _dynamic(axes, sizes, no_overlap)
+    inputs = [t, index, t_update]
+    return make(
+        "DynamicUpdate", inputs, attributes, name="dynamic_update_out", settings="dynamic_update"
+    )
+
+
+def dynamic_update_(
+    t: Tensor,
+    index: Tensor,
+    t_update: Tensor,
+    axes: Iterable[int],
+    sizes: Iterable[int],
+    no_overlap: bool,
+) -> Tensor:
+    """`dynamic_update`, written to `t`."""
+    check_inputs(t=t, index=index, t_update=t_update)
+    return make(
+        "DynamicUpdateInplace",
+        [t, index, t_update],
+        _dynamic(axes, sizes, no_overlap),
+        name="dynamicupdateinplace_out",
+        settings="dynamic_update_",
+    )

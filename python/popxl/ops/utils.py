@@ -1,0 +1,174 @@
+"""What every op function needs: argument checks, axes and the creation of an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from popart._internal.op_arguments import OptionalDataType, OptionalFloat, OptionalInt
+from popxl import dtypes
+from popxl.context import create_op, get_current_graph
+from popxl.dtypes import DType
+from popxl.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pando import _core
+    from popxl.graph import Graph
+
+# Producers that place their output elsewhere than themselves.
+_MOVES = ("IpuCopy", "IoTileCopy")
+
+
+def check_in_graph(graph: Graph, *positional: Tensor, **tensors: Tensor) -> None:
+    """TypeError unless all are tensors, ValueError unless all are in `graph`."""
+    if positional:
+        raise TypeError("check_in_graph: tensors are given by name, as in `t=t`")
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"The input `{name}` is not a Tensor. Type: {type(tensor)}. Value: {tensor!r}"
+            )
+        if tensor._pb.graph is not graph._pb:
+            raise ValueError(
+                f"The input tensor `{name}` is not in the current Graph {graph.name}. It is "
+                f"{tensor!r}: pass it to the graph as an input."
+            )
+
+
+def _device(t: Tensor) -> int | None:
+    """The virtual device that the producer, else the first use, gives the tensor."""
+    core_tensor = t._pb
+    producer = core_tensor.producer
+    if producer is not None:
+        if producer.kind == "IpuCopy":
+            return int(producer.attributes["destination"])
+        device: int | None = producer.context.device
+        return device
+    for op, _ in core_tensor.uses:
+        source = op.attributes["source"] if op.kind == "IpuCopy" else op.context.device
+        if source is not None:
+            return int(source)
+    return None
+
+
+def _tile_set(t: Tensor) -> str | None:
+    core_tensor = t._pb
+    producer = core_tensor.producer
+    if producer is not None:
+        if producer.kind == "IoTileCopy":
+            source = _tile_set(Tensor._from_pb(producer.inputs[0]))
+            return "io" if source == "compute" else "compute"
+        return "io" if producer.context.io_tiles else "compute"
+    for op, _ in core_tensor.uses:
+        if op.kind not in _MOVES:
+            return "io" if op.context.io_tiles else "compute"
+    return None
+
+
+def _check_same(what: str, tensors: Mapping[str, Tensor], place: Callable[[Tensor], Any]) -> None:
+    first: tuple[str, Any] | None = None
+    for name, tensor in tensors.items():
+        placed = place(tensor)
+        if placed is None:
+            continue
+        if first is None:
+            first = (name, placed)
+        elif first[1] != placed:
+            raise ValueError(
+                f"The input tensors `{first[0]}` and `{name}` are located on different {what}: "
+                f"{first[1]} != {placed}."
+            )
+
+
+def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
+    """ValueError unless the tensors whose place is known are in one place."""
+    _check_same("IPUs", tensors, _device)
+    _check_same("tile sets", tensors, _tile_set)
+
+
+def check_inputs(**tensors: Tensor) -> None:
+    """The checks of an op's tensor arguments."""
+    check_in_graph(get_current_graph(), **tensors)
+    if len(tensors) > 1:
+        check_tensor_ipu_and_tile_set(**tensors)
+
+
+def handle_negative_axis(t: Tensor, axis: int) -> int:
+    """The axis counted from the first."""
+    return axis if axis >= 0 else t.rank + axis
+
+
+def cast_if_needed(t: Tensor, data_type: DType) -> Tensor:
+    """The tensor in `data_type`; itself when it has it already."""
+    from popxl.ops.cast import cast
+
+    return t if t.dtype == data_type else cast(t, data_type)
+
+
+def convert_optional_float(v: float | None) -> OptionalFloat:
+    """None or a float, as custom ops take it."""
+    return OptionalFloat() if v is None else OptionalFloat(v)
+
+
+def convert_optional_int(v: int | None) -> OptionalInt:
+    """None or an int, as custom ops take it."""
+    return OptionalInt() if v is None else OptionalInt(v)
+
+
+def convert_optional_dtype(dt: DType | None) -> OptionalDataType:
+    """None or a dtype, as custom ops take it."""
+    return OptionalDataType() if dt is None else OptionalDataType(dt._pb_dtype)
+
+
+def convert_optional_int64_list(v: Iterable[int] | None) -> list[int]:
+    """None (empty) or ints, as custom ops take them."""
+    return [] if v is None else [int(value) for value in v]
+
+
+def outputs_of(op: _core.Op) -> tuple[Tensor, ...]:
+    """The outputs of an op."""
+    return tuple(Tensor._from_pb(output) for output in op.outputs)
+
+
+def make(
+    kind: str,
+    inputs: Sequence[Tensor | None],
+    attributes: dict[str, object] | None = None,
+    *,
+    name: str,
+    settings: str,
+) -> Tensor:
+    """Creates an op and returns its first output, called `name`; the op is called `settings`."""
+    op = create_op(kind, inputs, attributes or {}, names=[name], settings_name=settings)
+    result: Tensor = Tensor._from_pb(op.outputs[0])
+    return result
+
+
+def number_or_tensor(
+    name: str, value: float | Tensor | None, attributes: dict[str, object]
+) -> Tensor | None:
+    """A tensor as the op input, a number (or nothing) in `attributes[name]`."""
+    if isinstance(value, Tensor):
+        check_inputs(**{name: value})
+        return value
+    if value is not None:
+        attributes[name] = float(value)
+    return None
+
+
+def check_log2_scale(log2_scale: Tensor) -> None:
+    """The scale of float8 values: an int32 scalar tensor."""
+    check_inputs(log2_scale=log2_scale)
+    if log2_scale.rank > 0:
+        raise ValueError(
+            f"Log2 scale argument must be a scalar tensor. Provided shape {log2_scale.shape}"
+        )
+    if log2_scale.dtype != dtypes.int32:
+        raise TypeError(
+            f"Log2 scale tensor must be of type popxl.int32. Provided {log2_scale.dtype}"
+        )
+
+
+def is_float8(data_type: DType) -> Any:
+    """Whether it is one of the float8 formats."""
+    return data_type in (dtypes.float8_143, dtypes.float8_152)
