@@ -78,10 +78,13 @@ bool covers_storage(const Placement& placement, const Tensor* tensor) {
          tensor->info.bytes() == placement.root->info.bytes();
 }
 
-/// Batch dimensions C-ordered, and one of the last two dense in the other.
+/// No batch dimension backwards, and one of the last two dense in the other.
 bool has_matrix_layout(const OperandDesc& desc) {
   const std::size_t rank = desc.shape.size();
   if (rank < 2) return false;
+  for (std::size_t d = 0; d + 2 < rank; ++d) {
+    if (desc.strides[d] < 0) return false;
+  }
   const std::int64_t rows = desc.shape[rank - 2], columns = desc.shape[rank - 1];
   const std::int64_t row_stride = desc.strides[rank - 2], column_stride = desc.strides[rank - 1];
   return (column_stride == 1 && row_stride >= columns) ||

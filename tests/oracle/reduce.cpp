@@ -37,9 +37,8 @@ Number sum(const Group& group, DType) {
   return total;
 }
 
-/// The sum is rounded to the dtype before it is divided.
 Number mean(const Group& group, DType dtype) {
-  return rounded(sum(group, dtype), dtype) / static_cast<Number>(group.size());
+  return sum(group, dtype) / static_cast<Number>(group.size());
 }
 
 Number product(const Group& group, DType) {

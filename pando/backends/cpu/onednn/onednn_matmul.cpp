@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "pando/backends/cpu/kernels/matmul.hpp"
@@ -44,6 +45,11 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
   const MatMulProblem& p = problem;
   if (p.m * p.n * p.k * p.batch_count() == 0) return KernelPlan::reject("empty product");
   if (p.batch.size() > 4) return KernelPlan::reject("more than 4 batch dimensions");
+  const auto negative = [](std::int64_t stride) { return stride < 0; };
+  if (std::any_of(p.lhs_batch.begin(), p.lhs_batch.end(), negative) ||
+      std::any_of(p.rhs_batch.begin(), p.rhs_batch.end(), negative)) {
+    return KernelPlan::reject("a batch that runs backwards");
+  }
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return KernelPlan::reject("no unit stride in the last two dimensions");
   }

@@ -1,0 +1,194 @@
+#include "tests/cpp/gradient_recipes.hpp"
+
+namespace pando::gradients {
+namespace {
+
+std::int64_t number(std::int64_t value) { return value; }
+
+RecipeInput integers(Shape shape, std::vector<double> values) {
+  return {std::move(shape), 0.0, 0.0, DType::Int32, std::move(values)};
+}
+
+RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
+
+void add_elementwise(std::vector<Recipe>& all) {
+  for (const char* kind : {"Abs", "Neg", "Sign", "Ceil", "Floor", "Exp", "Sin", "Cos", "Tanh",
+                           "Relu", "Gelu", "GeluErf", "Swish", "Sigmoid", "Identity"}) {
+    all.push_back({kind, {{{2, 3}}}});
+  }
+  for (const char* kind : {"Log", "Sqrt"}) all.push_back({kind, {{{2, 3}, 0.5, 3.0}}});
+  all.push_back({"Clip", {{{3, 4}}}, {{"min", -1.0}, {"max", 0.5}}});
+  all.push_back({"Cast", {{{4}}}, {{"dtype", DType::Float64}}});
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {4, 1, 3}}, {{}, {2}}};
+  for (const auto& [a, b] : shapes) {
+    for (const char* kind : {"Add", "Sub", "Mul"}) all.push_back({kind, {{a}, {b}}});
+    for (const char* kind : {"Div", "Fmod", "Pow"}) {
+      all.push_back({kind, {{a, 0.5, 2.0}, {b, 0.5, 2.0}}});
+    }
+    all.push_back({"Max", {{a}, {b}}, {}, {0, 1}});
+  }
+  all.push_back({"Sum", {{{2}}, {{2}}, {{2}}}, {}, {0, 1, 2}});
+  all.push_back({"Where",
+                 {{{2, 1}, 0.0, 0.0, DType::Bool, {1.0, 0.0}}, {{3}}, {{2, 3}}}});
+}
+
+void add_shape_ops(std::vector<Recipe>& all) {
+  all.push_back({"Reshape", {{{2, 3}}}, {{"shape", Ints{6}}}});
+  all.push_back({"Transpose", {{{2, 3, 4}}}, {{"permutation", Ints{2, 0, 1}}}});
+  all.push_back({"Slice",
+                 {{{5, 7}}},
+                 {{"starts", Ints{1, 6}}, {"steps", Ints{1, -2}}, {"counts", Ints{3, 3}}}});
+  all.push_back({"Subsample", {{{5, 4}}}, {{"strides", Ints{2, 3}}}});
+  all.push_back({"BroadcastTo", {{{3, 1}}}, {{"shape", Ints{2, 3, 4}}}});
+  for (const char* kind : {"Concat", "ConcatInplace"}) {
+    all.push_back({kind, {{{2, 1}}, {{2, 3}}}, {{"axis", number(1)}}, {0, 1}});
+  }
+  all.push_back({"Split", {{{2, 5}}}, {{"axis", number(1)}, {"sizes", Ints{2, 3}}}, {}, {0, 1}});
+  all.push_back({"PrintTensor",
+                 {{{2}}},
+                 {{"title", std::string("t")},
+                  {"print_self", false},
+                  {"print_gradient", false},
+                  {"summarise_threshold", number(1000)},
+                  {"edge_items", number(3)},
+                  {"max_line_width", number(75)},
+                  {"digits", number(8)},
+                  {"float_format", std::string("auto")},
+                  {"separator", std::string(" ")},
+                  {"open_bracket", std::string("[")},
+                  {"close_bracket", std::string("]")}}});
+}
+
+void add_reductions(std::vector<Recipe>& all) {
+  for (const Ints& axes : {Ints{1}, Ints{0, 2}, Ints{0, 1, 2}}) {
+    const Attributes attributes = {{"axes", axes}, {"keepdims", axes.size() == 2}};
+    for (const char* kind :
+         {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+          "ReduceSumSquare", "ReduceLogSumExp", "ReduceMedian"}) {
+      all.push_back({kind, {{{2, 3, 2}}}, attributes});
+    }
+    all.push_back({"ReduceLogSum", {{{2, 3, 2}, 0.5, 2.0}}, attributes});
+  }
+  for (bool reverse : {false, true}) {
+    all.push_back({"CumSum", {{{2, 3}}}, {{"axis", number(1)}, {"reverse", reverse}}});
+  }
+  all.push_back(
+      {"TopK",
+       {{{3, 4}}},
+       {{"axis", number(1)}, {"k", number(2)}, {"largest", true}, {"sorted", true}}});
+}
+
+void add_products(std::vector<Recipe>& all) {
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{2, 3}, {3, 4}}, {{3}, {3}},           {{3}, {3, 4}},       {{2, 3}, {3}},
+      {{5, 2, 3}, {3}}, {{2, 3}, {5, 3, 2}}, {{5, 2, 3}, {5, 3, 2}}, {{2, 1, 2, 3}, {4, 3, 2}}};
+  for (const auto& [a, b] : shapes) all.push_back({"MatMul", {{a}, {b}}});
+  all.push_back({"Conv", {{{2, 4, 5, 6}}, {{6, 2, 3, 2}}},
+                 {{"strides", Ints{2, 1}},
+                  {"pads", Ints{1, 0, 2, 1}},
+                  {"dilations", Ints{1, 2}},
+                  {"groups", number(2)}}});
+  all.push_back({"Conv", {{{1, 2, 7}}, {{3, 2, 3}}}, {{"pad_type", std::string("same_upper")}}});
+  all.push_back({"Conv", {{{1, 1, 3, 4, 3}}, {{2, 1, 2, 2, 2}}}});
+}
+
+void add_networks(std::vector<Recipe>& all) {
+  const Attributes pool = {{"kernel_size", Ints{2, 3}},
+                           {"strides", Ints{1, 2}},
+                           {"pads", Ints{1, 1, 0, 1}}};
+  for (const char* kind : {"MaxPool", "AveragePool"}) {
+    all.push_back({kind, {{{2, 2, 4, 5}}}, pool});
+  }
+  for (bool strided : {false, true}) {
+    all.push_back({"GroupNormalization",
+                   {{{3, 4, 2}}, {{4}}, {{4}}},
+                   {{"num_groups", number(2)},
+                    {"eps", 1e-3},
+                    {"strided_channel_grouping", strided}}});
+  }
+  for (std::int64_t axis : {0, 1, 2}) {
+    all.push_back({"Softmax", {{{2, 3, 4}}}, {{"axis", axis}}});
+  }
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    all.push_back({"Nll",
+                   {{{4, 3}, 0.1, 0.9}, integers({4}, {0, 2, 1, 2})},
+                   {{"reduction", std::string(reduction)}, {"ignore_index", number(1)}}});
+  }
+  all.push_back({"Nll",
+                 {{{2, 3}, -3.0, -0.1}, integers({2}, {0, 2})},
+                 {{"reduction", std::string("mean")}, {"log_prob", true}}});
+  all.push_back({"Dropout", {{{4, 5}}, seed()}, {{"p", 0.4}}});
+  all.push_back({"ShapedDropout", {{{4, 5}}, seed()}, {{"shape", Ints{4, 1}}, {"ratio", 0.4}}});
+}
+
+void add_indexing(std::vector<Recipe>& all) {
+  for (const char* kind : {"Gather", "PopartTiedGather"}) {
+    all.push_back({kind, {{{3, 4}}, integers({2, 2}, {3, 0, 3, 1})}, {{"axis", number(1)}}});
+  }
+  all.push_back({"Gather",
+                 {{{2, 3, 2}}, integers({2, 2}, {2, 0, 1, 1})},
+                 {{"axis", number(1)}, {"group_size", number(2)}}});
+  all.push_back({"Scatter",
+                 {{{3, 4}}, integers({2, 4}, {0, 1, 2, 0, 2, 0, 1, 1}), {{2, 4}}},
+                 {{"axis", number(0)}}});
+  for (const char* reduction : {"sum", "max", "min", "none"}) {
+    const bool overwrites = std::string(reduction) == "none";
+    all.push_back({"ScatterReduce",
+                   {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1}), {{5, 2}}},
+                   {{"reduction", std::string(reduction)}, {"axis", number(0)}}});
+    all.push_back({"ScatterReduce",
+                   {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1})},
+                   {{"reduction", std::string(reduction)},
+                    {"axis", number(0)},
+                    {"axis_size", number(4)}},
+                   {0}});
+  }
+  for (std::int64_t axis : {-1, 0}) {
+    all.push_back({"OneHot",
+                   {integers({2, 3}, {0, 2, 1, 3, 9, 0}), {{2}}},
+                   {{"num_classes", number(4)}, {"axis", axis}}});
+  }
+  const Attributes window = {{"axes", Ints{0, 2}}, {"sizes", Ints{2, 1}}};
+  all.push_back({"DynamicSlice", {{{4, 3, 2}}, integers({2}, {1, 1})}, window});
+  all.push_back({"DynamicUpdate", {{{4, 3, 2}}, integers({2}, {1, 1}), {{2, 3, 1}}}, window});
+}
+
+void add_resampling(std::vector<Recipe>& all) {
+  for (const char* mode : {"nearest", "cubic"}) {
+    for (const char* coordinates : {"half_pixel", "asymmetric", "align_corners"}) {
+      all.push_back({"Resize",
+                     {{{1, 2, 3, 4}}},
+                     {{"scales", Floats{1.0, 1.0, 2.0, 1.5}},
+                      {"mode", std::string(mode)},
+                      {"nearest_mode", std::string("round_prefer_floor")},
+                      {"coordinate_transformation_mode", std::string(coordinates)}}});
+    }
+  }
+  all.push_back({"RoiAlign",
+                 {{{2, 2, 6, 5}},
+                  {{3, 4}, 0.0, 0.0, DType::Float32, {0, 1, 6, 9, 2.5, 1.5, 8, 4, 1, 1, 1.2, 1.3}},
+                  integers({3}, {0, 1, 1})},
+                 {{"output_size", Ints{2, 3}},
+                  {"spatial_scale", 0.5},
+                  {"sampling_ratio", number(2)}}});
+}
+
+}  // namespace
+
+const std::vector<Recipe>& recipes() {
+  static const std::vector<Recipe> all = [] {
+    std::vector<Recipe> result;
+    add_elementwise(result);
+    add_shape_ops(result);
+    add_reductions(result);
+    add_products(result);
+    add_networks(result);
+    add_indexing(result);
+    add_resampling(result);
+    return result;
+  }();
+  return all;
+}
+
+}  // namespace pando::gradients

@@ -1,0 +1,31 @@
+// Small programs for the gradient sweep: one or more per differentiable op kind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pando/ir/op_def.hpp"
+
+namespace pando::gradients {
+
+/// One op input: random values in [low, high), or the given ones.
+struct RecipeInput {
+  Shape shape;
+  double low = -2.0, high = 2.0;
+  DType dtype = DType::Float32;
+  std::vector<double> values = {};
+};
+
+struct Recipe {
+  std::string kind;
+  std::vector<RecipeInput> inputs;
+  Attributes attributes = {};
+  /// Inputs to differentiate; empty: those of the op's record.
+  std::vector<int> wanted = {};
+  /// Outputs whose gradient is given.
+  std::vector<int> outputs = {0};
+};
+
+const std::vector<Recipe>& recipes();
+
+}  // namespace pando::gradients
