@@ -5,12 +5,29 @@
 
 namespace pando {
 
-#define PANDO_OP_FAMILIES(X)                                                                   \
-  X(unary)                                                                                     \
-  X(binary)                                                                                    \
-  X(activation)                                                                                \
-  X(compare) X(cast) X(shape) X(reduce) X(matmul) X(control) X(stream) X(init) X(softmax_loss) \
-      X(conv) X(pool) X(norm) X(gather) X(sort) X(random) X(optimizer) X(debug)
+// clang-format off: one entry a line; version 14 does not settle on a layout
+#define PANDO_OP_FAMILIES(X) \
+  X(unary)                   \
+  X(binary)                  \
+  X(activation)              \
+  X(compare)                 \
+  X(cast)                    \
+  X(shape)                   \
+  X(reduce)                  \
+  X(matmul)                  \
+  X(control)                 \
+  X(stream)                  \
+  X(init)                    \
+  X(softmax_loss)            \
+  X(conv)                    \
+  X(pool)                    \
+  X(norm)                    \
+  X(gather)                  \
+  X(sort)                    \
+  X(random)                  \
+  X(optimizer)               \
+  X(debug)
+// clang-format on
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_ops(Registry& registry);
 PANDO_OP_FAMILIES(PANDO_DECLARE_FAMILY)

@@ -35,26 +35,57 @@ struct MicroOp {
 };
 
 // name, operands. F: float, I: int32 bit patterns. "X" stands for operand 0.
-#define PANDO_SIMPLE_CHAIN_OPS(X)                                                               \
-  X(Move, 1)                                                                                    \
-  X(Square, 1)                                                                                  \
-  X(NegF, 1)                                                                                    \
-  X(AbsF, 1) X(SqrtF, 1) X(FloorF, 1) X(CeilF, 1) X(RoundEvenF, 1) X(SignF, 1) X(IsNanF, 1)     \
-      X(IsInfF, 1) X(RoundHalf, 1) X(LoadHalf, 1) X(NegI, 1) X(AbsI, 1) X(FloatToInt, 1)        \
-          X(IntToFloat, 1) X(AddRoundHalf, 2) X(SubRoundHalf, 2) X(MulRoundHalf, 2) X(AddF, 2)  \
-              X(SubF, 2) X(MulF, 2) X(DivF, 2) X(MinF, 2) X(MaxF, 2) X(EqualF, 2) X(LessF, 2)   \
-                  X(LessEqualF, 2) X(AddI, 2) X(SubI, 2) X(MulI, 2) X(MinI, 2) X(MaxI, 2)       \
-                      X(EqualI, 2) X(LessI, 2) X(LessEqualI, 2) X(AndI, 2) X(OrI, 2) X(XorI, 2) \
-                          X(FmaF, 3) X(SelectI, 3)
+// clang-format off: one entry a line; version 14 does not settle on a layout
+#define PANDO_SIMPLE_CHAIN_OPS(X) \
+  X(Move, 1)                      \
+  X(Square, 1)                    \
+  X(NegF, 1)                      \
+  X(AbsF, 1)                      \
+  X(SqrtF, 1)                     \
+  X(FloorF, 1)                    \
+  X(CeilF, 1)                     \
+  X(RoundEvenF, 1)                \
+  X(SignF, 1)                     \
+  X(IsNanF, 1)                    \
+  X(IsInfF, 1)                    \
+  X(RoundHalf, 1)                 \
+  X(LoadHalf, 1)                  \
+  X(NegI, 1)                      \
+  X(AbsI, 1)                      \
+  X(FloatToInt, 1)                \
+  X(IntToFloat, 1)                \
+  X(AddRoundHalf, 2)              \
+  X(SubRoundHalf, 2)              \
+  X(MulRoundHalf, 2)              \
+  X(AddF, 2)                      \
+  X(SubF, 2)                      \
+  X(MulF, 2)                      \
+  X(DivF, 2)                      \
+  X(MinF, 2)                      \
+  X(MaxF, 2)                      \
+  X(EqualF, 2)                    \
+  X(LessF, 2)                     \
+  X(LessEqualF, 2)                \
+  X(AddI, 2)                      \
+  X(SubI, 2)                      \
+  X(MulI, 2)                      \
+  X(MinI, 2)                      \
+  X(MaxI, 2)                      \
+  X(EqualI, 2)                    \
+  X(LessI, 2)                     \
+  X(LessEqualI, 2)                \
+  X(AndI, 2)                      \
+  X(OrI, 2)                       \
+  X(XorI, 2)                      \
+  X(FmaF, 3)                      \
+  X(SelectI, 3)
+// clang-format on
 
 // Two roundings, as the ops they stand for: second(first(X, operand 1), operand 2). Rsub and Rdiv
 // have X on the right.
 #define PANDO_PAIR_FIRST(X, second) X(Add, second) X(Sub, second) X(Rsub, second) X(Mul, second)
-#define PANDO_PAIR_CHAIN_OPS(X) \
-  PANDO_PAIR_FIRST(X, Add)      \
-  PANDO_PAIR_FIRST(X, Sub)      \
-  PANDO_PAIR_FIRST(X, Rsub)     \
-  PANDO_PAIR_FIRST(X, Mul) PANDO_PAIR_FIRST(X, Div) PANDO_PAIR_FIRST(X, Rdiv)
+// clang-format off: one entry a line; version 14 does not settle on a layout
+#define PANDO_PAIR_CHAIN_OPS(X)  // clang-format on
 
 // X + p * q, X - p * q, p * q - X, fma(sqrt(X), p, q): three operands X, p, q.
 #define PANDO_PRODUCT_CHAIN_OPS(X) X(AddProduct) X(SubProduct) X(RsubProduct) X(SqrtThenFma)

@@ -108,15 +108,40 @@ void RoundFloat8Tile(const MicroOp& op, Slots slots) {
   }
 }
 
-#define PANDO_ANY_LANE_OPS(X)                                                                   \
-  X(Add, 2)                                                                                     \
-  X(Sub, 2)                                                                                     \
-  X(Mul, 2)                                                                                     \
-  X(Div, 2) X(Rem, 2) X(Fma, 3) X(Min, 2) X(Max, 2) X(Neg, 1) X(Abs, 1) X(Sign, 1) X(Floor, 1)  \
-      X(Ceil, 1) X(RoundEven, 1) X(Equal, 2) X(Less, 2) X(LessEqual, 2) X(IsNan, 1) X(IsInf, 1) \
-          X(Pow, 2)
+// clang-format off: one entry a line; version 14 does not settle on a layout
+#define PANDO_ANY_LANE_OPS(X) \
+  X(Add, 2)                   \
+  X(Sub, 2)                   \
+  X(Mul, 2)                   \
+  X(Div, 2)                   \
+  X(Rem, 2)                   \
+  X(Fma, 3)                   \
+  X(Min, 2)                   \
+  X(Max, 2)                   \
+  X(Neg, 1)                   \
+  X(Abs, 1)                   \
+  X(Sign, 1)                  \
+  X(Floor, 1)                 \
+  X(Ceil, 1)                  \
+  X(RoundEven, 1)             \
+  X(Equal, 2)                 \
+  X(Less, 2)                  \
+  X(LessEqual, 2)             \
+  X(IsNan, 1)                 \
+  X(IsInf, 1)                 \
+  X(Pow, 2)
+// clang-format on
+// clang-format off: one entry a line; version 14 does not settle on a layout
 #define PANDO_FLOAT_LANE_OPS(X) \
-  X(Exp, 1) X(Log, 1) X(Sqrt, 1) X(Tanh, 1) X(Sigmoid, 1) X(Erf, 1) X(Sin, 1) X(Cos, 1)
+  X(Exp, 1)                     \
+  X(Log, 1)                     \
+  X(Sqrt, 1)                    \
+  X(Tanh, 1)                    \
+  X(Sigmoid, 1)                 \
+  X(Erf, 1)                     \
+  X(Sin, 1)                     \
+  X(Cos, 1)
+// clang-format on
 #define PANDO_INT_LANE_OPS(X) X(And, 2) X(Or, 2) X(Xor, 2)
 
 template <class T>
