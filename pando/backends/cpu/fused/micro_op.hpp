@@ -85,7 +85,11 @@ struct MicroOp {
 // have X on the right.
 #define PANDO_PAIR_FIRST(X, second) X(Add, second) X(Sub, second) X(Rsub, second) X(Mul, second)
 // clang-format off: one entry a line; version 14 does not settle on a layout
-#define PANDO_PAIR_CHAIN_OPS(X)  // clang-format on
+#define PANDO_PAIR_CHAIN_OPS(X) \
+  PANDO_PAIR_FIRST(X, Add)      \
+  PANDO_PAIR_FIRST(X, Sub)      \
+  PANDO_PAIR_FIRST(X, Rsub)     \
+  PANDO_PAIR_FIRST(X, Mul) PANDO_PAIR_FIRST(X, Div) PANDO_PAIR_FIRST(X, Rdiv)
 
 // X + p * q, X - p * q, p * q - X, fma(sqrt(X), p, q): three operands X, p, q.
 #define PANDO_PRODUCT_CHAIN_OPS(X) X(AddProduct) X(SubProduct) X(RsubProduct) X(SqrtThenFma)
