@@ -29,8 +29,7 @@ void add_elementwise(std::vector<Recipe>& all) {
     all.push_back({"Max", {{a}, {b}}, {}, {0, 1}});
   }
   all.push_back({"Sum", {{{2}}, {{2}}, {{2}}}, {}, {0, 1, 2}});
-  all.push_back({"Where",
-                 {{{2, 1}, 0.0, 0.0, DType::Bool, {1.0, 0.0}}, {{3}}, {{2, 3}}}});
+  all.push_back({"Where", {{{2, 1}, 0.0, 0.0, DType::Bool, {1.0, 0.0}}, {{3}}, {{2, 3}}}});
 }
 
 void add_shape_ops(std::vector<Recipe>& all) {
@@ -73,18 +72,18 @@ void add_reductions(std::vector<Recipe>& all) {
   for (bool reverse : {false, true}) {
     all.push_back({"CumSum", {{{2, 3}}}, {{"axis", number(1)}, {"reverse", reverse}}});
   }
-  all.push_back(
-      {"TopK",
-       {{{3, 4}}},
-       {{"axis", number(1)}, {"k", number(2)}, {"largest", true}, {"sorted", true}}});
+  all.push_back({"TopK",
+                 {{{3, 4}}},
+                 {{"axis", number(1)}, {"k", number(2)}, {"largest", true}, {"sorted", true}}});
 }
 
 void add_products(std::vector<Recipe>& all) {
   const std::vector<std::pair<Shape, Shape>> shapes = {
-      {{2, 3}, {3, 4}}, {{3}, {3}},           {{3}, {3, 4}},       {{2, 3}, {3}},
+      {{2, 3}, {3, 4}}, {{3}, {3}},          {{3}, {3, 4}},          {{2, 3}, {3}},
       {{5, 2, 3}, {3}}, {{2, 3}, {5, 3, 2}}, {{5, 2, 3}, {5, 3, 2}}, {{2, 1, 2, 3}, {4, 3, 2}}};
   for (const auto& [a, b] : shapes) all.push_back({"MatMul", {{a}, {b}}});
-  all.push_back({"Conv", {{{2, 4, 5, 6}}, {{6, 2, 3, 2}}},
+  all.push_back({"Conv",
+                 {{{2, 4, 5, 6}}, {{6, 2, 3, 2}}},
                  {{"strides", Ints{2, 1}},
                   {"pads", Ints{1, 0, 2, 1}},
                   {"dilations", Ints{1, 2}},
@@ -94,18 +93,16 @@ void add_products(std::vector<Recipe>& all) {
 }
 
 void add_networks(std::vector<Recipe>& all) {
-  const Attributes pool = {{"kernel_size", Ints{2, 3}},
-                           {"strides", Ints{1, 2}},
-                           {"pads", Ints{1, 1, 0, 1}}};
+  const Attributes pool = {
+      {"kernel_size", Ints{2, 3}}, {"strides", Ints{1, 2}}, {"pads", Ints{1, 1, 0, 1}}};
   for (const char* kind : {"MaxPool", "AveragePool"}) {
     all.push_back({kind, {{{2, 2, 4, 5}}}, pool});
   }
   for (bool strided : {false, true}) {
-    all.push_back({"GroupNormalization",
-                   {{{3, 4, 2}}, {{4}}, {{4}}},
-                   {{"num_groups", number(2)},
-                    {"eps", 1e-3},
-                    {"strided_channel_grouping", strided}}});
+    all.push_back(
+        {"GroupNormalization",
+         {{{3, 4, 2}}, {{4}}, {{4}}},
+         {{"num_groups", number(2)}, {"eps", 1e-3}, {"strided_channel_grouping", strided}}});
   }
   for (std::int64_t axis : {0, 1, 2}) {
     all.push_back({"Softmax", {{{2, 3, 4}}}, {{"axis", axis}}});
@@ -137,12 +134,11 @@ void add_indexing(std::vector<Recipe>& all) {
     all.push_back({"ScatterReduce",
                    {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1}), {{5, 2}}},
                    {{"reduction", std::string(reduction)}, {"axis", number(0)}}});
-    all.push_back({"ScatterReduce",
-                   {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1})},
-                   {{"reduction", std::string(reduction)},
-                    {"axis", number(0)},
-                    {"axis_size", number(4)}},
-                   {0}});
+    all.push_back(
+        {"ScatterReduce",
+         {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1})},
+         {{"reduction", std::string(reduction)}, {"axis", number(0)}, {"axis_size", number(4)}},
+         {0}});
   }
   for (std::int64_t axis : {-1, 0}) {
     all.push_back({"OneHot",
@@ -165,13 +161,12 @@ void add_resampling(std::vector<Recipe>& all) {
                       {"coordinate_transformation_mode", std::string(coordinates)}}});
     }
   }
-  all.push_back({"RoiAlign",
-                 {{{2, 2, 6, 5}},
-                  {{3, 4}, 0.0, 0.0, DType::Float32, {0, 1, 6, 9, 2.5, 1.5, 8, 4, 1, 1, 1.2, 1.3}},
-                  integers({3}, {0, 1, 1})},
-                 {{"output_size", Ints{2, 3}},
-                  {"spatial_scale", 0.5},
-                  {"sampling_ratio", number(2)}}});
+  all.push_back(
+      {"RoiAlign",
+       {{{2, 2, 6, 5}},
+        {{3, 4}, 0.0, 0.0, DType::Float32, {0, 1, 6, 9, 2.5, 1.5, 8, 4, 1, 1, 1.2, 1.3}},
+        integers({3}, {0, 1, 1})},
+       {{"output_size", Ints{2, 3}}, {"spatial_scale", 0.5}, {"sampling_ratio", number(2)}}});
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ class Program {
       inputs.push_back(
           forward.add_input(forward.unique_tensor_id("x"), {input.dtype, input.shape, {}}));
     }
-    Op& op = OpBuilder(forward, {}).op(op_registry().get(recipe.kind).name, inputs,
-                                       recipe.attributes);
+    Op& op =
+        OpBuilder(forward, {}).op(op_registry().get(recipe.kind).name, inputs, recipe.attributes);
     for (int k : recipe.outputs) forward.mark_output(op.output(k));
     wanted = recipe.wanted.empty() ? op.def().differentiable_inputs : recipe.wanted;
     std::erase_if(wanted, [&](int k) { return k >= op.num_inputs(); });
@@ -55,10 +55,9 @@ class Program {
     ir.add_stream(*handle, StreamDirection::HostToDevice);
     ids.push_back(handle->id());
     OpBuilder builder(main, {});
-    Tensor* init = builder.make("Init", {},
-                                {{"shape", Ints(info.shape)},
-                                 {"dtype", info.dtype},
-                                 {"init_type", std::string("undef")}});
+    Tensor* init = builder.make(
+        "Init", {},
+        {{"shape", Ints(info.shape)}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
     return builder.make("HostLoad", {init}, {{"stream", handle->id()}});
   }
 
@@ -142,8 +141,7 @@ Streams run_reference(const Program& program, const Streams& inputs) {
   for (const auto& stream : program.ir.streams()) {
     const std::string& id = stream->handle->id();
     const auto given = inputs.find(id);
-    reference.streams[id] = {given == inputs.end() ? Numbers(size_of(program, id))
-                                                   : given->second};
+    reference.streams[id] = {given == inputs.end() ? Numbers(size_of(program, id)) : given->second};
   }
   reference.run();
   Streams outputs;
@@ -175,8 +173,8 @@ Streams run_engine(const Program& program, const Streams& inputs) {
   session.run(sources, targets);
   Streams outputs;
   for (const StreamDesc& stream : session.output_streams()) {
-    outputs[stream.id] = oracle::decode(memory.at(stream.id).data(), stream.dtype,
-                                        num_elements(stream.shape));
+    outputs[stream.id] =
+        oracle::decode(memory.at(stream.id).data(), stream.dtype, num_elements(stream.shape));
   }
   return outputs;
 }

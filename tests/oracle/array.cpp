@@ -32,7 +32,8 @@ Number wrap_integer(Number x, std::size_t bytes, bool is_signed) {
 template <class T>
 T load(const void* bytes, std::int64_t i) {
   T value;
-  std::memcpy(&value, static_cast<const std::byte*>(bytes) + i * std::int64_t{sizeof(T)}, sizeof(T));
+  std::memcpy(&value, static_cast<const std::byte*>(bytes) + i * std::int64_t{sizeof(T)},
+              sizeof(T));
   return value;
 }
 
@@ -43,42 +44,68 @@ void store(void* bytes, std::int64_t i, T value) {
 
 Number decode_one(const void* bytes, DType dtype, std::int64_t i) {
   switch (dtype) {
-    case DType::Bool: return load<std::uint8_t>(bytes, i) != 0;
-    case DType::Int8: return load<std::int8_t>(bytes, i);
-    case DType::Int16: return load<std::int16_t>(bytes, i);
-    case DType::Int32: return load<std::int32_t>(bytes, i);
-    case DType::Int64: return static_cast<Number>(load<std::int64_t>(bytes, i));
-    case DType::UInt8: return load<std::uint8_t>(bytes, i);
-    case DType::UInt16: return load<std::uint16_t>(bytes, i);
-    case DType::UInt32: return load<std::uint32_t>(bytes, i);
-    case DType::UInt64: return static_cast<Number>(load<std::uint64_t>(bytes, i));
+    case DType::Bool:
+      return load<std::uint8_t>(bytes, i) != 0;
+    case DType::Int8:
+      return load<std::int8_t>(bytes, i);
+    case DType::Int16:
+      return load<std::int16_t>(bytes, i);
+    case DType::Int32:
+      return load<std::int32_t>(bytes, i);
+    case DType::Int64:
+      return static_cast<Number>(load<std::int64_t>(bytes, i));
+    case DType::UInt8:
+      return load<std::uint8_t>(bytes, i);
+    case DType::UInt16:
+      return load<std::uint16_t>(bytes, i);
+    case DType::UInt32:
+      return load<std::uint32_t>(bytes, i);
+    case DType::UInt64:
+      return static_cast<Number>(load<std::uint64_t>(bytes, i));
     case DType::Float8_143:
-    case DType::Float8_152: return float8_to_float(load<std::uint8_t>(bytes, i), dtype);
-    case DType::Float16: return half_to_float(load<std::uint16_t>(bytes, i));
-    case DType::Float32: return load<float>(bytes, i);
-    case DType::Float64: return load<double>(bytes, i);
-    default: throw NotSupported(str_cat("the reference has no ", dtype));
+    case DType::Float8_152:
+      return float8_to_float(load<std::uint8_t>(bytes, i), dtype);
+    case DType::Float16:
+      return half_to_float(load<std::uint16_t>(bytes, i));
+    case DType::Float32:
+      return load<float>(bytes, i);
+    case DType::Float64:
+      return load<double>(bytes, i);
+    default:
+      throw NotSupported(str_cat("the reference has no ", dtype));
   }
 }
 
 void encode_one(Number x, DType dtype, void* bytes, std::int64_t i) {
   switch (dtype) {
     case DType::Bool:
-    case DType::UInt8: return store(bytes, i, static_cast<std::uint8_t>(x));
-    case DType::Int8: return store(bytes, i, static_cast<std::int8_t>(x));
-    case DType::Int16: return store(bytes, i, static_cast<std::int16_t>(x));
-    case DType::Int32: return store(bytes, i, static_cast<std::int32_t>(x));
-    case DType::Int64: return store(bytes, i, static_cast<std::int64_t>(x));
-    case DType::UInt16: return store(bytes, i, static_cast<std::uint16_t>(x));
-    case DType::UInt32: return store(bytes, i, static_cast<std::uint32_t>(x));
-    case DType::UInt64: return store(bytes, i, static_cast<std::uint64_t>(x));
+    case DType::UInt8:
+      return store(bytes, i, static_cast<std::uint8_t>(x));
+    case DType::Int8:
+      return store(bytes, i, static_cast<std::int8_t>(x));
+    case DType::Int16:
+      return store(bytes, i, static_cast<std::int16_t>(x));
+    case DType::Int32:
+      return store(bytes, i, static_cast<std::int32_t>(x));
+    case DType::Int64:
+      return store(bytes, i, static_cast<std::int64_t>(x));
+    case DType::UInt16:
+      return store(bytes, i, static_cast<std::uint16_t>(x));
+    case DType::UInt32:
+      return store(bytes, i, static_cast<std::uint32_t>(x));
+    case DType::UInt64:
+      return store(bytes, i, static_cast<std::uint64_t>(x));
     case DType::Float8_143:
     case DType::Float8_152:
       return store(bytes, i, float_to_float8(static_cast<float>(x), dtype));
-    case DType::Float16: return store(bytes, i, float_to_half(static_cast<float>(x)));
-    case DType::Float32: return store(bytes, i, static_cast<float>(x));
-    case DType::Float64: return store(bytes, i, static_cast<double>(x));
-    default: throw NotSupported(str_cat("the reference has no ", dtype));
+    case DType::Float16:
+      return store(bytes, i, float_to_half(static_cast<float>(x)));
+    case DType::Float32:
+      return store(bytes, i, static_cast<float>(x));
+    case DType::Float64:
+      return store(bytes, i, static_cast<double>(x));
+    default:
+      throw NotSupported(str_cat("the reference has no ", dtype));
   }
 }
 
@@ -86,8 +113,10 @@ void encode_one(Number x, DType dtype, void* bytes, std::int64_t i) {
 
 Number rounded(Number x, DType dtype) {
   switch (dtype) {
-    case DType::Bool: return x != 0.0L;
-    case DType::Float16: return round_float(x, 11, -14, 65504.0L);
+    case DType::Bool:
+      return x != 0.0L;
+    case DType::Float16:
+      return round_float(x, 11, -14, 65504.0L);
     case DType::Float32:
       return round_float(x, 24, -126, std::numeric_limits<float>::max());
     case DType::Float64:
@@ -95,7 +124,8 @@ Number rounded(Number x, DType dtype) {
     case DType::Float8_143:
     case DType::Float8_152:
       return float8_to_float(float_to_float8(static_cast<float>(x), dtype), dtype);
-    default: return wrap_integer(x, dtype_bytes(dtype), traits(dtype).is_signed);
+    default:
+      return wrap_integer(x, dtype_bytes(dtype), traits(dtype).is_signed);
   }
 }
 

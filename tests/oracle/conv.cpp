@@ -23,8 +23,8 @@ void for_each_product(const Windows& windows, const Shape& data, const Shape& we
         for (std::int64_t m = 0; m < weight[0]; ++m) {
           for (std::int64_t c = 0; c < weight[1]; ++c) {
             const std::int64_t channel = (m / group_outputs) * weight[1] + c;
-            visit((n * data[1] + channel) * input_size + x,
-                  (m * weight[1] + c) * kernel_size + k, (n * weight[0] + m) * output_size + o);
+            visit((n * data[1] + channel) * input_size + x, (m * weight[1] + c) * kernel_size + k,
+                  (n * weight[0] + m) * output_size + o);
           }
         }
       }
@@ -39,13 +39,11 @@ void apply_log2_scale(const Inputs& in, Array& out) {
 
 void conv(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Array &data = *in[0], &weight = *in[1];
-  const Windows windows = windows_of(op, spatial(weight.shape), spatial(data.shape),
-                                     spatial(out[0].shape));
-  for_each_product(windows, data.shape, weight.shape, out[0].shape,
-                   op.attributes.integer_or("groups", 1),
-                   [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                     out[0][y] += data[x] * weight[w];
-                   });
+  const Windows windows =
+      windows_of(op, spatial(weight.shape), spatial(data.shape), spatial(out[0].shape));
+  for_each_product(
+      windows, data.shape, weight.shape, out[0].shape, op.attributes.integer_or("groups", 1),
+      [&](std::int64_t x, std::int64_t w, std::int64_t y) { out[0][y] += data[x] * weight[w]; });
   apply_log2_scale(in, out[0]);
 }
 
@@ -53,22 +51,18 @@ void conv_data_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Array &weight = *in[0], &g = *in[1];
   const Windows windows =
       windows_of(op, spatial(weight.shape), spatial(out[0].shape), spatial(g.shape));
-  for_each_product(windows, out[0].shape, weight.shape, g.shape,
-                   op.attributes.integer_or("groups", 1),
-                   [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                     out[0][x] += g[y] * weight[w];
-                   });
+  for_each_product(
+      windows, out[0].shape, weight.shape, g.shape, op.attributes.integer_or("groups", 1),
+      [&](std::int64_t x, std::int64_t w, std::int64_t y) { out[0][x] += g[y] * weight[w]; });
 }
 
 void conv_weights_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Array &data = *in[0], &g = *in[1];
   const Windows windows =
       windows_of(op, spatial(out[0].shape), spatial(data.shape), spatial(g.shape));
-  for_each_product(windows, data.shape, out[0].shape, g.shape,
-                   op.attributes.integer_or("groups", 1),
-                   [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                     out[0][w] += g[y] * data[x];
-                   });
+  for_each_product(
+      windows, data.shape, out[0].shape, g.shape, op.attributes.integer_or("groups", 1),
+      [&](std::int64_t x, std::int64_t w, std::int64_t y) { out[0][w] += g[y] * data[x]; });
 }
 
 /// Scatters every input element through the kernel: the roles of data and output are exchanged.
@@ -77,8 +71,8 @@ void conv_transpose(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Shape kernel = spatial(weight.shape), input = spatial(t.shape);
   const Shape output = spatial(out[0].shape);
   const std::size_t rank = kernel.size();
-  Windows windows{list_or(op, "strides", rank, 1), list_or(op, "pads", 2 * rank, 0),
-                  Ints(rank, 1), kernel};
+  Windows windows{list_or(op, "strides", rank, 1), list_or(op, "pads", 2 * rank, 0), Ints(rank, 1),
+                  kernel};
   if (op.attributes.has("output_shape") && !op.attributes.ints("output_shape").empty()) {
     const Ints extra = list_or(op, "output_padding", rank, 0);
     const std::string type =
@@ -88,11 +82,9 @@ void conv_transpose(const Op& op, const Inputs& in, std::vector<Array>& out) {
       windows.begins[d] = begin_of(full - output[d], type);
     }
   }
-  for_each_product(windows, out[0].shape, weight.shape, t.shape,
-                   op.attributes.integer_or("groups", 1),
-                   [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                     out[0][x] += t[y] * weight[w];
-                   });
+  for_each_product(
+      windows, out[0].shape, weight.shape, t.shape, op.attributes.integer_or("groups", 1),
+      [&](std::int64_t x, std::int64_t w, std::int64_t y) { out[0][x] += t[y] * weight[w]; });
   apply_log2_scale(in, out[0]);
 }
 

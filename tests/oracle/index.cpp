@@ -11,7 +11,9 @@ std::int64_t integer(const Array& array, std::int64_t i) {
   return static_cast<std::int64_t>(array[i]);
 }
 
-std::size_t axis_of(const Op& op) { return static_cast<std::size_t>(op.attributes.integer("axis")); }
+std::size_t axis_of(const Op& op) {
+  return static_cast<std::size_t>(op.attributes.integer("axis"));
+}
 
 /// Calls visit(table position or -1 when out of range, result position) for every element of
 /// take(table, indices, axis); dimension 0 of both is shared when there are groups.
@@ -57,16 +59,14 @@ void for_each_element_index(const Op& op, const Array& indices, const Shape& sha
 }
 
 void gather_elements(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  for_each_element_index(op, *in[1], in[0]->shape, [&](std::int64_t from, std::int64_t to) {
-    out[0][to] = (*in[0])[from];
-  });
+  for_each_element_index(op, *in[1], in[0]->shape,
+                         [&](std::int64_t from, std::int64_t to) { out[0][to] = (*in[0])[from]; });
 }
 
 void scatter(const Op& op, const Inputs& in, std::vector<Array>& out) {
   out[0].data = in[0]->data;
-  for_each_element_index(op, *in[1], out[0].shape, [&](std::int64_t to, std::int64_t from) {
-    out[0][to] = (*in[2])[from];
-  });
+  for_each_element_index(op, *in[1], out[0].shape,
+                         [&](std::int64_t to, std::int64_t from) { out[0][to] = (*in[2])[from]; });
 }
 
 /// The index of every element of `data`: the indices have its shape, are smaller (element
@@ -134,16 +134,14 @@ void for_each_sliced(const Op& op, const Array& starts, const Shape& shape, cons
 }
 
 void dynamic_slice(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  for_each_sliced(op, *in[1], in[0]->shape, out[0].shape, [&](std::int64_t from, std::int64_t to) {
-    out[0][to] = (*in[0])[from];
-  });
+  for_each_sliced(op, *in[1], in[0]->shape, out[0].shape,
+                  [&](std::int64_t from, std::int64_t to) { out[0][to] = (*in[0])[from]; });
 }
 
 void dynamic_update(const Op& op, const Inputs& in, std::vector<Array>& out) {
   out[0].data = in[0]->data;
-  for_each_sliced(op, *in[1], out[0].shape, in[2]->shape, [&](std::int64_t to, std::int64_t from) {
-    out[0][to] = (*in[2])[from];
-  });
+  for_each_sliced(op, *in[1], out[0].shape, in[2]->shape,
+                  [&](std::int64_t to, std::int64_t from) { out[0][to] = (*in[2])[from]; });
 }
 
 void sparse_accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) {

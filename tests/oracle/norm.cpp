@@ -37,8 +37,8 @@ void group_norm(const Op& op, const Inputs& in, std::vector<Array>& out) {
   }
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
-    out[0][i] = (t[i] - mean[at.slot]) * inverse[at.slot] * (*in[1])[at.channel] +
-                (*in[2])[at.channel];
+    out[0][i] =
+        (t[i] - mean[at.slot]) * inverse[at.slot] * (*in[1])[at.channel] + (*in[2])[at.channel];
   }
 }
 
@@ -60,8 +60,8 @@ void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
     const auto slot = static_cast<std::size_t>(at.slot);
-    out[0][i] = inverse[at.slot] * (g[i] * weight[at.channel] - h_mean[slot] -
-                                    xhat(i, at.slot) * hx_mean[slot]);
+    out[0][i] = inverse[at.slot] *
+                (g[i] * weight[at.channel] - h_mean[slot] - xhat(i, at.slot) * hx_mean[slot]);
   }
 }
 

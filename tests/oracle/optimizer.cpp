@@ -31,14 +31,14 @@ Number accumulated(const std::string& type, DType dtype, Number t, Number x, Num
 void accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Number f = scalar_or(op, in, 2, "factor", 1.0);
   for (std::int64_t i = 0; i < out[0].size(); ++i) {
-    out[0][i] =
-        accumulated(op.attributes.text("type"), out[0].dtype, (*in[0])[i], (*in[1])[i], f);
+    out[0][i] = accumulated(op.attributes.text("type"), out[0].dtype, (*in[0])[i], (*in[1])[i], f);
   }
 }
 
 void accumulator_scale(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const bool has_tensor = in.size() > 1 && in[1] != nullptr;
-  const Number constant = has_tensor ? 0.0L : Number{static_cast<float>(op.attributes.number("factor"))};
+  const Number constant =
+      has_tensor ? 0.0L : Number{static_cast<float>(op.attributes.number("factor"))};
   for_each_element(out[0].shape, [&](std::int64_t i, const Shape& index) {
     const Number f = has_tensor ? (*in[1])[broadcast_position(in[1]->shape, index)] : constant;
     out[0][i] = !has_tensor && f == 0.0L ? 0.0L : (*in[0])[i] * f;

@@ -33,9 +33,8 @@ Number largest(const Array& t, const std::vector<std::int64_t>& cells) {
 using Cells = std::vector<std::int64_t>;
 
 void max_pool(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  for_each_window(op, in[0]->shape, out[0].shape, [&](std::int64_t o, const Cells& cells) {
-    out[0][o] = largest(*in[0], cells);
-  });
+  for_each_window(op, in[0]->shape, out[0].shape,
+                  [&](std::int64_t o, const Cells& cells) { out[0][o] = largest(*in[0], cells); });
 }
 
 void max_pool_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {

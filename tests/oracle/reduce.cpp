@@ -88,11 +88,11 @@ void median(const Op& op, const Inputs& in, std::vector<Array>& out) {
 
 void add_reduction_rules(RuleTable& table) {
   const std::pair<const char*, Reduction> reductions[] = {
-      {"ReduceSum", sum},         {"ReduceMean", mean},
-      {"ReduceProd", product},    {"ReduceMax", largest},
-      {"ReduceMin", smallest},    {"ReduceL1", l1},
-      {"ReduceL2", l2},           {"ReduceSumSquare", sum_square},
-      {"ReduceLogSum", log_sum},  {"ReduceLogSumExp", log_sum_exp}};
+      {"ReduceSum", sum},        {"ReduceMean", mean},
+      {"ReduceProd", product},   {"ReduceMax", largest},
+      {"ReduceMin", smallest},   {"ReduceL1", l1},
+      {"ReduceL2", l2},          {"ReduceSumSquare", sum_square},
+      {"ReduceLogSum", log_sum}, {"ReduceLogSumExp", log_sum_exp}};
   for (const auto& [name, reduction] : reductions) {
     table.add(name, [reduction](const Op& op, const Inputs& in, std::vector<Array>& out) {
       const std::vector<Group> all = groups(op, *in[0], out[0].size());

@@ -89,8 +89,7 @@ void resize_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
 /// Calls visit(offset in the plane, weight) for the up to four neighbours of a sample point.
 template <class Visit>
 void bilinear(Number y, Number x, std::int64_t height, std::int64_t width, Visit visit) {
-  if (y < -1.0L || y > static_cast<Number>(height) || x < -1.0L ||
-      x > static_cast<Number>(width)) {
+  if (y < -1.0L || y > static_cast<Number>(height) || x < -1.0L || x > static_cast<Number>(width)) {
     return;
   }
   const auto axis = [](Number at, std::int64_t size) {
@@ -118,10 +117,8 @@ void for_each_sample(const Op& op, const Shape& data, const Array& rois, const A
   for_each_element(output, [&](std::int64_t o, const Shape& index) {
     const std::int64_t roi = index[0];
     const auto corner = [&](std::int64_t k) { return rois[roi * 4 + k] * scale; };
-    const Number bin_h =
-        std::max(corner(3) - corner(1), 1.0L) / static_cast<Number>(output[2]);
-    const Number bin_w =
-        std::max(corner(2) - corner(0), 1.0L) / static_cast<Number>(output[3]);
+    const Number bin_h = std::max(corner(3) - corner(1), 1.0L) / static_cast<Number>(output[2]);
+    const Number bin_w = std::max(corner(2) - corner(0), 1.0L) / static_cast<Number>(output[3]);
     const std::int64_t ratio = op.attributes.integer("sampling_ratio");
     const auto grid_h = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_h));
     const auto grid_w = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_w));

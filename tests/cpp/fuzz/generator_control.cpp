@@ -13,14 +13,16 @@ constexpr int kMaxDepth = 3;
 void GraphGenerator::control_op() {
   if (depth_ >= kMaxDepth || program_.bodies.size() > 12) return unary_op();
   switch (pick(4)) {
-    case 0: return repeat_op();
-    case 1: return if_op();
-    default: return call_op();
+    case 0:
+      return repeat_op();
+    case 1:
+      return if_op();
+    default:
+      return call_op();
   }
 }
 
-Body GraphGenerator::new_body(const std::vector<Slot>& inputs,
-                                     const std::vector<Slot>& outputs) {
+Body GraphGenerator::new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs) {
   Graph& graph = program_.ir->create_graph("body");
   GraphGenerator generator(program_, random_, graph, depth_ + 1);
   generator.add_inputs(inputs);
@@ -124,8 +126,8 @@ void GraphGenerator::repeat_op() {
   }
   Attributes call_attributes;
   mark_modified(call_attributes, body, 0);
-  const Op& call = wrapper.create_op(Registry::instance().get("Call"), inner, call_attributes, {},
-                                     {body.graph});
+  const Op& call =
+      wrapper.create_op(Registry::instance().get("Call"), inner, call_attributes, {}, {body.graph});
   wrapper.mark_output(condition);
   for (Tensor* output : call.outputs()) wrapper.mark_output(output);
 

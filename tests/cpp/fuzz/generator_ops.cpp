@@ -43,12 +43,13 @@ void GraphGenerator::unary_op() {
   const ValueClass values = class_of(x);
   if (values.exact || flip(0.2)) {
     static const std::vector<std::string> kExact = {"Neg", "Abs", "Relu", "Sign", "Floor"};
-    const std::string kind = values.exact ? choose(kExact) : kExact[static_cast<std::size_t>(pick(3))];
+    const std::string kind =
+        values.exact ? choose(kExact) : kExact[static_cast<std::size_t>(pick(3))];
     bounded(op(kind, {x.tensor}).output(0), values);
     return;
   }
-  static const std::vector<std::string> kSmooth = {"Sin", "Cos", "Tanh", "Gelu", "GeluErf",
-                                                   "Swish", "Sigmoid"};
+  static const std::vector<std::string> kSmooth = {"Sin",     "Cos",   "Tanh",   "Gelu",
+                                                   "GeluErf", "Swish", "Sigmoid"};
   if (flip(0.2)) {
     const Candidate small = clipped(x, kEntryBound);
     add(op("Exp", {small.tensor}).output(0), {false, std::exp(kEntryBound)});
@@ -130,8 +131,7 @@ void GraphGenerator::where_op() {
     const auto joined = broadcast_shapes(c.tensor->shape(), shape);
     return !is_bool(c) && joined && num_elements(*joined) <= 600;
   };
-  const auto firsts =
-      where([&](const Candidate& c) { return fits(c, condition.tensor->shape()); });
+  const auto firsts = where([&](const Candidate& c) { return fits(c, condition.tensor->shape()); });
   if (firsts.empty()) return compare_op();
   const Candidate a = choose(firsts);
   const Shape shape = *broadcast_shapes(a.tensor->shape(), condition.tensor->shape());
@@ -139,8 +139,7 @@ void GraphGenerator::where_op() {
     return fits(c, shape) && c.tensor->dtype() == a.tensor->dtype();
   }));
   bounded(op("Where", {condition.tensor, a.tensor, b.tensor}).output(0),
-          {class_of(a).exact && class_of(b).exact,
-           std::max(class_of(a).bound, class_of(b).bound)});
+          {class_of(a).exact && class_of(b).exact, std::max(class_of(a).bound, class_of(b).bound)});
 }
 
 namespace {
@@ -194,11 +193,12 @@ void GraphGenerator::view_op() {
                  .output(0);
       break;
     case 1:
-      made =
-          op("Transpose", {x.tensor}, {{"permutation", random_permutation(random_, rank(x))}})
-              .output(0);
+      made = op("Transpose", {x.tensor}, {{"permutation", random_permutation(random_, rank(x))}})
+                 .output(0);
       break;
-    case 2: made = op("Slice", {x.tensor}, random_window(random_, shape)).output(0); break;
+    case 2:
+      made = op("Slice", {x.tensor}, random_window(random_, shape)).output(0);
+      break;
     case 3: {
       Ints strides;
       for (int d = 0; d < rank(x); ++d) strides.push_back(1 + pick(3));
@@ -212,7 +212,8 @@ void GraphGenerator::view_op() {
       made = op("BroadcastTo", {x.tensor}, {{"shape", Ints(target)}}).output(0);
       break;
     }
-    default: made = op("Identity", {x.tensor}).output(0);
+    default:
+      made = op("Identity", {x.tensor}).output(0);
   }
   add(made, class_of(x));
 }
@@ -241,7 +242,8 @@ void GraphGenerator::in_place_view_op() {
         return;
       }
       [[fallthrough]];
-    default: add_alias(op("DetachInplace", {x.tensor}).output(0), x, x.contiguous);
+    default:
+      add_alias(op("DetachInplace", {x.tensor}).output(0), x, x.contiguous);
   }
 }
 
@@ -257,16 +259,15 @@ void GraphGenerator::reduce_op() {
   }
   static const std::vector<std::string> kExact = {"ReduceSum", "ReduceMax", "ReduceMin",
                                                   "ReduceSumSquare", "ReduceL1"};
-  static const std::vector<std::string> kRounded = {"ReduceSum", "ReduceMean",     "ReduceMax",
-                                                    "ReduceL1",  "ReduceLogSumExp"};
+  static const std::vector<std::string> kRounded = {"ReduceSum", "ReduceMean", "ReduceMax",
+                                                    "ReduceL1", "ReduceLogSumExp"};
   const bool exact = values.exact && count <= 64.0;
   const std::string kind = exact ? choose(kExact) : choose(kRounded);
   const bool extreme = kind == "ReduceMax" || kind == "ReduceMin" || kind == "ReduceMean";
-  const double bound = extreme ? values.bound
+  const double bound = extreme                     ? values.bound
                        : kind == "ReduceSumSquare" ? count * values.bound * values.bound
                                                    : count * values.bound + 8.0;
-  bounded(op(kind, {x.tensor}, {{"axes", axes}, {"keepdims", flip()}}).output(0),
-          {exact, bound});
+  bounded(op(kind, {x.tensor}, {{"axes", axes}, {"keepdims", flip()}}).output(0), {exact, bound});
 }
 
 void GraphGenerator::matmul_op() {
@@ -305,8 +306,7 @@ void GraphGenerator::join_op() {
     const std::int64_t first = pick(static_cast<int>(size)) + 1;
     Ints sizes = {first};
     if (first < size) sizes.push_back(size - first);
-    const Op& split =
-        op("Split", {a.tensor}, {{"axis", std::int64_t{axis}}, {"sizes", sizes}});
+    const Op& split = op("Split", {a.tensor}, {{"axis", std::int64_t{axis}}, {"sizes", sizes}});
     for (Tensor* part : split.outputs()) add(part, values);
     return;
   }
@@ -355,15 +355,14 @@ void GraphGenerator::index_op() {
         {true, static_cast<double>(dim(x, axis))});
   } else if (what == 1 && values.exact && is_float(x)) {
     const std::int64_t k = 1 + pick(static_cast<int>(dim(x, axis)));
-    const Op& top = op("TopK", {x.tensor},
-                       {{"axis", std::int64_t{axis}}, {"k", k}, {"largest", flip()},
-                        {"sorted", true}});
+    const Op& top =
+        op("TopK", {x.tensor},
+           {{"axis", std::int64_t{axis}}, {"k", k}, {"largest", flip()}, {"sorted", true}});
     add(top.output(0), values);
     add(top.output(1), {true, static_cast<double>(dim(x, axis))});
   } else if (what == 2 && is_float(x)) {
     x = clipped(x, kEntryBound);
-    bounded(op("CumSum", {x.tensor}, {{"axis", std::int64_t{axis}}, {"reverse", flip()}})
-                .output(0),
+    bounded(op("CumSum", {x.tensor}, {{"axis", std::int64_t{axis}}, {"reverse", flip()}}).output(0),
             {class_of(x).exact, kEntryBound * static_cast<double>(dim(x, axis))});
   } else {
     std::vector<std::int32_t> indices(static_cast<std::size_t>(1 + pick(4)));
@@ -379,8 +378,7 @@ void GraphGenerator::normalise_op() {
   if (arrays.empty()) return void(any_float());
   const Candidate x = clipped(choose(arrays), kEntryBound);
   if (flip()) {
-    add(op("Softmax", {x.tensor}, {{"axis", std::int64_t{pick(rank(x))}}}).output(0),
-        {false, 1.0});
+    add(op("Softmax", {x.tensor}, {{"axis", std::int64_t{pick(rank(x))}}}).output(0), {false, 1.0});
     return;
   }
   const Shape channels = {dim(x, 1)};
@@ -402,13 +400,48 @@ void GraphGenerator::random_number_op() {
     return;
   }
   add(op("RandomUniform", {seed},
-         {{"shape", Ints(random_shape())}, {"dtype", flip() ? DType::Float32 : DType::Float16},
-          {"low", -1.0}, {"high", 2.0}})
+         {{"shape", Ints(random_shape())},
+          {"dtype", flip() ? DType::Float32 : DType::Float16},
+          {"low", -1.0},
+          {"high", 2.0}})
           .output(0),
       {false, 2.0});
 }
 
+const RemoteBuffer& GraphGenerator::remote_buffer_like(const Candidate& c) {
+  Ir& ir = *program_.ir;
+  const bool exact = class_of(c).exact;
+  for (const auto& buffer : ir.remote_buffers()) {
+    if (buffer->info == c.tensor->info && program_.exact_buffers.at(buffer->id) == exact) {
+      return *buffer;
+    }
+  }
+  const RemoteBuffer& made = ir.add_remote_buffer(c.tensor->info, 2);
+  program_.exact_buffers[made.id] = exact;
+  return made;
+}
+
+void GraphGenerator::remote_op() {
+  if (pool_.empty()) return void(any_float());
+  const Candidate x = clipped(choose(pool_), kEntryBound);
+  const RemoteBuffer& buffer = remote_buffer_like(x);
+  const std::int32_t entry = pick(2);
+  Tensor* offset = builder_.constant({DType::Int32, {}, {}}, &entry);
+  const Attributes attributes = {{"buffer", buffer.id}};
+  if (flip()) {
+    op("RemoteStore", {x.tensor, offset}, attributes);
+    return;
+  }
+  Tensor* init = op("Init", {},
+                    {{"shape", Ints(buffer.info.shape)},
+                     {"dtype", buffer.info.dtype},
+                     {"init_type", std::string("undef")}})
+                     .output(0);
+  add(op("RemoteLoad", {init, offset}, attributes).output(0), class_of(x));
+}
+
 void GraphGenerator::transfer_op() {
+  if (flip(0.3)) return remote_op();
   if (pool_.empty() || flip(0.7)) {
     const Slot slot = random_slot();
     load(slot.dtype, slot.shape, slot.exact);

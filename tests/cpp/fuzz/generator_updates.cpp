@@ -72,14 +72,14 @@ void GraphGenerator::update_floats(const Candidate& target) {
   const double sum = values.bound + class_of(b).bound;
   if (values.exact) {
     switch (pick(3)) {
-      case 0: return write(target, op("ReluInplace", {target.tensor}).output(0), values.bound);
+      case 0:
+        return write(target, op("ReluInplace", {target.tensor}).output(0), values.bound);
       case 1: {
         Op& made = op("ScaledAddLhsInplace", {target.tensor, b.tensor}, {{"a", 1.0}, {"b", -2.0}});
         return write(target, made.output(0), values.bound + 2.0 * class_of(b).bound);
       }
       default: {
-        Op& made =
-            op("Accumulate", {target.tensor, b.tensor}, {{"type", std::string("Add")}});
+        Op& made = op("Accumulate", {target.tensor, b.tensor}, {{"type", std::string("Add")}});
         return write(target, made.output(0), sum);
       }
     }
@@ -89,7 +89,8 @@ void GraphGenerator::update_floats(const Candidate& target) {
   static const std::vector<std::string> kTypes = {"MovingAverage", "DampenedAdd", "DecayAdd",
                                                   "Infinity"};
   switch (pick(4)) {
-    case 0: return write(target, op(choose(kUnary), {target.tensor}).output(0), values.bound);
+    case 0:
+      return write(target, op(choose(kUnary), {target.tensor}).output(0), values.bound);
     case 1: {
       Op& made = op("ScaledAddLhsInplace", {target.tensor, b.tensor}, {{"a", 0.5}, {"b", -0.75}});
       return write(target, made.output(0), sum);
@@ -99,8 +100,8 @@ void GraphGenerator::update_floats(const Candidate& target) {
       return write(target, made.output(0), values.bound);
     }
     default: {
-      Op& made = op("Accumulate", {target.tensor, b.tensor},
-                    {{"type", choose(kTypes)}, {"factor", 0.75}});
+      Op& made =
+          op("Accumulate", {target.tensor, b.tensor}, {{"type", choose(kTypes)}, {"factor", 0.75}});
       return write(target, made.output(0), sum);
     }
   }

@@ -46,8 +46,8 @@ TEST(RandomPlans, AliveStoragesNeverOverlap) {
       EXPECT_LE(plan.offsets[a] + lifetimes[a].bytes, plan.total_bytes);
       for (std::size_t b = 0; b < a; ++b) {
         if (!alive_together(lifetimes[a], lifetimes[b])) continue;
-        ASSERT_FALSE(share_memory(plan, lifetimes, a, b)) << "round " << round << ", storages "
-                                                          << a << " and " << b;
+        ASSERT_FALSE(share_memory(plan, lifetimes, a, b))
+            << "round " << round << ", storages " << a << " and " << b;
       }
     }
   }

@@ -1,7 +1,8 @@
 // Random programs: the engine against the reference, with and without inlining, on one thread and
 // two; and against itself, to the bit.
 //
-// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is printed).
+// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is
+// printed).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,8 +101,8 @@ Reference run_oracle(const FuzzProgram& program, const std::vector<NamedBytes>& 
   for (const NamedBytes& given : inputs) {
     for (const auto& stream : program.ir->streams()) {
       const TensorInfo& info = stream->handle->info;
-      oracle::StreamElements elements(
-          kElements, Numbers(static_cast<std::size_t>(info.num_elements()), 0.0L));
+      oracle::StreamElements elements(kElements,
+                                      Numbers(static_cast<std::size_t>(info.num_elements()), 0.0L));
       const auto data = given.find(stream->handle->id());
       for (std::size_t k = 0; data != given.end() && k < elements.size(); ++k) {
         elements[k] =
