@@ -53,6 +53,8 @@ struct FuzzProgram {
   std::vector<Tensor*> variables;
   /// Input streams by handle id: whether their elements are whole numbers.
   std::map<std::string, bool> exact_streams;
+  /// Remote buffers by id: whether they hold whole numbers.
+  std::map<std::int64_t, bool> exact_buffers;
   /// Graphs that are called.
   std::vector<Body> bodies;
 };
@@ -99,7 +101,8 @@ class GraphGenerator {
   Candidate add(Tensor* tensor, ValueClass values);
   Candidate add_alias(Tensor* tensor, const Candidate& of, bool contiguous);
   std::vector<Candidate> where(const std::function<bool(const Candidate&)>& condition) const;
-  /// A result whose values may leave what the dtype computes exactly (or sanely) is clipped.
+  /// A result whose values may leave what the dtype holds exactly is no longer exact; one whose
+  /// values may grow large is clipped.
   Candidate bounded(Tensor* tensor, ValueClass values);
   Candidate clipped(const Candidate& c, double bound);
   Candidate any_float();
@@ -125,6 +128,8 @@ class GraphGenerator {
   void normalise_op();
   void random_number_op();
   void transfer_op();
+  void remote_op();
+  const RemoteBuffer& remote_buffer_like(const Candidate& c);
 
   // generator_updates.cpp
   void in_place_op();
