@@ -91,9 +91,6 @@ std::string access_fault(const Op& op) {
     if (index < 0 || op.input(index) == nullptr) {
       return str_cat("modified input ", index, " is not connected");
     }
-    if (op.input(index)->kind() == TensorKind::Constant) {
-      return str_cat("modified input ", index, " is the constant '", op.input(index)->id(), "'");
-    }
   }
   for (int i = 0; op.def().output_alias && i < op.num_outputs(); ++i) {
     const int alias = op.def().output_alias(op, i);
