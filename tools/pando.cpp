@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/dot.hpp"
 #include "pando/ir/text_parser.hpp"
@@ -27,7 +28,8 @@ constexpr const char* kUsage =
     "  pando opt --pass=NAME[,NAME...] FILE   run passes and print the program\n"
     "  pando verify FILE                      check the program against the rules of the IR\n"
     "  pando dot FILE                         print the program for Graphviz\n"
-    "  pando explain FILE                     compile; print instructions, stages and memory\n"
+    "  pando explain FILE                     compile; print instructions, kernels, memory, "
+    "stages\n"
     "  pando ops                              list the op kinds\n"
     "  pando passes                           list the passes\n"
     "\n"
@@ -98,6 +100,11 @@ void explain(const Arguments& arguments) {
   const auto ir = load(only_file(arguments), true);
   const pando::Session session(*ir);
   std::cout << session.disassembly();
+  std::cout << "\nkernels\n";
+  const auto backend = pando::make_cpu_backend(0);
+  for (const pando::KernelSpec& spec : session.program().kernels) {
+    std::cout << "  " << spec.kind << ": " << backend->prepare(spec)->explain() << "\n";
+  }
   const pando::MemoryReport& memory = session.program().memory;
   std::cout << "\nmemory\n  persistent " << memory.persistent_bytes << " bytes\n  peak frame "
             << memory.peak_frame_bytes << " bytes (lower bound " << memory.frame_lower_bound_bytes

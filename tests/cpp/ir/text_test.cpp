@@ -115,7 +115,7 @@ TEST(IrText, ErrorsNamePositionWantedAndGiven) {
       {"graph \"\" { output \"y\" }", "there is no tensor 'y'"},
       {"graph \"f\" { }", "wanted the main graph (with an empty id) first"},
       {"graph \"\" { }\ngraph \"f\" { }\ngraph \"f\" { }", "the graph 'f' is given twice"},
-      {"graph \"\" { } ; ", "column 13: wanted a word, a number, a text or one of"},
+      {"graph \"\" { } ; ", "line 5, column 14: wanted a word, a number, a text or one of"},
       {"graph \"unfinished", "line 5, column 7: a text starts here and has no end"},
       {"from_host \"s\" graph \"\" { }", "the main graph has no stream tensor called 's'"},
       {"remote_buffer 2 : () float32 entries 1 graph \"\" { }",
