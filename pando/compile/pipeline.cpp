@@ -4,14 +4,22 @@
 
 #include "pando/compile/function_lowering.hpp"
 #include "pando/compile/schedule.hpp"
+#include "pando/transforms/constant_fold.hpp"
+#include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/expand.hpp"
 #include "pando/transforms/inline_calls.hpp"
+#ifndef NDEBUG
+#include "pando/ir/verifier.hpp"
+#endif
 
 namespace pando {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Larger results are not shared: see eliminate_common_subexpressions.
+constexpr std::size_t kMaxSharedBytes = std::size_t{64} << 10;
 
 /// Loads overwrite all of their output: the Init that the user's graph shows before each is not
 /// executed.
@@ -33,6 +41,9 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     const auto start = Clock::now();
     work();
     times.emplace_back(name, std::chrono::duration<double>(Clock::now() - start).count());
+#ifndef NDEBUG
+    verify(ir, name);
+#endif
     if (options.after_stage) options.after_stage(name, ir);
   };
   // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
@@ -44,6 +55,11 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   // Dead code before expansion: what is not needed need not be built.
   stage("dead_code", [&] { for_each_graph(ir, eliminate_dead_code); });
   stage("expand", [&] { for_each_graph(ir, expand); });
+  stage("constant_fold", [&] { for_each_graph(ir, [](Graph& graph) { fold_constants(graph); }); });
+  stage("cse", [&] {
+    for_each_graph(ir,
+                   [](Graph& graph) { eliminate_common_subexpressions(graph, kMaxSharedBytes); });
+  });
   stage("dead_code", [&] {
     for_each_graph(ir, eliminate_dead_code);
     erase_unreachable_graphs(ir);

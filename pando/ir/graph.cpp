@@ -223,6 +223,17 @@ Op& Graph::clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& m
   return copy;
 }
 
+Op& Graph::restore_op(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
+                      const std::vector<std::pair<std::string, TensorInfo>>& outputs) {
+  if (op_storage_.contains(id)) throw InternalError(str_cat("an op with id ", id, " exists"));
+  Op& op = *op_storage_.emplace(id, std::make_unique<Op>(*this, def, id)).first->second;
+  op.inputs_.resize(inputs.size(), nullptr);
+  for (std::size_t i = 0; i < inputs.size(); ++i) op.set_input(static_cast<int>(i), inputs[i]);
+  for (const auto& [tensor_id, info] : outputs) op.add_output(tensor_id, info);
+  ops_.push_back(&op);
+  return op;
+}
+
 void Graph::erase_op(Op& op) {
   for (Tensor* output : op.outputs()) {
     internal_check(output->uses().empty(), "an op whose output is used cannot be erased");

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pando/ir/op.hpp"
@@ -74,6 +75,10 @@ class Graph {
   /// output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a fresh
   /// graph of another Ir.
   Op& clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input);
+  /// An op exactly as it was written down: id, outputs (id, info) and attributes are taken as
+  /// given, without inference. For readers of stored graphs. A taken id throws InternalError.
+  Op& restore_op(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
+                 const std::vector<std::pair<std::string, TensorInfo>>& outputs);
   /// Puts the next op created before `op` (nullptr: at the end again).
   void set_insertion_point(Op* op) { insertion_point_ = op; }
   /// Removes an op whose outputs have no uses, and its outputs.
@@ -118,6 +123,14 @@ struct RemoteBuffer {
   std::int64_t entries;
 };
 
+/// The next number of each kind that an Ir gives out.
+struct IrCounters {
+  std::int64_t graph_suffix = 0;
+  std::int64_t tensor_suffix = 0;
+  std::int64_t op_id = 100;
+  bool operator==(const IrCounters&) const = default;
+};
+
 /// A whole program: graphs, streams, remote buffers and the counters that name things.
 class Ir {
  public:
@@ -147,8 +160,11 @@ class Ir {
     return remote_buffers_;
   }
 
-  std::int64_t next_op_id() { return next_op_id_++; }
-  std::int64_t next_tensor_suffix() { return next_tensor_suffix_++; }
+  std::int64_t next_op_id() { return counters_.op_id++; }
+  std::int64_t next_tensor_suffix() { return counters_.tensor_suffix++; }
+  const IrCounters& counters() const { return counters_; }
+  /// For readers of stored graphs.
+  void set_counters(const IrCounters& counters) { counters_ = counters; }
 
   /// A deep copy; host arrays of variables and constants are shared.
   std::unique_ptr<Ir> clone() const;
@@ -162,9 +178,7 @@ class Ir {
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<RemoteBuffer>> remote_buffers_;
-  std::int64_t next_graph_suffix_ = 0;
-  std::int64_t next_tensor_suffix_ = 0;
-  std::int64_t next_op_id_ = 100;
+  IrCounters counters_;
 };
 
 }  // namespace pando

@@ -62,7 +62,7 @@ Graph& Ir::create_graph(std::string_view base) {
   for (auto at = name.find(kLocals); at != std::string::npos; at = name.find(kLocals)) {
     name.erase(at, kLocals.size());
   }
-  return create_graph_with_id(str_cat(name, "_subgraph(", next_graph_suffix_++, ")"));
+  return create_graph_with_id(str_cat(name, "_subgraph(", counters_.graph_suffix++, ")"));
 }
 
 Graph& Ir::create_graph_with_id(const std::string& id) {
@@ -125,9 +125,7 @@ std::unique_ptr<Ir> Ir::clone() const {
   for (const auto& buffer : remote_buffers_) {
     copy->remote_buffers_.push_back(std::make_unique<RemoteBuffer>(*buffer));
   }
-  copy->next_graph_suffix_ = next_graph_suffix_;
-  copy->next_tensor_suffix_ = next_tensor_suffix_;
-  copy->next_op_id_ = next_op_id_;
+  copy->counters_ = counters_;
   copy->num_host_transfers = num_host_transfers;
   copy->replication_factor = replication_factor;
   return copy;

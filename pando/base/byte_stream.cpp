@@ -1,0 +1,147 @@
+#include "pando/base/byte_stream.hpp"
+
+#include <bit>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "binary files are little-endian");
+
+constexpr std::size_t kMagicBytes = 8;
+
+std::uint64_t fnv1a(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace
+
+ByteWriter::ByteWriter(std::string_view magic, std::uint32_t version) : bytes_(magic) {
+  internal_check(magic.size() == kMagicBytes, "a file magic has 8 characters");
+  value(version);
+}
+
+void ByteWriter::text(std::string_view v) {
+  value(static_cast<std::uint64_t>(v.size()));
+  bytes_.append(v);
+}
+
+void ByteWriter::raw(const void* data, std::size_t size) {
+  bytes_.append(static_cast<const char*>(data), size);
+}
+
+void ByteWriter::ints(const Ints& values) {
+  list(values, [&](std::int64_t v) { value(v); });
+}
+
+void ByteWriter::attributes(const Attributes& attributes) {
+  value(static_cast<std::uint64_t>(std::distance(attributes.begin(), attributes.end())));
+  for (const auto& [name, v] : attributes) {
+    text(name);
+    value(static_cast<std::uint8_t>(v.index()));
+    std::visit(
+        [&](const auto& held) {
+          using T = std::decay_t<decltype(held)>;
+          if constexpr (std::is_same_v<T, std::string>) {
+            text(held);
+          } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+            value(held);
+          } else {
+            list(held, [&](auto item) { value(item); });
+          }
+        },
+        v);
+  }
+}
+
+std::string ByteWriter::finish() && {
+  value(fnv1a(bytes_));
+  return std::move(bytes_);
+}
+
+ByteReader::ByteReader(std::string_view bytes, std::string_view magic, std::uint32_t version,
+                       std::string what)
+    : rest_(bytes), what_(std::move(what)) {
+  if (bytes.substr(0, kMagicBytes) != magic.substr(0, bytes.size()) || bytes.empty()) {
+    throw Error(str_cat("this is not ", what_, ": wanted a file that starts with '", magic, "'"));
+  }
+  if (bytes.size() < kMagicBytes + sizeof version + sizeof(std::uint64_t)) {
+    throw Error(str_cat(what_, " is truncated: it has ", bytes.size(), " bytes"));
+  }
+  rest_.remove_prefix(kMagicBytes);
+  const auto given = value<std::uint32_t>();
+  // Before the checksum, whose place another version may have changed.
+  if (given != version) {
+    throw Error(str_cat(what_, " has version ", given, "; this build of Pando reads version ",
+                        version, given > version ? ": use a newer build" : ": write it again"));
+  }
+  const std::string_view covered = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, bytes.data() + covered.size(), sizeof hash);
+  if (hash != fnv1a(covered)) {
+    throw Error(str_cat(what_, " is truncated or corrupt: its checksum does not match"));
+  }
+  rest_.remove_suffix(sizeof hash);
+}
+
+std::string_view ByteReader::raw(std::size_t size) {
+  if (size > rest_.size()) corrupt("data that ends early");
+  const std::string_view result = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return result;
+}
+
+DType ByteReader::dtype() { return enumerator(DType::Complex128); }
+
+std::string ByteReader::text() {
+  const auto size = value<std::uint64_t>();
+  return std::string(raw(size));
+}
+
+Ints ByteReader::ints() {
+  return list([&] { return value<std::int64_t>(); });
+}
+
+AttributeValue ByteReader::attribute_value() {
+  switch (value<std::uint8_t>()) {
+    case 0:
+      return value<bool>();
+    case 1:
+      return value<std::int64_t>();
+    case 2:
+      return value<double>();
+    case 3:
+      return text();
+    case 4:
+      return dtype();
+    case 5:
+      return ints();
+    case 6:
+      return list([&] { return value<double>(); });
+    default:
+      corrupt("an unknown type of attribute");
+  }
+}
+
+Attributes ByteReader::attributes() {
+  Attributes result;
+  const auto count = value<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::string name = text();
+    result.set(std::move(name), attribute_value());
+  }
+  return result;
+}
+
+void ByteReader::finish() const {
+  if (!rest_.empty()) corrupt("bytes after the end");
+}
+
+void ByteReader::corrupt(const std::string& found) const {
+  throw Error(str_cat(what_, " is corrupt: it has ", found));
+}
+
+}  // namespace pando

@@ -1,0 +1,240 @@
+#include "pando/ir/ir_data.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/verifier.hpp"
+
+namespace pando {
+namespace {
+
+[[noreturn]] void fail(const TextPosition& position, const std::string& message) {
+  if (position.line == 0) throw Error(message);
+  throw Error(str_cat("line ", position.line, ", column ", position.column, ": ", message));
+}
+
+/// Runs `work`; what it refuses is reported at `position`.
+template <class Work>
+void at(const TextPosition& position, Work work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    fail(position, error.what());
+  }
+}
+
+SourceTensorData source_data(const Graph& graph, const Tensor& tensor) {
+  return {tensor.id(), tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data, {}};
+}
+
+OpData op_data(const Op& op) {
+  OpData data{.id = op.id(), .kind = op.kind(), .attributes = op.attributes, .context = op.context};
+  for (const Tensor* input : op.inputs()) {
+    data.inputs.push_back(input == nullptr ? std::nullopt : std::optional(input->id()));
+  }
+  for (const Tensor* output : op.outputs()) data.outputs.emplace_back(output->id(), output->info);
+  for (const Graph* callee : op.called_graphs) data.called_graphs.push_back(callee->id());
+  for (const Op* earlier : op.after) data.after.push_back(earlier->id());
+  return data;
+}
+
+GraphData graph_data(const Graph& graph) {
+  GraphData data{.id = graph.id(), .differentiable = graph.differentiable};
+  for (const Tensor* input : graph.inputs()) data.sources.push_back(source_data(graph, *input));
+  for (const Tensor* tensor : graph.tensors()) {
+    const bool written_with_graph =
+        tensor->kind() == TensorKind::GraphInput || tensor->kind() == TensorKind::Activation;
+    if (!written_with_graph) data.sources.push_back(source_data(graph, *tensor));
+  }
+  for (const Op* op : graph.ops()) data.ops.push_back(op_data(*op));
+  for (const Tensor* output : graph.outputs()) data.outputs.push_back(output->id());
+  return data;
+}
+
+class Builder {
+ public:
+  explicit Builder(const IrData& data) : data_(data), ir_(std::make_unique<Ir>()) {}
+
+  std::unique_ptr<Ir> run() {
+    if (data_.graphs.empty() || !data_.graphs.front().id.empty()) {
+      throw Error("wanted the main graph (with an empty id) first");
+    }
+    add_buffers();
+    for (const GraphData& graph : data_.graphs) add_graph(graph);
+    for (const GraphData& graph : data_.graphs) link(graph);
+    add_streams();
+    for (const GraphData& graph : data_.graphs) check_ops(graph);
+    ir_->set_counters(data_.counters);
+    ir_->num_host_transfers = data_.num_host_transfers;
+    ir_->replication_factor = data_.replication_factor;
+    return std::move(ir_);
+  }
+
+ private:
+  void add_buffers() {
+    for (const RemoteBuffer& buffer : data_.remote_buffers) {
+      check_storable(buffer.info);
+      const std::int64_t id = ir_->add_remote_buffer(buffer.info, buffer.entries).id;
+      if (id != buffer.id) {
+        throw Error(
+            str_cat("remote buffers are numbered from 1: wanted ", id, ", given ", buffer.id));
+      }
+    }
+  }
+
+  void add_streams() {
+    for (const StreamData& stream : data_.streams) {
+      Tensor* handle = ir_->main_graph().find_tensor(stream.handle);
+      if (handle == nullptr || handle->kind() != TensorKind::Stream) {
+        fail(stream.position,
+             str_cat("the main graph has no stream tensor called '", stream.handle, "'"));
+      }
+      if (ir_->find_stream(stream.handle) != nullptr) {
+        fail(stream.position, str_cat("the stream '", stream.handle, "' is given twice"));
+      }
+      ir_->add_stream(*handle, stream.direction);
+    }
+  }
+
+  void add_source(Graph& graph, const SourceTensorData& source) {
+    check_storable(source.info);
+    check_id(source.id, source.position);
+    const bool has_value =
+        source.kind == TensorKind::Variable || source.kind == TensorKind::Constant;
+    if (source.data != nullptr && (!has_value || source.data->bytes != source.info.bytes())) {
+      throw Error(str_cat("'", source.id, "' has ", source.data->bytes, " bytes of data; wanted ",
+                          has_value ? source.info.bytes() : 0));
+    }
+    switch (source.kind) {
+      case TensorKind::GraphInput:
+        graph.add_input(source.id, source.info, source.by_ref);
+        break;
+      case TensorKind::Variable:
+        graph.add_variable(source.id, source.info, source.data);
+        break;
+      case TensorKind::Constant:
+        graph.add_constant(source.id, source.info, source.data);
+        break;
+      case TensorKind::Stream:
+        graph.add_stream(source.id, source.info);
+        break;
+      case TensorKind::Activation:
+        throw Error(str_cat("'", source.id, "' is made by no op"));
+    }
+  }
+
+  void check_id(const std::string& id, const TextPosition& position) {
+    if (id.empty()) fail(position, "a tensor needs a name");
+    if (!tensor_ids_.insert(id).second) {
+      fail(position, str_cat("the tensor '", id, "' is given twice"));
+    }
+  }
+
+  Tensor& tensor(const Graph& graph, const std::string& id, const TextPosition& position) {
+    Tensor* found = graph.find_tensor(id);
+    if (found == nullptr) {
+      fail(position, str_cat("there is no tensor '", id, "' before this line in ",
+                             graph.is_main() ? "the main graph" : "graph '" + graph.id() + "'"));
+    }
+    return *found;
+  }
+
+  void add_op(Graph& graph, const OpData& data) {
+    const OpDef* def = Registry::instance().find(data.kind);
+    if (def == nullptr) fail(data.position, str_cat("unknown op kind '", data.kind, "'"));
+    if (!op_ids_.insert(data.id).second) {
+      fail(data.position, str_cat("the op id ", data.id, " is given twice"));
+    }
+    std::vector<Tensor*> inputs;
+    for (const auto& id : data.inputs) {
+      inputs.push_back(id ? &tensor(graph, *id, data.position) : nullptr);
+    }
+    for (const auto& [id, info] : data.outputs) {
+      at(data.position, [&, &info = info] { check_storable(info); });
+      check_id(id, data.position);
+    }
+    Op& op = graph.restore_op(*def, data.id, inputs, data.outputs);
+    op.attributes = data.attributes;
+    op.context = data.context;
+  }
+
+  void add_graph(const GraphData& data) {
+    if (&data != &data_.graphs.front() && ir_->find_graph(data.id) != nullptr) {
+      fail(data.position, str_cat("the graph '", data.id, "' is given twice"));
+    }
+    Graph& graph = data.id.empty() ? ir_->main_graph() : ir_->create_graph_with_id(data.id);
+    graph.differentiable = data.differentiable;
+    for (const SourceTensorData& source : data.sources) {
+      at(source.position, [&] { add_source(graph, source); });
+    }
+    for (const OpData& op : data.ops) add_op(graph, op);
+    for (const std::string& id : data.outputs) graph.mark_output(&tensor(graph, id, data.position));
+  }
+
+  void link(const GraphData& data) {
+    Graph& graph = *ir_->find_graph(data.id);
+    for (const OpData& op_data : data.ops) {
+      Op& op = *graph.find_op(op_data.id);
+      for (const std::string& id : op_data.called_graphs) {
+        Graph* callee = ir_->find_graph(id);
+        if (callee == nullptr || callee->is_main()) {
+          fail(op_data.position, str_cat("there is no graph '", id, "' that can be called"));
+        }
+        op.called_graphs.push_back(callee);
+      }
+      for (std::int64_t id : op_data.after) {
+        Op* earlier = graph.find_op(id);
+        if (earlier == nullptr || earlier == &op) {
+          fail(op_data.position, str_cat("`after` names no other op of the graph: ", id));
+        }
+        op.after.push_back(earlier);
+      }
+    }
+  }
+
+  void check_ops(const GraphData& data) {
+    const Graph& graph = *ir_->find_graph(data.id);
+    for (const OpData& op : data.ops) {
+      const std::string fault = op_fault(*graph.find_op(op.id));
+      if (!fault.empty()) fail(op.position, fault);
+    }
+  }
+
+  const IrData& data_;
+  std::unique_ptr<Ir> ir_;
+  std::unordered_set<std::string> tensor_ids_;
+  std::unordered_set<std::int64_t> op_ids_;
+};
+
+}  // namespace
+
+void check_storable(const TensorInfo& info) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;
+  for (const Shape* shape : {&info.shape, &info.meta_shape}) {
+    std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(info.dtype));
+    for (std::int64_t dim : *shape) {
+      if (dim < 0) throw Error(str_cat("wanted dimensions of 0 or more, given ", dim));
+      if (dim > 0 && bytes > kMostBytes / dim) {
+        throw Error(str_cat("a tensor of ", shape_text(*shape), " is larger than 2^48 bytes"));
+      }
+      bytes *= std::max<std::int64_t>(dim, 1);
+    }
+  }
+}
+
+IrData ir_data(const Ir& ir) {
+  IrData data{.num_host_transfers = ir.num_host_transfers,
+              .replication_factor = ir.replication_factor,
+              .counters = ir.counters()};
+  for (const auto& buffer : ir.remote_buffers()) data.remote_buffers.push_back(*buffer);
+  for (const auto& stream : ir.streams()) {
+    data.streams.push_back({stream->handle->id(), stream->direction, {}});
+  }
+  for (const Graph* graph : ir.graphs()) data.graphs.push_back(graph_data(*graph));
+  return data;
+}
+
+std::unique_ptr<Ir> build_ir(const IrData& data) { return Builder(data).run(); }
+
+}  // namespace pando

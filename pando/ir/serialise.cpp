@@ -1,0 +1,210 @@
+#include "pando/ir/serialise.hpp"
+
+#include "pando/base/byte_stream.hpp"
+#include "pando/base/error.hpp"
+#include "pando/ir/ir_data.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::string_view kMagic = "PANDO-IR";
+constexpr std::uint32_t kVersion = 1;
+
+enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
+
+class Writer {
+ public:
+  std::string run(const IrData& ir) {
+    out_.section(kHeader, [&] {
+      out_.value(ir.num_host_transfers);
+      out_.value(ir.replication_factor);
+      out_.value(ir.counters.graph_suffix);
+      out_.value(ir.counters.tensor_suffix);
+      out_.value(ir.counters.op_id);
+      out_.value(static_cast<std::uint64_t>(ir.graphs.size()));
+    });
+    out_.section(kResources, [&] {
+      out_.list(ir.remote_buffers, [&](const RemoteBuffer& buffer) {
+        out_.value(buffer.id);
+        write(buffer.info);
+        out_.value(buffer.entries);
+      });
+      out_.list(ir.streams, [&](const StreamData& stream) {
+        out_.text(stream.handle);
+        out_.value(stream.direction);
+      });
+    });
+    for (const GraphData& graph : ir.graphs) {
+      out_.section(kGraph, [&] { write(graph); });
+    }
+    return std::move(out_).finish();
+  }
+
+ private:
+  void write(const TensorInfo& info) {
+    out_.value(info.dtype);
+    out_.ints(info.shape);
+    out_.ints(info.meta_shape);
+  }
+
+  void write(const SourceTensorData& source) {
+    out_.text(source.id);
+    write(source.info);
+    out_.value(source.kind);
+    out_.value(source.by_ref);
+    out_.value(source.data != nullptr);
+    if (source.data == nullptr) return;
+    out_.value(static_cast<std::uint64_t>(source.data->bytes));
+    out_.raw(source.data->data, source.data->bytes);
+  }
+
+  void write(const OpContext& context) {
+    out_.text(context.name);
+    out_.text(context.location.file);
+    out_.value(static_cast<std::int32_t>(context.location.line));
+    out_.text(context.location.function);
+    out_.value(context.device.has_value());
+    out_.value(context.device.value_or(0));
+    out_.value(context.io_tiles);
+    out_.value(context.execution);
+  }
+
+  void write(const OpData& op) {
+    out_.value(op.id);
+    out_.text(op.kind);
+    out_.list(op.inputs, [&](const auto& input) {
+      out_.value(input.has_value());
+      if (input) out_.text(*input);
+    });
+    out_.attributes(op.attributes);
+    out_.list(op.outputs, [&](const auto& output) {
+      out_.text(output.first);
+      write(output.second);
+    });
+    out_.list(op.called_graphs, [&](const std::string& id) { out_.text(id); });
+    out_.ints(op.after);
+    write(op.context);
+  }
+
+  void write(const GraphData& graph) {
+    out_.text(graph.id);
+    out_.value(graph.differentiable);
+    out_.list(graph.sources, [&](const SourceTensorData& source) { write(source); });
+    out_.list(graph.ops, [&](const OpData& op) { write(op); });
+    out_.list(graph.outputs, [&](const std::string& id) { out_.text(id); });
+  }
+
+  ByteWriter out_{kMagic, kVersion};
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : in_(bytes, kMagic, kVersion, "a stored Ir") {}
+
+  IrData run() {
+    IrData ir;
+    std::uint64_t num_graphs = 0;
+    in_.section(kHeader, [&] {
+      ir.num_host_transfers = in_.value<std::int64_t>();
+      ir.replication_factor = in_.value<std::int64_t>();
+      ir.counters.graph_suffix = in_.value<std::int64_t>();
+      ir.counters.tensor_suffix = in_.value<std::int64_t>();
+      ir.counters.op_id = in_.value<std::int64_t>();
+      num_graphs = in_.value<std::uint64_t>();
+    });
+    in_.section(kResources, [&] {
+      ir.remote_buffers = in_.list([&] {
+        RemoteBuffer buffer{};
+        buffer.id = in_.value<std::int64_t>();
+        buffer.info = info();
+        buffer.entries = in_.value<std::int64_t>();
+        return buffer;
+      });
+      ir.streams = in_.list([&] {
+        StreamData stream;
+        stream.handle = in_.text();
+        stream.direction = in_.enumerator(StreamDirection::DeviceToHost);
+        return stream;
+      });
+    });
+    for (std::uint64_t i = 0; i < num_graphs; ++i) {
+      in_.section(kGraph, [&] { ir.graphs.push_back(graph()); });
+    }
+    in_.finish();
+    return ir;
+  }
+
+ private:
+  TensorInfo info() {
+    TensorInfo result;
+    result.dtype = in_.dtype();
+    result.shape = in_.ints();
+    result.meta_shape = in_.ints();
+    return result;
+  }
+
+  SourceTensorData source() {
+    SourceTensorData result;
+    result.id = in_.text();
+    result.info = info();
+    result.kind = in_.enumerator(TensorKind::Stream);
+    result.by_ref = in_.value<bool>();
+    if (!in_.value<bool>()) return result;
+    const std::string_view bytes = in_.raw(in_.value<std::uint64_t>());
+    result.data = HostArray::copy_of(bytes.data(), bytes.size());
+    return result;
+  }
+
+  OpContext context() {
+    OpContext result;
+    result.name = in_.text();
+    result.location.file = in_.text();
+    result.location.line = in_.value<std::int32_t>();
+    result.location.function = in_.text();
+    const bool has_device = in_.value<bool>();
+    const auto device = in_.value<std::int64_t>();
+    result.device = has_device ? std::optional(device) : std::nullopt;
+    result.io_tiles = in_.value<bool>();
+    result.execution = in_.enumerator(ExecutionContext::WeightsToHost);
+    return result;
+  }
+
+  OpData op() {
+    OpData result;
+    result.id = in_.value<std::int64_t>();
+    result.kind = in_.text();
+    result.inputs = in_.list([&]() -> std::optional<std::string> {
+      if (!in_.value<bool>()) return std::nullopt;
+      return in_.text();
+    });
+    result.attributes = in_.attributes();
+    result.outputs = in_.list([&] {
+      std::string id = in_.text();
+      return std::pair(std::move(id), info());
+    });
+    result.called_graphs = in_.list([&] { return in_.text(); });
+    result.after = in_.ints();
+    result.context = context();
+    return result;
+  }
+
+  GraphData graph() {
+    GraphData result;
+    result.id = in_.text();
+    result.differentiable = in_.value<bool>();
+    result.sources = in_.list([&] { return source(); });
+    result.ops = in_.list([&] { return op(); });
+    result.outputs = in_.list([&] { return in_.text(); });
+    return result;
+  }
+
+  ByteReader in_;
+};
+
+}  // namespace
+
+std::string serialise_ir(const Ir& ir) { return Writer().run(ir_data(ir)); }
+
+std::unique_ptr<Ir> deserialise_ir(std::string_view bytes) { return build_ir(Reader(bytes).run()); }
+
+}  // namespace pando

@@ -1,0 +1,68 @@
+#include "pando/program/disassembly.hpp"
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+std::string operand_text(const OperandRef& ref) {
+  switch (ref.space) {
+    case OperandRef::Space::Frame:
+      return str_cat("frame+", ref.offset);
+    case OperandRef::Space::Argument:
+      return str_cat("arg", ref.slot, "+", ref.offset);
+    case OperandRef::Space::Global:
+      return str_cat("global+", ref.offset);
+    case OperandRef::Space::None:
+      break;
+  }
+  return "-";
+}
+
+}  // namespace
+
+std::string instruction_name(const Program& program, const Instruction& instruction) {
+  const auto target = static_cast<std::size_t>(instruction.target);
+  switch (instruction.kind) {
+    case Instruction::Kind::Kernel:
+      return program.kernels[target].kind;
+    case Instruction::Kind::Call:
+      return "Call " + program.functions[target].name;
+    case Instruction::Kind::Loop:
+      return str_cat("Loop ", instruction.count, " x ", program.functions[target].name);
+    case Instruction::Kind::If:
+      return "If " + program.functions[target].name;
+    case Instruction::Kind::HostLoad:
+      return "HostLoad " + program.streams[target].id;
+    case Instruction::Kind::HostStore:
+      return "HostStore " + program.streams[target].id;
+    case Instruction::Kind::RemoteLoad:
+      return str_cat("RemoteLoad ", target);
+    case Instruction::Kind::RemoteStore:
+      return str_cat("RemoteStore ", target);
+    case Instruction::Kind::Copy:
+      return "Copy";
+    case Instruction::Kind::Print:
+      return "Print " + program.prints[target].title;
+  }
+  return "?";
+}
+
+std::string disassemble(const Program& program) {
+  std::string text;
+  for (const Function& function : program.functions) {
+    text += str_cat("function ", function.name, " (", function.num_arguments, " arguments, frame ",
+                    function.frame_bytes, " bytes)\n");
+    for (const Instruction& instruction : function.instructions) {
+      text += "  " + instruction_name(program, instruction);
+      for (const OperandRef& ref : instruction.operands) text += " " + operand_text(ref);
+      if (instruction.source >= 0) {
+        text += "  ; " + program.sources[static_cast<std::size_t>(instruction.source)].op;
+      }
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace pando

@@ -1,0 +1,211 @@
+#include "pando/program/serialise.hpp"
+
+#include "pando/base/byte_stream.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::string_view kMagic = "PANDOPRG";
+constexpr std::uint32_t kVersion = 1;
+
+enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReport };
+
+// The format is described once, over an `Archive` that writes (Saver) or reads (Loader) each field.
+class Saver {
+ public:
+  explicit Saver(ByteWriter& out) : out_(out) {}
+  template <class T>
+  void value(const T& v) {
+    out_.value(v);
+  }
+  template <class E>
+  void enumerator(const E& v, E) {
+    out_.value(v);
+  }
+  void text(const std::string& v) { out_.text(v); }
+  void ints(const Ints& v) { out_.ints(v); }
+  void attributes(const Attributes& v) { out_.attributes(v); }
+  template <class T, class Each>
+  void list(std::vector<T>& items, Each each) {
+    out_.value(static_cast<std::uint64_t>(items.size()));
+    for (T& item : items) each(item);
+  }
+  template <class Work>
+  void section(std::uint32_t tag, Work work) {
+    out_.section(tag, work);
+  }
+
+ private:
+  ByteWriter& out_;
+};
+
+class Loader {
+ public:
+  explicit Loader(ByteReader& in) : in_(in) {}
+  template <class T>
+  void value(T& v) {
+    v = in_.value<T>();
+  }
+  template <class E>
+  void enumerator(E& v, E last) {
+    v = in_.enumerator(last);
+  }
+  void text(std::string& v) { v = in_.text(); }
+  void ints(Ints& v) { v = in_.ints(); }
+  void attributes(Attributes& v) { v = in_.attributes(); }
+  template <class T, class Each>
+  void list(std::vector<T>& items, Each each) {
+    items = in_.list([&] {
+      T item{};
+      each(item);
+      return item;
+    });
+  }
+  template <class Work>
+  void section(std::uint32_t tag, Work work) {
+    in_.section(tag, work);
+  }
+
+ private:
+  ByteReader& in_;
+};
+
+template <class Archive>
+void tensor_type(Archive& archive, DType& dtype, Shape& shape) {
+  archive.enumerator(dtype, DType::Complex128);
+  archive.ints(shape);
+}
+
+template <class Archive>
+void operand(Archive& archive, OperandDesc& desc) {
+  tensor_type(archive, desc.dtype, desc.shape);
+  archive.ints(desc.strides);
+}
+
+template <class Archive>
+void scalar_instruction(Archive& archive, ScalarInstruction& in) {
+  archive.enumerator(in.op, ScalarOp::Store);
+  archive.enumerator(in.lane, LaneType::U64);
+  archive.enumerator(in.dtype, DType::Complex128);
+  archive.value(in.index);
+  archive.value(in.a);
+  archive.value(in.b);
+  archive.value(in.c);
+  archive.value(in.immediate);
+  archive.value(in.integer_immediate);
+}
+
+template <class Archive>
+void kernel(Archive& archive, KernelSpec& spec) {
+  archive.text(spec.kind);
+  archive.attributes(spec.attributes);
+  archive.list(spec.inputs, [&](OperandDesc& desc) { operand(archive, desc); });
+  archive.list(spec.outputs, [&](OperandDesc& desc) { operand(archive, desc); });
+  archive.list(spec.scalar.instructions,
+               [&](ScalarInstruction& in) { scalar_instruction(archive, in); });
+}
+
+template <class Archive>
+void instruction(Archive& archive, Instruction& in) {
+  archive.enumerator(in.kind, Instruction::Kind::Print);
+  archive.value(in.target);
+  archive.value(in.other_target);
+  archive.list(in.operands, [&](OperandRef& ref) {
+    archive.enumerator(ref.space, OperandRef::Space::None);
+    archive.value(ref.slot);
+    archive.value(ref.offset);
+  });
+  archive.value(in.callee_frame);
+  archive.value(in.count);
+  archive.value(in.num_carried);
+  archive.value(in.source);
+}
+
+template <class Archive>
+void function(Archive& archive, Function& f) {
+  archive.text(f.name);
+  archive.list(f.instructions, [&](Instruction& in) { instruction(archive, in); });
+  archive.value(f.frame_bytes);
+  archive.value(f.num_arguments);
+}
+
+template <class Archive>
+void host_side(Archive& archive, Program& program) {
+  archive.list(program.streams, [&](StreamDesc& stream) {
+    archive.text(stream.id);
+    tensor_type(archive, stream.dtype, stream.shape);
+    archive.value(stream.host_to_device);
+  });
+  archive.list(program.remote_buffers, [&](RemoteBufferDesc& buffer) {
+    archive.value(buffer.id);
+    tensor_type(archive, buffer.dtype, buffer.shape);
+    archive.value(buffer.entries);
+  });
+  archive.list(program.prints, [&](PrintDesc& print) {
+    archive.text(print.title);
+    tensor_type(archive, print.dtype, print.shape);
+    archive.attributes(print.format);
+  });
+  archive.list(program.sources, [&](SourceInfo& source) {
+    archive.text(source.op);
+    archive.text(source.location);
+  });
+}
+
+template <class Archive>
+void report(Archive& archive, MemoryReport& memory) {
+  archive.value(memory.persistent_bytes);
+  archive.value(memory.peak_frame_bytes);
+  archive.value(memory.frame_lower_bound_bytes);
+  archive.list(memory.alive_at_peak, [&](LiveTensor& tensor) {
+    archive.text(tensor.name);
+    archive.value(tensor.bytes);
+    archive.text(tensor.location);
+  });
+  archive.ints(memory.timeline);
+}
+
+template <class Archive>
+void whole_program(Archive& archive, Program& program) {
+  archive.section(kKernels, [&] {
+    archive.list(program.kernels, [&](KernelSpec& spec) { kernel(archive, spec); });
+  });
+  archive.section(kFunctions, [&] {
+    archive.list(program.functions, [&](Function& f) { function(archive, f); });
+    archive.value(program.main_function);
+    archive.value(program.weights_from_host_function);
+    archive.value(program.weights_to_host_function);
+  });
+  archive.section(kMemory, [&] {
+    archive.list(program.persistent, [&](PersistentTensor& tensor) {
+      archive.text(tensor.id);
+      tensor_type(archive, tensor.dtype, tensor.shape);
+      archive.value(tensor.offset);
+      archive.value(tensor.is_variable);
+    });
+    archive.value(program.persistent_bytes);
+  });
+  archive.section(kHost, [&] { host_side(archive, program); });
+  archive.section(kReport, [&] { report(archive, program.memory); });
+}
+
+}  // namespace
+
+std::string serialise_program(const Program& program) {
+  ByteWriter out(kMagic, kVersion);
+  Saver saver(out);
+  Program copy = program;  // the common description takes fields by reference
+  whole_program(saver, copy);
+  return std::move(out).finish();
+}
+
+Program deserialise_program(std::string_view bytes) {
+  ByteReader in(bytes, kMagic, kVersion, "a stored program");
+  Loader loader(in);
+  Program program;
+  whole_program(loader, program);
+  in.finish();
+  return program;
+}
+
+}  // namespace pando

@@ -1,0 +1,79 @@
+#include "pando/transforms/cse.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pando/base/error.hpp"
+#include "pando/transforms/purity.hpp"
+
+namespace pando {
+namespace {
+
+bool is_output(const Graph& graph, const Tensor* tensor) {
+  return std::find(graph.outputs().begin(), graph.outputs().end(), tensor) != graph.outputs().end();
+}
+
+/// Bytes and type of a constant as a map key.
+std::string constant_key(const Tensor& tensor) {
+  const auto* bytes = reinterpret_cast<const char*>(tensor.data->data);
+  return str_cat(info_text(tensor.info), shape_text(tensor.info.meta_shape), ":") +
+         std::string(bytes, tensor.data->bytes);
+}
+
+void merge_constants(Graph& graph) {
+  constexpr std::size_t kMostBytes = 4096;
+  const Purity purity(graph);
+  std::unordered_map<std::string, Tensor*> first;
+  for (Tensor* tensor : graph.tensors()) {
+    const bool candidate = tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
+                           tensor->data->bytes <= kMostBytes && !purity.is_written(*tensor) &&
+                           !is_output(graph, tensor);
+    if (!candidate) continue;
+    const auto [it, inserted] = first.try_emplace(constant_key(*tensor), tensor);
+    if (inserted) continue;
+    graph.replace_uses(*tensor, *it->second);
+    graph.erase_tensor(*tensor);
+  }
+}
+
+std::string op_key(const Op& op) {
+  std::string key = str_cat(op.kind(), " ", static_cast<int>(op.context.execution), " ",
+                            op.context.device.value_or(-1));
+  for (const Tensor* input : op.inputs()) key += str_cat(" ", input);
+  for (const auto& [name, value] : op.attributes) {
+    key += str_cat(" ", name, "=", value.index(), attribute_text(value));
+  }
+  return key;
+}
+
+std::size_t result_bytes(const Op& op) {
+  std::size_t bytes = 0;
+  for (const Tensor* output : op.outputs()) bytes += output->info.bytes();
+  return bytes;
+}
+
+bool makes_output(const Op& op) {
+  return std::any_of(op.outputs().begin(), op.outputs().end(),
+                     [&](const Tensor* output) { return is_output(op.graph(), output); });
+}
+
+}  // namespace
+
+void eliminate_common_subexpressions(Graph& graph, std::size_t max_bytes) {
+  merge_constants(graph);
+  const Purity purity(graph);
+  std::unordered_map<std::string, const Op*> first;
+  for (const Op* op : graph.ops()) {
+    if (op->outputs().empty() || !purity.is_pure(*op)) continue;
+    if (!op->def().view && result_bytes(*op) > max_bytes) continue;
+    const auto [it, inserted] = first.try_emplace(op_key(*op), op);
+    if (inserted || makes_output(*op)) continue;
+    for (int i = 0; i < op->num_outputs(); ++i) {
+      graph.replace_uses(*op->output(i), *it->second->output(i));
+    }
+  }
+}
+
+}  // namespace pando

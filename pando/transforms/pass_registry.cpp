@@ -1,0 +1,47 @@
+#include "pando/transforms/pass_registry.hpp"
+
+#include "pando/base/error.hpp"
+#include "pando/transforms/constant_fold.hpp"
+#include "pando/transforms/cse.hpp"
+#include "pando/transforms/dead_code.hpp"
+#include "pando/transforms/expand.hpp"
+#include "pando/transforms/inline_calls.hpp"
+
+namespace pando {
+namespace {
+
+template <class Change>
+std::function<void(Ir&)> every_graph(Change change) {
+  return [change](Ir& ir) {
+    for (Graph* graph : ir.graphs()) change(*graph);
+  };
+}
+
+}  // namespace
+
+const std::vector<Pass>& all_passes() {
+  static const std::vector<Pass> passes = {
+      {"inline_calls", "Puts the bodies of small and single-use graphs in place of their calls.",
+       [](Ir& ir) { inline_calls(ir); }},
+      {"expand", "Rewrites composite ops into simpler ones.", every_graph(expand)},
+      {"constant_fold", "Computes what depends on small constants alone.",
+       every_graph([](Graph& graph) { fold_constants(graph); })},
+      {"cse", "Merges equal computations.",
+       every_graph([](Graph& graph) { eliminate_common_subexpressions(graph); })},
+      {"dead_code", "Removes ops that no result depends on.", every_graph(eliminate_dead_code)},
+      {"unreachable_graphs", "Removes graphs that the main graph cannot reach.",
+       erase_unreachable_graphs},
+  };
+  return passes;
+}
+
+const Pass& find_pass(std::string_view name) {
+  std::string known;
+  for (const Pass& pass : all_passes()) {
+    if (pass.name == name) return pass;
+    known += (known.empty() ? "" : ", ") + pass.name;
+  }
+  throw Error(str_cat("there is no pass '", name, "'; the passes are ", known));
+}
+
+}  // namespace pando
