@@ -29,4 +29,7 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, const
   }
 }
 
+/// The running part of parallel_for: 0 to num_threads - 1.
+inline std::int64_t thread_index() { return omp_get_thread_num(); }
+
 }  // namespace pando::cpu

@@ -25,16 +25,6 @@ std::int64_t extent(const OperandDesc& operand) {
   return last + 1;
 }
 
-std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides,
-                          std::int64_t index) {
-  std::int64_t offset = 0;
-  for (std::size_t d = problem.batch.size(); d-- > 0;) {
-    offset += index % problem.batch[d] * strides[d];
-    index /= problem.batch[d];
-  }
-  return offset;
-}
-
 template <class T>
 void plain_rows(const MatMulProblem& p, const T* lhs, const T* rhs, const T* bias, T* out,
                 std::int64_t row_begin, std::int64_t row_end) {
@@ -119,6 +109,26 @@ KernelPlan make_float32_matmul(const KernelRequest& request,
 }
 
 }  // namespace
+
+bool parse_activation(const std::string& name, Activation& activation) {
+  activation = Activation::None;
+  if (name == "relu") activation = Activation::Relu;
+  if (name == "tanh") activation = Activation::Tanh;
+  if (name == "sigmoid") activation = Activation::Sigmoid;
+  if (name == "swish") activation = Activation::Swish;
+  if (name == "gelu_tanh") activation = Activation::GeluTanh;
+  return name.empty() || activation != Activation::None;
+}
+
+std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides,
+                          std::int64_t index) {
+  std::int64_t offset = 0;
+  for (std::size_t d = problem.batch.size(); d-- > 0;) {
+    offset += index % problem.batch[d] * strides[d];
+    index /= problem.batch[d];
+  }
+  return offset;
+}
 
 std::int64_t MatMulProblem::batch_count() const { return num_elements(batch); }
 
@@ -218,6 +228,10 @@ KernelPlan make_skinny_matmul(const KernelRequest& request) {
   return make_float32_matmul(request, plan_skinny_matmul);
 }
 
+KernelPlan make_packed_matmul(const KernelRequest& request) {
+  return make_float32_matmul(request, plan_packed_matmul);
+}
+
 KernelPlan make_onednn_matmul(const KernelRequest& request) {
   return make_float32_matmul(request, plan_onednn_matmul);
 }
@@ -233,6 +247,7 @@ KernelPlan make_half_matmul(const KernelRequest& request) {
   }
   problem.dtype = DType::Float32;
   half.inner = plan_skinny_matmul(problem, request.num_threads);
+  if (!half.inner.rejection.empty()) half.inner = plan_packed_matmul(problem, request.num_threads);
   if (!half.inner.rejection.empty()) half.inner = plan_onednn_matmul(problem, request.num_threads);
   if (!half.inner.rejection.empty()) return KernelPlan::reject(half.inner.rejection);
   half.num_threads = request.num_threads;
@@ -294,6 +309,7 @@ KernelPlan make_plain_matmul(const KernelRequest& request) {
 
 void register_matmul_kernels(KernelTable& table) {
   table["MatMul"] = {{{"skinny", make_skinny_matmul},
+                      {"packed", make_packed_matmul},
                       {"onednn", make_onednn_matmul},
                       {"float16 through float32", make_half_matmul},
                       {"plain", make_plain_matmul}},

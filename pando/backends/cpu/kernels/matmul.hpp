@@ -23,6 +23,15 @@ struct MatMulProblem {
   void simplify();
 };
 
+/// The epilogues that the kernels of this library apply themselves.
+enum class Activation { None, Relu, Tanh, Sigmoid, Swish, GeluTanh };
+
+/// False if `name` is none of them ("" is None).
+bool parse_activation(const std::string& name, Activation& activation);
+
+/// Elements from the first product of a batch to product `index`, for `strides` of an operand.
+std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides, std::int64_t index);
+
 /// Fills in the problem, or returns why the spec is not one.
 std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem);
 
@@ -30,12 +39,14 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem);
 float apply_epilogue(const std::string& epilogue, float value);
 
 KernelPlan make_onednn_matmul(const KernelRequest& request);
+KernelPlan make_packed_matmul(const KernelRequest& request);
 KernelPlan make_skinny_matmul(const KernelRequest& request);
 KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
 
 /// The float32 matmul that make_half_matmul runs on converted operands.
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads);
+KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads);
 
 }  // namespace pando::cpu

@@ -1,12 +1,13 @@
 // MaxPool and AveragePool with their gradients, one thread per (sample, channel) plane.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
+#include "pando/backends/cpu/kernels/pool_rows.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -23,25 +24,60 @@ struct PoolProblem {
   std::int64_t data_size() const { return data[0] * data[1] * data[2]; }
   std::int64_t result_size() const { return result[0] * result[1] * result[2]; }
 
-  /// Calls body(offset) for every cell inside the data of the window of result element `o`.
+  /// Results of dimension `d` whose window's cell `k` lies inside the data.
+  struct Range {
+    std::int64_t begin, end;
+  };
+  Range inside(std::size_t d, std::int64_t k) const {
+    const std::int64_t shift = pad[d] - k * dilation[d];  // data index = result * stride - shift
+    const std::int64_t begin = shift <= 0 ? 0 : (shift + stride[d] - 1) / stride[d];
+    const std::int64_t last = data[d] - 1 + shift;
+    const std::int64_t end = last < 0 ? 0 : std::min(result[d], last / stride[d] + 1);
+    return {begin, std::max(begin, end)};
+  }
+  std::int64_t data_index(std::size_t d, std::int64_t result_index, std::int64_t k) const {
+    return result_index * stride[d] - pad[d] + k * dilation[d];
+  }
+
+  /// Calls body(first data cell, first result, count) for the runs of results along the last
+  /// dimension that have the same cell of their windows; data cells are stride[2] apart. Every
+  /// result's cells come in their order in memory.
   template <class Body>
-  void for_window(std::int64_t o, const Body& body) const {
-    const Spatial at = {o / (result[1] * result[2]), o / result[2] % result[1], o % result[2]};
-    Spatial first, begin, end;
-    for (std::size_t d = 0; d < 3; ++d) {
-      first[d] = at[d] * stride[d] - pad[d];
-      begin[d] = first[d] < 0 ? (-first[d] + dilation[d] - 1) / dilation[d] : 0;
-      const std::int64_t room = data[d] - first[d];
-      end[d] = std::min(kernel[d], room <= 0 ? 0 : (room + dilation[d] - 1) / dilation[d]);
-    }
-    for (std::int64_t i = begin[0]; i < end[0]; ++i) {
-      for (std::int64_t j = begin[1]; j < end[1]; ++j) {
-        const std::int64_t row =
-            ((first[0] + i * dilation[0]) * data[1] + first[1] + j * dilation[1]) * data[2] +
-            first[2];
-        for (std::int64_t k = begin[2]; k < end[2]; ++k) body(row + k * dilation[2]);
+  void for_runs(const Body& body) const {
+    for (std::int64_t i = 0; i < result[0]; ++i) {
+      for (std::int64_t j = 0; j < result[1]; ++j) {
+        const std::int64_t to = (i * result[1] + j) * result[2];
+        for_cells(i, j, [&](std::int64_t row, std::int64_t k) {
+          const Range range = inside(2, k);
+          if (range.begin == range.end) return;
+          body(row + data_index(2, range.begin, k), to + range.begin, range.end - range.begin);
+        });
       }
     }
+  }
+
+  /// Calls body(first cell of a data row, k) for the cells of windows at (i, j) inside the data.
+  template <class Body>
+  void for_cells(std::int64_t i, std::int64_t j, const Body& body) const {
+    for (std::int64_t a = 0; a < kernel[0]; ++a) {
+      const std::int64_t z = data_index(0, i, a);
+      if (z < 0 || z >= data[0]) continue;
+      for (std::int64_t b = 0; b < kernel[1]; ++b) {
+        const std::int64_t y = data_index(1, j, b);
+        if (y < 0 || y >= data[1]) continue;
+        for (std::int64_t k = 0; k < kernel[2]; ++k) body((z * data[1] + y) * data[2], k);
+      }
+    }
+  }
+
+  /// How many cells of each result's window lie inside the data.
+  template <class T>
+  std::vector<T> window_counts() const {
+    std::vector<T> counts(static_cast<std::size_t>(result_size()));
+    for_runs([&](std::int64_t, std::int64_t to, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) counts[static_cast<std::size_t>(to + i)] += T{1};
+    });
+    return counts;
   }
 
   /// Calls body(plane) on the threads.
@@ -86,13 +122,10 @@ void max_pool(const PoolProblem& p, std::byte* const* operands) {
   p.for_planes([&](std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
-    for (std::int64_t o = 0; o < p.result_size(); ++o) {
-      T best = -std::numeric_limits<T>::infinity();
-      p.for_window(o, [&](std::int64_t i) {
-        if (x[i] > best || std::isnan(x[i])) best = x[i];
-      });
-      y[o] = best;
-    }
+    std::fill_n(y, p.result_size(), -std::numeric_limits<T>::infinity());
+    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      max_cells(x + from, p.stride[2], y + to, count);
+    });
   });
 }
 
@@ -104,43 +137,46 @@ void max_pool_grad(const PoolProblem& p, std::byte* const* operands) {
     const T* g = operand_in<T>(operands, 2) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 3) + plane * p.data_size();
     std::fill_n(dx, p.data_size(), T{});
-    for (std::int64_t o = 0; o < p.result_size(); ++o) {
-      p.for_window(o, [&](std::int64_t i) {
-        if (x[i] == y[o]) dx[i] += g[o];
-      });
-    }
+    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      max_cells_grad(x + from, y + to, g + to, p.stride[2], dx + from, count);
+    });
   });
 }
 
 template <class T>
-void average_pool(const PoolProblem& p, std::byte* const* operands) {
+void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte* const* operands) {
   p.for_planes([&](std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
-    for (std::int64_t o = 0; o < p.result_size(); ++o) {
-      T sum = 0;
-      std::int64_t count = 0;
-      p.for_window(o, [&](std::int64_t i) {
-        sum += x[i];
-        ++count;
-      });
-      y[o] = count == 0 ? T{} : sum / static_cast<T>(count);
+    std::fill_n(y, p.result_size(), T{});
+    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      add_cells(x + from, p.stride[2], y + to, count);
+    });
+    for (std::size_t o = 0; o < counts.size(); ++o) {
+      if (counts[o] != 0) y[o] /= counts[o];
     }
   });
 }
 
 template <class T>
-void average_pool_grad(const PoolProblem& p, std::byte* const* operands) {
-  p.for_planes([&](std::int64_t plane) {
-    const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
-    T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
-    std::fill_n(dx, p.data_size(), T{});
-    for (std::int64_t o = 0; o < p.result_size(); ++o) {
-      std::int64_t count = 0;
-      p.for_window(o, [&](std::int64_t) { ++count; });
-      p.for_window(o, [&](std::int64_t i) { dx[i] += g[o] / static_cast<T>(count); });
-    }
-  });
+void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
+                       std::byte* const* operands, std::byte* scratch) {
+  parallel_slots(p.threads, p.planes,
+                 row_grain(p.result_size() * p.kernel[1] * p.kernel[2], 1 << 13),
+                 [&](std::int64_t slot, std::int64_t begin, std::int64_t end) {
+                   T* shares = reinterpret_cast<T*>(scratch) + slot * p.result_size();
+                   for (std::int64_t plane = begin; plane < end; ++plane) {
+                     const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
+                     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
+                     std::fill_n(dx, p.data_size(), T{});
+                     for (std::size_t o = 0; o < counts.size(); ++o) {
+                       shares[o] = counts[o] == 0 ? T{} : g[o] / counts[o];
+                     }
+                     p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                       add_cells_grad(shares + to, p.stride[2], dx + from, count);
+                     });
+                   }
+                 });
 }
 
 enum class Pool { Max, MaxGrad, Average, AverageGrad };
@@ -158,11 +194,16 @@ KernelPlan make_pool(const KernelRequest& request) {
   }
   KernelPlan plan;
   const auto use = [&]<class T>(T) {
-    plan.run = [p](std::byte* const* operands, std::byte*) {
+    constexpr bool kAverage = P == Pool::Average || P == Pool::AverageGrad;
+    const std::vector<T> counts = kAverage ? p.template window_counts<T>() : std::vector<T>{};
+    if (P == Pool::AverageGrad) {
+      plan.scratch_bytes = static_cast<std::size_t>(p.threads * p.result_size()) * sizeof(T);
+    }
+    plan.run = [p, counts](std::byte* const* operands, [[maybe_unused]] std::byte* scratch) {
       if constexpr (P == Pool::Max) max_pool<T>(p, operands);
       if constexpr (P == Pool::MaxGrad) max_pool_grad<T>(p, operands);
-      if constexpr (P == Pool::Average) average_pool<T>(p, operands);
-      if constexpr (P == Pool::AverageGrad) average_pool_grad<T>(p, operands);
+      if constexpr (P == Pool::Average) average_pool<T>(p, counts, operands);
+      if constexpr (P == Pool::AverageGrad) average_pool_grad<T>(p, counts, operands, scratch);
     };
   };
   if (data.dtype == DType::Float32) {

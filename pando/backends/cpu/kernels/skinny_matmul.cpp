@@ -7,23 +7,14 @@
 
 #include <algorithm>
 
-#include "hwy/contrib/math/math-inl.h"
+#include "pando/backends/cpu/kernels/activation-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 
 #ifndef PANDO_BACKENDS_CPU_KERNELS_SKINNY_MATMUL_ONCE
 #define PANDO_BACKENDS_CPU_KERNELS_SKINNY_MATMUL_ONCE
-// Without it GCC keeps arrays of vectors in memory.
-#if defined(__clang__)
-#define PANDO_UNROLL _Pragma("unroll")
-#else
-#define PANDO_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 namespace pando::cpu {
-
-enum class Activation { None, Relu, Tanh, Sigmoid, Swish, GeluTanh };
 
 struct SkinnyMatMul {
   std::int64_t m, n, k;
@@ -53,53 +44,6 @@ constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr std::int64_t kMaxDotRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 // A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
 constexpr std::int64_t kDepth = 256;
-
-template <class F>
-HWY_INLINE void Activate(F f, float* out, std::int64_t count) {
-  const D d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < count; i += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
-    // Tanh and Exp lose NaN.
-    const V x = hn::MaskedLoad(mask, d, out + i);
-    hn::BlendedStore(hn::IfThenElse(hn::IsNaN(x), x, f(d, x)), mask, d, out + i);
-  }
-}
-
-HWY_INLINE V SigmoidOf(D d, V x) {
-  // Exp is defined up to 104, where it is infinite.
-  const V one = hn::Set(d, 1.f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 104.f)))));
-}
-
-void ApplyActivation(Activation activation, float* out, std::int64_t count) {
-  switch (activation) {
-    case Activation::None:
-      return;
-    case Activation::Relu:
-      Activate([](D d, V x) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x); }, out,
-               count);
-      return;
-    case Activation::Tanh:
-      Activate([](D d, V x) HWY_ATTR { return hn::Tanh(d, x); }, out, count);
-      return;
-    case Activation::Sigmoid:
-      Activate([](D d, V x) HWY_ATTR { return SigmoidOf(d, x); }, out, count);
-      return;
-    case Activation::Swish:
-      Activate([](D d, V x) HWY_ATTR { return hn::Mul(x, SigmoidOf(d, x)); }, out, count);
-      return;
-    case Activation::GeluTanh:
-      Activate(
-          [](D d, V x) HWY_ATTR {
-            const V cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
-            const V t = hn::Tanh(d, hn::Mul(hn::Set(d, 0.79788456080286536f), cubic));
-            return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.f), t));
-          },
-          out, count);
-      return;
-  }
-}
 
 /// R rows by two vectors of columns over `depth` steps of k. Full: both vectors are whole.
 template <int R, bool Full>
@@ -278,16 +222,6 @@ constexpr std::int64_t kMaxDotRows = 16;
 constexpr std::int64_t kMinDotDepth = 64;
 constexpr std::int64_t kColumnStep = 32;
 constexpr double kMinimumFlopsPerTask = 3e5;
-
-bool parse_activation(const std::string& name, Activation& activation) {
-  activation = Activation::None;
-  if (name == "relu") activation = Activation::Relu;
-  if (name == "tanh") activation = Activation::Tanh;
-  if (name == "sigmoid") activation = Activation::Sigmoid;
-  if (name == "swish") activation = Activation::Swish;
-  if (name == "gelu_tanh") activation = Activation::GeluTanh;
-  return name.empty() || activation != Activation::None;
-}
 
 std::int64_t task_grain(double flops_per_item) {
   return std::max<std::int64_t>(

@@ -1,0 +1,88 @@
+#include "pando/backends/cpu/kernels/pool_rows.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/pool_rows.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = hn::MaxLanes(D());
+
+/// Results that whole vectors may cover: with stride 2 a vector also touches the cell after its
+/// last one, which must lie before the last cell of the row.
+HWY_INLINE std::int64_t VectorCount(std::int64_t stride, std::int64_t count) {
+  if (stride == 1) return count / kLanes * kLanes;
+  if (stride == 2) return (count - 1) / kLanes * kLanes;
+  return 0;
+}
+
+HWY_INLINE V LoadCells(const float* x, std::int64_t stride) {
+  const D d;
+  if (stride == 1) return hn::LoadU(d, x);
+  V even, odd;
+  hn::LoadInterleaved2(d, x, even, odd);
+  return even;
+}
+
+HWY_INLINE V LargerOrNan(V value, V best) {
+  const auto take = hn::Or(hn::Gt(value, best), hn::IsNaN(value));
+  return hn::IfThenElse(take, value, best);
+}
+
+void MaxCells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
+  const D d;
+  const std::int64_t whole = VectorCount(stride, count);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    hn::StoreU(LargerOrNan(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i)), d, y + i);
+  }
+  max_cells<float>(x + whole * stride, stride, y + whole, count - whole);
+}
+
+void MaxCellsGrad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
+                  std::int64_t count) {
+  const D d;
+  const std::int64_t whole = VectorCount(stride, count);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    const auto is_max = hn::Eq(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i));
+    const V share = hn::IfThenElseZero(is_max, hn::LoadU(d, g + i));
+    float* to = dx + i * stride;
+    if (stride == 1) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to), share), d, to);
+    } else {
+      V even, odd;
+      hn::LoadInterleaved2(d, to, even, odd);
+      hn::StoreInterleaved2(hn::Add(even, share), odd, d, to);
+    }
+  }
+  max_cells_grad<float>(x + whole * stride, y + whole, g + whole, stride, dx + whole * stride,
+                        count - whole);
+}
+
+}  // namespace
+}  // namespace pando::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(MaxCells);
+HWY_EXPORT(MaxCellsGrad);
+
+void max_cells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(MaxCells)(x, stride, y, count);
+}
+
+void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
+                    std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(MaxCellsGrad)(x, y, g, stride, dx, count);
+}
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE

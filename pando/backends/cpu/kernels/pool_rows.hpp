@@ -1,0 +1,43 @@
+// The row loops of pooling: `count` results, each with one cell of its window `stride` apart in the
+// data. Callers repeat them for every cell of a window.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace pando::cpu {
+
+/// y[i] = max(y[i], x[i * stride]); a NaN stays.
+template <class T>
+void max_cells(const T* x, std::int64_t stride, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = x[i * stride];
+    if (value > y[i] || std::isnan(value)) y[i] = value;
+  }
+}
+void max_cells(const float* x, std::int64_t stride, float* y, std::int64_t count);
+
+/// dx[i * stride] += g[i] where x[i * stride] == y[i].
+template <class T>
+void max_cells_grad(const T* x, const T* y, const T* g, std::int64_t stride, T* dx,
+                    std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (x[i * stride] == y[i]) dx[i * stride] += g[i];
+  }
+}
+void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
+                    std::int64_t count);
+
+/// y[i] += x[i * stride]
+template <class T>
+void add_cells(const T* x, std::int64_t stride, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i * stride];
+}
+
+/// dx[i * stride] += g[i]
+template <class T>
+void add_cells_grad(const T* g, std::int64_t stride, T* dx, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i * stride] += g[i];
+}
+
+}  // namespace pando::cpu
