@@ -55,25 +55,25 @@ void multiply(benchmark::State& state, Plan make, Size size, bool lhs_transposed
 }
 
 const bool kRegistered = [] {
-  const std::vector<std::pair<std::string, Plan>> candidates = {
-      {"skinny", plan_skinny_matmul},
-      {"packed", plan_packed_matmul},
-      {"onednn", plan_onednn_matmul}};
+  const std::vector<std::pair<std::string, Plan>> candidates = {{"skinny", plan_skinny_matmul},
+                                                                {"packed", plan_packed_matmul},
+                                                                {"onednn", plan_onednn_matmul}};
   // The products of the tutorial network and of the benchmark's transformer.
   const std::vector<Size> sizes = {
-      {1, 8, 784, 512},    {1, 784, 8, 512},    {1, 32, 784, 512},   {1, 784, 32, 512},
-      {1, 128, 784, 512},  {1, 784, 128, 512},  {1, 128, 512, 512},  {1, 128, 512, 10},
-      {1, 512, 128, 10},   {1, 512, 256, 1024}, {1, 512, 1024, 256}, {1, 256, 512, 1024},
-      {1, 512, 256, 768},  {32, 128, 32, 128},  {32, 128, 128, 32},  {1, 1024, 1024, 1024}};
+      {1, 8, 784, 512},    {1, 784, 8, 512},    {1, 32, 784, 512},    {1, 784, 32, 512},
+      {1, 128, 784, 512},  {1, 784, 128, 512},  {1, 128, 512, 512},   {1, 128, 512, 10},
+      {1, 512, 128, 10},   {1, 32, 3136, 10},   {1, 3136, 32, 10},    {1, 32, 10, 3136},
+      {1, 512, 256, 1024}, {1, 512, 1024, 256}, {1, 256, 512, 1024},  {1, 512, 256, 768},
+      {32, 128, 32, 128},  {32, 128, 128, 32},  {1, 1024, 1024, 1024}};
   for (const Size& size : sizes) {
     for (int order = 0; order < 4; ++order) {
       for (int threads : {1, 2}) {
         for (const auto& [name, plan] : candidates) {
-          const std::string title =
-              "matmul/" + std::to_string(size.batch) + "x" + std::to_string(size.m) + "x" +
-              std::to_string(size.k) + "x" + std::to_string(size.n) + "/" +
-              (order % 2 != 0 ? "T" : "N") + (order / 2 != 0 ? "T" : "N") + "/" +
-              std::to_string(threads) + "/" + name;
+          const std::string title = "matmul/" + std::to_string(size.batch) + "x" +
+                                    std::to_string(size.m) + "x" + std::to_string(size.k) + "x" +
+                                    std::to_string(size.n) + "/" + (order % 2 != 0 ? "T" : "N") +
+                                    (order / 2 != 0 ? "T" : "N") + "/" + std::to_string(threads) +
+                                    "/" + name;
           benchmark::RegisterBenchmark(title.c_str(), [=, plan = plan](benchmark::State& state) {
             multiply(state, plan, size, order % 2 != 0, order / 2 != 0, threads);
           })->UseRealTime();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "pando/base/error.hpp"
+#include "pando/base/float_state.hpp"
 #include "pando/runtime/print_tensor.hpp"
 
 namespace pando {
@@ -126,6 +127,7 @@ void Engine::run_weights_to_host() { run_entry(program_.weights_to_host_function
 
 void Engine::run_entry(int function) {
   if (function < 0) return;
+  const FlushDenormals flush;
   positions_.assign(program_.streams.size(), 0);
   run_function(function, frame_, nullptr);
 }

@@ -47,25 +47,26 @@ struct PoolProblem {
     for (std::int64_t i = 0; i < result[0]; ++i) {
       for (std::int64_t j = 0; j < result[1]; ++j) {
         const std::int64_t to = (i * result[1] + j) * result[2];
-        for_cells(i, j, [&](std::int64_t row, std::int64_t k) {
-          const Range range = inside(2, k);
-          if (range.begin == range.end) return;
-          body(row + data_index(2, range.begin, k), to + range.begin, range.end - range.begin);
+        for_rows(i, j, [&](std::int64_t row) {
+          for (std::int64_t k = 0; k < kernel[2]; ++k) {
+            const Range range = inside(2, k);
+            if (range.begin == range.end) continue;
+            body(row + data_index(2, range.begin, k), to + range.begin, range.end - range.begin);
+          }
         });
       }
     }
   }
 
-  /// Calls body(first cell of a data row, k) for the cells of windows at (i, j) inside the data.
+  /// Calls body(first cell of a data row) for the rows of the windows at (i, j) inside the data.
   template <class Body>
-  void for_cells(std::int64_t i, std::int64_t j, const Body& body) const {
+  void for_rows(std::int64_t i, std::int64_t j, const Body& body) const {
     for (std::int64_t a = 0; a < kernel[0]; ++a) {
       const std::int64_t z = data_index(0, i, a);
       if (z < 0 || z >= data[0]) continue;
       for (std::int64_t b = 0; b < kernel[1]; ++b) {
         const std::int64_t y = data_index(1, j, b);
-        if (y < 0 || y >= data[1]) continue;
-        for (std::int64_t k = 0; k < kernel[2]; ++k) body((z * data[1] + y) * data[2], k);
+        if (y >= 0 && y < data[1]) body((z * data[1] + y) * data[2]);
       }
     }
   }
@@ -80,13 +81,30 @@ struct PoolProblem {
     return counts;
   }
 
-  /// Calls body(plane) on the threads.
+  /// Calls body(slot, plane) on the threads, each of which has a slot of the scratch.
   template <class Body>
   void for_planes(const Body& body) const {
-    parallel_for(threads, planes, row_grain(result_size() * kernel[1] * kernel[2], 1 << 13),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
-                 });
+    parallel_slots(threads, planes, row_grain(result_size() * kernel[1] * kernel[2], 1 << 13),
+                   [&](std::int64_t slot, std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t plane = begin; plane < end; ++plane) body(slot, plane);
+                   });
+  }
+
+  /// Elements of one data row for every row of results.
+  std::int64_t columns_size() const { return result[0] * result[1] * data[2]; }
+
+  /// Along rows, cell k of every result lies `stride` after that of the one before, across rows.
+  bool tiles_rows() const {
+    return pad[2] == 0 && data[2] == result[2] * stride[2] &&
+           (kernel[2] - 1) * dilation[2] < stride[2];
+  }
+  bool windows_tile() const {
+    bool tile = tiles_rows();
+    for (std::size_t d = 0; d < 3; ++d) {
+      tile = tile && pad[d] == 0 && kernel[d] == stride[d] && dilation[d] == 1 &&
+             data[d] == result[d] * stride[d];
+    }
+    return tile;
   }
 };
 
@@ -117,25 +135,73 @@ std::string parse_pool(const KernelRequest& request, const OperandDesc& data,
   return "";
 }
 
+/// The largest of each column of the window rows, then the largest of their cells along the row.
 template <class T>
-void max_pool(const PoolProblem& p, std::byte* const* operands) {
-  p.for_planes([&](std::int64_t plane) {
-    const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
-    T* y = operand_out<T>(operands, 1) + plane * p.result_size();
-    std::fill_n(y, p.result_size(), -std::numeric_limits<T>::infinity());
-    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
-      max_cells(x + from, p.stride[2], y + to, count);
+void max_pool_plane(const PoolProblem& p, const T* x, T* y, T* columns) {
+  constexpr T kLeast = -std::numeric_limits<T>::infinity();
+  const std::int64_t rows = p.result[0] * p.result[1], width = p.data[2];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    T* best = columns + row * width;
+    bool first = true;
+    p.for_rows(row / p.result[1], row % p.result[1], [&](std::int64_t from) {
+      if (first) std::copy_n(x + from, width, best);
+      if (!first) max_cells(x + from, 1, best, width);
+      first = false;
     });
-  });
+    if (first) std::fill_n(best, width, kLeast);
+  }
+  std::fill_n(y, p.result_size(), kLeast);
+  for (std::int64_t k = 0; k < p.kernel[2]; ++k) {
+    if (p.tiles_rows()) {
+      max_cells(columns + k, p.stride[2], y, p.result_size());
+      continue;
+    }
+    const PoolProblem::Range range = p.inside(2, k);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      max_cells(columns + row * width + p.data_index(2, range.begin, k), p.stride[2],
+                y + row * p.result[2] + range.begin, range.end - range.begin);
+    }
+  }
 }
 
 template <class T>
-void max_pool_grad(const PoolProblem& p, std::byte* const* operands) {
-  p.for_planes([&](std::int64_t plane) {
+void max_pool(const PoolProblem& p, std::byte* const* operands, std::byte* scratch) {
+  p.for_planes([&](std::int64_t slot, std::int64_t plane) {
+    max_pool_plane(p, operand_in<T>(operands, 0) + plane * p.data_size(),
+                   operand_out<T>(operands, 1) + plane * p.result_size(),
+                   reinterpret_cast<T*>(scratch) + slot * p.columns_size());
+  });
+}
+
+/// Windows that tile the data: every cell belongs to one result.
+template <class T>
+void max_pool_grad_tiles(const PoolProblem& p, const T* x, const T* y, const T* g, T* dx,
+                         T* repeated) {
+  const std::int64_t rows = p.result[0] * p.result[1], width = p.data[2];
+  T* top = repeated;
+  T* share = repeated + rows * width;
+  repeat_cells(y, p.stride[2], top, p.result_size());
+  repeat_cells(g, p.stride[2], share, p.result_size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    p.for_rows(row / p.result[1], row % p.result[1], [&](std::int64_t from) {
+      select_max(x + from, top + row * width, share + row * width, dx + from, width);
+    });
+  }
+}
+
+template <class T>
+void max_pool_grad(const PoolProblem& p, std::byte* const* operands, std::byte* scratch) {
+  const bool tiles = p.windows_tile();
+  p.for_planes([&](std::int64_t slot, std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     const T* y = operand_in<T>(operands, 1) + plane * p.result_size();
     const T* g = operand_in<T>(operands, 2) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 3) + plane * p.data_size();
+    if (tiles) {
+      T* repeated = reinterpret_cast<T*>(scratch) + slot * 2 * p.columns_size();
+      max_pool_grad_tiles(p, x, y, g, dx, repeated);
+      return;
+    }
     std::fill_n(dx, p.data_size(), T{});
     p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
       max_cells_grad(x + from, y + to, g + to, p.stride[2], dx + from, count);
@@ -145,7 +211,7 @@ void max_pool_grad(const PoolProblem& p, std::byte* const* operands) {
 
 template <class T>
 void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte* const* operands) {
-  p.for_planes([&](std::int64_t plane) {
+  p.for_planes([&](std::int64_t, std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
     std::fill_n(y, p.result_size(), T{});
@@ -161,22 +227,18 @@ void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte*
 template <class T>
 void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
                        std::byte* const* operands, std::byte* scratch) {
-  parallel_slots(p.threads, p.planes,
-                 row_grain(p.result_size() * p.kernel[1] * p.kernel[2], 1 << 13),
-                 [&](std::int64_t slot, std::int64_t begin, std::int64_t end) {
-                   T* shares = reinterpret_cast<T*>(scratch) + slot * p.result_size();
-                   for (std::int64_t plane = begin; plane < end; ++plane) {
-                     const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
-                     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
-                     std::fill_n(dx, p.data_size(), T{});
-                     for (std::size_t o = 0; o < counts.size(); ++o) {
-                       shares[o] = counts[o] == 0 ? T{} : g[o] / counts[o];
-                     }
-                     p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
-                       add_cells_grad(shares + to, p.stride[2], dx + from, count);
-                     });
-                   }
-                 });
+  p.for_planes([&](std::int64_t slot, std::int64_t plane) {
+    T* shares = reinterpret_cast<T*>(scratch) + slot * p.result_size();
+    const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
+    T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
+    std::fill_n(dx, p.data_size(), T{});
+    for (std::size_t o = 0; o < counts.size(); ++o) {
+      shares[o] = counts[o] == 0 ? T{} : g[o] / counts[o];
+    }
+    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      add_cells_grad(shares + to, p.stride[2], dx + from, count);
+    });
+  });
 }
 
 enum class Pool { Max, MaxGrad, Average, AverageGrad };
@@ -196,12 +258,14 @@ KernelPlan make_pool(const KernelRequest& request) {
   const auto use = [&]<class T>(T) {
     constexpr bool kAverage = P == Pool::Average || P == Pool::AverageGrad;
     const std::vector<T> counts = kAverage ? p.template window_counts<T>() : std::vector<T>{};
-    if (P == Pool::AverageGrad) {
-      plan.scratch_bytes = static_cast<std::size_t>(p.threads * p.result_size()) * sizeof(T);
-    }
+    std::int64_t scratch_elements = 0;  // of one thread
+    if (P == Pool::Max) scratch_elements = p.columns_size();
+    if (P == Pool::MaxGrad && p.windows_tile()) scratch_elements = 2 * p.columns_size();
+    if (P == Pool::AverageGrad) scratch_elements = p.result_size();
+    plan.scratch_bytes = static_cast<std::size_t>(p.threads * scratch_elements) * sizeof(T);
     plan.run = [p, counts](std::byte* const* operands, [[maybe_unused]] std::byte* scratch) {
-      if constexpr (P == Pool::Max) max_pool<T>(p, operands);
-      if constexpr (P == Pool::MaxGrad) max_pool_grad<T>(p, operands);
+      if constexpr (P == Pool::Max) max_pool<T>(p, operands, scratch);
+      if constexpr (P == Pool::MaxGrad) max_pool_grad<T>(p, operands, scratch);
       if constexpr (P == Pool::Average) average_pool<T>(p, counts, operands);
       if constexpr (P == Pool::AverageGrad) average_pool_grad<T>(p, counts, operands, scratch);
     };

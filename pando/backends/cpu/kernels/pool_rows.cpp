@@ -36,8 +36,22 @@ HWY_INLINE V LargerOrNan(V value, V best) {
   return hn::IfThenElse(take, value, best);
 }
 
+/// Calls body(i) for whole vectors of [0, count), the last one moved back to end there; needs
+/// count >= kLanes and a body that may visit an element twice.
+template <class Body>
+HWY_INLINE void ForVectors(std::int64_t count, const Body& body) {
+  for (std::int64_t i = 0; i + kLanes < count; i += kLanes) body(i);
+  body(count - kLanes);
+}
+
 void MaxCells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
   const D d;
+  if (stride == 1 && count >= kLanes) {
+    ForVectors(count, [&](std::int64_t i) HWY_ATTR {
+      hn::StoreU(LargerOrNan(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
+    });
+    return;
+  }
   const std::int64_t whole = VectorCount(stride, count);
   for (std::int64_t i = 0; i < whole; i += kLanes) {
     hn::StoreU(LargerOrNan(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i)), d, y + i);
@@ -65,6 +79,25 @@ void MaxCellsGrad(const float* x, const float* y, const float* g, std::int64_t s
                         count - whole);
 }
 
+void RepeatCells(const float* from, std::int64_t stride, float* to, std::int64_t count) {
+  const D d;
+  const std::int64_t whole = stride == 2 ? count / kLanes * kLanes : 0;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    const V cells = hn::LoadU(d, from + i);
+    hn::StoreInterleaved2(cells, cells, d, to + 2 * i);
+  }
+  repeat_cells<float>(from + whole, stride, to + whole * stride, count - whole);
+}
+
+void SelectMax(const float* x, const float* y, const float* g, float* dx, std::int64_t count) {
+  const D d;
+  if (count < kLanes) return select_max<float>(x, y, g, dx, count);
+  ForVectors(count, [&](std::int64_t i) HWY_ATTR {
+    const auto is_max = hn::Eq(hn::LoadU(d, x + i), hn::LoadU(d, y + i));
+    hn::StoreU(hn::IfThenElseZero(is_max, hn::LoadU(d, g + i)), d, dx + i);
+  });
+}
+
 }  // namespace
 }  // namespace pando::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -74,6 +107,8 @@ namespace pando::cpu {
 
 HWY_EXPORT(MaxCells);
 HWY_EXPORT(MaxCellsGrad);
+HWY_EXPORT(RepeatCells);
+HWY_EXPORT(SelectMax);
 
 void max_cells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(MaxCells)(x, stride, y, count);
@@ -82,6 +117,14 @@ void max_cells(const float* x, std::int64_t stride, float* y, std::int64_t count
 void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
                     std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(MaxCellsGrad)(x, y, g, stride, dx, count);
+}
+
+void repeat_cells(const float* from, std::int64_t stride, float* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(RepeatCells)(from, stride, to, count);
+}
+
+void select_max(const float* x, const float* y, const float* g, float* dx, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(SelectMax)(x, y, g, dx, count);
 }
 
 }  // namespace pando::cpu

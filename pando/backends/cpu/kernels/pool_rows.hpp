@@ -28,6 +28,20 @@ void max_cells_grad(const T* x, const T* y, const T* g, std::int64_t stride, T* 
 void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
                     std::int64_t count);
 
+/// to[i * stride + k] = from[i] for every k < stride.
+template <class T>
+void repeat_cells(const T* from, std::int64_t stride, T* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count * stride; ++i) to[i] = from[i / stride];
+}
+void repeat_cells(const float* from, std::int64_t stride, float* to, std::int64_t count);
+
+/// dx[i] = x[i] == y[i] ? g[i] : 0
+template <class T>
+void select_max(const T* x, const T* y, const T* g, T* dx, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = x[i] == y[i] ? g[i] : T{};
+}
+void select_max(const float* x, const float* y, const float* g, float* dx, std::int64_t count);
+
 /// y[i] += x[i * stride]
 template <class T>
 void add_cells(const T* x, std::int64_t stride, T* y, std::int64_t count) {
