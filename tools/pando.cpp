@@ -100,11 +100,7 @@ void explain(const Arguments& arguments) {
   const auto ir = load(only_file(arguments), true);
   const pando::Session session(*ir);
   std::cout << session.disassembly();
-  std::cout << "\nkernels\n";
-  const auto backend = pando::make_cpu_backend(0);
-  for (const pando::KernelSpec& spec : session.program().kernels) {
-    std::cout << "  " << spec.kind << ": " << backend->prepare(spec)->explain() << "\n";
-  }
+  std::cout << "\nkernels\n" << session.explain();
   const pando::MemoryReport& memory = session.program().memory;
   std::cout << "\nmemory\n  persistent " << memory.persistent_bytes << " bytes\n  peak frame "
             << memory.peak_frame_bytes << " bytes (lower bound " << memory.frame_lower_bound_bytes

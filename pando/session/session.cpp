@@ -172,4 +172,12 @@ std::int64_t Session::actual_peak_bytes() const {
 
 std::string Session::disassembly() const { return disassemble(program_); }
 
+std::string Session::explain() const {
+  std::string text;
+  for (const KernelSpec& spec : program_.kernels) {
+    text += spec.kind + ": " + backend_->prepare(spec)->explain() + "\n";
+  }
+  return text;
+}
+
 }  // namespace pando

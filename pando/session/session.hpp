@@ -84,6 +84,8 @@ class Session {
   std::int64_t actual_peak_bytes() const;
   /// One line per instruction.
   std::string disassembly() const;
+  /// Which implementation each kernel uses and why not the ones preferred to it.
+  std::string explain() const;
 
  private:
   SessionOptions options_;

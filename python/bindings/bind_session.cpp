@@ -99,7 +99,8 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
       .def("trace", &Session::trace)
-      .def("disassembly", &Session::disassembly);
+      .def("disassembly", &Session::disassembly)
+      .def("explain", &Session::explain);
 }
 
 }  // namespace pando::python

@@ -66,6 +66,8 @@ TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
                                                                         {64, 65, 66},
                                                                         {31, 17, 600},
                                                                         {33, 48, 1},
+                                                                        {300, 70, 650},
+                                                                        {145, 2100, 33},
                                                                         {7, 3, 0},
                                                                         {0, 3, 2}}) {
     for (int order = 0; order < 4; ++order) {
@@ -131,6 +133,19 @@ TEST(MatMul, RunsBatches) {
                   {3, 4, 6});
     check_batched(strided(dtype, {2, 3, 4, 5}, {20, 0, 5, 1}),
                   strided(dtype, {2, 3, 5, 6}, {0, 30, 6, 1}), {2, 3, 4, 6});
+  }
+}
+
+TEST(MatMul, LargeProductsHaveTheSameBitsForEveryThreadCount) {
+  TestTensor lhs(DType::Float32, {200, 700}), rhs(DType::Float32, {700, 90});
+  lhs.randomise(1);
+  rhs.randomise(2);
+  TestTensor one(DType::Float32, {200, 90});
+  run_kernel("MatMul", {}, {&lhs, &rhs}, {&one}, 1);
+  for (const int threads : {2, 3, 4, 6}) {
+    TestTensor several(DType::Float32, {200, 90});
+    run_kernel("MatMul", {}, {&lhs, &rhs}, {&several}, threads);
+    for (std::int64_t i = 0; i < one.size(); ++i) ASSERT_EQ(one.get(i), several.get(i)) << threads;
   }
 }
 

@@ -80,9 +80,25 @@ PANDO_BINARY(DivF, hn::Div(a, b))
 PANDO_BINARY(AddRoundHalf, RoundHalf(D(), hn::Add(a, b)))
 PANDO_BINARY(SubRoundHalf, RoundHalf(D(), hn::Sub(a, b)))
 PANDO_BINARY(MulRoundHalf, RoundHalf(D(), hn::Mul(a, b)))
-// Ordered comparisons are false for NaN, which leaves b; a NaN in a is put back.
-PANDO_BINARY(MinF, hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Lt(a, b), a, b), a))
-PANDO_BINARY(MaxF, hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Gt(a, b), a, b), a))
+/// a where it is NaN; b must be a number.
+HWY_INLINE V LargerOfNumber(V a, V b) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Max(b, a);  // the instruction gives its second operand for NaN
+#else
+  return hn::IfThenElse(hn::Lt(a, b), b, a);
+#endif
+}
+HWY_INLINE V SmallerOfNumber(V a, V b) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Min(b, a);
+#else
+  return hn::IfThenElse(hn::Gt(a, b), b, a);
+#endif
+}
+PANDO_BINARY(MinF, hn::IfThenElse(hn::Eq(b, b), SmallerOfNumber(a, b), b))
+PANDO_BINARY(MaxF, hn::IfThenElse(hn::Eq(b, b), LargerOfNumber(a, b), b))
+PANDO_BINARY(MinNumberF, SmallerOfNumber(a, b))
+PANDO_BINARY(MaxNumberF, LargerOfNumber(a, b))
 PANDO_BINARY(EqualF, Truth(hn::Eq(a, b)))
 PANDO_BINARY(LessF, Truth(hn::Lt(a, b)))
 PANDO_BINARY(LessEqualF, Truth(hn::Le(a, b)))
@@ -210,7 +226,9 @@ void Run(const MicroOp* ops, std::byte** slots, const std::int64_t* steps, std::
   const V v = hn::Zero(D());
   for (std::int64_t block = 0; block < blocks; ++block) {
     reinterpret_cast<Handler>(ops->code)(ops, slots, v, v, v, v, v, v, v, v);
-    for (std::size_t i = 0; i < moving; ++i) slots[i] += steps[i];
+    for (std::size_t i = 0; i < moving; i += kSlotGroup) {
+      for (std::size_t k = 0; k < kSlotGroup; ++k) slots[i + k] += steps[i + k];
+    }
   }
 }
 

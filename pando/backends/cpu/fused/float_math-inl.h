@@ -7,6 +7,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "pando/backends/cpu/exp-inl.h"
 
 #if defined(PANDO_FLOAT_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PANDO_FLOAT_MATH_INL_H
@@ -62,12 +63,12 @@ HWY_INLINE V LogF(V x) {
 
 HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
 
-/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows.
+/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal number.
 HWY_INLINE V SigmoidF(V x) {
   const D d;
   const V one = hn::Set(d, 1.0f);
-  const V e = ExpF(hn::Neg(hn::Abs(x)));
-  const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one);
+  const V e = ExpNonPositive(d, hn::Or(x, hn::Set(d, -0.0f)));
+  const V numerator = hn::IfNegativeThenElse(x, e, one);
   return hn::Div(numerator, hn::Add(one, e));
 }
 

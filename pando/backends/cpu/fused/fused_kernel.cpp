@@ -127,8 +127,8 @@ class FusedKernel : public Kernel {
       return at;
     };
     const auto block = static_cast<std::size_t>(lanes_) * 8;
-    take(plan_.num_slots() * sizeof(std::byte*));
-    steps_offset_ = take(moving() * sizeof(std::int64_t));
+    take((plan_.num_slots() + kSlotGroup) * sizeof(std::byte*));
+    steps_offset_ = take(moving_slots() * sizeof(std::int64_t));
     tiles_offset_ = take(plan_.num_tiles * block);
     for (std::size_t i = 0; i < num_operands_; ++i) {
       const bool whole_piece = access_[i] == Access::Gathered || in_hazard(i);
@@ -174,6 +174,7 @@ class FusedKernel : public Kernel {
   }
 
   std::size_t moving() const { return num_operands_ + plan_.generated.size(); }
+  std::size_t moving_slots() const { return (moving() + kSlotGroup - 1) / kSlotGroup * kSlotGroup; }
 
   void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
                 std::int64_t end) const {
@@ -211,6 +212,7 @@ class FusedKernel : public Kernel {
     for (std::size_t i = num_operands_; i < moving(); ++i) {
       part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
     }
+    std::fill(part.steps + moving(), part.steps + moving_slots(), 0);
     return copies;
   }
 

@@ -34,7 +34,8 @@ struct MicroOp {
   std::int32_t stream = 0;  // Philox
 };
 
-// name, operands. F: float, I: int32 bit patterns. "X" stands for operand 0.
+// name, operands. F: float, I: int32 bit patterns. "X" stands for operand 0. Min and MaxNumber:
+// operand 1 is never NaN.
 // clang-format off: one entry a line; version 14 does not settle on a layout
 #define PANDO_SIMPLE_CHAIN_OPS(X) \
   X(Move, 1)                      \
@@ -63,6 +64,8 @@ struct MicroOp {
   X(DivF, 2)                      \
   X(MinF, 2)                      \
   X(MaxF, 2)                      \
+  X(MinNumberF, 2)                \
+  X(MaxNumberF, 2)                \
   X(EqualF, 2)                    \
   X(LessF, 2)                     \
   X(LessEqualF, 2)                \
@@ -113,6 +116,9 @@ int chain_op_arity(ChainOp op);
 enum class PairPart : std::uint8_t { Add, Sub, Rsub, Mul, Div, Rdiv };
 ChainOp pair_op(PairPart first, PairPart second);
 
+/// Slots are moved on in groups.
+constexpr std::size_t kSlotGroup = 4;
+
 /// Chain ops of the SIMD target of this machine.
 struct ChainMachine {
   const char* target = "";
@@ -129,7 +135,7 @@ struct ChainMachine {
   ChainFunction run_tile = nullptr;
   ChainFunction end = nullptr;
   /// Runs the ops up to the `end` op for `blocks` blocks; after each adds steps[i] bytes to slot i,
-  /// for the first `moving` slots.
+  /// for the first `moving` slots rounded up to kSlotGroup (steps are 0 there).
   void (*run)(const MicroOp* ops, std::byte** slots, const std::int64_t* steps, std::size_t moving,
               std::int64_t blocks) = nullptr;
 };

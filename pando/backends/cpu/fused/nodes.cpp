@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -305,12 +306,25 @@ class NodeBuilder {
     return id;
   }
 
+  /// A float32 constant other than NaN.
+  bool is_number(int id) const {
+    const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
+    if (n.kind != Node::Kind::Constant) return false;
+    const std::uint64_t bits = graph_.constants[static_cast<std::size_t>(n.index)].first;
+    return !std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+
   int arithmetic(const ScalarInstruction& in) {
     const LaneType type = lane(in.op == ScalarOp::Select ? in.b : in.a);
     const auto operand = [&](ScalarValue v) { return v == kNoValue ? -1 : node_of(v); };
     const int a = operand(in.a), b = operand(in.b), c = operand(in.c);
     if (in.op == ScalarOp::Mul && type == LaneType::F32 && a == b) {
       return add_chain(ChainOp::Square, a);
+    }
+    const bool extreme = in.op == ScalarOp::Min || in.op == ScalarOp::Max;
+    if (extreme && type == LaneType::F32 && (is_number(a) || is_number(b))) {
+      const ChainOp op = in.op == ScalarOp::Min ? ChainOp::MinNumberF : ChainOp::MaxNumberF;
+      return is_number(b) ? add_chain(op, a, b) : add_chain(op, b, a);
     }
     if (const auto op = chain_op(in.op, type)) return add_chain(*op, a, b, c);
     return add_tile(tile_machine().function(in.op, type), in.op, in.lane, a, b, c);

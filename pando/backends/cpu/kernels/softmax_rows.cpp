@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "hwy/contrib/math/math-inl.h"
+#include "pando/backends/cpu/exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
@@ -50,9 +50,6 @@ HWY_INLINE void Scale(float* out, float factor, std::int64_t count) {
   for (; i < count; ++i) out[i] *= factor;
 }
 
-/// exp(x) for x <= 0; unlike Exp alone it keeps NaN.
-HWY_INLINE V ExpOf(D d, V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x)); }
-
 void SoftmaxRow(const float* in, float* out, std::int64_t count) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -63,8 +60,8 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count) {
     V s0 = hn::Zero(d), s1 = s0;
     std::int64_t i = block;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      const V e0 = ExpOf(d, hn::Sub(hn::LoadU(d, in + i), max));
-      const V e1 = ExpOf(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+      const V e0 = ExpNonPositive(d, hn::Sub(hn::LoadU(d, in + i), max));
+      const V e1 = ExpNonPositive(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
       hn::StoreU(e0, d, out + i);
       hn::StoreU(e1, d, out + i + lanes);
       s0 = hn::Add(s0, e0);
@@ -72,7 +69,7 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count) {
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V e = ExpOf(d, hn::Sub(hn::MaskedLoad(mask, d, in + i), max));
+      const V e = ExpNonPositive(d, hn::Sub(hn::MaskedLoad(mask, d, in + i), max));
       hn::BlendedStore(e, mask, d, out + i);
       s0 = hn::Add(s0, hn::IfThenElseZero(mask, e));
     }
