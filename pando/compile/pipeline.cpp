@@ -8,6 +8,7 @@
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/expand.hpp"
+#include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
 #ifndef NDEBUG
 #include "pando/ir/verifier.hpp"
@@ -64,6 +65,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     for_each_graph(ir, eliminate_dead_code);
     erase_unreachable_graphs(ir);
   });
+  stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
   stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
   Program program;
   stage("lower", [&] { program = ProgramLowering(backend).run(ir); });

@@ -5,6 +5,7 @@
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/expand.hpp"
+#include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
 
 namespace pando {
@@ -29,6 +30,8 @@ const std::vector<Pass>& all_passes() {
       {"cse", "Merges equal computations.",
        every_graph([](Graph& graph) { eliminate_common_subexpressions(graph); })},
       {"dead_code", "Removes ops that no result depends on.", every_graph(eliminate_dead_code)},
+      {"fuse_epilogues", "Makes bias and activation part of the product before them.",
+       every_graph(fuse_epilogues)},
       {"unreachable_graphs", "Removes graphs that the main graph cannot reach.",
        erase_unreachable_graphs},
   };

@@ -314,6 +314,7 @@ void register_matmul_kernels(KernelTable& table) {
                       {"float16 through float32", make_half_matmul},
                       {"plain", make_plain_matmul}},
                      AcceptedLayout::MatrixAnyOrder};
+  table["MatMulEpilogue"] = table["MatMul"];
 }
 
 }  // namespace pando::cpu

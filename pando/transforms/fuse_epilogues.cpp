@@ -1,0 +1,143 @@
+#include "pando/transforms/fuse_epilogues.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pando/ir/op_def.hpp"
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kActivations = {{
+    {"Relu", "relu"},
+    {"Tanh", "tanh"},
+    {"Sigmoid", "sigmoid"},
+    {"Swish", "swish"},
+    {"Gelu", "gelu_tanh"},
+}};
+
+/// A product and what follows it.
+struct Chain {
+  std::vector<Op*> ops;  // the product first
+  Tensor* bias = nullptr;
+  std::string epilogue;
+
+  Tensor* result() const { return ops.back()->output(0); }
+  bool does_something() const { return bias != nullptr || !epilogue.empty(); }
+};
+
+class EpilogueFuser {
+ public:
+  explicit EpilogueFuser(Graph& graph) : graph_(graph), aliases_(graph) {
+    for (Op* op : graph.ops()) {
+      position_.emplace(op, order_.size());
+      order_.push_back(op);
+    }
+  }
+
+  void run() {
+    for (Op* op : order_) {
+      if (op->kind() != "MatMul" || op->output(0)->dtype() != DType::Float32) continue;
+      const Chain chain = follow(*op);
+      if (chain.does_something() && operands_keep_their_values(chain)) replace(chain);
+    }
+  }
+
+ private:
+  Op* only_reader(const Tensor* tensor) const {
+    const auto& outputs = graph_.outputs();
+    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return nullptr;
+    return tensor->uses().size() == 1 ? tensor->uses().front().op : nullptr;
+  }
+
+  Chain follow(Op& product) const {
+    Chain chain;
+    chain.ops = {&product};
+    Op* next = only_reader(chain.result());
+    if (next != nullptr && next->kind() == "Reshape" && keeps_columns(*next)) {
+      Op* after = only_reader(next->output(0));
+      if (after == nullptr) return chain;
+      const std::vector<Op*> with_reshape = {&product, next};
+      if (Tensor* bias = bias_of(*after, next->output(0))) {
+        chain.ops = with_reshape;
+        chain.bias = bias;
+        chain.ops.push_back(after);
+      }
+    } else if (next != nullptr) {
+      if (Tensor* bias = bias_of(*next, chain.result())) {
+        chain.bias = bias;
+        chain.ops.push_back(next);
+      }
+    }
+    next = only_reader(chain.result());
+    for (const auto& [kind, epilogue] : kActivations) {
+      if (next == nullptr || next->kind() != kind) continue;
+      chain.epilogue = epilogue;
+      chain.ops.push_back(next);
+      break;
+    }
+    return chain;
+  }
+
+  static bool keeps_columns(const Op& reshape) {
+    const Shape& shape = reshape.output(0)->shape();
+    return !shape.empty() && shape.back() == reshape.input(0)->shape().back();
+  }
+
+  /// The other operand if `op` adds a row vector to every row of `sum`.
+  static Tensor* bias_of(const Op& op, const Tensor* sum) {
+    if (op.kind() != "Add" || op.output(0)->shape() != sum->shape()) return nullptr;
+    Tensor* other = op.input(0) == sum ? op.input(1) : op.input(0);
+    const bool is_row = other->shape() == Shape{sum->shape().back()};
+    return is_row && other->dtype() == sum->dtype() ? other : nullptr;
+  }
+
+  /// The fused op runs where the last op of the chain ran: no op in between may write its operands.
+  bool operands_keep_their_values(const Chain& chain) const {
+    std::unordered_set<const Tensor*> roots;
+    for (const Tensor* input : chain.ops.front()->inputs()) roots.insert(aliases_.root(input));
+    if (chain.bias != nullptr) roots.insert(aliases_.root(chain.bias));
+    const std::size_t last = position_.at(chain.ops.back());
+    for (std::size_t i = position_.at(chain.ops.front()) + 1; i < last; ++i) {
+      if (erased_.contains(order_[i])) continue;
+      for (int index : order_[i]->modified_inputs()) {
+        const Tensor* written = order_[i]->input(index);
+        if (written != nullptr && roots.contains(aliases_.root(written))) return false;
+      }
+    }
+    return true;
+  }
+
+  void replace(const Chain& chain) {
+    Op& product = *chain.ops.front();
+    graph_.set_insertion_point(chain.ops.back());
+    OpBuilder builder(graph_, product.context);
+    std::vector<Tensor*> inputs = {product.input(0), product.input(1)};
+    if (chain.bias != nullptr) inputs.push_back(chain.bias);
+    Attributes attributes;
+    if (!chain.epilogue.empty()) attributes.set("epilogue", chain.epilogue);
+    Tensor* fused = builder.make("MatMulEpilogue", inputs, attributes);
+    graph_.replace_uses(*chain.result(), *builder.reshape(fused, chain.result()->shape()));
+    graph_.set_insertion_point(nullptr);
+    for (auto op = chain.ops.rbegin(); op != chain.ops.rend(); ++op) {
+      erased_.insert(*op);
+      graph_.erase_op(**op);
+    }
+  }
+
+  Graph& graph_;
+  AliasClasses aliases_;
+  std::vector<Op*> order_;
+  std::unordered_map<const Op*, std::size_t> position_;
+  std::unordered_set<const Op*> erased_;
+};
+
+}  // namespace
+
+void fuse_epilogues(Graph& graph) { EpilogueFuser(graph).run(); }
+
+}  // namespace pando
