@@ -39,6 +39,8 @@ class FloatState {
   void apply() const {}
 #endif
 
+  static FloatState of_bits(Bits bits) { return FloatState(bits); }
+  Bits bits() const { return bits_; }
   FloatState flushing_denormals() const { return FloatState(bits_ | kFlush); }
 
  private:

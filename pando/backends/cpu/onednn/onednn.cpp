@@ -20,12 +20,12 @@ dnnl::memory::desc onednn_f32(const Shape& shape, const Strides& strides) {
                             dnnl::memory::dims(strides.begin(), strides.end()));
 }
 
-OmpThreads::OmpThreads(int num_threads) : before_(omp_get_max_threads()) {
-  if (before_ != num_threads) omp_set_num_threads(num_threads);
+SingleThreaded::SingleThreaded() : before_(omp_get_max_threads()) {
+  if (before_ != 1) omp_set_num_threads(1);
 }
 
-OmpThreads::~OmpThreads() {
-  if (before_ != omp_get_max_threads()) omp_set_num_threads(before_);
+SingleThreaded::~SingleThreaded() {
+  if (before_ != 1) omp_set_num_threads(before_);
 }
 
 struct OnednnPrimitive::Context {
@@ -69,11 +69,9 @@ struct OnednnPrimitive::Pool {
   }
 };
 
-OnednnPrimitive::OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments,
-                                 int num_threads)
+OnednnPrimitive::OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments)
     : primitive_(std::move(primitive)),
       arguments_(std::move(arguments)),
-      num_threads_(num_threads),
       pool_(std::make_unique<Pool>()) {
   pool_->give(std::make_unique<Context>(arguments_));
 }
@@ -81,7 +79,7 @@ OnednnPrimitive::OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument
 OnednnPrimitive::~OnednnPrimitive() = default;
 
 void OnednnPrimitive::run(void* const* pointers) const {
-  const OmpThreads threads(num_threads_);
+  const SingleThreaded single;
   std::unique_ptr<Context> context = pool_->take();
   if (!context) context = std::make_unique<Context>(arguments_);
   for (std::size_t i = 0; i < arguments_.size(); ++i) {

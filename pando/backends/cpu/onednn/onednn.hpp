@@ -22,20 +22,21 @@ inline dnnl::memory::desc onednn_f32(const Shape& shape) {
   return onednn_f32(shape, contiguous_strides(shape));
 }
 
-/// Sets OpenMP's thread count for the calling thread and restores it on exit: oneDNN reads it both
-/// when a primitive is made and when it runs.
-class OmpThreads {
+/// While it lives, oneDNN runs and prepares primitives on the calling thread alone: parts of a
+/// kernel are spread over our own threads.
+class SingleThreaded {
  public:
-  explicit OmpThreads(int num_threads);
-  ~OmpThreads();
-  OmpThreads(const OmpThreads&) = delete;
-  OmpThreads& operator=(const OmpThreads&) = delete;
+  SingleThreaded();
+  ~SingleThreaded();
+  SingleThreaded(const SingleThreaded&) = delete;
+  SingleThreaded& operator=(const SingleThreaded&) = delete;
 
  private:
   int before_;
 };
 
-/// A primitive and its argument list. run() may be called from several threads at once.
+/// A primitive for one thread and its argument list. run() may be called from several threads at
+/// once.
 class OnednnPrimitive {
  public:
   struct Argument {
@@ -43,7 +44,7 @@ class OnednnPrimitive {
     dnnl::memory::desc desc;
   };
 
-  OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments, int num_threads);
+  OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments);
   ~OnednnPrimitive();
   OnednnPrimitive(const OnednnPrimitive&) = delete;
   OnednnPrimitive& operator=(const OnednnPrimitive&) = delete;
@@ -57,7 +58,6 @@ class OnednnPrimitive {
 
   dnnl::primitive primitive_;
   std::vector<Argument> arguments_;
-  int num_threads_;
   std::unique_ptr<Pool> pool_;
 };
 

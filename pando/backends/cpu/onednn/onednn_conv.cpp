@@ -1,8 +1,8 @@
 #include <array>
-#include <optional>
 
 #include "pando/backends/cpu/kernels/conv.hpp"
 #include "pando/backends/cpu/onednn/onednn.hpp"
+#include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -81,20 +81,19 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, bool 
           d.pad_end,       attributes};
 }
 
-std::unique_ptr<OnednnPrimitive> reorder_of(const memory::desc& from, const memory::desc& to,
-                                            int threads) {
+std::unique_ptr<OnednnPrimitive> reorder_of(const memory::desc& from, const memory::desc& to) {
   const dnnl::engine& engine = onednn_engine();
   const dnnl::reorder::primitive_desc desc(engine, from, engine, to);
   return std::make_unique<OnednnPrimitive>(
       dnnl::reorder(desc),
-      std::vector<OnednnPrimitive::Argument>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, threads);
+      std::vector<OnednnPrimitive::Argument>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 /// Builds reorders and lays out the scratch. `arguments`: DNNL_ARG_* of the two inputs and the
 /// output.
 KernelPlan finish(std::shared_ptr<OnednnConv> conv, const dnnl::primitive& primitive,
                   const memory::desc& scratchpad, const std::array<int, 3>& arguments,
-                  const std::string& implementation, int threads) {
+                  const std::string& implementation) {
   KernelPlan plan;
   std::vector<OnednnPrimitive::Argument> list;
   plan.detail = implementation;
@@ -102,8 +101,8 @@ KernelPlan finish(std::shared_ptr<OnednnConv> conv, const dnnl::primitive& primi
     ConvOperand& operand = conv->operands[i];
     list.push_back({arguments[i], operand.wanted});
     if (operand.plain == operand.wanted) continue;
-    operand.reorder = i < 2 ? reorder_of(operand.plain, operand.wanted, threads)
-                            : reorder_of(operand.wanted, operand.plain, threads);
+    operand.reorder = i < 2 ? reorder_of(operand.plain, operand.wanted)
+                            : reorder_of(operand.wanted, operand.plain);
     operand.scratch_offset = plan.scratch_bytes;
     plan.scratch_bytes += scratch_aligned(operand.wanted.get_size());
     plan.detail += str_cat(", operand ", i, " reordered");
@@ -111,15 +110,15 @@ KernelPlan finish(std::shared_ptr<OnednnConv> conv, const dnnl::primitive& primi
   list.push_back({DNNL_ARG_SCRATCHPAD, scratchpad});
   conv->scratchpad_offset = plan.scratch_bytes;
   plan.scratch_bytes += scratchpad.get_size();
-  conv->primitive = std::make_unique<OnednnPrimitive>(primitive, std::move(list), threads);
+  conv->primitive = std::make_unique<OnednnPrimitive>(primitive, std::move(list));
   plan.run = [conv = std::shared_ptr<const OnednnConv>(std::move(conv))](
                  std::byte* const* operands, std::byte* scratch) { conv->run(operands, scratch); };
   return plan;
 }
 
 template <ConvPass Pass>
-KernelPlan plan_conv(const ConvProblem& problem, int threads) {
-  const OmpThreads scope(threads);
+KernelPlan plan_samples(const ConvProblem& problem) {
+  const SingleThreaded single;
   const ConvDescs d(problem);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -134,7 +133,7 @@ KernelPlan plan_conv(const ConvProblem& problem, int threads) {
     conv->operands[2].plain = d.result;
     conv->operands[2].wanted = forward.dst_desc();
     return finish(conv, dnnl::convolution_forward(forward), forward.scratchpad_desc(),
-                  {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, forward.impl_info_str(), threads);
+                  {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, forward.impl_info_str());
   } else if constexpr (Pass == ConvPass::Data) {
     const dnnl::convolution_backward_data::primitive_desc desc(
         onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides, d.dilations,
@@ -146,8 +145,7 @@ KernelPlan plan_conv(const ConvProblem& problem, int threads) {
     conv->operands[2].plain = d.data;
     conv->operands[2].wanted = desc.diff_src_desc();
     return finish(conv, dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
-                  {DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}, desc.impl_info_str(),
-                  threads);
+                  {DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}, desc.impl_info_str());
   } else {
     const dnnl::convolution_backward_weights::primitive_desc desc(
         onednn_engine(), algorithm, d.any_data, d.any_weights, d.any_result, d.strides, d.dilations,
@@ -159,9 +157,81 @@ KernelPlan plan_conv(const ConvProblem& problem, int threads) {
     conv->operands[2].plain = d.weights;
     conv->operands[2].wanted = desc.diff_weights_desc();
     return finish(conv, dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
-                  {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, desc.impl_info_str(),
-                  threads);
+                  {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, desc.impl_info_str());
   }
+}
+
+/// The samples of the batch are cut into parts; gradients of the weights are summed at the end.
+struct ConvParts {
+  struct Part {
+    KernelPlan plan;
+    std::int64_t first_sample = 0;
+    std::size_t scratch = 0;
+    std::size_t sum = 0;  // scratch for the gradient of the weights
+  };
+  std::vector<Part> parts;
+  // Elements of a sample in each operand; 0: all parts share it.
+  std::array<std::int64_t, 3> sample{};
+  std::int64_t weights = 0;
+  int num_threads = 1;
+  bool sums = false;
+
+  void operator()(std::byte* const* operands, std::byte* scratch) const {
+    const auto count = static_cast<std::int64_t>(parts.size());
+    parallel_for(num_threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Part& part = parts[static_cast<std::size_t>(i)];
+        std::array<std::byte*, 3> pointers{};
+        for (std::size_t k = 0; k < 3; ++k) {
+          const std::int64_t elements = part.first_sample * sample[k];
+          pointers[k] = operands[k] + elements * static_cast<std::int64_t>(sizeof(float));
+        }
+        if (sums && i > 0) pointers[2] = scratch + part.sum;
+        part.plan.run(pointers.data(), scratch + part.scratch);
+      }
+    });
+    if (sums) add_up(reinterpret_cast<float*>(operands[2]), scratch);
+  }
+
+  void add_up(float* total, std::byte* scratch) const {
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const auto* part = reinterpret_cast<const float*>(scratch + parts[i].sum);
+      for (std::int64_t k = 0; k < weights; ++k) total[k] += part[k];
+    }
+  }
+};
+
+template <ConvPass Pass>
+KernelPlan plan_conv(const ConvProblem& problem, int num_threads) {
+  const std::int64_t samples = problem.data[0];
+  const auto per_sample = [&](const Shape& shape) { return num_elements(shape) / samples; };
+  ConvParts conv;
+  conv.num_threads = num_threads;
+  conv.weights = num_elements(problem.weights);
+  conv.sums = Pass == ConvPass::Weights;
+  const std::int64_t data = per_sample(problem.data), result = per_sample(problem.result);
+  if (Pass == ConvPass::Forward) conv.sample = {data, 0, result};
+  if (Pass == ConvPass::Data) conv.sample = {0, result, data};
+  if (Pass == ConvPass::Weights) conv.sample = {data, result, 0};
+  const std::int64_t count = std::min<std::int64_t>(num_threads, samples);
+  KernelPlan plan;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ConvParts::Part part;
+    part.first_sample = samples * i / count;
+    ConvProblem piece = problem;
+    piece.data[0] = piece.result[0] = samples * (i + 1) / count - part.first_sample;
+    part.plan = plan_samples<Pass>(piece);
+    part.scratch = plan.scratch_bytes;
+    plan.scratch_bytes += scratch_aligned(part.plan.scratch_bytes);
+    part.sum = plan.scratch_bytes;
+    if (conv.sums && i > 0) {
+      plan.scratch_bytes += scratch_aligned(static_cast<std::size_t>(conv.weights) * sizeof(float));
+    }
+    conv.parts.push_back(std::move(part));
+  }
+  plan.detail = conv.parts.front().plan.detail;
+  plan.run = std::move(conv);
+  return plan;
 }
 
 }  // namespace

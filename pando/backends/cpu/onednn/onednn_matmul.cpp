@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/onednn/onednn.hpp"
+#include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -39,6 +41,72 @@ memory::desc matrix_desc(const Shape& batch, const Strides& batch_strides, std::
   return onednn_f32(shape, strides);
 }
 
+/// One primitive on one thread, for a part of the product.
+struct MatMulPart {
+  std::shared_ptr<const OnednnPrimitive> primitive;
+  // Elements from the operands to those of the part.
+  std::int64_t lhs = 0, rhs = 0, bias = 0, out = 0;
+  std::size_t scratch = 0;
+  std::string detail;
+  std::size_t scratch_bytes = 0;
+};
+
+/// `p` may be a part: rows of the result are `out_row` apart.
+MatMulPart make_part(const MatMulProblem& p, std::int64_t out_row) {
+  Shape out_shape = p.batch;
+  out_shape.insert(out_shape.end(), {p.m, p.n});
+  Strides out_strides = contiguous_strides(out_shape);
+  out_strides[out_strides.size() - 2] = out_row;
+  const memory::desc lhs = matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
+  const memory::desc rhs = matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
+  const memory::desc out = onednn_f32(out_shape, out_strides);
+  Shape bias_shape(p.batch.size() + 1, 1);
+  bias_shape.push_back(p.n);
+  const memory::desc bias = onednn_f32(bias_shape);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_post_ops(epilogue_post_ops(p.epilogue));
+  const dnnl::engine& engine = onednn_engine();
+  const dnnl::matmul::primitive_desc desc =
+      p.has_bias ? dnnl::matmul::primitive_desc(engine, lhs, rhs, bias, out, attributes)
+                 : dnnl::matmul::primitive_desc(engine, lhs, rhs, out, attributes);
+  std::vector<OnednnPrimitive::Argument> arguments = {{DNNL_ARG_SRC, lhs}, {DNNL_ARG_WEIGHTS, rhs}};
+  if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias});
+  arguments.push_back({DNNL_ARG_DST, out});
+  arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
+  MatMulPart part;
+  part.primitive = std::make_shared<OnednnPrimitive>(dnnl::matmul(desc), std::move(arguments));
+  part.detail = desc.impl_info_str();
+  part.scratch_bytes = desc.scratchpad_desc().get_size();
+  return part;
+}
+
+/// Cuts the outermost dimension that feeds the threads: batch, then the longer side.
+std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads) {
+  constexpr double kMinFlopsPerPart = 3e5;
+  const double flops = 2.0 * double(p.batch_count()) * double(p.m) * double(p.n) * double(p.k);
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kMinFlopsPerPart), 1, threads);
+  const bool by_batch = !p.batch.empty() && p.batch[0] >= wanted;
+  const bool by_rows = !by_batch && p.m >= p.n;
+  const std::int64_t size = by_batch ? p.batch[0] : by_rows ? p.m : p.n;
+  const bool whole = wanted == 1 || (!by_batch && !p.batch.empty());
+  const std::int64_t count = whole ? 1 : std::min(wanted, size);
+  std::vector<MatMulPart> parts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = size * i / count, length = size * (i + 1) / count - begin;
+    MatMulProblem piece = p;
+    (by_batch ? piece.batch[0] : by_rows ? piece.m : piece.n) = length;
+    MatMulPart part = make_part(piece, p.n);
+    part.lhs = begin * (by_batch ? p.lhs_batch[0] : by_rows ? p.lhs_row : 0);
+    part.rhs = begin * (by_batch ? p.rhs_batch[0] : by_rows ? 0 : p.rhs_column);
+    part.bias = by_batch || by_rows ? 0 : begin;
+    part.out = begin * (by_batch ? p.batch_count() / p.batch[0] * p.m * p.n : by_rows ? p.n : 1);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 }  // namespace
 
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
@@ -53,40 +121,33 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return KernelPlan::reject("no unit stride in the last two dimensions");
   }
-  Shape out_shape = p.batch;
-  out_shape.insert(out_shape.end(), {p.m, p.n});
-  const memory::desc lhs = matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
-  const memory::desc rhs = matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
-  const memory::desc out = onednn_f32(out_shape);
-  Shape bias_shape(p.batch.size() + 1, 1);
-  bias_shape.push_back(p.n);
-  const memory::desc bias = onednn_f32(bias_shape);
-
-  const OmpThreads threads(num_threads);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_post_ops(epilogue_post_ops(p.epilogue));
+  const SingleThreaded single;
   try {
-    const dnnl::engine& engine = onednn_engine();
-    const dnnl::matmul::primitive_desc desc =
-        p.has_bias ? dnnl::matmul::primitive_desc(engine, lhs, rhs, bias, out, attributes)
-                   : dnnl::matmul::primitive_desc(engine, lhs, rhs, out, attributes);
-    std::vector<OnednnPrimitive::Argument> arguments = {{DNNL_ARG_SRC, lhs},
-                                                        {DNNL_ARG_WEIGHTS, rhs}};
-    if (p.has_bias) arguments.push_back({DNNL_ARG_BIAS, bias});
-    arguments.push_back({DNNL_ARG_DST, out});
-    arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
-    const auto primitive =
-        std::make_shared<OnednnPrimitive>(dnnl::matmul(desc), std::move(arguments), num_threads);
+    std::vector<MatMulPart> parts = make_parts(p, num_threads);
     KernelPlan plan;
-    plan.detail = desc.impl_info_str();
-    plan.scratch_bytes = desc.scratchpad_desc().get_size();
-    const std::size_t count = p.has_bias ? 4 : 3;
-    plan.run = [primitive, count](std::byte* const* operands, std::byte* scratch) {
-      std::array<void*, 5> pointers{};
-      for (std::size_t i = 0; i < count; ++i) pointers[i] = operands[i];
-      pointers[count] = scratch;
-      primitive->run(pointers.data());
+    plan.detail = parts.front().detail;
+    for (MatMulPart& part : parts) {
+      part.scratch = plan.scratch_bytes;
+      plan.scratch_bytes += scratch_aligned(part.scratch_bytes);
+    }
+    const bool has_bias = p.has_bias;
+    plan.run = [parts = std::move(parts), has_bias](std::byte* const* operands,
+                                                    std::byte* scratch) {
+      const auto at = [&](std::size_t operand, std::int64_t elements) -> void* {
+        return operands[operand] + elements * static_cast<std::int64_t>(sizeof(float));
+      };
+      const auto count = static_cast<std::int64_t>(parts.size());
+      parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const MatMulPart& part = parts[static_cast<std::size_t>(i)];
+          std::array<void*, 5> pointers = {at(0, part.lhs), at(1, part.rhs)};
+          std::size_t next = 2;
+          if (has_bias) pointers[next++] = at(2, part.bias);
+          pointers[next] = at(next, part.out);
+          pointers[next + 1] = scratch + part.scratch;
+          part.primitive->run(pointers.data());
+        }
+      });
     };
     return plan;
   } catch (const dnnl::error& error) {
