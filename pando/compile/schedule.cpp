@@ -2,52 +2,62 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace pando {
 namespace {
 
 class MemoryScheduler {
  public:
-  explicit MemoryScheduler(Graph& graph) : graph_(graph), aliases_(graph) {
+  explicit MemoryScheduler(Graph& graph)
+      : graph_(graph), aliases_(graph), ops_(graph.ops().size()) {
     join_views();
     const auto predecessors = dependencies(graph_, AliasClasses(graph));
-    const std::size_t count = graph_.ops().size();
-    waiting_.resize(count);
-    successors_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      waiting_[i] = static_cast<int>(predecessors[i].size());
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      ops_[i].waiting = static_cast<int>(predecessors[i].size());
       for (int p : predecessors[i]) {
-        successors_[static_cast<std::size_t>(p)].push_back(static_cast<int>(i));
+        ops_[static_cast<std::size_t>(p)].successors.push_back(static_cast<int>(i));
       }
     }
     count_readers();
   }
 
   void run() {
-    std::vector<int> ready;
-    for (std::size_t i = 0; i < waiting_.size(); ++i) {
-      if (waiting_[i] == 0) ready.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (ops_[i].waiting == 0) ready_.emplace(ops_[i].cost, static_cast<int>(i));
     }
     std::vector<Op*> order;
-    order.reserve(waiting_.size());
-    while (!ready.empty()) {
-      const auto best = std::min_element(ready.begin(), ready.end(), [&](int a, int b) {
-        const std::int64_t cost_a = cost(a), cost_b = cost(b);
-        return cost_a != cost_b ? cost_a < cost_b : a < b;
-      });
-      const int chosen = *best;
-      ready.erase(best);
+    order.reserve(ops_.size());
+    while (!ready_.empty()) {
+      const int chosen = ready_.begin()->second;
+      ready_.erase(ready_.begin());
       finish(chosen);
       order.push_back(op_at(chosen));
-      for (int next : successors_[static_cast<std::size_t>(chosen)]) {
-        if (--waiting_[static_cast<std::size_t>(next)] == 0) ready.push_back(next);
+      for (int next : node(chosen).successors) {
+        if (--node(next).waiting == 0) ready_.emplace(node(next).cost, next);
       }
     }
     graph_.reorder(std::move(order));
   }
 
  private:
+  struct Node {
+    int waiting = 0;  // predecessors not yet run
+    std::vector<int> successors;
+    std::vector<const Tensor*> reads;  // roots
+    std::int64_t cost = 0;             // bytes alive after the op minus before it
+    bool done = false;
+  };
+  struct Readers {
+    int pending = 0;
+    bool is_output = false;  // stays alive
+    std::vector<int> ops;
+  };
+
+  Node& node(int index) { return ops_[static_cast<std::size_t>(index)]; }
   Op* op_at(int index) const { return graph_.ops()[static_cast<std::size_t>(index)]; }
 
   /// For counting bytes, a view lives in the storage of what it views.
@@ -62,10 +72,26 @@ class MemoryScheduler {
   bool counts(const Tensor* root) const { return root->producer() != nullptr; }
 
   void count_readers() {
-    for (const Op* op : graph_.ops()) {
-      for (const Tensor* root : read_roots(*op)) ++readers_[root];
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const Op& op = *graph_.ops()[i];
+      ops_[i].reads = read_roots(op);
+      for (const Tensor* root : ops_[i].reads) {
+        Readers& readers = readers_[root];
+        ++readers.pending;
+        readers.ops.push_back(static_cast<int>(i));
+      }
+      for (const Tensor* output : op.outputs()) {
+        if (aliases_.root(output) == output) ops_[i].cost += bytes_of(output);
+      }
     }
-    for (const Tensor* output : graph_.outputs()) ++readers_[aliases_.root(output)];
+    for (const Tensor* output : graph_.outputs()) readers_[aliases_.root(output)].is_output = true;
+    for (const auto& [root, readers] : readers_) {
+      if (readers.pending == 1 && !readers.is_output) node(readers.ops[0]).cost -= bytes_of(root);
+    }
+  }
+
+  static std::int64_t bytes_of(const Tensor* tensor) {
+    return static_cast<std::int64_t>(tensor->info.bytes());
   }
 
   std::vector<const Tensor*> read_roots(const Op& op) const {
@@ -80,28 +106,25 @@ class MemoryScheduler {
     return roots;
   }
 
-  /// Bytes alive after the op minus before it.
-  std::int64_t cost(int index) const {
-    const Op& op = *op_at(index);
-    std::int64_t bytes = 0;
-    for (const Tensor* output : op.outputs()) {
-      if (aliases_.root(output) == output) bytes += static_cast<std::int64_t>(output->info.bytes());
-    }
-    for (const Tensor* root : read_roots(op)) {
-      if (readers_.at(root) == 1) bytes -= static_cast<std::int64_t>(root->info.bytes());
-    }
-    return bytes;
-  }
-
+  /// The op that is now the last reader of a storage frees it.
   void finish(int index) {
-    for (const Tensor* root : read_roots(*op_at(index))) --readers_[root];
+    node(index).done = true;
+    for (const Tensor* root : node(index).reads) {
+      Readers& readers = readers_.at(root);
+      if (--readers.pending != 1 || readers.is_output) continue;
+      const int last = *std::find_if(readers.ops.begin(), readers.ops.end(),
+                                     [&](int op) { return !node(op).done; });
+      const bool is_ready = ready_.erase({node(last).cost, last}) > 0;
+      node(last).cost -= bytes_of(root);
+      if (is_ready) ready_.emplace(node(last).cost, last);
+    }
   }
 
   Graph& graph_;
   AliasClasses aliases_;
-  std::vector<int> waiting_;
-  std::vector<std::vector<int>> successors_;
-  std::unordered_map<const Tensor*, int> readers_;
+  std::vector<Node> ops_;
+  std::unordered_map<const Tensor*, Readers> readers_;
+  std::set<std::pair<std::int64_t, int>> ready_;  // cheapest first, then in creation order
 };
 
 }  // namespace

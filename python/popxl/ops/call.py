@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,12 +85,12 @@ class CallSiteInfo:
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
         """The parent tensor of an input or output of the called graph."""
-        graph = self.called_graph
-        if graph_tensor in graph.inputs:
-            index = graph.inputs.index(graph_tensor)
+        graph = self.called_graph._pb
+        index = _index_in(graph.inputs, graph_tensor)
+        if index is not None:
             return self.parent_input(self.graph_to_parent_input_index(index))
-        if graph_tensor in graph.outputs:
-            index = graph.outputs.index(graph_tensor)
+        index = _index_in(graph.outputs, graph_tensor)
+        if index is not None:
             return self.parent_output(self.graph_to_parent_output_index(index))
         raise ValueError(f"Tensor {graph_tensor} is not an input or output of the called graph(s).")
 
@@ -124,6 +124,11 @@ class CallSiteInfo:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._pb.describe()}]"
+
+
+def _index_in(core_tensors: Sequence[_core.Tensor], tensor: Tensor) -> int | None:
+    # The same core tensor is always the same object.
+    return next((i for i, t in enumerate(core_tensors) if t is tensor._pb), None)
 
 
 def _flatten(values: Iterable[CallInput]) -> list[TensorLike]:

@@ -243,6 +243,7 @@ constexpr double kMinFlopsPerTask = 3e5;
 constexpr std::int64_t kMinRows = 33;
 constexpr std::int64_t kMinColumns = 16;
 constexpr std::int64_t kMinDepth = 32;
+constexpr std::int64_t kMinMultiplications = 1 << 20;
 constexpr std::int64_t kMaxTileColumns = 16;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -378,6 +379,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   if (!parse_activation(p.epilogue, matmul.activation)) {
     return KernelPlan::reject(str_cat("no epilogue '", p.epilogue, "'"));
   }
+  if (p.m * p.n * p.k < kMinMultiplications) return KernelPlan::reject("small");
   matmul.num_threads = num_threads;
   matmul.tile = HWY_DYNAMIC_DISPATCH(TileSize)();
   if (matmul.tile.columns > kMaxTileColumns) return KernelPlan::reject("512-bit vectors");
