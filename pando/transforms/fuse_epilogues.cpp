@@ -41,6 +41,7 @@ class EpilogueFuser {
 
   void run() {
     for (Op* op : order_) {
+      if (erased_.contains(op)) continue;
       if (op->kind() != "MatMul" || op->output(0)->dtype() != DType::Float32) continue;
       const Chain chain = follow(*op);
       if (chain.does_something() && operands_keep_their_values(chain)) replace(chain);
