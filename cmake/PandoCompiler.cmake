@@ -28,6 +28,11 @@ target_compile_options(pando_flags INTERFACE -ffp-contract=off)
 target_compile_options(pando_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # SIMD targets that add code size but no speed on the machines we care for.
 target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
+option(PANDO_THREAD_TESTS_ONLY
+       "For the thread sanitizer: one SIMD target, and of the tests those that start threads" OFF)
+if(PANDO_THREAD_TESTS_ONLY)
+  target_compile_definitions(pando_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+endif()
 if(PANDO_SANITIZE)
   # Instrumentation confuses the flow analysis behind -Wmaybe-uninitialized in GCC 12.
   target_compile_options(

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/dot.hpp"
 #include "pando/ir/text_parser.hpp"

@@ -54,6 +54,8 @@ void multiply(benchmark::State& state, Plan make, Size size, bool lhs_transposed
       benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// Registration may throw bad_alloc before main; then there is nothing to run.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 const bool kRegistered = [] {
   const std::vector<std::pair<std::string, Plan>> candidates = {{"skinny", plan_skinny_matmul},
                                                                 {"packed", plan_packed_matmul},

@@ -147,6 +147,7 @@ class Builder {
       fail(data.position, str_cat("the op id ", data.id, " is given twice"));
     }
     std::vector<Tensor*> inputs;
+    inputs.reserve(data.inputs.size());
     for (const auto& id : data.inputs) {
       inputs.push_back(id ? &tensor(graph, *id, data.position) : nullptr);
     }

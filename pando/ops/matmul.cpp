@@ -23,6 +23,13 @@ Shape joined(Shape batch, std::int64_t rows, std::int64_t columns) {
   return batch;
 }
 
+/// The batch of a product whose shapes infer_matmul has accepted.
+Shape joint_batch(const Shape& lhs, const Shape& rhs) {
+  const auto batch = broadcast_shapes(batch_of(lhs), batch_of(rhs));
+  if (!batch) throw InternalError("batch dimensions do not broadcast");
+  return *batch;
+}
+
 /// The shape of the product of promoted operands.
 Shape product_shape(const Op& op, const Shape& lhs, const Shape& rhs) {
   if (lhs.back() != rhs[rhs.size() - 2]) {
@@ -130,7 +137,7 @@ std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
       std::all_of(rhs_batch.begin(), rhs_batch.end(), [](auto dim) { return dim == 1; })) {
     return expand_shared_rhs(builder, op, {rhs_shape[rhs_shape.size() - 2], rhs_shape.back()});
   }
-  const Shape batch = *broadcast_shapes(batch_of(lhs_shape), rhs_batch);
+  const Shape batch = joint_batch(lhs_shape, rhs_shape);
   Tensor* left =
       builder.broadcast_to(builder.reshape(lhs, lhs_shape),
                            joined(batch, lhs_shape[lhs_shape.size() - 2], lhs_shape.back()));
@@ -161,7 +168,7 @@ Tensor* transposed(OpBuilder& builder, Tensor* t) {
 /// The gradient under the shape that the product of the promoted operands has.
 Tensor* promoted_gradient(OpBuilder& builder, Tensor* gradient, const Shape& lhs,
                           const Shape& rhs) {
-  const Shape batch = *broadcast_shapes(batch_of(lhs), batch_of(rhs));
+  const Shape batch = joint_batch(lhs, rhs);
   return builder.reshape(gradient, joined(batch, lhs[lhs.size() - 2], rhs.back()));
 }
 

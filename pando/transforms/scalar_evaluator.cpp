@@ -194,8 +194,8 @@ double float_fma(double a, double b, double c, LaneType lane) {
   return std::fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c));
 }
 
-/// Ops with a float result, before rounding to the lane.
-bool float_result(const ScalarInstruction& in, double a, double b, double c, double& r) {
+/// Ops of two or three operands with a float result, before rounding to the lane.
+bool float_combination(const ScalarInstruction& in, double a, double b, double c, double& r) {
   switch (in.op) {
     case ScalarOp::Add:
       r = a + b;
@@ -212,6 +212,9 @@ bool float_result(const ScalarInstruction& in, double a, double b, double c, dou
     case ScalarOp::Rem:
       r = std::fmod(a, b);
       return true;
+    case ScalarOp::Pow:
+      r = std::pow(a, b);
+      return true;
     case ScalarOp::Fma:
       r = float_fma(a, b, c, in.lane);
       return true;
@@ -221,6 +224,14 @@ bool float_result(const ScalarInstruction& in, double a, double b, double c, dou
     case ScalarOp::Max:
       r = nan_of(a, b, std::fmax(a, b));
       return true;
+    default:
+      return false;
+  }
+}
+
+/// Functions of one float, before rounding to the lane.
+bool float_function(ScalarOp op, double a, double& r) {
+  switch (op) {
     case ScalarOp::Neg:
       r = -a;
       return true;
@@ -254,9 +265,6 @@ bool float_result(const ScalarInstruction& in, double a, double b, double c, dou
     case ScalarOp::Cos:
       r = std::cos(a);
       return true;
-    case ScalarOp::Pow:
-      r = std::pow(a, b);
-      return true;
     case ScalarOp::Floor:
       r = std::floor(a);
       return true;
@@ -269,6 +277,10 @@ bool float_result(const ScalarInstruction& in, double a, double b, double c, dou
     default:
       return false;
   }
+}
+
+bool float_result(const ScalarInstruction& in, double a, double b, double c, double& r) {
+  return float_function(in.op, a, r) || float_combination(in, a, b, c, r);
 }
 
 std::int64_t divided(std::int64_t a, std::int64_t b, bool is_signed, bool remainder) {

@@ -19,7 +19,7 @@ constexpr int kSpinsBeforeYield = 2000;
 
 /// How many forks lie between this process and the first.
 std::atomic<int> fork_count{0};
-[[maybe_unused]] const int fork_handler =
+[[maybe_unused]] const int kForkHandler =
     pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1); });
 
 thread_local bool running_part = false;

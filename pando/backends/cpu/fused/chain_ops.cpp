@@ -153,7 +153,7 @@ struct PairCode {
 #define PANDO_BLOCK_PARAMETERS V v0, V v1, V v2, V v3, V v4, V v5, V v6, V v7
 #define PANDO_EACH_VECTOR(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define PANDO_NEXT(op, slots) \
-  reinterpret_cast<Handler>(op[1].code)(op + 1, slots, v0, v1, v2, v3, v4, v5, v6, v7)
+  reinterpret_cast<Handler>((op)[1].code)((op) + 1, slots, v0, v1, v2, v3, v4, v5, v6, v7)
 
 template <bool kPassed>
 HWY_INLINE V Operand(V passed, const float* from) {
@@ -170,14 +170,14 @@ void Step(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   const auto* b = reinterpret_cast<const float*>(slots[kArity > 1 ? op->in[1] : 0]);
   const auto* c = reinterpret_cast<const float*>(slots[kArity > 2 ? op->in[2] : 0]);
 #define PANDO_APPLY(k)                                                          \
-  v##k = Code::Apply(Operand<kPassed == 0>(v##k, a + k * kLanes),               \
-                     Operand < kPassed == 1 || kArity<2>(v##k, b + k * kLanes), \
-                     Operand < kPassed == 2 || kArity<3>(v##k, c + k * kLanes));
+  v##k = Code::Apply(Operand<kPassed == 0>(v##k, a + (k)*kLanes),               \
+                     Operand < kPassed == 1 || kArity<2>(v##k, b + (k)*kLanes), \
+                     Operand < kPassed == 2 || kArity<3>(v##k, c + (k)*kLanes));
   PANDO_EACH_VECTOR(PANDO_APPLY)
 #undef PANDO_APPLY
   if constexpr (kKeep) {
     auto* out = reinterpret_cast<float*>(slots[op->out]);
-#define PANDO_KEEP(k) hn::StoreU(v##k, D(), out + k * kLanes);
+#define PANDO_KEEP(k) hn::StoreU(v##k, D(), out + (k)*kLanes);
     PANDO_EACH_VECTOR(PANDO_KEEP)
 #undef PANDO_KEEP
   }
@@ -187,12 +187,12 @@ void Step(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
 template <bool kKeep>
 void LoadHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   const auto* from = reinterpret_cast<const std::uint16_t*>(slots[op->in[0]]);
-#define PANDO_LOAD(k) v##k = LoadHalf(D(), from + k * kLanes);
+#define PANDO_LOAD(k) v##k = LoadHalf(D(), from + (k)*kLanes);
   PANDO_EACH_VECTOR(PANDO_LOAD)
 #undef PANDO_LOAD
   if constexpr (kKeep) {
     auto* out = reinterpret_cast<float*>(slots[op->out]);
-#define PANDO_KEEP(k) hn::StoreU(v##k, D(), out + k * kLanes);
+#define PANDO_KEEP(k) hn::StoreU(v##k, D(), out + (k)*kLanes);
     PANDO_EACH_VECTOR(PANDO_KEEP)
 #undef PANDO_KEEP
   }
@@ -202,7 +202,7 @@ void LoadHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
 template <bool kRound>
 void StoreHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   auto* out = reinterpret_cast<std::uint16_t*>(slots[op->out]);
-#define PANDO_STORE(k) StoreHalf(D(), v##k, out + k * kLanes);
+#define PANDO_STORE(k) StoreHalf(D(), v##k, out + (k)*kLanes);
   PANDO_EACH_VECTOR(PANDO_STORE)
 #undef PANDO_STORE
   if constexpr (kRound) {

@@ -26,6 +26,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64
 
 std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
   std::vector<const OperandDesc*> result;
+  result.reserve(spec.inputs.size() + spec.outputs.size());
   for (const OperandDesc& input : spec.inputs) result.push_back(&input);
   for (const OperandDesc& output : spec.outputs) result.push_back(&output);
   return result;
@@ -103,14 +104,10 @@ class FusedKernel : public Kernel {
     bool gathers = false;
     for (std::size_t i = 0; i < num_operands_; ++i) {
       const Strides& strides = iteration_.strides[i];
-      Access access = Access::Gathered;
-      if (is_input(i) && uniform_[i]) {
-        access = Access::Splat;
-      } else if (by_rows_ ? strides.back() == 1 : strides == contiguous) {
-        access = Access::Direct;
-      } else if (is_input(i) && by_rows_ && strides.back() == 0) {
-        access = Access::Splat;
-      }
+      const bool direct = by_rows_ ? strides.back() == 1 : strides == contiguous;
+      const bool splat = is_input(i) && (uniform_[i] || (by_rows_ && strides.back() == 0));
+      Access access = direct ? Access::Direct : Access::Gathered;
+      if (splat) access = Access::Splat;
       access_.push_back(access);
       gathers = gathers || access == Access::Gathered;
     }

@@ -449,8 +449,9 @@ class Combiner {
     // The operand that goes on from the ops before, if there is one.
     const int x = first.operands[1] >= 0 && in_memory(first.operands[0], user) ? 1 : 0;
     const auto first_part = part(first, x);
-    if (!first_part || first.chain == ChainOp::DivF) return false;
-    user.chain = pair_op(*first_part, *part(user, position));
+    const auto second_part = part(user, position);
+    if (!first_part || !second_part || first.chain == ChainOp::DivF) return false;
+    user.chain = pair_op(*first_part, *second_part);
     user.operands = {first.operands[static_cast<std::size_t>(x)],
                      first.operands[static_cast<std::size_t>(1 - x)], other};
     return true;
@@ -463,7 +464,9 @@ class Combiner {
     const int p = product.operands[0];
     const int q = product.chain == ChainOp::Square ? p : product.operands[1];
     if (!in_memory(p, user) || !in_memory(q, user)) return false;
-    switch (*part(user, position)) {
+    const auto sum = part(user, position);
+    if (!sum) return false;
+    switch (*sum) {
       case PairPart::Add:
         user.chain = ChainOp::AddProduct;
         break;

@@ -26,7 +26,7 @@ struct Half {
 static_assert(sizeof(Half) == 2);
 
 template <class T>
-inline constexpr bool is_float_element = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
+inline constexpr bool kIsFloatElement = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
 
 /// The type in which values of T are computed: Half in float, the others in themselves.
 template <class T>
@@ -92,7 +92,7 @@ bool dispatch_arithmetic(DType dtype, Body&& body) {
 template <class Body>
 bool dispatch_float(DType dtype, Body&& body) {
   return is_floating_point(dtype) && !is_float8(dtype) && dispatch_arithmetic(dtype, [&](auto tag) {
-           if constexpr (is_float_element<decltype(tag)>) body(tag);
+           if constexpr (kIsFloatElement<decltype(tag)>) body(tag);
          });
 }
 

@@ -51,7 +51,7 @@ void plain_rows(const MatMulProblem& p, const T* lhs, const T* rhs, const T* bia
         }
       }
       for (std::int64_t j = 0; j < count; ++j) {
-        if constexpr (is_float_element<T>) {
+        if constexpr (kIsFloatElement<T>) {
           out[row * p.n + n0 + j] = p.epilogue.empty()
                                         ? static_cast<T>(acc[j])
                                         : static_cast<T>(apply_epilogue(p.epilogue, float(acc[j])));

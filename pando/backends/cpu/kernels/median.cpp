@@ -15,7 +15,7 @@ struct Ranked {
   Compute<T> value;
   std::int32_t position;
   bool operator<(const Ranked& other) const {
-    if constexpr (is_float_element<T>) {
+    if constexpr (kIsFloatElement<T>) {
       const bool a = std::isnan(value), b = std::isnan(other.value);
       if (a || b) return a == b ? position < other.position : b;
     }

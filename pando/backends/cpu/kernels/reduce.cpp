@@ -41,7 +41,7 @@ using Accumulator = typename AccumulatorOf<T>::Type;
 
 template <class T>
 Accumulator<T> identity(Reduction reduction) {
-  if constexpr (is_float_element<T>) {
+  if constexpr (kIsFloatElement<T>) {
     return reduction_identity(reduction);
   } else {
     switch (reduction) {
@@ -61,7 +61,7 @@ template <class T>
 Accumulator<T> combine(Reduction reduction, Accumulator<T> a, Accumulator<T> b) {
   if (reduction == Reduction::Sum) return static_cast<Accumulator<T>>(a + b);
   // The product in uint64: narrow unsigned types promote to int, whose overflow is undefined.
-  if constexpr (is_float_element<T>) {
+  if constexpr (kIsFloatElement<T>) {
     if (reduction == Reduction::Prod) return a * b;
     if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
     return reduction == Reduction::Max ? std::max(a, b) : std::min(a, b);

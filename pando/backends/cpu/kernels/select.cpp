@@ -127,7 +127,7 @@ KernelPlan make_cum_sum(const KernelRequest& request) {
   const bool known = dispatch_arithmetic(request.input(0).dtype, [&]<class T>(T) {
     plan.run = [view, reverse, threads = request.num_threads](std::byte* const* operands,
                                                               std::byte*) {
-      using Sum = std::conditional_t<is_float_element<T>, double, std::uint64_t>;
+      using Sum = std::conditional_t<kIsFloatElement<T>, double, std::uint64_t>;
       const T* in = operand_in<T>(operands, 0);
       T* out = operand_out<T>(operands, 1);
       parallel_for(

@@ -62,7 +62,7 @@ struct OnednnPrimitive::Pool {
     for (auto& slot : slots) {
       Context* expected = nullptr;
       if (slot.compare_exchange_strong(expected, context.get(), std::memory_order_release)) {
-        context.release();
+        static_cast<void>(context.release());  // the slot owns it
         return;
       }
     }
