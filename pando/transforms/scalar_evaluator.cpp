@@ -248,6 +248,9 @@ bool float_result(const ScalarInstruction& in, double a, double b, double c, dou
     case ScalarOp::Erf:
       r = std::erf(a);
       return true;
+    case ScalarOp::Erfc:
+      r = std::erfc(a);
+      return true;
     case ScalarOp::Sin:
       r = std::sin(a);
       return true;
