@@ -22,7 +22,7 @@ AttributeValue attribute_from(nb::handle value) {
   return list_attribute(nb::cast<nb::sequence>(value));
 }
 
-/// `OutOfMemoryException` with what is alive at the peak as its second argument.
+/// `OutOfMemoryException`, which also gives what is alive at the peak.
 void register_out_of_memory(nb::module_& m, nb::handle base) {
   static PyObject* type =
       nb::exception<OutOfMemory>(m, "OutOfMemoryException", base.ptr()).release().ptr();

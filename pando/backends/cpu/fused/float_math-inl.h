@@ -63,7 +63,8 @@ HWY_INLINE V LogF(V x) {
 
 HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
 
-/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal number.
+/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal
+/// number.
 HWY_INLINE V SigmoidF(V x) {
   const D d;
   const V one = hn::Set(d, 1.0f);
