@@ -27,6 +27,17 @@ class InternalError : public Error {
  public:
   explicit InternalError(const std::string& what)
       : Error(what + " (internal error of Pando: please report it)") {}
+
+ protected:
+  struct UserFault {};
+  InternalError(UserFault, const std::string& what) : Error(what) {}
+};
+
+/// A fault in the user's program that shows when an op is lowered. Programs know it by the class of
+/// internal errors; it asks for no report.
+class LoweringError : public InternalError {
+ public:
+  explicit LoweringError(const std::string& what) : InternalError(UserFault{}, what) {}
 };
 
 /// A fault while a program runs (`popart_runtime_error`).
@@ -35,11 +46,18 @@ class RuntimeFault : public Error {
   using Error::Error;
 };
 
+/// A value of the user's that an op cannot take, found while the program runs
+/// (`poplar_application_runtime_error`).
+class ApplicationFault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// The program does not fit the memory limit. `summary()` lists what is alive at the peak.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& what, std::string summary)
-      : Error(what + "\n" + summary), summary_(std::move(summary)) {}
+      : Error(summary.empty() ? what : what + "\n" + summary), summary_(std::move(summary)) {}
   const std::string& summary() const { return summary_; }
 
  private:

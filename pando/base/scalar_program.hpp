@@ -66,6 +66,7 @@ constexpr LaneType lane_of(DType dtype) {
   X(Tanh, 1)                                                                               \
   X(Sigmoid, 1)                                                                            \
   X(Erf, 1)                                                                                \
+  X(Erfc, 1) /* <= 6 ULP, small results too */                                             \
   X(Sin, 1)                                                                                \
   X(Cos, 1)                                                                                \
   X(Pow, 2)                                                                                \

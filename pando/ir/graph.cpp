@@ -110,6 +110,7 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
 }
 
 Tensor* Graph::insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind) {
+  check_size(info, str_cat("tensor '", id, "'"));
   auto [it, inserted] = tensors_.try_emplace(id);
   if (!inserted) throw InternalError(str_cat("a tensor called '", id, "' exists already"));
   it->second = std::make_unique<Tensor>(*this, id, info, kind);
@@ -190,6 +191,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     op.inputs_.resize(inputs.size(), nullptr);
     check_input_count(op);
     infos = def.infer(op);
+    for (const TensorInfo& info : infos) check_size(info, describe(op));
   } catch (...) {
     for (int i = 0; i < op.num_inputs(); ++i) op.set_input(i, nullptr);
     throw;

@@ -91,6 +91,7 @@ const Stream* Ir::find_stream(std::string_view handle_id) const {
 }
 
 RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries) {
+  check_size(info, "remote buffer", entries);
   std::int64_t id = 1;
   for (const auto& buffer : remote_buffers_) id = std::max(id, buffer->id + 1);
   remote_buffers_.push_back(std::make_unique<RemoteBuffer>(RemoteBuffer{id, info, entries}));

@@ -30,6 +30,10 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+/// Throws ValueError for a negative size and OutOfMemory when `count` tensors would not fit the
+/// address space of a process (sums of their bytes then fit 64 bits). `owner` names the tensor.
+void check_size(const TensorInfo& info, const std::string& owner, std::int64_t count = 1);
+
 /// `(2, 3) float32`.
 std::string info_text(const TensorInfo& info);
 

@@ -27,7 +27,8 @@ Scalar gelu_grad(Scalar g, Scalar x) {
 
 constexpr double kInverseSqrt2 = 1.0 / std::numbers::sqrt2;
 
-Scalar normal_cdf(Scalar x) { return 0.5 * (1.0 + erf(kInverseSqrt2 * x)); }
+/// 0.5 (1 + erf(x / sqrt 2)), which cancels for negative x, as a complement, which does not.
+Scalar normal_cdf(Scalar x) { return 0.5 * erfc(-kInverseSqrt2 * x); }
 
 Scalar gelu_erf_grad(Scalar g, Scalar x) {
   constexpr double kInverseSqrt2Pi = kInverseSqrt2 * std::numbers::inv_sqrtpi;

@@ -1,4 +1,4 @@
-// Ops for looking at values.
+// Ops for looking at values and checking them.
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -29,9 +29,23 @@ void print_gradient(GradientBuilder& builder, const Op& op) {
   builder.set_input_gradient(0, builder.make("PrintTensor", {gradient}, std::move(attributes)));
 }
 
+std::vector<TensorInfo> infer_check_range(const Op& op) {
+  const TensorInfo& info = input_info(op, 0);
+  if (info.dtype != DType::Int32 || !info.shape.empty()) wrong_input(op, "wanted an int32 scalar");
+  return {info};
+}
+
 }  // namespace
 
 void register_debug_ops(Registry& registry) {
+  registry.add(
+      {.name = "CheckRange",
+       .doc = "The value of input 0, an int32 scalar. A run in which it is below attribute "
+              "low, or attribute end or more, stops with an error that names attribute "
+              "what.",
+       .attributes = {integer_attribute("low"), integer_attribute("end"), text_attribute("what")},
+       .infer = infer_check_range,
+       .has_side_effects = true});
   registry.add(
       {.name = "PrintTensor",
        .doc = "The value of input 0; prints it to standard error with attribute title "

@@ -123,7 +123,7 @@ void check_factor_is_not_zero(const Op& op) {
   const std::string& type = op.attributes.text("type");
   const bool adds = type == "Add" || type == "DampenedAdd" || type == "DampenedAddSquare";
   if (adds && op.input(2) == nullptr && op.attributes.number_or("factor", 1.0) == 0.0) {
-    throw InternalError(str_cat(describe(op),
+    throw LoweringError(str_cat(describe(op),
                                 ": the constant factor is 0, so nothing would be "
                                 "accumulated; remove the op"));
   }

@@ -221,7 +221,7 @@ enum VarUpdateInput { kTarget, kUpdate, kTargetNorm, kUpdateNorm, kLearningRate,
 
 std::vector<Tensor*> expand_adam_var_update(OpBuilder& builder, const Op& op) {
   if (op.input(kMaxNorm) == nullptr && op.attributes.number_or("max_weight_norm", 1.0) == 0.0) {
-    throw InternalError(str_cat(describe(op), ": a constant max_weight_norm of 0 is not possible"));
+    throw LoweringError(str_cat(describe(op), ": a constant max_weight_norm of 0 is not possible"));
   }
   Tensor* scale = builder.make(
       "LambScale",

@@ -81,6 +81,7 @@ inline Scalar sqrt(Scalar a) { return a.unary(ScalarOp::Sqrt); }
 inline Scalar tanh(Scalar a) { return a.unary(ScalarOp::Tanh); }
 inline Scalar sigmoid(Scalar a) { return a.unary(ScalarOp::Sigmoid); }
 inline Scalar erf(Scalar a) { return a.unary(ScalarOp::Erf); }
+inline Scalar erfc(Scalar a) { return a.unary(ScalarOp::Erfc); }
 inline Scalar sin(Scalar a) { return a.unary(ScalarOp::Sin); }
 inline Scalar cos(Scalar a) { return a.unary(ScalarOp::Cos); }
 inline Scalar floor(Scalar a) { return a.unary(ScalarOp::Floor); }

@@ -172,9 +172,9 @@ void add_identity(Registry& registry) {
                              "An alias of input 0 through which no gradient passes."));
 }
 
-std::vector<TensorInfo> infer_increment_mod(const Op& op) {
-  const TensorInfo& info = input_info(op, 0);
-  switch (info.dtype) {
+/// The dtypes that the op is lowered for; others can be built.
+std::vector<Tensor*> check_increment_mod(OpBuilder&, const Op& op) {
+  switch (input_info(op, 0).dtype) {
     case DType::Int8:
     case DType::Int16:
     case DType::Int32:
@@ -183,9 +183,13 @@ std::vector<TensorInfo> infer_increment_mod(const Op& op) {
     case DType::UInt32:
     case DType::Float16:
     case DType::Float32:
-      return {info};
+      return {};
     default:
-      wrong_input(op, "wanted int8, int16, int32, uint8, uint16, uint32, float16 or float32");
+      throw LoweringError(str_cat(describe(op),
+                                  ": wanted int8, int16, int32, uint8, uint16, uint32, float16 or "
+                                  "float32; given '",
+                                  op.input(0)->name(), "' ", info_text(input_info(op, 0)),
+                                  ". Cast it first"));
   }
 }
 
@@ -193,13 +197,15 @@ void add_increment_mod(Registry& registry) {
   const OpDef def{.name = "IncrementMod",
                   .doc =
                       "rem(x + attribute increment, attribute modulus) of input 0: the remainder "
-                      "with the sign of the dividend. Integers use truncated attributes.",
+                      "with the sign of the dividend. Integers use truncated attributes. No 64-bit "
+                      "dtypes.",
                   .attributes = {number_attribute("increment"), number_attribute("modulus")},
-                  .infer = infer_increment_mod,
+                  .infer = infer_same_as_input,
                   .scalar_body = pointwise([](const Op& op, Inputs in) {
                     return rem(in[0] + op.attributes.number("increment"),
                                in[0].constant(op.attributes.number("modulus")));
-                  })};
+                  }),
+                  .expand = check_increment_mod};
   registry.add(def);
   registry.add(in_place(def, "IncrementModInplace",
                         "Writes rem(x + attribute increment, attribute modulus) to input 0."));

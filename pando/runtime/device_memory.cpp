@@ -8,21 +8,19 @@
 
 namespace pando {
 
-DeviceMemory::DeviceMemory(std::int64_t bytes)
+DeviceMemory::DeviceMemory(std::int64_t bytes, const std::string& purpose)
     : bytes_(bytes > 0 ? static_cast<std::size_t>(bytes) : 1) {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGESIZE);
   const auto physical = static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes);
   if (bytes_ > physical) {
-    throw OutOfMemory(str_cat("the program needs ", bytes_,
-                              " bytes of device memory, but this "
-                              "machine has ",
-                              physical, " bytes"),
+    throw OutOfMemory(str_cat("the program needs ", bytes_, " bytes for ", purpose,
+                              ", but this machine has ", physical, " bytes"),
                       "");
   }
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes of device memory"), "");
+    throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes for ", purpose), "");
   }
   // Large pages save TLB misses on long passes; the hint may be ignored.
   constexpr std::size_t kLargePage = std::size_t{2} << 20;

@@ -28,22 +28,26 @@ std::size_t tensor_bytes(DType dtype, const Shape& shape) {
 Engine::Engine(const Program& program, Backend& backend, bool profile,
                std::function<bool()> should_stop)
     : program_(program),
-      memory_([&] {
-        std::int64_t frame = 0;
-        for (int entry : {program.main_function, program.weights_from_host_function,
-                          program.weights_to_host_function}) {
-          if (entry < 0) continue;
-          frame = std::max(frame, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
-        }
-        return program.persistent_bytes + frame;
-      }()),
+      memory_(
+          [&] {
+            std::int64_t frame = 0;
+            for (int entry : {program.main_function, program.weights_from_host_function,
+                              program.weights_to_host_function}) {
+              if (entry < 0) continue;
+              frame =
+                  std::max(frame, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
+            }
+            return program.persistent_bytes + frame;
+          }(),
+          "device memory"),
       frame_(memory_.data() + program.persistent_bytes),
       profiling_(profile),
       should_stop_(std::move(should_stop)) {
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
   for (const RemoteBufferDesc& buffer : program.remote_buffers) {
     const auto bytes = static_cast<std::int64_t>(tensor_bytes(buffer.dtype, buffer.shape));
-    remote_.push_back(std::make_unique<DeviceMemory>(bytes * buffer.entries));
+    remote_.push_back(std::make_unique<DeviceMemory>(bytes * buffer.entries,
+                                                     str_cat("remote buffer ", buffer.id)));
   }
   functions_.resize(program.functions.size());
   for (std::size_t i = 0; i < functions_.size(); ++i) prepare_function(i);

@@ -17,8 +17,8 @@ namespace pando {
 /// Memory of one device, 64-byte aligned, from the operating system (zero at first touch).
 class DeviceMemory {
  public:
-  /// Throws OutOfMemory.
-  explicit DeviceMemory(std::int64_t bytes);
+  /// Throws OutOfMemory, which says what the memory is for.
+  DeviceMemory(std::int64_t bytes, const std::string& purpose);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;

@@ -12,6 +12,8 @@
 #include "pando/program/disassembly.hpp"
 #include "pando/runtime/engine.hpp"
 #include "pando/transforms/dependencies.hpp"
+#include "pando/transforms/plain_softmax.hpp"
+#include "pando/transforms/scale_checks.hpp"
 
 namespace pando {
 namespace {
@@ -51,6 +53,10 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
   backend_ = make_cpu_backend(options_.num_threads);
   const std::unique_ptr<Ir> copy = ir.clone();
+  for (Graph* graph : copy->graphs()) {
+    if (options_.check_log2_scales) check_log2_scales(*graph);
+    if (!options_.stable_softmax) use_plain_softmax(*graph);
+  }
   program_ = compile(*copy, *backend_, {}, compile_report_.stages);
   const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
   if (options_.memory_limit_bytes > 0 && bytes > options_.memory_limit_bytes) {
@@ -78,7 +84,11 @@ Session::~Session() = default;
 void Session::attach() {
   const std::lock_guard lock(mutex_);
   if (engine_ != nullptr) return;
-  engine_ = std::make_unique<Engine>(program_, *backend_, options_.profile, options_.should_stop);
+  try {
+    engine_ = std::make_unique<Engine>(program_, *backend_, options_.profile, options_.should_stop);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(error.what(), peak_text(program_));
+  }
   for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
     const auto& data = host_variables_[i].second;
     if (program_.persistent[i].is_variable || data == nullptr) continue;

@@ -26,6 +26,11 @@ struct SessionOptions {
   int num_threads = 0;
   /// Whether conflicting accesses without an order are refused (popxl-core.md 3.2).
   bool check_inplace_ambiguity = true;
+  /// Whether a log2 scale outside [-32, 32) of a float8 op stops the run with ApplicationFault;
+  /// otherwise the scale is used as it is.
+  bool check_log2_scales = true;
+  /// Whether Softmax subtracts the maximum first (see use_plain_softmax).
+  bool stable_softmax = true;
   /// Record the time of every instruction (Session::trace).
   bool profile = false;
   /// Called between instructions every few milliseconds; returning true stops the run with
@@ -65,7 +70,8 @@ class Session {
   const std::vector<StreamDesc>& input_streams() const { return input_streams_; }
   const std::vector<StreamDesc>& output_streams() const { return output_streams_; }
 
-  /// Allocates device memory and uploads constants and variables from their host arrays.
+  /// Allocates device memory and uploads constants and variables from their host arrays. Throws
+  /// OutOfMemory when this machine has too little.
   void attach();
   void detach();
   bool is_attached() const { return engine_ != nullptr; }

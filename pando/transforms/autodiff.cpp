@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -39,6 +40,21 @@ int index_in(const std::vector<T>& values, const Tensor* tensor) {
   return it == values.end() ? -1 : static_cast<int>(it - values.begin());
 }
 
+/// Ops that run graphs and whose gradient runs the gradient graphs of these.
+bool passes_gradients(const Op& op) { return op.kind() == "Call" || op.kind() == "If"; }
+
+Tensor* zeros(OpBuilder& builder, const TensorInfo& info) {
+  return builder.make(
+      "Init", {},
+      {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("zero")}});
+}
+
+std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
+  std::vector<std::string> names;
+  for (const Tensor* tensor : tensors) names.push_back(tensor->name());
+  return names;
+}
+
 void refuse_modifying_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (!op->modifies()) continue;
@@ -73,6 +89,10 @@ class GraphDifferentiator {
   bool wants(const Tensor* tensor) const { return tensor != nullptr && wanted_.contains(tensor); }
   void differentiate(Op& op);
   void differentiate_call(Op& op);
+  void differentiate_if(Op& op);
+  const GradGraphInfo& callee_info(const Op& op, Graph& callee);
+  Tensor* output_gradient_or_zeros(const Op& op, int output);
+  std::vector<Tensor*> callee_arguments(const Op& op, const GradGraphInfo& info, int first_input);
   Tensor* gradient_of(const Tensor* forward_tensor, const OpContext& context);
   Tensor* forward_value(Tensor* tensor);
   Tensor* recomputed(Tensor* tensor);
@@ -155,7 +175,7 @@ void GraphDifferentiator::find_wanted(const std::vector<Tensor*>& required) {
   wanted_.insert(required.begin(), required.end());
   for (const Op* op : forward_.ops()) {
     const bool differentiable =
-        op->def().gradient != nullptr || op->kind() == "Call" || op->def().gradient_is_error;
+        op->def().gradient != nullptr || op->def().gradient_is_error || passes_gradients(*op);
     const bool reached = std::any_of(op->inputs().begin(), op->inputs().end(),
                                      [&](const Tensor* t) { return wants(t); });
     if (differentiable && reached) wanted_.insert(op->outputs().begin(), op->outputs().end());
@@ -170,6 +190,7 @@ void GraphDifferentiator::differentiate(Op& op) {
                                   [&](const Tensor* t) { return wants(t); });
   if (!has_gradient || !needed) return;
   if (op.kind() == "Call") return differentiate_call(op);
+  if (op.kind() == "If") return differentiate_if(op);
   if (op.def().gradient_is_error) {
     throw Error(str_cat(describe(op), ": this op has no gradient, but one is needed through it"));
   }
@@ -178,8 +199,8 @@ void GraphDifferentiator::differentiate(Op& op) {
   op.def().gradient(builder, op);
 }
 
-void GraphDifferentiator::differentiate_call(Op& op) {
-  Graph& callee = *op.called_graphs[0];
+/// The info of a called graph, which is differentiated if it was not yet.
+const GradGraphInfo& GraphDifferentiator::callee_info(const Op& op, Graph& callee) {
   if (!infos_.contains(&callee)) {
     if (!callee.differentiable) {
       throw Error(str_cat("The called graph ", callee.id(),
@@ -191,37 +212,120 @@ void GraphDifferentiator::differentiate_call(Op& op) {
     const std::vector<Tensor*> inputs = callee.inputs();
     GraphDifferentiator(callee, infos_).run(outputs, inputs, true);
   }
-  const GradGraphInfo& info = infos_.at(&callee);
-  if (info.gradient_graph == nullptr) return;
+  return infos_.at(&callee);
+}
+
+Tensor* GraphDifferentiator::output_gradient_or_zeros(const Op& op, int output) {
+  Tensor* gradient = gradient_of(op.output(output), op.context);
+  if (gradient != nullptr) return gradient;
   OpBuilder builder(*backward_, op.context);
-  std::vector<Tensor*> inputs;
+  return zeros(builder, op.output(output)->info);
+}
+
+/// What the gradient graph of a callee expects, for a callee whose inputs are inputs
+/// `first_input`.. of `op`.
+std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const GradGraphInfo& info,
+                                                           int first_input) {
+  const Graph& callee = *info.forward_graph;
+  std::vector<Tensor*> arguments;
   for (const ExpectedConnection& connection : info.expected_inputs) {
     const int output = index_in(callee.outputs(), connection.forward_tensor);
     if (connection.type == ConnectionType::FwdGrad) {
       internal_check(output >= 0, "a called gradient graph wants the gradient of a non-output");
-      Tensor* gradient = gradient_of(op.output(output), op.context);
-      if (gradient == nullptr) {
-        const TensorInfo& zero = op.output(output)->info;
-        gradient = builder.make(
-            "Init", {},
-            {{"shape", zero.shape}, {"dtype", zero.dtype}, {"init_type", std::string("zero")}});
-      }
-      inputs.push_back(gradient);
+      arguments.push_back(output_gradient_or_zeros(op, output));
       continue;
     }
     const int input = index_in(callee.inputs(), connection.forward_tensor);
     internal_check(input >= 0 || output >= 0, "a called gradient graph wants a hidden tensor");
-    inputs.push_back(forward_value(input >= 0 ? op.input(input) : op.output(output)));
+    arguments.push_back(
+        forward_value(input >= 0 ? op.input(first_input + input) : op.output(output)));
   }
-  std::vector<std::string> names;
-  for (const Tensor* output : info.gradient_graph->outputs()) names.push_back(output->name());
-  Op& call = backward_->create_op(op.def(), inputs, {{"modified", Ints{}}}, op.context,
-                                  {info.gradient_graph}, names);
+  return arguments;
+}
+
+void GraphDifferentiator::differentiate_call(Op& op) {
+  const GradGraphInfo& info = callee_info(op, *op.called_graphs[0]);
+  if (info.gradient_graph == nullptr) return;
+  const Graph& callee = *info.forward_graph;
+  Op& call = backward_->create_op(op.def(), callee_arguments(op, info, 0), {{"modified", Ints{}}},
+                                  op.context, {info.gradient_graph},
+                                  names_of(info.gradient_graph->outputs()));
   for (std::size_t i = 0; i < info.expected_outputs.size(); ++i) {
     const int input = index_in(callee.inputs(), info.expected_outputs[i].forward_tensor);
     if (input >= 0 && wants(op.input(input))) {
       add_contribution(op, input, call.output(static_cast<int>(i)));
     }
+  }
+}
+
+/// A graph with the inputs of the gradient graph of `info` (none if there is none), which gives
+/// the gradient of each tensor of `targets`: the branch has them as inputs `first_input`.. of `op`.
+/// A tensor that the branch does not use gets zeros, one that it uses twice the sum.
+Graph& branch_gradients(const Op& op, const GradGraphInfo& info, int first_input,
+                        const std::vector<Tensor*>& targets, Ir& ir) {
+  Graph& graph = ir.create_graph(info.forward_graph->id() + "_bwd_branch");
+  OpBuilder builder(graph, op.context);
+  std::map<Tensor*, std::vector<Tensor*>> found;
+  if (info.gradient_graph != nullptr) {
+    std::vector<Tensor*> inputs;
+    for (const Tensor* input : info.gradient_graph->inputs()) {
+      inputs.push_back(graph.add_input(graph.unique_tensor_id(input->name()), input->info));
+    }
+    const Op& call = graph.create_op(Registry::instance().get("Call"), inputs,
+                                     {{"modified", Ints{}}}, op.context, {info.gradient_graph},
+                                     names_of(info.gradient_graph->outputs()));
+    for (std::size_t i = 0; i < info.expected_outputs.size(); ++i) {
+      const int input =
+          index_in(info.forward_graph->inputs(), info.expected_outputs[i].forward_tensor);
+      if (input < 0) continue;
+      found[op.input(first_input + input)].push_back(call.output(static_cast<int>(i)));
+    }
+  }
+  for (Tensor* target : targets) {
+    const std::vector<Tensor*>& parts = found[target];
+    if (parts.empty()) {
+      graph.mark_output(zeros(builder, target->info));
+    } else {
+      graph.mark_output(builder.make("Sum", parts));
+    }
+  }
+  return graph;
+}
+
+/// One If that runs the gradient graph of the branch that was taken.
+void GraphDifferentiator::differentiate_if(Op& op) {
+  Graph& then_graph = *op.called_graphs[0];
+  Graph& else_graph = *op.called_graphs[1];
+  const int first_then = 1;
+  const int first_else = 1 + static_cast<int>(op.attributes.integer("num_then_inputs"));
+  const GradGraphInfo then_info = callee_info(op, then_graph);
+  const GradGraphInfo else_info = callee_info(op, else_graph);
+  std::vector<Tensor*> targets;
+  std::vector<int> target_inputs;
+  for (const auto& [info, first] : {std::pair(&then_info, first_then), {&else_info, first_else}}) {
+    for (const ExpectedConnection& connection : info->expected_outputs) {
+      const int input = index_in(info->forward_graph->inputs(), connection.forward_tensor);
+      if (input < 0) continue;
+      Tensor* target = op.input(first + input);
+      if (!wants(target) || index_in(targets, target) >= 0) continue;
+      targets.push_back(target);
+      target_inputs.push_back(first + input);
+    }
+  }
+  if (targets.empty()) return;
+  std::vector<Tensor*> inputs = {forward_value(op.input(0))};
+  const std::vector<Tensor*> then_arguments = callee_arguments(op, then_info, first_then);
+  const std::vector<Tensor*> else_arguments = callee_arguments(op, else_info, first_else);
+  inputs.insert(inputs.end(), then_arguments.begin(), then_arguments.end());
+  inputs.insert(inputs.end(), else_arguments.begin(), else_arguments.end());
+  Ir& ir = forward_.ir();
+  Graph& then_gradients = branch_gradients(op, then_info, first_then, targets, ir);
+  Graph& else_gradients = branch_gradients(op, else_info, first_else, targets, ir);
+  const Op& branch = backward_->create_op(
+      op.def(), inputs, {{"num_then_inputs", static_cast<std::int64_t>(then_arguments.size())}},
+      op.context, {&then_gradients, &else_gradients}, {});
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    add_contribution(op, target_inputs[i], branch.output(static_cast<int>(i)));
   }
 }
 

@@ -29,9 +29,11 @@ struct GradGraphInfo {
 using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
 
 /// Differentiates `graph` and the graphs it calls (those in `called_graphs_info` are taken as they
-/// are). nullopt: all outputs provided, all inputs required. Forward tensors that the gradient
-/// needs are appended to the forward graph's outputs and to its existing call sites. Returns the
-/// infos of everything differentiated or supplied below `graph`. Errors: popxl-core.md 12.2.
+/// are). A conditional gets the gradients of the branch that is taken: inputs that only the other
+/// branch uses get zeros, the condition none. nullopt: all outputs provided, all inputs required.
+/// Forward tensors that the gradient needs are appended to the forward graph's outputs and to its
+/// existing call sites. Returns the infos of everything differentiated or supplied below `graph`.
+/// Errors: popxl-core.md 12.2.
 GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
                         const std::optional<std::vector<Tensor*>>& grads_required,
                         const GradGraphInfos& called_graphs_info = {});

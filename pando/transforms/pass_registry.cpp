@@ -7,6 +7,8 @@
 #include "pando/transforms/expand.hpp"
 #include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
+#include "pando/transforms/plain_softmax.hpp"
+#include "pando/transforms/scale_checks.hpp"
 
 namespace pando {
 namespace {
@@ -27,8 +29,11 @@ const std::vector<Pass>& all_passes() {
       {"expand", "Rewrites composite ops into simpler ones.", every_graph(expand)},
       {"constant_fold", "Computes what depends on small constants alone.",
        every_graph([](Graph& graph) { fold_constants(graph); })},
+      {"check_log2_scales", "Checks the scales of float8 ops when they run.",
+       every_graph(check_log2_scales)},
       {"cse", "Merges equal computations.",
        every_graph([](Graph& graph) { eliminate_common_subexpressions(graph); })},
+      {"plain_softmax", "Softmax without subtracting the maximum.", every_graph(use_plain_softmax)},
       {"dead_code", "Removes ops that no result depends on.", every_graph(eliminate_dead_code)},
       {"fuse_epilogues", "Makes bias and activation part of the product before them.",
        every_graph(fuse_epilogues)},

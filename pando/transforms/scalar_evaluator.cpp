@@ -259,6 +259,9 @@ bool float_function(ScalarOp op, double a, double& r) {
     case ScalarOp::Erf:
       r = std::erf(a);
       return true;
+    case ScalarOp::Erfc:
+      r = std::erfc(a);
+      return true;
     case ScalarOp::Sin:
       r = std::sin(a);
       return true;

@@ -22,12 +22,50 @@ AttributeValue attribute_from(nb::handle value) {
   return list_attribute(nb::cast<nb::sequence>(value));
 }
 
+/// `OutOfMemoryException`, which also gives what is alive at the peak.
+void register_out_of_memory(nb::module_& m, nb::handle base) {
+  static PyObject* type =
+      nb::exception<OutOfMemory>(m, "OutOfMemoryException", base.ptr()).release().ptr();
+  nb::register_exception_translator(
+      [](const std::exception_ptr& p, void*) {
+        try {
+          std::rethrow_exception(p);
+        } catch (const OutOfMemory& e) {
+          const nb::object value = nb::handle(type)(e.what());
+          value.attr("_summary") = e.summary();
+          PyErr_SetObject(type, value.ptr());
+        }
+      },
+      nullptr);
+  nb::handle(type).attr("getSummaryReport") = nb::cpp_function(
+      [](nb::handle self) -> nb::str { return nb::getattr(self, "_summary", nb::str("")); },
+      nb::name("getSummaryReport"), nb::is_method(), nb::scope(type),
+      "What is alive at the peak, one tensor a line; empty when no program was "
+      "compiled.");
+  nb::handle(type).attr("getProfilePath") = nb::cpp_function(
+      [](nb::handle) { return nb::str(""); }, nb::name("getProfilePath"), nb::is_method(),
+      nb::scope(type), "Always empty: no profile is written, the summary holds everything.");
+}
+
+/// `poplar_application_runtime_error` below its two bases.
+void register_application_fault(nb::module_& m) {
+  PyObject* base = PyExc_Exception;
+  for (const char* name : {"poplar_exception", "poplar_runtime_error"}) {
+    const nb::object type =
+        nb::steal(PyErr_NewException((std::string("pando._core.") + name).c_str(), base, nullptr));
+    m.attr(name) = type;
+    base = type.ptr();
+  }
+  nb::exception<ApplicationFault>(m, "poplar_application_runtime_error", base);
+}
+
 /// Exceptions with a Python class of their own; derived classes are tried first.
 void register_exceptions(nb::module_& m) {
   nb::exception<Error> error(m, "popart_exception", PyExc_Exception);
   nb::exception<InternalError>(m, "popart_internal_exception", error.ptr());
   nb::exception<RuntimeFault>(m, "popart_runtime_error", error.ptr());
-  nb::exception<OutOfMemory>(m, "OutOfMemoryException", error.ptr());
+  register_out_of_memory(m, error);
+  register_application_fault(m);
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {
         try {

@@ -12,12 +12,15 @@ bool signal_pending() {
 }
 
 std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
-                                      int num_threads, bool check_inplace_ambiguity, bool profile) {
+                                      int num_threads, bool check_inplace_ambiguity, bool profile,
+                                      bool check_log2_scales, bool stable_softmax) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.num_threads = num_threads;
   options.check_inplace_ambiguity = check_inplace_ambiguity;
   options.profile = profile;
+  options.check_log2_scales = check_log2_scales;
+  options.stable_softmax = stable_softmax;
   options.should_stop = signal_pending;
   return std::make_unique<Session>(ir, std::move(options));
 }
@@ -84,7 +87,8 @@ void bind_session(nb::module_& m) {
   nb::class_<Session>(m, "Session")
       .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
            nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
-           nb::arg("profile") = false)
+           nb::arg("profile") = false, nb::arg("check_log2_scales") = true,
+           nb::arg("stable_softmax") = true)
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def("attach", &Session::attach)

@@ -16,6 +16,21 @@ class popart_runtime_error(popart_exception):
     pass
 
 class OutOfMemoryException(popart_exception):
+    def getSummaryReport(self) -> str:
+        """
+        What is alive at the peak, one tensor a line; empty when no program was compiled.
+        """
+
+    def getProfilePath(self) -> str:
+        """Always empty: no profile is written, the summary holds everything."""
+
+class poplar_exception(Exception):
+    pass
+
+class poplar_runtime_error(poplar_exception):
+    pass
+
+class poplar_application_runtime_error(poplar_runtime_error):
     pass
 
 class DType(enum.Enum):
@@ -496,7 +511,7 @@ class CompileReport:
     def stages(self) -> list[tuple[str, float]]: ...
 
 class Session:
-    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False) -> None: ...
+    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True) -> None: ...
 
     @property
     def input_streams(self) -> list[StreamDesc]: ...

@@ -131,6 +131,11 @@ def _load_set(folder: Path, prefix: str) -> ImageSet:
         )
     if len(images) == 0:
         raise ValueError(f"The {prefix} files in {folder} hold no images.")
+    if images.dtype != np.uint8 or labels.dtype != np.uint8:
+        raise ValueError(
+            f"The {prefix} files in {folder} hold images of {images.dtype} and labels of "
+            f"{labels.dtype}; both must be uint8."
+        )
     return ImageSet(images, labels)
 
 

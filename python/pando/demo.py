@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -22,6 +21,7 @@ from pando.demo_network import (
     inference_program,
     training_program,
 )
+from pando.loss_watch import LossWatch
 from pando.plots import bytes_text
 from pando.report import OpTime, TrainingReport, write_report
 from pando.session_info import actual_peak_bytes, memory_plan, op_times, open_session
@@ -63,45 +63,19 @@ class TrainingResult:
     first_bad_step: int | None
 
 
-class LossWatch:
-    """Keeps the losses and reports the first one that is not finite."""
-
-    def __init__(self, num_steps: int) -> None:
-        self._losses = np.empty(num_steps, np.float32)
-        self._count = 0
-        self.first_bad_step: int | None = None
-
-    def add(self, loss: Any) -> None:
-        value = float(loss)
-        self._losses[self._count] = value
-        self._count += 1
-        if self.first_bad_step is None and not np.isfinite(value):
-            self.first_bad_step = self._count
-            tqdm.write(f"The loss is {value} at step {self._count}; training goes on.")
-
-    @property
-    def losses(self) -> np.ndarray:
-        return self._losses[: self._count]
-
-    def recent(self, count: int = 500) -> float:
-        """The mean of the latest losses."""
-        latest = self.losses[-count:]
-        return float(latest.mean()) if latest.size else float("nan")
-
-
 def train(
     session: popxl.Session, program: TrainingProgram, batches: Batches, epochs: int, batch_size: int
 ) -> TrainingResult:
     """Runs every batch of every epoch; call inside the session's context."""
     steps = len(batches) * epochs
-    watch = LossWatch(steps)
+    watch = LossWatch(tqdm.write)
     start = time.perf_counter()
     with tqdm(total=steps * batch_size, unit="img", unit_scale=True, desc="training") as bar:
         for _ in range(epochs):
             for images, labels in batches:
                 outputs = session.run({program.images: images, program.labels: labels})
                 watch.add(outputs[program.loss])
-                if len(watch.losses) % STEPS_PER_BAR_UPDATE == 0:
+                if watch.num_steps % STEPS_PER_BAR_UPDATE == 0:
                     bar.set_postfix_str(f"loss {watch.recent():.4f}", refresh=False)
                     bar.update(STEPS_PER_BAR_UPDATE * batch_size)
         bar.update(steps * batch_size - bar.n)

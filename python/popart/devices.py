@@ -42,12 +42,20 @@ class DeviceSelectionCriterion(enum.Enum):
     Random = 1
 
 
+# Bytes of memory of one tile, by the version of the device.
+_TILE_BYTES = {"ipu1": 256 * 1024, "ipu2": 624 * 1024, "ipu21": 624 * 1024}
+
+
 class DeviceInfo:
     """A device."""
 
-    def __init__(self, device_type: DeviceType, num_ipus: int = 1) -> None:
+    def __init__(
+        self, device_type: DeviceType, num_ipus: int = 1, memory_limit_bytes: int = 0
+    ) -> None:
         self.type = device_type
         self.numIpus = num_ipus
+        # Programs that need more are refused; 0: no limit.
+        self.memory_limit_bytes = memory_limit_bytes
         self.id = next(_ids)
         self._attached = False
 
@@ -79,7 +87,27 @@ class DeviceManager:
         return DeviceInfo(DeviceType.Cpu)
 
     def createIpuModelDevice(self, options: dict[str, Any]) -> DeviceInfo:
-        return DeviceInfo(DeviceType.IpuModel, int(options.get("numIPUs", 1)))
+        """A model of `numIPUs` devices.
+
+        With `tilesPerIPU` it has the memory of that many tiles of version `ipuVersion` (default
+        ipu2), otherwise that of this machine. `compileIPUCode` has no effect: there is no such
+        code.
+        """
+        known = {"numIPUs", "tilesPerIPU", "ipuVersion", "compileIPUCode"}
+        if unknown := set(options) - known:
+            raise ValueError(
+                f"createIpuModelDevice: unknown options {sorted(unknown)}; wanted some of "
+                f"{sorted(known)}"
+            )
+        version = options.get("ipuVersion", "ipu2")
+        if version not in _TILE_BYTES:
+            raise ValueError(
+                f"createIpuModelDevice: wanted an ipuVersion of {', '.join(_TILE_BYTES)}; given "
+                f"{version!r}"
+            )
+        num_ipus = int(options.get("numIPUs", 1))
+        tiles = num_ipus * int(options.get("tilesPerIPU", 0))
+        return DeviceInfo(DeviceType.IpuModel, num_ipus, tiles * _TILE_BYTES[version])
 
     def enumerateDevices(self, numIpus: int = 1, **_: Any) -> list[DeviceInfo]:
         return [DeviceInfo(DeviceType.Ipu, numIpus)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pando import _core
 
 if TYPE_CHECKING:
+    from popart._internal.options import SessionOptions
     from popxl.ir import Ir
 
 
@@ -31,7 +32,7 @@ def checkpoint(ir: Ir, check: str, save_dir: Any) -> None:
     if options.separateCallOpPdfs:
         parts = {_file_part(graph.id): [graph] for graph in graphs}
     for part, members in parts.items():
-        text = dot_text(members, options.firstDotOp, options.finalDotOp)
+        text = dot_text(members, options)
         (directory / f"{check}_{part}.dot").write_text(text, encoding="utf-8")
 
 
@@ -47,13 +48,17 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def dot_text(graphs: list[_core.Graph], first: int, final: int) -> str:
-    """The ops at positions [first, final) and the tensors between them."""
+def dot_text(graphs: list[_core.Graph], options: SessionOptions) -> str:
+    """The ops at positions [firstDotOp, finalDotOp), with dotOpNames also their names, and the
+    tensors between them."""
     lines = ["digraph net {"]
-    ops = [op for graph in graphs for op in graph.ops][first:final]
+    ops = [op for graph in graphs for op in graph.ops][options.firstDotOp : options.finalDotOp]
     for op in ops:
         node = f"op{op.id}"
-        lines.append(f"  {node} [shape=box, label={_quoted(f'{op.kind}.{op.id}')}];")
+        label = f"{op.kind}.{op.id}"
+        if options.dotOpNames and op.context.name:
+            label += f" ({op.context.name})"
+        lines.append(f"  {node} [shape=box, label={_quoted(label)}];")
         for tensor in op.inputs:
             if tensor is not None:
                 lines.append(f"  {_quoted(tensor.id)} -> {node};")

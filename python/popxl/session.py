@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,10 @@ from popart.devices import DeviceInfo, DeviceType
 from popart.logging_ import getLogger
 from popart.weights_io import PyWeightsIO
 from popxl.dtypes import DType
+from popxl.ir import Ir
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
-
-if TYPE_CHECKING:
-    from popxl.ir import Ir
 
 _Array = np.ndarray[Any, Any]
 d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
@@ -110,6 +109,8 @@ class Session:
         device_desc: str | DeviceInfo = "cpu",
         weights_to_host_on_exit: bool = True,
     ) -> None:
+        if not isinstance(ir, Ir):
+            raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
         self._was_attached_stack: list[Any] = []
         self._in_sync = True
@@ -125,7 +126,7 @@ class Session:
             )
         self._device = _resolve_device(device_desc)
         ir._pb.replication_factor = ir.replication_factor
-        self._core = _compile(ir)
+        self._core = _compile(ir, self._device)
         ir._has_session = True
         ir._session_reference = weakref.ref(self)
         self._pb_session = InternalSession(self, self._core)
@@ -197,8 +198,10 @@ class Session:
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         if self._was_attached_stack.pop():
             return
+        # What was trained up to an interrupt of the user's is not lost.
+        ended_well = exc_type is None or issubclass(exc_type, KeyboardInterrupt)
         try:
-            if exc_type is None and self.weights_to_host_on_exit:
+            if ended_well and self.weights_to_host_on_exit:
                 self.weights_to_host()
         finally:
             self._unload()
@@ -271,6 +274,8 @@ class Session:
         if not self._pb_session._loaded or not self._device.isAttached:
             self._require_attached("run")
         given = {} if inputs is None else inputs
+        if type(given) is not dict and not isinstance(given, Mapping):
+            raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
         arrays = []
         if len(given) != len(self._input_set):
             self._raise_wrong_streams("input", given, self._input_set)
@@ -476,17 +481,32 @@ def _resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
     return DeviceInfo(_DEVICE_TYPES[device_desc])
 
 
-def _compile(ir: Ir) -> _core.Session:
+def _check_options(ir: Ir) -> None:
+    """Refuses options that cannot be followed and names those that have no effect."""
+    options = ir._options
+    for name, why in options.check().items():
+        text = f"session option {name} = {getattr(options, name)!r} has no effect: {why}"
+        _note_once(f"option {name}", text)
+    if options.enableEngineCaching:
+        # Programs compile faster than they load: only the place for stored ones is made.
+        Path(options.cachePath).mkdir(parents=True, exist_ok=True)
+
+
+def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
+    _check_options(ir)
     settings = session_settings()
+    limits = [b for b in (settings.memory_limit_bytes, device.memory_limit_bytes) if b > 0]
     # Before the moves of remote variables are added: their order is that of the programs.
     if ir._options.enableInplaceAmbiguityChecking:
         _core.check_inplace_ambiguity(ir._pb)
     return _core.Session(
         _with_remote_variables(ir),
-        memory_limit_bytes=settings.memory_limit_bytes,
+        memory_limit_bytes=min(limits, default=0),
         num_threads=settings.num_threads,
         check_inplace_ambiguity=False,
         profile=settings.profile,
+        check_log2_scales=ir._options.throwIfLog2ScaleTensorNotInRange,
+        stable_softmax=not ir._options.enableNonStableSoftmax,
     )
 
 

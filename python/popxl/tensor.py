@@ -304,9 +304,11 @@ class Tensor:
         self, value: TensorLike, dtype: DType | None = None, raise_on_empty: bool = True
     ) -> Tensor:
         """A tensor as it is, anything else as a constant of `dtype` (default: the own dtype)."""
-        result = value if isinstance(value, Tensor) else constant(value, dtype or self.dtype)
+        if isinstance(value, Tensor):
+            return value
+        result = constant(value, dtype or self.dtype)
         if raise_on_empty and result.nelms == 0:
-            raise ValueError(f"wanted a tensor with elements; given {result!r}")
+            raise ValueError(f"The value has 0 elements - wanted some; given {value!r}")
         return result
 
     def __len__(self) -> int:

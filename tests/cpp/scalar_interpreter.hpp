@@ -92,6 +92,8 @@ inline double scalar_value(const ScalarInstruction& in, double a, double b, doub
       return 1.0 / (1.0 + std::exp(-a));
     case ScalarOp::Erf:
       return std::erf(a);
+    case ScalarOp::Erfc:
+      return std::erfc(a);
     case ScalarOp::Sin:
       return std::sin(a);
     case ScalarOp::Cos:

@@ -62,6 +62,7 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 #define PANDO_CPU_KERNEL_FAMILIES(X) \
   X(matmul)                          \
   X(reduce)                          \
+  X(check)                           \
   X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);

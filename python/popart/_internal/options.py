@@ -17,7 +17,7 @@ class VirtualGraphMode(enum.Enum):
 
 
 def _defaults() -> dict[str, Any]:
-    """Every option and its default. Options without a consumer here are stored only."""
+    """Every option and its default."""
     return {
         "numIOTiles": 0,
         "partialsTypeMatMuls": "",
@@ -65,6 +65,8 @@ def _defaults() -> dict[str, Any]:
         "enableSupportedDataTypeCasting": True,
         "rearrangeAnchorsOnHost": True,
         "enableFullyConnectedPass": True,
+        "enableNonStableSoftmax": False,
+        "enableStableNorm": False,
         "groupNormStridedChannelGrouping": False,
         "syntheticDataMode": 0,
         "enableFloatingPointChecks": False,
@@ -91,6 +93,42 @@ def _defaults() -> dict[str, Any]:
     }
 
 
+# Options that sessions, graphs or drawings follow. Every other one is refused or reported.
+_FOLLOWED = {
+    "numIOTiles",
+    "partialsTypeMatMuls",
+    "enableInplaceAmbiguityChecking",
+    "replicatedGraphCount",
+    "enableReplicatedGraphs",
+    "enableDistributedReplicatedGraphs",
+    "globalReplicationFactor",
+    "globalReplicaOffset",
+    "enableEngineCaching",
+    "cachePath",
+    "dotChecks",
+    "logDir",
+    "dotOpNames",
+    "separateCallOpPdfs",
+    "firstDotOp",
+    "finalDotOp",
+    "enableNonStableSoftmax",
+    "groupNormStridedChannelGrouping",
+    "throwIfLog2ScaleTensorNotInRange",
+}
+
+# Options whose effect a program could tell: a session refuses them.
+_REFUSED = {
+    "enableFloatingPointChecks": "NaN and overflow are not looked for while a program runs",
+    "syntheticDataMode": "the host data are always used",
+}
+
+# What the user should know about options that are accepted without the original's effect.
+_WITHOUT_EFFECT = {
+    "enableStochasticRounding": "float16 results are rounded to nearest even",
+    "enableStableNorm": "norms are always computed from the centred values",
+}
+
+
 class SessionOptions:
     """Options of the sessions of an Ir. Assigning an unknown option is an AttributeError."""
 
@@ -114,6 +152,25 @@ class SessionOptions:
         self.useHostCopyOps = enable
         self.enableExplicitMainLoops = enable
         self.explicitRecomputation = enable
+
+    def check(self) -> dict[str, str]:
+        """The options that were changed without an effect here, each with a sentence about it.
+
+        NotImplementedError for options that a program relies on and that are not supported.
+        """
+        defaults = _defaults()
+        changed = [name for name, value in self.__dict__.items() if value != defaults[name]]
+        for name in changed:
+            if name in _REFUSED:
+                raise NotImplementedError(
+                    f"session option {name} = {getattr(self, name)!r} is not supported: "
+                    f"{_REFUSED[name]}. Leave it at {defaults[name]!r}"
+                )
+        return {
+            name: _WITHOUT_EFFECT.get(name, "it changes neither results nor the plan")
+            for name in changed
+            if name not in _FOLLOWED
+        }
 
     def getGlobalReplicationFactor(self) -> int:
         """Replicas in all instances."""

@@ -11,7 +11,7 @@ from popart import popart_internal_exception
 from popart._internal import ir as _ir
 from popxl.context import create_op, get_current_graph
 from popxl.graph import Graph
-from popxl.ops.utils import outputs_of
+from popxl.ops.utils import check_in_ir, outputs_of
 from popxl.tensor import Tensor, TensorLike, constant
 
 if TYPE_CHECKING:
@@ -185,6 +185,7 @@ def bind_inputs(
 
     Values that are not tensors become constants of the current graph.
     """
+    check_in_ir(f"the {label} graph {graph.id}", graph.ir)
     graph_inputs = graph.inputs
     positional = _flatten(inputs)
     if len(positional) > len(graph_inputs):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from popxl.context import create_op
 from popxl.ops.init import init
-from popxl.ops.utils import check_inputs, make
+from popxl.ops.utils import check_in_ir, check_inputs, make
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Tensor
 
 
 def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor:
     """The next element of a stream."""
+    check_in_ir(str(h2d_stream), h2d_stream.ir)
     stream_name = name or h2d_stream._stream_tensor.name
     target = init(h2d_stream.shape, h2d_stream.dtype, f"{stream_name}_init", "undef")
     attributes: dict[str, object] = {"stream": h2d_stream.tensor_id}
@@ -22,6 +23,7 @@ def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor
 def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     """Appends a tensor to a stream."""
     check_inputs(t=t)
+    check_in_ir(str(d2h_stream), d2h_stream.ir)
     if d2h_stream.dtype != t.dtype:
         raise ValueError(
             f"dtype of stream {d2h_stream.tensor_id} `{d2h_stream.dtype}` does not match dtype of "

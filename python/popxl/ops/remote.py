@@ -5,7 +5,7 @@ from __future__ import annotations
 from popxl import dtypes
 from popxl.context import create_op
 from popxl.ops.init import init
-from popxl.ops.utils import check_inputs, make
+from popxl.ops.utils import check_in_ir, check_inputs, make
 from popxl.remote_buffer import RemoteBuffer
 from popxl.tensor import Tensor, constant
 
@@ -25,6 +25,7 @@ def remote_load(
     remote_buffer: RemoteBuffer, offset: int | Tensor, name: str | None = None
 ) -> Tensor:
     """A copy of slot `offset`."""
+    check_in_ir(str(remote_buffer), remote_buffer._ir)
     slot = _offset(offset)
     base = name or f"id_{remote_buffer.remote_buffer_id}_offset_{slot.name}"
     target = init(
@@ -46,6 +47,7 @@ def remote_load(
 def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> Tensor:
     """Slot `offset`, written to `t`."""
     check_inputs(t=t)
+    check_in_ir(str(remote_buffer), remote_buffer._ir)
     remote_buffer.validate_tensor_matches_buffer(t)
     result = make(
         "RemoteLoadInplace",
@@ -61,6 +63,7 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
 def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> None:
     """Writes a tensor to slot `offset`."""
     check_inputs(t=t)
+    check_in_ir(str(remote_buffer), remote_buffer._ir)
     remote_buffer.validate_tensor_matches_buffer(t)
     create_op(
         "RemoteStore",

@@ -14,6 +14,7 @@ from popxl.tensor import Tensor
 if TYPE_CHECKING:
     from pando import _core
     from popxl.graph import Graph
+    from popxl.ir import Ir
 
 # Producers that place their output elsewhere than themselves.
 _MOVES = ("IpuCopy", "IoTileCopy")
@@ -33,6 +34,16 @@ def check_in_graph(graph: Graph, *positional: Tensor, **tensors: Tensor) -> None
                 f"The input tensor `{name}` is not in the current Graph {graph.name}. It is "
                 f"{tensor!r}: pass it to the graph as an input."
             )
+
+
+def check_in_ir(what: str, ir: Ir) -> None:
+    """RuntimeError unless the current graph belongs to `ir`, that of `what`."""
+    graph = get_current_graph()
+    if graph.ir != ir:
+        raise RuntimeError(
+            f"{what} belongs to {ir!r}, but the current graph {graph.id or 'main'} belongs to "
+            f"{graph.ir!r}: make it in the Ir that uses it"
+        )
 
 
 def _device(t: Tensor) -> int | None:

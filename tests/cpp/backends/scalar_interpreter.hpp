@@ -164,6 +164,8 @@ Lane apply_float(ScalarOp op, T a, T b, T c) {
       return Lane::of(static_cast<T>(1.0 / (1.0 + std::exp(-double(a)))));
     case ScalarOp::Erf:
       return Lane::of(static_cast<T>(std::erf(double(a))));
+    case ScalarOp::Erfc:
+      return Lane::of(static_cast<T>(std::erfc(double(a))));
     case ScalarOp::Sin:
       return Lane::of(static_cast<T>(std::sin(double(a))));
     case ScalarOp::Cos:

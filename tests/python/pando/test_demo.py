@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pando.demo import LossWatch, main, parse_arguments
+from pando.demo import main, parse_arguments
+from pando.loss_watch import LossWatch
 
 
 def write_data(folder: Path) -> None:
@@ -60,8 +61,8 @@ def test_counts_must_be_positive(text: str) -> None:
 def test_a_loss_that_is_not_finite_is_reported_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    watch = LossWatch(5)
+    watch = LossWatch()
     for loss in (1.0, float("nan"), 2.0, float("inf")):
         watch.add(np.float32(loss))
-    assert watch.first_bad_step == 2 and len(watch.losses) == 4
+    assert watch.first_bad_step == 2 and watch.num_steps == 4
     assert capsys.readouterr().out == "The loss is nan at step 2; training goes on.\n"

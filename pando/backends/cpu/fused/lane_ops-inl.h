@@ -126,6 +126,7 @@ PANDO_LANE_OP(Log) { return std::log(a); }
 PANDO_LANE_OP(Sqrt) { return std::sqrt(a); }
 PANDO_LANE_OP(Tanh) { return std::tanh(a); }
 PANDO_LANE_OP(Erf) { return std::erf(a); }
+PANDO_LANE_OP(Erfc) { return std::erfc(a); }
 PANDO_LANE_OP(Sin) { return std::sin(a); }
 PANDO_LANE_OP(Cos) { return std::cos(a); }
 PANDO_LANE_OP(Sigmoid) {

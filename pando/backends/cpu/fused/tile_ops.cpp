@@ -139,6 +139,7 @@ void RoundFloat8Tile(const MicroOp& op, Slots slots) {
   X(Tanh, 1)                    \
   X(Sigmoid, 1)                 \
   X(Erf, 1)                     \
+  X(Erfc, 1)                    \
   X(Sin, 1)                     \
   X(Cos, 1)
 // clang-format on
@@ -188,6 +189,8 @@ TileFunction Function(ScalarOp op, LaneType lane) {
           return &FloatTile<&SigmoidF>;
         case ScalarOp::Erf:
           return &FloatTile<&ErfF>;
+        case ScalarOp::Erfc:
+          return &FloatTile<&ErfcF>;
         case ScalarOp::Sin:
           return &FloatTile<&SinF>;
         case ScalarOp::Cos:

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
 import popart
 import popxl
 from popxl import ops
-from tests.python.popxl.ops.op_testing import outputs, random, run
+from tests.python.popxl.ops.op_testing import check_gradient, outputs, random, run
 
 X = random(2, 3)
 
@@ -170,3 +171,61 @@ def test_conditional_errors():
             info.set_parent_input_modified(x)
         with pytest.raises(IndexError):
             info.is_parent_index_in_then_branch(0)
+
+
+def forward_of_branch(kind):
+    """cond, x, w, b -> a conditional of sin(x) * w and x * x + b, within a larger graph."""
+
+    def build(cond, x, w, b):
+        ir = popxl.gcg().ir
+
+        def then_branch(x, w):
+            return ops.sin(x) * w
+
+        def else_branch(x, b):
+            return x * x + b
+
+        inner = x * 2.0 if kind == "hidden" else x
+        then_graph = ir.create_graph(then_branch, inner, w)
+        else_graph = ir.create_graph(else_branch, inner, b)
+        (y,) = ops.conditional(cond, then_graph, else_graph, (inner, w), (inner, b))
+        return ops.tanh(y) + x if kind == "hidden" else y
+
+    def reference(cond, x, w, b):
+        inner = x * 2.0 if kind == "hidden" else x
+        # The other branch's private input has gradient zero, not none.
+        y = torch.where(cond, torch.sin(inner) * w, inner * inner + b)
+        return torch.tanh(y) + x if kind == "hidden" else y
+
+    return build, reference
+
+
+@pytest.mark.parametrize("kind", ["visible", "hidden"])
+@pytest.mark.parametrize("choice", [True, False])
+def test_conditional_gradient(choice, kind):
+    build, reference = forward_of_branch(kind)
+    arrays = (random(2, 3, seed=1), random(2, 3, seed=2), random(3, seed=3))
+    check_gradient(build, reference, np.array(choice), *arrays)
+
+
+def test_condition_has_no_gradient():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        graph = scale_graph(ir)
+
+        def forward(cond, x, w):
+            return ops.conditional(cond, graph, graph, (x, w), (x, w))
+
+        outer = ir.create_graph(
+            forward,
+            popxl.TensorSpec((), popxl.bool),
+            popxl.TensorSpec(X.shape, popxl.float32),
+            popxl.TensorSpec((), popxl.float32),
+        )
+        with pytest.raises(popart.popart_exception, match="Unable to provide required gradient"):
+            popxl.transforms.autodiff(outer)
+        infos = popxl.transforms.autodiff(
+            outer, grads_required=outer.inputs[1:], return_all_grad_graphs=True
+        )
+    assert set(infos) == {outer, graph}
+    assert [c.fwd_tensor for c in infos[outer].expected_outputs] == list(outer.inputs[1:])

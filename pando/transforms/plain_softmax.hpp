@@ -1,0 +1,12 @@
+// Softmax without the maximum.
+#pragma once
+
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+
+/// Replaces every Softmax by e^x over its sum, computed in float32 or wider. Equal to Softmax where
+/// nothing overflows; rows with e^x beyond the range become NaN.
+void use_plain_softmax(Graph& graph);
+
+}  // namespace pando

@@ -1,0 +1,101 @@
+"""Programs that do not fit a memory limit are refused when they are compiled."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import popart
+import popxl
+from pando.settings import use_session_settings
+from popxl import ops
+
+ROWS = 100
+
+
+def program() -> popxl.Ir:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        out = popxl.d2h_stream((ROWS, ROWS), popxl.float32)
+        w = popxl.variable(np.ones((ROWS, ROWS), np.float32), name="w")
+        with popxl.name_scope("layer"):
+            power = ops.exp(w)
+            product = power @ ops.transpose(power)
+        ops.host_store(out, product)
+    return ir
+
+
+def needed_bytes() -> int:
+    memory = popxl.Session(program())._pb_session.program.memory
+    return int(memory.persistent_bytes + memory.peak_frame_bytes)
+
+
+def refused(ir: popxl.Ir, device: Any = "cpu") -> popart.OutOfMemoryException:
+    with pytest.raises(popart.OutOfMemoryException) as error:
+        popxl.Session(ir, device)
+    return error.value
+
+
+def test_the_limit_is_exact() -> None:
+    needed = needed_bytes()
+    with use_session_settings(memory_limit_bytes=needed), popxl.Session(program()) as session:
+        (result,) = session.run().values()
+    np.testing.assert_allclose(result, np.full((ROWS, ROWS), ROWS * np.e**2), rtol=1e-5)
+    with use_session_settings(memory_limit_bytes=needed - 1):
+        error = refused(program())
+    assert f"needs {needed} bytes of device memory; the limit is {needed - 1}" in str(error)
+    # The limit ends with its context, and the process is as it was.
+    with popxl.Session(program()) as session:
+        session.run()
+
+
+def test_the_report_lists_what_is_alive_at_the_peak() -> None:
+    tensor_bytes = 4 * ROWS * ROWS
+    with use_session_settings(memory_limit_bytes=1):
+        error = refused(program())
+    assert isinstance(error, popart.popart_exception)
+    summary = error.getSummaryReport()
+    assert summary in str(error)
+    assert f"persistent memory (variables, constants): {tensor_bytes} bytes" in summary
+    alive = {
+        name: (int(size), place)
+        for size, name, place in re.findall(r"^  (\d+) bytes  (.+?)  \((.+)\)$", summary, re.M)
+    }
+    for name in ("layer/exp_out", "layer/matmul_out"):
+        size, place = alive[name]
+        assert size == tensor_bytes
+        assert re.search(r"test_memory_limit\.py:\d+", place)
+    needed = needed_bytes()
+    assert sum(size for size, _ in alive.values()) == needed - tensor_bytes
+    # There are no profiles, so there is no file of one.
+    assert error.getProfilePath() == ""
+
+
+def test_a_device_model_has_the_memory_of_its_tiles() -> None:
+    manager = popart.DeviceManager()
+    tile = 624 * 1024
+    tiles = -(-needed_bytes() // tile)
+    fitting = manager.createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": tiles})
+    with popxl.Session(program(), fitting) as session:
+        session.run()
+    # Small tiles, then the tighter of two limits.
+    old = manager.createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1, "ipuVersion": "ipu1"})
+    assert old.memory_limit_bytes == 256 * 1024
+    with use_session_settings(memory_limit_bytes=1000):
+        assert "the limit is 1000" in str(refused(program(), fitting))
+    ir = popxl.Ir()
+    with ir.main_graph:
+        ops.add_(popxl.variable(np.ones(100_000, np.float32)), popxl.constant(1.0))
+    assert f"the limit is {256 * 1024}" in str(refused(ir, old))
+    assert manager.createIpuModelDevice({"numIPUs": 2}).memory_limit_bytes == 0
+
+
+def test_unknown_options_of_a_device_model() -> None:
+    manager = popart.DeviceManager()
+    with pytest.raises(ValueError, match=r"unknown options \['tiles'\]"):
+        manager.createIpuModelDevice({"tiles": 3})
+    with pytest.raises(ValueError, match=r"ipuVersion.*'ipu9'"):
+        manager.createIpuModelDevice({"ipuVersion": "ipu9"})
