@@ -38,7 +38,9 @@ void register_out_of_memory(nb::module_& m, nb::handle base) {
       },
       nullptr);
   nb::handle(type).attr("getSummaryReport") = nb::cpp_function(
-      [](nb::handle self) -> nb::str { return nb::getattr(self, "_summary", nb::str("")); },
+      [](nb::handle self) -> nb::str {
+        return nb::str(nb::getattr(self, "_summary", nb::str("")));
+      },
       nb::name("getSummaryReport"), nb::is_method(), nb::scope(type),
       "What is alive at the peak, one tensor a line; empty when no program was "
       "compiled.");

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <memory>
 #include <utility>
 
 #if defined(__SSE2__)
@@ -43,18 +44,22 @@ ThreadPool::Ticket ThreadPool::Ticket::unpack(std::uint64_t word) {
 std::uint64_t ThreadPool::Ticket::pack() const { return job << 26 | parts << 13 | claimed; }
 
 ThreadPool& ThreadPool::of_this_thread() {
-  thread_local ThreadPool pool;
-  return pool;
+  struct Held {
+    std::unique_ptr<ThreadPool> pool = std::make_unique<ThreadPool>();
+    int forks = fork_count.load();
+  };
+  thread_local Held held;
+  if (held.forks != fork_count.load(std::memory_order_relaxed)) {
+    // A forked child has none of the threads, and their locks as they were: the pool is left alone.
+    static_cast<void>(held.pool.release());
+    held = {};
+  }
+  return *held.pool;
 }
 
 std::int64_t ThreadPool::current_part() { return part_of_thread; }
 
 ThreadPool::~ThreadPool() {
-  if (threads_.empty()) return;
-  if (fork_count_ != fork_count.load(std::memory_order_relaxed)) {
-    for (std::thread& thread : threads_) thread.detach();
-    return;
-  }
   ending_.store(true);
   wake();
   for (std::thread& thread : threads_) thread.join();
@@ -148,11 +153,6 @@ void ThreadPool::wake() {
 }
 
 void ThreadPool::grow(std::size_t threads) {
-  if (fork_count_ != fork_count.load(std::memory_order_relaxed)) {
-    for (std::thread& thread : threads_) thread.detach();
-    threads_.clear();
-    fork_count_ = fork_count.load();
-  }
   while (threads_.size() < threads) threads_.emplace_back(&ThreadPool::work, this);
 }
 

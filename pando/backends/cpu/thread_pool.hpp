@@ -26,7 +26,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// The pool of the calling thread; threads are made when first needed.
+  /// The pool of the calling thread; threads are made when first needed, in a forked child anew.
   static ThreadPool& of_this_thread();
   /// The part that the calling thread is running; 0 outside of parts.
   static std::int64_t current_part();
@@ -70,7 +70,6 @@ class ThreadPool {
   std::exception_ptr fault_;
 
   std::vector<std::thread> threads_;
-  int fork_count_ = 0;  // when they were made: a forked child has none of them
 };
 
 }  // namespace pando::cpu

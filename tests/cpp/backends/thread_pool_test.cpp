@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 #include "pando/backends/cpu/parallel.hpp"
 
@@ -112,12 +113,19 @@ TEST(ThreadPool, AForkedChildMakesItsOwnThreads) {
     });
     return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
   };
-  ASSERT_EQ(sum(), 4950);
-  const pid_t child = fork();
-  if (child == 0) _exit(sum() == 4950 ? 7 : 1);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  // Again and again, to meet the threads awake, asleep, and with the lock between the two.
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_EQ(sum(), 4950);
+    for (int i = 0; i < round * 100; ++i) std::this_thread::yield();
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // a child that hangs is a failure, not a wait
+      _exit(sum() == 4950 ? 7 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << "round " << round;
+  }
 }
 
 }  // namespace
