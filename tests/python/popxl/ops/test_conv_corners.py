@@ -304,7 +304,9 @@ def test_pool_gradients(kernel, stride, pads):
 
 
 def test_max_pool_gives_every_tie_the_whole_gradient():
-    given, weights = gradients(lambda t: ops.max_pool(t, (2,), (2,)), np.ones((1, 1, 4), np.float32))
+    given, weights = gradients(
+        lambda t: ops.max_pool(t, (2,), (2,)), np.ones((1, 1, 4), np.float32)
+    )
     np.testing.assert_array_equal(given[0][0, 0], np.repeat(weights[0, 0], 2))
 
 
