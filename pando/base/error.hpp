@@ -35,6 +35,12 @@ class RuntimeFault : public Error {
   using Error::Error;
 };
 
+/// Values of the running program that it must not have (`poplar_application_runtime_error`).
+class ApplicationFault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// The program does not fit the memory limit. `summary()` lists what is alive at the peak.
 class OutOfMemory : public Error {
  public:

@@ -1,5 +1,6 @@
 // Casts between dtypes and the scaled casts of float8.
 #include <cmath>
+#include <cstring>
 
 #include "pando/ops/rules.hpp"
 
@@ -88,20 +89,55 @@ std::vector<TensorInfo> infer_scale(const Op& op) {
   return infer_dtype_attribute(op);
 }
 
+constexpr int kLowestLog2Scale = -32, kHighestLog2Scale = 31;
+
+/// The op with a scale that has been looked at: now if it is a constant, else as the program runs.
+std::vector<Tensor*> expand_scaled(OpBuilder& builder, const Op& op) {
+  if (op.attributes.flag_or("scale_checked", false)) return {};
+  Tensor* scale = op.input(1);
+  std::int32_t value = kHighestLog2Scale + 1;
+  if (scale->kind() == TensorKind::Constant && scale->data != nullptr) {
+    std::memcpy(&value, scale->data->data, sizeof(value));
+  }
+  if (value < kLowestLog2Scale || value > kHighestLog2Scale) {
+    scale = builder.make("CheckLog2Scale", {scale});
+  }
+  Attributes attributes = op.attributes;
+  attributes.set("scale_checked", true);
+  return {builder.make(op.kind(), {op.input(0), scale}, std::move(attributes))};
+}
+
+std::vector<TensorInfo> infer_check(const Op& op) {
+  const TensorInfo& scale = input_info(op, 0);
+  if (scale.dtype != DType::Int32 || !scale.shape.empty()) {
+    wrong_input(op, "wanted a scalar int32 log2 scale");
+  }
+  return {scale};
+}
+
 OpDef scaled_def(std::string name, std::string doc, InferRule infer) {
   return {.name = std::move(name),
           .doc = std::move(doc),
           .min_inputs = 2,
           .max_inputs = 2,
-          .attributes = {dtype_attribute("dtype")},
+          .attributes = {dtype_attribute("dtype"), scale_checked_attribute()},
           .infer = std::move(infer),
           .scalar_body = pointwise([](const Op& op, Inputs in) {
             return (in[0] * exact_power_of_two(in[1])).as_dtype(op.attributes.dtype("dtype"));
           }),
+          .expand = expand_scaled,
           .gradient_is_error = true};
 }
 
 }  // namespace
+
+AttributeSpec scale_checked_attribute() { return optional(flag_attribute("scale_checked")); }
+
+Tensor* scaled_product(OpBuilder& builder, const Op& op, Tensor* product, int index) {
+  Attributes attributes = {{"dtype", DType::Float16}};
+  if (op.attributes.flag_or("scale_checked", false)) attributes.set("scale_checked", true);
+  return builder.make("Pow2Scale", {product, op.input(index)}, std::move(attributes));
+}
 
 void register_cast_ops(Registry& registry) {
   registry.add({.name = "Cast",
@@ -130,6 +166,11 @@ void register_cast_ops(Registry& registry) {
                           "dtype(input 0 * 2^input 1) for a float input 0; rounded once. What the "
                           "scaled products of float8 expand to.",
                           infer_scale));
+  registry.add({.name = "CheckLog2Scale",
+                .doc =
+                    "The value of input 0, a scalar int32 log2 scale of float8 values; stops the "
+                    "program with an ApplicationFault unless it is in [-32, 32).",
+                .infer = infer_check});
 }
 
 }  // namespace pando

@@ -1,6 +1,7 @@
 // Convolutions (popxl-ops.md 7.1). Channel-first: data (N, C, spatial...).
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 #include "pando/ops/window.hpp"
 
 namespace pando {
@@ -8,11 +9,9 @@ namespace {
 
 using enum AttributeType;
 
-const std::vector<AttributeSpec> kConvAttributes = {{"strides", IntList, false},
-                                                    {"pads", IntList, false},
-                                                    {"dilations", IntList, false},
-                                                    {"groups", Integer, false},
-                                                    {"pad_type", Text, false}};
+const std::vector<AttributeSpec> kConvAttributes = {
+    {"strides", IntList, false}, {"pads", IntList, false},  {"dilations", IntList, false},
+    {"groups", Integer, false},  {"pad_type", Text, false}, scale_checked_attribute()};
 
 bool is_scaled(const Op& op) { return op.num_inputs() > 2 && op.input(2) != nullptr; }
 
@@ -63,8 +62,10 @@ Attributes explicit_attributes(const Op& op, const Window& window) {
 Tensor* expand_scaled(OpBuilder& builder, const Op& op) {
   Tensor* t = builder.cast(op.input(0), DType::Float32);
   Tensor* weight = builder.cast(op.input(1), DType::Float32);
-  Tensor* product = builder.make(op.kind(), {t, weight}, op.attributes);
-  return builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}});
+  Attributes attributes = op.attributes;
+  attributes.erase("scale_checked");
+  Tensor* product = builder.make(op.kind(), {t, weight}, std::move(attributes));
+  return scaled_product(builder, op, product, 2);
 }
 
 void refuse_scaled_gradient(const Op& op) {

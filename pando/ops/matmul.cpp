@@ -85,6 +85,7 @@ std::vector<TensorInfo> infer_matmul(const Op& op) {
 Attributes kept_attributes(const Op& op) {
   Attributes attributes = op.attributes;
   attributes.erase("output_type");
+  attributes.erase("scale_checked");
   return attributes;
 }
 
@@ -92,7 +93,7 @@ std::vector<Tensor*> expand_scaled(OpBuilder& builder, const Op& op) {
   Tensor* lhs = builder.cast(op.input(0), DType::Float32);
   Tensor* rhs = builder.cast(op.input(1), DType::Float32);
   Tensor* product = builder.make("MatMul", {lhs, rhs}, kept_attributes(op));
-  return {builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}})};
+  return {scaled_product(builder, op, product, 2)};
 }
 
 /// Products in another dtype than the operands' are made in float32 (or wider) and rounded once.
@@ -241,7 +242,8 @@ void register_matmul_ops(Registry& registry) {
                 .max_inputs = 3,
                 .attributes = {optional(dtype_attribute("output_type")),
                                optional(dtype_attribute("partials_type")),
-                               optional(number_attribute("available_memory_proportion"))},
+                               optional(number_attribute("available_memory_proportion")),
+                               scale_checked_attribute()},
                 .infer = infer_matmul,
                 .expand = expand_matmul,
                 .gradient = matmul_gradient,

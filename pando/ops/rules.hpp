@@ -93,6 +93,12 @@ OpDef view_in_place(OpDef def, std::string name, std::string doc);
 /// of `op`. In-place ops on the output or the input must not meet each other.
 Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t);
 
+/// Scaled float8 ops: whether the log2 scale may be taken as it is (attribute "scale_checked").
+/// Otherwise a scale outside [-32, 32) stops the program.
+AttributeSpec scale_checked_attribute();
+/// float16(product * 2^scale) for the log2 scale that is input `index` of `op`.
+Tensor* scaled_product(OpBuilder& builder, const Op& op, Tensor* product, int index);
+
 /// `t` filled with one value, as a stride-0 view of a scalar constant.
 Tensor* broadcast_constant(OpBuilder& builder, double value, const TensorInfo& info);
 

@@ -27,6 +27,16 @@ void register_exceptions(nb::module_& m) {
   nb::exception<Error> error(m, "popart_exception", PyExc_Exception);
   nb::exception<InternalError>(m, "popart_internal_exception", error.ptr());
   nb::exception<RuntimeFault>(m, "popart_runtime_error", error.ptr());
+  // The device layer's exceptions are a family of their own; popart.exceptions has the rest of it.
+  const auto device_exception = [&m](const char* name, PyObject* base) {
+    const std::string full_name = str_cat("pando._core.", name);
+    nb::object type = nb::steal(PyErr_NewException(full_name.c_str(), base, nullptr));
+    m.attr(name) = type;
+    return type;
+  };
+  const nb::object poplar = device_exception("poplar_exception", PyExc_Exception);
+  const nb::object poplar_runtime = device_exception("poplar_runtime_error", poplar.ptr());
+  nb::exception<ApplicationFault>(m, "poplar_application_runtime_error", poplar_runtime.ptr());
   nb::exception<OutOfMemory>(m, "OutOfMemoryException", error.ptr());
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {

@@ -15,6 +15,15 @@ class popart_internal_exception(popart_exception):
 class popart_runtime_error(popart_exception):
     pass
 
+class poplar_exception(Exception):
+    pass
+
+class poplar_runtime_error(poplar_exception):
+    pass
+
+class poplar_application_runtime_error(poplar_runtime_error):
+    pass
+
 class OutOfMemoryException(popart_exception):
     pass
 

@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
+from pando._core import (
+    poplar_application_runtime_error,
+    poplar_exception,
+    poplar_runtime_error,
+)
+
+__all__ = [
+    "poplar_application_runtime_error",
+    "poplar_exception",
+    "poplar_recoverable_runtime_error",
+    "poplar_runtime_error",
+    "poplar_system_runtime_error",
+    "poplar_unknown_runtime_error",
+    "poplar_unrecoverable_runtime_error",
+    "poplibs_exception",
+]
+
 
 class poplibs_exception(Exception):
     """An error of the kernel libraries."""
-
-
-class poplar_exception(Exception):
-    """An error of the device layer."""
-
-
-class poplar_runtime_error(poplar_exception):
-    """An error while a program runs."""
-
-
-class poplar_application_runtime_error(poplar_runtime_error):
-    """An error of the program."""
 
 
 class poplar_system_runtime_error(poplar_runtime_error):

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "pando/base/error.hpp"
 #include "tests/oracle/rules.hpp"
 
 namespace pando::oracle {
@@ -161,6 +162,11 @@ void add_float8(RuleTable& table) {
       out[0][i] = std::ldexp((*in[0])[i], exponent);
     }
   };
+  table.add("CheckLog2Scale", [](const Op&, const Inputs& in, std::vector<Array>& out) {
+    const Number exponent = (*in[0])[0];
+    if (exponent < -32 || exponent >= 32) throw ApplicationFault("log2 scale out of range");
+    out[0][0] = exponent;
+  });
   for (const char* name : {"Pow2ScaleThenCast", "CastThenPow2Scale", "Pow2Scale"}) {
     table.add(name, scale);
   }

@@ -62,7 +62,7 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 #define PANDO_CPU_KERNEL_FAMILIES(X) \
   X(matmul)                          \
   X(reduce)                          \
-  X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align)
+  X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(check) X(conv) X(pool) X(roi_align)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
+from popxl.ops.utils import check_inputs, log2_scale_attributes, is_float8, make
 from popxl.tensor import Tensor
 
 PadType = Literal["not_set", "same_upper", "same_lower", "valid"]
@@ -30,14 +30,14 @@ def _attributes(
     return attributes
 
 
-def _check_float8(t: Tensor, weight: Tensor, log2_scale: Tensor) -> None:
+def _check_float8(t: Tensor, weight: Tensor, log2_scale: Tensor) -> dict[str, object]:
     check_inputs(t=t, weight=weight, log2_scale=log2_scale)
     if not (is_float8(t.dtype) and is_float8(weight.dtype)):
         raise TypeError(
             "Scaled conv operands must be of dtype popxl.float8_143 or popxl.float8_152. "
             f"Provided {t.dtype} and {weight.dtype}"
         )
-    check_log2_scale(log2_scale)
+    return log2_scale_attributes(log2_scale)
 
 
 def conv(
@@ -74,8 +74,8 @@ def conv_pow2scaled(
     enable_conv_dithering: Iterable[int] | None = None,
 ) -> Tensor:
     """float16(conv * 2^log2_scale) of float8 operands."""
-    _check_float8(t, weight, log2_scale)
-    attributes = _attributes(stride, padding, dilation, groups, pad_type)
+    attributes = _check_float8(t, weight, log2_scale)
+    attributes.update(_attributes(stride, padding, dilation, groups, pad_type))
     return make(
         "Conv", [t, weight, log2_scale], attributes, name="conv_out", settings="conv_pow2scaled"
     )
@@ -131,8 +131,8 @@ def conv_transpose_pow2scaled(
     enable_conv_dithering: Iterable[int] | None = None,
 ) -> Tensor:
     """float16(conv_transpose * 2^log2_scale) of float8 operands."""
-    _check_float8(t, weight, log2_scale)
-    attributes = _attributes(stride, padding, dilation, groups, pad_type)
+    attributes = _check_float8(t, weight, log2_scale)
+    attributes.update(_attributes(stride, padding, dilation, groups, pad_type))
     inputs: list[Tensor | None] = [t, weight, log2_scale]
     return _transposed(
         inputs, attributes, output_padding, output_shape, "conv_transpose_pow2scaled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from popxl import dtypes
 from popxl.context import get_current_graph
 from popxl.dtypes import DType
-from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
+from popxl.ops.utils import check_inputs, log2_scale_attributes, is_float8, make
 from popxl.tensor import Tensor
 
 
@@ -53,8 +53,7 @@ def matmul_pow2scaled(
             "Scaled matmul operands must be of dtype popxl.float8_143 or popxl.float8_152. "
             f"Provided {lhs.dtype} and {rhs.dtype}"
         )
-    check_log2_scale(log2_scale)
-    attributes: dict[str, object] = {}
+    attributes = log2_scale_attributes(log2_scale)
     if available_memory_proportion is not None:
         attributes["available_memory_proportion"] = float(available_memory_proportion)
     return make(

@@ -156,8 +156,11 @@ def number_or_tensor(
     return None
 
 
-def check_log2_scale(log2_scale: Tensor) -> None:
-    """The scale of float8 values: an int32 scalar tensor."""
+def log2_scale_attributes(log2_scale: Tensor) -> dict[str, object]:
+    """Checks the scale of float8 values, an int32 scalar tensor; the attributes of an op with it.
+
+    Its value is looked at when the program runs, unless the session options say not to.
+    """
     check_inputs(log2_scale=log2_scale)
     if log2_scale.rank > 0:
         raise ValueError(
@@ -167,6 +170,8 @@ def check_log2_scale(log2_scale: Tensor) -> None:
         raise TypeError(
             f"Log2 scale tensor must be of type popxl.int32. Provided {log2_scale.dtype}"
         )
+    options = get_current_graph().ir._options
+    return {} if options.throwIfLog2ScaleTensorNotInRange else {"scale_checked": True}
 
 
 def is_float8(data_type: DType) -> Any:
