@@ -4,6 +4,7 @@
 
 #include "pando/compile/function_lowering.hpp"
 #include "pando/compile/schedule.hpp"
+#include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
@@ -49,6 +50,8 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   };
   // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
   // optimizer step next to the gradient it consumes.
+  // Views of several tensors before that, while every graph has its own names for them.
+  stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
   stage("inline_calls", [&] {
     inline_calls(ir);
     for_each_graph(ir, disconnect_load_inits);

@@ -77,8 +77,8 @@ void add_concat(Registry& registry) {
   OpDef in_place_concat = concat;
   in_place_concat.name = "ConcatInplace";
   in_place_concat.doc =
-      "The inputs one after the other along attribute axis. The result has a storage of its own: "
-      "writing to it does not reach the inputs.";
+      "The inputs one after the other along attribute axis. The result has a storage of its own; "
+      "the transform keep_concat_views makes writes to it reach the inputs, and back.";
   in_place_concat.expand = [](OpBuilder& builder, const Op& op) {
     return std::vector{builder.make("Concat", op.inputs(), op.attributes)};
   };

@@ -18,9 +18,9 @@ std::int64_t check_groups(const Op& op, const Tensor& t) {
 
 void check_per_channel(const Op& op, int index, const char* role, const Tensor& t) {
   const Tensor& value = needed_input(op, index, role);
-  check_inputs(
-      op, value.shape() == Shape{t.shape()[1]},
-      str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}), " (the channels of t)"));
+  check_inputs(op, value.shape() == Shape{t.shape()[1]} && value.dtype() == t.dtype(),
+               str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}),
+                       " (the channels of t) and dtype ", t.dtype()));
 }
 
 const std::vector<AttributeSpec> kGroupAttributes = {

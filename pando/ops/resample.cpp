@@ -248,7 +248,9 @@ void check_rois(const Op& op) {
   check_inputs(op, batch_index.shape() == Shape{rois.shape()[0]},
                "wanted a batch_index of shape (R,)");
   check_integer(op, batch_index, "batch_index");
-  check_inputs(op, op.attributes.ints("output_size").size() == 2, "wanted two output sizes");
+  const Ints& size = op.attributes.ints("output_size");
+  check_inputs(op, size.size() == 2 && size[0] >= 1 && size[1] >= 1,
+               "wanted two output sizes of at least 1");
 }
 
 Shape roi_output_shape(const Op& op, std::int64_t channels) {

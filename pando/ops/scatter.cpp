@@ -191,9 +191,11 @@ std::vector<Tensor*> expand_scatter_reduce(OpBuilder& builder, const Op& op) {
   if (indices->shape() == data->shape()) return {};
   const std::int64_t axis = op.attributes.integer("axis");
   Tensor* full = canonical_indices(builder, op, indices, data->shape(), axis);
-  return {builder.make("ScatterReduce",
-                       {leading_part(builder, data, full->shape()), full, op.input(2)},
-                       pick_attributes(op, {"reduction", "axis", "axis_size"}))};
+  Tensor* reduced =
+      builder.make("ScatterReduce", {leading_part(builder, data, full->shape()), full, op.input(2)},
+                   pick_attributes(op, {"reduction", "axis", "axis_size"}));
+  // Without initial values the result is as narrow as the indices.
+  return {pad_end(builder, reduced, op.output(0)->shape())};
 }
 
 void scatter_reduce_gradient(GradientBuilder& builder, const Op& op) {

@@ -1,6 +1,7 @@
 #include "pando/transforms/pass_registry.hpp"
 
 #include "pando/base/error.hpp"
+#include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
@@ -24,6 +25,8 @@ std::function<void(Ir&)> every_graph(Change change) {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
+      {"concat_views", "Copies writes to and from in-place concatenations.",
+       every_graph(keep_concat_views)},
       {"inline_calls", "Puts the bodies of small and single-use graphs in place of their calls.",
        [](Ir& ir) { inline_calls(ir); }},
       {"expand", "Rewrites composite ops into simpler ones.", every_graph(expand)},

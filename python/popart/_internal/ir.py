@@ -376,6 +376,12 @@ class Op(_View):
     def outId(self, index: int) -> str:
         return self.outTensor(index).id
 
+    def inInfo(self, index: int) -> TensorInfo:
+        return self.inTensor(index).info
+
+    def outInfo(self, index: int) -> TensorInfo:
+        return self.outTensor(index).info
+
     def inTensorCount(self) -> int:
         return len(self.getInputTensors())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from popart import popart_exception
 from popxl.context import create_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make, outputs_of
 from popxl.tensor import Tensor
@@ -111,7 +112,7 @@ def concat(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
 
 
 def concat_(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
-    """`concat` under its in-place name."""
+    """`concat` that shares its elements with the tensors: writes reach both."""
     return _concat("ConcatInplace", ts, axis, "concat_")
 
 
@@ -119,6 +120,8 @@ def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]
     """Parts along `axis`: that many equal ones, or of the given sizes."""
     check_inputs(t=t)
     axis = handle_negative_axis(t, axis)
+    if not 0 <= axis < t.rank:
+        raise popart_exception(f"split: axis {axis} is out of range for {t!r}")
     if isinstance(splits, int):
         size = t.shape[axis]
         if splits <= 0 or size % splits != 0:

@@ -24,7 +24,9 @@ def run(build, *arrays):
     """The outputs of build(*variables) as arrays, and the variables afterwards."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
-        variables = [popxl.variable(array, name=f"v{i}") for i, array in enumerate(arrays)]
+        variables = [
+            popxl.variable(array, name=f"v{i}", downcast=False) for i, array in enumerate(arrays)
+        ]
         streams = []
         for tensor in as_list(build(*variables)):
             stream = popxl.d2h_stream(tensor.shape, tensor.dtype)
