@@ -7,6 +7,7 @@
 #include "pando/transforms/pipelining.hpp"
 #include "pando/transforms/recompute.hpp"
 #include "pando/transforms/repeat_graph.hpp"
+#include "pando/transforms/route_tensor.hpp"
 
 namespace pando::python {
 namespace {
@@ -144,6 +145,8 @@ void bind_schedules(nb::module_& m) {
   m.def("pipeline", &pipeline, nb::arg("graph"), nb::arg("ops"), nb::arg("steps"),
         nb::arg("context"), kOwnedByIr,
         "Moves ops with their stages into a graph that runs them as a pipeline.");
+  m.def("route_tensor", &route_tensor, nb::arg("tensor"), nb::arg("target"), nb::arg("modified"),
+        kOwnedByIr, "The tensor of a graph below that stands for a tensor.");
 }
 
 }  // namespace
