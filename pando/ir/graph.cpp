@@ -160,7 +160,7 @@ void Graph::remove_input(int index) {
   internal_check(tensor->uses().empty(), "a graph input that is used cannot be removed");
   inputs_.erase(inputs_.begin() + index);
   std::erase(by_ref_, tensor);
-  tensors_.erase(tensor->id());
+  retire(tensor->id());
 }
 
 void Graph::remove_output(int index) { outputs_.erase(outputs_.begin() + index); }
@@ -253,15 +253,29 @@ void Graph::erase_op(Op& op) {
       }
     }
   }
-  for (Tensor* output : op.outputs()) tensors_.erase(output->id());
+  for (Tensor* output : op.outputs()) retire(output->id());
   std::erase(ops_, &op);
-  op_storage_.erase(op.id());
+  Graph& erased = ir_->erased_graph();
+  op.graph_ = &erased;
+  op.after.clear();
+  const auto it = op_storage_.find(op.id());
+  erased.erased_ops_.push_back(std::move(it->second));
+  op_storage_.erase(it);
+}
+
+void Graph::retire(const std::string& tensor_id) {
+  const auto it = tensors_.find(tensor_id);
+  Graph& erased = ir_->erased_graph();
+  it->second->graph_ = &erased;
+  it->second->data.reset();
+  erased.erased_tensors_.push_back(std::move(it->second));
+  tensors_.erase(it);
 }
 
 void Graph::erase_tensor(Tensor& tensor) {
   internal_check(tensor.uses().empty() && tensor.producer() == nullptr,
                  "only a tensor without uses and producer can be erased");
-  tensors_.erase(tensor.id());
+  retire(tensor.id());
 }
 
 void Graph::replace_uses(Tensor& from, Tensor& to) {

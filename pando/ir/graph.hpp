@@ -81,7 +81,8 @@ class Graph {
                  const std::vector<std::pair<std::string, TensorInfo>>& outputs);
   /// Puts the next op created before `op` (nullptr: at the end again).
   void set_insertion_point(Op* op) { insertion_point_ = op; }
-  /// Removes an op whose outputs have no uses, and its outputs.
+  /// Removes an op whose outputs have no uses, and its outputs. What is erased stays readable while
+  /// the Ir lives (handles of a front end may be left) but belongs to `Ir::erased_graph`.
   void erase_op(Op& op);
   /// Removes a tensor without uses and producer.
   void erase_tensor(Tensor& tensor);
@@ -96,6 +97,7 @@ class Graph {
  private:
   friend class Op;
   Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
+  void retire(const std::string& tensor_id);
 
   Ir* ir_;
   std::string id_;
@@ -106,6 +108,9 @@ class Graph {
   Op* insertion_point_ = nullptr;
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<std::int64_t, std::unique_ptr<Op>> op_storage_;
+  // Of the erased graph only.
+  std::vector<std::unique_ptr<Tensor>> erased_tensors_;
+  std::vector<std::unique_ptr<Op>> erased_ops_;
 };
 
 enum class StreamDirection : std::uint8_t { HostToDevice, DeviceToHost };
@@ -149,6 +154,8 @@ class Ir {
   /// New graph with exactly this id; a taken id throws InternalError.
   Graph& create_graph_with_id(const std::string& id);
   void erase_graph(Graph& graph);
+  /// The graph that erased tensors and ops belong to; not one of `graphs()`.
+  Graph& erased_graph() const { return *erased_; }
 
   Stream& add_stream(Tensor& handle, StreamDirection direction);
   const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
@@ -176,6 +183,8 @@ class Ir {
  private:
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;
+  std::unique_ptr<Graph> erased_;
+  std::vector<std::unique_ptr<Graph>> erased_graphs_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<RemoteBuffer>> remote_buffers_;
   IrCounters counters_;

@@ -41,7 +41,9 @@ void clone_sources(const Graph& from, Graph& to, TensorMap& tensors) {
 
 }  // namespace
 
-Ir::Ir() : id_(next_ir_id()) { graphs_.push_back(std::make_unique<Graph>(*this, "")); }
+Ir::Ir() : id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
+  graphs_.push_back(std::make_unique<Graph>(*this, ""));
+}
 
 std::vector<Graph*> Ir::graphs() const {
   std::vector<Graph*> result;
@@ -75,7 +77,11 @@ Graph& Ir::create_graph_with_id(const std::string& id) {
 
 void Ir::erase_graph(Graph& graph) {
   internal_check(!graph.is_main(), "the main graph cannot be erased");
-  std::erase_if(graphs_, [&](const auto& owned) { return owned.get() == &graph; });
+  const auto it = std::find_if(graphs_.begin(), graphs_.end(),
+                               [&](const auto& owned) { return owned.get() == &graph; });
+  internal_check(it != graphs_.end(), "only a graph of this Ir can be erased");
+  erased_graphs_.push_back(std::move(*it));
+  graphs_.erase(it);
 }
 
 Stream& Ir::add_stream(Tensor& handle, StreamDirection direction) {

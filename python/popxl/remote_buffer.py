@@ -23,6 +23,14 @@ class RemoteBuffer:
         info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
         self._pb = self._ir._pb.add_remote_buffer(info, entries)
 
+    @classmethod
+    def _from_pb(cls, core_buffer: _core.RemoteBuffer) -> RemoteBuffer:
+        """A buffer of the current Ir that exists already."""
+        self = cls.__new__(cls)
+        self._ir = get_current_graph().ir
+        self._pb = core_buffer
+        return self
+
     @property
     def _current_ir(self) -> _ir.Ir:
         return self._ir._pb_ir

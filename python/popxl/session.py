@@ -521,6 +521,8 @@ def _with_remote_variables(ir: Ir) -> _core.Ir:
         return ir._pb
     copy = ir._pb.clone()
     main = copy.main_graph
+    # Programs may load slots with the weights, and store them before the weights go to the host.
+    first, end = next(iter(main.ops), None), None
     uint32 = DType.from_name("uint32")._pb
     for tensor_id, record in remote.items():
         assert record.remote is not None
@@ -531,10 +533,11 @@ def _with_remote_variables(ir: Ir) -> _core.Ir:
             _core.TensorInfo(uint32, []),
             np.array(slot, np.uint32),
         )
-        for kind, part in (
-            ("RemoteStore", _core.ExecutionContext.WeightsFromHost),
-            ("RemoteLoadInplace", _core.ExecutionContext.WeightsToHost),
+        for kind, part, before in (
+            ("RemoteStore", _core.ExecutionContext.WeightsFromHost, first),
+            ("RemoteLoadInplace", _core.ExecutionContext.WeightsToHost, end),
         ):
+            main.set_insertion_point(before)
             context = _core.OpContext(name=f"{tensor_id}/{kind}", execution=part)
             main.create_op(kind, [tensor, offset], {"buffer": buffer}, context)
     return copy

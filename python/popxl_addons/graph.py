@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import popxl
@@ -51,6 +51,12 @@ def _coerced(graph: popxl.Graph, values: Sequence[Any]) -> list[Any]:
                 f"got {type(value).__name__}: {value!r}"
             ) from error
     return flat
+
+
+def create_named_graph(name: str, function: Callable[..., Any], *args: Any) -> popxl.Graph:
+    """The graph of a function, called `<name>_subgraph(<n>)`."""
+    function.__qualname__ = name
+    return popxl.gcg().ir.create_graph(function, *args)
 
 
 class BoundGraph:

@@ -1,11 +1,15 @@
-"""Trees of replica groupings."""
+"""Trees of replica groupings, and groupings limited to parts of the machine."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable
 
 import popxl
 from popxl_addons.dot_tree import DotTree
+
+_LINKED_DEVICES = 64
 
 
 class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
@@ -24,3 +28,61 @@ def fill_none_group(
 ) -> popxl.ReplicaGrouping:
     """`replica_grouping`, or `none_value` in place of None."""
     return none_value if replica_grouping is None else replica_grouping
+
+
+def _limited(
+    replica_grouping: popxl.ReplicaGrouping | None, size: int, part: str
+) -> popxl.ReplicaGrouping:
+    """The grouping within parts of `size` replicas each."""
+    ir = popxl.gcg().ir
+    group = fill_none_group(replica_grouping, ir.replica_grouping())
+    if size >= ir.replication_factor:
+        return group
+    if group.stride > size:
+        raise ValueError(
+            f"the members of {group!r} lie {group.stride} replicas apart, further than the {size} "
+            f"replicas of {part}: wanted a stride of at most {size}"
+        )
+    if group.group_size * group.stride <= size:
+        return group
+    return ir.replica_grouping(stride=group.stride, group_size=size // group.stride)
+
+
+def get_instance_replica_grouping(
+    replica_grouping: popxl.ReplicaGrouping | None = None,
+) -> popxl.ReplicaGrouping:
+    """The grouping (default: all replicas) limited to the replicas of one process.
+
+    Raises ValueError when members lie further apart than that.
+    """
+    size = popxl.gcg().ir.instance_replication_factor
+    return _limited(replica_grouping, size, "one instance")
+
+
+def is_cross_instance(replica_grouping: popxl.ReplicaGrouping) -> bool:
+    """Whether groups span several processes."""
+    span = replica_grouping.group_size * replica_grouping.stride
+    return span > popxl.gcg().ir.instance_replication_factor
+
+
+def get_ild_size_from_popdist() -> int:
+    """Replicas whose devices are linked directly: `ipuLinkDomainSize` of the JSON text in the
+    environment variable POPLAR_TARGET_OPTIONS, else all, up to 64."""
+    options = json.loads(os.environ.get("POPLAR_TARGET_OPTIONS") or "{}")
+    replicas = popxl.gcg().ir.replication_factor
+    return int(options.get("ipuLinkDomainSize", min(replicas, _LINKED_DEVICES)))
+
+
+def get_ild_replica_grouping(
+    replica_grouping: popxl.ReplicaGrouping | None = None,
+) -> popxl.ReplicaGrouping:
+    """The grouping (default: all replicas) limited to directly linked devices.
+
+    Raises ValueError when members lie further apart than that.
+    """
+    return _limited(replica_grouping, get_ild_size_from_popdist(), "one link domain")
+
+
+def is_cross_ild(replica_grouping: popxl.ReplicaGrouping) -> bool:
+    """Whether groups span several sets of directly linked devices."""
+    return replica_grouping.group_size * replica_grouping.stride > get_ild_size_from_popdist()

@@ -1,9 +1,12 @@
-"""Which graphs can be reached from a graph."""
+"""Bringing a tensor into graphs that are called, directly or not, from its own graph."""
 
 from __future__ import annotations
 
 import popxl
+from pando import _core
 from popxl_addons.graph_common import GraphLike, plain_graph
+
+__all__ = ["is_subgraph", "route_tensor_into_graph"]
 
 
 def is_subgraph(parent: GraphLike, subgraph: GraphLike) -> bool:
@@ -19,3 +22,18 @@ def is_subgraph(parent: GraphLike, subgraph: GraphLike) -> bool:
             seen.add(graph)
             waiting.extend(graph.called_graphs)
     return False
+
+
+def route_tensor_into_graph(
+    tensor: popxl.Tensor, graph: GraphLike | None = None, modified: bool = False
+) -> popxl.Tensor:
+    """The tensor as it can be used in `graph` (default: the current one).
+
+    Every call and loop on every path from the tensor's graph gets an input for it, unless it has
+    one. `modified`: the graph writes it, and the calls pass it by reference. ValueError when `graph`
+    cannot be reached.
+    """
+    target = popxl.gcg() if graph is None else plain_graph(graph)
+    core = _core.route_tensor(tensor._pb, target._pb, modified)
+    routed: popxl.Tensor = popxl.Tensor._from_pb(core)
+    return routed

@@ -52,6 +52,22 @@ def numbered_lines(text: str) -> dict[int, str]:
     return result
 
 
+def notebook_cells(text: str) -> list[str]:
+    """The code cells of a notebook that was printed as text: each starts after its prompt and ends
+    at the next prompt or heading."""
+    cells: list[list[str]] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("In [None]:"):
+            cells.append([])
+            inside = True
+        elif line.startswith("### "):
+            inside = False
+        elif inside:
+            cells[-1].append(line)
+    return ["\n".join(cell) + "\n" for cell in cells]
+
+
 def run_program(
     source: str, folder: Path, arguments: Sequence[str] = (), **environment: str
 ) -> str:

@@ -8,19 +8,16 @@ from functools import partial
 import numpy as np
 
 import popxl
-from popxl import ops
-from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
+from pando import _core
+from popxl.context import get_current_context
+from popxl.transforms.autodiff import GradGraphInfo
 from popxl.transforms.autodiff import autodiff as popxl_autodiff
 from popxl_addons.dot_tree import DotTree, sanitise
-from popxl_addons.grad_graph_info import make_grad_graph_info, remap_grad_info
+from popxl_addons.grad_graph_info import remap_grad_info
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_common import CalledGraphsGradInfoLike, called_graphs_grad_info_of
 from popxl_addons.named_tensors import NamedTensors
-from popxl_addons.variable_factory import (
-    NamedVariableFactories,
-    VariableFactory,
-    add_variable_input,
-)
+from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
 __all__ = ["autodiff", "autodiff_with_accumulation", "remap_grad_info"]
 
@@ -83,41 +80,25 @@ def autodiff_with_accumulation(
     accumulated = list(tensors_to_accumulate_grads)
     gradient = autodiff(graph, grads_provided, required + accumulated, called_graphs_grad_info)
     names = {tensor: key for key, tensor in graph.args.to_dict().items()}
-    flat_factories: dict[str, VariableFactory] = {}
-    flat_args: dict[str, popxl.Tensor] = {}
-
-    # An accumulator is read and written in place: the counter may only move on after all of them.
-    with gradient.graph, popxl.in_sequence():
-        counter, flat_factories[COUNTER] = add_variable_input(
-            COUNTER, partial(np.zeros, ()), popxl.float32, by_ref=True
+    factories: dict[str, VariableFactory] = {}
+    args: dict[str, popxl.Tensor] = {}
+    keys = [f"accum.{names.get(tensor) or sanitise(tensor.name)}" for tensor in accumulated]
+    context = get_current_context()
+    core = _core.accumulate_gradients(
+        gradient.grad_graph_info._pb,
+        context.scoped(COUNTER),
+        [context.scoped(key) for key in keys],
+        context.op_context("accumulate"),
+    )
+    factories[COUNTER] = VariableFactory(partial(np.zeros, ()), popxl.float32, COUNTER, by_ref=True)
+    args[COUNTER] = popxl.Tensor._from_pb(core.counter)
+    for key, tensor, accumulator in zip(keys, accumulated, core.accumulators, strict=True):
+        name = key.removeprefix("accum.")
+        grouping = replica_groupings[name] if replica_groupings is not None else None
+        factories[key] = VariableFactory(
+            partial(np.zeros, tensor.shape), tensor.dtype, key, True, grouping
         )
-        flat_args[COUNTER] = counter
-        gradients = gradient.graph.outputs[len(required) :]
-        for tensor, value in zip(accumulated, gradients, strict=True):
-            name = names.get(tensor) or sanitise(tensor.name)
-            key = f"accum.{name}"
-            grouping = replica_groupings[name] if replica_groupings is not None else None
-            accumulator, flat_factories[key] = add_variable_input(
-                key, partial(np.zeros, tensor.shape), tensor.dtype, True, grouping
-            )
-            flat_args[key] = accumulator
-            ops.var_updates.accumulate_mean_(accumulator, value, counter)
-        ops.var_updates.accumulate_(counter, popxl.constant(1, popxl.float32))
-
-    factories = NamedVariableFactories.from_dict(flat_factories)
-    args = NamedTensors.from_dict(flat_args)
-    info = _keep_outputs(gradient.grad_graph_info, len(required))
-    return factories, GraphWithNamedArgs.from_grad_graph(info, args)
-
-
-def _keep_outputs(info: GradGraphInfo, count: int) -> GradGraphInfo:
-    """Drops the gradient graph's outputs from number `count` on."""
-    graph = info.graph
-    for index in reversed(range(count, len(graph.outputs))):
-        graph._pb_graph.removeOutput(index)
-    connections = [
-        (c.fwd_tensor, c.connection_type == ExpectedConnectionType.Fwd)
-        for c in info.expected_inputs
-    ]
-    outputs = [c.fwd_tensor for c in info.expected_outputs[:count]]
-    return make_grad_graph_info(info.forward_graph, graph, connections, outputs)
+        args[key] = popxl.Tensor._from_pb(accumulator)
+    return NamedVariableFactories.from_dict(factories), GraphWithNamedArgs.from_grad_graph(
+        GradGraphInfo._from_core(core.info), NamedTensors.from_dict(args)
+    )

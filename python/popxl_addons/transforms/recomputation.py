@@ -5,70 +5,58 @@ from __future__ import annotations
 from typing import Any
 
 import popxl
-from popxl import ops
-from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
-from popxl_addons.grad_graph_info import make_grad_graph_info
+from pando import _core
+from popxl.context import get_current_context
+from popxl.transforms.autodiff import (
+    ExpectedConnection,
+    ExpectedConnectionType,
+    GradGraphInfo,
+)
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.utils import suffix_graph_name
 
-Connections = list[tuple[popxl.Tensor, bool]]
+__all__ = ["add_recompute_inputs", "recompute_graph"]
+
 TensorMap = dict[popxl.Tensor, popxl.Tensor]
 
 
-def _input_like(tensor: popxl.Tensor, by_ref: bool = False) -> popxl.Tensor:
-    return popxl.graph_input(**tensor.spec, name=tensor.name, by_ref=by_ref)
+def _tensor_map(pairs: Any) -> TensorMap:
+    return {popxl.Tensor._from_pb(old): popxl.Tensor._from_pb(new) for old, new in pairs}
 
 
-def add_recompute_inputs(grad_info: GradGraphInfo) -> tuple[TensorMap, TensorMap, Connections]:
+def add_recompute_inputs(
+    grad_info: GradGraphInfo,
+) -> tuple[TensorMap, TensorMap, list[ExpectedConnection]]:
     """Adds to the current graph the inputs that recomputation needs.
 
-    Returns forward graph input -> new input, gradient graph input -> new input, and for each new
-    input that stands for a forward tensor that tensor and whether it is taken itself (True) or
-    its gradient (False).
+    Returns forward graph input -> new input, gradient graph input -> new input, and what the new
+    inputs stand for.
     """
-    forward_graph, gradient_graph = grad_info.forward_graph, grad_info.graph
-    forward_inputs: TensorMap = {}
-    gradient_inputs: TensorMap = {}
-    expected: Connections = []
-    described = gradient_graph.inputs[: len(grad_info.expected_inputs)]
-    for graph_input, connection in zip(described, grad_info.expected_inputs, strict=True):
-        tensor = connection.fwd_tensor
-        is_gradient = connection.connection_type == ExpectedConnectionType.FwdGrad
-        if is_gradient or tensor in forward_graph.inputs:
-            new = _input_like(graph_input if is_gradient else tensor)
-            gradient_inputs[graph_input] = new
-            expected.append((tensor, not is_gradient))
-            if not is_gradient:
-                forward_inputs[tensor] = new
-    remaining = [t for t in forward_graph.inputs if t not in forward_inputs]
-    for tensor in sorted(remaining, key=lambda t: t.name):
-        forward_inputs[tensor] = _input_like(tensor)
-        expected.append((tensor, True))
-    extra = gradient_graph.inputs[len(described) :]
-    for tensor in sorted(extra, key=lambda t: t.name):
-        gradient_inputs[tensor] = _input_like(tensor, tensor in gradient_graph._by_ref_inputs)
-    return forward_inputs, gradient_inputs, expected
+    core = _core.add_recompute_inputs(popxl.gcg()._pb, grad_info._pb)
+    expected = [
+        ExpectedConnection._make(
+            popxl.Tensor._from_pb(item.forward_tensor),
+            ExpectedConnectionType[item.type.name],
+        )
+        for item in core.expected
+    ]
+    return _tensor_map(core.forward), _tensor_map(core.gradient), expected
 
 
 def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
     """A gradient graph with the same results that needs forward *inputs* only.
 
-    It calls the forward graph and then `grad_graph` with the fresh activations.
+    It calls the forward graph and then `grad_graph` with the fresh activations. Raises ValueError
+    when the forward graph changes inputs by reference: it runs twice.
     """
-    info = grad_graph.grad_graph_info
-    base = suffix_graph_name(grad_graph.graph.name, "recomp")
-    graph = grad_graph.graph.ir.create_empty_graph(base)
-    with graph, popxl.in_sequence():
-        forward_inputs, gradient_inputs, expected = add_recompute_inputs(info)
-        forward_call = ops.call_with_info(info.forward_graph, inputs_dict=forward_inputs)
-        activations: dict[popxl.Tensor, Any] = dict(info.inputs_dict(forward_call))
-        results = ops.call(info.graph, inputs_dict={**activations, **gradient_inputs})
-        for result in results:
-            popxl.graph_output(result)
-    outputs = [connection.fwd_tensor for connection in info.expected_outputs]
-    args = NamedTensors.from_dict(
-        {key: gradient_inputs[t] for key, t in grad_graph.args.to_dict().items()}
+    core = _core.recompute(
+        grad_graph.grad_graph_info._pb,
+        suffix_graph_name(grad_graph.graph.name, "recomp"),
+        get_current_context().op_context("recompute"),
     )
-    new_info = make_grad_graph_info(info.forward_graph, graph, expected, outputs)
-    return GraphWithNamedArgs.from_grad_graph(new_info, args)
+    inputs = _tensor_map(core.inputs.gradient)
+    args = NamedTensors.from_dict(
+        {key: inputs[tensor] for key, tensor in grad_graph.args.to_dict().items()}
+    )
+    return GraphWithNamedArgs.from_grad_graph(GradGraphInfo._from_core(core.info), args)

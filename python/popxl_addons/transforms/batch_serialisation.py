@@ -1,0 +1,394 @@
+"""Graphs that run for several micro-batches in a row, loading inputs and storing results one by
+one: the building block of phased execution."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import popxl
+from pando import _core
+from popxl import ops
+from popxl.context import get_current_context
+from popxl.transforms import ExpectedConnectionType
+from popxl_addons.graph import GraphWithNamedArgs, create_named_graph
+from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.remote import create_remote_buffer
+from popxl_addons.rts import gather_replica_sharded_tensor
+from popxl_addons.utils import suffix_graph_name
+
+__all__ = [
+    "BatchSerialResult",
+    "RemoteHandle",
+    "batch_serial_buffer",
+    "batch_serialise",
+    "batch_serialise_fwd_and_grad",
+    "batch_serialise_non_overlapped",
+    "batch_serialise_overlapped",
+]
+
+_IO_MODES = ("compute", "io", "io_overlapped")
+
+RowOffset = int | None | Callable[[popxl.Tensor], popxl.Tensor]
+
+
+@dataclass
+class RemoteHandle:
+    """Where the values of a tensor lie: entry (row, step) of `buffer` seen as a matrix.
+
+    `row_offset`: rows from the row that the graph is called with; None: always row 0; a function:
+    row tensor -> row tensor. `shard_group`: the entries are shards over this group.
+    """
+
+    buffer: popxl.RemoteBuffer
+    row_offset: RowOffset = 0
+    shard_group: popxl.ReplicaGrouping | None = None
+
+
+Handle = popxl.HostToDeviceStream | popxl.DeviceToHostStream | RemoteHandle
+Handles = MutableMapping[popxl.Tensor, Any]
+
+
+@dataclass
+class BatchSerialResult:
+    """A batch serialised graph and how it relates to the original."""
+
+    graph: GraphWithNamedArgs
+    stored_buffers: dict[popxl.Tensor, RemoteHandle]
+    _remap: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict)
+
+    def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:
+        """Tensors of the original graph -> those of the transformed one, under the same keys."""
+        return named_tensors.remap(self._remap)
+
+
+def batch_serial_buffer(
+    t: popxl.Tensor | popxl.TensorSpec,
+    steps: int = 1,
+    rows: int = 1,
+    shard_group: popxl.ReplicaGrouping | None = None,
+    *,
+    sharded_threshold: int | None = None,
+) -> popxl.RemoteBuffer:
+    """A remote buffer of rows x steps entries for tensors like `t`.
+
+    A `shard_group` of several replicas shards the entries; ValueError when the elements cannot be
+    shared out evenly. With `sharded_threshold` only tensors of at least so many elements are.
+    """
+    if shard_group is None:
+        return create_remote_buffer(t, steps * rows, shard_over=1)
+    threshold: dict[str, Any] = {}
+    if sharded_threshold is not None:
+        threshold = {"sharded_threshold": sharded_threshold}
+    return create_remote_buffer(
+        t, steps * rows, shard_group, shard_group.group_size, **threshold
+    )
+
+
+def _normalise(handles: Handles) -> None:
+    """Turns tuples into handles, in place."""
+    for tensor, handle in list(handles.items()):
+        if isinstance(handle, tuple):
+            handles[tensor] = RemoteHandle(*handle)
+
+
+def _make_sharded_buffers(handles: Handles, steps: int, rows: int) -> None:
+    """Turns groupings, which ask for a buffer that is sharded over them, into handles, in place."""
+    for tensor, handle in list(handles.items()):
+        if isinstance(handle, popxl.ReplicaGrouping):
+            buffer = batch_serial_buffer(tensor, steps, rows, handle)
+            handles[tensor] = RemoteHandle(buffer, 0, handle)
+
+
+def _is_sharded(handle: RemoteHandle) -> bool:
+    return handle.shard_group is not None and handle.shard_group.group_size > 1
+
+
+class _CoreHandles:
+    """Handles as the core transform takes them; graphs for rows and shards are made once."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[Any, popxl.Graph] = {}
+        self._buffers: dict[int, popxl.RemoteBuffer] = {}
+
+    def make(self, handle: Any) -> _core.SerialHandle:
+        if isinstance(handle, (popxl.HostToDeviceStream, popxl.DeviceToHostStream)):
+            ir = popxl.gcg().ir._pb
+            return _core.SerialHandle(stream=ir.find_stream(handle.tensor_id))
+        if not isinstance(handle, RemoteHandle):
+            raise TypeError(
+                "wanted a stream, a RemoteHandle or a tuple of a buffer and a row offset; given "
+                f"{type(handle).__name__}: {handle!r}"
+            )
+        self._buffers[handle.buffer.remote_buffer_id] = handle.buffer
+        graphs: dict[str, Any] = {}
+        if _is_sharded(handle):
+            graphs["gather"], graphs["shard"] = self._conversions(handle)
+        offset = handle.row_offset
+        if offset is None:
+            return _core.SerialHandle(buffer=handle.buffer._pb, row=_core.SerialRow.First, **graphs)
+        if callable(offset):
+            graphs["row_graph"] = self._graph(offset, "row", offset, _ROW_SPEC)
+            row = _core.SerialRow.Computed
+            return _core.SerialHandle(buffer=handle.buffer._pb, row=row, **graphs)
+        return _core.SerialHandle(buffer=handle.buffer._pb, row_offset=offset, **graphs)
+
+    def _conversions(self, handle: RemoteHandle) -> tuple[_core.Graph, _core.Graph]:
+        """The graphs that gather a loaded shard and cut the shard to be stored."""
+        group = handle.shard_group
+        buffer = handle.buffer
+        shard = popxl.TensorSpec(buffer.tensor_shape, buffer.tensor_dtype, buffer.meta_shape)
+        whole = popxl.TensorSpec(buffer.meta_shape, buffer.tensor_dtype)
+
+        def gather(t: popxl.Tensor) -> popxl.Tensor:
+            return gather_replica_sharded_tensor(t, replica_group=group)
+
+        def cut(t: popxl.Tensor) -> popxl.Tensor:
+            return ops.collectives.replica_sharded_slice(t, group)
+
+        key = buffer.remote_buffer_id
+        return (
+            self._graph((key, "gather"), "batch_serial_gather", gather, shard),
+            self._graph((key, "slice"), "batch_serial_slice", cut, whole),
+        )
+
+    def _graph(self, key: Any, name: str, function: Any, spec: popxl.TensorSpec) -> _core.Graph:
+        if key not in self._graphs:
+            self._graphs[key] = create_named_graph(name, lambda t: function(t), spec)
+        return self._graphs[key]._pb
+
+    def all_of(self, handles: Handles, *graphs: popxl.Graph) -> list[Any]:
+        """The handles of tensors of these graphs."""
+        return [
+            (tensor._pb, self.make(handle))
+            for tensor, handle in handles.items()
+            if any(tensor in graph for graph in graphs)
+        ]
+
+    def buffer(self, core_buffer: _core.RemoteBuffer) -> popxl.RemoteBuffer:
+        """The buffer of a core buffer, which may be new."""
+        known = self._buffers.get(core_buffer.id)
+        if known is None:
+            known = popxl.RemoteBuffer._from_pb(core_buffer)
+            self._buffers[core_buffer.id] = known
+        return known
+
+
+_ROW_SPEC = popxl.TensorSpec((), popxl.int32)
+
+
+def _check(rows: int, io_mode: str, steps: int) -> str:
+    """The mode to be used; ValueError for what cannot be."""
+    if rows < 1:
+        raise ValueError(f"batch_serialise: wanted at least 1 row; given {rows}")
+    if io_mode not in _IO_MODES:
+        raise ValueError(
+            f"batch_serialise: io_mode must be one of {', '.join(_IO_MODES)}; given {io_mode!r}"
+        )
+    io_tiles = popxl.gcg().ir._pb_ir.getSessionOptions().numIOTiles
+    if io_mode != "compute" and io_tiles < 1:
+        raise ValueError(
+            f"batch_serialise: io_mode {io_mode!r} needs IO tiles, but the session option "
+            f"numIOTiles is {io_tiles}: set it, or use io_mode='compute'"
+        )
+    if io_mode == "io_overlapped" and steps == 1:
+        logging.warning("io_mode 'io_overlapped' needs at least 2 steps: using 'io' for 1 step")
+        return "io"
+    return io_mode
+
+
+def _options(
+    name: str,
+    steps: int,
+    rows: int,
+    io_mode: str,
+    loads: list[Any],
+    stores: list[Any],
+    seed_input: popxl.Tensor | None,
+) -> _core.SerialOptions:
+    return _core.SerialOptions(
+        name=suffix_graph_name(name, "_repeat_graph"),
+        steps=steps,
+        rows=rows,
+        loads=loads,
+        stores=stores,
+        seed=None if seed_input is None else seed_input._pb,
+        io_tiles=io_mode != "compute",
+        overlapped=io_mode == "io_overlapped",
+        context=get_current_context().op_context("batch_serialise"),
+    )
+
+
+def _without_loaded(store_buffers: Handles, load_handles: Handles) -> Handles:
+    """The stores; an input that is loaded from a remote buffer is stored already."""
+    return {
+        tensor: handle
+        for tensor, handle in store_buffers.items()
+        if not isinstance(load_handles.get(tensor), RemoteHandle)
+    }
+
+
+def _refuse_loaded_args(graph: GraphWithNamedArgs, load_handles: Handles) -> None:
+    for key, tensor in graph.args.to_dict().items():
+        if tensor in load_handles:
+            raise KeyError(
+                f"'{key}' is a named argument of {graph.graph.name}, which the caller passes: it "
+                "cannot have a load handle"
+            )
+
+
+def _result(
+    core: _core.BatchSerialised,
+    original: GraphWithNamedArgs,
+    stored: dict[popxl.Tensor, RemoteHandle],
+) -> BatchSerialResult:
+    remap = {
+        popxl.Tensor._from_pb(old): popxl.Tensor._from_pb(new) for old, new in core.passed
+    }
+    args = NamedTensors.from_dict(
+        {key: remap[t] for key, t in original.args.to_dict().items()}
+    )
+    graph = GraphWithNamedArgs(popxl.Graph._from_pb(core.graph), args)
+    return BatchSerialResult(graph, stored, remap)
+
+
+def batch_serialise(
+    graph: GraphWithNamedArgs,
+    steps: int,
+    load_handles: Handles,
+    store_streams: Handles,
+    store_buffers: Handles,
+    seed_input: popxl.Tensor | None = None,
+    rows: int = 1,
+    io_mode: str = "io",
+) -> BatchSerialResult:
+    """A graph that runs `graph` `steps` times.
+
+    Inputs with a handle are loaded in every step, `seed_input` gets a new seed, the others are
+    passed by the caller after the row (and the seed). What `store_streams` and `store_buffers` name
+    is stored; other outputs are dropped. Element (row r, step i) of a buffer is entry
+    `r * steps + i`.
+
+    `io_mode`: "io" and "io_overlapped" need the session option numIOTiles; the latter loads the next
+    step and stores the one before beside the computation.
+    """
+    mode = _check(rows, io_mode, steps)
+    _normalise(load_handles)
+    _normalise(store_buffers)
+    _refuse_loaded_args(graph, load_handles)
+    handles = _CoreHandles()
+    buffers = _without_loaded(store_buffers, load_handles)
+    loads = handles.all_of(load_handles, graph.graph)
+    stores = handles.all_of(store_streams, graph.graph) + handles.all_of(buffers, graph.graph)
+    options = _options(graph.graph.name, steps, rows, mode, loads, stores, seed_input)
+    core = _core.batch_serialise(graph.graph._pb, options)
+    stored = {tensor: handle for tensor, handle in buffers.items() if tensor in graph.graph}
+    return _result(core, graph, stored)
+
+
+def batch_serialise_non_overlapped(
+    graph: GraphWithNamedArgs,
+    steps: int,
+    load_handles: Handles,
+    store_streams: Handles,
+    store_buffers: Handles,
+    seed_input: popxl.Tensor | None = None,
+    rows: int = 1,
+    use_io_tiles: bool = False,
+) -> BatchSerialResult:
+    """`batch_serialise` that loads, computes and stores one step after the other."""
+    mode = "io" if use_io_tiles else "compute"
+    return batch_serialise(
+        graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, mode
+    )
+
+
+def batch_serialise_overlapped(
+    graph: GraphWithNamedArgs,
+    steps: int,
+    load_handles: Handles,
+    store_streams: Handles,
+    store_buffers: Handles,
+    seed_input: popxl.Tensor | None = None,
+    rows: int = 1,
+) -> BatchSerialResult:
+    """`batch_serialise` that loads and stores other steps beside the computation."""
+    return batch_serialise(
+        graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, "io_overlapped"
+    )
+
+
+def batch_serialise_fwd_and_grad(
+    forward_graph: GraphWithNamedArgs,
+    gradient_graph: GraphWithNamedArgs,
+    named_inputs_for_grad_graph: NamedTensors,
+    steps: int,
+    load_handles: Handles,
+    store_streams: Handles,
+    store_buffers: Handles,
+    seed_input: popxl.Tensor | None = None,
+    rows: int = 1,
+    io_mode: str = "io",
+) -> tuple[BatchSerialResult, BatchSerialResult]:
+    """Batch serialises a forward graph and its gradient graph.
+
+    A forward tensor that the gradient needs is one of its named arguments if it is among
+    `named_inputs_for_grad_graph`; else it is loaded from the buffer that it is stored to or was
+    loaded from, or from a new buffer. A grouping as value in `store_buffers` has the new buffer
+    sharded. Every output gradient needs a load handle (ValueError). `gradient_graph.args` gets the
+    new named arguments.
+    """
+    mode = _check(rows, io_mode, steps)
+    info = gradient_graph.grad_graph_info
+    both = (forward_graph.graph, gradient_graph.graph)
+    _normalise(load_handles)
+    _normalise(store_buffers)
+    buffers = _without_loaded(store_buffers, load_handles)
+    _make_sharded_buffers(buffers, steps, rows)
+    _name_gradient_inputs(gradient_graph, named_inputs_for_grad_graph)
+    _refuse_loaded_args(forward_graph, load_handles)
+    _refuse_loaded_args(gradient_graph, load_handles)
+
+    handles = _CoreHandles()
+    loads = handles.all_of(load_handles, *both)
+    stores = handles.all_of(store_streams, *both) + handles.all_of(buffers, *both)
+    name = forward_graph.graph.name
+    options = _options(name, steps, rows, mode, loads, stores, seed_input)
+    named = [tensor._pb for tensor in named_inputs_for_grad_graph.tensors]
+    gradient_name = suffix_graph_name(gradient_graph.graph.name, "_repeat_graph")
+    core = _core.batch_serialise_pair(info._pb, named, options, gradient_name)
+
+    stored: dict[popxl.Tensor, RemoteHandle] = {}
+    for core_tensor, core_handle in core.stored:
+        tensor = popxl.Tensor._from_pb(core_tensor)
+        stored[tensor] = buffers.get(tensor) or RemoteHandle(handles.buffer(core_handle.buffer))
+    forward = _result(core.forward, forward_graph, stored)
+    stored_gradients = {t: handle for t, handle in buffers.items() if t in gradient_graph.graph}
+    gradient = _result(core.gradient, gradient_graph, stored_gradients)
+    gradient.graph.grad_graph_info = info
+    return forward, gradient
+
+
+def _name_gradient_inputs(gradient_graph: GraphWithNamedArgs, named: NamedTensors) -> None:
+    """Puts the forward tensors that the gradient needs and that have names before its own named
+    arguments."""
+    info = gradient_graph.grad_graph_info
+    by_forward_tensor = {
+        connection.fwd_tensor: graph_input
+        for graph_input, connection in zip(
+            gradient_graph.graph.inputs, info.expected_inputs, strict=False
+        )
+        if connection.connection_type == ExpectedConnectionType.Fwd
+    }
+    args = NamedTensors.from_dict(
+        {
+            key: by_forward_tensor[tensor]
+            for key, tensor in named.to_dict().items()
+            if tensor in by_forward_tensor
+        }
+    )
+    for key, tensor in gradient_graph.args.copy().to_dict().items():
+        args._extend(key, tensor)
+    gradient_graph.args = args

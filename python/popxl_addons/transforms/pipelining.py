@@ -1,0 +1,115 @@
+"""Pipelines: stages that work on different micro-batches at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import popxl
+from pando import _core
+from popxl.context import create_op, get_current_context
+from popxl.ops.call import CallSiteInfo
+from popxl.ops.utils import check_in_graph
+from popxl.transforms.autodiff import GradGraphInfo
+
+__all__ = ["PipelineStages", "pipelined_execution"]
+
+
+class PipelineStages:
+    """The stages of a pipeline while it is being built."""
+
+    def __init__(self, graph: popxl.Graph) -> None:
+        self._graph = graph
+        self._current: list[int] = []
+        self._staged: list[tuple[_core.Op, int]] = []
+        self._stage_of: dict[int, int] = {}
+
+    def _record(self, op: _core.Op) -> None:
+        if op.graph is not self._graph._pb:
+            return
+        if not self._current:
+            raise RuntimeError(
+                f"{op.describe()} was created inside pipelined_execution but outside a stage: "
+                "create it inside `with pipeline.stage(i):`"
+            )
+        self._staged.append((op, self._current[-1]))
+        self._stage_of[op.id] = self._current[-1]
+
+    def _stage_of_tensor(self, t: popxl.Tensor) -> int | None:
+        producer = t._pb.producer
+        return None if producer is None else self._stage_of.get(producer.id)
+
+    @contextmanager
+    def stage(self, stage: int) -> Iterator[None]:
+        """Ops created in the body belong to `stage`; stages are 0, 1, 2, ..."""
+        if stage < 0:
+            raise ValueError(f"wanted a stage of 0 or more; given {stage}")
+        self._current.append(stage)
+        try:
+            yield
+        finally:
+            self._current.pop()
+
+    def stash_and_restore_tensor(
+        self, t: popxl.Tensor, from_stage: int | None = None
+    ) -> popxl.Tensor:
+        """`t` as its stage made it for the micro-batch that the current stage works on.
+
+        `from_stage` defaults to the stage that made `t`. RuntimeError outside a stage and for a
+        tensor without a stage; TypeError when both stages are the same.
+        """
+        if not self._current:
+            raise RuntimeError("stash_and_restore_tensor: wanted to be called inside a stage")
+        check_in_graph(self._graph, t=t)
+        source = self._stage_of_tensor(t) if from_stage is None else from_stage
+        if source is None:
+            raise RuntimeError(
+                f"stash_and_restore_tensor: no stage of the pipeline makes {t!r}; give from_stage"
+            )
+        if source >= self._current[-1]:
+            raise TypeError(
+                f"stash_and_restore_tensor: wanted a tensor of a stage before stage "
+                f"{self._current[-1]}; {t!r} is of stage {source}"
+            )
+        op = create_op("Identity", [t], {}, names=[f"{t.name}_restored"], settings_name="restore")
+        restored: popxl.Tensor = popxl.Tensor._from_pb(op.outputs[0])
+        return restored
+
+    def stash_and_restore_activations(
+        self, call_info: CallSiteInfo, grad_info: GradGraphInfo
+    ) -> dict[popxl.Tensor, popxl.Tensor]:
+        """`grad_info.inputs_dict(call_info)`, with what earlier stages of the pipeline made
+        restored for the current one. Variables and other tensors from outside stay."""
+        activations = grad_info.inputs_dict(call_info)
+        if not self._current:
+            raise RuntimeError("stash_and_restore_activations: wanted to be called inside a stage")
+        if self._stage_of.get(call_info._pb.id) == self._current[-1]:
+            return activations
+        restored: dict[popxl.Tensor, popxl.Tensor] = {}
+        for tensor in activations.values():
+            stage = self._stage_of_tensor(tensor)
+            if tensor not in restored and stage is not None and stage != self._current[-1]:
+                restored[tensor] = self.stash_and_restore_tensor(tensor)
+        return {key: restored.get(tensor, tensor) for key, tensor in activations.items()}
+
+
+@contextmanager
+def pipelined_execution(steps: int) -> Iterator[PipelineStages]:
+    """Turns the ops created in the body, each inside a stage, into a pipeline.
+
+    With S stages, stage k works on micro-batch c - k in cycle c. The results are those of running
+    all stages in order for `steps` micro-batches, if state is only read in the stage that writes
+    it. On exit the ops are in a graph of their own that the current graph calls once. Every stream
+    is used `steps` times. Raises ValueError for fewer than 2 S steps.
+    """
+    graph = popxl.gcg()
+    pipeline = PipelineStages(graph)
+    listeners: list[Any] = get_current_context()._created_listeners
+    listeners.append(pipeline._record)
+    try:
+        yield pipeline
+    finally:
+        listeners.remove(pipeline._record)
+    context = get_current_context().op_context("pipelined_execution")
+    _core.pipeline(graph._pb, pipeline._staged, steps, context)
