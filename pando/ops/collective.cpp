@@ -115,7 +115,8 @@ std::vector<Tensor*> expand_all_reduce(OpBuilder& builder, const Op& op) {
 std::vector<Tensor*> expand_all_reduce_in_place(OpBuilder& builder, const Op& op) {
   if (group_size(op) > 1) return {};
   Tensor* t = op.input(0);
-  if (reduction(op) == Reduction::SquareAdd) return {builder.make("MulLhsInplace", {t, t})};
+  if (reduction(op) == Reduction::SquareAdd)
+    return {builder.make("CopyVarUpdate", {t, builder.make("Mul", {t, t})})};
   return {builder.make("ReshapeInplace", {t}, {{"shape", t->shape()}})};
 }
 

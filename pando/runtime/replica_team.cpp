@@ -122,6 +122,7 @@ void ReplicaTeam::throw_first_error() {
   for (int replica = 0; replica < replicas_; ++replica) {
     const std::exception_ptr& error = errors_[static_cast<std::size_t>(replica)];
     if (error == nullptr) continue;
+    if (replicas_ == 1) std::rethrow_exception(error);
     try {
       rethrow_from(replica, error);
     } catch (const ReplicaStopped&) {

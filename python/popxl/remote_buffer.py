@@ -22,6 +22,8 @@ class RemoteBuffer:
         _check_entries(entries)
         info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
         self._pb = self._ir._pb.add_remote_buffer(info, entries)
+        # Known when the buffer was made for shards.
+        self._shard_over: int | None = None
 
     @property
     def _current_ir(self) -> _ir.Ir:
