@@ -49,6 +49,7 @@ void FunctionLowering::find_last_steps(const std::vector<ExecutionStep>& steps) 
     }
   }
   for (const Tensor* output : graph_.outputs()) last_step_[placements_.of(output).root] = kForever;
+  for (const Tensor* root : program_.shared_roots_) last_step_[root] = kForever;
 }
 
 void FunctionLowering::bind_inputs() {

@@ -34,6 +34,9 @@ class ProgramLowering {
   int kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes);
   int stream_index(const Ir& ir, const Op& op);
   int buffer_index(const Ir& ir, const Op& op);
+  int buffer_index(const Ir& ir, std::int64_t id);  // -1: there is none
+  int collective_index(const Op& op);
+  void add_remote_variables(const Ir& ir);
   int source_index(const Op& op);
 
   Backend& backend_;
@@ -127,6 +130,9 @@ class FunctionLowering {
   Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
                            int first_graph_input, int count);
   int frame_for(int function, const Op& op);
+
+  // lower_collectives.cpp
+  bool lower_collective(const Op& op);
 
   ProgramLowering& program_;
   const Graph& graph_;

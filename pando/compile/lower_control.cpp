@@ -24,7 +24,7 @@ bool FunctionLowering::lower_special(const Op& op) {
     // Undefined contents: only the storage. (Zeros are a Fill by now.)
     storage_of(placements_.of(op.output(0)).root);
   } else {
-    return false;
+    return lower_collective(op);
   }
   return true;
 }

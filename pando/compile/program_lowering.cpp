@@ -45,6 +45,8 @@ Program ProgramLowering::run(const Ir& ir) {
   if (has_part(ExecutionContext::WeightsToHost)) {
     program_.weights_to_host_function = lower_main(main, ExecutionContext::WeightsToHost);
   }
+  add_remote_variables(ir);
+  program_.replicas = ir.replication_factor;
   program_.memory.persistent_bytes = program_.persistent_bytes;
   return std::move(program_);
 }
@@ -74,10 +76,15 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
 std::int64_t ProgramLowering::global_offset(const Tensor& root) {
   const auto it = globals_.find(&root);
   if (it != globals_.end()) return it->second;
+  if (root.settings.remote_buffer > 0) {
+    throw Error(str_cat("the variable '", root.id(), "' lives in remote buffer ",
+                        root.settings.remote_buffer,
+                        " and has no value on the device: load it with ops.remote_load"));
+  }
   const std::int64_t offset = program_.persistent_bytes;
   program_.persistent_bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
-  program_.persistent.push_back(
-      {root.id(), root.dtype(), root.shape(), offset, root.kind() == TensorKind::Variable});
+  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset,
+                                 root.kind() == TensorKind::Variable, root.settings});
   return globals_[&root] = offset;
 }
 
@@ -106,6 +113,12 @@ int ProgramLowering::stream_index(const Ir& ir, const Op& op) {
 
 int ProgramLowering::buffer_index(const Ir& ir, const Op& op) {
   const std::int64_t id = op.attributes.integer("buffer");
+  const int index = buffer_index(ir, id);
+  if (index < 0) throw Error(str_cat(describe(op), ": there is no remote buffer with id ", id));
+  return index;
+}
+
+int ProgramLowering::buffer_index(const Ir& ir, std::int64_t id) {
   auto& buffers = program_.remote_buffers;
   const auto it = std::find_if(buffers.begin(), buffers.end(),
                                [&](const RemoteBufferDesc& buffer) { return buffer.id == id; });
@@ -115,7 +128,7 @@ int ProgramLowering::buffer_index(const Ir& ir, const Op& op) {
     buffers.push_back({id, buffer->info.dtype, buffer->info.shape, buffer->entries});
     return static_cast<int>(buffers.size()) - 1;
   }
-  throw Error(str_cat(describe(op), ": there is no remote buffer with id ", id));
+  return -1;
 }
 
 int ProgramLowering::source_index(const Op& op) {

@@ -25,7 +25,8 @@ void at(const TextPosition& position, Work work) {
 }
 
 SourceTensorData source_data(const Graph& graph, const Tensor& tensor) {
-  return {tensor.id(), tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data, {}};
+  return {tensor.id(),     tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data,
+          tensor.settings, {}};
 }
 
 OpData op_data(const Op& op) {
@@ -102,16 +103,18 @@ class Builder {
     check_id(source.id, source.position);
     const bool has_value =
         source.kind == TensorKind::Variable || source.kind == TensorKind::Constant;
-    if (source.data != nullptr && (!has_value || source.data->bytes != source.info.bytes())) {
-      throw Error(str_cat("'", source.id, "' has ", source.data->bytes, " bytes of data; wanted ",
-                          has_value ? source.info.bytes() : 0));
+    check_settings(source);
+    const std::size_t bytes = has_value ? source_bytes(source, data_.replication_factor) : 0;
+    if (source.data != nullptr && (!has_value || source.data->bytes != bytes)) {
+      throw Error(
+          str_cat("'", source.id, "' has ", source.data->bytes, " bytes of data; wanted ", bytes));
     }
     switch (source.kind) {
       case TensorKind::GraphInput:
         graph.add_input(source.id, source.info, source.by_ref);
         break;
       case TensorKind::Variable:
-        graph.add_variable(source.id, source.info, source.data);
+        graph.add_variable(source.id, source.info, source.data)->settings = source.settings;
         break;
       case TensorKind::Constant:
         graph.add_constant(source.id, source.info, source.data);
@@ -122,6 +125,26 @@ class Builder {
       case TensorKind::Activation:
         throw Error(str_cat("'", source.id, "' is made by no op"));
     }
+  }
+
+  void check_settings(const SourceTensorData& source) const {
+    const VariableSettings& settings = source.settings;
+    if (settings == VariableSettings()) return;
+    const auto replicas = static_cast<std::size_t>(data_.replication_factor);
+    std::vector<std::int64_t> seen = settings.groups;
+    std::sort(seen.begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    const bool numbered =
+        seen.empty() ||
+        (seen.front() == 0 && seen.back() + 1 == static_cast<std::int64_t>(seen.size()));
+    const bool fits = settings.groups.empty() || settings.groups.size() == replicas;
+    const bool positive =
+        settings.remote_buffer >= 0 && settings.slot >= 0 && settings.shard_over >= 1;
+    if (source.kind == TensorKind::Variable && numbered && fits && positive) return;
+    throw Error(str_cat("'", source.id,
+                        "': wanted settings of a variable with a group from 0 for "
+                        "each of ",
+                        replicas, " replicas"));
   }
 
   void check_id(const std::string& id, const TextPosition& position) {
@@ -209,6 +232,10 @@ class Builder {
 };
 
 }  // namespace
+
+std::size_t source_bytes(const SourceTensorData& source, std::int64_t replicas) {
+  return static_cast<std::size_t>(source.settings.host_entries(replicas)) * source.info.bytes();
+}
 
 void check_storable(const TensorInfo& info) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;

@@ -25,6 +25,7 @@ struct SourceTensorData {
   TensorKind kind = TensorKind::GraphInput;
   bool by_ref = false;
   std::shared_ptr<HostArray> data;  // variables and constants; may be nullptr
+  VariableSettings settings;
   TextPosition position;
 };
 
@@ -71,6 +72,9 @@ IrData ir_data(const Ir& ir);
 /// ids used twice, data of the wrong size, and ops that break the rules of their kind (see
 /// `op_fault`).
 std::unique_ptr<Ir> build_ir(const IrData& data);
+
+/// Bytes of the host array of a variable or constant.
+std::size_t source_bytes(const SourceTensorData& source, std::int64_t replicas);
 
 /// Throws Error when a dimension is negative or the tensor has more than 2^48 bytes.
 void check_storable(const TensorInfo& info);

@@ -8,7 +8,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDO-IR";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 
@@ -52,6 +52,11 @@ class Writer {
     write(source.info);
     out_.value(source.kind);
     out_.value(source.by_ref);
+    out_.ints(source.settings.groups);
+    out_.value(source.settings.entry_per_replica);
+    out_.value(source.settings.remote_buffer);
+    out_.value(source.settings.slot);
+    out_.value(source.settings.shard_over);
     out_.value(source.data != nullptr);
     if (source.data == nullptr) return;
     out_.value(static_cast<std::uint64_t>(source.data->bytes));
@@ -149,6 +154,11 @@ class Reader {
     result.info = info();
     result.kind = in_.enumerator(TensorKind::Stream);
     result.by_ref = in_.value<bool>();
+    result.settings.groups = in_.ints();
+    result.settings.entry_per_replica = in_.value<bool>();
+    result.settings.remote_buffer = in_.value<std::int64_t>();
+    result.settings.slot = in_.value<std::int64_t>();
+    result.settings.shard_over = in_.value<std::int64_t>();
     if (!in_.value<bool>()) return result;
     const std::string_view bytes = in_.raw(in_.value<std::uint64_t>());
     result.data = HostArray::copy_of(bytes.data(), bytes.size());

@@ -10,6 +10,7 @@
 
 #include "pando/base/dtype.hpp"
 #include "pando/base/shape.hpp"
+#include "pando/base/variable_settings.hpp"
 
 namespace pando {
 
@@ -84,6 +85,8 @@ class Tensor {
   TensorInfo info;
   /// Variables and constants: the host value.
   std::shared_ptr<HostArray> data;
+  /// Variables.
+  VariableSettings settings;
 
  private:
   friend class Graph;

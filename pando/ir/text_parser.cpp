@@ -150,7 +150,7 @@ class Parser {
     const Token version = lexer_.peek();
     if (integer() != 1) refuse(version, "version 1");
     word("replicas");
-    ir.replication_factor = integer(1);
+    ir.replication_factor = replicas_ = integer(1);
     word("transfers");
     ir.num_host_transfers = integer(1);
     word("counters");
@@ -204,9 +204,23 @@ class Parser {
     symbol(":");
     source.info = type();
     if (source.kind == TensorKind::GraphInput) source.by_ref = take_if_word("by_ref");
-    if (take_if_symbol("=")) source.data = host_data(source.info.bytes());
+    if (source.kind == TensorKind::Variable) parse_settings(source.settings);
+    if (take_if_symbol("=")) source.data = host_data(source_bytes(source, replicas_));
     graph.sources.push_back(std::move(source));
     return true;
+  }
+
+  void parse_settings(VariableSettings& settings) {
+    if (take_if_word("groups")) {
+      symbol("[");
+      list("]", [&] { settings.groups.push_back(integer(0)); });
+    }
+    settings.entry_per_replica = take_if_word("per_replica");
+    if (!take_if_word("remote")) return;
+    settings.remote_buffer = integer(1);
+    word("slot");
+    settings.slot = integer(0);
+    if (take_if_word("shards")) settings.shard_over = integer(1);
   }
 
   std::shared_ptr<HostArray> host_data(std::size_t bytes) {
@@ -348,6 +362,7 @@ class Parser {
 
   Lexer lexer_;
   const ParseOptions& options_;
+  std::int64_t replicas_ = 1;
 };
 
 }  // namespace

@@ -61,8 +61,21 @@ class Printer {
     text_ += str_cat("  ", kWords[static_cast<std::size_t>(source.kind)], " ", quoted(source.id),
                      " : ", type_text(source.info));
     if (source.by_ref) text_ += " by_ref";
+    print_settings(source.settings);
     if (source.data != nullptr) print_data(*source.data);
     text_ += "\n";
+  }
+
+  void print_settings(const VariableSettings& settings) {
+    if (!settings.groups.empty()) {
+      text_ +=
+          str_cat(" groups [",
+                  joined(settings.groups, [](auto group) { return std::to_string(group); }), "]");
+    }
+    if (settings.entry_per_replica) text_ += " per_replica";
+    if (settings.remote_buffer == 0) return;
+    text_ += str_cat(" remote ", settings.remote_buffer, " slot ", settings.slot);
+    if (settings.shard_over > 1) text_ += str_cat(" shards ", settings.shard_over);
   }
 
   void print_data(const HostArray& data) {

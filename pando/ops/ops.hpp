@@ -26,6 +26,7 @@ namespace pando {
   X(sort)                    \
   X(random)                  \
   X(optimizer)               \
+  X(collective)              \
   X(debug)
 // clang-format on
 

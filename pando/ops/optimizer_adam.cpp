@@ -310,22 +310,30 @@ OpDef lamb_scale() {
 OpDef lamb_square() {
   OpDef def;
   def.name = "LambSquare";
-  def.doc = "Inputs: 0 t (float). Sum of squares in float32; float32 scalar.";
+  def.doc =
+      "Inputs: 0 t (float). Sum of squares in float32; float32 scalar. Of a shard: over all "
+      "shards.";
   def.infer = [](const Op& op) {
     check_float(op, needed_input(op, 0, "t"), "t");
     return std::vector<TensorInfo>{plain_info(DType::Float32, {})};
   };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* t = op.input(0);
-    if (!t->info.meta_shape.empty() && op.graph().ir().replication_factor > 1) {
-      throw NotSupported(str_cat(describe(op),
-                                 ": the sum over the shards of a replica-sharded "
-                                 "tensor is not supported"));
-    }
     Ints axes(t->shape().size());
     std::iota(axes.begin(), axes.end(), 0);
-    return {builder.make("ReduceSumSquare", {builder.cast(t, DType::Float32)},
-                         {{"axes", axes}, {"keepdims", false}})};
+    Tensor* sum = builder.make("ReduceSumSquare", {builder.cast(t, DType::Float32)},
+                               {{"axes", axes}, {"keepdims", false}});
+    const std::int64_t replicas = op.graph().ir().replication_factor;
+    if (t->info.meta_shape.empty() || replicas == 1) return {sum};
+    const std::int64_t whole = num_elements(t->info.meta_shape);
+    if ((whole + replicas - 1) / replicas != t->info.num_elements()) {
+      throw NotSupported(str_cat(describe(op), ": the sum over the shards of ", info_text(t->info),
+                                 " is supported only where all ", replicas,
+                                 " replicas hold one each"));
+    }
+    return {builder.make(
+        "ReplicatedAllReduce", {sum},
+        {{"op", std::string("add")}, {"stride", std::int64_t{1}}, {"group_size", replicas}})};
   };
   return def;
 }

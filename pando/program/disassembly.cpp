@@ -42,6 +42,13 @@ std::string instruction_name(const Program& program, const Instruction& instruct
       return str_cat("RemoteStore ", target);
     case Instruction::Kind::Copy:
       return "Copy";
+    case Instruction::Kind::Collective: {
+      static constexpr const char* kNames[] = {"AllReduce", "ReduceScatter", "AllGather"};
+      const CollectiveDesc& collective = program.collectives[target];
+      return str_cat(kNames[static_cast<std::size_t>(collective.kind)], " ",
+                     reduction_word(collective.reduction), " of ", collective.groups.size,
+                     " replicas ", collective.groups.stride, " apart");
+    }
     case Instruction::Kind::Print:
       return "Print " + program.prints[target].title;
   }

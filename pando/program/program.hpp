@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "pando/base/attributes.hpp"
+#include "pando/base/reduction.hpp"
+#include "pando/base/replica_group.hpp"
 #include "pando/base/scalar_program.hpp"
 #include "pando/base/shape.hpp"
+#include "pando/base/variable_settings.hpp"
 
 namespace pando {
 
@@ -68,6 +71,8 @@ struct Instruction {
     RemoteStore,  // target: remote buffer; operands: offset, source
     Copy,         // operands: source, destination; count bytes, both contiguous
     Print,        // target: print spec; operands[0]: value
+    Collective,   // target: collective; operands: input, output, both contiguous (the same memory
+                  // for an all-reduce in place)
   };
   Kind kind = Kind::Kernel;
   std::int32_t target = 0;
@@ -101,7 +106,18 @@ struct PersistentTensor {
   Shape shape;
   std::int64_t offset = 0;
   bool is_variable = false;
+  VariableSettings settings;  // variables
   bool operator==(const PersistentTensor&) const = default;
+};
+
+/// A variable whose value every replica keeps in a slot of a remote buffer.
+struct RemoteVariable {
+  std::string id;
+  DType dtype = DType::Float32;
+  Shape shape;              // of the whole value
+  std::int32_t buffer = 0;  // index into Program::remote_buffers
+  VariableSettings settings;
+  bool operator==(const RemoteVariable&) const = default;
 };
 
 struct StreamDesc {
@@ -118,6 +134,24 @@ struct RemoteBufferDesc {
   Shape shape;
   std::int64_t entries = 1;
   bool operator==(const RemoteBufferDesc&) const = default;
+};
+
+/// An exchange between the replicas of a group, whose members are ordered by replica.
+struct CollectiveDesc {
+  enum class Kind : std::uint8_t {
+    AllReduce,      // output: the reduction of all inputs, on every member
+    ReduceScatter,  // output: the member's part of the reduction, padded with zeros
+    AllGather,      // output: the inputs of all members in order, the last ones cut
+  };
+  Kind kind = Kind::AllReduce;
+  Reduction reduction = Reduction::Add;  // of AllGather: Local
+  DType dtype = DType::Float32;          // float32, float16, int32 or uint32
+  std::int64_t input_elements = 0;
+  std::int64_t output_elements = 0;
+  ReplicaGroups groups;
+  /// For errors: the op and the user's line.
+  std::string name;
+  bool operator==(const CollectiveDesc&) const = default;
 };
 
 /// Which op of the user's program an instruction comes from.
@@ -164,6 +198,9 @@ struct Program {
   std::int64_t persistent_bytes = 0;
   std::vector<StreamDesc> streams;
   std::vector<RemoteBufferDesc> remote_buffers;
+  std::vector<RemoteVariable> remote_variables;
+  std::vector<CollectiveDesc> collectives;
+  std::int64_t replicas = 1;
   std::vector<PrintDesc> prints;
   std::vector<SourceInfo> sources;
   MemoryReport memory;

@@ -6,9 +6,9 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
-enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReport };
+enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
 // The format is described once, over an `Archive` that writes (Saver) or reads (Loader) each field.
 class Saver {
@@ -107,7 +107,7 @@ void kernel(Archive& archive, KernelSpec& spec) {
 
 template <class Archive>
 void instruction(Archive& archive, Instruction& in) {
-  archive.enumerator(in.kind, Instruction::Kind::Print);
+  archive.enumerator(in.kind, Instruction::Kind::Collective);
   archive.value(in.target);
   archive.value(in.other_target);
   archive.list(in.operands, [&](OperandRef& ref) {
@@ -127,6 +127,36 @@ void function(Archive& archive, Function& f) {
   archive.list(f.instructions, [&](Instruction& in) { instruction(archive, in); });
   archive.value(f.frame_bytes);
   archive.value(f.num_arguments);
+}
+
+template <class Archive>
+void variable_settings(Archive& archive, VariableSettings& settings) {
+  archive.ints(settings.groups);
+  archive.value(settings.entry_per_replica);
+  archive.value(settings.remote_buffer);
+  archive.value(settings.slot);
+  archive.value(settings.shard_over);
+}
+
+template <class Archive>
+void replication(Archive& archive, Program& program) {
+  archive.value(program.replicas);
+  archive.list(program.remote_variables, [&](RemoteVariable& variable) {
+    archive.text(variable.id);
+    tensor_type(archive, variable.dtype, variable.shape);
+    archive.value(variable.buffer);
+    variable_settings(archive, variable.settings);
+  });
+  archive.list(program.collectives, [&](CollectiveDesc& collective) {
+    archive.enumerator(collective.kind, CollectiveDesc::Kind::AllGather);
+    archive.enumerator(collective.reduction, Reduction::Local);
+    archive.enumerator(collective.dtype, DType::Complex128);
+    archive.value(collective.input_elements);
+    archive.value(collective.output_elements);
+    archive.value(collective.groups.stride);
+    archive.value(collective.groups.size);
+    archive.text(collective.name);
+  });
 }
 
 template <class Archive>
@@ -182,10 +212,12 @@ void whole_program(Archive& archive, Program& program) {
       tensor_type(archive, tensor.dtype, tensor.shape);
       archive.value(tensor.offset);
       archive.value(tensor.is_variable);
+      variable_settings(archive, tensor.settings);
     });
     archive.value(program.persistent_bytes);
   });
   archive.section(kHost, [&] { host_side(archive, program); });
+  archive.section(kReplication, [&] { replication(archive, program); });
   archive.section(kReport, [&] { report(archive, program.memory); });
 }
 

@@ -26,7 +26,7 @@ std::size_t tensor_bytes(DType dtype, const Shape& shape) {
 }  // namespace
 
 Engine::Engine(const Program& program, Backend& backend, bool profile,
-               std::function<bool()> should_stop)
+               std::function<bool()> should_stop, Communicator* communicator)
     : program_(program),
       memory_(
           [&] {
@@ -41,8 +41,11 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
           }(),
           "device memory"),
       frame_(memory_.data() + program.persistent_bytes),
+      communicator_(communicator),
       profiling_(profile),
       should_stop_(std::move(should_stop)) {
+  internal_check(communicator != nullptr || program.collectives.empty(),
+                 "a program with collectives needs a communicator");
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
   for (const RemoteBufferDesc& buffer : program.remote_buffers) {
     const auto bytes = static_cast<std::int64_t>(tensor_bytes(buffer.dtype, buffer.shape));
@@ -179,10 +182,10 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       run_if(instruction, operands, frame);
       break;
     case Instruction::Kind::HostLoad:
-      host_load(p, operands[0]);
+      std::memcpy(operands[0], next_element(p), p.stream_bytes);
       break;
     case Instruction::Kind::HostStore:
-      host_store(p, operands[0]);
+      std::memcpy(next_element(p), operands[0], p.stream_bytes);
       break;
     case Instruction::Kind::RemoteLoad:
       std::memcpy(operands[1], remote_slot(instruction, operands[0]), p.stream_bytes);
@@ -194,7 +197,11 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       std::memcpy(operands[1], operands[0], static_cast<std::size_t>(instruction.count));
       break;
     case Instruction::Kind::Print:
-      print_tensor(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
+      print(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
+      break;
+    case Instruction::Kind::Collective:
+      communicator_->run(program_.collectives[static_cast<std::size_t>(instruction.target)],
+                         operands[0], operands[1]);
       break;
   }
 }
@@ -241,19 +248,16 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
   run_function(function, frame + branch.callee_frame, arguments);
 }
 
-void Engine::host_load(const PreparedInstruction& p, std::byte* destination) {
+std::byte* Engine::next_element(const PreparedInstruction& p) {
   const auto stream = static_cast<std::size_t>(p.instruction->target);
-  const std::int64_t element = positions_[stream]++ % streams_[stream].count;
-  std::memcpy(destination,
-              streams_[stream].data + static_cast<std::size_t>(element) * p.stream_bytes,
-              p.stream_bytes);
+  const StreamCursor& cursor = streams_[stream];
+  const std::int64_t element = positions_[stream]++ % cursor.count * cursor.stride;
+  return cursor.data + static_cast<std::size_t>(element) * p.stream_bytes;
 }
 
-void Engine::host_store(const PreparedInstruction& p, const std::byte* source) {
-  const auto stream = static_cast<std::size_t>(p.instruction->target);
-  const std::int64_t element = positions_[stream]++ % streams_[stream].count;
-  std::memcpy(streams_[stream].data + static_cast<std::size_t>(element) * p.stream_bytes, source,
-              p.stream_bytes);
+void Engine::print(PrintDesc print, const std::byte* value) const {
+  if (program_.replicas > 1) print.title += str_cat("_replica_", communicator_->rank());
+  print_tensor(print, value);
 }
 
 std::byte* Engine::remote_slot(const Instruction& transfer, const std::byte* offset) {
@@ -266,7 +270,13 @@ std::byte* Engine::remote_slot(const Instruction& transfer, const std::byte* off
                                " entries; the program asked for entry ",
                                static_cast<std::int32_t>(slot)));
   }
-  return remote_[index]->data() + slot * tensor_bytes(buffer.dtype, buffer.shape);
+  return remote(index, slot);
+}
+
+std::byte* Engine::remote(std::size_t buffer, std::int64_t slot) const {
+  const RemoteBufferDesc& desc = program_.remote_buffers[buffer];
+  return remote_[buffer]->data() +
+         static_cast<std::size_t>(slot) * tensor_bytes(desc.dtype, desc.shape);
 }
 
 void Engine::poll_stop() {

@@ -11,6 +11,7 @@
 
 #include "pando/program/backend.hpp"
 #include "pando/program/program.hpp"
+#include "pando/runtime/communicator.hpp"
 
 namespace pando {
 
@@ -32,11 +33,12 @@ class DeviceMemory {
   std::size_t bytes_ = 0;
 };
 
-/// A caller's array for one stream: `count` elements of the stream's shape in C order. The k-th
-/// load or store of a run uses element k modulo count.
+/// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
+/// elements apart. The k-th load or store of a run uses element k modulo count.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
+  std::int64_t stride = 1;
 };
 
 struct InstructionProfile {
@@ -46,8 +48,10 @@ struct InstructionProfile {
 
 class Engine {
  public:
-  /// Keeps references to `program` and `backend`. Kernels are prepared here, none at run time.
-  Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop);
+  /// Keeps references to `program`, `backend` and `communicator`, which may be nullptr in a program
+  /// of one replica. Kernels are prepared here, none at run time.
+  Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop,
+         Communicator* communicator = nullptr);
 
   /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad
   /// remote offset) and Interrupted; device memory stays valid.
@@ -55,6 +59,8 @@ class Engine {
   void run_weights_from_host();
   void run_weights_to_host();
 
+  /// Slot `slot` of remote buffer `buffer`, an index into Program::remote_buffers.
+  std::byte* remote(std::size_t buffer, std::int64_t slot) const;
   /// Where persistent tensor `index` lies.
   std::byte* persistent(std::size_t index) const;
   std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
@@ -85,8 +91,8 @@ class Engine {
   void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
   void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame);
   void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame);
-  void host_load(const PreparedInstruction& prepared, std::byte* destination);
-  void host_store(const PreparedInstruction& prepared, const std::byte* source);
+  std::byte* next_element(const PreparedInstruction& prepared);
+  void print(PrintDesc print, const std::byte* value) const;
   std::byte* remote_slot(const Instruction& transfer, const std::byte* offset);
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop();
@@ -99,6 +105,7 @@ class Engine {
   std::vector<StreamCursor> streams_;
   std::vector<std::int64_t> positions_;  // per stream, within the run
   std::vector<std::unique_ptr<DeviceMemory>> remote_;
+  Communicator* communicator_;
   bool profiling_;
   std::vector<std::vector<InstructionProfile>> profile_;
   std::function<bool()> should_stop_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <map>
+#include <thread>
 
 #include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
@@ -11,6 +11,7 @@
 #include "pando/ops/ops.hpp"
 #include "pando/program/disassembly.hpp"
 #include "pando/runtime/engine.hpp"
+#include "pando/runtime/replica_team.hpp"
 #include "pando/transforms/dependencies.hpp"
 #include "pando/transforms/plain_softmax.hpp"
 #include "pando/transforms/scale_checks.hpp"
@@ -19,9 +20,9 @@ namespace pando {
 namespace {
 
 void check_supported(const Ir& ir) {
-  if (ir.replication_factor > 1) {
-    throw NotSupported(str_cat("replication_factor ", ir.replication_factor,
-                               ": programs of more than one replica cannot be run yet"));
+  if (ir.replication_factor < 1) {
+    throw ValueError(
+        str_cat("wanted a replication factor of at least 1; given ", ir.replication_factor));
   }
   const auto graphs = ir.graphs();
   const bool empty = std::all_of(graphs.begin(), graphs.end(),
@@ -31,6 +32,12 @@ void check_supported(const Ir& ir) {
                                      " has no graphs with ops: there is "
                                      "nothing to run"));
   }
+}
+
+int threads_per_replica(int num_threads, std::int64_t replicas) {
+  if (replicas == 1) return num_threads;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(replicas));
 }
 
 std::string peak_text(const Program& program) {
@@ -51,13 +58,16 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   op_registry();
   check_supported(ir);
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
-  backend_ = make_cpu_backend(options_.num_threads);
+  const int threads = threads_per_replica(options_.num_threads, ir.replication_factor);
+  for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
+    backends_.push_back(make_cpu_backend(threads));
+  }
   const std::unique_ptr<Ir> copy = ir.clone();
   for (Graph* graph : copy->graphs()) {
     if (options_.check_log2_scales) check_log2_scales(*graph);
     if (!options_.stable_softmax) use_plain_softmax(*graph);
   }
-  program_ = compile(*copy, *backend_, {}, compile_report_.stages);
+  program_ = compile(*copy, *backends_[0], {}, compile_report_.stages);
   const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
   if (options_.memory_limit_bytes > 0 && bytes > options_.memory_limit_bytes) {
     throw OutOfMemory(str_cat("the program needs ", bytes, " bytes of device memory; the limit is ",
@@ -67,14 +77,7 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   for (const StreamDesc& stream : program_.streams) {
     (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
   }
-  for (const PersistentTensor& tensor : program_.persistent) {
-    const Tensor* source = copy->main_graph().find_tensor(tensor.id);
-    for (const Graph* graph : copy->graphs()) {
-      if (source == nullptr) source = graph->find_tensor(tensor.id);
-    }
-    internal_check(source != nullptr, "a persistent tensor must come from the Ir");
-    host_variables_.emplace_back(tensor.id, source->data);
-  }
+  collect_variables(*copy);
   compile_report_.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -83,37 +86,51 @@ Session::~Session() = default;
 
 void Session::attach() {
   const std::lock_guard lock(mutex_);
-  if (engine_ != nullptr) return;
+  if (!engines_.empty()) return;
+  const auto replicas = static_cast<std::size_t>(program_.replicas);
+  auto team =
+      std::make_unique<ReplicaTeam>(static_cast<int>(program_.replicas),
+                                    options_.collective_timeout_seconds, options_.should_stop);
+  std::vector<std::unique_ptr<Engine>> engines(replicas);
+  // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
+  const auto make_engine = [&](int replica) {
+    const auto i = static_cast<std::size_t>(replica);
+    std::function<bool()> should_stop = options_.should_stop;
+    if (replicas > 1) should_stop = team->should_stop(replica);
+    engines[i] = std::make_unique<Engine>(program_, *backends_[i], options_.profile,
+                                          std::move(should_stop), &team->communicator(replica));
+    upload_constants(*engines[i]);
+  };
   try {
-    engine_ = std::make_unique<Engine>(program_, *backend_, options_.profile, options_.should_stop);
+    team->run(make_engine);
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(error.what(), peak_text(program_));
   }
-  for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
-    const auto& data = host_variables_[i].second;
-    if (program_.persistent[i].is_variable || data == nullptr) continue;
-    std::memcpy(engine_->persistent(i), data->data, data->bytes);
-  }
+  team_ = std::move(team);
+  engines_ = std::move(engines);
 }
 
 void Session::detach() {
   const std::lock_guard lock(mutex_);
-  engine_.reset();
+  engines_.clear();
+  team_.reset();
 }
 
-void Session::run(const std::vector<StreamBuffer>& inputs,
-                  const std::vector<StreamBuffer>& outputs) {
-  const std::lock_guard lock(mutex_);
-  if (engine_ == nullptr) {
-    throw ValueError("the session is not attached to a device: use it inside `with session:`");
-  }
+void Session::require_attached(const char* what) const {
+  if (!engines_.empty()) return;
+  throw ValueError(str_cat(
+      what, " needs a session that is attached to a device: use it inside `with session:`"));
+}
+
+std::vector<StreamBuffer> Session::buffers_by_stream(
+    const std::vector<StreamBuffer>& inputs, const std::vector<StreamBuffer>& outputs) const {
   if (inputs.size() != input_streams_.size() || outputs.size() != output_streams_.size()) {
     throw ValueError(str_cat("wanted ", input_streams_.size(), " input and ",
                              output_streams_.size(), " output buffers; given ", inputs.size(),
                              " and ", outputs.size()));
   }
-  std::vector<StreamCursor> cursors;
-  cursors.reserve(program_.streams.size());
+  std::vector<StreamBuffer> buffers;
+  buffers.reserve(program_.streams.size());
   std::size_t next_input = 0, next_output = 0;
   for (const StreamDesc& stream : program_.streams) {
     const StreamBuffer& buffer =
@@ -121,42 +138,35 @@ void Session::run(const std::vector<StreamBuffer>& inputs,
     if (buffer.count < 1) {
       throw ValueError(str_cat("stream '", stream.id, "' was given no elements"));
     }
-    cursors.push_back({buffer.data, buffer.count});
+    buffers.push_back(buffer);
   }
-  engine_->run(cursors);
+  return buffers;
 }
 
-void Session::weights_from_host() {
+void Session::run(const std::vector<StreamBuffer>& inputs,
+                  const std::vector<StreamBuffer>& outputs) {
   const std::lock_guard lock(mutex_);
-  if (engine_ == nullptr) {
-    throw ValueError("weights_from_host needs an attached session: use it inside `with session:`");
-  }
-  for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
-    if (!program_.persistent[i].is_variable) continue;
-    const auto& data = host_variables_[i].second;
-    std::memcpy(engine_->persistent(i), data->data, data->bytes);
-  }
-  engine_->run_weights_from_host();
-}
-
-void Session::weights_to_host() {
-  const std::lock_guard lock(mutex_);
-  if (engine_ == nullptr) {
-    throw ValueError("weights_to_host needs an attached session: use it inside `with session:`");
-  }
-  engine_->run_weights_to_host();
-  for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
-    if (!program_.persistent[i].is_variable) continue;
-    const auto& data = host_variables_[i].second;
-    std::memcpy(data->data, engine_->persistent(i), data->bytes);
-  }
+  require_attached("run");
+  const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
+  team_->run([&](int replica) {
+    std::vector<StreamCursor> cursors;
+    cursors.reserve(buffers.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const StreamDesc& stream = program_.streams[i];
+      const std::size_t bytes =
+          static_cast<std::size_t>(num_elements(stream.shape)) * dtype_bytes(stream.dtype);
+      cursors.push_back({buffers[i].data + static_cast<std::size_t>(replica) * bytes,
+                         buffers[i].count, program_.replicas});
+    }
+    engines_[static_cast<std::size_t>(replica)]->run(cursors);
+  });
 }
 
 std::vector<InstructionTime> Session::trace() const {
   const std::lock_guard lock(mutex_);
   std::vector<InstructionTime> result;
-  if (engine_ == nullptr) return result;
-  const auto& profile = engine_->profile();
+  if (engines_.empty()) return result;
+  const auto& profile = engines_[0]->profile();
   for (std::size_t f = 0; f < profile.size(); ++f) {
     for (std::size_t i = 0; i < profile[f].size(); ++i) {
       const Instruction& instruction = program_.functions[f].instructions[i];
@@ -177,7 +187,9 @@ std::vector<InstructionTime> Session::trace() const {
 
 std::int64_t Session::actual_peak_bytes() const {
   const std::lock_guard lock(mutex_);
-  return engine_ == nullptr ? 0 : engine_->resident_bytes();
+  std::int64_t most = 0;
+  for (const auto& engine : engines_) most = std::max(most, engine->resident_bytes());
+  return most;
 }
 
 std::string Session::disassembly() const { return disassemble(program_); }
@@ -185,7 +197,7 @@ std::string Session::disassembly() const { return disassemble(program_); }
 std::string Session::explain() const {
   std::string text;
   for (const KernelSpec& spec : program_.kernels) {
-    text += spec.kind + ": " + backend_->prepare(spec)->explain() + "\n";
+    text += spec.kind + ": " + backends_[0]->prepare(spec)->explain() + "\n";
   }
   return text;
 }

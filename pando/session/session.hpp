@@ -15,15 +15,18 @@
 
 namespace pando {
 
-class Engine;
 class Backend;
+class Engine;
+class ReplicaTeam;
 
 struct SessionOptions {
-  /// 0: no limit. Else bytes of device memory (persistent + frame); a program that needs more is
-  /// refused with OutOfMemory.
+  /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
+  /// needs more is refused with OutOfMemory.
   std::int64_t memory_limit_bytes = 0;
-  /// 0: every core.
+  /// Of all replicas together, which share them evenly (at least one each). 0: every core.
   int num_threads = 0;
+  /// How long a replica waits for another one in a collective.
+  double collective_timeout_seconds = 600;
   /// Whether conflicting accesses without an order are refused (popxl-core.md 3.2).
   bool check_inplace_ambiguity = true;
   /// Whether a log2 scale outside [-32, 32) of a float8 op stops the run with ApplicationFault;
@@ -38,8 +41,9 @@ struct SessionOptions {
   std::function<bool()> should_stop = {};
 };
 
-/// One array the caller gives for a stream. `count` elements follow each other in C order, each of
-/// the stream's shape; the k-th load or store of a run uses element k modulo count.
+/// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
+/// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
+/// count.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
@@ -58,8 +62,9 @@ struct StepReport {
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
 };
 
-/// Compiles an Ir (which it clones) and runs it. Methods may be called from any thread, one at a
-/// time per session (guarded by a mutex); different sessions run at the same time.
+/// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own.
+/// Methods may be called from any thread, one at a time per session (guarded by a mutex); different
+/// sessions run at the same time.
 class Session {
  public:
   /// Errors: Error (ambiguity, invalid graph), OutOfMemory, NotSupported.
@@ -74,19 +79,23 @@ class Session {
   /// OutOfMemory when this machine has too little.
   void attach();
   void detach();
-  bool is_attached() const { return engine_ != nullptr; }
+  bool is_attached() const { return !engines_.empty(); }
 
+  /// Throws RuntimeFault with the number of the replica that failed, and Interrupted; variables
+  /// keep what the replicas had written by then.
   void run(const std::vector<StreamBuffer>& inputs, const std::vector<StreamBuffer>& outputs);
-  /// Host arrays -> device for every variable, then the weights-from-host program.
+  /// Host arrays -> device memory and remote buffers of every replica for every variable, then the
+  /// weights-from-host program.
   void weights_from_host();
-  /// The weights-to-host program, then device -> host arrays.
+  /// The weights-to-host program, then device memory and remote buffers -> host arrays.
   void weights_to_host();
 
   const Program& program() const { return program_; }
   const StepReport& compile_report() const { return compile_report_; }
-  /// Total times by instruction since the last attach; empty unless options.profile.
+  std::int64_t num_replicas() const { return program_.replicas; }
+  /// Total times by instruction of replica 0 since the last attach; empty unless options.profile.
   std::vector<InstructionTime> trace() const;
-  /// Highest number of bytes of device memory actually held.
+  /// Highest number of bytes of device memory actually held, of the replica that holds most.
   std::int64_t actual_peak_bytes() const;
   /// One line per instruction.
   std::string disassembly() const;
@@ -94,15 +103,36 @@ class Session {
   std::string explain() const;
 
  private:
+  /// A variable and the host array it shares with the caller's Ir.
+  struct HostVariable {
+    std::shared_ptr<HostArray> data;
+    VariableSettings settings;
+    std::size_t bytes = 0;            // of one entry of the host array
+    std::size_t part_bytes = 0;       // of what one replica keeps
+    std::int64_t remote_buffer = -1;  // index; -1: persistent tensor `persistent`
+    std::size_t persistent = 0;
+  };
+
+  void collect_variables(const Ir& ir);
+  void require_attached(const char* what) const;
+  void upload_constants(Engine& engine);
+  std::byte* device_value(const HostVariable& variable, std::int64_t replica) const;
+  std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
+  void upload(const HostVariable& variable, std::int64_t replica) const;
+  void download(const HostVariable& variable) const;
+  std::vector<StreamBuffer> buffers_by_stream(const std::vector<StreamBuffer>& inputs,
+                                              const std::vector<StreamBuffer>& outputs) const;
+
   SessionOptions options_;
   Program program_;
   StepReport compile_report_;
-  std::shared_ptr<Backend> backend_;
-  std::unique_ptr<Engine> engine_;
+  std::vector<std::shared_ptr<Backend>> backends_;  // one per replica
+  std::unique_ptr<ReplicaTeam> team_;               // while attached
+  std::vector<std::unique_ptr<Engine>> engines_;    // while attached, one per replica
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;
-  // Variables by id: the host arrays they share with the caller's Ir.
-  std::vector<std::pair<std::string, std::shared_ptr<HostArray>>> host_variables_;
+  std::vector<HostVariable> variables_;
+  std::vector<std::pair<std::size_t, std::shared_ptr<HostArray>>> constants_;  // by persistent
   mutable std::mutex mutex_;
 };
 

@@ -1,6 +1,7 @@
 #include "pando/transforms/dead_code.hpp"
 
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "pando/transforms/dependencies.hpp"
@@ -19,6 +20,22 @@ bool has_effects(const Op& op, std::unordered_set<const Graph*>& visiting) {
   return false;
 }
 
+/// Storages that several parts of the program touch outlive a run: the next part reads them.
+void add_persistent_roots(const Graph& graph, const AliasClasses& aliases,
+                          std::unordered_set<const Tensor*>& live) {
+  std::unordered_map<const Tensor*, ExecutionContext> first_part;
+  for (const Op* op : graph.ops()) {
+    const auto touch = [&](const Tensor* tensor) {
+      if (tensor == nullptr) return;
+      const Tensor* root = aliases.root(tensor);
+      const auto [it, inserted] = first_part.try_emplace(root, op->context.execution);
+      if (!inserted && it->second != op->context.execution) live.insert(root);
+    };
+    for (const Tensor* input : op->inputs()) touch(input);
+    for (const Tensor* output : op->outputs()) touch(output);
+  }
+}
+
 }  // namespace
 
 void eliminate_dead_code(Graph& graph) {
@@ -26,6 +43,7 @@ void eliminate_dead_code(Graph& graph) {
   std::unordered_set<const Tensor*> live;
   for (const Tensor* output : graph.outputs()) live.insert(aliases.root(output));
   for (const Tensor* input : graph.inputs()) live.insert(input);
+  add_persistent_roots(graph, aliases, live);
   std::vector<Op*> dead;
   for (std::size_t i = graph.ops().size(); i-- > 0;) {
     Op& op = *graph.ops()[i];

@@ -113,7 +113,7 @@ void check_accesses(const Graph& graph, const Tensor& root, const std::vector<Ac
       const Op& first = *graph.ops()[static_cast<std::size_t>(accesses[i].op)];
       const Op& second = *graph.ops()[static_cast<std::size_t>(accesses[j].op)];
       if (!first.called_graphs.empty() && !second.called_graphs.empty()) continue;
-      // Programs of their own, which run one after the other.
+      // Parts of the program that never run together are ordered by the session.
       if (first.context.execution != second.context.execution) continue;
       throw Error(str_cat("Inplacing ambiguity detected. Tensor '", root.name(),
                           "' is written and used by two ops without an order between them: ",

@@ -32,12 +32,13 @@ nb::object host_array(const Tensor& tensor) {
   return nb::cast(array, nb::rv_policy::reference);
 }
 
-/// Shares the memory of a C-ordered array and keeps the array alive.
+/// Shares the memory of a C-ordered array of `entries` values and keeps the array alive.
 std::shared_ptr<HostArray> share_array(const nb::ndarray<nb::c_contig, nb::device::cpu>& array,
-                                       const TensorInfo& info, nb::object owner) {
-  if (array.nbytes() != info.bytes()) {
-    throw ValueError(str_cat("wanted ", info.bytes(), " bytes for ", info_text(info), "; given ",
-                             array.nbytes()));
+                                       const TensorInfo& info, std::size_t entries,
+                                       nb::object owner) {
+  if (array.nbytes() != entries * info.bytes()) {
+    throw ValueError(str_cat("wanted ", entries * info.bytes(), " bytes for ", entries, " times ",
+                             info_text(info), "; given ", array.nbytes()));
   }
   auto data = std::make_shared<HostArray>();
   data->data = static_cast<std::byte*>(array.data());
@@ -51,10 +52,11 @@ std::shared_ptr<HostArray> share_array(const nb::ndarray<nb::c_contig, nb::devic
 
 using ContiguousArray = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>;
 
-std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info) {
+std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info,
+                                        std::size_t entries = 1) {
   const auto typed = nb::cast<nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>>(array);
   auto writable = nb::ndarray<nb::c_contig, nb::device::cpu>(typed.handle());
-  return share_array(writable, info, nb::borrow(array));
+  return share_array(writable, info, entries, nb::borrow(array));
 }
 
 void bind_tensor(nb::module_& m) {
@@ -77,6 +79,21 @@ void bind_tensor(nb::module_& m) {
       .def_prop_ro("num_elements", &TensorInfo::num_elements)
       .def_prop_ro("bytes", &TensorInfo::bytes)
       .def("__repr__", &info_text);
+  nb::class_<VariableSettings>(m, "VariableSettings")
+      .def(
+          "__init__",
+          [](VariableSettings* self, std::vector<std::int64_t> groups, bool entry_per_replica,
+             std::int64_t remote_buffer, std::int64_t slot, std::int64_t shard_over) {
+            new (self) VariableSettings{std::move(groups), entry_per_replica, remote_buffer, slot,
+                                        shard_over};
+          },
+          nb::arg("groups") = std::vector<std::int64_t>{}, nb::arg("entry_per_replica") = false,
+          nb::arg("remote_buffer") = 0, nb::arg("slot") = 0, nb::arg("shard_over") = 1)
+      .def_ro("groups", &VariableSettings::groups)
+      .def_ro("entry_per_replica", &VariableSettings::entry_per_replica)
+      .def_ro("remote_buffer", &VariableSettings::remote_buffer)
+      .def_ro("slot", &VariableSettings::slot)
+      .def_ro("shard_over", &VariableSettings::shard_over);
   nb::class_<Tensor>(m, "Tensor")
       .def_prop_ro("id", &Tensor::id)
       .def_prop_ro("name", &Tensor::name)
@@ -98,6 +115,7 @@ void bind_tensor(nb::module_& m) {
             return uses;
           },
           kOwnedByIr)
+      .def_ro("settings", &Tensor::settings)
       .def_prop_ro("data", &host_array)
       .def(
           "share_data", [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
@@ -176,10 +194,16 @@ void bind_graph(nb::module_& m) {
            nb::arg("by_ref") = false, kOwnedByIr)
       .def(
           "add_variable",
-          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
-            return g.add_variable(id, info, share_object(array, info));
+          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array,
+             const VariableSettings& settings) {
+            const std::int64_t entries = settings.host_entries(g.ir().replication_factor);
+            Tensor* variable = g.add_variable(
+                id, info, share_object(array, info, static_cast<std::size_t>(entries)));
+            variable->settings = settings;
+            return variable;
           },
-          nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
+          nb::arg("id"), nb::arg("info"), nb::arg("array"),
+          nb::arg("settings") = VariableSettings(), kOwnedByIr)
       .def(
           "add_constant",
           [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {

@@ -13,7 +13,8 @@ bool signal_pending() {
 
 std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
                                       int num_threads, bool check_inplace_ambiguity, bool profile,
-                                      bool check_log2_scales, bool stable_softmax) {
+                                      bool check_log2_scales, bool stable_softmax,
+                                      double collective_timeout_seconds) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.num_threads = num_threads;
@@ -21,13 +22,16 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.profile = profile;
   options.check_log2_scales = check_log2_scales;
   options.stable_softmax = stable_softmax;
+  options.collective_timeout_seconds = collective_timeout_seconds;
   options.should_stop = signal_pending;
   return std::make_unique<Session>(ir, std::move(options));
 }
 
-/// Buffers of C-ordered arrays: `arrays[i]` holds `counts[i]` elements of stream i.
+/// Buffers of C-ordered arrays: `arrays[i]` holds the transfers of stream i to or from all
+/// replicas.
 std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
-                                         const std::vector<StreamDesc>& streams, bool writable) {
+                                         const std::vector<StreamDesc>& streams,
+                                         std::int64_t replicas, bool writable) {
   std::vector<StreamBuffer> buffers(streams.size());
   if (arrays.size() != streams.size()) {
     throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
@@ -36,10 +40,10 @@ std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
     Py_buffer view;
     const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
     if (PyObject_GetBuffer(arrays[i].ptr(), &view, flags) != 0) throw nb::python_error();
-    const auto element = static_cast<std::int64_t>(
-        static_cast<std::size_t>(num_elements(streams[i].shape)) * dtype_bytes(streams[i].dtype));
+    const auto bytes_per_element = static_cast<std::int64_t>(dtype_bytes(streams[i].dtype));
+    const std::int64_t transfer = replicas * num_elements(streams[i].shape) * bytes_per_element;
     buffers[i].data = static_cast<std::byte*>(view.buf);
-    buffers[i].count = element == 0 ? 1 : static_cast<std::int64_t>(view.len) / element;
+    buffers[i].count = transfer == 0 ? 1 : static_cast<std::int64_t>(view.len) / transfer;
     // The list keeps the array alive, and arrays do not move while a reference is held.
     PyBuffer_Release(&view);
   }
@@ -47,8 +51,8 @@ std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
 }
 
 void run(Session& session, const nb::list& inputs, const nb::list& outputs) {
-  const auto in = stream_buffers(inputs, session.input_streams(), false);
-  const auto out = stream_buffers(outputs, session.output_streams(), true);
+  const auto in = stream_buffers(inputs, session.input_streams(), session.num_replicas(), false);
+  const auto out = stream_buffers(outputs, session.output_streams(), session.num_replicas(), true);
   const nb::gil_scoped_release release;
   session.run(in, out);
 }
@@ -88,9 +92,10 @@ void bind_session(nb::module_& m) {
       .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
            nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
            nb::arg("profile") = false, nb::arg("check_log2_scales") = true,
-           nb::arg("stable_softmax") = true)
+           nb::arg("stable_softmax") = true, nb::arg("collective_timeout_seconds") = 600.0)
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
+      .def_prop_ro("num_replicas", &Session::num_replicas)
       .def("attach", &Session::attach)
       .def("detach", &Session::detach)
       .def_prop_ro("is_attached", &Session::is_attached)

@@ -13,12 +13,14 @@ from typing import Any
 class SessionSettings:
     """Options of sessions made while they are in force."""
 
-    # 0: every core.
+    # Of all replicas together. 0: every core.
     num_threads: int = 0
     # Whether the time of every op is recorded.
     profile: bool = False
-    # Bytes of device memory; 0: no limit.
+    # Bytes of device memory of one replica; 0: no limit.
     memory_limit_bytes: int = 0
+    # How long a replica waits for another one in a collective.
+    collective_timeout_seconds: float = 600.0
 
 
 _settings: ContextVar[SessionSettings] = ContextVar("pando_session_settings")

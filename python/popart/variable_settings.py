@@ -27,11 +27,52 @@ class CommGroupType(enum.Enum):
 
 
 class CommGroup:
-    """A kind of grouping and the size of its groups."""
+    """A kind of grouping and the size of its groups, also of a ReplicaGrouping."""
 
-    def __init__(self, type: CommGroupType = CommGroupType.All, replicaGroupSize: int = 0) -> None:
-        self.type = type
-        self.replicaGroupSize = replicaGroupSize
+    def __init__(
+        self,
+        type: CommGroupType | ReplicaGrouping | Any = CommGroupType.All,
+        replicaGroupSize: int = 0,
+    ) -> None:
+        if isinstance(type, CommGroupType):
+            self.type = type
+            self.replicaGroupSize = replicaGroupSize
+            return
+        grouping = getattr(type, "_pb_replica_grouping", type)
+        if not isinstance(grouping, ReplicaGrouping):
+            raise TypeError(f"CommGroup: wanted a CommGroupType or a grouping; given {type!r}")
+        self.type, self.replicaGroupSize = _kind_of(grouping)
+
+    def toReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
+        """The groups of `numReplicas` replicas. ValueError unless they have equal sizes."""
+        if self.type is CommGroupType.All:
+            return ReplicaGrouping(numReplicas, 1, numReplicas)
+        if self.type is CommGroupType.Ungrouped:
+            return ReplicaGrouping(numReplicas, 1, 1)
+        size = self.replicaGroupSize
+        if size <= 0 or numReplicas % size != 0:
+            raise ValueError(
+                f"CommGroup: {numReplicas} replicas cannot be split into groups of {size}"
+            )
+        stride = 1 if self.type is CommGroupType.Consecutive else numReplicas // size
+        return ReplicaGrouping(numReplicas, stride, size)
+
+
+def _kind_of(grouping: ReplicaGrouping) -> tuple[CommGroupType, int]:
+    size, stride = grouping.getGroupSize(), grouping.getStride()
+    replicas = grouping.getNumReplicas()
+    if size == replicas:
+        return CommGroupType.All, 0
+    if size == 1:
+        return CommGroupType.Ungrouped, 0
+    if stride == 1:
+        return CommGroupType.Consecutive, size
+    if stride * size == replicas:
+        return CommGroupType.Orthogonal, size
+    raise ValueError(
+        f"CommGroup: no kind of group has a stride of {stride} and a size of {size} in {replicas} "
+        "replicas"
+    )
 
 
 class VariableSettings:
@@ -85,14 +126,7 @@ class VariableSettings:
     def getReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
         if self._stride is not None:
             return ReplicaGrouping(numReplicas, self._stride, self._group_size)
-        kind = self._comm_group.type
-        size = self._comm_group.replicaGroupSize
-        if kind is CommGroupType.All:
-            return ReplicaGrouping(numReplicas, 1, numReplicas)
-        if kind is CommGroupType.Ungrouped:
-            return ReplicaGrouping(numReplicas, 1, 1)
-        stride = 1 if kind is CommGroupType.Consecutive else numReplicas // size
-        return ReplicaGrouping(numReplicas, stride, size)
+        return self._comm_group.toReplicaGrouping(numReplicas)
 
     def getRealGroupSize(self, numReplicas: int) -> int:
         return self.getReplicaGrouping(numReplicas).getGroupSize()

@@ -22,6 +22,8 @@ class RemoteBuffer:
         _check_entries(entries)
         info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
         self._pb = self._ir._pb.add_remote_buffer(info, entries)
+        # Known when the buffer was made for shards.
+        self._shard_over: int | None = None
 
     @classmethod
     def _from_pb(cls, core_buffer: _core.RemoteBuffer) -> RemoteBuffer:
@@ -29,6 +31,7 @@ class RemoteBuffer:
         self = cls.__new__(cls)
         self._ir = get_current_graph().ir
         self._pb = core_buffer
+        self._shard_over = None
         return self
 
     @property

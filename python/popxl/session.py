@@ -495,49 +495,19 @@ def _check_options(ir: Ir) -> None:
 def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
     _check_options(ir)
     settings = session_settings()
+    if ir.instance_replication_factor != ir.replication_factor:
+        raise NotImplementedError(
+            f"{ir!r} has {ir.replication_factor} replicas in several instances; this one runs "
+            f"{ir.instance_replication_factor}: only one instance is supported"
+        )
     limits = [b for b in (settings.memory_limit_bytes, device.memory_limit_bytes) if b > 0]
-    # Before the moves of remote variables are added: their order is that of the programs.
-    if ir._options.enableInplaceAmbiguityChecking:
-        _core.check_inplace_ambiguity(ir._pb)
     return _core.Session(
-        _with_remote_variables(ir),
+        ir._pb,
         memory_limit_bytes=min(limits, default=0),
         num_threads=settings.num_threads,
-        check_inplace_ambiguity=False,
+        check_inplace_ambiguity=bool(ir._options.enableInplaceAmbiguityChecking),
         profile=settings.profile,
         check_log2_scales=ir._options.throwIfLog2ScaleTensorNotInRange,
         stable_softmax=not ir._options.enableNonStableSoftmax,
+        collective_timeout_seconds=settings.collective_timeout_seconds,
     )
-
-
-def _with_remote_variables(ir: Ir) -> _core.Ir:
-    """The core Ir; with remote variables, a copy that moves them to and from their slots.
-
-    Their values are stored to the slots after the weights came from the host and loaded from them
-    before the weights go to the host.
-    """
-    remote = {key: record for key, record in ir._variables.items() if record.remote is not None}
-    if not remote:
-        return ir._pb
-    copy = ir._pb.clone()
-    main = copy.main_graph
-    # Programs may load slots with the weights, and store them before the weights go to the host.
-    first, end = next(iter(main.ops), None), None
-    uint32 = DType.from_name("uint32")._pb
-    for tensor_id, record in remote.items():
-        assert record.remote is not None
-        buffer, slot = record.remote
-        tensor = main.find_tensor(tensor_id)
-        offset = main.add_constant(
-            main.unique_tensor_id("offset"),
-            _core.TensorInfo(uint32, []),
-            np.array(slot, np.uint32),
-        )
-        for kind, part, before in (
-            ("RemoteStore", _core.ExecutionContext.WeightsFromHost, first),
-            ("RemoteLoadInplace", _core.ExecutionContext.WeightsToHost, end),
-        ):
-            main.set_insertion_point(before)
-            context = _core.OpContext(name=f"{tensor_id}/{kind}", execution=part)
-            main.create_op(kind, [tensor, offset], {"buffer": buffer}, context)
-    return copy

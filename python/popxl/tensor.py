@@ -11,6 +11,7 @@ import numpy as np
 
 from pando import _core
 from popart._internal import ir as internal
+from popart.logging_ import getLogger
 from popxl.context import get_current_graph, get_main_graph
 from popxl.dtypes import DType
 from popxl.errors import UndefinedValue
@@ -521,15 +522,47 @@ def variable(
     With a replica grouping of several groups the first axis of `data` is the group. A memory-mapped
     array is used as the storage itself.
     """
+    return _make_variable(
+        data,
+        dtype,
+        name,
+        downcast,
+        replica_grouping,
+        retrieval_mode,
+        log2_scale,
+        nan_on_overflow,
+    )
+
+
+def _make_variable(
+    data: HostTensor,
+    dtype: DType | None,
+    name: str | None,
+    downcast: bool,
+    replica_grouping: ReplicaGrouping | None,
+    retrieval_mode: str | None,
+    log2_scale: int | None,
+    nan_on_overflow: bool | None,
+    remote: tuple[int, int] | None = None,
+    shard_over: int | None = None,
+) -> Variable:
+    """A variable on the device or, with `remote`, in that slot of that buffer."""
     from popxl.ir import VariableRecord
 
     graph = _main_graph("variables")
     ir = graph.ir
     mode = _check_retrieval_mode(retrieval_mode)
     grouping = replica_grouping if replica_grouping is not None else ir.replica_grouping()
-    is_memmap = isinstance(data, np.memmap) and grouping.is_const
+    # The host array has one entry per replica where the replicas of a group may differ.
+    per_replica = mode == "all_replicas" and grouping.group_size > 1
+    is_memmap = isinstance(data, np.memmap) and grouping.is_const and not per_replica
+    if isinstance(data, np.memmap) and not is_memmap:
+        getLogger("popxl").warn(
+            f"variable '{name or 't'}': the memory-mapped array is copied, because {grouping!r} "
+            f"with retrieval mode {mode} keeps its values in another layout"
+        )
     array = to_numpy(data, dtype, downcast, not is_memmap, log2_scale, nan_on_overflow)
-    shape = array.shape
+    shape = host_shape = tuple(array.shape)
     if grouping.num_groups > 1:
         if not shape or shape[0] != grouping.num_groups:
             raise _core.popart_exception(
@@ -539,13 +572,28 @@ def variable(
         shape = shape[1:]
     if isinstance(data, np.memmap) and not array.flags.writeable:
         ir._has_read_only_memmap = True
-    # The core shares the value of the first group, which is all of it for one group.
-    own = array[0] if grouping.num_groups > 1 else array
+    if per_replica:
+        entries = array if grouping.num_groups > 1 else array[np.newaxis]
+        array = entries[grouping.assignment]
+    buffer, slot = remote or (0, 0)
+    settings = _core.VariableSettings(
+        grouping.assignment if grouping.num_groups > 1 else [],
+        per_replica,
+        buffer,
+        slot,
+        shard_over or 1,
+    )
     core_tensor = graph._pb.add_variable(
-        graph._create_tensor_id(name), _host_info(array, shape), _storage(own)
+        graph._create_tensor_id(name), _host_info(array, shape), _storage(array), settings
     )
     ir._variables[core_tensor.id] = VariableRecord(
-        grouping.assignment, grouping._constant, mode, array, shape_on_host=tuple(array.shape)
+        grouping.assignment,
+        grouping._constant,
+        mode,
+        array,
+        remote,
+        shard_over is not None,
+        shape_on_host=host_shape,
     )
     tensor = ir._tensor(core_tensor)
     assert isinstance(tensor, Variable)
@@ -592,11 +640,23 @@ def remote_variable(
 
     It is a handle for the host: ops reach the value by loading from the buffer.
     """
-    result = variable(
-        data, dtype, name, downcast, replica_grouping, retrieval_mode, log2_scale, nan_on_overflow
+    return _make_variable(
+        data,
+        dtype,
+        name,
+        downcast,
+        replica_grouping,
+        retrieval_mode,
+        log2_scale,
+        nan_on_overflow,
+        _slot_of(remote_buffer, offset),
     )
-    result._record.remote = (remote_buffer.remote_buffer_id, int(offset))
-    return result
+
+
+def _slot_of(remote_buffer: RemoteBuffer, offset: int) -> tuple[int, int]:
+    if offset < 0:
+        raise ValueError(f"a slot of {remote_buffer!r} must be at least 0; given {offset}")
+    return remote_buffer.remote_buffer_id, int(offset)
 
 
 def remote_replica_sharded_variable(
@@ -626,11 +686,12 @@ def remote_replica_sharded_variable(
             f"remote_replica_sharded_variable: {remote_buffer!r} is for shards of a tensor of "
             f"shape {remote_buffer.meta_shape}; given shape {per_group}"
         )
+    elements = int(np.prod(per_group, dtype=np.int64))
+    group_size = grouping.const_rg.group_size
+    shard_over = _shards_of(elements, remote_buffer, group_size)
     remote_buffer.meta_shape = per_group
-    result = remote_variable(
+    return _make_variable(
         data,
-        remote_buffer,
-        offset,
         dtype,
         name,
         downcast,
@@ -638,9 +699,23 @@ def remote_replica_sharded_variable(
         retrieval_mode,
         log2_scale,
         nan_on_overflow,
+        _slot_of(remote_buffer, offset),
+        shard_over,
     )
-    result._record.sharded = True
-    return result
+
+
+def _shards_of(elements: int, remote_buffer: RemoteBuffer, group_size: int) -> int:
+    """How many parts of `elements` elements fill the slots of the buffer, one for each replica."""
+    part = int(np.prod(remote_buffer.tensor_shape, dtype=np.int64))
+    wanted = remote_buffer._shard_over
+    for shards in range(group_size, 0, -1) if wanted is None else [wanted]:
+        if group_size % shards == 0 and -(-elements // shards) == part:
+            return shards
+    raise ValueError(
+        f"remote_replica_sharded_variable: {elements} elements over a group of {group_size} "
+        f"replicas do not give parts of {part} elements, the size of the slots of "
+        f"{remote_buffer!r}: make the buffer with replica_sharded_buffer"
+    )
 
 
 def replica_sharded_buffer(
@@ -664,6 +739,7 @@ def replica_sharded_buffer(
     elements = int(np.prod(per_group, dtype=np.int64))
     buffer = RemoteBuffer((-(-elements // shards),), dtype, entries)
     buffer.meta_shape = per_group
+    buffer._shard_over = shards
     return buffer
 
 

@@ -169,6 +169,19 @@ void add_resampling(std::vector<Recipe>& all) {
        {{"output_size", Ints{2, 3}}, {"spatial_scale", 0.5}, {"sampling_ratio", number(2)}}});
 }
 
+/// Of one replica; tests/cpp/runtime/replicas_test.cpp has more.
+void add_collectives(std::vector<Recipe>& all) {
+  all.push_back({"ReplicatedReduceScatter",
+                 {{{2, 3}}},
+                 {{"op", std::string("local")},
+                  {"sharded", false},
+                  {"stride", number(1)},
+                  {"group_size", number(1)}}});
+  all.push_back({"ReplicatedAllGather",
+                 {{{6}}},
+                 {{"shape", Ints{2, 3}}, {"stride", number(1)}, {"group_size", number(1)}}});
+}
+
 }  // namespace
 
 const std::vector<Recipe>& recipes() {
@@ -181,6 +194,7 @@ const std::vector<Recipe>& recipes() {
     add_networks(result);
     add_indexing(result);
     add_resampling(result);
+    add_collectives(result);
     return result;
   }();
   return all;

@@ -52,7 +52,7 @@ TEST(SerialiseIr, OtherVersionsAreNamed) {
   std::string bytes = serialise_ir(*program_with_everything());
   bytes[8] = 9;
   const std::string error = error_of([&] { deserialise_ir(bytes); });
-  EXPECT_NE(error.find("has version 9; this build of Pando reads version 1"), std::string::npos)
+  EXPECT_NE(error.find("has version 9; this build of Pando reads version "), std::string::npos)
       << error;
 }
 

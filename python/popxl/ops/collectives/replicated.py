@@ -1,7 +1,4 @@
-"""Collectives over the replicas of a group.
-
-Within a group of one replica they are copies and reshapes. Larger groups are not supported yet.
-"""
+"""Collectives over the replicas of a group, whose members are ordered by replica."""
 
 from __future__ import annotations
 
@@ -9,10 +6,8 @@ from typing import Any
 
 from popxl import dtypes
 from popxl.context import get_current_graph
-from popxl.ops.binary import mul
 from popxl.ops.collectives.collectives import CollectiveOps, to_collective_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
-from popxl.ops.var_updates import copy_var_update_
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 
@@ -20,19 +15,20 @@ _DTYPES = (dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint32)
 _OUTPUT_SHAPES = ("auto", "new_axis", "concat", "meta_shape")
 
 
-def _check(name: str, t: Tensor, group: ReplicaGrouping | None) -> None:
+def _check(name: str, t: Tensor, group: ReplicaGrouping | None) -> dict[str, object]:
+    """Checks the tensor; returns the attributes of the group."""
     check_inputs(t=t)
     if t.dtype not in _DTYPES:
         raise NotImplementedError(
             f"{name}: wanted one of {', '.join(d.name for d in _DTYPES)}; given {t!r}"
         )
     grouping = group if group is not None else get_current_graph().ir.replica_grouping()
+    if not isinstance(grouping, ReplicaGrouping):
+        raise TypeError(f"{name}: wanted a ReplicaGrouping; given {grouping!r}")
     if not grouping.is_const:
         raise NotImplementedError(f"{name}: {grouping!r} has no constant stride")
-    if grouping.group_size > 1:
-        raise NotImplementedError(
-            f"{name} over {grouping.group_size} replicas is not supported: groups have one replica"
-        )
+    internal = grouping._pb_replica_grouping
+    return {"stride": internal.getStride(), "group_size": internal.getGroupSize()}
 
 
 def _reshape(t: Tensor, shape: tuple[int, ...], name: str, settings: str) -> Tensor:
@@ -40,11 +36,22 @@ def _reshape(t: Tensor, shape: tuple[int, ...], name: str, settings: str) -> Ten
     return make("Reshape", [t], attributes, name=name, settings=settings)
 
 
-def _shard(t: Tensor, meta_shape: tuple[int, ...], name: str, settings: str) -> Tensor:
-    """All elements of `t` as the only shard of a tensor."""
-    result = _reshape(t, (t.nelms,), name, settings)
-    result._pb.meta_shape = list(meta_shape)
-    return result
+def _swap_axes(t: Tensor, axis: int, name: str, settings: str) -> Tensor:
+    """`t` with `axis` and axis 0 exchanged; itself for axis 0."""
+    if axis == 0:
+        return t
+    permutation = list(range(t.rank))
+    permutation[0], permutation[axis] = axis, 0
+    return make("Transpose", [t], {"permutation": permutation}, name=name, settings=settings)
+
+
+def _check_axis(name: str, t: Tensor, axis: Any) -> int:
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise ValueError(f"{name}: wanted an int axis; given {axis!r}")
+    positive = handle_negative_axis(t, axis)
+    if not 0 <= positive < max(t.rank, 1):
+        raise ValueError(f"{name}: axis {axis} is out of range for {t!r}")
+    return positive
 
 
 def replicated_all_reduce(
@@ -52,11 +59,11 @@ def replicated_all_reduce(
 ) -> Tensor:
     """The reduction of `t` over the group, on every replica of it."""
     to_collective_op(op)
-    _check("replicated_all_reduce", t, group)
-    if op == "square_add":
-        return mul(t, t)
+    attributes = {"op": op, **_check("replicated_all_reduce", t, group)}
     name = f"{t.name}_all_reduce"
-    return make("Identity", [t], name=name, settings="replicated_all_reduce")
+    return make(
+        "ReplicatedAllReduce", [t], attributes, name=name, settings="replicated_all_reduce"
+    )
 
 
 def replicated_all_reduce_(
@@ -64,12 +71,11 @@ def replicated_all_reduce_(
 ) -> Tensor:
     """`replicated_all_reduce`, written to `t`."""
     to_collective_op(op)
-    _check("replicated_all_reduce_", t, group)
-    if op == "square_add":
-        return copy_var_update_(t, mul(t, t))
-    attributes: dict[str, object] = {"shape": list(t.shape)}
+    attributes = {"op": op, **_check("replicated_all_reduce_", t, group)}
     name = f"{t.name}_all_reduce"
-    return make("ReshapeInplace", [t], attributes, name=name, settings="replicated_all_reduce_")
+    return make(
+        "ReplicatedAllReduceInplace", [t], attributes, name=name, settings="replicated_all_reduce_"
+    )
 
 
 def replicated_reduce_scatter(
@@ -80,29 +86,53 @@ def replicated_reduce_scatter(
 ) -> Tensor:
     """Each replica's part of the reduction of the flattened tensor over the group."""
     to_collective_op(op)
-    _check("replicated_reduce_scatter", t, group)
-    value = mul(t, t) if op == "square_add" else t
-    meta_shape = t.shape if configure_output_for_replicated_tensor_sharding else ()
+    attributes = {
+        "op": op,
+        "sharded": bool(configure_output_for_replicated_tensor_sharding),
+        **_check("replicated_reduce_scatter", t, group),
+    }
     name = f"{t.name}_reduce_scattered"
-    return _shard(value, meta_shape, name, "replicated_reduce_scatter")
+    return make(
+        "ReplicatedReduceScatter", [t], attributes, name=name, settings="replicated_reduce_scatter"
+    )
 
 
 def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Tensor:
     """Each replica's part of its own flattened tensor."""
-    _check("replica_sharded_slice", t, group)
-    return _shard(t, t.shape, f"{t.name}_sharded_slice", "replica_sharded_slice")
+    attributes = {"op": "local", "sharded": True, **_check("replica_sharded_slice", t, group)}
+    name = f"{t.name}_sharded_slice"
+    return make(
+        "ReplicatedReduceScatter", [t], attributes, name=name, settings="replica_sharded_slice"
+    )
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = None) -> Tensor:
     """Each replica's equal part of its own tensor along `axis`, which goes if its size is 1."""
-    _check("replicated_slice", t, group)
-    axis = handle_negative_axis(t, axis)
-    if not 0 <= axis < t.rank:
-        raise ValueError(f"replicated_slice: axis {axis} is out of range for {t!r}")
-    shape = list(t.shape)
-    if shape[axis] == 1:
-        del shape[axis]
-    return _reshape(t, tuple(shape), f"{t.name}_replicated_slice", "replicated_slice")
+    settings = "replicated_slice"
+    attributes = {"op": "local", "sharded": False, **_check(settings, t, group)}
+    size = attributes["group_size"]
+    assert isinstance(size, int)
+    axis = _check_axis(settings, t, axis)
+    if t.rank == 0 or t.shape[axis] % size != 0:
+        raise ValueError(
+            f"Replicated slice must equally divide axis. Axis {axis} of {t!r} cannot be divided by "
+            f"the {size} replicas of the group."
+        )
+    name = f"{t.name}_replicated_slice"
+    front = _swap_axes(t, axis, name, settings)
+    flat = _reshape(front, (t.nelms,), name, settings)
+    part = make("ReplicatedReduceScatter", [flat], attributes, name=name, settings=settings)
+    length = front.shape[0] // size
+    if length > 1:
+        shaped = _reshape(part, (length, *front.shape[1:]), name, settings)
+        return _swap_axes(shaped, axis, name, settings)
+    # The axis goes. Axis 0 lies where the sliced one was: it moves back to the front.
+    shaped = _reshape(part, front.shape[1:], name, settings)
+    if axis <= 1:
+        return shaped
+    others = [i for i in range(shaped.rank) if i != axis - 1]
+    permutation = [axis - 1, *others]
+    return make("Transpose", [shaped], {"permutation": permutation}, name=name, settings=settings)
 
 
 def replicated_all_gather(
@@ -111,24 +141,44 @@ def replicated_all_gather(
     group: ReplicaGrouping | None = None,
     output_shape: str = "auto",
 ) -> Tensor:
-    """The tensors of the group, joined along `axis`, along a new axis, or as one sharded tensor.
+    """The tensors of the group, joined along `axis`, along a new axis 0, or as one sharded tensor.
 
     A grouping may take the place of `axis`.
     """
+    settings = "replicated_all_gather"
     if isinstance(axis, ReplicaGrouping):
         axis, group = 0, axis
-    if not isinstance(axis, int):
-        raise ValueError(f"replicated_all_gather: wanted an int axis; given {axis!r}")
+    attributes = _check(settings, t, group)
+    axis = _check_axis(settings, t, axis)
     if output_shape not in _OUTPUT_SHAPES:
         raise ValueError(
             f"replicated_all_gather: output_shape must be one of {', '.join(_OUTPUT_SHAPES)}; "
             f"given {output_shape!r}"
         )
-    _check("replicated_all_gather", t, group)
     if output_shape == "auto":
         output_shape = "meta_shape" if t.meta_shape else "concat"
-    shapes = {"concat": t.shape, "new_axis": (1, *t.shape), "meta_shape": t.meta_shape}
-    name = f"{t.name}_all_gathered"
-    result = _reshape(t, shapes[output_shape], name, "replicated_all_gather")
-    result._pb.meta_shape = []
-    return result
+    size = attributes["group_size"]
+    assert isinstance(size, int)
+
+    def gather(part: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return make(
+            "ReplicatedAllGather",
+            [part],
+            {**attributes, "shape": list(shape)},
+            name=f"{part.name}_all_gathered",
+            settings=settings,
+        )
+
+    if output_shape == "meta_shape":
+        if not t.meta_shape and t.rank > 0:
+            raise ValueError(f"replicated_all_gather: {t!r} has no meta_shape to gather to")
+        return gather(t, t.meta_shape)
+    name = f"{t.name}_replicated_all_gather"
+    joined = output_shape == "concat" and t.rank > 0
+    front = _swap_axes(t, axis, name, settings) if joined else t
+    whole = gather(_reshape(front, (t.nelms,), name, settings), (size * t.nelms,))
+    if not joined:
+        shape = (size, *t.shape)
+        return _reshape(whole, shape, name, settings)
+    shaped = _reshape(whole, (size * front.shape[0], *front.shape[1:]), name, settings)
+    return _swap_axes(shaped, axis, name, settings)

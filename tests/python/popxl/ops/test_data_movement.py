@@ -111,13 +111,6 @@ def test_collectives_of_one_replica():
             collectives.replicated_all_gather(x, output_shape="other")
 
 
-def test_collectives_of_several_replicas_are_refused():
-    with popxl.Ir(replication=2).main_graph:
-        x = popxl.variable(X)
-        with pytest.raises(NotImplementedError, match="replicated_all_reduce over 2 replicas"):
-            collectives.replicated_all_reduce(x)
-
-
 @pytest.mark.parametrize("op", ["add", "mean", "mul", "min", "max", "square_add"])
 def test_all_reduce_between_devices(op):
     reductions = {

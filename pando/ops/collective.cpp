@@ -1,0 +1,173 @@
+// Exchanges between the replicas of a group. Members are ordered by replica; a group is given by
+// the attributes stride and group_size.
+#include "pando/base/reduction.hpp"
+#include "pando/ops/rules.hpp"
+
+namespace pando {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::int64_t group_size(const Op& op) { return op.attributes.integer("group_size"); }
+
+Reduction reduction(const Op& op) {
+  const std::string& word = op.attributes.text("op");
+  const std::optional<Reduction> known = reduction_of(word);
+  if (known) return *known;
+  std::string words;
+  for (std::string_view each : kReductionWords) words += str_cat(words.empty() ? "" : ", ", each);
+  throw ValueError(
+      str_cat(describe(op), ": wanted a reduction of ", words, "; given '", word, "'"));
+}
+
+/// Input 0 of a collective, its dtype and group checked.
+const TensorInfo& exchanged(const Op& op) {
+  const TensorInfo& info = input_info(op, 0);
+  const bool exchangeable = info.dtype == DType::Float32 || info.dtype == DType::Float16 ||
+                            info.dtype == DType::Int32 || info.dtype == DType::UInt32;
+  if (!exchangeable) {
+    throw NotSupported(str_cat(describe(op), ": wanted float32, float16, int32 or uint32; given ",
+                               info_text(info)));
+  }
+  const std::int64_t stride = op.attributes.integer("stride");
+  if (stride < 1 || group_size(op) < 1) {
+    throw ValueError(str_cat(describe(op),
+                             ": wanted a stride and a group size of at least 1; "
+                             "given ",
+                             stride, " and ", group_size(op)));
+  }
+  return info;
+}
+
+std::vector<TensorInfo> infer_all_reduce(const Op& op) {
+  if (reduction(op) == Reduction::Local) {
+    throw ValueError(str_cat(describe(op), ": 'local' is no reduction"));
+  }
+  return {exchanged(op)};
+}
+
+std::vector<TensorInfo> infer_reduce_scatter(const Op& op) {
+  reduction(op);
+  const TensorInfo& info = exchanged(op);
+  TensorInfo shard{info.dtype, {ceil_div(info.num_elements(), group_size(op))}, {}};
+  if (op.attributes.flag("sharded")) shard.meta_shape = info.shape;
+  return {shard};
+}
+
+std::vector<TensorInfo> infer_all_gather(const Op& op) {
+  const TensorInfo& info = exchanged(op);
+  const TensorInfo whole{info.dtype, op.attributes.ints("shape"), {}};
+  if (ceil_div(whole.num_elements(), group_size(op)) != info.num_elements()) {
+    wrong_input(op, str_cat("the ", group_size(op), " parts of shape ", shape_text(whole.shape),
+                            " have ", ceil_div(whole.num_elements(), group_size(op)),
+                            " elements each: wanted a group of as many replicas as hold parts"));
+  }
+  return {whole};
+}
+
+Attributes group_attributes(const Op& op) {
+  return {{"stride", op.attributes.integer("stride")}, {"group_size", group_size(op)}};
+}
+
+void gather_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* gradient = builder.output_gradient(0);
+  if (gradient == nullptr) return;
+  // Every replica keeps its own part: nothing is summed over the replicas.
+  Attributes attributes = group_attributes(op);
+  attributes.set("op", std::string(reduction_word(Reduction::Local)));
+  attributes.set("sharded", !op.input(0)->info.meta_shape.empty());
+  Tensor* part = builder.make("ReplicatedReduceScatter", {gradient}, std::move(attributes));
+  builder.set_input_gradient(0, builder.reshape(part, op.input(0)->shape()));
+}
+
+void scatter_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* gradient = builder.output_gradient(0);
+  if (gradient == nullptr) return;
+  if (reduction(op) != Reduction::Local) {
+    throw Error(str_cat(describe(op),
+                        ": a reduce-scatter has no gradient, but one is needed "
+                        "through it"));
+  }
+  Attributes attributes = group_attributes(op);
+  attributes.set("shape", op.input(0)->shape());
+  builder.set_input_gradient(0, builder.make("ReplicatedAllGather", {gradient}, attributes));
+}
+
+/// `t` reshaped to the info of the output of `op`.
+Tensor* as_output(OpBuilder& builder, const Op& op, Tensor* t) {
+  Tensor* result = builder.make("Reshape", {t}, {{"shape", op.output(0)->shape()}});
+  result->info.meta_shape = op.output(0)->info.meta_shape;
+  return result;
+}
+
+// A group of one replica exchanges nothing: the collective is a view, or a square.
+
+Tensor* reduced_alone(OpBuilder& builder, const Op& op) {
+  Tensor* t = op.input(0);
+  return reduction(op) == Reduction::SquareAdd ? builder.make("Mul", {t, t}) : t;
+}
+
+std::vector<Tensor*> expand_all_reduce(OpBuilder& builder, const Op& op) {
+  if (group_size(op) > 1) return {};
+  return {fresh(builder, op, reduced_alone(builder, op))};
+}
+
+std::vector<Tensor*> expand_all_reduce_in_place(OpBuilder& builder, const Op& op) {
+  if (group_size(op) > 1) return {};
+  Tensor* t = op.input(0);
+  if (reduction(op) == Reduction::SquareAdd)
+    return {builder.make("CopyVarUpdate", {t, builder.make("Mul", {t, t})})};
+  return {builder.make("ReshapeInplace", {t}, {{"shape", t->shape()}})};
+}
+
+std::vector<Tensor*> expand_reduce_scatter(OpBuilder& builder, const Op& op) {
+  if (group_size(op) > 1) return {};
+  return {as_output(builder, op, reduced_alone(builder, op))};
+}
+
+std::vector<Tensor*> expand_all_gather(OpBuilder& builder, const Op& op) {
+  if (group_size(op) > 1) return {};
+  return {as_output(builder, op, op.input(0))};
+}
+
+}  // namespace
+
+void register_collective_ops(Registry& registry) {
+  const std::vector<AttributeSpec> group = {integer_attribute("stride"),
+                                            integer_attribute("group_size")};
+  const auto with_group = [&](std::vector<AttributeSpec> own) {
+    own.insert(own.end(), group.begin(), group.end());
+    return own;
+  };
+  const OpDef all_reduce{.name = "ReplicatedAllReduce",
+                         .doc =
+                             "The reduction (attribute op) of input 0 over the group, on every "
+                             "member. In a group of one replica: input 0, or its square.",
+                         .attributes = with_group({text_attribute("op")}),
+                         .infer = infer_all_reduce,
+                         .expand = expand_all_reduce};
+  registry.add(all_reduce);
+  OpDef reduce_in_place = in_place(all_reduce, "ReplicatedAllReduceInplace",
+                                   "Overwrites input 0 with its reduction (attribute op) over "
+                                   "the group.");
+  reduce_in_place.expand = expand_all_reduce_in_place;
+  registry.add(std::move(reduce_in_place));
+  registry.add(with_gradient(
+      {.name = "ReplicatedReduceScatter",
+       .doc = "Part i of the flattened reduction of input 0 over the group, padded with zeros to "
+              "equal parts, on member i. With op `local` every member cuts its own input. "
+              "Attribute sharded: the result keeps the shape of input 0 as its meta shape.",
+       .attributes = with_group({text_attribute("op"), flag_attribute("sharded")}),
+       .infer = infer_reduce_scatter,
+       .expand = expand_reduce_scatter},
+      scatter_gradient));
+  registry.add(with_gradient({.name = "ReplicatedAllGather",
+                              .doc = "The elements of input 0 of all members of the group in "
+                                     "order, cut to the size of attribute shape.",
+                              .attributes = with_group({ints_attribute("shape")}),
+                              .infer = infer_all_gather,
+                              .expand = expand_all_gather},
+                             gather_gradient));
+}
+
+}  // namespace pando
