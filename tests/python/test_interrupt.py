@@ -98,9 +98,10 @@ def test_an_interrupted_run_keeps_the_weights_and_training_goes_on() -> None:
         # Whole tensors of one step or of two that follow each other.
         assert np.ptp(v) == 0 and np.ptp(w) == 0
     first, second, written, short = (pair[:, 0] for pair in values)
-    for v, w in (first, second):
-        assert v >= 1000
-        assert w in (2 * v, 2 * v - 2)
+    assert first[0] >= 1000
+    # Each interrupt leaves w where v is, or one step behind.
+    behind = [2 * v - w for v, w in (first, second)]
+    assert behind[0] in (0, 2) and behind[1] - behind[0] in (0, 2)
     assert second[0] >= first[0] + 1000
     # After a write of zeros to v, and an interrupt that left the session's context.
     assert written[0] >= 1000 and written[1] >= second[1] + 2000
