@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,8 @@ constexpr const char* kUsage =
     "\n"
     "FILE: a program in the text form; - reads standard input.\n";
 
-struct UsageError {
-  std::string message;
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 std::string read_file(const std::string& name) {
@@ -49,8 +50,8 @@ std::string read_file(const std::string& name) {
 
 const std::string& only_file(const Arguments& arguments) {
   if (arguments.size() != 1 || (arguments[0].size() > 1 && arguments[0][0] == '-')) {
-    throw UsageError{str_cat("wanted one FILE, given ", arguments.size(), " arguments",
-                             arguments.empty() ? "" : ", first '" + arguments[0] + "'")};
+    throw UsageError(str_cat("wanted one FILE, given ", arguments.size(), " arguments",
+                             arguments.empty() ? "" : ", first '" + arguments[0] + "'"));
   }
   return arguments[0];
 }
@@ -67,7 +68,7 @@ std::unique_ptr<pando::Ir> load(const std::string& name, bool zero_elided) {
 void optimise(Arguments arguments) {
   constexpr std::string_view kOption = "--pass=";
   if (arguments.empty() || !arguments[0].starts_with(kOption)) {
-    throw UsageError{"wanted --pass=NAME[,NAME...] and one FILE"};
+    throw UsageError("wanted --pass=NAME[,NAME...] and one FILE");
   }
   std::vector<const pando::Pass*> passes;
   std::istringstream names(arguments[0].substr(kOption.size()));
@@ -116,7 +117,7 @@ void explain(const Arguments& arguments) {
 }
 
 void require_none(const Arguments& arguments) {
-  if (!arguments.empty()) throw UsageError{"this command takes no arguments"};
+  if (!arguments.empty()) throw UsageError("this command takes no arguments");
 }
 
 void list_ops(const Arguments& arguments) {
@@ -144,7 +145,7 @@ int run(const Arguments& arguments) {
   const std::vector<std::pair<std::string, std::function<void(const Arguments&)>>> commands = {
       {"opt", optimise},    {"verify", verify}, {"dot", draw},
       {"explain", explain}, {"ops", list_ops},  {"passes", list_passes}};
-  if (arguments.empty()) throw UsageError{"wanted a command"};
+  if (arguments.empty()) throw UsageError("wanted a command");
   if (arguments[0] == "--help" || arguments[0] == "-h") {
     std::cout << kUsage;
     return 0;
@@ -155,7 +156,7 @@ int run(const Arguments& arguments) {
     command({arguments.begin() + 1, arguments.end()});
     return 0;
   }
-  throw UsageError{str_cat("there is no command '", arguments[0], "'")};
+  throw UsageError(str_cat("there is no command '", arguments[0], "'"));
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (const UsageError& error) {
-    std::cerr << "pando: " << error.message << "\n\n" << kUsage;
+    std::cerr << "pando: " << error.what() << "\n\n" << kUsage;
     return 2;
   } catch (const std::exception& error) {
     std::cerr << "pando: " << error.what() << "\n";

@@ -66,8 +66,8 @@ class ByteReader {
     if constexpr (std::is_same_v<T, bool>) {
       return value<std::uint8_t>() != 0;
     } else {
-      T v;
-      std::memcpy(&v, raw(sizeof v).data(), sizeof v);
+      T v{};
+      raw(sizeof v).copy(reinterpret_cast<char*>(&v), sizeof v);
       return v;
     }
   }

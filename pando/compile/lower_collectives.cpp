@@ -38,10 +38,16 @@ void check_remote(const Tensor& variable, const RemoteBufferDesc& buffer, std::i
 
 int ProgramLowering::collective_index(const Op& op) {
   CollectiveDesc collective;
-  collective.kind = *collective_kind(op.kind());
+  const auto kind = collective_kind(op.kind());
+  internal_check(kind.has_value(), "a collective must have a kind");
+  if (kind) collective.kind = *kind;
   const bool reduces = collective.kind != CollectiveDesc::Kind::AllGather;
-  collective.reduction =
-      reduces ? reduction_of(op.attributes.text("op")).value() : Reduction::Local;
+  collective.reduction = Reduction::Local;
+  if (reduces) {
+    const auto reduction = reduction_of(op.attributes.text("op"));
+    internal_check(reduction.has_value(), "a collective must have a known reduction");
+    if (reduction) collective.reduction = *reduction;
+  }
   collective.dtype = op.input(0)->dtype();
   collective.input_elements = op.input(0)->info.num_elements();
   collective.output_elements = op.output(0)->info.num_elements();

@@ -38,7 +38,7 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
     const bool writable =
-        written[static_cast<std::size_t>(first_graph_input + i)] &&
+        written[static_cast<std::size_t>(first_graph_input) + static_cast<std::size_t>(i)] &&
         std::find(modified.begin(), modified.end(), first_op_input + i) != modified.end();
     arguments.writable.push_back(writable);
     if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
@@ -46,9 +46,12 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
   for (int i = 0; i < count; ++i) {
     const Tensor* tensor = op.input(first_op_input + i);
     if (tensor == nullptr) {
-      throw Error(str_cat(describe(op), ": input ", first_op_input + i, " ('",
-                          callee.inputs()[static_cast<std::size_t>(first_graph_input + i)]->name(),
-                          "' of the called graph) is not connected"));
+      throw Error(str_cat(
+          describe(op), ": input ", first_op_input + i, " ('",
+          callee
+              .inputs()[static_cast<std::size_t>(first_graph_input) + static_cast<std::size_t>(i)]
+              ->name(),
+          "' of the called graph) is not connected"));
     }
     const bool writable = arguments.writable[static_cast<std::size_t>(i)];
     BoundTensor bound = bind(tensor);

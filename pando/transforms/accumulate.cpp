@@ -5,8 +5,7 @@
 namespace pando {
 
 Accumulation accumulate_gradients(const GradGraphInfo& info, const std::string& counter_name,
-                                  const std::vector<std::string>& names,
-                                  const OpContext& context) {
+                                  const std::vector<std::string>& names, const OpContext& context) {
   Graph& graph = *info.gradient_graph;
   if (names.size() > info.expected_outputs.size()) {
     throw ValueError(str_cat("accumulate_gradients: wanted at most ", info.expected_outputs.size(),

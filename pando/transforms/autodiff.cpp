@@ -14,7 +14,7 @@ namespace {
 
 std::string backward_graph_id(const Graph& forward) {
   static std::atomic<std::int64_t> next{0};
-  const std::string id = forward.id() + "_bwd";
+  std::string id = forward.id() + "_bwd";
   if (forward.ir().find_graph(id) == nullptr) return id;
   std::string candidate;
   do {
@@ -51,6 +51,7 @@ Tensor* zeros(OpBuilder& builder, const TensorInfo& info) {
 
 std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const Tensor* tensor : tensors) names.push_back(tensor->name());
   return names;
 }

@@ -60,7 +60,7 @@ void grow(const SerialHandle& handle, const SerialOptions& options) {
 /// Tensors of the graph that steps are built in: the result graph or the body of its loop.
 struct Place {
   Graph* graph = nullptr;
-  std::vector<Tensor*> first_entries;               // per handle with its own row
+  std::vector<Tensor*> first_entries;                 // per handle with its own row
   std::unordered_map<const Tensor*, Tensor*> passed;  // original input -> tensor here
 };
 
@@ -300,8 +300,7 @@ void Serialiser::run_overlapped() {
     const Values computed = compute(place, inner_loaded, inner_seed);
     carried.insert(carried.end(), computed.begin(), computed.end());
     if (seed != nullptr) carried.push_back(inner_seed);
-    const Values last =
-        body.finish(*result_.graph, steps - 2, inputs, carried, options_.context);
+    const Values last = body.finish(*result_.graph, steps - 2, inputs, carried, options_.context);
     const auto end_of_loads = last.begin() + static_cast<std::ptrdiff_t>(next.size());
     next.assign(last.begin(), end_of_loads);
     results.assign(end_of_loads, end_of_loads + static_cast<std::ptrdiff_t>(results.size()));

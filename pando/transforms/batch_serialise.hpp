@@ -87,7 +87,6 @@ struct BatchSerialisedPair {
 /// Throws ValueError when an output gradient has no load, RuntimeError-like Error when a needed
 /// forward tensor is neither input nor output of the forward graph.
 BatchSerialisedPair batch_serialise(const GradGraphInfo& info, const std::vector<Tensor*>& named,
-                                    const SerialOptions& options,
-                                    const std::string& gradient_name);
+                                    const SerialOptions& options, const std::string& gradient_name);
 
 }  // namespace pando

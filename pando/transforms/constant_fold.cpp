@@ -69,6 +69,7 @@ ScalarProgram scalar_program(const Op& op) {
   ScalarProgram program;
   ScalarEmitter emitter(program);
   std::vector<ScalarValue> inputs;
+  inputs.reserve(static_cast<std::size_t>(op.num_inputs()));
   for (int i = 0; i < op.num_inputs(); ++i) {
     inputs.push_back(op.input(i) == nullptr ? kNoValue : emitter.load(i, op.input(i)->dtype()));
   }

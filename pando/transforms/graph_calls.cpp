@@ -12,6 +12,7 @@ constexpr std::size_t kLoopInputs = 2;  // iteration and condition
 
 std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const Tensor* tensor : tensors) names.push_back(tensor->name());
   return names;
 }
@@ -35,10 +36,9 @@ OpContext named(const OpContext& context, const std::string& name) {
 
 Op& create_call(Graph& caller, Graph& callee, const std::vector<Tensor*>& inputs,
                 const OpContext& context) {
-  return caller.create_op(Registry::instance().get("Call"), inputs,
-                          {{"modified", by_ref_indices(callee, 0)}},
-                          named(context, "call--" + callee.id()), {&callee},
-                          names_of(callee.outputs()));
+  return caller.create_op(
+      Registry::instance().get("Call"), inputs, {{"modified", by_ref_indices(callee, 0)}},
+      named(context, "call--" + callee.id()), {&callee}, names_of(callee.outputs()));
 }
 
 std::vector<Tensor*> call(Graph& caller, Graph& callee, const std::vector<Tensor*>& inputs,
@@ -67,10 +67,10 @@ std::vector<Tensor*> LoopBody::finish(Graph& caller, std::int64_t count,
   graph_->set_outputs(std::move(outputs));
   std::vector<Tensor*> operands(kLoopInputs, nullptr);
   operands.insert(operands.end(), inputs.begin(), inputs.end());
-  Op& loop = caller.create_op(
-      Registry::instance().get("Loop"), operands,
-      {{"trip_count", count}, {"modified", by_ref_indices(*graph_, kLoopInputs)}},
-      named(context, "loop--" + graph_->id()), {graph_}, names_of(carried));
+  Op& loop =
+      caller.create_op(Registry::instance().get("Loop"), operands,
+                       {{"trip_count", count}, {"modified", by_ref_indices(*graph_, kLoopInputs)}},
+                       named(context, "loop--" + graph_->id()), {graph_}, names_of(carried));
   return loop.outputs();
 }
 

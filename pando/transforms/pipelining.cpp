@@ -69,9 +69,10 @@ void Pipeliner::check_steps() const {
       static_cast<std::int64_t>(used.size()) != num_stages_) {
     std::string text;
     for (const std::int64_t stage : used) text += str_cat(text.empty() ? "" : ", ", stage);
-    throw ValueError(str_cat("pipeline: wanted ops in stages 0, 1, 2, ... without a gap; given "
-                             "stages ",
-                             text.empty() ? "none" : text));
+    throw ValueError(
+        str_cat("pipeline: wanted ops in stages 0, 1, 2, ... without a gap; given "
+                "stages ",
+                text.empty() ? "none" : text));
   }
   if (steps_ < 2 * num_stages_) {
     throw ValueError(str_cat("pipeline: ", num_stages_, " stages need at least ", 2 * num_stages_,
@@ -129,8 +130,8 @@ void Pipeliner::check_streams() const {
     for (const std::string& stream : streams) {
       const auto [it, is_new] = users.emplace(stream, stage);
       if (is_new || it->second == stage) continue;
-      throw Error(str_cat("pipeline: stages ", it->second, " and ", stage,
-                          " use the host stream '", stream,
+      throw Error(str_cat("pipeline: stages ", it->second, " and ", stage, " use the host stream '",
+                          stream,
                           "', whose elements they would get in another order than one after the "
                           "other; give each stage its own stream"));
     }

@@ -77,8 +77,7 @@ Recomputation recompute(const GradGraphInfo& info, const std::string& name,
                                                    result.inputs.forward.end());
   std::vector<Tensor*> forward_arguments;
   for (const Tensor* input : forward.inputs()) forward_arguments.push_back(known.at(input));
-  const std::vector<Tensor*> values =
-      call(graph, *info.forward_graph, forward_arguments, context);
+  const std::vector<Tensor*> values = call(graph, *info.forward_graph, forward_arguments, context);
   for (std::size_t i = 0; i < values.size(); ++i) known.emplace(forward.outputs()[i], values[i]);
 
   const std::unordered_map<const Tensor*, Tensor*> given(result.inputs.gradient.begin(),

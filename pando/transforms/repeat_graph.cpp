@@ -32,7 +32,8 @@ void check_cut(const std::vector<Op*>& moved) {
 }  // namespace
 
 Graph& repeat_graph(Graph& graph, std::int64_t count, const OpContext& context) {
-  if (count < 1) throw ValueError(str_cat("repeat_graph: wanted a count of 1 or more; given ", count));
+  if (count < 1)
+    throw ValueError(str_cat("repeat_graph: wanted a count of 1 or more; given ", count));
   const std::vector<Op*> moved = movable_ops(graph);
   check_cut(moved);
   Ir& ir = graph.ir();

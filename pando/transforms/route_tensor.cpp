@@ -48,10 +48,12 @@ class Router {
     const std::vector<Site> sites = sites_of(target);
     if (sites.empty()) {
       throw ValueError(str_cat("route_tensor: '", tensor_.id(), "' cannot be routed into graph ",
-                               target.id(), ": it is not called, directly or through other graphs, "
-                               "from ", graph_text(tensor_.graph()), " alone"));
+                               target.id(),
+                               ": it is not called, directly or through other graphs, from ",
+                               graph_text(tensor_.graph()), " alone"));
     }
     std::vector<Tensor*> outer;
+    outer.reserve(sites.size());
     for (const Site& site : sites) outer.push_back(&route(site.op->graph()));
     Tensor* input = existing_input(target, sites, outer);
     if (input == nullptr) input = new_input(target, sites, outer);

@@ -106,7 +106,7 @@ void bind_base(nb::module_& m) {
   register_exceptions(m);
   nb::enum_<DType> dtypes(m, "DType");
   for (std::size_t i = 0; i < kDTypeTraits.size(); ++i) {
-    dtypes.value(kDTypeTraits[i].name.data(), static_cast<DType>(i));
+    dtypes.value(std::string(kDTypeTraits[i].name).c_str(), static_cast<DType>(i));
   }
   m.def("parse_dtype", &parse_dtype, nb::arg("name"));
   m.def(

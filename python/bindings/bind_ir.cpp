@@ -59,7 +59,7 @@ std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info
   return share_array(writable, info, entries, nb::borrow(array));
 }
 
-void bind_tensor(nb::module_& m) {
+void bind_tensor_info(nb::module_& m) {
   nb::enum_<TensorKind>(m, "TensorKind")
       .value("Activation", TensorKind::Activation)
       .value("GraphInput", TensorKind::GraphInput)
@@ -79,6 +79,9 @@ void bind_tensor(nb::module_& m) {
       .def_prop_ro("num_elements", &TensorInfo::num_elements)
       .def_prop_ro("bytes", &TensorInfo::bytes)
       .def("__repr__", &info_text);
+}
+
+void bind_variable_settings(nb::module_& m) {
   nb::class_<VariableSettings>(m, "VariableSettings")
       .def(
           "__init__",
@@ -94,6 +97,9 @@ void bind_tensor(nb::module_& m) {
       .def_ro("remote_buffer", &VariableSettings::remote_buffer)
       .def_ro("slot", &VariableSettings::slot)
       .def_ro("shard_over", &VariableSettings::shard_over);
+}
+
+void bind_tensor(nb::module_& m) {
   nb::class_<Tensor>(m, "Tensor")
       .def_prop_ro("id", &Tensor::id)
       .def_prop_ro("name", &Tensor::name)
@@ -116,7 +122,7 @@ void bind_tensor(nb::module_& m) {
           },
           kOwnedByIr)
       .def_ro("settings", &Tensor::settings)
-      .def_prop_ro("data", &host_array)
+      .def_prop_ro("data", &host_array, nb::for_getter(nb::sig("def data(self, /) -> typing.Any")))
       .def(
           "share_data", [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
           nb::arg("array"));
@@ -229,7 +235,11 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"), nb::arg("context"),
           nb::arg("called_graphs") = std::vector<Graph*>{},
-          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr)
+          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr,
+          nb::sig("def create_op(self, kind: str, inputs: collections.abc.Sequence[Tensor | None], "
+                  "attributes: dict, context: OpContext, called_graphs: "
+                  "collections.abc.Sequence[Graph] = [], output_names: "
+                  "collections.abc.Sequence[str] = []) -> Op"))
       .def("erase_op", &Graph::erase_op, nb::arg("op"))
       .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
       .def_rw("differentiable", &Graph::differentiable);
@@ -291,6 +301,7 @@ void bind_registry(nb::module_& m) {
       .def_prop_ro("attributes",
                    [](const OpDef& def) {
                      std::vector<std::pair<std::string, bool>> specs;
+                     specs.reserve(def.attributes.size());
                      for (const AttributeSpec& spec : def.attributes) {
                        specs.emplace_back(spec.name, spec.required);
                      }
@@ -309,6 +320,8 @@ void bind_registry(nb::module_& m) {
 }  // namespace
 
 void bind_ir(nb::module_& m) {
+  bind_tensor_info(m);
+  bind_variable_settings(m);
   bind_tensor(m);
   bind_op(m);
   bind_graph(m);

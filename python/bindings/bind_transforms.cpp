@@ -107,8 +107,8 @@ void bind_serialisation(nb::module_& m) {
           [](SerialOptions* self, std::string name, std::int64_t steps, std::int64_t rows,
              SerialHandles loads, SerialHandles stores, Tensor* seed, bool io_tiles,
              bool overlapped, OpContext context) {
-            new (self) SerialOptions{std::move(name), steps,    rows,       std::move(loads),
-                                     std::move(stores), seed, io_tiles, overlapped,
+            new (self) SerialOptions{std::move(name),   steps, rows,     std::move(loads),
+                                     std::move(stores), seed,  io_tiles, overlapped,
                                      std::move(context)};
           },
           nb::arg("name"), nb::arg("steps"), nb::arg("rows"), nb::arg("loads"), nb::arg("stores"),
@@ -129,9 +129,9 @@ void bind_serialisation(nb::module_& m) {
             return result;
           },
           nb::sig("def stored(self) -> list[tuple[Tensor, SerialHandle]]"));
-  m.def("batch_serialise",
-        nb::overload_cast<Graph&, const SerialOptions&>(&batch_serialise), nb::arg("graph"),
-        nb::arg("options"), "A graph that runs a graph for several micro-batches in a row.");
+  m.def("batch_serialise", nb::overload_cast<Graph&, const SerialOptions&>(&batch_serialise),
+        nb::arg("graph"), nb::arg("options"),
+        "A graph that runs a graph for several micro-batches in a row.");
   m.def("batch_serialise_pair",
         nb::overload_cast<const GradGraphInfo&, const std::vector<Tensor*>&, const SerialOptions&,
                           const std::string&>(&batch_serialise),

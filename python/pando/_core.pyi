@@ -1,9 +1,8 @@
 """The C++ core of Pando: graphs, transforms and sessions."""
 
-from typing import Any
-
 from collections.abc import Sequence
 import enum
+from typing import Any
 
 
 class popart_exception(Exception):
@@ -104,6 +103,24 @@ class TensorInfo:
 
     def __repr__(self) -> str: ...
 
+class VariableSettings:
+    def __init__(self, groups: Sequence[int] = [], entry_per_replica: bool = False, remote_buffer: int = 0, slot: int = 0, shard_over: int = 1) -> None: ...
+
+    @property
+    def groups(self) -> list[int]: ...
+
+    @property
+    def entry_per_replica(self) -> bool: ...
+
+    @property
+    def remote_buffer(self) -> int: ...
+
+    @property
+    def slot(self) -> int: ...
+
+    @property
+    def shard_over(self) -> int: ...
+
 class Tensor:
     @property
     def id(self) -> str: ...
@@ -142,7 +159,10 @@ class Tensor:
     def uses(self) -> list[tuple[Op, int]]: ...
 
     @property
-    def data(self) -> Any: ...
+    def settings(self) -> VariableSettings: ...
+
+    @property
+    def data(self, /) -> Any: ...
 
     def share_data(self, array: object) -> None: ...
 
@@ -447,6 +467,98 @@ def autodiff(graph: Graph, grads_provided: Sequence[Tensor] | None = None, grads
     """
 
 def check_inplace_ambiguity(ir: Ir) -> None: ...
+
+class Accumulation:
+    @property
+    def counter(self) -> Tensor: ...
+
+    @property
+    def accumulators(self) -> list[Tensor]: ...
+
+    @property
+    def info(self) -> GradGraphInfo: ...
+
+def accumulate_gradients(info: GradGraphInfo, counter_name: str, names: Sequence[str], context: OpContext) -> Accumulation:
+    """
+    Keeps the running mean of the last gradients of a gradient graph in by-reference inputs.
+    """
+
+class RecomputeInputs:
+    @property
+    def forward(self) -> list[tuple[Tensor, Tensor]]: ...
+
+    @property
+    def gradient(self) -> list[tuple[Tensor, Tensor]]: ...
+
+    @property
+    def expected(self) -> list[ExpectedConnection]: ...
+
+def add_recompute_inputs(target: Graph, info: GradGraphInfo) -> RecomputeInputs:
+    """Adds the inputs that recomputing needs to a graph."""
+
+class Recomputation:
+    @property
+    def info(self) -> GradGraphInfo: ...
+
+    @property
+    def inputs(self) -> RecomputeInputs: ...
+
+def recompute(info: GradGraphInfo, name: str, context: OpContext) -> Recomputation:
+    """A gradient graph that runs the forward graph again."""
+
+class SerialRow(enum.Enum):
+    Relative = 0
+
+    First = 1
+
+    Computed = 2
+
+class SerialHandle:
+    def __init__(self, stream: Stream | None = None, buffer: RemoteBuffer | None = None, row: SerialRow = SerialRow.Relative, row_offset: int = 0, row_graph: Graph | None = None, gather: Graph | None = None, shard: Graph | None = None) -> None: ...
+
+    @property
+    def buffer(self) -> RemoteBuffer: ...
+
+    @property
+    def row(self) -> SerialRow: ...
+
+    @property
+    def row_offset(self) -> int: ...
+
+class SerialOptions:
+    def __init__(self, name: str, steps: int, rows: int, loads: Sequence[tuple[Tensor, SerialHandle]], stores: Sequence[tuple[Tensor, SerialHandle]], seed: Tensor | None, io_tiles: bool, overlapped: bool, context: OpContext) -> None: ...
+
+class BatchSerialised:
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def passed(self) -> list[tuple[Tensor, Tensor]]: ...
+
+class BatchSerialisedPair:
+    @property
+    def forward(self) -> BatchSerialised: ...
+
+    @property
+    def gradient(self) -> BatchSerialised: ...
+
+    @property
+    def stored(self) -> list[tuple[Tensor, SerialHandle]]: ...
+
+def batch_serialise(graph: Graph, options: SerialOptions) -> BatchSerialised:
+    """A graph that runs a graph for several micro-batches in a row."""
+
+def batch_serialise_pair(info: GradGraphInfo, named: Sequence[Tensor], options: SerialOptions, gradient_name: str) -> BatchSerialisedPair:
+    """Serialises a forward graph and its gradient graph."""
+
+def repeat_graph(graph: Graph, count: int, context: OpContext) -> Graph:
+    """Moves all ops of a graph into a graph that a loop in their place runs."""
+
+def pipeline(graph: Graph, ops: Sequence[tuple[Op, int]], steps: int, context: OpContext) -> Graph:
+    """Moves ops with their stages into a graph that runs them as a pipeline."""
+
+def route_tensor(tensor: Tensor, target: Graph, modified: bool) -> Tensor:
+    """The tensor of a graph below that stands for a tensor."""
 
 class StreamDesc:
     @property

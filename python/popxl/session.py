@@ -15,7 +15,6 @@ from pando.settings import session_settings
 from popart.devices import DeviceInfo, DeviceType
 from popart.logging_ import getLogger
 from popart.weights_io import PyWeightsIO
-from popxl.dtypes import DType
 from popxl.ir import Ir
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable

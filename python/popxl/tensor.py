@@ -534,6 +534,19 @@ def variable(
     )
 
 
+def _shape_of_one_group(
+    shape: tuple[int, ...], grouping: ReplicaGrouping, name: str | None
+) -> tuple[int, ...]:
+    if grouping.num_groups == 1:
+        return shape
+    if not shape or shape[0] != grouping.num_groups:
+        raise _core.popart_exception(
+            f"variable '{name or 't'}': wanted data with first axis {grouping.num_groups}, one "
+            f"entry per replica group; given shape {shape}"
+        )
+    return shape[1:]
+
+
 def _make_variable(
     data: HostTensor,
     dtype: DType | None,
@@ -562,14 +575,8 @@ def _make_variable(
             f"with retrieval mode {mode} keeps its values in another layout"
         )
     array = to_numpy(data, dtype, downcast, not is_memmap, log2_scale, nan_on_overflow)
-    shape = host_shape = tuple(array.shape)
-    if grouping.num_groups > 1:
-        if not shape or shape[0] != grouping.num_groups:
-            raise _core.popart_exception(
-                f"variable '{name or 't'}': wanted data with first axis {grouping.num_groups}, one "
-                f"entry per replica group; given shape {shape}"
-            )
-        shape = shape[1:]
+    host_shape = tuple(array.shape)
+    shape = _shape_of_one_group(host_shape, grouping, name)
     if isinstance(data, np.memmap) and not array.flags.writeable:
         ir._has_read_only_memmap = True
     if per_replica:

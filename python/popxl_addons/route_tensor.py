@@ -30,8 +30,8 @@ def route_tensor_into_graph(
     """The tensor as it can be used in `graph` (default: the current one).
 
     Every call and loop on every path from the tensor's graph gets an input for it, unless it has
-    one. `modified`: the graph writes it, and the calls pass it by reference. ValueError when `graph`
-    cannot be reached.
+    one. `modified`: the graph writes it, and the calls pass it by reference. ValueError when
+    `graph` cannot be reached.
     """
     target = popxl.gcg() if graph is None else plain_graph(graph)
     core = _core.route_tensor(tensor._pb, target._pb, modified)

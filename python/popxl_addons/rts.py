@@ -86,10 +86,9 @@ def gather_replica_sharded_tensor(
     if not t.meta_shape:
         return t
     with _tiles(use_io_tiles):
-        gathered = ops.collectives.replicated_all_gather(
+        return ops.collectives.replicated_all_gather(
             t, group=replica_group, output_shape="meta_shape"
         )
-    return gathered
 
 
 def _graph_of_named(

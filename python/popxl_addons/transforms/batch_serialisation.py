@@ -82,9 +82,7 @@ def batch_serial_buffer(
     threshold: dict[str, Any] = {}
     if sharded_threshold is not None:
         threshold = {"sharded_threshold": sharded_threshold}
-    return create_remote_buffer(
-        t, steps * rows, shard_group, shard_group.group_size, **threshold
-    )
+    return create_remote_buffer(t, steps * rows, shard_group, shard_group.group_size, **threshold)
 
 
 def _normalise(handles: Handles) -> None:
@@ -244,12 +242,8 @@ def _result(
     original: GraphWithNamedArgs,
     stored: dict[popxl.Tensor, RemoteHandle],
 ) -> BatchSerialResult:
-    remap = {
-        popxl.Tensor._from_pb(old): popxl.Tensor._from_pb(new) for old, new in core.passed
-    }
-    args = NamedTensors.from_dict(
-        {key: remap[t] for key, t in original.args.to_dict().items()}
-    )
+    remap = {popxl.Tensor._from_pb(old): popxl.Tensor._from_pb(new) for old, new in core.passed}
+    args = NamedTensors.from_dict({key: remap[t] for key, t in original.args.to_dict().items()})
     graph = GraphWithNamedArgs(popxl.Graph._from_pb(core.graph), args)
     return BatchSerialResult(graph, stored, remap)
 
@@ -271,8 +265,8 @@ def batch_serialise(
     is stored; other outputs are dropped. Element (row r, step i) of a buffer is entry
     `r * steps + i`.
 
-    `io_mode`: "io" and "io_overlapped" need the session option numIOTiles; the latter loads the next
-    step and stores the one before beside the computation.
+    `io_mode`: "io" and "io_overlapped" need the session option numIOTiles; the latter loads the
+    next step and stores the one before beside the computation.
     """
     mode = _check(rows, io_mode, steps)
     _normalise(load_handles)

@@ -184,7 +184,10 @@ TEST(Pool, ValuesAndGradientsMatchLoops) {
 TEST(RoiAlign, SamplesALinearImageAtBinCentres) {
   TestTensor t(DType::Float32, {2, 1, 8, 8}), rois(DType::Float32, {2, 4});
   TestTensor batch(DType::Int32, {2}), out(DType::Float32, {2, 1, 2, 2});
-  for (int i = 0; i < 128; ++i) t.set(i, i % 8 + 10 * (i / 8 % 8) + 100 * (i / 64));
+  for (int i = 0; i < 128; ++i) {
+    const int column = i % 8, row = i / 8 % 8, plane = i / 64;
+    t.set(i, column + 10 * row + 100 * plane);
+  }
   rois.fill({2, 2, 10, 6, 0, 0, 0.5, 0.5});  // the second is widened to one pixel
   batch.fill({1, 0});
   const Attributes attributes = {

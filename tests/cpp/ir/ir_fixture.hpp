@@ -97,14 +97,14 @@ inline std::unique_ptr<Ir> random_program(unsigned seed, int count) {
     pool.push_back(ops.constant({DType::Float32, {3, 4}, {}}, values.data()));
     pool.push_back(ops.broadcast_to(ops.constant(values[0], DType::Float32), {3, 4}));
   }
-  const char* kBinary[] = {"Add", "Sub", "Mul", "Max"};
-  const char* kUnary[] = {"Neg", "Tanh", "Relu", "Sqrt", "Identity"};
+  const char* binary[] = {"Add", "Sub", "Mul", "Max"};
+  const char* unary[] = {"Neg", "Tanh", "Relu", "Sqrt", "Identity"};
   for (int i = 0; i < count; ++i) {
     Tensor* a = pool[pick(pool.size())];
     Tensor* b = pool[pick(pool.size())];
     switch (pick(6)) {
       case 0:
-        pool.push_back(ops.make(kUnary[pick(5)], {ops.make("Abs", {a})}));
+        pool.push_back(ops.make(unary[pick(5)], {ops.make("Abs", {a})}));
         break;
       case 1: {
         const auto transposed = ops.make("Transpose", {a}, {{"permutation", Ints{1, 0}}});
@@ -126,7 +126,7 @@ inline std::unique_ptr<Ir> random_program(unsigned seed, int count) {
         break;
       }
       default:
-        pool.push_back(ops.make(kBinary[pick(4)], {a, b}));
+        pool.push_back(ops.make(binary[pick(4)], {a, b}));
         pool.push_back(ops.make("Add", {a, b}));
         break;
     }

@@ -1,5 +1,6 @@
 // The text form: round trips, errors, and the drawings made from a graph.
 #include <gtest/gtest.h>
+#include <bit>
 
 #include "pando/ir/dot.hpp"
 #include "pando/ir/schedule_text.hpp"
@@ -70,7 +71,7 @@ TEST(IrText, NumbersKeepTheirBits) {
         .op("Fill", {}, {{"shape", Ints{}}, {"dtype", DType::Float32}, {"value", value}});
     const auto again = parse_ir(print_ir(ir));
     const double read = again->main_graph().ops()[0]->attributes.number("value");
-    EXPECT_EQ(std::memcmp(&read, &value, sizeof value), 0) << value;
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(read), std::bit_cast<std::uint64_t>(value)) << value;
   }
 }
 

@@ -5,9 +5,9 @@ import signal
 import threading
 
 import numpy as np
-import popart
 import pytest
 
+import popart
 import popxl
 from pando.settings import use_session_settings
 from popxl import ops

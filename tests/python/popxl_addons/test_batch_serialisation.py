@@ -136,9 +136,7 @@ def _double(x: popxl.Tensor) -> popxl.Tensor:
     ],
     ids=["same row", "next row", "first row", "function"],
 )
-def test_entries_of_rows(
-    offset: Any, rule: Callable[[int], int], minimum: int, mode: str
-) -> None:
+def test_entries_of_rows(offset: Any, rule: Callable[[int], int], minimum: int, mode: str) -> None:
     values, source = run_rows(offset, [0, 1], mode)
     wanted = [[2 * (rule(row) * STEPS + step) for step in range(STEPS)] for row in (0, 1)]
     np.testing.assert_array_equal(values, wanted)
@@ -155,7 +153,7 @@ def dropout_masks(mode: str) -> np.ndarray:
     with ir.main_graph, popxl.in_sequence():
         seed_spec = popxl.TensorSpec((2,), popxl.uint32)
         _, graph = Dropout().create_graph(SPEC, seed_spec)
-        x, seed = graph.graph.inputs
+        _, seed = graph.graph.inputs
         results = popxl.d2h_stream(SPEC.shape, SPEC.dtype, "y")
         serial = addons.batch_serialise(
             graph, STEPS, {}, {graph.graph.outputs[0]: results}, {}, seed, io_mode=mode
@@ -185,6 +183,15 @@ def test_every_step_gets_its_own_seed() -> None:
     assert len({mask.tobytes() for mask in wanted}) == STEPS
     for mode in MODES:
         np.testing.assert_array_equal(dropout_masks(mode), wanted)
+
+
+def torch_gradients_of_two_layers(dy: np.ndarray) -> list[np.ndarray]:
+    """Of what goes in, 2 X, and of both weights, where 2 dy comes back."""
+    weights = [torch.tensor(WEIGHT, requires_grad=True) for _ in range(ROWS)]
+    first = torch.tensor(2 * X, requires_grad=True)
+    y = torch_layer(torch_layer(first, weights[0]), weights[1])
+    grads = torch.autograd.grad(y, [first, *weights], torch.tensor(2 * dy))
+    return [grad.numpy() for grad in grads]
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -249,13 +256,10 @@ def test_forward_and_gradient_over_two_layers(mode: str, recompute: bool) -> Non
     session = popxl.Session(ir, "cpu")
     with session:
         outputs = session.run({x_in: X, dy_in: dy})
-    weights = [torch.tensor(WEIGHT, requires_grad=True) for _ in range(ROWS)]
-    first = torch.tensor(2 * X, requires_grad=True)
-    y = torch_layer(torch_layer(first, weights[0]), weights[1])
-    grads = torch.autograd.grad(y, [first, *weights], torch.tensor(2 * dy))
-    np.testing.assert_allclose(outputs[dx_out], 2 * grads[0].numpy(), rtol=1e-4, atol=1e-5)
+    grads = torch_gradients_of_two_layers(dy)
+    np.testing.assert_allclose(outputs[dx_out], 2 * grads[0], rtol=1e-4, atol=1e-5)
     for row in range(ROWS):
-        mean = grads[1 + row].numpy() / STEPS
+        mean = grads[1 + row] / STEPS
         value = session.get_tensor_data(accums[row].accum.weight)
         np.testing.assert_allclose(value, mean, rtol=1e-4, atol=1e-5)
         assert session.get_tensor_data(accums[row].mean_accum_counter) == STEPS

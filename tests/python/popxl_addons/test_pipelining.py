@@ -47,7 +47,7 @@ def test_forward_through_three_devices(steps: int) -> None:
                         x = x.copy_to_ipu(index + 1)
             with pipeline.stage(2), popxl.ipu(2):
                 ops.host_store(results, x)
-    calls = [op for op in ir.main_graph._pb.ops]
+    calls = list(ir.main_graph._pb.ops)
     assert [op.kind for op in calls] == ["Call"]
     assert calls[0].called_graphs[0].id.startswith("pipeline_graph_subgraph(")
     with pytest.raises(ValueError, match="not in the current Graph"), ir.main_graph:

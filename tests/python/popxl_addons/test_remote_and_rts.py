@@ -206,7 +206,9 @@ def test_groupings_limited_to_parts_of_the_machine(monkeypatch: pytest.MonkeyPat
     with ir.main_graph:
         everyone = ir.replica_grouping()
         pairs = ir.replica_grouping(group_size=2)
-        assert fill_none_group(None, pairs) is pairs and fill_none_group(everyone, pairs) == everyone
+        assert (
+            fill_none_group(None, pairs) is pairs and fill_none_group(everyone, pairs) == everyone
+        )
         assert get_instance_replica_grouping() == everyone
         assert not is_cross_instance(everyone)
         monkeypatch.delenv("POPLAR_TARGET_OPTIONS", raising=False)

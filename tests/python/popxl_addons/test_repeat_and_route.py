@@ -138,9 +138,7 @@ def test_tensors_reach_the_branches_of_a_conditional() -> None:
         x = popxl.variable(np.ones(2, np.float32), name="x")
         shift = popxl.variable(np.array([1, 10], np.float32), name="shift")
         choice = popxl.variable(np.array(True), popxl.bool, name="choice")
-        (y,) = ops.conditional(
-            choice, then_graph, else_graph, then_inputs=[x], else_inputs=[x]
-        )
+        (y,) = ops.conditional(choice, then_graph, else_graph, then_inputs=[x], else_inputs=[x])
         inside = addons.route_tensor_into_graph(shift, then_graph)
         with then_graph:
             shifted = then_graph.outputs[0] + inside

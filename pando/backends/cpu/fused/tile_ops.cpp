@@ -77,7 +77,9 @@ template <class Narrow>
 void RoundIntTile(const MicroOp& op, Slots slots) {
   const auto* in = In<std::int32_t>(op, slots, 0);
   auto* out = Out<std::int32_t>(op, slots);
-  for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<Narrow>(in[i]);
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    out[i] = static_cast<std::int32_t>(static_cast<Narrow>(in[i]));
+  }
 }
 
 template <class T>

@@ -61,9 +61,7 @@ def replicated_all_reduce(
     to_collective_op(op)
     attributes = {"op": op, **_check("replicated_all_reduce", t, group)}
     name = f"{t.name}_all_reduce"
-    return make(
-        "ReplicatedAllReduce", [t], attributes, name=name, settings="replicated_all_reduce"
-    )
+    return make("ReplicatedAllReduce", [t], attributes, name=name, settings="replicated_all_reduce")
 
 
 def replicated_all_reduce_(

@@ -3,9 +3,9 @@
 from functools import reduce
 
 import numpy as np
-import popart
 import pytest
 
+import popart
 import popxl
 from popxl import ops
 from popxl.ops import collectives

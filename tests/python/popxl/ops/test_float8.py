@@ -190,7 +190,7 @@ def test_names_and_errors():
         ):
             with pytest.raises(ValueError, match="Log2 scale argument must be a scalar tensor"):
                 op(vector)
-            with pytest.raises(TypeError, match="must be of type popxl.int32"):
+            with pytest.raises(TypeError, match=r"must be of type popxl\.int32"):
                 op(popxl.variable(np.array(0, np.uint32)))
         with pytest.raises(TypeError):
             ops.pow2scale_cast_to_fp8(half, scale, popxl.float16)

@@ -49,7 +49,7 @@ def test_nll_loss(reduction, ignore_index, log_prob, dtype):
     probs[2] = [1, 0, 0, 0, 0]  # a label of probability 0
     if log_prob:
         probs = np.log(np.maximum(probs, 1e-3)).astype(dtype)
-    kept = np.ones(6, bool) if ignore_index is None else LABELS != ignore_index
+    kept = np.ones(6, bool) if ignore_index is None else ignore_index != LABELS
     p = chosen(probs, LABELS)
     losses = -p if log_prob else -np.log(np.maximum(p, EPSILON[dtype]))
 
@@ -76,7 +76,7 @@ def test_nll_loss(reduction, ignore_index, log_prob, dtype):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_nll_loss_with_softmax_grad(reduction, ignore_index, types):
     probs = probabilities(types[0])
-    kept = np.ones(6, bool) if ignore_index is None else LABELS != ignore_index
+    kept = np.ones(6, bool) if ignore_index is None else ignore_index != LABELS
     losses = -np.log(chosen(probs, LABELS) + 1e-7)
     shapes = [(), (6,)] if reduction == "none" else [()]
     for shape in shapes:

@@ -10,10 +10,20 @@ from popxl import ops
 from tests.python.popxl.ops.op_testing import check, check_gradient, gradients, outputs, random
 
 X = random(2, 3, 4)
-NAMES = "sum mean max min prod l1 l2 sumsquare logsum logsumexp median".split()
-KINDS = dict(
-    zip(NAMES, "Sum Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp Median".split(), strict=True)
-)
+KINDS = {
+    "sum": "Sum",
+    "mean": "Mean",
+    "max": "Max",
+    "min": "Min",
+    "prod": "Prod",
+    "l1": "L1",
+    "l2": "L2",
+    "sumsquare": "SumSquare",
+    "logsum": "LogSum",
+    "logsumexp": "LogSumExp",
+    "median": "Median",
+}
+NAMES = list(KINDS)
 
 
 def lower_median(x, axis, keepdims):
