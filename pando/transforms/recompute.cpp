@@ -14,8 +14,9 @@ bool contains(const std::vector<Tensor*>& tensors, const Tensor* tensor) {
 }
 
 std::vector<Tensor*> by_name(std::vector<Tensor*> tensors) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const Tensor* a, const Tensor* b) { return a->name() < b->name(); });
+  std::sort(tensors.begin(), tensors.end(), [](const Tensor* a, const Tensor* b) {
+    return std::pair(a->name(), a->id()) < std::pair(b->name(), b->id());
+  });
   return tensors;
 }
 
