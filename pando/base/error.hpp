@@ -4,16 +4,36 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace pando {
 
+/// What a stream would write for `part`; text and integers without a stream, which is slow to make.
+template <class Part>
+void append_text(std::string& text, const Part& part) {
+  constexpr bool is_number = std::is_same_v<Part, int> || std::is_same_v<Part, long> ||
+                             std::is_same_v<Part, long long> || std::is_same_v<Part, unsigned> ||
+                             std::is_same_v<Part, unsigned long> ||
+                             std::is_same_v<Part, unsigned long long>;
+  if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+    text += std::string_view(part);
+  } else if constexpr (is_number) {
+    text += std::to_string(part);
+  } else {
+    std::ostringstream out;
+    out << part;
+    text += std::move(out).str();
+  }
+}
+
 /// Concatenates the stream representations of `parts`.
 template <class... Parts>
 std::string str_cat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  std::string text;
+  (append_text(text, parts), ...);
+  return text;
 }
 
 /// A fault in the user's program found by the IR or the compiler (`popart_exception` in Python).

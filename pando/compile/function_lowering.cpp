@@ -53,7 +53,7 @@ void FunctionLowering::find_last_steps(const std::vector<ExecutionStep>& steps) 
 }
 
 void FunctionLowering::bind_inputs() {
-  const std::vector<bool> written = modified_graph_inputs(graph_, AliasClasses(graph_));
+  const std::vector<bool>& written = program_.written_inputs(graph_);
   for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
     const Tensor* input = graph_.inputs()[i];
     Storage storage;
@@ -63,13 +63,13 @@ void FunctionLowering::bind_inputs() {
     storage.name = input->name();
     storages_.push_back(storage);
     const int argument = static_cast<int>(storages_.size()) - 1;
-    storage_of_[input] = argument;
+    set_storage(input, argument);
     if (!written[i] || writable_[i]) continue;
     // Passed by value and written here: work on a copy.
     const int local = new_storage(storage.bytes, input->name(), nullptr);
     const OperandDesc desc = OperandDesc::contiguous(input->dtype(), input->shape());
     emit_copy({{argument, 0}, desc}, {{local, 0}, desc}, nullptr);
-    storage_of_[input] = local;
+    set_storage(input, local);
   }
 }
 
@@ -88,7 +88,7 @@ void FunctionLowering::bind_outputs() {
     storage.bytes = static_cast<std::int64_t>(output->info.bytes());
     storage.name = output->name();
     storages_.push_back(storage);
-    storage_of_[placement.root] = static_cast<int>(storages_.size()) - 1;
+    set_storage(placement.root, static_cast<int>(storages_.size()) - 1);
   }
 }
 
@@ -123,7 +123,7 @@ int FunctionLowering::new_storage(std::int64_t bytes, std::string name, const Op
   Storage storage;
   storage.bytes = bytes;
   storage.name = std::move(name);
-  if (op != nullptr) storage.location = source_location_text(*op);
+  storage.origin = op;
   storages_.push_back(std::move(storage));
   return static_cast<int>(storages_.size()) - 1;
 }
@@ -139,7 +139,13 @@ int FunctionLowering::storage_of(const Tensor* root) {
     storages_.back().kind = StorageKind::Global;
     storages_.back().global_offset = program_.global_offset(*root);
   }
-  return storage_of_[root] = index;
+  set_storage(root, index);
+  return index;
+}
+
+void FunctionLowering::set_storage(const Tensor* root, int storage) {
+  storage_of_[root] = storage;
+  storages_[static_cast<std::size_t>(storage)].occupant = root;
 }
 
 FunctionLowering::BoundTensor FunctionLowering::bind(const Tensor* tensor) {
@@ -261,7 +267,8 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   const int time = static_cast<int>(peak - plan.timeline.begin());
   for (const Storage* s : planned) {
     if (s->first <= time && time <= s->last) {
-      report.alive_at_peak.push_back({s->name, s->bytes, s->location});
+      report.alive_at_peak.push_back(
+          {s->name, s->bytes, s->origin == nullptr ? "" : source_location_text(*s->origin)});
     }
   }
   std::sort(report.alive_at_peak.begin(), report.alive_at_peak.end(),

@@ -29,6 +29,8 @@ class ProgramLowering {
   /// The function of `graph` whose arguments in `writable` are written in place (other inputs that
   /// the graph writes are copied first). Lowered on first use.
   int function_of(const Graph& graph, const std::vector<bool>& writable);
+  /// Which inputs the ops of `graph` write.
+  const std::vector<bool>& written_inputs(const Graph& graph);
   int lower_main(const Graph& graph, ExecutionContext part);
   std::int64_t global_offset(const Tensor& root);
   int kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes);
@@ -43,6 +45,7 @@ class ProgramLowering {
   Program program_;
   std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
   std::map<const Kernel*, int> kernels_;
+  std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   std::unordered_map<const Tensor*, std::int64_t> globals_;
   std::unordered_map<const Op*, int> sources_;
   std::vector<const Tensor*> shared_roots_;  // live across the parts of the main graph
@@ -64,7 +67,8 @@ class FunctionLowering {
     std::int64_t global_offset = 0;  // Global
     std::int64_t frame_offset = 0;   // Local, once planned
     std::string name;
-    std::string location;
+    const Op* origin = nullptr;
+    const Tensor* occupant = nullptr;  // the root that it holds, or held last
     int first = -1;
     int last = -1;
   };
@@ -90,6 +94,7 @@ class FunctionLowering {
   void lower_step(const ExecutionStep& step, int index);
   void find_last_steps(const std::vector<ExecutionStep>& steps);
   int storage_of(const Tensor* root);
+  void set_storage(const Tensor* root, int storage);
   int new_storage(std::int64_t bytes, std::string name, const Op* op);
   BoundTensor bind(const Tensor* tensor);
   BoundTensor bind_contiguous(const Tensor* tensor, const Op* op);

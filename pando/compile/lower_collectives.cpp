@@ -65,7 +65,8 @@ int ProgramLowering::collective_index(const Op& op) {
 }
 
 void ProgramLowering::add_remote_variables(const Ir& ir) {
-  for (const Tensor* tensor : ir.main_graph().tensors()) {
+  if (ir.remote_buffers().empty()) return;
+  for (const Tensor* tensor : ir.main_graph().sources()) {
     const VariableSettings& settings = tensor->settings;
     if (tensor->kind() != TensorKind::Variable || settings.remote_buffer == 0) continue;
     const int index = buffer_index(ir, settings.remote_buffer);

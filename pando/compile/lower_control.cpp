@@ -32,7 +32,7 @@ bool FunctionLowering::lower_special(const Op& op) {
 FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const Graph& callee,
                                                              int first_op_input,
                                                              int first_graph_input, int count) {
-  const std::vector<bool> written = modified_graph_inputs(callee, AliasClasses(callee));
+  const std::vector<bool>& written = program_.written_inputs(callee);
   Arguments arguments;
   const std::vector<int> modified = op.modified_inputs();
   std::set<const Tensor*> written_roots;

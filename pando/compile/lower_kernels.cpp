@@ -111,9 +111,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
       const auto at = storage_of_.find(placement.root);
       if (at == storage_of_.end() || placement.root == root) continue;
       const Storage& storage = storages_[static_cast<std::size_t>(at->second)];
-      const bool taken = std::any_of(storage_of_.begin(), storage_of_.end(), [&](const auto& e) {
-        return e.second == at->second && e.first != placement.root;
-      });
+      const bool taken = storage.occupant != placement.root;
       const bool same_layout = input->shape() == output->shape() &&
                                covers_storage(placement, input) &&
                                input->info.bytes() == output->info.bytes();
@@ -124,7 +122,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
         });
       });
       if (storage.kind != StorageKind::Local || taken || !same_layout || !one_view) continue;
-      storage_of_[root] = at->second;
+      set_storage(root, at->second);
       return;
     }
   }

@@ -81,11 +81,11 @@ struct Placements::WriteHistory {
 
 Placements::Placements(const Graph& graph) : classes_(graph) {
   const WriteHistory writes(graph, classes_);
-  for (Tensor* tensor : graph.tensors()) {
-    if (tensor->producer() == nullptr) {
-      placements_[tensor] = {tensor, View::contiguous(tensor->shape())};
-    }
-  }
+  const auto place_source = [&](Tensor* tensor) {
+    placements_[tensor] = {tensor, View::contiguous(tensor->shape())};
+  };
+  for (Tensor* input : graph.inputs()) place_source(input);
+  for (Tensor* source : graph.sources()) place_source(source);
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     place_op(*graph.ops()[i], static_cast<int>(i), writes);
   }

@@ -11,6 +11,10 @@ namespace {
 /// Storages that more than one part of the main graph touches must outlive a run.
 std::vector<const Tensor*> roots_of_several_parts(const Graph& graph,
                                                   const Placements& placements) {
+  const auto normal = [](const Op* op) {
+    return op->context.execution == ExecutionContext::Normal;
+  };
+  if (std::all_of(graph.ops().begin(), graph.ops().end(), normal)) return {};
   std::map<const Tensor*, std::set<ExecutionContext>> parts;
   for (const Op* op : graph.ops()) {
     const auto touch = [&](const Tensor* tensor) {
@@ -71,6 +75,12 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
       FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
   program_.functions.push_back(std::move(function));
   return functions_[key] = static_cast<int>(program_.functions.size()) - 1;
+}
+
+const std::vector<bool>& ProgramLowering::written_inputs(const Graph& graph) {
+  const auto it = written_inputs_.find(&graph);
+  if (it != written_inputs_.end()) return it->second;
+  return written_inputs_[&graph] = modified_graph_inputs(graph, AliasClasses(graph));
 }
 
 std::int64_t ProgramLowering::global_offset(const Tensor& root) {

@@ -76,6 +76,13 @@ std::vector<Tensor*> Graph::tensors() const {
   return result;
 }
 
+std::vector<Tensor*> Graph::sources() const {
+  std::vector<Tensor*> result;
+  result.reserve(sources_.size());
+  for (const auto& [id, tensor] : sources_) result.push_back(tensor);
+  return result;
+}
+
 Tensor* Graph::find_tensor(std::string_view id) const {
   const auto it = tensors_.find(std::string(id));
   return it == tensors_.end() ? nullptr : it->second.get();
@@ -110,10 +117,13 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
 }
 
 Tensor* Graph::insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind) {
-  check_size(info, str_cat("tensor '", id, "'"));
+  if (!has_sound_size(info)) refuse_size(info, str_cat("tensor '", id, "'"));
   auto [it, inserted] = tensors_.try_emplace(id);
   if (!inserted) throw InternalError(str_cat("a tensor called '", id, "' exists already"));
   it->second = std::make_unique<Tensor>(*this, id, info, kind);
+  if (kind != TensorKind::Activation && kind != TensorKind::GraphInput) {
+    sources_.emplace(id, it->second.get());
+  }
   return it->second.get();
 }
 
@@ -191,7 +201,9 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     op.inputs_.resize(inputs.size(), nullptr);
     check_input_count(op);
     infos = def.infer(op);
-    for (const TensorInfo& info : infos) check_size(info, describe(op));
+    for (const TensorInfo& info : infos) {
+      if (!has_sound_size(info)) refuse_size(info, describe(op));
+    }
   } catch (...) {
     for (int i = 0; i < op.num_inputs(); ++i) op.set_input(i, nullptr);
     throw;
@@ -269,6 +281,7 @@ void Graph::retire(const std::string& tensor_id) {
   it->second->graph_ = &erased;
   it->second->data.reset();
   erased.erased_tensors_.push_back(std::move(it->second));
+  sources_.erase(tensor_id);
   tensors_.erase(it);
 }
 

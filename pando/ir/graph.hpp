@@ -38,6 +38,8 @@ class Graph {
   const std::vector<Op*>& ops() const { return ops_; }
   /// Sorted by id.
   std::vector<Tensor*> tensors() const;
+  /// Variables, constants and streams, sorted by id.
+  std::vector<Tensor*> sources() const;
   /// nullptr when absent.
   Tensor* find_tensor(std::string_view id) const;
   Op* find_op(std::int64_t id) const;
@@ -107,6 +109,7 @@ class Graph {
   std::vector<Op*> ops_;
   Op* insertion_point_ = nullptr;
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
+  std::map<std::string, Tensor*> sources_;
   std::unordered_map<std::int64_t, std::unique_ptr<Op>> op_storage_;
   // Of the erased graph only.
   std::vector<std::unique_ptr<Tensor>> erased_tensors_;

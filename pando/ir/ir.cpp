@@ -21,7 +21,7 @@ void clone_sources(const Graph& from, Graph& to, TensorMap& tensors) {
   for (const Tensor* input : from.inputs()) {
     tensors[input] = to.add_input(input->id(), input->info, from.is_by_ref(input));
   }
-  for (const Tensor* tensor : from.tensors()) {
+  for (const Tensor* tensor : from.sources()) {
     switch (tensor->kind()) {
       case TensorKind::Variable:
         tensors[tensor] = to.add_variable(tensor->id(), tensor->info, tensor->data);
@@ -98,7 +98,7 @@ const Stream* Ir::find_stream(std::string_view handle_id) const {
 }
 
 RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries) {
-  check_size(info, "remote buffer", entries);
+  if (!has_sound_size(info, entries)) refuse_size(info, "remote buffer", entries);
   std::int64_t id = 1;
   for (const auto& buffer : remote_buffers_) id = std::max(id, buffer->id + 1);
   remote_buffers_.push_back(std::make_unique<RemoteBuffer>(RemoteBuffer{id, info, entries}));

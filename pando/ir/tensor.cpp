@@ -13,24 +13,31 @@ std::string info_text(const TensorInfo& info) {
   return str_cat(shape_text(info.shape), " ", info.dtype);
 }
 
-void check_size(const TensorInfo& info, const std::string& owner, std::int64_t count) {
-  constexpr std::int64_t kAddressableBytes = std::int64_t{1} << 47;
+namespace {
+constexpr std::int64_t kAddressableBytes = std::int64_t{1} << 47;
+}
+
+bool has_sound_size(const TensorInfo& info, std::int64_t count) {
   auto bytes = static_cast<std::int64_t>(dtype_bytes(info.dtype));
-  bool overflows = __builtin_mul_overflow(bytes, count, &bytes);
+  bool overflows = __builtin_mul_overflow(bytes, count, &bytes), empty = false;
   for (std::int64_t size : info.shape) {
-    if (size < 0) {
-      throw ValueError(
-          str_cat(owner, ": wanted sizes of 0 or more, given shape ", shape_text(info.shape)));
-    }
+    if (size < 0) return false;
+    empty = empty || size == 0;
     overflows = overflows || __builtin_mul_overflow(bytes, size, &bytes);
-    if (size == 0) return;
   }
-  if (overflows || bytes > kAddressableBytes) {
-    throw OutOfMemory(str_cat(owner, ": ", count == 1 ? "" : str_cat(count, " tensors of "),
-                              info_text(info), " would take more than the ", kAddressableBytes,
-                              " bytes that a process can address"),
-                      "");
+  return empty || (!overflows && bytes <= kAddressableBytes);
+}
+
+void refuse_size(const TensorInfo& info, const std::string& owner, std::int64_t count) {
+  for (std::int64_t size : info.shape) {
+    if (size >= 0) continue;
+    throw ValueError(
+        str_cat(owner, ": wanted sizes of 0 or more, given shape ", shape_text(info.shape)));
   }
+  throw OutOfMemory(
+      str_cat(owner, ": ", count == 1 ? "" : str_cat(count, " tensors of "), info_text(info),
+              " would take more than the ", kAddressableBytes, " bytes that a process can address"),
+      "");
 }
 
 std::shared_ptr<HostArray> HostArray::allocate(std::size_t bytes) {

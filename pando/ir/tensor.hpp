@@ -31,9 +31,13 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
-/// Throws ValueError for a negative size and OutOfMemory when `count` tensors would not fit the
-/// address space of a process (sums of their bytes then fit 64 bits). `owner` names the tensor.
-void check_size(const TensorInfo& info, const std::string& owner, std::int64_t count = 1);
+/// Whether every size is 0 or more and `count` tensors fit the address space of a process (sums of
+/// their bytes then fit 64 bits).
+bool has_sound_size(const TensorInfo& info, std::int64_t count = 1);
+/// Throws ValueError for a negative size and OutOfMemory for too many bytes. `owner` names the
+/// tensor.
+[[noreturn]] void refuse_size(const TensorInfo& info, const std::string& owner,
+                              std::int64_t count = 1);
 
 /// `(2, 3) float32`.
 std::string info_text(const TensorInfo& info);

@@ -26,7 +26,7 @@ void merge_constants(Graph& graph) {
   constexpr std::size_t kMostBytes = 4096;
   const Purity purity(graph);
   std::unordered_map<std::string, Tensor*> first;
-  for (Tensor* tensor : graph.tensors()) {
+  for (Tensor* tensor : graph.sources()) {
     const bool candidate = tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
                            tensor->data->bytes <= kMostBytes && !purity.is_written(*tensor) &&
                            !is_output(graph, tensor);

@@ -1,5 +1,6 @@
 #include "pando/transforms/dead_code.hpp"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,16 +10,26 @@
 namespace pando {
 namespace {
 
-bool has_effects(const Op& op, std::unordered_set<const Graph*>& visiting) {
-  if (op.def().has_side_effects) return true;
-  for (const Graph* callee : op.called_graphs) {
-    if (!visiting.insert(callee).second) continue;
-    for (const Op* inner : callee->ops()) {
-      if (has_effects(*inner, visiting)) return true;
-    }
+/// Whether ops and the graphs that they call do more than compute.
+class Effects {
+ public:
+  bool has(const Op& op) {
+    return op.def().has_side_effects ||
+           std::any_of(op.called_graphs.begin(), op.called_graphs.end(),
+                       [&](const Graph* callee) { return has(*callee); });
   }
-  return false;
-}
+
+ private:
+  bool has(const Graph& graph) {
+    const auto [known, is_new] = graphs_.try_emplace(&graph, false);
+    if (!is_new) return known->second;
+    const bool any = std::any_of(graph.ops().begin(), graph.ops().end(),
+                                 [&](const Op* op) { return has(*op); });
+    return graphs_[&graph] = any;
+  }
+
+  std::unordered_map<const Graph*, bool> graphs_;
+};
 
 /// Storages that several parts of the program touch outlive a run: the next part reads them.
 void add_persistent_roots(const Graph& graph, const AliasClasses& aliases,
@@ -44,11 +55,11 @@ void eliminate_dead_code(Graph& graph) {
   for (const Tensor* output : graph.outputs()) live.insert(aliases.root(output));
   for (const Tensor* input : graph.inputs()) live.insert(input);
   add_persistent_roots(graph, aliases, live);
+  Effects effects;
   std::vector<Op*> dead;
   for (std::size_t i = graph.ops().size(); i-- > 0;) {
     Op& op = *graph.ops()[i];
-    std::unordered_set<const Graph*> visiting;
-    bool keep = has_effects(op, visiting);
+    bool keep = effects.has(op);
     for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
     for (int k : op.modified_inputs()) {
       const Tensor* root = op.input(k) == nullptr ? nullptr : aliases.root(op.input(k));
