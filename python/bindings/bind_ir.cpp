@@ -1,4 +1,7 @@
 // Ir, graphs, tensors, ops and the registry.
+#include <algorithm>
+#include <optional>
+
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
@@ -57,6 +60,16 @@ std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info
   const auto typed = nb::cast<nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>>(array);
   auto writable = nb::ndarray<nb::c_contig, nb::device::cpu>(typed.handle());
   return share_array(writable, info, entries, nb::borrow(array));
+}
+
+Tensor* element(const std::vector<Tensor*>& tensors, std::size_t index) {
+  return index < tensors.size() ? tensors[index] : nullptr;
+}
+
+std::optional<std::size_t> index_of(const std::vector<Tensor*>& tensors, const Tensor& tensor) {
+  const auto it = std::find(tensors.begin(), tensors.end(), &tensor);
+  if (it == tensors.end()) return std::nullopt;
+  return static_cast<std::size_t>(it - tensors.begin());
 }
 
 void bind_tensor_info(nb::module_& m) {
@@ -160,6 +173,12 @@ void bind_op(nb::module_& m) {
       .def_prop_ro("graph", &Op::graph, kOwnedByIr)
       .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
       .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
+      .def(
+          "input", [](const Op& op, std::size_t index) { return element(op.inputs(), index); },
+          nb::arg("index"), kOwnedByIr, "None where nothing is connected.")
+      .def(
+          "output", [](const Op& op, std::size_t index) { return element(op.outputs(), index); },
+          nb::arg("index"), kOwnedByIr, "None where there is none.")
       .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
       .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
       .def_prop_rw(
@@ -190,6 +209,14 @@ void bind_graph(nb::module_& m) {
       .def_prop_ro("is_main", &Graph::is_main)
       .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
       .def_prop_ro("outputs", &Graph::outputs, kOwnedByIr)
+      .def(
+          "input_index",
+          [](const Graph& g, const Tensor& tensor) { return index_of(g.inputs(), tensor); },
+          nb::arg("tensor"))
+      .def(
+          "output_index",
+          [](const Graph& g, const Tensor& tensor) { return index_of(g.outputs(), tensor); },
+          nb::arg("tensor"))
       .def_prop_ro("ops", &Graph::ops, kOwnedByIr)
       .def_prop_ro("tensors", &Graph::tensors, kOwnedByIr)
       .def_prop_ro("called_graphs", &Graph::called_graphs, kOwnedByIr)

@@ -225,6 +225,12 @@ class Op:
     @property
     def outputs(self) -> list[Tensor]: ...
 
+    def input(self, index: int) -> Tensor:
+        """None where nothing is connected."""
+
+    def output(self, index: int) -> Tensor:
+        """None where there is none."""
+
     def set_input(self, index: int, tensor: Tensor | None) -> None: ...
 
     def add_output(self, tensor_id: str, info: TensorInfo) -> Tensor: ...
@@ -268,6 +274,10 @@ class Graph:
 
     @property
     def outputs(self) -> list[Tensor]: ...
+
+    def input_index(self, tensor: Tensor) -> int | None: ...
+
+    def output_index(self, tensor: Tensor) -> int | None: ...
 
     @property
     def ops(self) -> list[Op]: ...

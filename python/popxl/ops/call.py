@@ -52,18 +52,18 @@ class CallSiteInfo:
 
     def parent_input(self, idx: int) -> Tensor:
         """The tensor at input `idx` of the op; IndexError when there is none."""
-        inputs = self._pb.inputs
-        if not 0 <= idx < len(inputs) or inputs[idx] is None:
+        core_tensor = self._pb.input(idx) if idx >= 0 else None
+        if core_tensor is None:
             raise IndexError(f"{self._pb.describe()} has no input at index {idx}")
-        tensor: Tensor = Tensor._from_pb(inputs[idx])
+        tensor: Tensor = Tensor._from_pb(core_tensor)
         return tensor
 
     def parent_output(self, idx: int) -> Tensor:
         """The tensor at output `idx` of the op; IndexError when there is none."""
-        outputs = self._pb.outputs
-        if not 0 <= idx < len(outputs):
+        core_tensor = self._pb.output(idx) if idx >= 0 else None
+        if core_tensor is None:
             raise IndexError(f"{self._pb.describe()} has no output at index {idx}")
-        tensor: Tensor = Tensor._from_pb(outputs[idx])
+        tensor: Tensor = Tensor._from_pb(core_tensor)
         return tensor
 
     def graph_to_parent_input_index(self, idx: int) -> int:
@@ -86,10 +86,10 @@ class CallSiteInfo:
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
         """The parent tensor of an input or output of the called graph."""
         graph = self.called_graph._pb
-        index = _index_in(graph.inputs, graph_tensor)
+        index = graph.input_index(graph_tensor._pb)
         if index is not None:
             return self.parent_input(self.graph_to_parent_input_index(index))
-        index = _index_in(graph.outputs, graph_tensor)
+        index = graph.output_index(graph_tensor._pb)
         if index is not None:
             return self.parent_output(self.graph_to_parent_output_index(index))
         raise ValueError(f"Tensor {graph_tensor} is not an input or output of the called graph(s).")
