@@ -1,4 +1,4 @@
-// e^x for x <= 0 in float32, where softmax, sigmoid and tanh need it. Included once per SIMD
+// e^x for x <= 0 in float32, where softmax and sigmoid need it, and sigmoid. Included once per SIMD
 // target.
 #include "hwy/highway.h"
 
@@ -34,6 +34,16 @@ HWY_INLINE V ExpNonPositive(D d, V x) {
   const V e = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
   const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted)));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336544f)), hn::Mul(e, scale));
+}
+
+/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal
+/// number.
+template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+HWY_INLINE V SigmoidOf(D d, V x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const V one = hn::Set(d, 1.0f);
+  const V e = ExpNonPositive(d, hn::Or(x, hn::Set(d, -0.0f)));
+  return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
 }  // namespace pando::cpu::HWY_NAMESPACE

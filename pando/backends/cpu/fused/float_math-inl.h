@@ -63,15 +63,7 @@ HWY_INLINE V LogF(V x) {
 
 HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
 
-/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal
-/// number.
-HWY_INLINE V SigmoidF(V x) {
-  const D d;
-  const V one = hn::Set(d, 1.0f);
-  const V e = ExpNonPositive(d, hn::Or(x, hn::Set(d, -0.0f)));
-  const V numerator = hn::IfNegativeThenElse(x, e, one);
-  return hn::Div(numerator, hn::Add(one, e));
-}
+HWY_INLINE V SigmoidF(V x) { return SigmoidOf(D(), x); }
 
 /// |x| < 1: x * P(x^2); above: 1 - e^Q(|x|), as erfc is small there and its error counts little.
 HWY_INLINE V ErfF(V x) {

@@ -12,6 +12,7 @@
 #define PANDO_ACTIVATION_INL_H
 #endif
 
+#include "pando/backends/cpu/exp-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 
 // Without it GCC keeps arrays of vectors in memory.
@@ -36,16 +37,10 @@ HWY_INLINE void Activate(F f, float* out, std::int64_t count) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t i = 0; i < count; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
-    // Tanh and Exp lose NaN.
+    // Tanh loses NaN.
     const auto x = hn::MaskedLoad(mask, d, out + i);
     hn::BlendedStore(hn::IfThenElse(hn::IsNaN(x), x, f(d, x)), mask, d, out + i);
   }
-}
-
-HWY_INLINE hn::Vec<ActivationTag> SigmoidOf(ActivationTag d, hn::Vec<ActivationTag> x) {
-  // Exp is defined up to 104, where it is infinite.
-  const auto one = hn::Set(d, 1.f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 104.f)))));
 }
 
 inline void ApplyActivation(Activation activation, float* out, std::int64_t count) {
@@ -68,9 +63,9 @@ inline void ApplyActivation(Activation activation, float* out, std::int64_t coun
     case Activation::GeluTanh:
       Activate(
           [](ActivationTag d, hn::Vec<ActivationTag> x) HWY_ATTR {
+            // 0.5 (1 + tanh u) is sigmoid(2 u).
             const auto cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
-            const auto t = hn::Tanh(d, hn::Mul(hn::Set(d, 0.79788456080286536f), cubic));
-            return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.f), t));
+            return hn::Mul(x, SigmoidOf(d, hn::Mul(hn::Set(d, 1.5957691216057307f), cubic)));
           },
           out, count);
       return;
