@@ -101,6 +101,12 @@ def layer_norm(rows: int, columns: int) -> Kernel:
     )
 
 
+def gelu(rows: int, columns: int) -> Kernel:
+    """The tanh form; one read and one write, so nothing is left to add for the chain around it."""
+    x, out = torch.randn(rows, columns), torch.empty(rows, columns)
+    return lambda: ATEN.gelu.out(x, approximate="tanh", out=out)
+
+
 def softmax_layer_norm(rows: int, columns: int) -> Kernel:
     """The two library kernels in turn, whole or by blocks of rows that stay in a cache."""
     x, y = torch.randn(rows, columns), torch.empty(rows, columns)
