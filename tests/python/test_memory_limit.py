@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import popart
 import popxl
@@ -99,3 +100,22 @@ def test_unknown_options_of_a_device_model() -> None:
         manager.createIpuModelDevice({"tiles": 3})
     with pytest.raises(ValueError, match=r"ipuVersion.*'ipu9'"):
         manager.createIpuModelDevice({"ipuVersion": "ipu9"})
+
+
+def test_a_chain_of_ops_in_place_needs_one_storage() -> None:
+    """softmax may write over its input: every result of a chain takes the storage of the last."""
+    data = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(4, 1024)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        t = ops.host_load(source := popxl.h2d_stream(data.shape, popxl.float32))
+        for _ in range(4):
+            t = ops.softmax(t, 1)
+        ops.host_store(result := popxl.d2h_stream(t.shape, t.dtype), t)
+    session = popxl.Session(ir, "cpu")
+    assert session._pb_session.program.memory.peak_frame_bytes == data.nbytes
+    with session:
+        value = session.run({source: data})[result]
+    wanted = torch.from_numpy(data)
+    for _ in range(4):
+        wanted = torch.softmax(wanted, 1)
+    np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-5)
