@@ -62,6 +62,10 @@ class Op {
   void set_input(int index, Tensor* tensor);
   /// Appends an output tensor with the given id (see Graph::unique_tensor_id).
   Tensor* add_output(const std::string& tensor_id, const TensorInfo& info);
+  /// Makes `tensor`, an activation of the graph that no op makes, output `index`, growing the list
+  /// when needed. The former output, and with nullptr any, is left without a producer. For graph
+  /// surgery: gaps are nullptr and must be filled before the graph is compiled.
+  void set_output(int index, Tensor* tensor);
 
   Attributes attributes;
   OpContext context;

@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
 namespace pando::python {
@@ -181,6 +182,23 @@ void bind_op(nb::module_& m) {
           nb::arg("index"), kOwnedByIr, "None where there is none.")
       .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
       .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
+      .def("set_output", &Op::set_output, nb::arg("index"), nb::arg("tensor").none())
+      .def(
+          "infer_outputs",
+          [](Op& op) {
+            const std::vector<TensorInfo> infos = op.def().infer(op);
+            const std::size_t count = std::min(infos.size(), op.outputs().size());
+            for (std::size_t i = 0; i < count; ++i) {
+              if (op.outputs()[i] != nullptr) op.outputs()[i]->info = infos[i];
+            }
+          },
+          "Gives the outputs the shapes and dtypes that follow from the inputs.")
+      .def(
+          "aliased_input",
+          [](const Op& op, int output) {
+            return op.def().output_alias ? op.def().output_alias(op, output) : -1;
+          },
+          nb::arg("output"), "The input whose storage the output has; -1: its own.")
       .def_prop_rw(
           "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
           [](Op& op, const nb::dict& values) { op.attributes = attributes_from(values); })
@@ -198,6 +216,7 @@ void bind_op(nb::module_& m) {
       .def_prop_ro(
           "after", [](const Op& op) { return op.after; }, kOwnedByIr)
       .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
+      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.after = std::move(earlier); })
       .def_prop_ro("modified_inputs", &Op::modified_inputs)
       .def("describe", &describe);
 }
@@ -244,8 +263,10 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
+      .def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
       .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
       .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
+      .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
       .def("remove_input", &Graph::remove_input, nb::arg("index"))
       .def("remove_output", &Graph::remove_output, nb::arg("index"))
       .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
@@ -267,6 +288,8 @@ void bind_graph(nb::module_& m) {
                   "attributes: dict, context: OpContext, called_graphs: "
                   "collections.abc.Sequence[Graph] = [], output_names: "
                   "collections.abc.Sequence[str] = []) -> Op"))
+      .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
+      .def("reorder", &Graph::reorder, nb::arg("ops"))
       .def("erase_op", &Graph::erase_op, nb::arg("op"))
       .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
       .def_rw("differentiable", &Graph::differentiable);
@@ -339,6 +362,9 @@ void bind_registry(nb::module_& m) {
       .def_prop_ro("is_view", [](const OpDef& d) { return d.view != nullptr; })
       .def_prop_ro("has_gradient", [](const OpDef& d) { return d.gradient != nullptr; })
       .def_ro("has_side_effects", &OpDef::has_side_effects);
+  m.def(
+      "verify", [](const Ir& ir) { verify(ir, ""); }, nb::arg("ir"),
+      "Raises popart_internal_exception naming the first broken rule of the Ir.");
   m.def(
       "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
       "Every registered op kind, sorted by name.");

@@ -221,14 +221,16 @@ def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> l
     ]
 
 
-def create_call(graph: Graph, inputs: list[Tensor | None]) -> CallSiteInfo:
-    """Creates a Call op of the current graph."""
+def create_call(
+    graph: Graph, inputs: list[Tensor | None], settings_name: str | None = None
+) -> CallSiteInfo:
+    """Creates a Call op of the current graph, called `settings_name` (default: by both graphs)."""
     op = create_op(
         "Call",
         inputs,
         {"modified": written_back(graph, inputs)},
         names=[t.name for t in graph.outputs],
-        settings_name=f"{get_current_graph().name}--call--{graph.name}",
+        settings_name=settings_name or f"{get_current_graph().name}--call--{graph.name}",
         called_graphs=[graph],
     )
     return CallSiteInfo(op)

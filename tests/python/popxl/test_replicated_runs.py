@@ -151,7 +151,7 @@ def test_replicas_in_different_collectives():
     with popxl.Session(ir) as session:
         with pytest.raises(
             popart.popart_runtime_error,
-            match=r"replica \d is in ReplicatedAllReduce .*test_replicated_runs.py.* but replica \d is in",
+            match=r"replica \d is in ReplicatedAllReduce .*_runs.py.* but replica \d is in",
         ):
             session.run({stream: np.array([True, False])})
         result = session.run({stream: np.array([True, True])})[output]
