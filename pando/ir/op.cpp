@@ -24,6 +24,12 @@ void Op::set_input(int index, Tensor* tensor) {
   }
 }
 
+void Op::resize_inputs(int count) {
+  internal_check(count >= 0, "the number of inputs must not be negative");
+  for (int i = count; i < num_inputs(); ++i) set_input(i, nullptr);
+  inputs_.resize(static_cast<std::size_t>(count), nullptr);
+}
+
 Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {
   Tensor* tensor = graph_->insert_tensor(tensor_id, info, TensorKind::Activation);
   tensor->producer_ = this;

@@ -182,6 +182,7 @@ void bind_op(nb::module_& m) {
           nb::arg("index"), kOwnedByIr, "None where there is none.")
       .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
       .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
+      .def("resize_inputs", &Op::resize_inputs, nb::arg("count"))
       .def("set_output", &Op::set_output, nb::arg("index"), nb::arg("tensor").none())
       .def(
           "infer_outputs",

@@ -501,6 +501,7 @@ def _check_options(ir: Ir) -> None:
 
 def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
     _check_options(ir)
+    ir._settle()
     settings = session_settings()
     if ir.instance_replication_factor != ir.replication_factor:
         raise NotImplementedError(

@@ -146,9 +146,12 @@ class Tensor:
         self._ir = ir
         self._pb = core_tensor
         self._id = core_tensor.id
-        self._dtype = DType._from_pb(core_tensor.dtype)
-        self._shape = tuple(core_tensor.shape)
+        self._read_info()
         return self
+
+    def _read_info(self) -> None:
+        self._dtype = DType._from_pb(self._pb.dtype)
+        self._shape = tuple(self._pb.shape)
 
     @classmethod
     def _from_pb(cls, tensor: Any) -> Tensor:

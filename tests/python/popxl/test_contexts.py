@@ -167,3 +167,22 @@ def test_execution_contexts_are_programs_of_their_own():
         session.weights_from_host()
         np.testing.assert_array_equal(session.run()[stream], [12, 14])
     np.testing.assert_array_equal(session.get_tensor_data(saved), [12, 14])
+
+
+@pytest.mark.parametrize("function", [np.add, np.multiply], ids=["add", "multiply"])
+def test_ops_of_different_programs_stay_apart(function):
+    """What `run` does to a product made with the weights is done anew in every run."""
+    ir = popxl.Ir()
+    a, b = np.arange(4, dtype=np.float32).reshape(2, 2), np.eye(2, dtype=np.float32) - 2
+    with ir.main_graph, popxl.in_sequence():
+        x, row = popxl.variable(a), popxl.variable(np.zeros(2, np.float32))
+        stream = popxl.d2h_stream((2, 2), popxl.float32)
+        with _execution_context(popart.ExecutionContext.WeightsFromHostFragment):
+            product = x @ popxl.variable(b)
+        ops.host_store(stream, product + row if function is np.add else product * row)
+        for changed in (x, row):
+            ops.add_(changed, popxl.constant(1.0))
+    with popxl.Session(ir) as session:
+        for run in range(3):
+            given = session.run()[stream]
+            np.testing.assert_array_equal(given, function(a @ b, np.full(2, run, np.float32)))
