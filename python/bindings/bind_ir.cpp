@@ -142,7 +142,7 @@ void bind_tensor(nb::module_& m) {
           nb::arg("array"));
 }
 
-void bind_op(nb::module_& m) {
+void bind_op_context(nb::module_& m) {
   nb::enum_<ExecutionContext>(m, "ExecutionContext")
       .value("Normal", ExecutionContext::Normal)
       .value("WeightsFromHost", ExecutionContext::WeightsFromHost)
@@ -168,21 +168,11 @@ void bind_op(nb::module_& m) {
       .def_rw("device", &OpContext::device, nb::arg().none())
       .def_rw("io_tiles", &OpContext::io_tiles)
       .def_rw("execution", &OpContext::execution);
-  nb::class_<Op>(m, "Op")
-      .def_prop_ro("id", &Op::id)
-      .def_prop_ro("kind", &Op::kind)
-      .def_prop_ro("graph", &Op::graph, kOwnedByIr)
-      .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
-      .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
-      .def(
-          "input", [](const Op& op, std::size_t index) { return element(op.inputs(), index); },
-          nb::arg("index"), kOwnedByIr, "None where nothing is connected.")
-      .def(
-          "output", [](const Op& op, std::size_t index) { return element(op.outputs(), index); },
-          nb::arg("index"), kOwnedByIr, "None where there is none.")
-      .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
-      .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
-      .def("resize_inputs", &Op::resize_inputs, nb::arg("count"))
+}
+
+/// Rewiring.
+void bind_op_edits(nb::class_<Op>& bound) {
+  bound.def("resize_inputs", &Op::resize_inputs, nb::arg("count"))
       .def("set_output", &Op::set_output, nb::arg("index"), nb::arg("tensor").none())
       .def(
           "infer_outputs",
@@ -200,6 +190,24 @@ void bind_op(nb::module_& m) {
             return op.def().output_alias ? op.def().output_alias(op, output) : -1;
           },
           nb::arg("output"), "The input whose storage the output has; -1: its own.")
+      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.after = std::move(earlier); });
+}
+
+void bind_op(nb::module_& m) {
+  nb::class_<Op> bound(m, "Op");
+  bound.def_prop_ro("id", &Op::id)
+      .def_prop_ro("kind", &Op::kind)
+      .def_prop_ro("graph", &Op::graph, kOwnedByIr)
+      .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
+      .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
+      .def(
+          "input", [](const Op& op, std::size_t index) { return element(op.inputs(), index); },
+          nb::arg("index"), kOwnedByIr, "None where nothing is connected.")
+      .def(
+          "output", [](const Op& op, std::size_t index) { return element(op.outputs(), index); },
+          nb::arg("index"), kOwnedByIr, "None where there is none.")
+      .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
+      .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
       .def_prop_rw(
           "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
           [](Op& op, const nb::dict& values) { op.attributes = attributes_from(values); })
@@ -217,14 +225,28 @@ void bind_op(nb::module_& m) {
       .def_prop_ro(
           "after", [](const Op& op) { return op.after; }, kOwnedByIr)
       .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
-      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.after = std::move(earlier); })
       .def_prop_ro("modified_inputs", &Op::modified_inputs)
       .def("describe", &describe);
+  bind_op_edits(bound);
+}
+
+/// Changes of what there is already.
+void bind_graph_edits(nb::class_<Graph>& graph) {
+  graph.def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
+      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
+      .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
+      .def("remove_input", &Graph::remove_input, nb::arg("index"))
+      .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
+      .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
+      .def("reorder", &Graph::reorder, nb::arg("ops"))
+      .def("erase_op", &Graph::erase_op, nb::arg("op"))
+      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"));
 }
 
 void bind_graph(nb::module_& m) {
-  nb::class_<Graph>(m, "Graph")
-      .def_prop_ro("id", &Graph::id)
+  nb::class_<Graph> graph(m, "Graph");
+  graph.def_prop_ro("id", &Graph::id)
       .def_prop_ro("ir_id", [](const Graph& g) { return g.ir().id(); })
       .def_prop_ro("is_main", &Graph::is_main)
       .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
@@ -264,14 +286,8 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
       .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
-      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
-      .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
-      .def("remove_input", &Graph::remove_input, nb::arg("index"))
-      .def("remove_output", &Graph::remove_output, nb::arg("index"))
       .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
-      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
       .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
       .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
       .def(
@@ -289,11 +305,8 @@ void bind_graph(nb::module_& m) {
                   "attributes: dict, context: OpContext, called_graphs: "
                   "collections.abc.Sequence[Graph] = [], output_names: "
                   "collections.abc.Sequence[str] = []) -> Op"))
-      .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
-      .def("reorder", &Graph::reorder, nb::arg("ops"))
-      .def("erase_op", &Graph::erase_op, nb::arg("op"))
-      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
       .def_rw("differentiable", &Graph::differentiable);
+  bind_graph_edits(graph);
 }
 
 void bind_program_parts(nb::module_& m) {
@@ -377,6 +390,7 @@ void bind_ir(nb::module_& m) {
   bind_tensor_info(m);
   bind_variable_settings(m);
   bind_tensor(m);
+  bind_op_context(m);
   bind_op(m);
   bind_graph(m);
   bind_program_parts(m);

@@ -1,6 +1,7 @@
 """The context stack and its context managers (spec: core 3)."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from popxl.context import (
     _execution_context,
     debug_context_frame_offset,
     get_current_context,
+    get_source_location,
     op_debug_context,
 )
 from popxl.errors import UndefinedValue
@@ -142,6 +144,20 @@ def test_debug_context_frame_offset():
         raise KeyError
     with pytest.raises(ValueError, match="-1"), debug_context_frame_offset(-1):
         pass
+
+
+def test_source_locations():
+    file, line, function = get_source_location(0)
+    assert file == __file__
+    assert function == "test_source_locations"
+    assert "get_source_location(0)" in Path(__file__).read_text().splitlines()[line - 1]
+
+    def inner():
+        return get_source_location(1)
+
+    assert inner()[2] == function
+    with pytest.raises(IndexError):
+        get_source_location(10_000)
 
 
 def test_execution_contexts_are_programs_of_their_own():

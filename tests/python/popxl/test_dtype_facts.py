@@ -9,16 +9,18 @@ import torch
 
 import popart
 import popxl
-from popxl import dtypes
+from popxl.dtypes import np_dtype_float8_143, np_dtype_float8_152
 from popxl.fp8_utils import (
     host_fp8_mse_scale,
     host_fp8_mse_scale_pb,
     host_pow2scale_cast_from_fp8,
     host_pow2scale_cast_to_fp8,
 )
+from popxl.random_seed import MAX_UINT64, two_uint32_to_uint64, uint64_to_two_uint32
 from popxl.testing import get_all_dtypes, get_all_int_dtypes
+from popxl.utils import downcast_np_dtypes, to_numpy
 
-FLOAT8 = {"float8_143": dtypes.np_dtype_float8_143, "float8_152": dtypes.np_dtype_float8_152}
+FLOAT8 = {"float8_143": np_dtype_float8_143, "float8_152": np_dtype_float8_152}
 # name: (integer, floating point, signed, complex), torch's name, the internal name
 TABLE = {
     "bool": ("----", "bool", "BOOL"),
@@ -139,3 +141,35 @@ def test_scale_search_refuses_other_data():
     for wrong in (np.ones(3), np.ones(3, np.int32)):
         with pytest.raises(RuntimeError, match="float"):
             host_fp8_mse_scale_pb(wrong, popxl.float8_143)
+
+
+def test_downcast_types():
+    assert downcast_np_dtypes == {
+        np.dtype(np.int64): np.dtype(np.int32),
+        np.dtype(np.uint64): np.dtype(np.uint32),
+        np.dtype(np.float64): np.dtype(np.float32),
+    }
+    for d in get_all_dtypes():
+        source = d.as_numpy()
+        given = to_numpy(np.ones(2, source)).dtype
+        assert given == downcast_np_dtypes.get(source, source)
+
+
+def test_seed_words_at_the_ends_of_the_range():
+    assert np.iinfo(np.uint64).max == MAX_UINT64
+    top = np.iinfo(np.uint32).max
+    assert uint64_to_two_uint32(MAX_UINT64) == (top, top)
+    assert two_uint32_to_uint64(top, top) == MAX_UINT64
+    # The most significant word first.
+    assert tuple(uint64_to_two_uint32(2**32 + 5)) == (1, 5)
+    for wrong in (MAX_UINT64 + 1, -1):
+        with pytest.raises(ValueError):
+            uint64_to_two_uint32(wrong)
+    for wrong in ((top + 1, 0), (0, top + 1), (-1, 0)):
+        with pytest.raises(ValueError):
+            two_uint32_to_uint64(*wrong)
+
+
+def test_numpy_types_of_float8():
+    assert np_dtype_float8_143 == np.dtype([("float8_143", "u1")])
+    assert np_dtype_float8_152 == np.dtype([("float8_152", "u1")])
