@@ -469,6 +469,13 @@ class Session:
             for op in graph.ops
             if op.kind == "IpuCopy"
         }
+        devices |= {
+            int(device)
+            for graph in self.ir_._pb.graphs
+            for op in graph.ops
+            if op.kind == "AllReduce"
+            for device in op.attributes["ipus"]
+        }
         return int(max(devices, default=0)) + 1
 
     def _get_ipu_count(self) -> int:

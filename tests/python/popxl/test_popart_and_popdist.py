@@ -184,6 +184,20 @@ def test_one_instance():
     assert isinstance(popdist.popart.getDevice(connectionType=None), popart.DeviceInfo)
 
 
+def test_out_of_memory():
+    """A device too small for the program: the exception tells what there was no room for."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        v = popxl.variable(np.zeros((1000, 1000), np.float32), name="large")
+        v += 1
+    options = {"numIPUs": 1, "tilesPerIPU": 1, "ipuVersion": "ipu2"}
+    device = popart.DeviceManager().createIpuModelDevice(options)
+    with pytest.raises(popart.OutOfMemoryException) as error:
+        popxl.Session(ir, device)
+    assert "4000064 bytes" in error.value.getSummaryReport()
+    assert isinstance(error.value.getProfilePath(), str)
+
+
 def test_version():
     version, _, build = popart.versionString().partition("+")
     assert [part.isdigit() for part in version.split(".")] == [True] * 3
@@ -194,6 +208,7 @@ def test_exceptions():
     assert issubclass(popart.popart_internal_exception, popart.popart_exception)
     assert issubclass(popart.popart_runtime_error, popart.popart_exception)
     assert popart.popart_exception.__bases__ == (Exception,)
+    assert issubclass(popart.OutOfMemoryException, popart.popart_exception)
     runtime = popart.poplar_runtime_error
     assert issubclass(popart.poplar_application_runtime_error, runtime)
     for name in ("recoverable", "unrecoverable", "unknown"):

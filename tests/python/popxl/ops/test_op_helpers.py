@@ -9,6 +9,7 @@ import popart._internal.ir as _ir
 import popxl
 from popxl import ops
 from popxl.errors import UndefinedValue
+from popxl.ops.code_copy import code_copy
 from popxl.ops.collectives.collectives import OP_MAP, CollectiveOps, to_collective_op
 from popxl.ops.utils import (
     cast_if_needed,
@@ -101,6 +102,11 @@ def test_conversions_to_optional_arguments():
     assert convert_optional_dtype(None) == _ir.OptionalDataType()
     assert convert_optional_int64_list((1, np.int32(2))) == [1, 2]
     assert convert_optional_int64_list(None) == []
+
+
+def test_code_is_never_copied():
+    with popxl.Ir().main_graph, pytest.raises(NotImplementedError):
+        code_copy(popxl.gmg(), "executable", "compute_buffer")
 
 
 def test_pad_types():
