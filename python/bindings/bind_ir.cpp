@@ -241,7 +241,11 @@ void bind_graph_edits(nb::class_<Graph>& graph) {
       .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
       .def("reorder", &Graph::reorder, nb::arg("ops"))
       .def("erase_op", &Graph::erase_op, nb::arg("op"))
-      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"));
+      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
+      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
+      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
+      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
+      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"));
 }
 
 void bind_graph(nb::module_& m) {
@@ -286,10 +290,6 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
-      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
-      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
-      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
       .def(
           "create_op",
           [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,11 +124,6 @@ class CallSiteInfo:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._pb.describe()}]"
-
-
-def _index_in(core_tensors: Sequence[_core.Tensor], tensor: Tensor) -> int | None:
-    # The same core tensor is always the same object.
-    return next((i for i, t in enumerate(core_tensors) if t is tensor._pb), None)
 
 
 def _flatten(values: Iterable[CallInput]) -> list[TensorLike]:
