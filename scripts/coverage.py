@@ -11,6 +11,7 @@ import argparse
 import ast
 import importlib
 import inspect
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ def member_of(owner: Any, name: str) -> Any:
     """A member, or None for what a class only gives its instances."""
     if inspect.isclass(owner) and not hasattr(owner, name):
         annotations = vars(owner).get("__annotations__", {})
-        if name in annotations or f"self.{name} = " in source_of(owner):
+        if name in annotations or re.search(rf"self\.{name}(: .*)? = ", source_of(owner)):
             return None
     return inspect.getattr_static(owner, name)
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
 #include "pando/compile/schedule.hpp"
 #include "pando/transforms/concat_views.hpp"
@@ -31,6 +32,19 @@ void disconnect_load_inits(Graph& graph) {
   }
 }
 
+/// Call sites may be made before their arguments are known.
+void check_arguments_are_connected(const Graph& graph) {
+  for (const Op* op : graph.ops()) {
+    if (op->called_graphs.empty()) continue;
+    // A loop makes its own iteration number and condition.
+    for (int i = op->kind() == "Loop" ? 2 : 0; i < op->num_inputs(); ++i) {
+      if (op->input(i) != nullptr) continue;
+      throw Error(str_cat(describe(*op), ": input ", i, " is not connected: give every input of '",
+                          op->called_graphs.front()->id(), "' a tensor"));
+    }
+  }
+}
+
 template <class Change>
 void for_each_graph(Ir& ir, Change change) {
   for (Graph* graph : ir.graphs()) change(*graph);
@@ -48,6 +62,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
 #endif
     if (options.after_stage) options.after_stage(name, ir);
   };
+  for_each_graph(ir, check_arguments_are_connected);
   // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
   // optimizer step next to the gradient it consumes.
   // Views of several tensors before that, while every graph has its own names for them.

@@ -153,6 +153,10 @@ Tensor* Graph::add_stream(const std::string& id, const TensorInfo& info) {
   return insert_tensor(id, info, TensorKind::Stream);
 }
 
+Tensor* Graph::add_activation(const std::string& id, const TensorInfo& info) {
+  return insert_tensor(id, info, TensorKind::Activation);
+}
+
 void Graph::mark_output(Tensor* tensor) {
   internal_check(contains(*tensor), "a graph output must be a tensor of the graph");
   outputs_.push_back(tensor);
@@ -248,8 +252,20 @@ Op& Graph::restore_op(const OpDef& def, std::int64_t id, const std::vector<Tenso
   return op;
 }
 
+Op& Graph::clone_unconnected(const Op& op) {
+  auto owned = std::make_unique<Op>(*this, op.def(), ir_->next_op_id());
+  Op& copy = *owned;
+  copy.attributes = op.attributes;
+  copy.context = op.context;
+  copy.called_graphs = op.called_graphs;
+  ops_.push_back(&copy);
+  op_storage_.emplace(copy.id(), std::move(owned));
+  return copy;
+}
+
 void Graph::erase_op(Op& op) {
   for (Tensor* output : op.outputs()) {
+    if (output == nullptr) continue;
     internal_check(output->uses().empty(), "an op whose output is used cannot be erased");
     internal_check(std::find(outputs_.begin(), outputs_.end(), output) == outputs_.end(),
                    "an op that makes a graph output cannot be erased");
@@ -265,8 +281,11 @@ void Graph::erase_op(Op& op) {
       }
     }
   }
-  for (Tensor* output : op.outputs()) retire(output->id());
+  for (Tensor* output : op.outputs()) {
+    if (output != nullptr) retire(output->id());
+  }
   std::erase(ops_, &op);
+  if (insertion_point_ == &op) insertion_point_ = nullptr;
   Graph& erased = ir_->erased_graph();
   op.graph_ = &erased;
   op.after.clear();

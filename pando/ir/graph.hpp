@@ -57,6 +57,8 @@ class Graph {
   Tensor* add_constant(const std::string& id, const TensorInfo& info,
                        std::shared_ptr<HostArray> data);
   Tensor* add_stream(const std::string& id, const TensorInfo& info);
+  /// A tensor that no op makes yet, for Op::set_output.
+  Tensor* add_activation(const std::string& id, const TensorInfo& info);
   /// Appends to the outputs; the same tensor may be marked several times.
   void mark_output(Tensor* tensor);
   void set_outputs(std::vector<Tensor*> outputs);
@@ -81,6 +83,9 @@ class Graph {
   /// given, without inference. For readers of stored graphs. A taken id throws InternalError.
   Op& restore_op(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
                  const std::vector<std::pair<std::string, TensorInfo>>& outputs);
+  /// A copy of `op` (of this or another graph of the Ir) under a new id, without inputs, outputs
+  /// and `after`, as the last op: the caller connects it.
+  Op& clone_unconnected(const Op& op);
   /// Puts the next op created before `op` (nullptr: at the end again).
   void set_insertion_point(Op* op) { insertion_point_ = op; }
   /// Removes an op whose outputs have no uses, and its outputs. What is erased stays readable while

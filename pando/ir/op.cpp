@@ -24,12 +24,40 @@ void Op::set_input(int index, Tensor* tensor) {
   }
 }
 
+void Op::resize_inputs(int count) {
+  internal_check(count >= 0, "the number of inputs must not be negative");
+  for (int i = count; i < num_inputs(); ++i) set_input(i, nullptr);
+  inputs_.resize(static_cast<std::size_t>(count), nullptr);
+}
+
 Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {
   Tensor* tensor = graph_->insert_tensor(tensor_id, info, TensorKind::Activation);
   tensor->producer_ = this;
   tensor->producer_index_ = num_outputs();
   outputs_.push_back(tensor);
   return tensor;
+}
+
+void Op::set_output(int index, Tensor* tensor) {
+  internal_check(index >= 0, "an output index must not be negative");
+  const auto i = static_cast<std::size_t>(index);
+  if (tensor != nullptr && (tensor->graph_ != graph_ || tensor->kind() != TensorKind::Activation ||
+                            tensor->producer_ != nullptr)) {
+    throw InternalError(str_cat("output ", index, " of ", describe(*this),
+                                " must be a tensor of its graph that no other op makes; given '",
+                                tensor->id(), "'"));
+  }
+  if (i >= outputs_.size()) outputs_.resize(i + 1, nullptr);
+  if (Tensor* old = outputs_[i]) {
+    old->producer_ = nullptr;
+    old->producer_index_ = -1;
+  }
+  outputs_[i] = tensor;
+  if (tensor != nullptr) {
+    tensor->producer_ = this;
+    tensor->producer_index_ = index;
+  }
+  while (!outputs_.empty() && outputs_.back() == nullptr) outputs_.pop_back();
 }
 
 std::vector<int> Op::modified_inputs() const {

@@ -60,8 +60,14 @@ class Op {
 
   /// Connects (or, with nullptr, disconnects) an input, growing the list when needed.
   void set_input(int index, Tensor* tensor);
+  /// Disconnects the inputs from `count` on, or adds unconnected ones, so that there are `count`.
+  void resize_inputs(int count);
   /// Appends an output tensor with the given id (see Graph::unique_tensor_id).
   Tensor* add_output(const std::string& tensor_id, const TensorInfo& info);
+  /// Makes `tensor`, an activation of the graph that no op makes, output `index`, growing the list
+  /// when needed. The former output, and with nullptr any, is left without a producer. For graph
+  /// surgery: gaps are nullptr and must be filled before the graph is compiled.
+  void set_output(int index, Tensor* tensor);
 
   Attributes attributes;
   OpContext context;

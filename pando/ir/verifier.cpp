@@ -77,6 +77,7 @@ std::string infer_fault(const Op& op) {
     return str_cat("wanted ", infos.size(), " outputs, given ", op.num_outputs());
   }
   for (int i = 0; i < op.num_outputs(); ++i) {
+    if (op.output(i) == nullptr) return str_cat("output ", i, " is not connected");
     const TensorInfo& wanted = infos[static_cast<std::size_t>(i)];
     const TensorInfo& given = op.output(i)->info;
     if (wanted.dtype == given.dtype && wanted.shape == given.shape) continue;
@@ -176,6 +177,7 @@ class Verifier {
       }
     }
     for (int i = 0; i < op.num_outputs(); ++i) {
+      if (op.output(i) == nullptr) fail(op, str_cat("output ", i, " is not connected"));
       const Tensor& output = *op.output(i);
       if (output.producer() != &op || output.producer_index() != i) {
         fail(op, str_cat("output ", i, " '", output.id(), "' names another producer"));

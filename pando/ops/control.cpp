@@ -14,7 +14,8 @@ void check_callees(const Op& op, std::size_t count) {
   }
 }
 
-/// Op inputs first, first + 1, ... must match callee inputs skip, skip + 1, ...
+/// Op inputs first, first + 1, ... must match callee inputs skip, skip + 1, ... Those that are not
+/// connected yet are not looked at: compile() refuses them.
 void check_arguments(const Op& op, const Graph& callee, int first, int count, int skip) {
   const auto expected = static_cast<int>(callee.inputs().size()) - skip;
   if (count != expected) {
@@ -22,6 +23,7 @@ void check_arguments(const Op& op, const Graph& callee, int first, int count, in
                 str_cat("wanted ", expected, " inputs for graph '", callee.id(), "', got ", count));
   }
   for (int i = 0; i < count; ++i) {
+    if (op.input(first + i) == nullptr) continue;
     const TensorInfo& given = input_info(op, first + i);
     const Tensor* wanted = callee.inputs()[static_cast<std::size_t>(skip + i)];
     if (given.dtype == wanted->dtype() && given.shape == wanted->shape()) continue;

@@ -27,6 +27,7 @@ namespace pando {
   X(random)                  \
   X(optimizer)               \
   X(collective)              \
+  X(all_reduce)              \
   X(debug)
 // clang-format on
 

@@ -49,10 +49,14 @@ class EpilogueFuser {
   }
 
  private:
+  /// The one op that reads the tensor, if it belongs to the same program as its producer.
   Op* only_reader(const Tensor* tensor) const {
     const auto& outputs = graph_.outputs();
     if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return nullptr;
-    return tensor->uses().size() == 1 ? tensor->uses().front().op : nullptr;
+    if (tensor->uses().size() != 1) return nullptr;
+    Op* reader = tensor->uses().front().op;
+    const bool same = reader->context.execution == tensor->producer()->context.execution;
+    return same ? reader : nullptr;
   }
 
   Chain follow(Op& product) const {

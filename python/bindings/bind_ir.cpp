@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
 namespace pando::python {
@@ -141,7 +142,7 @@ void bind_tensor(nb::module_& m) {
           nb::arg("array"));
 }
 
-void bind_op(nb::module_& m) {
+void bind_op_context(nb::module_& m) {
   nb::enum_<ExecutionContext>(m, "ExecutionContext")
       .value("Normal", ExecutionContext::Normal)
       .value("WeightsFromHost", ExecutionContext::WeightsFromHost)
@@ -167,8 +168,34 @@ void bind_op(nb::module_& m) {
       .def_rw("device", &OpContext::device, nb::arg().none())
       .def_rw("io_tiles", &OpContext::io_tiles)
       .def_rw("execution", &OpContext::execution);
-  nb::class_<Op>(m, "Op")
-      .def_prop_ro("id", &Op::id)
+}
+
+/// Rewiring.
+void bind_op_edits(nb::class_<Op>& bound) {
+  bound.def("resize_inputs", &Op::resize_inputs, nb::arg("count"))
+      .def("set_output", &Op::set_output, nb::arg("index"), nb::arg("tensor").none())
+      .def(
+          "infer_outputs",
+          [](Op& op) {
+            const std::vector<TensorInfo> infos = op.def().infer(op);
+            const std::size_t count = std::min(infos.size(), op.outputs().size());
+            for (std::size_t i = 0; i < count; ++i) {
+              if (op.outputs()[i] != nullptr) op.outputs()[i]->info = infos[i];
+            }
+          },
+          "Gives the outputs the shapes and dtypes that follow from the inputs.")
+      .def(
+          "aliased_input",
+          [](const Op& op, int output) {
+            return op.def().output_alias ? op.def().output_alias(op, output) : -1;
+          },
+          nb::arg("output"), "The input whose storage the output has; -1: its own.")
+      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.after = std::move(earlier); });
+}
+
+void bind_op(nb::module_& m) {
+  nb::class_<Op> bound(m, "Op");
+  bound.def_prop_ro("id", &Op::id)
       .def_prop_ro("kind", &Op::kind)
       .def_prop_ro("graph", &Op::graph, kOwnedByIr)
       .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
@@ -200,11 +227,30 @@ void bind_op(nb::module_& m) {
       .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
       .def_prop_ro("modified_inputs", &Op::modified_inputs)
       .def("describe", &describe);
+  bind_op_edits(bound);
+}
+
+/// Changes of what there is already.
+void bind_graph_edits(nb::class_<Graph>& graph) {
+  graph.def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
+      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
+      .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
+      .def("remove_input", &Graph::remove_input, nb::arg("index"))
+      .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
+      .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
+      .def("reorder", &Graph::reorder, nb::arg("ops"))
+      .def("erase_op", &Graph::erase_op, nb::arg("op"))
+      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
+      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
+      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
+      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
+      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"));
 }
 
 void bind_graph(nb::module_& m) {
-  nb::class_<Graph>(m, "Graph")
-      .def_prop_ro("id", &Graph::id)
+  nb::class_<Graph> graph(m, "Graph");
+  graph.def_prop_ro("id", &Graph::id)
       .def_prop_ro("ir_id", [](const Graph& g) { return g.ir().id(); })
       .def_prop_ro("is_main", &Graph::is_main)
       .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
@@ -244,14 +290,6 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
-      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
-      .def("remove_input", &Graph::remove_input, nb::arg("index"))
-      .def("remove_output", &Graph::remove_output, nb::arg("index"))
-      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
-      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
-      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
-      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"))
       .def(
           "create_op",
           [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,
@@ -267,9 +305,8 @@ void bind_graph(nb::module_& m) {
                   "attributes: dict, context: OpContext, called_graphs: "
                   "collections.abc.Sequence[Graph] = [], output_names: "
                   "collections.abc.Sequence[str] = []) -> Op"))
-      .def("erase_op", &Graph::erase_op, nb::arg("op"))
-      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
       .def_rw("differentiable", &Graph::differentiable);
+  bind_graph_edits(graph);
 }
 
 void bind_program_parts(nb::module_& m) {
@@ -340,6 +377,9 @@ void bind_registry(nb::module_& m) {
       .def_prop_ro("has_gradient", [](const OpDef& d) { return d.gradient != nullptr; })
       .def_ro("has_side_effects", &OpDef::has_side_effects);
   m.def(
+      "verify", [](const Ir& ir) { verify(ir, ""); }, nb::arg("ir"),
+      "Raises popart_internal_exception naming the first broken rule of the Ir.");
+  m.def(
       "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
       "Every registered op kind, sorted by name.");
 }
@@ -350,6 +390,7 @@ void bind_ir(nb::module_& m) {
   bind_tensor_info(m);
   bind_variable_settings(m);
   bind_tensor(m);
+  bind_op_context(m);
   bind_op(m);
   bind_graph(m);
   bind_program_parts(m);

@@ -57,6 +57,9 @@ class Ir:
         self._has_session = False
         self._session_reference: Callable[[], Session | None] = lambda: None
         self._patterns = _ir.patterns.Patterns()
+        # Graphs whose ops were connected by hand; what programs attached to ops, by op id.
+        self._rewired: set[str] = set()
+        self._op_notes: dict[int, dict[str, Any]] = {}
         Ir._registry[self._pb.id] = self
         if replication == "popdist":
             import popdist.popart
@@ -103,6 +106,27 @@ class Ir:
             tensor = tensor_class(core_tensor)._make(self, core_tensor)
             self._tensors[core_tensor.id] = tensor
         return tensor
+
+    def _refresh_tensor(self, core_tensor: _core.Tensor) -> None:
+        """Has the Tensor of a core tensor, if there is one, look at shape and dtype again."""
+        tensor = self._tensors.get(core_tensor.id)
+        if tensor is not None and tensor._pb is core_tensor:
+            tensor._read_info()
+
+    def _settle(self) -> None:
+        """Orders the graphs that were rewired; popart_exception if one was left incomplete."""
+        if not self._rewired:
+            return
+        for graph in self._pb.graphs:
+            if graph.id not in self._rewired:
+                continue
+            for tensor in graph.tensors:
+                is_made = tensor.producer is not None or tensor in graph.outputs or tensor.uses
+                if tensor.kind == _core.TensorKind.Activation and not is_made:
+                    graph.erase_tensor(tensor)
+            graph.reorder(_ir.schedule(list(graph.ops)))
+        _core.verify(self._pb)
+        self._rewired.clear()
 
     @property
     def id(self) -> int:

@@ -112,6 +112,8 @@ class Session:
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
         self._was_attached_stack: list[Any] = []
+        # A device that was attached before, by the user or another session, is not ours to detach.
+        self._attached_device = False
         self._in_sync = True
         self.weights_to_host_on_exit = weights_to_host_on_exit
         if ir._has_read_only_memmap and weights_to_host_on_exit:
@@ -183,16 +185,21 @@ class Session:
         self._was_attached_stack.append(was_attached)
         if was_attached:
             return self
-        device_was_attached = self._device.isAttached
-        self._device.attach()
+        if not self._device.isAttached:
+            self._device.attach()
+            self._attached_device = True
         try:
             self._load()
         except BaseException:
             self._was_attached_stack.pop()
-            if not device_was_attached:
-                self._device.detach()
+            self._release_device()
             raise
         return self
+
+    def _release_device(self) -> None:
+        if self._attached_device:
+            self._device.detach()
+            self._attached_device = False
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         if self._was_attached_stack.pop():
@@ -200,11 +207,12 @@ class Session:
         # What was trained up to an interrupt of the user's is not lost.
         ended_well = exc_type is None or issubclass(exc_type, KeyboardInterrupt)
         try:
-            if ended_well and self.weights_to_host_on_exit:
+            # The program may have been unloaded by hand: then the device has no weights.
+            if ended_well and self.weights_to_host_on_exit and self.is_attached:
                 self.weights_to_host()
         finally:
             self._unload()
-            self._device.detach()
+            self._release_device()
             self._in_sync = True
 
     def _require_attached(self, what: str) -> None:
@@ -461,6 +469,13 @@ class Session:
             for op in graph.ops
             if op.kind == "IpuCopy"
         }
+        devices |= {
+            int(device)
+            for graph in self.ir_._pb.graphs
+            for op in graph.ops
+            if op.kind == "AllReduce"
+            for device in op.attributes["ipus"]
+        }
         return int(max(devices, default=0)) + 1
 
     def _get_ipu_count(self) -> int:
@@ -493,6 +508,7 @@ def _check_options(ir: Ir) -> None:
 
 def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
     _check_options(ir)
+    ir._settle()
     settings = session_settings()
     if ir.instance_replication_factor != ir.replication_factor:
         raise NotImplementedError(

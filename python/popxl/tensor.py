@@ -146,9 +146,12 @@ class Tensor:
         self._ir = ir
         self._pb = core_tensor
         self._id = core_tensor.id
-        self._dtype = DType._from_pb(core_tensor.dtype)
-        self._shape = tuple(core_tensor.shape)
+        self._read_info()
         return self
+
+    def _read_info(self) -> None:
+        self._dtype = DType._from_pb(self._pb.dtype)
+        self._shape = tuple(self._pb.shape)
 
     @classmethod
     def _from_pb(cls, tensor: Any) -> Tensor:
@@ -436,24 +439,38 @@ def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
                     yield op.inputs[index]
 
 
+def output_device(op: _core.Op, index: int) -> int | None:
+    """The virtual device of an output of an op."""
+    if op.kind == "IpuCopy":
+        return int(op.attributes["destination"])
+    if op.kind in ("AllReduce", "AllReduceGrad"):
+        return int(op.attributes["ipus"][index])
+    device: int | None = op.context.device
+    return device
+
+
+def input_device(op: _core.Op, index: int) -> int | None:
+    """The virtual device on which an op wants an input."""
+    if op.kind == "IpuCopy":
+        return int(op.attributes["source"])
+    return output_device(op, index)
+
+
 def _find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
     visited.add(core_tensor.id)
     producer = core_tensor.producer
     if producer is not None:
-        if producer.kind == "IpuCopy":
-            return int(producer.attributes["destination"])
-        device: int | None = producer.context.device
-        return device
+        return output_device(producer, core_tensor.producer_index)
     if core_tensor.kind == _core.TensorKind.GraphInput:
         for parent in _call_sites(core_tensor):
             if parent.id not in visited:
                 found = _find_device(parent, visited)
                 if found is not None:
                     return found
-    for op, _ in core_tensor.uses:
-        source = op.attributes["source"] if op.kind == "IpuCopy" else op.context.device
+    for op, index in core_tensor.uses:
+        source = input_device(op, index)
         if source is not None:
-            return int(source)
+            return source
     return None
 
 

@@ -29,6 +29,12 @@ void add_elementwise(std::vector<Recipe>& all) {
     all.push_back({"Max", {{a}, {b}}, {}, {0, 1}});
   }
   all.push_back({"Sum", {{{2}}, {{2}}, {{2}}}, {}, {0, 1, 2}});
+  all.push_back(
+      {"AllReduce",
+       {{{2, 3}}, {{2, 3}}, {{2, 3}}},
+       {{"op", std::string("add")}, {"ipus", Ints{0, 1, 2}}, {"form", std::string("plain")}},
+       {0, 1, 2},
+       {0, 2}});
   all.push_back({"Where", {{{2, 1}, 0.0, 0.0, DType::Bool, {1.0, 0.0}}, {{3}}, {{2, 3}}}});
 }
 

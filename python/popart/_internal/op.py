@@ -6,7 +6,7 @@ are also known under a second name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +15,34 @@ from pando import _core
 _OTHER_NAMES = {
     "GroupNormOp": "GroupNormalization",
     "SubtractOp": "Sub",
-    "HistogramOp": "Histogram",
-    "LogSoftmaxOp": "LogSoftmax",
+    "TiedGatherOp": "PopartTiedGather",
+    "SparseAccumulateOp": "PopartSparseAccumulate",
 }
-# Classes that the original groups in a submodule, or that no op of ours ever has.
-_EXTRA_KINDS = ("MultiExchange", "RemoteCodeLoad", "IpuCopy", "IoTileCopy", "Sum")
+# Kinds that no op of ours has: classes to compare with, whatever the original would make.
+_EXTRA_KINDS = (
+    "MultiExchange",
+    "MulLhsInplace",
+    "MulRhsInplace",
+    "AddRhsInplace",
+    "HostLoadInplace",
+)
+# Kinds whose class is derived from that of another kind.
+_DERIVED = {
+    "DetachInplace": "Detach",
+    "ConcatInplace": "Concat",
+    "IdentityInplace": "Identity",
+    "ScaledAddLhsInplace": "ScaledAdd",
+    "HostLoadInplace": "HostLoad",
+    "RemoteLoadInplace": "RemoteLoad",
+    "ReplicatedAllReduceInplace": "ReplicatedAllReduce",
+    "PopartTiedGather": "Gather",
+    "Scatter": "ScatterReduce",
+    "Accumulate": "AccumulateBase",
+    "PopartSparseAccumulate": "AccumulateBase",
+}
 _EXCHANGE = (
     "HostLoad",
+    "HostLoadInplace",
     "HostStore",
     "RemoteLoad",
     "RemoteLoadInplace",
@@ -30,17 +51,7 @@ _EXCHANGE = (
     "RemoteCodeLoad",
 )
 
-_base: type[Any]
-_graph_view: Callable[[Any], Any]
 _classes: dict[str, type[Any]] = {}
-
-
-def bind(base: type[Any], graph_view: Callable[[Any], Any]) -> Callable[[_core.Op], Any]:
-    """Sets the base class of every op class; returns the function that makes views."""
-    global _base, _graph_view
-    _base = base
-    _graph_view = graph_view
-    return view_of
 
 
 def view_of(core_op: _core.Op) -> Any:
@@ -48,30 +59,32 @@ def view_of(core_op: _core.Op) -> Any:
     return _class_of(core_op.kind)(core_op)
 
 
-def _called_graph(self: Any) -> Any:
-    return _graph_view(self._pb.called_graphs[0])
+@functools.cache
+def _kinds() -> dict[str, _core.OpKind]:
+    return {kind.name: kind for kind in _core.op_kinds()}
+
+
+def kind_named(name: str) -> _core.OpKind:
+    """The registered kind of that name."""
+    return _kinds()[name]
 
 
 def _class_of(kind: str) -> type[Any]:
     known = _classes.get(kind)
     if known is None:
-        members: dict[str, Any] = {"__module__": __name__}
-        if kind in ("Call", "Loop"):
-            members["getCalledGraph"] = _called_graph
-        if kind == "Loop":
-            members["getTripCountValue"] = lambda self: self._pb.attributes["trip_count"]
-            members["setTripCountValue"] = lambda self, count: self._pb.set_attribute(
-                "trip_count", count
-            )
-        known = _classes[kind] = type(f"{kind}Op", (_base,), members)
+        # The views are built on this module.
+        from popart._internal import op_kinds, op_view
+
+        base = op_kinds.CLASSES.get(kind, op_view.Op)
+        if kind in _DERIVED:
+            base = _class_of(_DERIVED[kind])
+        known = _classes[kind] = type(f"{kind}Op", (base,), {"__module__": __name__, "kind": kind})
     return known
 
 
-def _kinds() -> set[str]:
-    return {kind.name for kind in _core.op_kinds()} | set(_EXTRA_KINDS)
-
-
 class _Exchange(SimpleNamespace):
+    """The classes of the ops that move data in and out."""
+
     def __getattr__(self, name: str) -> type[Any]:
         kind = name.removesuffix("Op")
         if kind not in _EXCHANGE:
@@ -84,6 +97,7 @@ exchange = _Exchange()
 
 def __getattr__(name: str) -> type[Any]:
     kind = _OTHER_NAMES.get(name, name.removesuffix("Op"))
-    if name.endswith("Op") and kind in _kinds():
+    known = (*_kinds(), *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
+    if name.endswith("Op") and kind in known:
         return _class_of(kind)
     raise AttributeError(f"popart._internal.ir.op has no class '{name}'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,11 +126,6 @@ class CallSiteInfo:
         return f"{type(self).__name__}[{self._pb.describe()}]"
 
 
-def _index_in(core_tensors: Sequence[_core.Tensor], tensor: Tensor) -> int | None:
-    # The same core tensor is always the same object.
-    return next((i for i, t in enumerate(core_tensors) if t is tensor._pb), None)
-
-
 def _flatten(values: Iterable[CallInput]) -> list[TensorLike]:
     flat: list[TensorLike] = []
     for value in values:
@@ -221,14 +216,16 @@ def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> l
     ]
 
 
-def create_call(graph: Graph, inputs: list[Tensor | None]) -> CallSiteInfo:
-    """Creates a Call op of the current graph."""
+def create_call(
+    graph: Graph, inputs: list[Tensor | None], settings_name: str | None = None
+) -> CallSiteInfo:
+    """Creates a Call op of the current graph, called `settings_name` (default: by both graphs)."""
     op = create_op(
         "Call",
         inputs,
         {"modified": written_back(graph, inputs)},
         names=[t.name for t in graph.outputs],
-        settings_name=f"{get_current_graph().name}--call--{graph.name}",
+        settings_name=settings_name or f"{get_current_graph().name}--call--{graph.name}",
         called_graphs=[graph],
     )
     return CallSiteInfo(op)

@@ -24,7 +24,7 @@ def _wrapper_input(
 def _wrap(graph: Graph, inputs: list[Tensor | None]) -> Graph:
     """The body of the loop: iteration number and condition, then one call of the graph."""
     ir = graph.ir
-    wrapper: Graph = Graph._from_pb(ir._pb.create_graph(f"{graph.id}__loop_wrapper_subgraph"))
+    wrapper: Graph = Graph._from_pb(ir._pb.create_graph(f"{graph.id}__loop_wrapper"))
     scalars = _core.parse_dtype("int32"), _core.parse_dtype("bool")
     _wrapper_input(wrapper, "Iterator___", _core.TensorInfo(scalars[0], []))
     condition = _wrapper_input(wrapper, "LoopCond___", _core.TensorInfo(scalars[1], []))
@@ -38,7 +38,7 @@ def _wrap(graph: Graph, inputs: list[Tensor | None]) -> Graph:
         for graph_input, parent in zip(graph.inputs, inputs, strict=True)
     ]
     with wrapper:
-        info = create_call(graph, passed)
+        info = create_call(graph, passed, f"{wrapper.name}__call__{graph.name}")
     wrapper._pb.set_outputs([condition._pb, *(t._pb for t in info.outputs)])
     return wrapper
 
@@ -79,8 +79,9 @@ def repeat_with_info(
         "Loop",
         [None, None, *bound],
         {"trip_count": int(repeat_count), "modified": written_back(graph, bound, 2)},
-        names=[t.name for t in graph.outputs],
-        settings_name=f"{get_current_graph().name}--loop--{graph.name}",
+        # Always with a number, also where the name is free.
+        names=[f"{t.name}__t{graph.ir._pb.next_tensor_suffix()}" for t in graph.outputs],
+        settings_name=f"{get_current_graph().name}__loop__{wrapper.name}",
         called_graphs=[wrapper],
     )
     return CallSiteInfo(op)

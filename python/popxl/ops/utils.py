@@ -9,7 +9,7 @@ from popart._internal.op_arguments import OptionalDataType, OptionalFloat, Optio
 from popxl import dtypes
 from popxl.context import create_op, get_current_graph
 from popxl.dtypes import DType
-from popxl.tensor import Tensor
+from popxl.tensor import Tensor, input_device, output_device
 
 if TYPE_CHECKING:
     from pando import _core
@@ -51,14 +51,11 @@ def _device(t: Tensor) -> int | None:
     core_tensor = t._pb
     producer = core_tensor.producer
     if producer is not None:
-        if producer.kind == "IpuCopy":
-            return int(producer.attributes["destination"])
-        device: int | None = producer.context.device
-        return device
-    for op, _ in core_tensor.uses:
-        source = op.attributes["source"] if op.kind == "IpuCopy" else op.context.device
+        return output_device(producer, core_tensor.producer_index)
+    for op, index in core_tensor.uses:
+        source = input_device(op, index)
         if source is not None:
-            return int(source)
+            return source
     return None
 
 

@@ -237,6 +237,7 @@ def autodiff(
     provided = graph.outputs if grads_provided is None else tuple(grads_provided)
     required = graph.inputs if grads_required is None else tuple(grads_required)
     known = called_graphs_grad_info or {}
+    graph.ir._settle()
     infos = _core.autodiff(
         graph._pb,
         [tensor._pb for tensor in provided],

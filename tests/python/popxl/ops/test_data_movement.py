@@ -109,23 +109,3 @@ def test_collectives_of_one_replica():
             collectives.replicated_all_reduce(x, "local")
         with pytest.raises(ValueError):
             collectives.replicated_all_gather(x, output_shape="other")
-
-
-@pytest.mark.parametrize("op", ["add", "mean", "mul", "min", "max", "square_add"])
-def test_all_reduce_between_devices(op):
-    reductions = {
-        "add": lambda a, b: a + b,
-        "mean": lambda a, b: (a + b) / 2,
-        "mul": lambda a, b: a * b,
-        "min": np.minimum,
-        "max": np.maximum,
-        "square_add": lambda a, b: a * a + b * b,
-    }
-
-    def reference(a, b):
-        value = reductions[op](a, b).astype(np.float32)
-        return value, value
-
-    check(
-        lambda a, b: collectives.all_reduce([a, b], [0, 1], op), reference, X, random(2, 3, seed=1)
-    )

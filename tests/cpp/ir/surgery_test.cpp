@@ -1,0 +1,106 @@
+// Rewiring: outputs that change hands, lists of inputs that shrink, copies without connections.
+#include <gtest/gtest.h>
+
+#include "pando/ir/verifier.hpp"
+#include "tests/cpp/ir/ir_fixture.hpp"
+
+namespace pando::testing {
+namespace {
+
+class SurgeryTest : public ::testing::Test {
+ protected:
+  SurgeryTest() {
+    op_registry();
+    x_ = main_.add_input("x", {DType::Float32, {2, 3}, {}});
+    neg_ = &OpBuilder(main_, {}).op("Neg", {x_});
+    abs_ = &OpBuilder(main_, {}).op("Abs", {neg_->output(0)});
+    verify(ir_);
+  }
+
+  Ir ir_;
+  Graph& main_ = ir_.main_graph();
+  Tensor* x_;
+  Op* neg_;
+  Op* abs_;
+};
+
+TEST_F(SurgeryTest, AnOutputChangesHands) {
+  Tensor* result = abs_->output(0);
+  Op& exp = OpBuilder(main_, {}).op("Exp", {x_});
+  Tensor* unused = exp.output(0);
+  EXPECT_NE(error_of([&] { exp.set_output(0, result); }).find("no other op makes"),
+            std::string::npos);
+  abs_->set_output(0, nullptr);
+  EXPECT_EQ(result->producer(), nullptr);
+  EXPECT_EQ(abs_->num_outputs(), 0);
+  exp.set_output(0, result);
+  EXPECT_EQ(result->producer(), &exp);
+  EXPECT_EQ(unused->producer(), nullptr);
+  main_.erase_op(*abs_);
+  main_.erase_tensor(*unused);
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, GapsAreFaultsUntilTheyAreFilled) {
+  Tensor* first = abs_->output(0);
+  Tensor* second = main_.add_activation("second", x_->info);
+  abs_->set_output(0, nullptr);
+  abs_->set_output(1, second);
+  EXPECT_EQ(abs_->num_outputs(), 2);
+  main_.erase_tensor(*first);
+  EXPECT_NE(error_of([&] { verify(ir_); }).find("output 0 is not connected"), std::string::npos);
+  // An op with a gap can be erased.
+  main_.erase_op(*abs_);
+  EXPECT_EQ(main_.find_tensor("second"), nullptr);
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, OnlyActivationsOfTheGraphBecomeOutputs) {
+  Tensor* other = ir_.create_graph("f").add_activation("other", x_->info);
+  for (Tensor* wrong : {x_, other, neg_->output(0)}) {
+    EXPECT_NE(error_of([&] { abs_->set_output(1, wrong); }).find("must be a tensor of its graph"),
+              std::string::npos);
+  }
+  EXPECT_EQ(abs_->num_outputs(), 1);
+}
+
+TEST_F(SurgeryTest, InputsAreDisconnectedWhenTheListShrinks) {
+  Op& add = OpBuilder(main_, {}).op("Add", {x_, neg_->output(0)});
+  add.resize_inputs(1);
+  EXPECT_EQ(add.num_inputs(), 1);
+  EXPECT_EQ(neg_->output(0)->uses().size(), 1u);
+  add.resize_inputs(2);
+  EXPECT_EQ(add.input(1), nullptr);
+  add.set_input(1, x_);
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, ACopyIsConnectedToNothing) {
+  Graph& target = ir_.create_graph("target");
+  Tensor* input = target.add_input(target.unique_tensor_id("x"), x_->info);
+  abs_->context.name = "scope/abs";
+  abs_->after = {neg_};
+  Op& copy = target.clone_unconnected(*abs_);
+  EXPECT_GT(copy.id(), abs_->id());
+  EXPECT_EQ(copy.kind(), "Abs");
+  EXPECT_EQ(copy.context.name, "scope/abs");
+  EXPECT_EQ(copy.num_inputs() + copy.num_outputs(), 0);
+  EXPECT_TRUE(copy.after.empty());
+  EXPECT_EQ(target.find_op(copy.id()), &copy);
+  copy.set_input(0, input);
+  copy.add_output(target.unique_tensor_id("y"), input->info);
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, CallSitesMayWaitForTheirArguments) {
+  Graph& callee = ir_.create_graph("callee");
+  Tensor* a = callee.add_input(callee.unique_tensor_id("a"), x_->info);
+  callee.mark_output(OpBuilder(callee, {}).make("Neg", {a}));
+  Op& call = main_.create_op(op_registry().get("Call"), {nullptr}, {}, {}, {&callee});
+  EXPECT_EQ(call.output(0)->shape(), (Shape{2, 3}));
+  call.set_input(0, x_);
+  verify(ir_);
+}
+
+}  // namespace
+}  // namespace pando::testing
