@@ -60,13 +60,13 @@ Tensor* reduced(OpBuilder& builder, Reduction how, const std::vector<Tensor*>& v
     case Reduction::Max:
       return builder.make("Max", values);
     case Reduction::Min: {
-      std::vector<Tensor*> negated;
-      for (Tensor* value : values) negated.push_back(builder.make("Neg", {value}));
+      std::vector<Tensor*> negated = values;
+      for (Tensor*& value : negated) value = builder.make("Neg", {value});
       return builder.make("Neg", {builder.make("Max", negated)});
     }
     case Reduction::SquareAdd: {
-      std::vector<Tensor*> squares;
-      for (Tensor* value : values) squares.push_back(builder.make("Mul", {value, value}));
+      std::vector<Tensor*> squares = values;
+      for (Tensor*& value : squares) value = builder.make("Mul", {value, value});
       return builder.make("Sum", squares);
     }
     case Reduction::And:

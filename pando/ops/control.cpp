@@ -25,7 +25,8 @@ void check_arguments(const Op& op, const Graph& callee, int first, int count, in
   for (int i = 0; i < count; ++i) {
     if (op.input(first + i) == nullptr) continue;
     const TensorInfo& given = input_info(op, first + i);
-    const Tensor* wanted = callee.inputs()[static_cast<std::size_t>(skip + i)];
+    const auto at = static_cast<std::size_t>(skip) + static_cast<std::size_t>(i);
+    const Tensor* wanted = callee.inputs()[at];
     if (given.dtype == wanted->dtype() && given.shape == wanted->shape()) continue;
     throw Error(str_cat(op.kind(), "Op input (@", first + i,
                         ") does not match callee input tensor '", wanted->id(), "': wanted ",
