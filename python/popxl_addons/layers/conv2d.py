@@ -63,18 +63,21 @@ class Conv2D(Module):
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        parameters = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
+        parameters: dict[str, Any] = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
         shape = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
         weight = self.add_variable_input("weight", truncated_normal(shape), **parameters)
-        named = isinstance(self.paddings, str)
+        pad: dict[str, Any] = (
+            {"pad_type": self.paddings}
+            if isinstance(self.paddings, str)
+            else {"padding": self.paddings}
+        )
         y = ops.conv(
             x,
             weight,
             stride=self.strides,
-            padding=(0, 0, 0, 0) if named else self.paddings,
             dilation=self.dilations,
             groups=self.groups,
-            pad_type=self.paddings if named else "not_set",
+            **pad,
             **self.hints,
         )
         if self.bias:

@@ -33,7 +33,7 @@ class GroupNorm(Module):
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         if len(x.shape) < 2:
             raise ValueError(f"GroupNorm needs a tensor of rank 2 or more; given {x}.")
-        parameters = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
+        parameters: dict[str, Any] = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
         channels = x.shape[1:2]
         weight = self.add_variable_input("weight", partial(np.ones, channels), **parameters)
         bias = self.add_variable_input("bias", partial(np.zeros, channels), **parameters)

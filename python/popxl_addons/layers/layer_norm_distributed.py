@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,10 @@ class LayerNormDistributed(Module):
 
     def build(self, x: popxl.Tensor, eps: float = 1e-5) -> popxl.Tensor:
         # Every member has features, hence variables, of its own.
-        parameters = {"dtype": x.dtype, "replica_grouping": self.replica_grouping.transpose()}
+        parameters: dict[str, Any] = {
+            "dtype": x.dtype,
+            "replica_grouping": self.replica_grouping.transpose(),
+        }
         shape = x.shape[-1:]
         weight = self.add_variable_input("weight", partial(np.ones, shape), **parameters)
         bias = self.add_variable_input("bias", partial(np.zeros, shape), **parameters)

@@ -1,5 +1,7 @@
 """Reductions over replicas that can be differentiated, for tensor parallel layers."""
 
+# ruff: noqa: N999
+
 from __future__ import annotations
 
 from popart import popart_exception

@@ -8,6 +8,7 @@ from typing import Any
 import popxl
 from popart import popart_exception
 from popxl import ReplicaGrouping, Tensor, ops
+from popxl.ops.collectives.collectives import CollectiveOps
 from popxl_addons.graph import GraphWithNamedArgs, create_named_graph
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.ops.replicated_all_reduce_TP import tensor_parallel_all_reduce
@@ -83,7 +84,7 @@ def replicated_all_gather_strided(t: Tensor, group: ReplicaGrouping | None = Non
 
 def replicated_reduce_scatter_strided(
     t: Tensor,
-    op: str = "add",
+    op: CollectiveOps = "add",
     group: ReplicaGrouping | None = None,
     configure_output_for_replicated_tensor_sharding: bool = False,
 ) -> Tensor:
