@@ -28,11 +28,13 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 LISTS_FOLDER = ROOT / "docs" / "coverage"
-LISTS = {"popxl_ops": "Ops", "popxl_core": "Core"}
-TEST_FOLDERS = ("tests/python/popxl", "tests/programs")
+LISTS = {"popxl_ops": "Ops", "popxl_core": "Core", "popxl_addons": "Addons"}
+TEST_FOLDERS = ("tests/python/popxl", "tests/python/popxl_addons", "tests/programs")
 FIELDS = {"name", "tier", "section", "args", "ops", "grad", "test", "missing"}
 # What the namespaces of op functions are called in tests.
 NAMESPACES = {"ops", "var_updates", "collectives", "popxl", "popart", "popdist"}
+# And modules of popxl_addons.
+NAMESPACES |= {"addons", "munge", "utils", "fp8_utils", "performance_utils", "task_session"}
 
 HEADER = """# Coverage of popxl
 

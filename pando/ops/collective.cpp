@@ -46,6 +46,14 @@ std::vector<TensorInfo> infer_all_reduce(const Op& op) {
   return {exchanged(op)};
 }
 
+std::vector<TensorInfo> infer_tensor_parallel(const Op& op) {
+  if (reduction(op) != Reduction::Add && reduction(op) != Reduction::Mean) {
+    throw ValueError(str_cat(describe(op), ": wanted a reduction of add or mean; given '",
+                             op.attributes.text("op"), "'"));
+  }
+  return {exchanged(op)};
+}
+
 std::vector<TensorInfo> infer_reduce_scatter(const Op& op) {
   reduction(op);
   const TensorInfo& info = exchanged(op);
@@ -93,6 +101,16 @@ void scatter_gradient(GradientBuilder& builder, const Op& op) {
   builder.set_input_gradient(0, builder.make("ReplicatedAllGather", {gradient}, attributes));
 }
 
+void tensor_parallel_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* gradient = builder.output_gradient(0);
+  if (gradient == nullptr) return;
+  Attributes attributes = op.attributes;
+  attributes.set("reduce", op.attributes.flag("reduce_gradient"));
+  attributes.set("reduce_gradient", op.attributes.flag("reduce"));
+  builder.set_input_gradient(
+      0, builder.make("TensorParallelAllReduce", {gradient}, std::move(attributes)));
+}
+
 /// `t` reshaped to the info of the output of `op`.
 Tensor* as_output(OpBuilder& builder, const Op& op, Tensor* t) {
   Tensor* result = builder.make("Reshape", {t}, {{"shape", op.output(0)->shape()}});
@@ -110,6 +128,14 @@ Tensor* reduced_alone(OpBuilder& builder, const Op& op) {
 std::vector<Tensor*> expand_all_reduce(OpBuilder& builder, const Op& op) {
   if (group_size(op) > 1) return {};
   return {fresh(builder, op, reduced_alone(builder, op))};
+}
+
+std::vector<Tensor*> expand_tensor_parallel(OpBuilder& builder, const Op& op) {
+  Tensor* t = op.input(0);
+  if (!op.attributes.flag("reduce")) return {fresh(builder, op, t)};
+  Attributes attributes = group_attributes(op);
+  attributes.set("op", op.attributes.text("op"));
+  return {builder.make("ReplicatedAllReduce", {t}, std::move(attributes))};
 }
 
 std::vector<Tensor*> expand_all_reduce_in_place(OpBuilder& builder, const Op& op) {
@@ -152,6 +178,15 @@ void register_collective_ops(Registry& registry) {
                                    "the group.");
   reduce_in_place.expand = expand_all_reduce_in_place;
   registry.add(std::move(reduce_in_place));
+  registry.add(with_gradient(
+      {.name = "TensorParallelAllReduce",
+       .doc = "The reduction (attribute op: add or mean) of input 0 over the group where attribute "
+              "reduce says so, else input 0; its gradient likewise by reduce_gradient.",
+       .attributes = with_group(
+           {text_attribute("op"), flag_attribute("reduce"), flag_attribute("reduce_gradient")}),
+       .infer = infer_tensor_parallel,
+       .expand = expand_tensor_parallel},
+      tensor_parallel_gradient));
   registry.add(with_gradient(
       {.name = "ReplicatedReduceScatter",
        .doc = "Part i of the flattened reduction of input 0 over the group, padded with zeros to "

@@ -49,7 +49,13 @@ from popxl_addons.graph_cache import (
 )
 from popxl_addons.module import Module, NameScopeMeta
 from popxl_addons.named_tensors import NamedTensors
-from popxl_addons.ops import cross_entropy, cross_entropy_with_grad, host_load, host_store
+from popxl_addons.ops import (
+    cross_entropy,
+    cross_entropy_with_grad,
+    fp8_amax_scale,
+    host_load,
+    host_store,
+)
 from popxl_addons.performance_utils import (
     evaluate_FLOPs,
     evaluate_ir_FLOPs,
@@ -131,6 +137,7 @@ __all__ = [
     "enable_fc_pass",
     "evaluate_FLOPs",
     "evaluate_ir_FLOPs",
+    "fp8_amax_scale",
     "format_flops_scientific",
     "function",
     "get_function_hash",

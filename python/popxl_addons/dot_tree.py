@@ -18,9 +18,9 @@ def sanitise(name: str) -> str:
     return f"_{clean}" if clean[:1].isdigit() else clean
 
 
-def to_mapping(first: DotTree[Any], second: DotTree[Any]) -> dict[Any, Any]:
-    """Leaf of `first` -> leaf of `second` for the flat keys that both have, in no stated order."""
-    left, right = first.to_dict(), second.to_dict()
+def to_mapping(a: DotTree[Any], b: DotTree[Any]) -> dict[Any, Any]:
+    """Leaf of `a` -> leaf of `b` for the flat keys that both have, in no stated order."""
+    left, right = a.to_dict(), b.to_dict()
     return {left[key]: right[key] for key in left.keys() & right.keys()}
 
 
@@ -172,12 +172,12 @@ class DotTree(Generic[Leaf]):
             result._map[key] = value.copy() if isinstance(value, DotTree) else value
         return result
 
-    def map(self: Tree, function: Callable[[Any], Any]) -> Tree:
-        """The same keys with `function(leaf)` for each leaf."""
+    def map(self: Tree, fn: Callable[[Any], Any]) -> Tree:
+        """The same keys with `fn(leaf)` for each leaf."""
         result = type(self)()
         for key, value in self._map.items():
             is_tree = isinstance(value, DotTree)
-            result._map[key] = value.map(function) if is_tree else function(value)
+            result._map[key] = value.map(fn) if is_tree else fn(value)
         return result
 
     def filter_keys(self: Tree, keys: Iterable[int | str]) -> Tree:

@@ -116,6 +116,25 @@ class TaskSession(popxl.Session):
         """Merges `info` into `session_state`."""
         self.session_state.update(info)
 
+    # Logs -----------------------------------------------------------------------------------
+
+    def wandb_histogram(self, name: str, step: int, data: np.ndarray) -> None:
+        """Logs the finite values as `<name>:histogram`, the number of others as
+        `<name>:not_finite`. ImportError without the package wandb."""
+        import wandb
+
+        finite = np.isfinite(data)
+        values = {
+            f"{name}:histogram": wandb.Histogram(data[finite]),
+            f"{name}:not_finite": int(np.count_nonzero(~finite)),
+        }
+        wandb.log(values, step=step)
+
+    def wandb_variable_histograms(self, step: int = 0) -> None:
+        """`wandb_histogram` of every tensor of `state`."""
+        for name, data in self.get_named_tensors_data().to_dict().items():
+            self.wandb_histogram(name, step, data)
+
     # Data loader ----------------------------------------------------------------------------
 
     @property

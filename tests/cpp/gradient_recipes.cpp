@@ -183,6 +183,13 @@ void add_collectives(std::vector<Recipe>& all) {
                   {"sharded", false},
                   {"stride", number(1)},
                   {"group_size", number(1)}}});
+  all.push_back({"TensorParallelAllReduce",
+                 {{{2, 3}}},
+                 {{"op", std::string("add")},
+                  {"reduce", true},
+                  {"reduce_gradient", false},
+                  {"stride", number(1)},
+                  {"group_size", number(1)}}});
   all.push_back({"ReplicatedAllGather",
                  {{{6}}},
                  {{"shape", Ints{2, 3}}, {"stride", number(1)}, {"group_size", number(1)}}});

@@ -9,29 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from documents import document, notebook_cells, run_program
-from image_batches import image_batches
+from image_batches import photo_batches
 from torch_reference import train_with_adam
 
 from pando.datasets import DEFAULT_FOLDER
 
 DOCUMENT = "popxl-phased-execution.txt"
 MODES = ["compute", "io", "io_overlapped"]
-# The document asks for two replicas.
-ONE_REPLICA = {
-    "    assert opts.train.data_parallel > 1\n": "",
-    "opts.train.data_parallel = 2\n": "opts.train.data_parallel = 1\n",
-}
+STEPS = 24
+needs_photos = pytest.mark.skipif(
+    not DEFAULT_FOLDER.is_dir(), reason=f"the data set {DEFAULT_FOLDER} is not installed"
+)
 
 
 def program(io_mode: str) -> list[str]:
-    """The cells of the document."""
+    """The cells of the document, in one of its modes; the document itself has "io"."""
     text = document(DOCUMENT)
     # The line of the document that sets the mode has a spelling mistake and no effect.
-    replaced = {**ONE_REPLICA, 'io_mode: str = "io"\n': f'io_mode: str = "{io_mode}"\n'}
-    for old, new in replaced.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    return notebook_cells(text)
+    default = 'io_mode: str = "io"\n'
+    assert text.count(default) == 1
+    return notebook_cells(text.replace(default, f'io_mode: str = "{io_mode}"\n'))
 
 
 def definitions(io_mode: str) -> str:
@@ -41,33 +38,32 @@ def definitions(io_mode: str) -> str:
     return "\n".join(cells[:first_use])
 
 
-@pytest.mark.skipif(
-    not DEFAULT_FOLDER.is_dir(), reason=f"the data set {DEFAULT_FOLDER} is not installed"
-)
+@needs_photos
 @pytest.mark.parametrize(
-    ("io_mode", "images"), [*((mode, "1600") for mode in MODES), ("io", "60000")]
+    ("io_mode", "images"), [*((mode, "1600") for mode in MODES), ("io", "16000")]
 )
-def test_the_tutorial_on_one_replica(tmp_path: Path, io_mode: str, images: str) -> None:
+def test_the_tutorial(tmp_path: Path, io_mode: str, images: str) -> None:
     source = "\n".join(program(io_mode))
     output = run_program(source, tmp_path, TORCHVISION_SHIM_IMAGES=images)
     assert output.count("Mean duration") == 2
     accuracy = float(re.findall(r"Accuracy on test set: ([\d.]+)%", output)[-1])
-    assert accuracy > (78 if images == "60000" else 20)
+    assert accuracy > (55 if images == "16000" else 20)
 
 
 _TRAIN = """
 import json
-from image_batches import image_batches
+from image_batches import photo_batches
 
 
 def train(session, streams, loss_stream, lr):
     losses = []
     with session:
-        for images, labels in image_batches(STEPS, 32, seed=1):
+        for images, labels in photo_batches(STEPS, 64):
             outputs = session.run({
-                streams[0]: images.reshape(4, 8, 784), streams[1]: labels.reshape(4, 8)
+                stream: array.reshape(session._full_input_shape(stream.shape))
+                for stream, array in zip(streams, [images, labels])
             })
-            losses.append(outputs[loss_stream].tolist())
+            losses.append(outputs[loss_stream].reshape(4, 2).tolist())
     return losses
 
 
@@ -80,7 +76,7 @@ def unphased_program(opts):
         facts, forward = Net().create_graph(images.spec)
         grad_facts, backward = addons.autodiff_with_accumulation(forward, forward.args.tensors)
         variables, accums = facts.init(), grad_facts.init()
-        for _ in range(4):
+        for _ in range(8):
             info = forward.bind(variables).call_with_info(ops.host_load(images))
             loss, dx = addons.ops.cross_entropy_with_grad(
                 info.outputs[0], ops.host_load(labels)
@@ -95,11 +91,11 @@ def unphased_program(opts):
             )
             graph.bind(state.init(name)).call(var, grads[name])
         ops.var_updates.accumulator_scale_(accums.mean_accum_counter, 0.0)
-    ir.num_host_transfers = 4
+    ir.num_host_transfers = 8
     return popxl.Session(ir, "cpu"), [images, labels], variables, loss_stream
 
 
-STEPS = 60
+assert (opts.train.data_parallel, opts.train.gradient_accumulation) == (2, 4)
 opts.train.lr = 1e-4
 result = {}
 session, streams, variables, loss_stream = train_program(opts)
@@ -120,19 +116,21 @@ print(json.dumps(result))
 """
 
 
+@needs_photos
 @pytest.mark.parametrize("io_mode", MODES)
 def test_the_losses_are_those_of_the_unphased_program(tmp_path: Path, io_mode: str) -> None:
-    source = definitions(io_mode) + _TRAIN
+    source = f"STEPS = {STEPS}\n" + definitions(io_mode) + _TRAIN
     path = str(Path(__file__).parent)
     output = run_program(f"import sys\nsys.path.insert(0, {path!r})\n" + source, tmp_path)
     result = json.loads(output.splitlines()[-1])
-    assert np.shape(result["phased"]) == (60, 4)
+    assert np.shape(result["phased"]) == (STEPS, 4, 2)
     np.testing.assert_allclose(result["phased"], result["unphased"], rtol=1e-5, atol=1e-6)
     assert np.mean(result["phased"][-10:]) < 0.7 * np.mean(result["phased"][:10])
-    # A float16 moment rounded the other way moves a weight by up to a thousandth of a step.
-    assert max(result["difference"].values()) < 1e-5
+    # A fifth of one step: where gradients are close to zero, the order of their sums and the
+    # rounding of the float16 moments count.
+    assert max(result["difference"].values()) < 2e-5
 
-    batches = image_batches(60, 32, seed=1)
+    batches = photo_batches(STEPS, 64)
     start = dict(np.load(tmp_path / "start.npz"))
     wanted, _ = train_with_adam(start, batches, 1e-4)
-    np.testing.assert_allclose(np.mean(result["phased"], axis=1), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.mean(result["phased"], axis=(1, 2)), wanted, rtol=1e-4, atol=1e-5)

@@ -14,14 +14,14 @@ from popxl_addons.transforms.batch_serialisation import (
     batch_serialise_non_overlapped,
     batch_serialise_overlapped,
 )
-from popxl_addons.transforms.pipelining import PipelineStages, pipelined_execution
+from popxl_addons.transforms.pipelining import Pipelining, pipelined_execution
 from popxl_addons.transforms.recomputation import add_recompute_inputs, recompute_graph
 from popxl_addons.transforms.use_fc_pass import disable_fc_pass, enable_fc_pass
 from popxl_addons.utils import suffix_graph_name
 
 __all__ = [
     "BatchSerialResult",
-    "PipelineStages",
+    "Pipelining",
     "RemoteHandle",
     "add_recompute_inputs",
     "autodiff",

@@ -13,10 +13,10 @@ from popxl.ops.call import CallSiteInfo
 from popxl.ops.utils import check_in_graph
 from popxl.transforms.autodiff import GradGraphInfo
 
-__all__ = ["PipelineStages", "pipelined_execution"]
+__all__ = ["Pipelining", "pipelined_execution"]
 
 
-class PipelineStages:
+class Pipelining:
     """The stages of a pipeline while it is being built."""
 
     def __init__(self, graph: popxl.Graph) -> None:
@@ -95,7 +95,7 @@ class PipelineStages:
 
 
 @contextmanager
-def pipelined_execution(steps: int) -> Iterator[PipelineStages]:
+def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Turns the ops created in the body, each inside a stage, into a pipeline.
 
     With S stages, stage k works on micro-batch c - k in cycle c. The results are those of running
@@ -104,7 +104,7 @@ def pipelined_execution(steps: int) -> Iterator[PipelineStages]:
     is used `steps` times. Raises ValueError for fewer than 2 S steps.
     """
     graph = popxl.gcg()
-    pipeline = PipelineStages(graph)
+    pipeline = Pipelining(graph)
     listeners: list[Any] = get_current_context()._created_listeners
     listeners.append(pipeline._record)
     try:
@@ -113,3 +113,11 @@ def pipelined_execution(steps: int) -> Iterator[PipelineStages]:
         listeners.remove(pipeline._record)
     context = get_current_context().op_context("pipelined_execution")
     _core.pipeline(graph._pb, pipeline._staged, steps, context)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("PipelineBoundGraph", "StageContext", "Stash", "Restore", "get_op_pipeline_stage"):
+        raise AttributeError(
+            f"{name} is not available: pipelined_execution keeps stages and stashes by itself"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

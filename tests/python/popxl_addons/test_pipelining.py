@@ -151,7 +151,7 @@ def test_a_restored_tensor_is_of_the_same_micro_batch() -> None:
     np.testing.assert_array_equal(value, 4 * (data + 1) + 100 * data)
 
 
-def chain(pipeline: addons.transforms.PipelineStages, stages: int) -> popxl.Tensor:
+def chain(pipeline: addons.transforms.Pipelining, stages: int) -> popxl.Tensor:
     x = popxl.constant(1.0)
     for index in range(stages):
         with pipeline.stage(index):
@@ -159,45 +159,45 @@ def chain(pipeline: addons.transforms.PipelineStages, stages: int) -> popxl.Tens
     return x
 
 
-def outside_a_stage(pipeline: addons.transforms.PipelineStages) -> None:
+def outside_a_stage(pipeline: addons.transforms.Pipelining) -> None:
     ops.relu(chain(pipeline, 2))
 
 
-def restored_outside_a_stage(pipeline: addons.transforms.PipelineStages) -> None:
+def restored_outside_a_stage(pipeline: addons.transforms.Pipelining) -> None:
     pipeline.stash_and_restore_tensor(chain(pipeline, 2))
 
 
-def restored_in_its_own_stage(pipeline: addons.transforms.PipelineStages) -> None:
+def restored_in_its_own_stage(pipeline: addons.transforms.Pipelining) -> None:
     x = chain(pipeline, 2)
     with pipeline.stage(1):
         pipeline.stash_and_restore_tensor(x)
 
 
-def restored_without_a_stage(pipeline: addons.transforms.PipelineStages) -> None:
+def restored_without_a_stage(pipeline: addons.transforms.Pipelining) -> None:
     chain(pipeline, 2)
     with pipeline.stage(1):
         pipeline.stash_and_restore_tensor(popxl.constant(1.0))
 
 
-def backwards(pipeline: addons.transforms.PipelineStages) -> None:
+def backwards(pipeline: addons.transforms.Pipelining) -> None:
     x = chain(pipeline, 2)
     with pipeline.stage(0):
         ops.relu(x)
 
 
-def in_place_across_stages(pipeline: addons.transforms.PipelineStages) -> None:
+def in_place_across_stages(pipeline: addons.transforms.Pipelining) -> None:
     x = chain(pipeline, 1)
     with pipeline.stage(1):
         ops.relu_(x)
 
 
-def without_stage_one(pipeline: addons.transforms.PipelineStages) -> None:
+def without_stage_one(pipeline: addons.transforms.Pipelining) -> None:
     x = chain(pipeline, 1)
     with pipeline.stage(2):
         ops.relu(x)
 
 
-def one_stream_in_two_stages(pipeline: addons.transforms.PipelineStages) -> None:
+def one_stream_in_two_stages(pipeline: addons.transforms.Pipelining) -> None:
     source = popxl.h2d_stream((), popxl.float32, "x")
     for index in range(2):
         with pipeline.stage(index):
@@ -219,7 +219,7 @@ def one_stream_in_two_stages(pipeline: addons.transforms.PipelineStages) -> None
     ],
 )
 def test_what_is_no_pipeline(
-    build: Callable[[addons.transforms.PipelineStages], None],
+    build: Callable[[addons.transforms.Pipelining], None],
     error: type[Exception],
     words: str,
 ) -> None:

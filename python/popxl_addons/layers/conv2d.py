@@ -1,0 +1,96 @@
+"""A convolution over images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import popxl
+from popxl import ops
+from popxl.utils import to_numpy
+from popxl_addons.layers.initialisers import truncated_normal
+from popxl_addons.module import Module
+from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.utils import WeightsDict
+
+_PAD_TYPES = ("same_upper", "same_lower", "valid")
+
+
+class Conv2D(Module):
+    """Convolves (n, channels, h, w); weight (out, channels / groups, kh, kw), bias (1, out, 1, 1).
+
+    `paddings` is (top, left, bottom, right), "same_upper", "same_lower" or "valid" (else
+    ValueError). Memory proportions, partials types and dithering have no effect.
+    """
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        strides: Sequence[int] = (1, 1),
+        paddings: str | Sequence[int] = (0, 0, 0, 0),
+        dilations: Sequence[int] = (1, 1),
+        groups: int = 1,
+        bias: bool = True,
+        available_memory_proportions: Sequence[float] | None = None,
+        partials_types: Sequence[str] | None = None,
+        enable_conv_dithering: Sequence[int] | None = None,
+        replica_grouping: popxl.ReplicaGrouping | None = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(paddings, str) and paddings not in _PAD_TYPES:
+            raise ValueError(
+                f"Conv2D: wanted four paddings or one of {', '.join(_PAD_TYPES)}; given "
+                f"{paddings!r}"
+            )
+        self.out_channels = out_channels
+        self.kernel_size = (
+            (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        )
+        self.strides = strides
+        self.paddings = paddings
+        self.dilations = dilations
+        self.groups = groups
+        self.bias = bias
+        self.hints: dict[str, Any] = {
+            "available_memory_proportions": available_memory_proportions,
+            "partials_types": partials_types,
+            "enable_conv_dithering": enable_conv_dithering,
+        }
+        self.replica_grouping = replica_grouping
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        parameters: dict[str, Any] = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
+        shape = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
+        weight = self.add_variable_input("weight", truncated_normal(shape), **parameters)
+        pad: dict[str, Any] = (
+            {"pad_type": self.paddings}
+            if isinstance(self.paddings, str)
+            else {"padding": self.paddings}
+        )
+        y = ops.conv(
+            x,
+            weight,
+            stride=self.strides,
+            dilation=self.dilations,
+            groups=self.groups,
+            **pad,
+            **self.hints,
+        )
+        if self.bias:
+            zeros = partial(np.zeros, (1, self.out_channels, 1, 1))
+            y = y + self.add_variable_input("bias", zeros, **parameters)
+        return y
+
+    @staticmethod
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
+        """The values of a torch.nn.Conv2d for this layer's variables."""
+        weights = WeightsDict({variables.weight: to_numpy(nn_layer.weight, dtype)})
+        if nn_layer.bias is not None:
+            weights[variables.bias] = to_numpy(nn_layer.bias.reshape(1, -1, 1, 1), dtype)
+        return weights

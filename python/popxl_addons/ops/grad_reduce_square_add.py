@@ -1,0 +1,16 @@
+"""The squared norm of a gradient."""
+
+from __future__ import annotations
+
+import popxl
+from popxl import ops
+
+__all__ = ["grad_reduce_square_add"]
+
+
+def grad_reduce_square_add(t: popxl.Tensor, loss_scaling: float | popxl.Tensor) -> popxl.Tensor:
+    """The sum of (t / loss_scaling)^2, a float32 scalar without a gradient."""
+    unscaled = ops.cast(ops.detach(t), popxl.float32)
+    if not isinstance(loss_scaling, popxl.Tensor):
+        loss_scaling = popxl.constant(loss_scaling, popxl.float32, "loss_scaling")
+    return ops.sumsquare(unscaled / ops.cast(loss_scaling, popxl.float32))

@@ -1,0 +1,71 @@
+"""Rotary position embedding: pairs of features turned by an angle that grows with the position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import popxl
+from popart import popart_exception
+from popxl import ops
+
+__all__ = ["rotary_pos_embed", "trig_table_constants", "trig_tables"]
+
+
+def trig_tables(
+    seq_len: int, rotary_dim: int, base: int = 10000, np_dtype: Any = "float32"
+) -> tuple[np.ndarray, np.ndarray]:
+    """(sin, cos) of position * base^(-2 i / rotary_dim), each (seq_len, rotary_dim / 2)."""
+    frequencies = float(base) ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
+    angles = np.outer(np.arange(seq_len), frequencies)
+    return np.sin(angles).astype(np_dtype), np.cos(angles).astype(np_dtype)
+
+
+def trig_table_constants(
+    seq_len: int, rotary_dim: int, base: int = 10000, dtype: popxl.dtype = popxl.float32
+) -> tuple[popxl.Tensor, popxl.Tensor]:
+    """`trig_tables` as constants of the current graph."""
+    sin, cos = trig_tables(seq_len, rotary_dim, base)
+    return popxl.constant(sin, dtype, "sin"), popxl.constant(cos, dtype, "cos")
+
+
+def _table(table: popxl.Tensor, t: popxl.Tensor, pairs: int) -> popxl.Tensor:
+    """A table (1 or batch, seq, 1, pairs) in the dtype of `t`."""
+    assert table.rank in (2, 3), f"rotary_pos_embed: wanted a table of rank 2 or 3; given {table}"
+    leading = table.shape[0] if table.rank == 3 else 1
+    wanted = (leading, t.shape[1], pairs)
+    if table.shape[-2:] != wanted[1:] or leading not in (1, t.shape[0]):
+        raise ValueError(
+            f"rotary_pos_embed: wanted tables of shape {wanted[1:]}, alone or after an axis of 1 "
+            f"or {t.shape[0]}; given {table}"
+        )
+    return ops.reshape(ops.cast(ops.detach(table), t.dtype), (leading, t.shape[1], 1, pairs))
+
+
+def rotary_pos_embed(
+    t: popxl.Tensor, sin: popxl.Tensor, cos: popxl.Tensor, rotary_dim: int | None = None
+) -> popxl.Tensor:
+    """Turns the first `rotary_dim` features (default: all) of `t` (batch, seq, heads, features).
+
+    Neighbours (a, b) become (a cos - b sin, b cos + a sin). The tables, (seq, rotary_dim / 2) or
+    with a leading axis of 1 or batch, have no gradient. AssertionError for other ranks,
+    popart_exception for an odd rotary_dim.
+    """
+    assert t.rank == 4, f"rotary_pos_embed: wanted a tensor of rank 4; given {t}"
+    features = t.shape[-1]
+    rotary_dim = rotary_dim or features
+    if rotary_dim % 2 or not 0 < rotary_dim <= features:
+        raise popart_exception(
+            f"rotary_pos_embed: wanted an even rotary_dim of at most {features}; given {rotary_dim}"
+        )
+    sin, cos = (_table(table, t, rotary_dim // 2) for table in (sin, cos))
+    turned = ops.slice(t, 0, rotary_dim, axis=3)
+    pairs = ops.reshape(turned, (*t.shape[:3], rotary_dim // 2, 2))
+    a, b = (ops.squeeze(part, [4]) for part in ops.split(pairs, 2, axis=4))
+    halves = [a * cos - b * sin, b * cos + a * sin]
+    joined = ops.concat([ops.reshape(half, (*half.shape, 1)) for half in halves], axis=4)
+    turned = ops.reshape(joined, turned.shape)
+    if rotary_dim == features:
+        return turned
+    return ops.concat([turned, ops.slice(t, rotary_dim, features, axis=3)], axis=3)
