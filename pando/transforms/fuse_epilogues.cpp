@@ -52,7 +52,9 @@ class EpilogueFuser {
   Op* only_reader(const Tensor* tensor) const {
     const auto& outputs = graph_.outputs();
     if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return nullptr;
-    return tensor->uses().size() == 1 ? tensor->uses().front().op : nullptr;
+    if (tensor->uses().size() != 1) return nullptr;
+    Op* reader = tensor->uses().front().op;
+    return reader->context.device == tensor->producer()->context.device ? reader : nullptr;
   }
 
   Chain follow(Op& product) const {
