@@ -211,10 +211,28 @@ void FunctionLowering::find_lifetimes() {
         s.first = time;
         s.device = pending_[i].instruction.device;
       }
+      s.shared = s.shared || s.device != pending_[i].instruction.device;
       s.last = time;
     };
     for (const SymbolicOperand& operand : pending_[i].operands) touch(operand.storage);
     touch(pending_[i].callee_frame);
+  }
+}
+
+/// What goes from one device to another stays until its device makes the next such storage: so two
+/// take turns, and the device may go on while the other one has not taken the last.
+void FunctionLowering::keep_shared_storages() {
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Storage*>> rows;
+  for (Storage& s : storages_) {
+    const bool local = s.kind == StorageKind::Local && s.first >= 0;
+    if (local && s.shared) rows[{s.device, s.bytes}].push_back(&s);
+  }
+  for (auto& [key, row] : rows) {
+    std::stable_sort(row.begin(), row.end(),
+                     [](const Storage* a, const Storage* b) { return a->first < b->first; });
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      row[i]->last = std::max(row[i]->last, row[i + 1]->first);
+    }
   }
 }
 
@@ -308,6 +326,7 @@ Function FunctionLowering::resolve(MemoryReport* report) {
   Function function;
   function.devices = assign_devices();
   find_lifetimes();
+  keep_shared_storages();
   std::vector<Storage*> planned;
   for (Storage& s : storages_) {
     if (s.kind == StorageKind::Local && s.first >= 0) planned.push_back(&s);

@@ -77,6 +77,7 @@ class FunctionLowering {
     int first = -1;
     int last = -1;
     std::int32_t device = 0;  // the first to use it
+    bool shared = false;      // another one uses it too
   };
   struct SymbolicOperand {
     int storage = -1;  // -1: not connected
@@ -111,6 +112,7 @@ class FunctionLowering {
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
   BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
   void find_lifetimes();
+  void keep_shared_storages();
   OperandRef reference(const SymbolicOperand& operand) const;
   /// Gives instructions that no op asked for (copies of arguments) a device.
   std::vector<std::int32_t> assign_devices();
