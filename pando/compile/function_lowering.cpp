@@ -10,6 +10,7 @@ namespace pando {
 namespace {
 
 constexpr int kForever = std::numeric_limits<int>::max();
+constexpr std::int32_t kNoDevice = -1;
 
 std::string source_location_text(const Op& op) {
   const SourceLocation& at = op.context.location;
@@ -172,6 +173,7 @@ FunctionLowering::BoundTensor FunctionLowering::bind_contiguous(const Tensor* te
 }
 
 void FunctionLowering::emit(PendingInstruction pending, const Op* op) {
+  pending.instruction.device = op == nullptr ? kNoDevice : program_.device_index(*op);
   if (op != nullptr) pending.instruction.source = program_.source_index(*op);
   pending_.push_back(std::move(pending));
 }
@@ -183,6 +185,12 @@ void FunctionLowering::emit_kernel(const KernelSpec& spec, std::vector<SymbolicO
   pending.instruction.kind = Instruction::Kind::Kernel;
   pending.instruction.target = program_.kernel_index(spec, scratch_bytes);
   pending.operands = std::move(operands);
+  const bool is_op = op != nullptr && op->kind() == spec.kind;
+  const std::vector<int> modified = is_op ? op->modified_inputs() : std::vector<int>();
+  for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
+    pending.operands[i].read_only =
+        std::find(modified.begin(), modified.end(), static_cast<int>(i)) == modified.end();
+  }
   if (scratch_bytes > 0) {
     const std::string name = spec.kind + " scratch";
     pending.operands.push_back(
@@ -205,11 +213,32 @@ void FunctionLowering::find_lifetimes() {
     const auto touch = [&](int storage) {
       if (storage < 0) return;
       Storage& s = storages_[static_cast<std::size_t>(storage)];
-      if (s.first < 0) s.first = time;
+      if (s.first < 0) {
+        s.first = time;
+        s.device = pending_[i].instruction.device;
+      }
+      s.shared = s.shared || s.device != pending_[i].instruction.device;
       s.last = time;
     };
     for (const SymbolicOperand& operand : pending_[i].operands) touch(operand.storage);
     touch(pending_[i].callee_frame);
+  }
+}
+
+/// What goes from one device to another stays until its device makes the next such storage: so two
+/// take turns, and the device may go on while the other one has not taken the last.
+void FunctionLowering::keep_shared_storages() {
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Storage*>> rows;
+  for (Storage& s : storages_) {
+    const bool local = s.kind == StorageKind::Local && s.first >= 0;
+    if (local && s.shared) rows[{s.device, s.bytes}].push_back(&s);
+  }
+  for (auto& [key, row] : rows) {
+    std::stable_sort(row.begin(), row.end(),
+                     [](const Storage* a, const Storage* b) { return a->first < b->first; });
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      row[i]->last = std::max(row[i]->last, row[i + 1]->first);
+    }
   }
 }
 
@@ -228,22 +257,94 @@ OperandRef FunctionLowering::reference(const SymbolicOperand& operand) const {
   return {Space::Frame, 0, s.frame_offset + operand.offset};
 }
 
+std::vector<std::int32_t> FunctionLowering::assign_devices() {
+  std::set<std::int32_t> devices;
+  for (PendingInstruction& pending : pending_) {
+    const auto of_instruction = program_.devices_of_instruction(pending.instruction);
+    if (of_instruction.front() == kNoDevice) continue;
+    pending.instruction.device = of_instruction.front();
+    devices.insert(of_instruction.begin(), of_instruction.end());
+  }
+  if (devices.empty()) devices.insert(0);
+  for (PendingInstruction& pending : pending_) {
+    if (pending.instruction.device == kNoDevice) pending.instruction.device = *devices.begin();
+  }
+  return {devices.begin(), devices.end()};
+}
+
+/// Each device has a part of the frame of its own: a storage takes the place of another one only if
+/// the same device used that first, so that devices seldom wait for memory.
+MemoryPlan FunctionLowering::plan_devices(const std::vector<Storage*>& planned,
+                                          std::size_t num_devices) const {
+  const int num_instructions = static_cast<int>(pending_.size());
+  MemoryPlan whole;
+  whole.offsets.resize(planned.size());
+  whole.timeline.resize(pending_.size());
+  for (std::size_t device = 0; device < num_devices; ++device) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<std::size_t> indices;
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+      const Storage& s = *planned[i];
+      if (static_cast<std::size_t>(s.device) != device) continue;
+      lifetimes.push_back({s.bytes, s.first, s.last});
+      indices.push_back(i);
+    }
+    const MemoryPlan plan = plan_memory(lifetimes, num_instructions);
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      whole.offsets[indices[k]] = whole.total_bytes + plan.offsets[k];
+    }
+    for (std::size_t i = 0; i < plan.timeline.size(); ++i) whole.timeline[i] += plan.timeline[i];
+    whole.total_bytes += plan.total_bytes;
+    whole.lower_bound_bytes += plan.lower_bound_bytes;
+  }
+  return whole;
+}
+
+std::vector<Access> FunctionLowering::accesses_of(const PendingInstruction& pending) const {
+  using Kind = AccessSpace::Kind;
+  std::vector<Access> accesses;
+  const auto touch = [&](int storage, bool write) {
+    if (storage < 0) return;
+    const Storage& s = storages_[static_cast<std::size_t>(storage)];
+    switch (s.kind) {
+      case StorageKind::Local:
+        accesses.push_back({{Kind::Frame}, s.frame_offset, s.frame_offset + s.bytes, write});
+        break;
+      case StorageKind::Argument:
+        accesses.push_back({{Kind::Argument, s.slot}, 0, 1, write});
+        break;
+      case StorageKind::Global:
+        accesses.push_back({{Kind::Global}, s.global_offset, s.global_offset + s.bytes, write});
+        break;
+    }
+  };
+  for (const SymbolicOperand& operand : pending.operands) {
+    touch(operand.storage, !operand.read_only);
+  }
+  touch(pending.callee_frame, true);
+  for (const AccessSpace& effect : program_.effects_of(pending.instruction)) {
+    accesses.push_back({effect});
+  }
+  return accesses;
+}
+
 Function FunctionLowering::resolve(MemoryReport* report) {
+  Function function;
+  function.devices = assign_devices();
   find_lifetimes();
-  std::vector<Lifetime> lifetimes;
+  keep_shared_storages();
   std::vector<Storage*> planned;
   for (Storage& s : storages_) {
-    if (s.kind != StorageKind::Local || s.first < 0) continue;
-    lifetimes.push_back({s.bytes, s.first, s.last});
-    planned.push_back(&s);
+    if (s.kind == StorageKind::Local && s.first >= 0) planned.push_back(&s);
   }
-  const MemoryPlan plan = plan_memory(lifetimes, static_cast<int>(pending_.size()));
+  const auto num_devices = static_cast<std::size_t>(function.devices.back()) + 1;
+  const MemoryPlan plan = plan_devices(planned, num_devices);
   for (std::size_t i = 0; i < planned.size(); ++i) planned[i]->frame_offset = plan.offsets[i];
-  Function function;
   function.name = graph_.id();
   function.frame_bytes = plan.total_bytes;
   function.num_arguments =
       static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
+  DeviceStreams streams(function.devices);
   for (PendingInstruction& pending : pending_) {
     for (const SymbolicOperand& operand : pending.operands) {
       pending.instruction.operands.push_back(reference(operand));
@@ -252,8 +353,12 @@ Function FunctionLowering::resolve(MemoryReport* report) {
       pending.instruction.callee_frame =
           storages_[static_cast<std::size_t>(pending.callee_frame)].frame_offset;
     }
+    if (function.devices.size() > 1) {
+      streams.add(program_.devices_of_instruction(pending.instruction), accesses_of(pending));
+    }
     function.instructions.push_back(std::move(pending.instruction));
   }
+  if (function.devices.size() > 1) function.streams = streams.finish();
   if (report != nullptr) fill_report(*report, plan, planned);
   return function;
 }

@@ -3,10 +3,12 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "pando/compile/device_streams.hpp"
 #include "pando/compile/fusion_groups.hpp"
 #include "pando/compile/memory_plan.hpp"
 #include "pando/compile/placement.hpp"
@@ -40,6 +42,11 @@ class ProgramLowering {
   int collective_index(const Op& op);
   void add_remote_variables(const Ir& ir);
   int source_index(const Op& op);
+  std::int32_t device_index(const Op& op) const;
+  int add_function(Function function);
+  /// Streams, buffers, ... that instructions use in a fixed order, callees included.
+  std::set<AccessSpace> effects_of(const Instruction& instruction) const;
+  std::vector<std::int32_t> devices_of_instruction(const Instruction& instruction) const;
 
   Backend& backend_;
   Program program_;
@@ -48,6 +55,8 @@ class ProgramLowering {
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   std::unordered_map<const Tensor*, std::int64_t> globals_;
   std::unordered_map<const Op*, int> sources_;
+  std::vector<std::int64_t> devices_;  // device numbers of the user's program by index
+  std::vector<std::set<AccessSpace>> function_effects_;
   std::vector<const Tensor*> shared_roots_;  // live across the parts of the main graph
 };
 
@@ -71,10 +80,15 @@ class FunctionLowering {
     const Tensor* occupant = nullptr;  // the root that it holds, or held last
     int first = -1;
     int last = -1;
+    std::int32_t device = 0;  // the first to use it
+    bool shared = false;      // another one uses it too
   };
   struct SymbolicOperand {
     int storage = -1;  // -1: not connected
     std::int64_t offset = 0;
+    bool read_only = false;  // the instruction does not write it
+
+    SymbolicOperand as_read_only() const { return {storage, offset, true}; }
   };
   struct PendingInstruction {
     Instruction instruction;
@@ -103,7 +117,12 @@ class FunctionLowering {
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
   BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
   void find_lifetimes();
+  void keep_shared_storages();
   OperandRef reference(const SymbolicOperand& operand) const;
+  /// Gives instructions that no op asked for (copies of arguments) a device.
+  std::vector<std::int32_t> assign_devices();
+  MemoryPlan plan_devices(const std::vector<Storage*>& planned, std::size_t num_devices) const;
+  std::vector<Access> accesses_of(const PendingInstruction& pending) const;
   Function resolve(MemoryReport* report);
   static void fill_report(MemoryReport& report, const MemoryPlan& plan,
                           const std::vector<Storage*>& planned);

@@ -5,6 +5,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "pando/compile/device_streams.hpp"
+
 namespace pando {
 namespace {
 
@@ -77,9 +79,10 @@ class StepFormer {
     const StepState& state = states_[static_cast<std::size_t>(step)];
     if (steps_[static_cast<std::size_t>(step)].ops.size() >= kMaxOpsPerStep) return false;
     if (state.shape != op.output(0)->shape()) return false;
-    // Each program (run, weights from or to the host) executes only its own ops.
+    // Each program (run, weights from or to the host) and device executes only its own ops.
     const Op& first = *steps_[static_cast<std::size_t>(step)].ops.front();
     if (first.context.execution != op.context.execution) return false;
+    if (device_of(first) != device_of(op)) return false;
     const std::vector<int> modified = op.modified_inputs();
     for (int k = 0; k < op.num_inputs(); ++k) {
       if (op.input(k) == nullptr) continue;

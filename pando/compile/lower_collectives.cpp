@@ -91,7 +91,7 @@ bool FunctionLowering::lower_collective(const Op& op) {
   PendingInstruction collective;
   collective.instruction.kind = Instruction::Kind::Collective;
   collective.instruction.target = program_.collective_index(op);
-  collective.operands = {input.operand, target.operand};
+  collective.operands = {input.operand.as_read_only(), target.operand};
   emit(std::move(collective), &op);
   if (!direct) emit_copy(target, output, &op);
   return true;

@@ -62,7 +62,7 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
       if (writable) arguments.copies_back.emplace_back(copy, bound);
       bound = copy;
     }
-    arguments.operands.push_back(bound.operand);
+    arguments.operands.push_back(writable ? bound.operand : bound.operand.as_read_only());
   }
   return arguments;
 }
@@ -152,7 +152,7 @@ void FunctionLowering::lower_if(const Op& op) {
   branch.instruction.count = then_count;
   branch.instruction.target = program_.function_of(then_graph, then_arguments.writable);
   branch.instruction.other_target = program_.function_of(else_graph, else_arguments.writable);
-  branch.operands = {bind_contiguous(op.input(0), &op).operand};
+  branch.operands = {bind_contiguous(op.input(0), &op).operand.as_read_only()};
   const auto append = [&](const std::vector<SymbolicOperand>& operands) {
     branch.operands.insert(branch.operands.end(), operands.begin(), operands.end());
   };
@@ -176,15 +176,16 @@ void FunctionLowering::lower_transfer(const Op& op) {
   if (kind == "HostLoad" || kind == "HostStore") {
     transfer.instruction.kind = kind == "HostLoad" ? Kind::HostLoad : Kind::HostStore;
     transfer.instruction.target = program_.stream_index(graph_.ir(), op);
-    transfer.operands = {kind == "HostLoad" ? bind(op.output(0)).operand
-                                            : bind_contiguous(op.input(0), &op).operand};
+    transfer.operands = {kind == "HostLoad"
+                             ? bind(op.output(0)).operand
+                             : bind_contiguous(op.input(0), &op).operand.as_read_only()};
     return emit(std::move(transfer), &op);
   }
-  const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand;
+  const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand.as_read_only();
   transfer.instruction.target = program_.buffer_index(graph_.ir(), op);
   if (kind == "RemoteStore") {
     transfer.instruction.kind = Kind::RemoteStore;
-    transfer.operands = {offset, bind_contiguous(op.input(0), &op).operand};
+    transfer.operands = {offset, bind_contiguous(op.input(0), &op).operand.as_read_only()};
     return emit(std::move(transfer), &op);
   }
   transfer.instruction.kind = Kind::RemoteLoad;
@@ -210,7 +211,7 @@ void FunctionLowering::lower_print(const Op& op) {
   PendingInstruction instruction;
   instruction.instruction.kind = Instruction::Kind::Print;
   instruction.instruction.target = static_cast<std::int32_t>(program_.program_.prints.size()) - 1;
-  instruction.operands = {value.operand};
+  instruction.operands = {value.operand.as_read_only()};
   emit(std::move(instruction), &op);
   if (op.num_outputs() == 1) emit_copy(value, bind(op.output(0)), &op);
 }

@@ -11,6 +11,12 @@ namespace {
 /// An op with a side effect runs even if its output could be a view.
 bool is_view_op(const Op& op) { return op.def().view != nullptr && !op.def().has_side_effects; }
 
+/// Each device has a value of its own, so that neither waits for the other to have done with it.
+bool crosses_devices(const Op& op) {
+  return op.kind() == "IpuCopy" &&
+         op.attributes.integer("source") != op.attributes.integer("destination");
+}
+
 /// Position of the last op that reads a tensor, through any chain of view ops.
 std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
   std::unordered_map<const Tensor*, int> last;
@@ -113,7 +119,7 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     const std::optional<View> view = op.def().view(op, k, input.view);
     const bool visible = writes.ever_written(output) ||
                          writes.written_within(input.root, position, writes.last_use_of(output));
-    if (!view || visible || !in_place_views_exist(*output, *view)) continue;
+    if (crosses_devices(op) || !view || visible || !in_place_views_exist(*output, *view)) continue;
     placements_[output] = {input.root, *view};
     classes_.join(output, input.root);
     elided_.insert(&op);

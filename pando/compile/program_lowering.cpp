@@ -38,6 +38,8 @@ std::string source_text(const Op& op) {
 
 Program ProgramLowering::run(const Ir& ir) {
   const Graph& main = ir.main_graph();
+  devices_ = devices_of(ir);
+  program_.devices = static_cast<std::int64_t>(devices_.size());
   program_.main_function = lower_main(main, ExecutionContext::Normal);
   const auto has_part = [&](ExecutionContext part) {
     return std::any_of(main.ops().begin(), main.ops().end(),
@@ -62,8 +64,7 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   MemoryReport* report = part == ExecutionContext::Normal ? &program_.memory : nullptr;
   Function function = lowering.run(report);
   if (function.name.empty()) function.name = "main";
-  program_.functions.push_back(std::move(function));
-  return static_cast<int>(program_.functions.size()) - 1;
+  return add_function(std::move(function));
 }
 
 int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
@@ -73,8 +74,72 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
   const Placements placements(graph);
   Function function =
       FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
+  return functions_[key] = add_function(std::move(function));
+}
+
+int ProgramLowering::add_function(Function function) {
+  std::set<AccessSpace> effects;
+  for (const Instruction& instruction : function.instructions) {
+    effects.merge(effects_of(instruction));
+  }
+  function_effects_.push_back(std::move(effects));
   program_.functions.push_back(std::move(function));
-  return functions_[key] = static_cast<int>(program_.functions.size()) - 1;
+  return static_cast<int>(program_.functions.size()) - 1;
+}
+
+std::int32_t ProgramLowering::device_index(const Op& op) const {
+  const auto it = std::lower_bound(devices_.begin(), devices_.end(), device_of(op));
+  return static_cast<std::int32_t>(it - devices_.begin());
+}
+
+std::set<AccessSpace> ProgramLowering::effects_of(const Instruction& instruction) const {
+  using Kind = Instruction::Kind;
+  const auto effect = [](Kind kind, std::int32_t target) {
+    return AccessSpace{AccessSpace::Kind::Effect, static_cast<std::int32_t>(kind), target};
+  };
+  const auto of_function = [&](std::int32_t function) {
+    return function_effects_[static_cast<std::size_t>(function)];
+  };
+  switch (instruction.kind) {
+    case Kind::Kernel:
+    case Kind::Copy:
+      return {};
+    case Kind::Call:
+    case Kind::Loop:
+      return of_function(instruction.target);
+    case Kind::If: {
+      std::set<AccessSpace> effects = of_function(instruction.target);
+      effects.merge(of_function(instruction.other_target));
+      return effects;
+    }
+    case Kind::HostLoad:
+    case Kind::HostStore:
+      return {effect(Kind::HostLoad, instruction.target)};
+    case Kind::RemoteLoad:
+    case Kind::RemoteStore:
+      return {effect(Kind::RemoteLoad, instruction.target)};
+    case Kind::Print:
+    case Kind::Collective:  // all replicas meet in one order, whichever device does it
+      return {effect(instruction.kind, 0)};
+  }
+  return {};
+}
+
+std::vector<std::int32_t> ProgramLowering::devices_of_instruction(
+    const Instruction& instruction) const {
+  using Kind = Instruction::Kind;
+  const auto of_function = [&](std::int32_t function) -> const std::vector<std::int32_t>& {
+    return program_.functions[static_cast<std::size_t>(function)].devices;
+  };
+  if (instruction.kind == Kind::Call || instruction.kind == Kind::Loop) {
+    return of_function(instruction.target);
+  }
+  if (instruction.kind != Kind::If) return {instruction.device};
+  std::set<std::int32_t> devices(of_function(instruction.target).begin(),
+                                 of_function(instruction.target).end());
+  devices.insert(of_function(instruction.other_target).begin(),
+                 of_function(instruction.other_target).end());
+  return {devices.begin(), devices.end()};
 }
 
 const std::vector<bool>& ProgramLowering::written_inputs(const Graph& graph) {

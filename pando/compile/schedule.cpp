@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "pando/compile/device_streams.hpp"
+
 namespace pando {
 namespace {
 
@@ -129,6 +131,8 @@ class MemoryScheduler {
 
 }  // namespace
 
-void schedule_for_memory(Graph& graph) { MemoryScheduler(graph).run(); }
+void schedule_for_memory(Graph& graph) {
+  if (!is_on_several_devices(graph)) MemoryScheduler(graph).run();
+}
 
 }  // namespace pando

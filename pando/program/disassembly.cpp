@@ -19,6 +19,27 @@ std::string operand_text(const OperandRef& ref) {
   return "-";
 }
 
+std::string instruction_text(const Program& program, const Instruction& instruction) {
+  std::string text = instruction_name(program, instruction);
+  for (const OperandRef& ref : instruction.operands) text += " " + operand_text(ref);
+  if (instruction.source >= 0) {
+    text += "  ; " + program.sources[static_cast<std::size_t>(instruction.source)].op;
+  }
+  return text;
+}
+
+std::string step_text(const Program& program, const Function& function, const StreamStep& step) {
+  switch (step.kind) {
+    case StreamStep::Kind::Signal:
+      return str_cat("Signal device ", step.index);
+    case StreamStep::Kind::Wait:
+      return str_cat("Wait for device ", step.index);
+    case StreamStep::Kind::Run:
+      break;
+  }
+  return instruction_text(program, function.instructions[static_cast<std::size_t>(step.index)]);
+}
+
 }  // namespace
 
 std::string instruction_name(const Program& program, const Instruction& instruction) {
@@ -60,13 +81,15 @@ std::string disassemble(const Program& program) {
   for (const Function& function : program.functions) {
     text += str_cat("function ", function.name, " (", function.num_arguments, " arguments, frame ",
                     function.frame_bytes, " bytes)\n");
-    for (const Instruction& instruction : function.instructions) {
-      text += "  " + instruction_name(program, instruction);
-      for (const OperandRef& ref : instruction.operands) text += " " + operand_text(ref);
-      if (instruction.source >= 0) {
-        text += "  ; " + program.sources[static_cast<std::size_t>(instruction.source)].op;
+    for (std::size_t d = 0; d < function.streams.size(); ++d) {
+      text += str_cat("  device ", function.devices[d], "\n");
+      for (const StreamStep& step : function.streams[d]) {
+        text += "    " + step_text(program, function, step) + "\n";
       }
-      text += "\n";
+    }
+    if (!function.streams.empty()) continue;
+    for (const Instruction& instruction : function.instructions) {
+      text += "  " + instruction_text(program, instruction) + "\n";
     }
   }
   return text;

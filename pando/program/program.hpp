@@ -88,12 +88,33 @@ struct Instruction {
   std::int64_t num_carried = 0;
   /// Index into Program::sources (errors, traces).
   std::int32_t source = -1;
+  /// The virtual device that runs it; of a call, loop or branch on several devices the first.
+  std::int32_t device = 0;
   bool operator==(const Instruction&) const = default;
+};
+
+/// One step of a device in a function that runs on several.
+struct StreamStep {
+  enum class Kind : std::uint8_t {
+    Run,     // index: instruction
+    Signal,  // index: device that is told that this one has come so far
+    Wait,    // index: device whose oldest signal to this one, not yet waited for, must have come
+  };
+  Kind kind = Kind::Run;
+  std::int32_t index = 0;
+  bool operator==(const StreamStep&) const = default;
 };
 
 struct Function {
   std::string name;
+  /// In an order that one device alone could run them in.
   std::vector<Instruction> instructions;
+  /// The virtual devices that run instructions, ascending; never empty.
+  std::vector<std::int32_t> devices = {0};
+  /// One per device of `devices`, if those are several. Signals and waits of two devices are equal
+  /// in number and come in the same order. A call, loop or branch of several devices stands in the
+  /// stream of each, which then runs its own part of the callee.
+  std::vector<std::vector<StreamStep>> streams;
   std::int64_t frame_bytes = 0;  // own temporaries and those of everything called
   std::int32_t num_arguments = 0;
   bool operator==(const Function&) const = default;
@@ -201,6 +222,7 @@ struct Program {
   std::vector<RemoteVariable> remote_variables;
   std::vector<CollectiveDesc> collectives;
   std::int64_t replicas = 1;
+  std::int64_t devices = 1;  // virtual devices of one replica, numbered densely from 0
   std::vector<PrintDesc> prints;
   std::vector<SourceInfo> sources;
   MemoryReport memory;

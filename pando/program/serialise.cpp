@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -119,12 +119,20 @@ void instruction(Archive& archive, Instruction& in) {
   archive.value(in.count);
   archive.value(in.num_carried);
   archive.value(in.source);
+  archive.value(in.device);
 }
 
 template <class Archive>
 void function(Archive& archive, Function& f) {
   archive.text(f.name);
   archive.list(f.instructions, [&](Instruction& in) { instruction(archive, in); });
+  archive.list(f.devices, [&](std::int32_t& device) { archive.value(device); });
+  archive.list(f.streams, [&](std::vector<StreamStep>& stream) {
+    archive.list(stream, [&](StreamStep& step) {
+      archive.enumerator(step.kind, StreamStep::Kind::Wait);
+      archive.value(step.index);
+    });
+  });
   archive.value(f.frame_bytes);
   archive.value(f.num_arguments);
 }
@@ -141,6 +149,7 @@ void variable_settings(Archive& archive, VariableSettings& settings) {
 template <class Archive>
 void replication(Archive& archive, Program& program) {
   archive.value(program.replicas);
+  archive.value(program.devices);
   archive.list(program.remote_variables, [&](RemoteVariable& variable) {
     archive.text(variable.id);
     tensor_type(archive, variable.dtype, variable.shape);

@@ -21,6 +21,9 @@ class Communicator {
   /// RuntimeFault, naming replica and collective, when another replica is at a different collective
   /// or has ended, or does not arrive in time; ReplicaStopped when another replica failed.
   virtual void run(const CollectiveDesc& collective, const std::byte* input, std::byte* output) = 0;
+  /// This replica failed: its own wait in a collective (of another thread), and those of all
+  /// others, end with ReplicaStopped.
+  virtual void stop() = 0;
 };
 
 /// Ends a replica whose run is in vain because another one failed. Never leaves the runtime.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "pando/base/error.hpp"
 #include "pando/base/float_state.hpp"
@@ -62,6 +63,15 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
       profile_.emplace_back(function.instructions.size());
     }
   }
+  if (program.devices > 1) {
+    const auto threads = static_cast<std::uint64_t>(program.devices * program.replicas);
+    device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program.devices),
+                                                threads <= std::thread::hardware_concurrency(),
+                                                should_stop_, [this] {
+                                                  if (communicator_ != nullptr)
+                                                    communicator_->stop();
+                                                });
+  }
 }
 
 void Engine::prepare_function(std::size_t index) {
@@ -90,6 +100,11 @@ void Engine::prepare_function(std::size_t index) {
       p.stream_bytes = tensor_bytes(buffer.dtype, buffer.shape);
     }
     prepared.instructions.push_back(p);
+  }
+  if (function.streams.empty()) return;
+  prepared.streams.resize(static_cast<std::size_t>(program_.devices), nullptr);
+  for (std::size_t i = 0; i < function.streams.size(); ++i) {
+    prepared.streams[static_cast<std::size_t>(function.devices[i])] = &function.streams[i];
   }
 }
 
@@ -134,52 +149,91 @@ void Engine::run_weights_to_host() { run_entry(program_.weights_to_host_function
 
 void Engine::run_entry(int function) {
   if (function < 0) return;
-  const FlushDenormals flush;
   positions_.assign(program_.streams.size(), 0);
-  run_function(function, frame_, nullptr);
+  const auto run_device = [&](int device) {
+    const FlushDenormals flush;
+    run_function(function, frame_, nullptr, device);
+  };
+  if (device_team_ == nullptr) return run_device(0);
+  device_team_->run(run_device);
 }
 
-void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments) {
-  const PreparedFunction& prepared = functions_[static_cast<std::size_t>(function)];
-  std::byte* operands[kMaxOperands];
-  for (std::size_t i = 0; i < prepared.instructions.size(); ++i) {
-    const PreparedInstruction& p = prepared.instructions[i];
-    std::byte* const* pointers = operands;
-    if (prepared.resolved) {
-      pointers = prepared.pointers.data() + p.first_operand;
-    } else {
-      for (int k = 0; k < p.num_operands; ++k) {
-        operands[k] =
-            address(p.instruction->operands[static_cast<std::size_t>(k)], frame, arguments);
-      }
+void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments, int device) {
+  const auto index = static_cast<std::size_t>(function);
+  const PreparedFunction& prepared = functions_[index];
+  if (prepared.streams.empty()) {
+    if (program_.functions[index].devices.front() != device) return;
+    for (std::size_t i = 0; i < prepared.instructions.size(); ++i) {
+      run_instruction(function, i, frame, arguments, device);
     }
-    if (should_stop_) poll_stop();
-    if (!profiling_) {
-      execute(p, pointers, frame);
-      continue;
+    return;
+  }
+  const std::vector<StreamStep>* stream = prepared.streams[static_cast<std::size_t>(device)];
+  if (stream == nullptr) return;
+  for (const StreamStep& step : *stream) {
+    switch (step.kind) {
+      case StreamStep::Kind::Run:
+        run_instruction(function, static_cast<std::size_t>(step.index), frame, arguments, device);
+        break;
+      case StreamStep::Kind::Signal:
+        device_team_->signal(device, step.index);
+        break;
+      case StreamStep::Kind::Wait:
+        device_team_->wait(device, step.index);
+        break;
     }
-    const double start = now_seconds();
-    execute(p, pointers, frame);
-    InstructionProfile& entry = profile_[static_cast<std::size_t>(function)][i];
-    entry.seconds += now_seconds() - start;
-    ++entry.calls;
   }
 }
 
-void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame) {
+void Engine::run_instruction(int function, std::size_t index, std::byte* frame,
+                             std::byte* const* arguments, int device) {
+  const PreparedFunction& prepared = functions_[static_cast<std::size_t>(function)];
+  const PreparedInstruction& p = prepared.instructions[index];
+  std::byte* operands[kMaxOperands];
+  std::byte* const* pointers = operands;
+  if (prepared.resolved) {
+    pointers = prepared.pointers.data() + p.first_operand;
+  } else {
+    for (int k = 0; k < p.num_operands; ++k) {
+      operands[k] = address(p.instruction->operands[static_cast<std::size_t>(k)], frame, arguments);
+    }
+  }
+  if (should_stop_ || device_team_ != nullptr) poll_stop(device);
+  // What several devices run is counted by the first of them.
+  if (!profiling_ || p.instruction->device != device) return execute(p, pointers, frame, device);
+  const double start = now_seconds();
+  execute(p, pointers, frame, device);
+  InstructionProfile& entry = profile_[static_cast<std::size_t>(function)][index];
+  entry.seconds += now_seconds() - start;
+  ++entry.calls;
+}
+
+void Engine::meet(int function, int device) {
+  const Function& shared = program_.functions[static_cast<std::size_t>(function)];
+  if (shared.devices.size() == 1) return;
+  for (std::int32_t other : shared.devices) {
+    if (other != device) device_team_->signal(device, other);
+  }
+  for (std::int32_t other : shared.devices) {
+    if (other != device) device_team_->wait(device, other);
+  }
+}
+
+void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame,
+                     int device) {
   const Instruction& instruction = *p.instruction;
   switch (instruction.kind) {
     case Instruction::Kind::Kernel:
       p.kernel->run(operands, p.has_scratch ? operands[p.num_operands - 1] : nullptr);
       break;
     case Instruction::Kind::Call:
-      run_function(instruction.target, frame + instruction.callee_frame, operands);
+      run_function(instruction.target, frame + instruction.callee_frame, operands, device);
       break;
     case Instruction::Kind::Loop:
-      run_loop(instruction, operands, frame);
+      run_loop(instruction, operands, frame, device);
       break;
     case Instruction::Kind::If:
-      run_if(instruction, operands, frame);
+      run_if(instruction, operands, frame, device);
       break;
     case Instruction::Kind::HostLoad:
       std::memcpy(operands[0], next_element(p), p.stream_bytes);
@@ -206,32 +260,40 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
   }
 }
 
-void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame) {
+void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame,
+                      int device) {
   const auto carried = static_cast<std::size_t>(loop.num_carried);
   std::byte* const* buffers_a = operands + 3;
   std::byte* const* buffers_b = buffers_a + carried;
   std::byte* const* others = buffers_b + carried;
   const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
   std::byte* arguments[kMaxOperands];
+  // Devices count for themselves: each has an iterator and a condition of its own.
+  alignas(64) std::byte own_iterator[64], own_condition[64];
+  const bool shared = program_.functions[static_cast<std::size_t>(loop.target)].devices.size() > 1;
+  std::byte* const iterator = shared ? own_iterator : operands[0];
+  std::byte* const condition = shared ? own_condition : operands[1];
   for (std::int64_t i = 0; i < loop.count; ++i) {
+    if (i > 0) meet(loop.target, device);
     const auto iteration = static_cast<std::int32_t>(i);
-    std::memcpy(operands[0], &iteration, sizeof iteration);
-    *operands[1] = std::byte{1};
+    std::memcpy(iterator, &iteration, sizeof iteration);
+    *condition = std::byte{1};
     const bool reads_a = (loop.count - i) % 2 == 0;
     std::size_t n = 0;
-    arguments[n++] = operands[0];
-    arguments[n++] = operands[1];
+    arguments[n++] = iterator;
+    arguments[n++] = condition;
     for (std::size_t k = 0; k < carried; ++k)
       arguments[n++] = reads_a ? buffers_a[k] : buffers_b[k];
     for (std::size_t k = 0; k < num_others; ++k) arguments[n++] = others[k];
     arguments[n++] = operands[2];
     for (std::size_t k = 0; k < carried; ++k)
       arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
-    run_function(loop.target, frame + loop.callee_frame, arguments);
+    run_function(loop.target, frame + loop.callee_frame, arguments, device);
   }
 }
 
-void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame) {
+void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame,
+                    int device) {
   const auto then_count = static_cast<std::size_t>(branch.count);
   const bool taken = *operands[0] != std::byte{0};
   const int function = taken ? branch.target : branch.other_target;
@@ -245,7 +307,7 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
   std::byte* arguments[kMaxOperands];
   std::copy_n(operands + first_input, num_inputs, arguments);
   std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
-  run_function(function, frame + branch.callee_frame, arguments);
+  run_function(function, frame + branch.callee_frame, arguments, device);
 }
 
 std::byte* Engine::next_element(const PreparedInstruction& p) {
@@ -279,7 +341,9 @@ std::byte* Engine::remote(std::size_t buffer, std::int64_t slot) const {
          static_cast<std::size_t>(slot) * tensor_bytes(desc.dtype, desc.shape);
 }
 
-void Engine::poll_stop() {
+void Engine::poll_stop(int device) {
+  if (device_team_ != nullptr && device_team_->stopped()) throw DeviceStopped();
+  if (device != 0 || !should_stop_) return;
   if (++polls_ < kInstructionsPerPoll) return;
   polls_ = 0;
   const double now = now_seconds();

@@ -1,4 +1,4 @@
-// Runs a Program on one device: memory, instruction loop, streams.
+// Runs a Program on the devices of one replica: memory, instruction loops, host streams.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "pando/program/backend.hpp"
 #include "pando/program/program.hpp"
 #include "pando/runtime/communicator.hpp"
+#include "pando/runtime/device_team.hpp"
 
 namespace pando {
 
@@ -49,7 +50,8 @@ struct InstructionProfile {
 class Engine {
  public:
   /// Keeps references to `program`, `backend` and `communicator`, which may be nullptr in a program
-  /// of one replica. Kernels are prepared here, none at run time.
+  /// of one replica. Kernels are prepared here, none at run time. `should_stop` is asked on the
+  /// thread that calls run, which runs device 0; other devices have threads of the engine's.
   Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop,
          Communicator* communicator = nullptr);
 
@@ -82,20 +84,28 @@ class Engine {
     /// Entry functions run in one place: operand addresses are resolved once.
     std::vector<std::byte*> pointers;
     bool resolved = false;
+    /// On several devices: by device, nullptr where it has nothing to do. Else empty.
+    std::vector<const std::vector<StreamStep>*> streams;
   };
 
   void prepare_function(std::size_t index);
   void resolve_entry(int function);
   void run_entry(int function);
-  void run_function(int function, std::byte* frame, std::byte* const* arguments);
-  void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
-  void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame);
-  void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame);
+  /// The part of device `device`.
+  void run_function(int function, std::byte* frame, std::byte* const* arguments, int device);
+  void run_instruction(int function, std::size_t index, std::byte* frame,
+                       std::byte* const* arguments, int device);
+  void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
+               int device);
+  void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame, int device);
+  void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame, int device);
+  /// Waits until every device of `function` has come here.
+  void meet(int function, int device);
   std::byte* next_element(const PreparedInstruction& prepared);
   void print(PrintDesc print, const std::byte* value) const;
   std::byte* remote_slot(const Instruction& transfer, const std::byte* offset);
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
-  void poll_stop();
+  void poll_stop(int device);
 
   const Program& program_;
   DeviceMemory memory_;
@@ -109,8 +119,9 @@ class Engine {
   bool profiling_;
   std::vector<std::vector<InstructionProfile>> profile_;
   std::function<bool()> should_stop_;
-  int polls_ = 0;
+  int polls_ = 0;  // of device 0
   double last_poll_ = 0;
+  std::unique_ptr<DeviceTeam> device_team_;  // of several devices; last: its threads use the rest
 };
 
 }  // namespace pando

@@ -55,6 +55,7 @@ class ThreadExchange::Member : public Communicator {
       : exchange_(exchange), rank_(rank), should_stop_(std::move(should_stop)) {}
 
   int rank() const override { return rank_; }
+  void stop() override { exchange_.stop(); }
 
   void run(const CollectiveDesc& collective, const std::byte* input, std::byte* output) override {
     element_bytes_ = static_cast<std::int64_t>(dtype_bytes(collective.dtype));

@@ -7,6 +7,7 @@
 
 #include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
+#include "pando/compile/device_streams.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/program/disassembly.hpp"
@@ -34,10 +35,11 @@ void check_supported(const Ir& ir) {
   }
 }
 
-int threads_per_replica(int num_threads, std::int64_t replicas) {
-  if (replicas == 1) return num_threads;
+/// The share of each (replica, device).
+int threads_per_device(int num_threads, std::int64_t stems) {
+  if (stems == 1) return num_threads;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(replicas));
+  return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
 }
 
 std::string peak_text(const Program& program) {
@@ -58,7 +60,8 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   op_registry();
   check_supported(ir);
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
-  const int threads = threads_per_replica(options_.num_threads, ir.replication_factor);
+  const auto devices = static_cast<std::int64_t>(devices_of(ir).size());
+  const int threads = threads_per_device(options_.num_threads, ir.replication_factor * devices);
   for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
     backends_.push_back(make_cpu_backend(threads));
   }

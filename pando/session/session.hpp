@@ -23,7 +23,8 @@ struct SessionOptions {
   /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
   /// needs more is refused with OutOfMemory.
   std::int64_t memory_limit_bytes = 0;
-  /// Of all replicas together, which share them evenly (at least one each). 0: every core.
+  /// Of all devices of all replicas together, which share them evenly (at least one each). 0:
+  /// every core.
   int num_threads = 0;
   /// How long a replica waits for another one in a collective.
   double collective_timeout_seconds = 600;
@@ -62,7 +63,8 @@ struct StepReport {
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
 };
 
-/// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own.
+/// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own
+/// or, if its ops are on several virtual devices, one thread per device.
 /// Methods may be called from any thread, one at a time per session (guarded by a mutex); different
 /// sessions run at the same time.
 class Session {

@@ -55,7 +55,9 @@ class EpilogueFuser {
     if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return nullptr;
     if (tensor->uses().size() != 1) return nullptr;
     Op* reader = tensor->uses().front().op;
-    const bool same = reader->context.execution == tensor->producer()->context.execution;
+    const OpContext& own = tensor->producer()->context;
+    const bool same =
+        reader->context.execution == own.execution && reader->context.device == own.device;
     return same ? reader : nullptr;
   }
 

@@ -1,5 +1,5 @@
 // Random programs: the engine against the reference, with and without inlining, on one thread and
-// two; and against itself, to the bit.
+// two, on one virtual device and three; and against itself, to the bit.
 //
 // PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is
 // printed).
@@ -231,6 +231,32 @@ bool multiplies_matrices(const FuzzProgram& program) {
   return false;
 }
 
+/// Puts every op on one of `devices` virtual devices.
+void place_at_random(const FuzzProgram& program, int devices) {
+  Random random(program.seed ^ 0xD1B54A32D192ED03u);
+  std::uniform_int_distribution<std::int64_t> device(0, devices - 1);
+  for (const Graph* graph : program.ir->graphs()) {
+    for (Op* op : graph->ops()) op->context.device = device(random);
+  }
+}
+
+/// As `check`, of the same ops on three devices.
+std::string check_devices(std::uint64_t seed, const std::vector<NamedBytes>& inputs,
+                          const Reference& rounded, const Reference& unrounded) {
+  constexpr int kDevices = 3;
+  for (const bool keep_calls : {false, true}) {
+    const FuzzProgram program = random_program(seed, keep_calls);
+    if (keep_calls && program.bodies.empty()) return {};
+    place_at_random(program, kDevices);
+    const Results first = run_engine(program, inputs, kDevices);
+    std::string text = compare(program, first, rounded, unrounded);
+    if (!text.empty()) return str_cat("devices, calls kept ", keep_calls, ": ", text);
+    text = bit_difference(program, first, run_engine(program, inputs, kDevices));
+    if (!text.empty()) return str_cat("devices, two runs differ in ", text);
+  }
+  return {};
+}
+
 /// What is wrong with the program of `seed`; empty when nothing is.
 std::string check(std::uint64_t seed) {
   const FuzzProgram program = random_program(seed, false);
@@ -248,6 +274,8 @@ std::string check(std::uint64_t seed) {
   // Matrix products may sum in another order on another number of threads, nothing else may.
   text = multiplies_matrices(program) ? "" : bit_difference(program, one, two);
   if (!text.empty()) return "one thread and two differ in " + text;
+  text = check_devices(seed, inputs, rounded, unrounded);
+  if (!text.empty()) return text;
   if (program.bodies.empty()) return {};
   const FuzzProgram called = random_program(seed, true);
   text = compare(called, run_engine(called, inputs, 2), rounded, unrounded);

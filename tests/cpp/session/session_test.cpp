@@ -68,7 +68,8 @@ TEST(Session, ShouldStopEndsARunBetweenInstructionsAndTheWeightsStay) {
     const std::int32_t w = program.values(program.w)[0];
     EXPECT_EQ(program.values(program.v), four_times(v));
     EXPECT_EQ(program.values(program.w), four_times(w));
-    EXPECT_TRUE(w == 2 * v || w == 2 * v - 2) << v << " and " << w;
+    // Each interrupt may have fallen between the two updates of a step.
+    EXPECT_TRUE(w % 2 == 0 && w <= 2 * v && w >= 2 * v - 2 * run) << v << " and " << w;
     EXPECT_GT(v, last);
     last = v;
   }

@@ -1,0 +1,124 @@
+#include "pando/compile/device_streams.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+
+std::int64_t device_of(const Op& op) {
+  if (op.kind() == "IpuCopy") return op.attributes.integer("destination");
+  return op.context.device.value_or(0);
+}
+
+std::vector<std::int64_t> devices_of(const Ir& ir) {
+  std::set<std::int64_t> devices;
+  for (const Graph* graph : ir.graphs()) {
+    for (const Op* op : graph->ops()) devices.insert(device_of(*op));
+  }
+  if (devices.empty()) devices.insert(0);
+  return {devices.begin(), devices.end()};
+}
+
+bool is_on_several_devices(const Graph& graph) {
+  return std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Op* op) {
+    return device_of(*op) != device_of(*graph.ops().front());
+  });
+}
+
+DeviceStreams::DeviceStreams(std::vector<std::int32_t> devices)
+    : devices_(std::move(devices)),
+      known_(devices_.size(), std::vector<int>(devices_.size(), -1)),
+      last_(devices_.size(), -1) {}
+
+int DeviceStreams::position_of(std::int32_t device) const {
+  const auto it = std::lower_bound(devices_.begin(), devices_.end(), device);
+  internal_check(it != devices_.end() && *it == device, "a device of the function is not listed");
+  return static_cast<int>(it - devices_.begin());
+}
+
+DeviceStreams::Spans::iterator DeviceStreams::split(Spans& spans, std::int64_t at) const {
+  const auto next = spans.lower_bound(at);
+  if (next != spans.end() && next->first == at) return next;
+  History history{std::vector<int>(devices_.size(), -1), std::vector<int>(devices_.size(), -1)};
+  if (next != spans.begin()) history = std::prev(next)->second;
+  return spans.emplace_hint(next, at, std::move(history));
+}
+
+void DeviceStreams::record(const Access& access, const std::vector<int>& positions,
+                           std::vector<int>& needed) {
+  if (access.begin >= access.end) return;
+  Spans& spans = spaces_[access.space];
+  const auto end = split(spans, access.end);
+  const int instruction = static_cast<int>(positions_.size());
+  for (auto span = split(spans, access.begin); span != end; ++span) {
+    History& history = span->second;
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      needed[d] = std::max(needed[d], history.writes[d]);
+      if (access.write) needed[d] = std::max(needed[d], history.reads[d]);
+    }
+    if (access.write) {
+      // Whoever waits for this write has waited for all before it.
+      std::fill(history.writes.begin(), history.writes.end(), -1);
+      std::fill(history.reads.begin(), history.reads.end(), -1);
+    }
+    std::vector<int>& latest = access.write ? history.writes : history.reads;
+    for (int position : positions) latest[static_cast<std::size_t>(position)] = instruction;
+  }
+}
+
+void DeviceStreams::require(int device, int other, int instruction, int by) {
+  int& known = known_[static_cast<std::size_t>(device)][static_cast<std::size_t>(other)];
+  if (device == other || instruction <= known) return;
+  known = instruction;
+  signals_[static_cast<std::size_t>(instruction)].emplace_back(other, device);
+  waits_[static_cast<std::size_t>(by)].emplace_back(device, other);
+}
+
+void DeviceStreams::add(const std::vector<std::int32_t>& devices,
+                        const std::vector<Access>& accesses) {
+  std::vector<int> positions;
+  for (std::int32_t device : devices) positions.push_back(position_of(device));
+  const int instruction = static_cast<int>(positions_.size());
+  waits_.emplace_back();
+  signals_.emplace_back();
+  // An instruction may touch one span twice: what it did itself is no reason to wait.
+  std::vector<int> needed(devices_.size(), -1);
+  for (const Access& access : accesses) record(access, positions, needed);
+  for (int position : positions) {
+    for (std::size_t other = 0; other < devices_.size(); ++other) {
+      if (needed[other] < instruction) {
+        require(position, static_cast<int>(other), needed[other], instruction);
+      }
+    }
+    for (int other : positions) {
+      require(position, other, last_[static_cast<std::size_t>(other)], instruction);
+    }
+  }
+  for (int position : positions) last_[static_cast<std::size_t>(position)] = instruction;
+  positions_.push_back(std::move(positions));
+}
+
+std::vector<std::vector<StreamStep>> DeviceStreams::finish() const {
+  using Kind = StreamStep::Kind;
+  std::vector<std::vector<StreamStep>> streams(devices_.size());
+  const auto device = [&](int position) { return devices_[static_cast<std::size_t>(position)]; };
+  const auto stream = [&](int position) -> std::vector<StreamStep>& {
+    return streams[static_cast<std::size_t>(position)];
+  };
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    for (const auto& [waiter, other] : waits_[i]) {
+      stream(waiter).push_back({Kind::Wait, device(other)});
+    }
+    for (int position : positions_[i]) {
+      stream(position).push_back({Kind::Run, static_cast<std::int32_t>(i)});
+    }
+    for (const auto& [sender, waiter] : signals_[i]) {
+      stream(sender).push_back({Kind::Signal, device(waiter)});
+    }
+  }
+  return streams;
+}
+
+}  // namespace pando

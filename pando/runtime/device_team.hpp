@@ -1,0 +1,84 @@
+// The threads of the virtual devices of one replica.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace pando {
+
+/// Ends a device whose run is in vain because another one failed. Never leaves the runtime.
+class DeviceStopped : public std::runtime_error {
+ public:
+  DeviceStopped() : std::runtime_error("another device failed") {}
+};
+
+/// Runs one piece of work per device: device 0 on the calling thread, each other one on a thread of
+/// its own that lives as long as the team.
+class DeviceTeam {
+ public:
+  /// `should_stop` (may be empty) is asked on the calling thread, also while it waits: true ends
+  /// the run with Interrupted. `on_failure` (may be empty) is called when a device fails; it must
+  /// end what the others may wait for elsewhere. `spin`: every device has a core of its own, so
+  /// that a wait is worth some microseconds of attention.
+  DeviceTeam(int devices, bool spin, std::function<bool()> should_stop,
+             std::function<void()> on_failure);
+  ~DeviceTeam();
+  DeviceTeam(const DeviceTeam&) = delete;
+  DeviceTeam& operator=(const DeviceTeam&) = delete;
+
+  /// Calls work(device) for every device at the same time and returns when all have ended. If one
+  /// throws, the others stop at their next wait or check; then the error of the lowest device that
+  /// failed by itself is thrown.
+  void run(const std::function<void(int)>& work);
+
+  /// Device `from` tells device `to` that it has come so far: what it wrote before is seen by
+  /// `to` after the wait that takes this signal.
+  void signal(int from, int to);
+  /// Device `device` takes the oldest signal of device `from`, for which it waits if need be.
+  /// Throws DeviceStopped when a device failed; on device 0 Interrupted.
+  void wait(int device, int from);
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
+ private:
+  /// Signals of one device to another one: sent by the one, taken by the other.
+  struct alignas(64) Channel {
+    std::atomic<std::uint64_t> sent{0};
+    alignas(64) std::uint64_t taken = 0;
+  };
+
+  Channel& channel(int from, int to) {
+    return channels_[static_cast<std::size_t>(from * devices_ + to)];
+  }
+  void serve(int device);
+  void run_one(int device);
+  void fail(int device, std::exception_ptr error);
+  void sleep_for(const Channel& channel, std::uint64_t wanted, int device);
+  void wait_for_others();
+  void throw_first_error();
+
+  int devices_;
+  int spins_;
+  std::function<bool()> should_stop_;
+  std::function<void()> on_failure_;
+  std::vector<Channel> channels_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<int> sleepers_{0};
+  std::vector<std::exception_ptr> errors_;
+
+  std::mutex mutex_;
+  std::condition_variable signalled_, started_, finished_;
+  const std::function<void(int)>* work_ = nullptr;
+  std::uint64_t generation_ = 0;
+  int running_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;  // last: they use the rest
+};
+
+}  // namespace pando
