@@ -194,6 +194,27 @@ def torch_gradients_of_two_layers(dy: np.ndarray) -> list[np.ndarray]:
     return [grad.numpy() for grad in grads]
 
 
+def serialise_rows(forward: Any, gradient: Any, x_buffer: Any, dx_buffer: Any, mode: str) -> Any:
+    """Row r reads x from row r and writes row r + 1; its gradient goes the other way."""
+    return addons.batch_serialise_fwd_and_grad(
+        forward,
+        gradient,
+        forward.args,
+        STEPS,
+        load_handles={
+            forward.graph.inputs[0]: (x_buffer, 0),
+            gradient.graph.inputs[0]: (dx_buffer, 1),
+        },
+        store_streams={},
+        store_buffers={
+            forward.graph.outputs[0]: (x_buffer, 1),
+            gradient.graph.outputs[0]: (dx_buffer, 0),
+        },
+        rows=ROWS,
+        io_mode=mode,
+    )
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_forward_and_gradient_over_two_layers(mode: str, recompute: bool) -> None:
@@ -214,23 +235,12 @@ def test_forward_and_gradient_over_two_layers(mode: str, recompute: bool) -> Non
             gradient = addons.recompute_graph(gradient)
         x_buffer = addons.batch_serial_buffer(x, STEPS, ROWS + 1)
         dx_buffer = addons.batch_serial_buffer(x, STEPS, ROWS + 1)
-        options: dict[str, Any] = {"rows": ROWS, "io_mode": mode}
-        forward_serial, gradient_serial = addons.batch_serialise_fwd_and_grad(
-            forward,
-            gradient,
-            forward.args,
-            STEPS,
-            load_handles={x: (x_buffer, 0), gradient.graph.inputs[0]: (dx_buffer, 1)},
-            store_streams={},
-            store_buffers={
-                forward.graph.outputs[0]: (x_buffer, 1),
-                gradient.graph.outputs[0]: (dx_buffer, 0),
-            },
-            **options,
+        forward_serial, gradient_serial = serialise_rows(
+            forward, gradient, x_buffer, dx_buffer, mode
         )
         assert gradient_serial.graph.args.keys() == ["weight", "mean_accum_counter", "accum"]
         # Twice the host values go into row 0 of x and row 2 of dx.
-        options = {"store_streams": {}, "io_mode": mode}
+        options: dict[str, Any] = {"store_streams": {}, "io_mode": mode}
         source, result = identity.graph.inputs[0], identity.graph.outputs[0]
         feed_x = addons.batch_serialise(
             identity, STEPS, {source: x_in}, store_buffers={result: (x_buffer, 0)}, **options
