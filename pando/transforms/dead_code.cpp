@@ -23,8 +23,8 @@ class Effects {
   bool has(const Graph& graph) {
     const auto [known, is_new] = graphs_.try_emplace(&graph, false);
     if (!is_new) return known->second;
-    const bool any = std::any_of(graph.ops().begin(), graph.ops().end(),
-                                 [&](const Op* op) { return has(*op); });
+    const bool any =
+        std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Op* op) { return has(*op); });
     return graphs_[&graph] = any;
   }
 
