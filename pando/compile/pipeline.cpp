@@ -63,10 +63,10 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     if (options.after_stage) options.after_stage(name, ir);
   };
   for_each_graph(ir, check_arguments_are_connected);
-  // Inlining first: it lets dead gradients of the callers' unused outputs disappear, and puts each
-  // optimizer step next to the gradient it consumes.
-  // Views of several tensors before that, while every graph has its own names for them.
+  // Views of several tensors while every graph has its own names for them.
   stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
+  // Inlining early: it lets dead gradients of the callers' unused outputs disappear, and puts each
+  // optimizer step next to the gradient it consumes.
   stage("inline_calls", [&] {
     inline_calls(ir);
     for_each_graph(ir, disconnect_load_inits);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/transforms/graph_calls.hpp"
 
 namespace pando {
 namespace {
@@ -47,13 +48,6 @@ Tensor* zeros(OpBuilder& builder, const TensorInfo& info) {
   return builder.make(
       "Init", {},
       {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("zero")}});
-}
-
-std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
-  std::vector<std::string> names;
-  names.reserve(tensors.size());
-  for (const Tensor* tensor : tensors) names.push_back(tensor->name());
-  return names;
 }
 
 void refuse_modifying_ops(const Graph& graph) {

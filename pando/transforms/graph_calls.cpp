@@ -10,13 +10,6 @@ namespace {
 
 constexpr std::size_t kLoopInputs = 2;  // iteration and condition
 
-std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
-  std::vector<std::string> names;
-  names.reserve(tensors.size());
-  for (const Tensor* tensor : tensors) names.push_back(tensor->name());
-  return names;
-}
-
 /// Indices, from `first` on, of the by-reference inputs of `graph` after the first `skip`.
 Ints by_ref_indices(const Graph& graph, std::size_t skip) {
   Ints result;
@@ -33,6 +26,13 @@ OpContext named(const OpContext& context, const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
+  std::vector<std::string> names;
+  names.reserve(tensors.size());
+  for (const Tensor* tensor : tensors) names.push_back(tensor->name());
+  return names;
+}
 
 Op& create_call(Graph& caller, Graph& callee, const std::vector<Tensor*>& inputs,
                 const OpContext& context) {

@@ -1,12 +1,16 @@
 // Building calls and loops: what transforms that move work into graphs of their own share.
 #pragma once
 
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "pando/ir/graph.hpp"
 
 namespace pando {
+
+/// The names of tensors, in order, as Graph::create_op takes them for outputs.
+std::vector<std::string> names_of(const std::vector<Tensor*>& tensors);
 
 /// A Call of `callee` with one tensor of `caller` per input. By-reference inputs are written back.
 Op& create_call(Graph& caller, Graph& callee, const std::vector<Tensor*>& inputs,
