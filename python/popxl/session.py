@@ -502,7 +502,7 @@ def _check_options(ir: Ir) -> None:
         text = f"session option {name} = {getattr(options, name)!r} has no effect: {why}"
         _note_once(f"option {name}", text)
     if options.enableEngineCaching:
-        # Programs compile faster than they load: only the place for stored ones is made.
+        # Programs that look into it find it; nothing is kept there.
         Path(options.cachePath).mkdir(parents=True, exist_ok=True)
 
 

@@ -103,8 +103,6 @@ _FOLLOWED = {
     "enableDistributedReplicatedGraphs",
     "globalReplicationFactor",
     "globalReplicaOffset",
-    "enableEngineCaching",
-    "cachePath",
     "dotChecks",
     "logDir",
     "dotOpNames",
@@ -124,6 +122,8 @@ _REFUSED = {
 
 # What the user should know about options that are accepted without the original's effect.
 _WITHOUT_EFFECT = {
+    "enableEngineCaching": "compiled programs are not kept on disk: every session compiles",
+    "cachePath": "compiled programs are not kept on disk; the folder is made",
     "enableStochasticRounding": "float16 results are rounded to nearest even",
     "enableStableNorm": "norms are always computed from the centred values",
 }
