@@ -79,6 +79,7 @@ void DeviceStreams::require(int device, int other, int instruction, int by) {
 void DeviceStreams::add(const std::vector<std::int32_t>& devices,
                         const std::vector<Access>& accesses) {
   std::vector<int> positions;
+  positions.reserve(devices.size());
   for (std::int32_t device : devices) positions.push_back(position_of(device));
   const int instruction = static_cast<int>(positions_.size());
   waits_.emplace_back();

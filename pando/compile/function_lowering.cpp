@@ -234,8 +234,10 @@ void FunctionLowering::keep_shared_storages() {
     if (local && s.shared) rows[{s.device, s.bytes}].push_back(&s);
   }
   for (auto& [key, row] : rows) {
-    std::stable_sort(row.begin(), row.end(),
-                     [](const Storage* a, const Storage* b) { return a->first < b->first; });
+    // Of those that begin together, the one made first: both stand in storages_.
+    std::sort(row.begin(), row.end(), [](const Storage* a, const Storage* b) {
+      return std::pair(a->first, a) < std::pair(b->first, b);
+    });
     for (std::size_t i = 0; i + 1 < row.size(); ++i) {
       row[i]->last = std::max(row[i]->last, row[i + 1]->first);
     }

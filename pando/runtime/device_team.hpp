@@ -54,7 +54,8 @@ class DeviceTeam {
   };
 
   Channel& channel(int from, int to) {
-    return channels_[static_cast<std::size_t>(from * devices_ + to)];
+    return channels_[static_cast<std::size_t>(from) * static_cast<std::size_t>(devices_) +
+                     static_cast<std::size_t>(to)];
   }
   void serve(int device);
   void run_one(int device);
