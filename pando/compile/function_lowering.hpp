@@ -164,8 +164,8 @@ class FunctionLowering {
   std::vector<bool> writable_;
   std::optional<ExecutionContext> part_;
   std::vector<Storage> storages_;
-  std::unordered_map<const Tensor*, int> storage_of_;
-  std::unordered_map<const Tensor*, int> last_step_;
+  TensorMap<int> storage_of_{-1};
+  TensorMap<int> last_step_{-1};
   std::vector<PendingInstruction> pending_;
 };
 
