@@ -151,6 +151,8 @@ class FunctionLowering {
     std::vector<bool> writable;
     std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
   };
+  SymbolicOperand bind_condition(const Op& op, const Arguments& then_arguments,
+                                 const Arguments& else_arguments);
   Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
                            int first_graph_input, int count);
   int frame_for(int function, const Op& op);

@@ -150,6 +150,8 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
 
 void FunctionLowering::lower_view_copy(const Op& op) {
   for (int i = 0; i < op.num_outputs(); ++i) {
+    // In place, the output is the view: there is nothing to do.
+    if (op.def().output_alias && op.def().output_alias(op, i) >= 0) continue;
     const BoundTensor input = bind(op.input(0));
     const View view{input.desc.shape, input.desc.strides, 0};
     const std::optional<View> viewed = op.def().view(op, i, view);
