@@ -18,8 +18,10 @@ Tensors = list[popxl.Tensor]
 Function = Callable[..., Any]
 
 LEARNING_RATE, BETA1, BETA2, EPSILON, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
-# One run of the session is about this many elements of work, so that its own time does not count.
+# One run of the session is about this many elements of work, and at least so many times the op, so
+# that the time to start it and to copy what the loop carries into place does not count.
 ELEMENTS_A_RUN = 1_000_000
+LEAST_REPEATS = 20
 
 
 def _seed() -> popxl.Tensor:
@@ -115,15 +117,17 @@ def _loop(name: str, arrays: op_cases.Arrays, count: int) -> None:
     arguments: Tensors = [popxl.variable(array, name=f"x{i}") for i, array in enumerate(arrays)]
     function = _function(name, arguments)
     probe = popxl.gir().create_graph(lambda *given: _outputs(function(*given)), *arguments)
-    carried = [ops.init(t.shape, t.dtype, init_type="zero") for t in probe.outputs]
+    carried = [ops.init(t.shape, t.dtype, init_type="undef") for t in probe.outputs]
 
     def body(*given: popxl.Tensor) -> Tensors:
         return _outputs(function(*given[len(carried) :]))
 
     graph = popxl.gir().create_graph(body, *carried, *arguments)
     for result in ops.repeat(graph, count, *carried, *arguments):
-        kept = popxl.variable(np.zeros(result.shape), result.dtype)
-        ops.var_updates.copy_var_update_(kept, result)
+        # One element, so that the loop has a purpose.
+        element = ops.reshape(result, (-1,))[:1] if result.rank > 0 else result
+        kept = popxl.variable(np.zeros(element.shape), element.dtype)
+        ops.var_updates.copy_var_update_(kept, element)
 
 
 def _optimizer(name: str, arrays: op_cases.Arrays, count: int) -> None:
@@ -159,7 +163,7 @@ def _optimizer(name: str, arrays: op_cases.Arrays, count: int) -> None:
 
 def build(case: Case) -> Steps:
     arrays = op_cases.OPS[case.mode].arrays(case.size)
-    count = max(1, ELEMENTS_A_RUN // max(case.size, 1000))
+    count = max(LEAST_REPEATS, ELEMENTS_A_RUN // max(case.size, 1000))
     ir = popxl.Ir(replication=1)
     with ir.main_graph, popxl.in_sequence():
         if case.mode in ("adam", "lamb"):

@@ -120,6 +120,21 @@ TEST(Reduce, SumsAnyAxesAndStrides) {
   }
 }
 
+TEST(Reduce, ExtremesOfInfinitiesAndNaNsAnywhereInARow) {
+  constexpr std::int64_t kLength = 83;  // vectors of every width, and some values left
+  for (const std::int64_t at : {0, 7, 31, 64, 79, 82}) {
+    for (const double special : {INFINITY, -INFINITY, NAN}) {
+      TestTensor in(DType::Float32, {2, kLength});
+      in.randomise(11);
+      in.set(at, special);
+      in.set(kLength - 1 - at / 2, -INFINITY);
+      in.set(kLength + at, special);
+      check("ReduceMax", in, {1}, 0);
+      check("ReduceMin", in, {1}, 0);
+    }
+  }
+}
+
 TEST(Reduce, TakesEveryArithmeticDType) {
   for (const char* kind : {"ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"}) {
     for (const DType dtype :
