@@ -2,18 +2,23 @@
 
 #include "pando/base/byte_stream.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 #include "pando/ir/ir_data.hpp"
 
 namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDO-IR";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 
+enum class Values { Written, Signature };
+
 class Writer {
  public:
+  explicit Writer(Values values) : values_(values) {}
+
   std::string run(const IrData& ir) {
     out_.section(kHeader, [&] {
       out_.value(ir.num_host_transfers);
@@ -60,7 +65,14 @@ class Writer {
     out_.value(source.data != nullptr);
     if (source.data == nullptr) return;
     out_.value(static_cast<std::uint64_t>(source.data->bytes));
-    out_.raw(source.data->data, source.data->bytes);
+    if (values_ == Values::Written) {
+      out_.raw(source.data->data, source.data->bytes);
+    } else if (source.kind == TensorKind::Constant) {
+      const Hash128 hash =
+          hash128({reinterpret_cast<const char*>(source.data->data), source.data->bytes});
+      out_.value(hash.high);
+      out_.value(hash.low);
+    }
   }
 
   void write(const OpContext& context) {
@@ -100,6 +112,7 @@ class Writer {
   }
 
   ByteWriter out_{kMagic, kVersion};
+  Values values_;
 };
 
 class Reader {
@@ -213,7 +226,9 @@ class Reader {
 
 }  // namespace
 
-std::string serialise_ir(const Ir& ir) { return Writer().run(ir_data(ir)); }
+std::string serialise_ir(const Ir& ir) { return Writer(Values::Written).run(ir_data(ir)); }
+
+std::string ir_signature(const Ir& ir) { return Writer(Values::Signature).run(ir_data(ir)); }
 
 std::unique_ptr<Ir> deserialise_ir(std::string_view bytes) { return build_ir(Reader(bytes).run()); }
 
