@@ -31,17 +31,16 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{4} << 30;
 
 class OpenFile {
  public:
-  /// Throws Error, which says `what` could not be done.
-  OpenFile(const fs::path& path, int flags, const char* what)
-      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail(what, errno);
-  }
+  /// Not open, with `errno` set, when that fails.
+  OpenFile(const fs::path& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
+  bool is_open() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
   /// Network file systems report some failures of writing here.
   void close() {
@@ -52,9 +51,12 @@ class OpenFile {
   int descriptor_;
 };
 
-std::string read_file(const fs::path& path) {
+/// nullopt when there is none.
+std::optional<std::string> read_file(const fs::path& path) {
   // Without O_NONBLOCK a pipe of that name would block for ever.
-  const OpenFile file(path, O_RDONLY | O_NONBLOCK, "open it");
+  const OpenFile file(path, O_RDONLY | O_NONBLOCK);
+  if (!file.is_open() && errno == ENOENT) return std::nullopt;
+  if (!file.is_open()) fail("open it", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("look at it", errno);
   if (!S_ISREG(status.st_mode)) throw Error("it is no regular file");
@@ -73,7 +75,8 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file(const fs::path& path, std::string_view bytes) {
-  OpenFile file(path, O_WRONLY | O_CREAT | O_EXCL, "create it");
+  OpenFile file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.is_open()) fail("create it", errno);
   while (!bytes.empty()) {
     const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
@@ -144,14 +147,14 @@ void ExecutableCache::warn(const fs::path& file, const std::string& problem) con
 std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir) const {
   if (!usable_) return std::nullopt;
   const fs::path file = file_of(key);
-  std::error_code error;
-  if (fs::symlink_status(file, error).type() == fs::file_type::not_found) return std::nullopt;
   try {
-    const std::string bytes = read_file(file);
-    Executable executable = deserialise_executable(bytes, key, ir);
+    const std::optional<std::string> bytes = read_file(file);
+    if (!bytes) return std::nullopt;
+    Executable executable = deserialise_executable(*bytes, key, ir);
     if (log_) {
       log_(LogLevel::Info, str_cat("Loading serialized PopART executable from ", file.string()));
     }
+    std::error_code error;
     // Marks it as used. In a folder of somebody else's that is not ours to do, and not needed.
     fs::last_write_time(file, fs::file_time_type::clock::now(), error);
     return executable;
@@ -164,11 +167,11 @@ std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir
 void ExecutableCache::store(const Hash128& key, const Executable& executable, const Ir& ir) const {
   if (!usable_) return;
   const fs::path file = file_of(key);
-  // Unlike process numbers unique across the machines that share a folder.
-  std::random_device random;
-  const fs::path temporary =
-      folder_ / str_cat(key.hex(), ".", random(), ".", random(), kTemporarySuffix);
+  fs::path temporary;
   try {
+    // Unlike process numbers unique across the machines that share a folder.
+    std::random_device random;
+    temporary = folder_ / str_cat(key.hex(), ".", random(), ".", random(), kTemporarySuffix);
     const std::string bytes = serialise_executable(key, executable, ir);
     const auto size = static_cast<std::int64_t>(bytes.size());
     const std::int64_t most =
