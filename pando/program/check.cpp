@@ -34,21 +34,26 @@ std::int64_t checked_bytes(DType dtype, const Shape& shape) {
   return bytes;
 }
 
-/// Bytes from the first to behind the last element that an operand touches.
-std::int64_t extent_bytes(const OperandDesc& desc) {
+/// The bytes that an operand touches, relative to its first element.
+struct Extent {
+  std::int64_t begin = 0;  // below 0 with negative strides
+  std::int64_t end = 0;
+};
+
+Extent extent_of(const OperandDesc& desc) {
   require(desc.strides.size() == desc.shape.size(),
           "an operand with other strides than dimensions");
   const auto element = static_cast<std::int64_t>(dtype_bytes(desc.dtype));
-  if (checked_bytes(desc.dtype, desc.shape) == 0) return 0;
-  std::int64_t last = 0;
+  if (checked_bytes(desc.dtype, desc.shape) == 0) return {};
+  std::int64_t first = 0, last = 0;
   for (std::size_t d = 0; d < desc.shape.size(); ++d) {
     const std::int64_t steps = desc.shape[d] - 1, stride = desc.strides[d];
-    require(stride >= 0, "a negative stride");
-    require(steps == 0 || stride <= kMostBytes / steps, "a stride larger than any memory");
-    last += steps * stride;
-    require(last <= kMostBytes / element, "an operand larger than any memory");
+    const std::int64_t most = steps == 0 ? kMostBytes : kMostBytes / steps;
+    require(stride >= -most && stride <= most, "a stride larger than any memory");
+    (stride < 0 ? first : last) += steps * stride;
+    require(last - first <= kMostBytes / element, "an operand larger than any memory");
   }
-  return (last + 1) * element;
+  return {first * element, (last + 1) * element};
 }
 
 void check_scalar(const KernelSpec& spec) {
@@ -95,7 +100,7 @@ class FunctionCheck {
     require(device >= 0 && device < program_.devices, "an unknown device");
   }
 
-  void check_operand(const OperandRef& ref, std::int64_t bytes) const {
+  void check_operand(const OperandRef& ref, Extent extent) const {
     using Space = OperandRef::Space;
     if (ref.space == Space::None) return;
     require(ref.offset >= 0 && ref.offset <= kMostBytes, "a negative or huge offset");
@@ -105,7 +110,8 @@ class FunctionCheck {
     }
     const bool in_frame = ref.space == Space::Frame;
     const std::int64_t size = in_frame ? function_.frame_bytes : program_.persistent_bytes;
-    require(ref.offset <= size && bytes <= size - ref.offset, "an operand outside of its memory");
+    require(ref.offset <= size && extent.end <= size - ref.offset && -extent.begin <= ref.offset,
+            "an operand outside of its memory");
   }
 
   void require_operands(const Instruction& in, std::size_t count) const {
@@ -120,9 +126,9 @@ class FunctionCheck {
     if (in.operands.size() != count + 1) require_operands(in, count);
     for (std::size_t i = 0; i < count; ++i) {
       check_operand(in.operands[i],
-                    extent_bytes(i < inputs ? spec.inputs[i] : spec.outputs[i - inputs]));
+                    extent_of(i < inputs ? spec.inputs[i] : spec.outputs[i - inputs]));
     }
-    if (in.operands.size() > count) check_operand(in.operands[count], 0);
+    if (in.operands.size() > count) check_operand(in.operands[count], {});
   }
 
   const Function& check_callee(const Instruction& in, std::int32_t target) const {
@@ -161,23 +167,23 @@ class FunctionCheck {
     require_index(in.target, targets, what);
     require_operands(in, value + 1);
     const Desc& desc = targets[static_cast<std::size_t>(in.target)];
-    if (value > 0) check_operand(in.operands[0], sizeof(std::uint32_t));
-    check_operand(in.operands[value], checked_bytes(desc.dtype, desc.shape));
+    if (value > 0) check_operand(in.operands[0], {0, sizeof(std::uint32_t)});
+    check_operand(in.operands[value], {0, checked_bytes(desc.dtype, desc.shape)});
   }
 
   void check_collective(const Instruction& in) const {
     require_index(in.target, program_.collectives, "collective");
     require_operands(in, 2);
     const CollectiveDesc& desc = program_.collectives[static_cast<std::size_t>(in.target)];
-    check_operand(in.operands[0], checked_bytes(desc.dtype, {desc.input_elements}));
-    check_operand(in.operands[1], checked_bytes(desc.dtype, {desc.output_elements}));
+    check_operand(in.operands[0], {0, checked_bytes(desc.dtype, {desc.input_elements})});
+    check_operand(in.operands[1], {0, checked_bytes(desc.dtype, {desc.output_elements})});
   }
 
   void check(const Instruction& in) const {
     using Kind = Instruction::Kind;
     check_device(in.device);
     if (in.source != -1) require_index(in.source, program_.sources, "source");
-    for (const OperandRef& ref : in.operands) check_operand(ref, 0);
+    for (const OperandRef& ref : in.operands) check_operand(ref, {});
     switch (in.kind) {
       case Kind::Kernel:
         return check_kernel(in);
@@ -199,8 +205,8 @@ class FunctionCheck {
       case Kind::Copy:
         require_operands(in, 2);
         require(in.count >= 0, "a copy of a negative size");
-        check_operand(in.operands[0], in.count);
-        return check_operand(in.operands[1], in.count);
+        check_operand(in.operands[0], {0, in.count});
+        return check_operand(in.operands[1], {0, in.count});
       case Kind::Collective:
         return check_collective(in);
     }

@@ -58,6 +58,9 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
   SessionOptions options;
   options.num_threads = num_threads;
   options.cache_folder = cache_folder;
+  options.log = [](LogLevel level, const std::string& message) {
+    if (level == LogLevel::Warning) ADD_FAILURE() << message;
+  };
   Session session(*program.ir, options);
   EXPECT_EQ(!session.compile_report().cache_file.empty(), cached);
   NamedBytes initial;
