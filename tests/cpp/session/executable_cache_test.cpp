@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "pando/base/build_id.hpp"
+#include "pando/program/check.hpp"
 #include "pando/program/serialise.hpp"
 #include "pando/session/session.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
@@ -157,6 +158,30 @@ TEST_F(ExecutableCacheTest, DamageOfAnyByteIsNoticed) {
               deserialise_executable(bytes, key, *ir);
             }).find("Cache file hash did not match the IR hash"),
             std::string::npos);
+}
+
+/// What a faulty writer might make: refused, or a program whose references all lead somewhere.
+TEST_F(ExecutableCacheTest, DamageUnderARightChecksumIsReadWithinBounds) {
+  const auto ir = small_program();
+  const Hash128 key{1, 2};
+  const Session session(*ir, options());
+  const std::string bytes = serialise_executable(key, {session.program(), {}}, *ir);
+  const std::size_t covered = bytes.size() - sizeof(std::uint64_t);
+  int refused = 0;
+  for (std::size_t at = 0; at < covered; ++at) {
+    for (const char flip : {1, 64, -128, -1}) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ flip);
+      const std::uint64_t hash = hash64(std::string_view(changed).substr(0, covered));
+      std::memcpy(changed.data() + covered, &hash, sizeof hash);
+      try {
+        check_program(deserialise_executable(changed, key, *ir).program);
+      } catch (const std::exception&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(covered));
 }
 
 TEST_F(ExecutableCacheTest, AnUnsoundFileIsCompiledAnewWithAWarning) {
