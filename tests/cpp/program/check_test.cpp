@@ -52,24 +52,25 @@ std::unique_ptr<Ir> loop_program() {
   return ir;
 }
 
+/// Lets kernel 0 read two elements of persistent memory, `stride` elements apart.
+void read_input(Program& program, std::int64_t stride) {
+  OperandDesc& input = program.kernels.at(0).inputs.at(0);
+  input.shape = {2};
+  input.strides = {stride};
+  for (Function& function : program.functions) {
+    for (Instruction& in : function.instructions) {
+      if (in.kind != Instruction::Kind::Kernel || in.target != 0) continue;
+      in.operands.at(0) = {OperandRef::Space::Global, 0, 0};
+    }
+  }
+}
+
 TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
   using Kind = Instruction::Kind;
   const Program sound = compiled(*loop_program());
   ASSERT_EQ(error_of([&] { check_program(sound); }), "no error");
   const auto operand = [](Program& p, Kind kind) -> OperandRef& {
     return first(p, kind).operands.at(0);
-  };
-  // Two elements of persistent memory, `stride` elements apart.
-  const auto reads_input = [](Program& p, std::int64_t stride) {
-    OperandDesc& input = p.kernels.at(0).inputs.at(0);
-    input.shape = {2};
-    input.strides = {stride};
-    for (Function& function : p.functions) {
-      for (Instruction& in : function.instructions) {
-        if (in.kind != Kind::Kernel || in.target != 0) continue;
-        in.operands.at(0) = {OperandRef::Space::Global, 0, 0};
-      }
-    }
   };
   const std::vector<std::pair<std::string, Change>> changes = {
       {"main function", [](Program& p) { p.main_function = 9; }},
@@ -100,9 +101,9 @@ TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
        [&](Program& p) {
          operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 5, 0};
        }},
-      {"stride", [&](Program& p) { reads_input(p, 1L << 62); }},
-      {"outside", [&](Program& p) { reads_input(p, 1L << 40); }},
-      {"outside", [&](Program& p) { reads_input(p, -(1L << 40)); }},
+      {"stride", [](Program& p) { read_input(p, 1L << 62); }},
+      {"outside", [](Program& p) { read_input(p, 1L << 40); }},
+      {"outside", [](Program& p) { read_input(p, -(1L << 40)); }},
       {"stride",
        [](Program& p) {
          p.kernels.at(0).inputs.at(0).strides = {1, 2, 3, 4, 5};
