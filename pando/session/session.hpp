@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "pando/base/log.hpp"
 #include "pando/ir/graph.hpp"
-#include "pando/program/program.hpp"
+#include "pando/session/executable.hpp"
 
 namespace pando {
 
@@ -40,6 +41,14 @@ struct SessionOptions {
   /// Called between instructions every few milliseconds; returning true stops the run with
   /// Interrupted (weights stay as they are).
   std::function<bool()> should_stop = {};
+  /// Folder where compiled programs are kept for later processes (executable_cache.hpp); empty:
+  /// none are kept.
+  std::string cache_folder = {};
+  /// Of all programs in that folder together, in bytes; those not used for longest go. 0: no limit.
+  std::int64_t cache_limit_bytes = std::int64_t{1} << 30;
+  /// Told, while the session is made, where its program comes from and what is wrong with the
+  /// cache.
+  LogFunction log = {};
 };
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
@@ -61,12 +70,13 @@ struct InstructionTime {
 struct StepReport {
   double compile_seconds = 0;
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
+  std::string cache_file;  // that the program was read from; empty: it was compiled
 };
 
-/// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own
-/// or, if its ops are on several virtual devices, one thread per device.
-/// Methods may be called from any thread, one at a time per session (guarded by a mutex); different
-/// sessions run at the same time.
+/// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs it on all
+/// its replicas, each on a thread of its own or, if its ops are on several virtual devices, one
+/// thread per device. Methods may be called from any thread, one at a time per session (guarded by
+/// a mutex); different sessions run at the same time.
 class Session {
  public:
   /// Errors: Error (ambiguity, invalid graph), OutOfMemory, NotSupported.
@@ -115,6 +125,9 @@ class Session {
     std::size_t persistent = 0;
   };
 
+  void make_backends(const Ir& ir);
+  Executable build(const Ir& ir);
+  Executable build_or_load(const Ir& ir);
   void collect_variables(const Ir& ir);
   void require_attached(const char* what) const;
   void upload_constants(Engine& engine);
@@ -134,7 +147,7 @@ class Session {
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;
   std::vector<HostVariable> variables_;
-  std::vector<std::pair<std::size_t, std::shared_ptr<HostArray>>> constants_;  // by persistent
+  std::vector<ProgramConstant> constants_;
   mutable std::mutex mutex_;
 };
 

@@ -1,6 +1,6 @@
 """The C++ core of Pando: graphs, transforms and sessions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import enum
 from typing import Any
 
@@ -657,8 +657,11 @@ class CompileReport:
     @property
     def stages(self) -> list[tuple[str, float]]: ...
 
+    @property
+    def cache_file(self) -> str: ...
+
 class Session:
-    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0) -> None: ...
+    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None) -> None: ...
 
     @property
     def input_streams(self) -> list[StreamDesc]: ...

@@ -21,6 +21,9 @@ class SessionSettings:
     memory_limit_bytes: int = 0
     # How long a replica waits for another one in a collective.
     collective_timeout_seconds: float = 600.0
+    # Bytes of all compiled programs in a cache folder (session option cachePath) together; those
+    # not used for longest are removed. 0: no limit.
+    cache_limit_bytes: int = 1 << 30
 
 
 _settings: ContextVar[SessionSettings] = ContextVar("pando_session_settings")
