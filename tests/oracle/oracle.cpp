@@ -1,6 +1,7 @@
 #include "tests/oracle/oracle.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/op_def.hpp"
@@ -32,7 +33,7 @@ Array array_of(const Tensor& tensor) {
 
 }  // namespace
 
-Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(options) {
+Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(std::move(options)) {
   for (const Tensor* tensor : ir.main_graph().tensors()) {
     if (tensor->kind() == TensorKind::Variable) variables_[tensor] = fresh(array_of(*tensor));
   }
@@ -72,10 +73,12 @@ std::vector<Number> Oracle::variable(const Tensor& tensor) const {
   return contents(variables_.at(&tensor)).data;
 }
 
-void Oracle::run() {
+void Oracle::run(int times) {
   cursors_.clear();
-  std::vector<Value> arguments;
-  run_graph(ir_.main_graph(), arguments);
+  for (int i = 0; i < times; ++i) {
+    std::vector<Value> arguments;
+    run_graph(ir_.main_graph(), arguments);
+  }
 }
 
 std::vector<Oracle::Value> Oracle::run_graph(const Graph& graph, std::vector<Value>& arguments) {
@@ -122,7 +125,7 @@ void Oracle::run_op(const Op& op, Frame& frame) {
   if (kind == "Call") return run_call(op, frame);
   if (kind == "Loop") return run_loop(op, frame);
   if (kind == "If") return run_if(op, frame);
-  if (run_transfer(op, frame)) return;
+  if (run_transfer(op, frame) || run_collective(op, frame)) return;
   if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
     const Value input = lookup(op.input(0), frame);
     Value output = input;

@@ -28,7 +28,9 @@ void GraphGenerator::random_op() {
       {&GraphGenerator::join_op, 3},          {&GraphGenerator::cast_op, 3},
       {&GraphGenerator::index_op, 3},         {&GraphGenerator::normalise_op, 2},
       {&GraphGenerator::random_number_op, 1}, {&GraphGenerator::transfer_op, 3},
-      {&GraphGenerator::in_place_op, 8},      {&GraphGenerator::control_op, 4}};
+      {&GraphGenerator::in_place_op, 8},      {&GraphGenerator::control_op, 4},
+      {&GraphGenerator::conv_op, 3},          {&GraphGenerator::pool_op, 2},
+      {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3}};
   int total = 0;
   for (const auto& [maker, weight] : kMakers) total += weight;
   int drawn = pick(total);
@@ -219,9 +221,7 @@ void GraphGenerator::view_op() {
 }
 
 void GraphGenerator::in_place_view_op() {
-  const auto writable = where([&](const Candidate& c) {
-    return std::find(read_only_.begin(), read_only_.end(), c.storage) == read_only_.end();
-  });
+  const auto writable = where([&](const Candidate& c) { return !is_read_only(c); });
   if (writable.empty()) return void(any_float());
   const Candidate x = choose(writable);
   switch (pick(4)) {
@@ -412,12 +412,13 @@ const RemoteBuffer& GraphGenerator::remote_buffer_like(const Candidate& c) {
   Ir& ir = *program_.ir;
   const bool exact = class_of(c).exact;
   for (const auto& buffer : ir.remote_buffers()) {
-    if (buffer->info == c.tensor->info && program_.exact_buffers.at(buffer->id) == exact) {
+    const Transfers& known = program_.buffers.at(buffer->id);
+    if (buffer->info == c.tensor->info && known.exact == exact && known.stage == site_.stage) {
       return *buffer;
     }
   }
   const RemoteBuffer& made = ir.add_remote_buffer(c.tensor->info, 2);
-  program_.exact_buffers[made.id] = exact;
+  program_.buffers[made.id] = {exact, site_.stage};
   return made;
 }
 
