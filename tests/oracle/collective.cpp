@@ -29,10 +29,12 @@ Number reduced(const std::string& how, const std::vector<Number>& values) {
   throw NotSupported(str_cat("the reference has no reduction ", how));
 }
 
-/// The elements of the members reduced one by one; with `local` those of member `own`.
+/// The elements of the members reduced one by one; with `local` those of member `own`. One member
+/// alone exchanges nothing: `and` and `or` are no conversion then.
 std::vector<Number> reduced_elements(const std::string& how, const std::vector<Array>& members,
                                      std::size_t own) {
-  if (how == "local") return members[own].data;
+  const bool is_logical = how == "and" || how == "or";
+  if (how == "local" || (is_logical && members.size() == 1)) return members[own].data;
   std::vector<Number> result;
   for (std::int64_t i = 0; i < members[0].size(); ++i) {
     std::vector<Number> values;

@@ -6,6 +6,7 @@
 #include "pando/base/error.hpp"
 #include "pando/ir/op_def.hpp"
 #include "tests/oracle/rules.hpp"
+#include "tests/oracle/sums.hpp"
 
 namespace pando::oracle {
 
@@ -156,7 +157,9 @@ void Oracle::run_rule(const Op& op, Frame& frame) {
   }
   std::vector<Array> outputs;
   for (const Tensor* output : op.outputs()) outputs.emplace_back(output->dtype(), output->shape());
-  (*rule_table().find(op.kind()))(op, inputs, outputs);
+  const Rule& rule = *rule_table().find(op.kind());
+  rule(op, inputs, outputs);
+  if (options_.sum_errors) add_sum_error(op, rule, inputs, outputs);
   for (int i = 0; i < op.num_outputs(); ++i) {
     bind_output(op, i, std::move(outputs[static_cast<std::size_t>(i)]), frame);
   }

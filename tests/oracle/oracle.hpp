@@ -21,6 +21,8 @@ namespace pando::oracle {
 struct OracleOptions {
   /// False: values of floating-point dtypes stay unrounded (numeric gradients).
   bool round_floats = true;
+  /// Adds to sums the error that float32 may make of them (see add_sum_error).
+  bool sum_errors = false;
   /// Which replica of the program this is.
   std::int64_t replica = 0;
   /// Gives the array of this replica to a collective and gets those of all replicas, in order.

@@ -157,6 +157,10 @@ class GraphGenerator {
   void join_op();
   void cast_op();
   void index_op();
+  Tensor* random_indices(std::int64_t size);
+  void arg_extreme_op(const Candidate& x);
+  void top_k_op(const Candidate& x);
+  void scatter_op(const Candidate& x);
   void normalise_op();
   void random_number_op();
   void transfer_op();

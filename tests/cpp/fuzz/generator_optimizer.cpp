@@ -80,19 +80,16 @@ void GraphGenerator::sparse_update(const Candidate& target) {
   if (shape.empty() || !is_floating_point(target.tensor->dtype())) return;
   const int axis = pick(static_cast<int>(shape.size()));
   const auto d = static_cast<std::size_t>(axis);
-  std::vector<std::int32_t> indices(static_cast<std::size_t>(1 + pick(4)));
-  for (auto& index : indices) index = pick(static_cast<int>(shape[d]));
+  Tensor* indices = random_indices(shape[d]);
   Shape rows = shape;
-  rows[d] = static_cast<std::int64_t>(indices.size());
+  rows[d] = indices->shape()[0];
   const bool exact = class_of(target).exact;
   const Candidate x = clipped(of_slot({target.tensor->dtype(), rows, exact}, false), kEntryBound);
-  Tensor* where_to = builder_.constant(
-      {DType::Int32, {static_cast<std::int64_t>(indices.size())}, {}}, indices.data());
   Attributes attributes = {{"axis", std::int64_t{axis}}};
   if (!exact && flip()) attributes.set("factor", -0.75);
-  Op& made = op("PopartSparseAccumulate", {target.tensor, x.tensor, nullptr, where_to}, attributes);
+  Op& made = op("PopartSparseAccumulate", {target.tensor, x.tensor, nullptr, indices}, attributes);
   write(target, made.output(0),
-        class_of(target).bound + kEntryBound * static_cast<double>(indices.size()));
+        class_of(target).bound + kEntryBound * static_cast<double>(rows[d]));
 }
 
 }  // namespace pando::fuzz

@@ -117,7 +117,8 @@ std::map<std::string, Numbers> stored(const FuzzProgram& program, oracle::Replic
 
 Reference run_oracle(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
                      bool round_floats) {
-  oracle::ReplicaOracles oracles(*program.ir, {.round_floats = round_floats});
+  oracle::ReplicaOracles oracles(*program.ir,
+                                 {.round_floats = round_floats, .sum_errors = round_floats});
   Reference results;
   for (const NamedBytes& given : inputs) {
     set_streams(program, given, oracles);

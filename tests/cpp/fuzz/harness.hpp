@@ -28,8 +28,8 @@ struct Reference {
   std::map<std::string, Numbers> variables;
 };
 
-/// The reference, with results rounded to their dtypes and without: the difference says how far
-/// rounding errors are amplified.
+/// The reference, with errors (results rounded to their dtypes, sums as float32 may get them) and
+/// without: the difference says how far rounding errors are amplified.
 struct References {
   Reference rounded;
   Reference unrounded;
