@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <set>
 
 namespace pando::oracle {
@@ -45,8 +46,9 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   std::vector<Array> sums;
   sums.emplace_back(outputs[0].dtype, outputs[0].shape);
   rule(op, pointers, sums);
+  std::minstd_rand signs(static_cast<std::uint32_t>(op.id()) + 1);
   for (std::int64_t i = 0; i < outputs[0].size(); ++i) {
-    outputs[0][i] += (i % 2 == 0 ? 0x1p-24L : -0x1p-24L) * sums[0][i];
+    outputs[0][i] += (signs() / 2 % 2 == 0 ? 0x1p-23L : -0x1p-23L) * sums[0][i];
   }
 }
 

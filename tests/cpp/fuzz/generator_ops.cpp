@@ -136,7 +136,8 @@ void GraphGenerator::where_op() {
   const auto firsts = where([&](const Candidate& c) { return fits(c, condition.tensor->shape()); });
   if (firsts.empty()) return compare_op();
   const Candidate a = choose(firsts);
-  const Shape shape = *broadcast_shapes(a.tensor->shape(), condition.tensor->shape());
+  const Shape shape =
+      broadcast_shapes(a.tensor->shape(), condition.tensor->shape()).value_or(Shape{});
   const Candidate b = choose(where([&](const Candidate& c) {
     return fits(c, shape) && c.tensor->dtype() == a.tensor->dtype();
   }));
