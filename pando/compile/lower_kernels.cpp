@@ -238,7 +238,7 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
 void FunctionLowering::lower_kernel_op(const Op& op, int index) {
   KernelSpec spec = kernel_spec(op);
   std::vector<SymbolicOperand> operands;
-  operands.reserve(static_cast<std::size_t>(op.num_inputs() + op.num_outputs()));
+  operands.reserve(op.inputs().size() + op.outputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i));
   reuse_for_single_output(op, spec, index);
   std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;

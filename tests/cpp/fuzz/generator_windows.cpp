@@ -156,7 +156,8 @@ void GraphGenerator::conv_op() {
           {exact && class_of(g).exact, static_cast<double>(product(sizes) * outputs) * square});
   attributes.erase("input_shape");
   attributes.set("weight_shape", Ints(kernel));
-  const auto positions = static_cast<double>(g.tensor->info.num_elements() / windows[1]);
+  const std::int64_t per_channel = g.tensor->info.num_elements() / windows[1];
+  const auto positions = static_cast<double>(per_channel);
   bounded(op("ConvWeightsGrad", {x.tensor, g.tensor}, attributes).output(0),
           {exact && class_of(g).exact, positions * square});
 }
