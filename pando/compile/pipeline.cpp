@@ -9,6 +9,7 @@
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
+#include "pando/transforms/elide_identities.hpp"
 #include "pando/transforms/expand.hpp"
 #include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
@@ -83,6 +84,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     for_each_graph(ir, eliminate_dead_code);
     erase_unreachable_graphs(ir);
   });
+  stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
   stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
   stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
   Program program;

@@ -5,6 +5,7 @@
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
+#include "pando/transforms/elide_identities.hpp"
 #include "pando/transforms/expand.hpp"
 #include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
@@ -38,6 +39,8 @@ const std::vector<Pass>& all_passes() {
        every_graph([](Graph& graph) { eliminate_common_subexpressions(graph); })},
       {"plain_softmax", "Softmax without subtracting the maximum.", every_graph(use_plain_softmax)},
       {"dead_code", "Removes ops that no result depends on.", every_graph(eliminate_dead_code)},
+      {"elide_identities", "Removes copies of values that nothing else reads.",
+       every_graph(elide_identities)},
       {"fuse_epilogues", "Makes bias and activation part of the product before them.",
        every_graph(fuse_epilogues)},
       {"unreachable_graphs", "Removes graphs that the main graph cannot reach.",

@@ -1,0 +1,41 @@
+#include "pando/transforms/elide_identities.hpp"
+
+#include <algorithm>
+
+namespace pando {
+namespace {
+
+/// Whether `tensor` is all of a storage that its producer made.
+bool has_own_storage(const Tensor& tensor) {
+  const Op* producer = tensor.producer();
+  if (producer == nullptr || producer->def().view != nullptr) return false;
+  const OpDef& def = producer->def();
+  return !def.output_alias || def.output_alias(*producer, tensor.producer_index()) < 0;
+}
+
+bool is_elidable(const Graph& graph, const Op& op) {
+  if (op.kind() != "Identity") return false;
+  const Tensor& from = *op.input(0);
+  const std::vector<Tensor*>& outputs = graph.outputs();
+  const bool is_output = std::find(outputs.begin(), outputs.end(), &from) != outputs.end();
+  return has_own_storage(from) && from.uses().size() == 1 && !is_output &&
+         from.info == op.output(0)->info &&
+         from.producer()->context.execution == op.context.execution &&
+         from.producer()->context.device == op.context.device;
+}
+
+}  // namespace
+
+void elide_identities(Graph& graph) {
+  for (std::size_t i = 0; i < graph.ops().size();) {
+    Op& op = *graph.ops()[i];
+    if (!is_elidable(graph, op)) {
+      ++i;
+      continue;
+    }
+    graph.replace_uses(*op.output(0), *op.input(0));
+    graph.erase_op(op);
+  }
+}
+
+}  // namespace pando
