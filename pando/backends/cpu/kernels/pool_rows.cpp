@@ -19,7 +19,7 @@ constexpr std::int64_t kLanes = hn::MaxLanes(D());
 /// last one, which must lie before the last cell of the row.
 HWY_INLINE std::int64_t VectorCount(std::int64_t stride, std::int64_t count) {
   if (stride == 1) return count / kLanes * kLanes;
-  if (stride == 2) return (count - 1) / kLanes * kLanes;
+  if (stride == 2 && count > 0) return (count - 1) / kLanes * kLanes;
   return 0;
 }
 
