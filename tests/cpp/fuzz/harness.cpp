@@ -1,5 +1,7 @@
 #include "tests/cpp/fuzz/harness.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -43,10 +45,15 @@ std::vector<NamedBytes> random_inputs(const FuzzProgram& program) {
 }
 
 Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                   int num_threads) {
+                   int num_threads, const std::string& cache_folder, bool cached) {
   SessionOptions options;
+  options.cache_folder = cache_folder;
+  options.log = [](LogLevel level, const std::string& message) {
+    if (level == LogLevel::Warning) ADD_FAILURE() << message;
+  };
   options.num_threads = num_threads * static_cast<int>(replicas_of(program));
   Session session(*program.ir, options);
+  EXPECT_EQ(!session.compile_report().cache_file.empty(), cached);
   NamedBytes initial;
   for (const Tensor* variable : program.variables) {
     const std::byte* data = variable->data->data;

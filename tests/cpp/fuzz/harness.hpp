@@ -39,9 +39,9 @@ struct References {
 std::vector<NamedBytes> random_inputs(const FuzzProgram& program);
 
 /// Runs the program once per entry of `inputs`; its variables are as before afterwards.
-/// `num_threads`: per replica.
+/// `num_threads`: per replica. With a cache folder the program must come from there, if `cached`.
 Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                   int num_threads);
+                   int num_threads, const std::string& cache_folder = {}, bool cached = false);
 References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs);
 
 /// The first element out of tolerance, as text; empty when there is none.

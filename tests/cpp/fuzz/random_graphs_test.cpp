@@ -1,13 +1,15 @@
 // Random programs: the engine against the reference, with and without inlining, on one thread and
 // two, on one virtual device and three, on one replica and several, as pipelines; and against
-// itself, to the bit.
+// itself, to the bit, also from the cache.
 //
 // PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is
 // printed). `./dev fuzz` runs many.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <string_view>
 
@@ -191,6 +193,25 @@ TEST_P(RandomGraphs, EngineEqualsReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, RandomGraphs, ::testing::Range(std::uint64_t{0}, kParts));
+
+TEST(RandomGraphsFromTheCache, GiveTheSameBits) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / str_cat("pando_cached_graphs_", ::getpid());
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    // Inlined, with calls kept, on three devices.
+    for (int variant = 0; variant < 3; ++variant) {
+      const FuzzProgram program = random_program(seed, variant == 1);
+      if (variant == 2) place_at_random(program, 3);
+      const std::vector<NamedBytes> inputs = random_inputs(program);
+      // A program that calls nothing is the same in two of them.
+      const std::string own = folder / str_cat(seed, "_", variant);
+      const Results compiled = run_engine(program, inputs, 1, own);
+      const Results cached = run_engine(program, inputs, 1, own, true);
+      EXPECT_EQ(bit_difference(program, compiled, cached), "") << "seed " << seed;
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
 
 }  // namespace
 }  // namespace pando::fuzz
