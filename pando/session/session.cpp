@@ -12,6 +12,7 @@
 #include "pando/ops/ops.hpp"
 #include "pando/program/disassembly.hpp"
 #include "pando/runtime/engine.hpp"
+#include "pando/runtime/remote_file.hpp"
 #include "pando/runtime/replica_team.hpp"
 #include "pando/transforms/dependencies.hpp"
 #include "pando/transforms/plain_softmax.hpp"
@@ -32,6 +33,21 @@ void check_supported(const Ir& ir) {
     throw std::runtime_error(str_cat("The Ir ", ir.id(),
                                      " has no graphs with ops: there is "
                                      "nothing to run"));
+  }
+}
+
+/// Room for early loads below which there is none.
+constexpr std::int64_t kLeastPrefetch = std::int64_t{64} << 10;
+
+void check_settings(const RemoteSettings& settings) {
+  const auto refuse = [](const char* what, std::int64_t least, std::int64_t given) {
+    throw ValueError(str_cat("wanted ", what, " of at least ", least, "; given ", given));
+  };
+  if (settings.io_threads < 1) refuse("io_threads", 1, settings.io_threads);
+  if (settings.staging_bytes < 0) refuse("staging_bytes", 0, settings.staging_bytes);
+  if (settings.prefetch_bytes < 0) refuse("prefetch_bytes", 0, settings.prefetch_bytes);
+  if (settings.uses_files() && settings.folder.empty()) {
+    throw ValueError("remote buffers in files need a folder: give remote_folder");
   }
 }
 
@@ -59,33 +75,67 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   const auto start = std::chrono::steady_clock::now();
   op_registry();
   check_supported(ir);
+  check_settings(options_.remote);
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
   const auto devices = static_cast<std::int64_t>(devices_of(ir).size());
   const int threads = threads_per_device(options_.num_threads, ir.replication_factor * devices);
   for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
     backends_.push_back(make_cpu_backend(threads));
   }
-  const std::unique_ptr<Ir> copy = ir.clone();
-  for (Graph* graph : copy->graphs()) {
-    if (options_.check_log2_scales) check_log2_scales(*graph);
-    if (!options_.stable_softmax) use_plain_softmax(*graph);
-  }
-  program_ = compile(*copy, *backends_[0], {}, compile_report_.stages);
-  const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
-  if (options_.memory_limit_bytes > 0 && bytes > options_.memory_limit_bytes) {
-    throw OutOfMemory(str_cat("the program needs ", bytes, " bytes of device memory; the limit is ",
-                              options_.memory_limit_bytes),
-                      peak_text(program_));
-  }
+  compile_program(ir);
   for (const StreamDesc& stream : program_.streams) {
     (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
   }
-  collect_variables(*copy);
   compile_report_.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 Session::~Session() = default;
+
+/// Early loads take memory: they are given up when the program does not fit with them.
+void Session::compile_program(const Ir& ir) {
+  CompileOptions compile_options;
+  if (options_.remote.uses_files()) {
+    compile_options.prefetch_bytes = options_.remote.prefetch_bytes;
+  }
+  while (true) {
+    const std::unique_ptr<Ir> copy = ir.clone();
+    for (Graph* graph : copy->graphs()) {
+      if (options_.check_log2_scales) check_log2_scales(*graph);
+      if (!options_.stable_softmax) use_plain_softmax(*graph);
+    }
+    compile_report_.stages.clear();
+    program_ = compile(*copy, *backends_[0], compile_options, compile_report_.stages);
+    const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
+    if (options_.memory_limit_bytes <= 0 || bytes <= options_.memory_limit_bytes) {
+      return collect_variables(*copy);
+    }
+    if (compile_options.prefetch_bytes == 0) {
+      throw OutOfMemory(
+          str_cat("the program needs ", bytes, " bytes of device memory; the limit is ",
+                  options_.memory_limit_bytes),
+          peak_text(program_));
+    }
+    compile_options.prefetch_bytes /= 4;
+    if (compile_options.prefetch_bytes < kLeastPrefetch) compile_options.prefetch_bytes = 0;
+  }
+}
+
+RemoteTier Session::make_remote(std::int64_t replica) const {
+  const RemoteSettings& settings = options_.remote;
+  RemoteTier tier;
+  tier.io_threads = settings.io_threads;
+  tier.staging_bytes = settings.staging_bytes;
+  for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
+    if (settings.tier_of(buffer.id) == MemoryTier::Ram) {
+      tier.memories.push_back(make_ram_memory(buffer));
+    } else {
+      tier.memories.push_back(
+          std::make_unique<FileMemory>(*run_folder_, buffer, replica, settings.direct));
+    }
+  }
+  return tier;
+}
 
 void Session::attach() {
   const std::lock_guard lock(mutex_);
@@ -94,20 +144,30 @@ void Session::attach() {
   auto team =
       std::make_unique<ReplicaTeam>(static_cast<int>(program_.replicas),
                                     options_.collective_timeout_seconds, options_.should_stop);
+  std::unique_ptr<RunFolder> run_folder;
+  if (options_.remote.uses_files() && !program_.remote_buffers.empty()) {
+    run_folder = std::make_unique<RunFolder>(options_.remote.folder);
+  }
+  run_folder_ = std::move(run_folder);
   std::vector<std::unique_ptr<Engine>> engines(replicas);
   // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
   const auto make_engine = [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     std::function<bool()> should_stop = options_.should_stop;
     if (replicas > 1) should_stop = team->should_stop(replica);
-    engines[i] = std::make_unique<Engine>(program_, *backends_[i], options_.profile,
-                                          std::move(should_stop), &team->communicator(replica));
+    engines[i] =
+        std::make_unique<Engine>(program_, *backends_[i], options_.profile, std::move(should_stop),
+                                 &team->communicator(replica), make_remote(replica));
     upload_constants(*engines[i]);
   };
   try {
     team->run(make_engine);
   } catch (const OutOfMemory& error) {
+    run_folder_.reset();
     throw OutOfMemory(error.what(), peak_text(program_));
+  } catch (...) {
+    run_folder_.reset();
+    throw;
   }
   team_ = std::move(team);
   engines_ = std::move(engines);
@@ -116,6 +176,7 @@ void Session::attach() {
 void Session::detach() {
   const std::lock_guard lock(mutex_);
   engines_.clear();
+  run_folder_.reset();
   team_.reset();
 }
 
@@ -193,6 +254,19 @@ std::int64_t Session::actual_peak_bytes() const {
   std::int64_t most = 0;
   for (const auto& engine : engines_) most = std::max(most, engine->resident_bytes());
   return most;
+}
+
+IoReport Session::io_report() const {
+  const std::lock_guard lock(mutex_);
+  IoReport total;
+  for (const auto& engine : engines_) {
+    const IoReport report = engine->io_report();
+    total.bytes_loaded += report.bytes_loaded;
+    total.bytes_stored += report.bytes_stored;
+    total.io_seconds += report.io_seconds;
+    total.waiting_seconds += report.waiting_seconds;
+  }
+  return total;
 }
 
 std::string Session::disassembly() const { return disassemble(program_); }

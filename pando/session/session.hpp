@@ -12,12 +12,15 @@
 
 #include "pando/ir/graph.hpp"
 #include "pando/program/program.hpp"
+#include "pando/runtime/remote_settings.hpp"
 
 namespace pando {
 
 class Backend;
 class Engine;
 class ReplicaTeam;
+class RunFolder;
+struct RemoteTier;
 
 struct SessionOptions {
   /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
@@ -35,6 +38,8 @@ struct SessionOptions {
   bool check_log2_scales = true;
   /// Whether Softmax subtracts the maximum first (see use_plain_softmax).
   bool stable_softmax = true;
+  /// Where remote buffers live.
+  RemoteSettings remote = {};
   /// Record the time of every instruction (Session::trace).
   bool profile = false;
   /// Called between instructions every few milliseconds; returning true stops the run with
@@ -99,6 +104,28 @@ class Session {
   std::vector<InstructionTime> trace() const;
   /// Highest number of bytes of device memory actually held, of the replica that holds most.
   std::int64_t actual_peak_bytes() const;
+  /// Remote transfers of the file tier since the last attach, of all replicas together.
+  IoReport io_report() const;
+
+  /// Checksum of the compiled program, without where its ops were made.
+  std::uint64_t fingerprint() const;
+
+  // Raw device state of one replica, for checkpoints. Errors: ValueError (no such tensor, buffer,
+  // slot or replica, or a wrong size), RuntimeFault (file tier).
+
+  /// Indices of Program::persistent without the constants.
+  std::vector<std::int64_t> state_tensors() const;
+  /// Persistent tensor `index` of Program::persistent.
+  void read_persistent(std::int64_t replica, std::int64_t index, std::byte* to,
+                       std::size_t bytes) const;
+  void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
+                        std::size_t bytes);
+  /// Slot `slot` of the `buffer`-th of Program::remote_buffers.
+  void read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot, std::byte* to,
+                   std::size_t bytes) const;
+  void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                    const std::byte* from, std::size_t bytes);
+
   /// One line per instruction.
   std::string disassembly() const;
   /// Which implementation each kernel uses and why not the ones preferred to it.
@@ -118,7 +145,15 @@ class Session {
   void collect_variables(const Ir& ir);
   void require_attached(const char* what) const;
   void upload_constants(Engine& engine);
-  std::byte* device_value(const HostVariable& variable, std::int64_t replica) const;
+  void compile_program(const Ir& ir);
+  RemoteTier make_remote(std::int64_t replica) const;
+  /// Throws ValueError.
+  Engine& engine_of(std::int64_t replica, const char* what) const;
+  std::size_t checked_persistent(std::int64_t index, std::size_t bytes) const;
+  std::size_t checked_slot(std::int64_t buffer, std::int64_t slot, std::size_t bytes) const;
+  /// The first `bytes` of what a replica keeps.
+  void read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
+                   std::size_t bytes) const;
   std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
   void upload(const HostVariable& variable, std::int64_t replica) const;
   void download(const HostVariable& variable) const;
@@ -130,6 +165,7 @@ class Session {
   StepReport compile_report_;
   std::vector<std::shared_ptr<Backend>> backends_;  // one per replica
   std::unique_ptr<ReplicaTeam> team_;               // while attached
+  std::unique_ptr<RunFolder> run_folder_;           // while attached, of the file tier
   std::vector<std::unique_ptr<Engine>> engines_;    // while attached, one per replica
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;

@@ -372,6 +372,10 @@ class Session:
         self._core.weights_from_host()
         self._in_sync = True
 
+    def _mark_device_changed(self) -> None:
+        """The device has newer values than the host."""
+        self._in_sync = False
+
     def weights_from_host(self) -> None:
         """Host values to the device, for every variable."""
         self._require_attached("weights_from_host")
@@ -525,4 +529,5 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
         check_log2_scales=ir._options.throwIfLog2ScaleTensorNotInRange,
         stable_softmax=not ir._options.enableNonStableSoftmax,
         collective_timeout_seconds=settings.collective_timeout_seconds,
+        remote=settings.remote(),
     )

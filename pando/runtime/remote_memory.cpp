@@ -1,0 +1,43 @@
+#include "pando/runtime/remote_memory.hpp"
+
+#include <cstring>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/device_memory.hpp"
+
+namespace pando {
+namespace {
+
+class RamMemory final : public RemoteMemory {
+ public:
+  RamMemory(std::int64_t slots, std::size_t slot_bytes, const std::string& purpose)
+      : RemoteMemory(slots, slot_bytes),
+        memory_(slots * static_cast<std::int64_t>(slot_bytes), purpose) {}
+
+  void load(std::int64_t slot, std::byte* to, std::size_t bytes) override {
+    std::memcpy(to, row(slot), bytes);
+  }
+  void store(std::int64_t slot, const std::byte* from, std::size_t bytes) override {
+    std::memcpy(row(slot), from, bytes);
+    std::memset(row(slot) + bytes, 0, slot_bytes() - bytes);
+  }
+  bool is_slow() const override { return false; }
+
+ private:
+  std::byte* row(std::int64_t slot) const {
+    return memory_.data() + static_cast<std::size_t>(slot) * slot_bytes();
+  }
+
+  DeviceMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<RemoteMemory> make_ram_memory(const RemoteBufferDesc& buffer) {
+  return std::make_unique<RamMemory>(
+      buffer.entries,
+      static_cast<std::size_t>(num_elements(buffer.shape)) * dtype_bytes(buffer.dtype),
+      str_cat("remote buffer ", buffer.id));
+}
+
+}  // namespace pando

@@ -1,0 +1,99 @@
+// The raw state of a replica: what a checkpoint keeps.
+#include <algorithm>
+#include <cstring>
+
+#include "pando/base/checksum.hpp"
+#include "pando/base/error.hpp"
+#include "pando/program/serialise.hpp"
+#include "pando/runtime/engine.hpp"
+#include "pando/session/session.hpp"
+
+namespace pando {
+namespace {
+
+std::size_t value_bytes(DType dtype, const Shape& shape) {
+  return static_cast<std::size_t>(num_elements(shape)) * dtype_bytes(dtype);
+}
+
+void check_index(const char* what, std::int64_t index, std::int64_t size) {
+  if (index >= 0 && index < size) return;
+  throw ValueError(str_cat("wanted a ", what, " from 0 to ", size - 1, "; given ", index));
+}
+
+void check_bytes(const std::string& what, std::size_t wanted, std::size_t given) {
+  if (wanted == given) return;
+  throw ValueError(str_cat(what, " has ", wanted, " bytes; given ", given));
+}
+
+}  // namespace
+
+Engine& Session::engine_of(std::int64_t replica, const char* what) const {
+  require_attached(what);
+  check_index("replica", replica, program_.replicas);
+  return *engines_[static_cast<std::size_t>(replica)];
+}
+
+std::size_t Session::checked_persistent(std::int64_t index, std::size_t bytes) const {
+  check_index("persistent tensor", index, static_cast<std::int64_t>(program_.persistent.size()));
+  const PersistentTensor& tensor = program_.persistent[static_cast<std::size_t>(index)];
+  check_bytes("'" + tensor.id + "'", value_bytes(tensor.dtype, tensor.shape), bytes);
+  return static_cast<std::size_t>(index);
+}
+
+std::size_t Session::checked_slot(std::int64_t buffer, std::int64_t slot, std::size_t bytes) const {
+  check_index("remote buffer", buffer, static_cast<std::int64_t>(program_.remote_buffers.size()));
+  const RemoteBufferDesc& desc = program_.remote_buffers[static_cast<std::size_t>(buffer)];
+  check_index("slot", slot, desc.entries);
+  check_bytes(str_cat("a slot of remote buffer ", desc.id), value_bytes(desc.dtype, desc.shape),
+              bytes);
+  return static_cast<std::size_t>(buffer);
+}
+
+std::uint64_t Session::fingerprint() const {
+  Program program = program_;
+  for (SourceInfo& source : program.sources) source.location.clear();
+  program.memory = {};
+  const std::string text = serialise_program(program);
+  return checksum(reinterpret_cast<const std::byte*>(text.data()), text.size());
+}
+
+std::vector<std::int64_t> Session::state_tensors() const {
+  std::vector<std::int64_t> indices;
+  for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
+    const bool is_constant = std::any_of(constants_.begin(), constants_.end(),
+                                         [&](const auto& constant) { return constant.first == i; });
+    if (!is_constant) indices.push_back(static_cast<std::int64_t>(i));
+  }
+  return indices;
+}
+
+void Session::read_persistent(std::int64_t replica, std::int64_t index, std::byte* to,
+                              std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Engine& engine = engine_of(replica, "read_persistent");
+  std::memcpy(to, engine.persistent(checked_persistent(index, bytes)), bytes);
+}
+
+void Session::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
+                               std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const Engine& engine = engine_of(replica, "write_persistent");
+  std::memcpy(engine.persistent(checked_persistent(index, bytes)), from, bytes);
+}
+
+void Session::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                          std::byte* to, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  Engine& engine = engine_of(replica, "read_remote");
+  engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes);
+}
+
+void Session::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                           const std::byte* from, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Engine& engine = engine_of(replica, "write_remote");
+  engine.store_remote(checked_slot(buffer, slot, bytes), slot, from, bytes);
+  engine.finish_remote();
+}
+
+}  // namespace pando
