@@ -5,8 +5,9 @@
 
 namespace pando {
 
-/// A remote load in two parts: it starts before instruction `start`, is waited for before
-/// instruction `wait` (the number of instructions: at the end).
+/// A remote load in two parts, also where nothing lies between: then later loads that start early
+/// come after it in the queue, not before. It starts before instruction `start`, is waited for
+/// before instruction `wait` (the number of instructions: at the end).
 struct FunctionLowering::EarlyLoad {
   int load = 0;
   int start = 0;
@@ -80,7 +81,7 @@ std::vector<FunctionLowering::EarlyLoad> FunctionLowering::find_early_loads() co
       --early.start;
       early_bytes[static_cast<std::size_t>(early.start)] += bytes;
     }
-    if (early.start < i || early.wait > i + 1) result.push_back(early);
+    result.push_back(early);
   }
   return result;
 }

@@ -1,7 +1,5 @@
 """Remote buffers in files: the same values as in RAM, transfers beside the program, faults."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -20,11 +18,15 @@ from tests.python.popxl.replica_testing import load, store
 
 
 def files(folder, **changes):
-    """Settings of the file tier; every transfer of it is by hand of the I/O threads."""
-    changes = {"remote_staging_bytes": 1 << 20, "remote_prefetch_bytes": 1 << 20, **changes}
-    return use_session_settings(
-        num_threads=1, remote_tier="file", remote_folder=str(folder), **changes
-    )
+    """Settings of the file tier, with small budgets."""
+    settings = {
+        "num_threads": 1,
+        "remote_tier": "file",
+        "remote_folder": str(folder),
+        "remote_staging_bytes": 1 << 20,
+        "remote_prefetch_bytes": 1 << 20,
+    }
+    return use_session_settings(**{**settings, **changes})
 
 
 # Random programs against NumPy.
@@ -338,6 +340,7 @@ def test_damaged_and_truncated_files_are_named(tmp_path):
         os.truncate(path, 4096 + 3 * 20480)
         with pytest.raises(popart.popart_runtime_error, match="row 3 .* truncated"):
             session.run()
+        session.weights_from_host()
 
 
 def test_a_folder_that_cannot_be_used(tmp_path):
