@@ -403,6 +403,15 @@ void Engine::finish_remote() {
   if (io_ != nullptr) io_->finish();
 }
 
+std::vector<std::shared_ptr<RowSnapshot>> Engine::snapshot_remote(
+    const std::shared_ptr<SnapshotRoom>& room) {
+  if (io_ != nullptr) io_->retry();
+  finish_remote();
+  std::vector<std::shared_ptr<RowSnapshot>> snapshots;
+  for (const auto& memory : remote_) snapshots.push_back(memory->snapshot(room));
+  return snapshots;
+}
+
 void Engine::poll_stop(int device) {
   if (device_team_ != nullptr && device_team_->stopped()) throw DeviceStopped();
   if (device != 0 || !should_stop_) return;

@@ -64,6 +64,10 @@ class Engine {
                     std::size_t bytes);
   /// Waits for the stores; throws the first error of one.
   void finish_remote();
+  /// The rows of every remote buffer as they are now, between runs; see RowSnapshot. Throws
+  /// RuntimeFault when a value could not be stored.
+  std::vector<std::shared_ptr<RowSnapshot>> snapshot_remote(
+      const std::shared_ptr<SnapshotRoom>& room);
   IoReport io_report() const { return io_ == nullptr ? IoReport{} : io_->report(); }
   /// Where persistent tensor `index` lies.
   std::byte* persistent(std::size_t index) const;

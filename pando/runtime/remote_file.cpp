@@ -70,7 +70,10 @@ FileMemory::FileMemory(const RunFolder& folder, const RemoteBufferDesc& buffer,
   }
 }
 
-FileMemory::~FileMemory() { unlink(path_.c_str()); }
+FileMemory::~FileMemory() {
+  end_snapshot();
+  unlink(path_.c_str());
+}
 
 void FileMemory::open_file(bool direct) {
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
@@ -188,7 +191,7 @@ void FileMemory::load(std::int64_t slot, std::byte* to, std::size_t bytes) {
   }
 }
 
-void FileMemory::store(std::int64_t slot, const std::byte* from, std::size_t bytes) {
+void FileMemory::store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) {
   const auto row = static_cast<std::size_t>(slot);
   states_[row] = RowState::Broken;
   Checksum sum;

@@ -80,13 +80,14 @@ class FileMemory final : public RemoteMemory {
   ~FileMemory() override;
 
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override;
-  void store(std::int64_t slot, const std::byte* from, std::size_t bytes) override;
   bool is_slow() const override { return true; }
 
   const std::filesystem::path& path() const { return path_; }
   bool is_direct() const { return direct_; }
 
  private:
+  void store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) override;
+
   enum class RowState : std::uint8_t { Empty, Stored, Broken };
 
   void open_file(bool direct);

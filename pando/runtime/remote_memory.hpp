@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "pando/program/program.hpp"
+#include "pando/runtime/row_snapshot.hpp"
 
 namespace pando {
 
@@ -27,13 +28,23 @@ class RemoteMemory {
   virtual void load(std::int64_t slot, std::byte* to, std::size_t bytes) = 0;
   /// `bytes` from `from`, then zeros up to slot_bytes(). Throws RuntimeFault: it cannot be written;
   /// the slot must then be stored again before it is loaded.
-  virtual void store(std::int64_t slot, const std::byte* from, std::size_t bytes) = 0;
+  void store(std::int64_t slot, const std::byte* from, std::size_t bytes);
   /// Whether a transfer takes so long that the program should go on meanwhile.
   virtual bool is_slow() const = 0;
+
+  /// The rows as they are now. Between transfers; the one before, if any, is cancelled.
+  std::shared_ptr<RowSnapshot> snapshot(std::shared_ptr<SnapshotRoom> room);
+
+ protected:
+  /// See store.
+  virtual void store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) = 0;
+  /// To be called by the destructors of classes that keep the rows.
+  void end_snapshot();
 
  private:
   std::int64_t slots_;
   std::size_t slot_bytes_;
+  std::shared_ptr<RowSnapshot> snapshot_;
 };
 
 /// Throws OutOfMemory.

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ namespace pando {
 class Backend;
 class Engine;
 class ReplicaTeam;
+class RowSnapshot;
 class RunFolder;
 struct RemoteTier;
 
@@ -68,6 +71,38 @@ struct StepReport {
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
 };
 
+/// What a session held at one moment. Methods may be called from any thread, also while the session
+/// runs.
+class StateSnapshot {
+ public:
+  StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
+                std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
+                std::size_t row_bytes);
+  /// Cancels it.
+  ~StateSnapshot();
+  StateSnapshot(const StateSnapshot&) = delete;
+  StateSnapshot& operator=(const StateSnapshot&) = delete;
+
+  /// The value of a state tensor of one replica. ValueError.
+  const std::vector<std::byte>& persistent(std::int64_t replica, std::int64_t index) const;
+  /// A row of a remote buffer, an index into Program::remote_buffers.
+  struct Row {
+    std::int64_t replica = 0;
+    std::int64_t buffer = 0;
+    std::int64_t slot = 0;
+  };
+  /// Reads one more row, in any order, to the beginning of `to`, where the largest must fit;
+  /// nullopt when none is left. Throws ValueError and RuntimeFault (a damaged row, a detached
+  /// session).
+  std::optional<Row> next_row(std::byte* to, std::size_t bytes) const;
+  void cancel() const;
+
+ private:
+  std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent_;  // by replica, index
+  std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote_;           // by replica, buffer
+  std::size_t row_bytes_;
+};
+
 /// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own
 /// or, if its ops are on several virtual devices, one thread per device.
 /// Methods may be called from any thread, one at a time per session (guarded by a mutex); different
@@ -115,14 +150,15 @@ class Session {
 
   /// Indices of Program::persistent without the constants.
   std::vector<std::int64_t> state_tensors() const;
+  /// The state as it is now. Values of persistent tensors are copied; remote rows are read while
+  /// the session goes on, with `room_bytes` for copies of rows that are stored
+  /// meanwhile. A snapshot before it is cancelled. Throws RuntimeFault when a remote value could
+  /// not be stored.
+  std::shared_ptr<StateSnapshot> snapshot(std::int64_t room_bytes) const;
   /// Persistent tensor `index` of Program::persistent.
-  void read_persistent(std::int64_t replica, std::int64_t index, std::byte* to,
-                       std::size_t bytes) const;
   void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
                         std::size_t bytes);
   /// Slot `slot` of the `buffer`-th of Program::remote_buffers.
-  void read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot, std::byte* to,
-                   std::size_t bytes) const;
   void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                     const std::byte* from, std::size_t bytes);
 

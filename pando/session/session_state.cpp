@@ -67,11 +67,28 @@ std::vector<std::int64_t> Session::state_tensors() const {
   return indices;
 }
 
-void Session::read_persistent(std::int64_t replica, std::int64_t index, std::byte* to,
-                              std::size_t bytes) const {
+std::shared_ptr<StateSnapshot> Session::snapshot(std::int64_t room_bytes) const {
   const std::lock_guard lock(mutex_);
-  const Engine& engine = engine_of(replica, "read_persistent");
-  std::memcpy(to, engine.persistent(checked_persistent(index, bytes)), bytes);
+  require_attached("snapshot");
+  std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent(engines_.size());
+  std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote;
+  const auto room = std::make_shared<SnapshotRoom>();
+  room->limit = room_bytes;
+  for (std::size_t replica = 0; replica < engines_.size(); ++replica) {
+    Engine& engine = *engines_[replica];
+    for (const std::int64_t index : state_tensors()) {
+      const auto i = static_cast<std::size_t>(index);
+      const PersistentTensor& tensor = program_.persistent[i];
+      const std::byte* value = engine.persistent(i);
+      persistent[replica][index].assign(value, value + value_bytes(tensor.dtype, tensor.shape));
+    }
+    remote.push_back(engine.snapshot_remote(room));
+  }
+  std::size_t row_bytes = 0;
+  for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
+    row_bytes = std::max(row_bytes, value_bytes(buffer.dtype, buffer.shape));
+  }
+  return std::make_shared<StateSnapshot>(std::move(persistent), std::move(remote), row_bytes);
 }
 
 void Session::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
@@ -81,19 +98,56 @@ void Session::write_persistent(std::int64_t replica, std::int64_t index, const s
   std::memcpy(engine.persistent(checked_persistent(index, bytes)), from, bytes);
 }
 
-void Session::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
-                          std::byte* to, std::size_t bytes) const {
-  const std::lock_guard lock(mutex_);
-  Engine& engine = engine_of(replica, "read_remote");
-  engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes);
-}
-
 void Session::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                            const std::byte* from, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   Engine& engine = engine_of(replica, "write_remote");
   engine.store_remote(checked_slot(buffer, slot, bytes), slot, from, bytes);
   engine.finish_remote();
+}
+
+StateSnapshot::StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
+                             std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
+                             std::size_t row_bytes)
+    : persistent_(std::move(persistent)), remote_(std::move(remote)), row_bytes_(row_bytes) {}
+
+StateSnapshot::~StateSnapshot() { cancel(); }
+
+const std::vector<std::byte>& StateSnapshot::persistent(std::int64_t replica,
+                                                        std::int64_t index) const {
+  check_index("replica", replica, static_cast<std::int64_t>(persistent_.size()));
+  const auto& values = persistent_[static_cast<std::size_t>(replica)];
+  const auto it = values.find(index);
+  if (it == values.end()) throw ValueError(str_cat("there is no state tensor ", index));
+  return it->second;
+}
+
+std::optional<StateSnapshot::Row> StateSnapshot::next_row(std::byte* to, std::size_t bytes) const {
+  if (bytes < row_bytes_) {
+    throw ValueError(str_cat("the largest row has ", row_bytes_, " bytes; given ", bytes));
+  }
+  const auto first = [&](auto condition) -> std::optional<Row> {
+    for (std::size_t replica = 0; replica < remote_.size(); ++replica) {
+      for (std::size_t buffer = 0; buffer < remote_[replica].size(); ++buffer) {
+        RowSnapshot& rows = *remote_[replica][buffer];
+        if (!condition(rows)) continue;
+        const std::int64_t slot = rows.next(to);
+        if (slot < 0) continue;
+        return Row{static_cast<std::int64_t>(replica), static_cast<std::int64_t>(buffer), slot};
+      }
+    }
+    return std::nullopt;
+  };
+  // What the program waits for, then what takes memory.
+  std::optional<Row> row = first([](const RowSnapshot& rows) { return rows.is_wanted(); });
+  if (!row) row = first([](const RowSnapshot& rows) { return rows.has_copies(); });
+  return row ? row : first([](const RowSnapshot&) { return true; });
+}
+
+void StateSnapshot::cancel() const {
+  for (const auto& buffers : remote_) {
+    for (const auto& rows : buffers) rows->cancel();
+  }
 }
 
 }  // namespace pando

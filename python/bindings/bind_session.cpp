@@ -110,16 +110,44 @@ class ArrayBytes {
   Py_buffer view_ = {};
 };
 
-void bind_state(nb::class_<Session>& session) {
-  session
+void bind_snapshot(nb::module_& m) {
+  nb::class_<StateSnapshot::Row>(m, "SnapshotRow")
+      .def_ro("replica", &StateSnapshot::Row::replica)
+      .def_ro("buffer", &StateSnapshot::Row::buffer)
+      .def_ro("slot", &StateSnapshot::Row::slot);
+  nb::class_<StateSnapshot>(m, "StateSnapshot",
+                            "What a session held at one moment; may be read while it runs.")
       .def(
           "read_persistent",
-          [](const Session& s, std::int64_t replica, std::int64_t index, nb::handle to) {
+          [](const StateSnapshot& s, std::int64_t replica, std::int64_t index, nb::handle to) {
             const ArrayBytes bytes(to, true);
-            s.read_persistent(replica, index, bytes.data(), bytes.size());
+            const std::vector<std::byte>& value = s.persistent(replica, index);
+            if (value.size() != bytes.size()) {
+              throw ValueError(
+                  str_cat("the tensor has ", value.size(), " bytes; given ", bytes.size()));
+            }
+            std::copy(value.begin(), value.end(), bytes.data());
           },
           nb::arg("replica"), nb::arg("index"), nb::arg("to"),
-          "Fills an array with the value of a persistent tensor on one replica.")
+          "Fills an array with the value of a state tensor of one replica.")
+      .def(
+          "next_row",
+          [](const StateSnapshot& s, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            const nb::gil_scoped_release release;
+            return s.next_row(bytes.data(), bytes.size());
+          },
+          nb::arg("to"),
+          "Fills the beginning of an array, in which the largest row must fit, with one more row "
+          "of a remote buffer, in any order; None when none is left.")
+      .def("cancel", &StateSnapshot::cancel);
+}
+
+void bind_state(nb::class_<Session>& session) {
+  session
+      .def("snapshot", &Session::snapshot, nb::arg("room_bytes"),
+           nb::call_guard<nb::gil_scoped_release>(),
+           "The state as it is now, between runs; a snapshot before it is cancelled.")
       .def(
           "write_persistent",
           [](Session& s, std::int64_t replica, std::int64_t index, nb::handle from) {
@@ -127,16 +155,6 @@ void bind_state(nb::class_<Session>& session) {
             s.write_persistent(replica, index, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("index"), nb::arg("value"))
-      .def(
-          "read_remote",
-          [](const Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
-             nb::handle to) {
-            const ArrayBytes bytes(to, true);
-            const nb::gil_scoped_release release;
-            s.read_remote(replica, buffer, slot, bytes.data(), bytes.size());
-          },
-          nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("to"),
-          "Fills an array with one slot; `buffer` counts `remote_buffers`.")
       .def(
           "write_remote",
           [](Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
@@ -215,6 +233,7 @@ void bind_reports(nb::module_& m) {
 void bind_session(nb::module_& m) {
   bind_reports(m);
   bind_checksum(m);
+  bind_snapshot(m);
   nb::class_<Session> session(m, "Session");
   bind_state(session);
   session

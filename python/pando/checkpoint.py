@@ -22,21 +22,22 @@ import logging
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from pando import _core
 from pando.safetensors_file import (
-    Bytes,
     TensorEntry,
     TensorFileReader,
     TensorFileWriter,
-    file_checksum,
+    check_file,
+    checksum,
 )
 
 FORMAT = "pando-checkpoint"
@@ -46,6 +47,7 @@ _LOCK = ".lock"
 _WRITING = ".writing-"
 _DELETED = ".deleted-"
 _NAME = re.compile(r"step-(\d{10,})(?:\.(\d+))?")
+_ROOM_BYTES = 256 << 20
 # More differences than these are counted only.
 _MOST_DIFFERENCES = 10
 
@@ -160,58 +162,70 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _checksum(data: Any) -> str:
-    total = _core.Checksum()
-    total.update(data)
-    return f"{total.value:016x}"
+class _StateWriter:
+    """Writes one snapshot to files in a folder."""
 
+    def __init__(self, core: Any, snapshot: Any, folder: Path) -> None:
+        self._snapshot = snapshot
+        self._folder = folder
+        self._replicas = int(core.num_replicas)
+        self._variables = _variables(core)
+        self._buffers = _buffers(core)
 
-def _value(core: Any, replica: int, index: int, entry: TensorEntry) -> Bytes:
-    value = np.empty(entry.num_bytes, np.uint8)
-    core.read_persistent(replica, index, value)
-    return value
+    def write(self) -> list[dict[str, Any]]:
+        """What the manifest says of the files; those of replica 0 come first."""
+        rows = [self._buffer_files(replica) for replica in range(self._replicas)]
+        self._write_rows(rows)
+        known: dict[str, str] = {}
+        records = []
+        for replica, files in enumerate(rows):
+            records.append(self._write_variables(replica, known))
+            for entry, file in zip(self._buffers, files, strict=True):
+                file.close()
+                records.append({**file.record(), "replica": replica, "remote_buffer": entry.name})
+        return records
 
+    def _buffer_files(self, replica: int) -> list[TensorFileWriter]:
+        return [
+            TensorFileWriter(
+                self._folder / f"{entry.name}.replica-{replica}.safetensors",
+                [entry],
+                entry.num_bytes // entry.shape[0],
+            )
+            for entry in self._buffers
+        ]
 
-def _write_variables(
-    core: Any, folder: Path, replica: int, known: dict[str, str]
-) -> dict[str, Any]:
-    """`known`: checksums of those of replica 0; later replicas leave out what equals them."""
-    chosen = [
-        (index, entry)
-        for index, entry in _variables(core)
-        if replica == 0 or _checksum(_value(core, replica, index, entry)) != known[entry.name]
-    ]
-    name = f"variables.replica-{replica}.safetensors"
-    with TensorFileWriter(folder / name, [entry for _, entry in chosen]) as file:
-        for index, entry in chosen:
-            value = _value(core, replica, index, entry)
+    def _write_rows(self, files: list[list[TensorFileWriter]]) -> None:
+        sizes = [entry.num_bytes // entry.shape[0] for entry in self._buffers]
+        memory = np.empty(max(sizes, default=0), np.uint8)
+        while (row := self._snapshot.next_row(memory)) is not None:
+            files[row.replica][row.buffer].write(row.slot, memory[: sizes[row.buffer]])
+        if not all(file.is_complete for of_replica in files for file in of_replica):
+            raise CheckpointError("another snapshot of the session began before this one ended")
+
+    def _write_variables(self, replica: int, known: dict[str, str]) -> dict[str, Any]:
+        """`known`: checksums of those of replica 0; later replicas leave out what equals them."""
+        chosen = []
+        for index, entry in self._variables:
+            value = np.empty(entry.num_bytes, np.uint8)
+            self._snapshot.read_persistent(replica, index, value)
+            found = checksum(value)
             if replica == 0:
-                known[entry.name] = _checksum(value)
-            file.write(value)
+                known[entry.name] = found
+            if replica == 0 or known[entry.name] != found:
+                chosen.append((index, entry))
+        name = f"variables.replica-{replica}.safetensors"
+        file = TensorFileWriter(self._folder / name, [entry for _, entry in chosen])
+        for piece, (index, entry) in enumerate(chosen):
+            value = np.empty(entry.num_bytes, np.uint8)
+            self._snapshot.read_persistent(replica, index, value)
+            file.write(piece, value)
         file.close()
-    return {**_file_record(name, file, replica), "variables": [e.name for _, e in chosen]}
-
-
-def _write_buffer(core: Any, folder: Path, index: int, replica: int) -> dict[str, Any]:
-    entry = _buffers(core)[index]
-    name = f"{entry.name}.replica-{replica}.safetensors"
-    slots = entry.shape[0]
-    row = np.empty(entry.num_bytes // slots, np.uint8)
-    with TensorFileWriter(folder / name, [entry]) as file:
-        for slot in range(slots):
-            core.read_remote(replica, index, slot, row)
-            file.write(row)
-        file.close()
-    return {**_file_record(name, file, replica), "remote_buffer": entry.name}
-
-
-def _file_record(name: str, file: TensorFileWriter, replica: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "bytes": file.num_bytes,
-        "checksum": file.checksum,
-        "replica": replica,
-    }
+        return {
+            **file.record(),
+            "replica": replica,
+            "variables": [entry.name for _, entry in chosen],
+        }
 
 
 def _write_manifest(path: Path, body: dict[str, Any]) -> None:
@@ -228,24 +242,35 @@ def _write_manifest(path: Path, body: dict[str, Any]) -> None:
 
 
 def _body_checksum(body: dict[str, Any]) -> str:
-    return _checksum(json.dumps(body, sort_keys=True).encode())
+    return checksum(json.dumps(body, sort_keys=True).encode())
 
 
-def _write_all(core: Any, folder: Path, facts: dict[str, Any]) -> None:
-    known: dict[str, str] = {}
-    files = []
-    for replica in range(core.num_replicas):
-        files.append(_write_variables(core, folder, replica, known))
-        for index in range(len(core.remote_buffers)):
-            files.append(_write_buffer(core, folder, index, replica))
-    body = {
-        **facts,
-        "model": _model(core),
-        "program": f"{core.fingerprint:016x}",
-        "files": files,
-    }
-    _write_manifest(folder / _MANIFEST, body)
-    _sync_folder(folder)
+@overload
+def save(
+    session: Any,
+    folder: str | os.PathLike[str],
+    *,
+    step: int,
+    extra: Mapping[str, Any] | None = None,
+    generators: Mapping[str, np.random.Generator] | None = None,
+    keep: int | None = None,
+    room_bytes: int = _ROOM_BYTES,
+    wait: Literal[True] = True,
+) -> Checkpoint: ...
+
+
+@overload
+def save(
+    session: Any,
+    folder: str | os.PathLike[str],
+    *,
+    step: int,
+    extra: Mapping[str, Any] | None = None,
+    generators: Mapping[str, np.random.Generator] | None = None,
+    keep: int | None = None,
+    room_bytes: int = _ROOM_BYTES,
+    wait: Literal[False],
+) -> PendingCheckpoint: ...
 
 
 def save(
@@ -256,12 +281,21 @@ def save(
     extra: Mapping[str, Any] | None = None,
     generators: Mapping[str, np.random.Generator] | None = None,
     keep: int | None = None,
-) -> Checkpoint:
+    room_bytes: int = _ROOM_BYTES,
+    wait: bool = True,
+) -> Checkpoint | PendingCheckpoint:
     """Saves the state of an attached session as `folder/step-...`, between runs.
 
     extra: what else belongs to the run, as JSON. generators: NumPy generators whose state `load`
-    brings back. keep: how many of the newest checkpoints stay; None: all. Raises CheckpointError
-    when it cannot be written; earlier checkpoints then stay as they are.
+    brings back. keep: how many of the newest checkpoints stay; None: all.
+
+    With wait=False the checkpoint is written by a thread while the session runs on; it holds the
+    state of now. Variables are copied at once. A row of a remote buffer that the program stores
+    before it has been written is copied first; beyond `room_bytes` of such copies the program waits
+    for the row. One snapshot at a time: a later `save` ends one that is not complete.
+
+    Raises CheckpointError when it cannot be written, from `wait()` of a pending one; earlier
+    checkpoints then stay as they are.
     """
     if step < 0:
         raise ValueError(f"save: wanted a step of at least 0; given {step}")
@@ -270,43 +304,104 @@ def save(
     core = _core_session(session)
     states = {name: _json_state(g.bit_generator.state) for name, g in (generators or {}).items()}
     facts = {"step": step, "extra": dict(extra or {}), "generators": states}
-    json.dumps(facts)  # what JSON cannot hold is refused before anything is written
-    root = Path(folder)
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with _locked(root):
-            _remove_leftovers(root)
-            path = _write_one(core, root, step, facts)
-            _forget_old(root, path, keep)
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoint of step {step} cannot be written to {root}: "
-            f"{error.strerror or error}; earlier checkpoints are as they were"
-        ) from error
-    return Checkpoint(path, step, dict(extra or {}))
+    # What JSON cannot hold is refused before anything is written.
+    facts = json.loads(json.dumps(facts))
+    job = _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep)
+    if wait:
+        return job.run()
+    pending = PendingCheckpoint(job)
+    session._before_unload(pending.join)
+    return pending
+
+
+class _Job:
+    """A snapshot on its way to a folder."""
+
+    def __init__(
+        self, core: Any, snapshot: Any, root: Path, facts: dict[str, Any], keep: int | None
+    ) -> None:
+        self._root, self._facts, self._keep = root, facts, keep
+        self._snapshot = snapshot
+        self._model = {"model": _model(core), "program": f"{core.fingerprint:016x}"}
+        self._core = core
+
+    def run(self) -> Checkpoint:
+        step = self._facts["step"]
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            with _locked(self._root):
+                _remove_leftovers(self._root)
+                path = self._write()
+                _forget_old(self._root, path, self._keep)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint of step {step} cannot be written to {self._root}: "
+                f"{error.strerror or error}; earlier checkpoints are as they were"
+            ) from error
+        finally:
+            # The program's stores may wait for the snapshot.
+            self._snapshot.cancel()
+        return Checkpoint(path, step, self._facts["extra"])
+
+    def _write(self) -> Path:
+        step = self._facts["step"]
+        name = f"step-{step:010d}"
+        versions = [version for s, version, _ in _complete(self._root) if s == step]
+        if versions:
+            name += f".{max(versions) + 1}"
+        writing = self._root / (_WRITING + name)
+        writing.mkdir()
+        try:
+            files = _StateWriter(self._core, self._snapshot, writing).write()
+            _write_manifest(writing / _MANIFEST, {**self._facts, **self._model, "files": files})
+            _sync_folder(writing)
+            os.rename(writing, self._root / name)
+        except BaseException:
+            shutil.rmtree(writing, ignore_errors=True)
+            raise
+        _sync_folder(self._root)
+        return self._root / name
+
+
+class PendingCheckpoint:
+    """A checkpoint that is written while the session goes on."""
+
+    def __init__(self, job: _Job) -> None:
+        self._job = job
+        self._result: Checkpoint | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="pando-checkpoint")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._job.run()
+        except BaseException as error:
+            self._error = error
+            logging.getLogger(__name__).error("a checkpoint was not written: %s", error)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return not self._thread.is_alive()
+
+    def join(self) -> None:
+        """Returns when it has ended. A session that is left does so."""
+        self._thread.join()
+
+    def wait(self) -> Checkpoint:
+        """Returns when it is durable; raises what went wrong."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
 
 
 def _json_state(state: Any) -> Any:
     if isinstance(state, Mapping):
         return {key: _json_state(value) for key, value in state.items()}
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
-
-
-def _write_one(core: Any, root: Path, step: int, facts: dict[str, Any]) -> Path:
-    name = f"step-{step:010d}"
-    versions = [version for s, version, _ in _complete(root) if s == step]
-    if versions:
-        name += f".{max(versions) + 1}"
-    writing = root / (_WRITING + name)
-    writing.mkdir()
-    try:
-        _write_all(core, writing, facts)
-        os.rename(writing, root / name)
-    except BaseException:
-        shutil.rmtree(writing, ignore_errors=True)
-        raise
-    _sync_folder(root)
-    return root / name
 
 
 def _remove_leftovers(root: Path) -> None:
@@ -355,7 +450,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         found, version = manifest["format"], manifest["version"]
-        checksum, body = manifest["checksum"], manifest["body"]
+        wanted, body = manifest["checksum"], manifest["body"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{file} cannot be read: {error!r}") from error
     if (found, version) != (FORMAT, VERSION):
@@ -363,7 +458,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{file}: wanted the format {FORMAT!r} version {VERSION}; found {found!r} version "
             f"{version!r}"
         )
-    if _body_checksum(body) != checksum:
+    if _body_checksum(body) != wanted:
         raise DamagedCheckpoint(f"{file} is damaged: it is not what was written")
     return dict(body)
 
@@ -374,18 +469,9 @@ def verify(path: str | os.PathLike[str]) -> dict[str, Any]:
     folder = Path(path)
     body = read_manifest(folder)
     for record in body["files"]:
-        file = folder / record["name"]
-        try:
-            size = file.stat().st_size
-            if size != record["bytes"]:
-                raise DamagedCheckpoint(
-                    f"{file} has {size} bytes; {record['bytes']} were written: it was truncated "
-                    "or replaced"
-                )
-            if file_checksum(file) != record["checksum"]:
-                raise DamagedCheckpoint(f"{file} is damaged: its bytes are not those written")
-        except OSError as error:
-            raise DamagedCheckpoint(f"{file} cannot be read: {error.strerror}") from error
+        fault = check_file(folder, record)
+        if fault:
+            raise DamagedCheckpoint(fault)
     return body
 
 

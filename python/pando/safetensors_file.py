@@ -11,9 +11,11 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import RawIOBase
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -76,59 +78,99 @@ def _header_bytes(entries: Sequence[TensorEntry]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
+def checksum(data: bytes | Bytes) -> str:
+    """XXH3, 64 bits, as text."""
+    total = _core.Checksum()
+    total.update(data)
+    return f"{total.value:016x}"
+
+
 class TensorFileWriter:
-    """Writes the data of `entries` in their order; `close` makes it durable."""
+    """Writes the data of `entries` in pieces of their first axis, in any order: all pieces have
+    `piece_bytes`, or each entry is one. `close` makes the file durable."""
 
-    def __init__(self, path: Path, entries: Sequence[TensorEntry]) -> None:
-        self._sum = _core.Checksum()
-        self._left = sum(entry.num_bytes for entry in entries)
-        self._file = path.open("xb", buffering=0)
-        self.num_bytes = 0
-        self._put(_header_bytes(entries))
-
-    def __enter__(self) -> TensorFileWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+    def __init__(
+        self, path: Path, entries: Sequence[TensorEntry], piece_bytes: int | None = None
     ) -> None:
-        self._file.close()
+        header = _header_bytes(entries)
+        total = sum(entry.num_bytes for entry in entries)
+        if piece_bytes is None:
+            self._sizes = [entry.num_bytes for entry in entries]
+        else:
+            self._sizes = [piece_bytes] * (total // piece_bytes if piece_bytes else 0)
+        self._offsets = list(accumulate(self._sizes, initial=len(header)))
+        self._checksums: list[str | None] = [None] * len(self._sizes)
+        self._header_checksum = checksum(header)
+        self.num_bytes = len(header) + total
+        self._path = path
+        with path.open("xb", buffering=0) as file:
+            _write_at(file, header, 0)
 
-    def _put(self, data: bytes | Bytes) -> None:
-        view = memoryview(data).cast("B")
-        self._sum.update(view)
-        self.num_bytes += len(view)
-        while view:
-            view = view[self._file.write(view) :]
-
-    def write(self, data: Bytes) -> None:
-        self._left -= data.nbytes
-        self._put(data)
-
-    def close(self) -> None:
-        if self._left != 0:
-            raise ValueError(f"{self._file.name}: {self._left} bytes of tensor data are missing")
-        os.fsync(self._file.fileno())
-        # What has been written is not needed in the page cache.
-        os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        self._file.close()
+    def write(self, piece: int, data: Bytes) -> None:
+        self._checksums[piece] = checksum(data)
+        with self._path.open("r+b", buffering=0) as file:
+            _write_at(file, data, self._offsets[piece])
 
     @property
-    def checksum(self) -> str:
-        return f"{self._sum.value:016x}"
+    def is_complete(self) -> bool:
+        """Whether every piece has been written."""
+        return None not in self._checksums
+
+    def close(self) -> None:
+        if not self.is_complete:
+            raise ValueError(f"{self._path}: {self._checksums.count(None)} pieces are missing")
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
+            # What has been written is not needed in the page cache.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def record(self) -> dict[str, Any]:
+        """What `check_file` needs."""
+        return {
+            "name": self._path.name,
+            "bytes": self.num_bytes,
+            "header": self._header_checksum,
+            "pieces": [list(piece) for piece in zip(self._sizes, self._checksums, strict=True)],
+        }
 
 
-def file_checksum(path: Path) -> str:
-    """The checksum of a whole file, as a writer gives it."""
+def _write_at(file: IO[bytes], data: bytes | Bytes, offset: int) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        count = os.pwrite(file.fileno(), view, offset)
+        view, offset = view[count:], offset + count
+
+
+def check_file(folder: Path, record: dict[str, Any]) -> str:
+    """Reads a whole file; says what is wrong with it, or nothing."""
+    path = folder / record["name"]
+    try:
+        size = path.stat().st_size
+        if size != record["bytes"]:
+            return (
+                f"{path} has {size} bytes; {record['bytes']} were written: it was truncated or "
+                "replaced"
+            )
+        header = size - sum(piece[0] for piece in record["pieces"])
+        with path.open("rb", buffering=0) as file:
+            for count, wanted in [(header, record["header"]), *record["pieces"]]:
+                if _checksum_of_next(file, count) != wanted:
+                    return f"{path} is damaged: its bytes are not those written"
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    return ""
+
+
+def _checksum_of_next(file: RawIOBase, count: int) -> str:
     total = _core.Checksum()
-    buffer = bytearray(_READ_BYTES)
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            total.update(memoryview(buffer)[:count])
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    buffer = memoryview(bytearray(min(count, _READ_BYTES)))
+    while count:
+        got = file.readinto(buffer[: min(count, len(buffer))])
+        if not got:
+            return "the end of the file"
+        total.update(buffer[:got])
+        count -= got
     return f"{total.value:016x}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,7 @@ class Session:
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
         self._was_attached_stack: list[Any] = []
+        self._unload_work: list[Callable[[], None]] = []
         # A device that was attached before, by the user or another session, is not ours to detach.
         self._attached_device = False
         self._in_sync = True
@@ -176,7 +177,13 @@ class Session:
             self._unload()
             raise
 
+    def _before_unload(self, work: Callable[[], None]) -> None:
+        """Something to be done, once, before the program is unloaded."""
+        self._unload_work.append(work)
+
     def _unload(self) -> None:
+        while self._unload_work:
+            self._unload_work.pop()()
         self._core.detach()
         self._pb_session._loaded = False
 

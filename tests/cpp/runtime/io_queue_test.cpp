@@ -22,13 +22,21 @@ class FakeMemory final : public RemoteMemory {
         rows_(static_cast<std::size_t>(slots), Row(slot_bytes)),
         users_(static_cast<std::size_t>(slots)) {}
 
+  std::atomic<bool> failing = false;
+  std::atomic<int> collisions = 0;
+  std::atomic<int> stores = 0;
+
+  bool is_slow() const override { return true; }
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override {
     const Row& row = enter(slot);
     std::memcpy(to, row.data(), bytes);
     leave(slot);
     if (failing) throw RuntimeFault(str_cat("row ", slot, " is damaged"));
   }
-  void store(std::int64_t slot, const std::byte* from, std::size_t bytes) override {
+  ~FakeMemory() override { end_snapshot(); }
+
+ private:
+  void store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) override {
     if (failing) throw RuntimeFault(str_cat("no room for row ", slot));
     Row& row = enter(slot);
     std::memcpy(row.data(), from, bytes);
@@ -36,13 +44,6 @@ class FakeMemory final : public RemoteMemory {
     leave(slot);
     ++stores;
   }
-  bool is_slow() const override { return true; }
-
-  std::atomic<bool> failing = false;
-  std::atomic<int> collisions = 0;
-  std::atomic<int> stores = 0;
-
- private:
   Row& enter(std::int64_t slot) {
     const auto index = static_cast<std::size_t>(slot);
     if (users_[index].fetch_add(1) != 0) ++collisions;

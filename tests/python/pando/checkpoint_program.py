@@ -65,14 +65,25 @@ def main(folder, steps, result, tier, remote_folder):
     rng = np.random.default_rng(11)
     generators = {"data": rng}
     with session_of(ir, tier, remote_folder) as session:
-        done = 0
+        done, counts = 0, None
         if checkpoint.checkpoints(folder):
-            done = checkpoint.load(session, folder, generators=generators).step
+            loaded = checkpoint.load(session, folder, generators=generators)
+            done, counts = loaded.step, loaded.extra["counts"]
         print("from", done, flush=True)
         while done < steps:
             counts = train(session, stream, output, rng, 1)
             done += 1
-            checkpoint.save(session, folder, step=done, generators=generators, keep=2)
+            pending = checkpoint.save(
+                session,
+                folder,
+                step=done,
+                extra={"counts": counts.tolist()},
+                generators=generators,
+                keep=2,
+                wait=False,
+            )
+            if done % 2 == 0 or done == steps:  # else the next step runs meanwhile
+                pending.wait()
             print(done, flush=True)
         np.savez(result + ".writing.npz", w=session.get_tensor_data(w), counts=counts)
         os.rename(result + ".writing.npz", result)

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -102,7 +103,8 @@ def test_the_files_are_safetensors(saved):
 def test_every_dtype_is_written_as_the_library_writes_it(tmp_path):
     numpy_files = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
     rng = np.random.default_rng(2)
-    kinds = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+    kinds = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+    kinds += ["float16", "float32", "float64"]
     arrays = {kind: rng.integers(0, 2, (3, 2)).astype(kind) for kind in kinds}
     arrays["scalar"] = np.array(2.5, np.float32)
     arrays["empty"] = np.zeros((0, 4), np.float32)
@@ -112,16 +114,17 @@ def test_every_dtype_is_written_as_the_library_writes_it(tmp_path):
     ]
     raw = np.arange(12, dtype=np.uint8)
     entries.append(safetensors_file.TensorEntry("float8", "float8_143", (3, 4), 1))
-    with safetensors_file.TensorFileWriter(tmp_path / "file", entries) as file:
-        for array in [*arrays.values(), raw]:
-            file.write(array.reshape(-1).view(np.uint8))
-        file.close()
+    file = safetensors_file.TensorFileWriter(tmp_path / "file", entries)
+    for piece, array in reversed(list(enumerate([*arrays.values(), raw]))):
+        assert not file.is_complete
+        file.write(piece, array.reshape(-1).view(np.uint8))
+    file.close()
     loaded = numpy_files.load_file(tmp_path / "file")
     for name, array in arrays.items():
         assert loaded[name].dtype == array.dtype
         np.testing.assert_array_equal(loaded[name], array)
     np.testing.assert_array_equal(loaded["float8"], raw.reshape(3, 4, 1))
-    assert file.checksum == safetensors_file.file_checksum(tmp_path / "file")
+    assert safetensors_file.check_file(tmp_path, file.record()) == ""
 
 
 def test_the_newest_are_kept(tmp_path):
@@ -152,6 +155,87 @@ def test_generators_of_every_kind(tmp_path):
             np.testing.assert_array_equal(generator.standard_normal(5), wanted[name])
         with pytest.raises(checkpoint.WrongCheckpoint, match=r"generators \['other'\]"):
             checkpoint.load(session, tmp_path, generators={"other": np.random.default_rng()})
+
+
+# While training goes on.
+
+
+@pytest.mark.parametrize("room", [0, 4000, 1 << 20])
+@pytest.mark.parametrize("tier", ["ram", "file"])
+def test_training_goes_on_while_a_checkpoint_is_written(
+    tmp_path, straight, monkeypatch, tier, room
+):
+    session, w, stream, output = fresh(tier, tmp_path / "remote")
+    rng = np.random.default_rng(1)
+    write, begun, gate = safetensors_file.TensorFileWriter.write, [], threading.Event()
+
+    def slow(self, piece, data):
+        begun.append(piece)
+        if room > 4000 and len(begun) > 1:  # the first row, and then the program has passed
+            gate.wait()
+        write(self, piece, data)
+
+    monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
+    with session:
+        train(session, stream, output, rng, 4)
+        pending = checkpoint.save(
+            session,
+            tmp_path / "c",
+            step=4,
+            generators={"data": rng},
+            room_bytes=room,
+            wait=False,
+        )
+        counts = train(session, stream, output, rng, 3)
+        if room > 4000:
+            assert not pending.done
+        gate.set()
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
+        np.testing.assert_array_equal(counts, straight[1])
+        assert pending.wait().path == tmp_path / "c" / "step-0000000004"
+        assert checkpoint.load(session, tmp_path / "c", generators={"data": rng}).step == 4
+        counts = train(session, stream, output, rng, 3)
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
+        np.testing.assert_array_equal(counts, straight[1])
+
+
+def test_leaving_a_session_waits_for_its_checkpoint(tmp_path):
+    session, *_ = fresh()
+    with session:
+        pending = checkpoint.save(session, tmp_path, step=1, wait=False)
+    assert pending.done
+    assert pending.wait().step == 1
+    assert names(tmp_path) == ["step-0000000001"]
+
+
+def test_a_pending_checkpoint_tells_what_went_wrong(tmp_path, caplog):
+    (tmp_path / "file").write_text("no folder")
+    session, _, stream, output = fresh()
+    with session:
+        pending = checkpoint.save(session, tmp_path / "file", step=1, wait=False)
+        train(session, stream, output, np.random.default_rng(), 2)
+        with pytest.raises(checkpoint.CheckpointError, match="cannot be written"):
+            pending.wait()
+    assert "was not written" in caplog.text
+
+
+def test_a_later_snapshot_ends_an_earlier_one(tmp_path, monkeypatch):
+    session, *_ = fresh()
+    write, gate = safetensors_file.TensorFileWriter.write, threading.Event()
+
+    def slow(self, piece, data):
+        gate.wait()
+        write(self, piece, data)
+
+    monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
+    with session:
+        first = checkpoint.save(session, tmp_path / "a", step=1, wait=False)
+        second = checkpoint.save(session, tmp_path / "b", step=1, wait=False)
+        gate.set()
+        with pytest.raises(checkpoint.CheckpointError, match="another snapshot"):
+            first.wait()
+        assert second.wait().step == 1
+    assert names(tmp_path / "a") == []
 
 
 # Faults.
@@ -203,7 +287,7 @@ def test_another_version_is_refused(saved):
     content = json.loads(manifest.read_text())
     content["version"] = 2
     manifest.write_text(json.dumps(content))
-    with session, pytest.raises(checkpoint.WrongCheckpoint, match="version 1; found .* version 2"):
+    with session, pytest.raises(checkpoint.WrongCheckpoint, match=r"version 1; found .* version 2"):
         checkpoint.load(session, saved, fallback=True)
 
 
@@ -224,8 +308,7 @@ def test_another_model_is_refused_and_named(saved):
         "variable 'w': float32 (1500,) in the checkpoint, float32 (3,) here",
         "variable 'other': missing in the checkpoint, float32 (2,) here",
         "variable 'seed': uint32 (2,) in the checkpoint, missing here",
-        "remote buffer 'remote_buffer_1': float32 (1, 750) in the checkpoint, "
-        "float32 (3, 4) here",
+        "remote buffer 'remote_buffer_1': float32 (1, 750) in the checkpoint, float32 (3, 4) here",
     ):
         assert line in text, text
 
@@ -261,16 +344,16 @@ def test_a_full_disk_costs_no_checkpoint(saved, monkeypatch):
     session, *_ = fresh()
     write, calls = safetensors_file.TensorFileWriter.write, []
 
-    def full(self, data):
+    def full(self, piece, data):
         calls.append(data.nbytes)
         if len(calls) > 2:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(self, data)
+        write(self, piece, data)
 
     monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", full)
     before = sorted(path.name for path in saved.iterdir())
     with session:
-        with pytest.raises(checkpoint.CheckpointError, match="step 9 cannot be written.*No space"):
+        with pytest.raises(checkpoint.CheckpointError, match=r"step 9 cannot be written.*No space"):
             checkpoint.save(session, saved, step=9, keep=1)
         assert sorted(path.name for path in saved.iterdir()) == before
         monkeypatch.undo()
@@ -286,9 +369,9 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 def test_two_writers(tmp_path):
     session, *_ = fresh()
-    with session, checkpoint._locked(tmp_path):
-        with pytest.raises(checkpoint.CheckpointError, match="another process"):
-            checkpoint.save(session, tmp_path, step=1)
+    busy = pytest.raises(checkpoint.CheckpointError, match="another process")
+    with session, checkpoint._locked(tmp_path), busy:
+        checkpoint.save(session, tmp_path, step=1)
 
 
 def test_what_killed_writers_left_is_removed(saved):

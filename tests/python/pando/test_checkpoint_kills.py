@@ -1,4 +1,4 @@
-"""Training that is killed at random instants goes on from its last checkpoint with the same bits."""
+"""Training killed at random instants goes on from its last checkpoint with the same bits."""
 
 import os
 import subprocess

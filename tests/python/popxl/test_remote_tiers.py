@@ -136,7 +136,9 @@ def loop_program(rows=6, width=3000):
         target = popxl.remote_buffer((width,), popxl.float32, rows)
         for i, row in enumerate(data):
             popxl.remote_variable(row, source, i)
-        results = [popxl.remote_variable(np.zeros_like(row), target, i) for i, row in enumerate(data)]
+        results = [
+            popxl.remote_variable(np.zeros_like(row), target, i) for i, row in enumerate(data)
+        ]
 
         def body(total, offset: popxl.TensorByRef):
             x = ops.remote_load(source, offset)
@@ -249,9 +251,7 @@ def test_early_loads_are_given_up_when_they_do_not_fit(tmp_path):
         session = popxl.Session(ir)
     with session:
         assert np.isfinite(session.run()[output]).all()
-    with files(tmp_path, memory_limit_bytes=limit - 1), pytest.raises(
-        popart.OutOfMemoryException
-    ):
+    with files(tmp_path, memory_limit_bytes=limit - 1), pytest.raises(popart.OutOfMemoryException):
         popxl.Session(ir)
 
 
@@ -338,7 +338,7 @@ def test_damaged_and_truncated_files_are_named(tmp_path):
         session.weights_from_host()  # writes the rows again
         np.testing.assert_array_equal(session.run()[output], wanted)
         os.truncate(path, 4096 + 3 * 20480)
-        with pytest.raises(popart.popart_runtime_error, match="row 3 .* truncated"):
+        with pytest.raises(popart.popart_runtime_error, match=r"row 3 .* truncated"):
             session.run()
         session.weights_from_host()
 
