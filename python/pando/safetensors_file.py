@@ -135,7 +135,7 @@ class TensorFileWriter:
 
 
 def _write_at(file: IO[bytes], data: bytes | Bytes, offset: int) -> None:
-    view = memoryview(data).cast("B")
+    view = memoryview(np.frombuffer(data, np.uint8))  # type: ignore[arg-type]
     while view:
         count = os.pwrite(file.fileno(), view, offset)
         view, offset = view[count:], offset + count
@@ -198,7 +198,7 @@ class TensorFileReader:
         self._file.seek(self._data + self._header[name]["data_offsets"][0])
 
     def read_into(self, data: Bytes) -> None:
-        view = memoryview(data).cast("B")
+        view = memoryview(data)  # type: ignore[arg-type]
         while view:
             count = self._file.readinto(view)
             if not count:

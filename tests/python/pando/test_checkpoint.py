@@ -11,7 +11,7 @@ import pytest
 
 import popart
 import popxl
-from pando import checkpoint, safetensors_file
+from pando import checkpoint, checkpoint_files, safetensors_file
 from popxl import ops
 from tests.python.pando.checkpoint_program import program, session_of, train
 
@@ -219,23 +219,40 @@ def test_a_pending_checkpoint_tells_what_went_wrong(tmp_path, caplog):
     assert "was not written" in caplog.text
 
 
-def test_a_later_snapshot_ends_an_earlier_one(tmp_path, monkeypatch):
+def test_a_later_save_waits_for_an_earlier_one(tmp_path, monkeypatch):
     session, *_ = fresh()
-    write, gate = safetensors_file.TensorFileWriter.write, threading.Event()
+    write, join = safetensors_file.TensorFileWriter.write, checkpoint.PendingCheckpoint.join
+    gate = threading.Event()
 
     def slow(self, piece, data):
         gate.wait()
         write(self, piece, data)
 
-    monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
-    with session:
-        first = checkpoint.save(session, tmp_path / "a", step=1, wait=False)
-        second = checkpoint.save(session, tmp_path / "b", step=1, wait=False)
+    def opening_join(self):
         gate.set()
-        with pytest.raises(checkpoint.CheckpointError, match="another snapshot"):
-            first.wait()
-        assert second.wait().step == 1
-    assert names(tmp_path / "a") == []
+        join(self)
+
+    monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
+    monkeypatch.setattr(checkpoint.PendingCheckpoint, "join", opening_join)
+    with session:
+        first = checkpoint.save(session, tmp_path, step=1, wait=False)
+        checkpoint.save(session, tmp_path, step=2)
+        assert first.done
+    assert names(tmp_path) == ["step-0000000001", "step-0000000002"]
+
+
+def test_another_snapshot_ends_a_checkpoint(tmp_path, monkeypatch):
+    session, *_ = fresh()
+    write = safetensors_file.TensorFileWriter.write
+
+    def disturbed(self, piece, data):
+        session._pb_session.program.snapshot(0)
+        write(self, piece, data)
+
+    monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", disturbed)
+    with session, pytest.raises(checkpoint.CheckpointError, match="another snapshot"):
+        checkpoint.save(session, tmp_path, step=1)
+    assert names(tmp_path) == []
 
 
 # Faults.
@@ -370,7 +387,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_two_writers(tmp_path):
     session, *_ = fresh()
     busy = pytest.raises(checkpoint.CheckpointError, match="another process")
-    with session, checkpoint._locked(tmp_path), busy:
+    with session, checkpoint_files.locked(tmp_path), busy:
         checkpoint.save(session, tmp_path, step=1)
 
 
