@@ -201,6 +201,39 @@ def test_sharded_buffers_have_the_same_bits_as_in_ram(tmp_path, replicas):
     np.testing.assert_allclose(in_ram, x.mean(0), atol=1e-3)
 
 
+def device_program(rows=4, width=2000):
+    """Device 0 loads and doubles rows; device 1 adds them to rows of its own, in two rounds."""
+    rng = np.random.default_rng(8)
+    first, second = rng.integers(-8, 9, (2, rows, width)).astype(np.float32)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        source = popxl.remote_buffer((width,), popxl.float32, rows)
+        target = popxl.remote_buffer((width,), popxl.float32, rows)
+        for i in range(rows):
+            popxl.remote_variable(first[i], source, i)
+        variables = [popxl.remote_variable(second[i], target, i) for i in range(rows)]
+        for _ in range(2):
+            for i in range(rows):
+                with popxl.ipu(0):
+                    x = ops.remote_load(source, i) * 2.0
+                    ops.remote_store(source, i, x)
+                    x = ops.ipu_copy(x, 1)
+                with popxl.ipu(1):
+                    ops.remote_store(target, i, x + ops.remote_load(target, i))
+    return ir, variables, second + 6 * first
+
+
+@pytest.mark.parametrize("prefetch", [0, 20_000, 1 << 20])
+def test_virtual_devices(tmp_path, prefetch):
+    ir, variables, wanted = device_program()
+    with files(tmp_path, num_threads=2, remote_prefetch_bytes=prefetch):
+        session = popxl.Session(ir)
+    with session:
+        session.run()
+        for variable, row in zip(variables, wanted, strict=True):
+            np.testing.assert_array_equal(session.get_tensor_data(variable), row)
+
+
 # Overlap.
 
 
