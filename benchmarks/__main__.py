@@ -12,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.cases import FRAMEWORKS, Case, all_cases
+from benchmarks.op_cases import op_cases
 from benchmarks.runner import Settings, run_cases
-from benchmarks.table import JsonRow, compare, render, render_notes
+from benchmarks.table import JsonRow, compare, render, render_notes, render_ops
+
+OP_FRAMEWORKS = ("pando", "torch_eager")
 
 
-def _selected(patterns: list[str]) -> list[Case]:
+def _selected(cases: list[Case], patterns: list[str]) -> list[Case]:
     """Cases whose name contains a pattern, or matches it as a glob; all without patterns."""
-    cases = all_cases()
     if not patterns:
         return cases
     return [
@@ -28,12 +30,12 @@ def _selected(patterns: list[str]) -> list[Case]:
     ]
 
 
-def _run_parser() -> argparse.ArgumentParser:
+def _run_parser(frameworks: tuple[str, ...]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="row names")
     parser.add_argument(
-        "--frameworks", nargs="+", choices=FRAMEWORKS, default=list(FRAMEWORKS), metavar="NAME"
+        "--frameworks", nargs="+", choices=frameworks, default=list(frameworks), metavar="NAME"
     )
     parser.add_argument("--quick", action="store_true", help="short blocks: a check, not a result")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
@@ -42,11 +44,11 @@ def _run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(arguments: list[str]) -> int:
-    options = _run_parser().parse_args(arguments)
+def _run(arguments: list[str], single_ops: bool) -> int:
+    options = _run_parser(OP_FRAMEWORKS if single_ops else FRAMEWORKS).parse_args(arguments)
     if options.threads < 1 or options.rounds < 1:
         sys.exit(f"--threads {options.threads}, --rounds {options.rounds}: both must be at least 1")
-    cases = _selected(options.only)
+    cases = _selected(op_cases() if single_ops else all_cases(), options.only)
     if not cases:
         sys.exit(f"no row matches {options.only}; --list prints the names")
     if options.list:
@@ -61,7 +63,7 @@ def _run(arguments: list[str]) -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
-    print(render(found))
+    print(render_ops(found) if single_ops else render(found))
     print(render_notes(found))
     busy = [f"{r.case.name} ({', '.join(r.disturbed)})" for r in rows if r.disturbed]
     if busy:
@@ -98,7 +100,9 @@ def main() -> int:
     arguments = sys.argv[1:]
     if arguments[:1] == ["compare"]:
         return _compare(arguments[1:])
-    return _run(arguments)
+    if arguments[:1] == ["ops"]:
+        return _run(arguments[1:], single_ops=True)
+    return _run(arguments, single_ops=False)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class Case:
     - light, gelu, norm: one pass over ``megabytes`` (MiB) of float32
     - empty: one ``session.run`` of a near-empty program
     - compile (``what`` to compile in ``mode``), with ``layers`` for transformers
+    - op: the single operation ``mode`` on about ``size`` elements
     """
 
     name: str
@@ -29,6 +30,7 @@ class Case:
     batch: int = 0
     megabytes: int = 0
     layers: int = 0
+    size: int = 0
 
     @property
     def training(self) -> bool:

@@ -28,7 +28,10 @@ def _nothing() -> None:
 
 
 class Steps:
-    """A program that does ``run(n)``: ``n`` steps, finished when the call returns."""
+    """A program that does ``run(n)``: ``n`` steps, finished when the call returns.
+
+    Where one step does the thing that is measured ``repeats`` times, times are of one of them.
+    """
 
     def __init__(
         self,
@@ -36,8 +39,10 @@ class Steps:
         note: str = "",
         close: Callable[[], None] = _nothing,
         warm: int = 3,
+        repeats: int = 1,
     ) -> None:
         self.note = note
+        self._repeats = repeats
         self.close = close
         self._run = run
         run(warm)
@@ -61,7 +66,7 @@ class Steps:
             steps += part
             elapsed = time.perf_counter() - start
         self._estimate = elapsed / steps
-        return self._estimate
+        return self._estimate / self._repeats
 
     def _steps(self, seconds: float) -> int:
         return max(1, int(seconds / self._estimate))

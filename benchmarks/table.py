@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import Any
 
 from benchmarks.cases import FRAMEWORKS, PEERS
@@ -56,6 +58,31 @@ def render(rows: list[JsonRow]) -> str:
         for row in rows
     ]
     return align(header, lines)
+
+
+def render_ops(rows: list[JsonRow]) -> str:
+    """Single operations beside PyTorch eager, with the geometric mean and the slowest."""
+    ratios = {
+        row["name"]: row["torch_eager"] / row["pando"]
+        for row in rows
+        if row["torch_eager"] is not None and row["pando"] is not None
+    }
+    lines = [
+        [
+            row["name"],
+            row["unit"],
+            _number(row["pando"]),
+            _number(row["torch_eager"]),
+            _ratio(row["torch_eager"], row["pando"]),
+        ]
+        for row in rows
+    ]
+    text = align(["operation", "unit", "pando", "torch_eager", "eager/pando"], lines)
+    if ratios:
+        mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values()))
+        slowest = min(ratios, key=lambda name: ratios[name])
+        text += f"\ngeometric mean {mean:.2f}x; slowest {slowest} {ratios[slowest]:.2f}x"
+    return text
 
 
 def render_notes(rows: list[JsonRow]) -> str:

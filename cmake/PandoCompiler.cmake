@@ -20,6 +20,8 @@ endif()
 set(PANDO_SANITIZE "" CACHE STRING "Sanitizers for -fsanitize=, for example address,undefined")
 
 add_library(pando_flags INTERFACE)
+# What the executable cache knows a build by.
+target_link_options(pando_flags INTERFACE -Wl,--build-id=sha1)
 target_compile_options(pando_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror
                                            -Wno-missing-field-initializers)
 # Contraction of a * b + c would make results depend on how ops were grouped into kernels.

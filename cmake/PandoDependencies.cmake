@@ -16,3 +16,5 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
+# Used as a header only: nothing is linked.
+pkg_check_modules(xxhash REQUIRED libxxhash>=0.8.0)

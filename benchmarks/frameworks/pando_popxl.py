@@ -12,6 +12,7 @@ import numpy as np
 import popxl
 from benchmarks import data
 from benchmarks.cases import Case
+from benchmarks.frameworks import popxl_ops
 from benchmarks.frameworks import popxl_programs as programs
 from benchmarks.program import Once, Program, Steps
 
@@ -66,6 +67,8 @@ def _compile_time(case: Case) -> Once:
 
 def build(case: Case, threads: int) -> Program:
     del threads  # Pando takes every core that the process may use; the worker limits those
+    if case.family == "op":
+        return popxl_ops.build(case)
     if case.family == "compile":
         return _compile_time(case)
     if case.family == "empty":

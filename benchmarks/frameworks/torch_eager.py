@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from benchmarks import data
 from benchmarks.cases import Case
-from benchmarks.frameworks import torch_models
+from benchmarks.frameworks import torch_models, torch_ops
 from benchmarks.program import NotMeasured, Steps
 
 
@@ -59,6 +59,8 @@ def _pass_over_memory(case: Case) -> Steps:
 
 def build(case: Case, threads: int) -> Steps:
     torch.set_num_threads(threads)
+    if case.family == "op":
+        return torch_ops.build(case)
     if case.family in ("empty", "compile"):
         raise NotMeasured("eager code compiles nothing and has no session")
     if case.family in ("mlp", "cnn", "transformer"):

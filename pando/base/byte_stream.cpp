@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 
 namespace pando {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "binary files are little-endian");
 
 constexpr std::size_t kMagicBytes = 8;
-
-std::uint64_t fnv1a(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 }  // namespace
 
@@ -34,7 +29,8 @@ void ByteWriter::raw(const void* data, std::size_t size) {
 }
 
 void ByteWriter::ints(const Ints& values) {
-  list(values, [&](std::int64_t v) { value(v); });
+  value(static_cast<std::uint64_t>(values.size()));
+  raw(values.data(), values.size() * sizeof(std::int64_t));
 }
 
 void ByteWriter::attributes(const Attributes& attributes) {
@@ -58,7 +54,7 @@ void ByteWriter::attributes(const Attributes& attributes) {
 }
 
 std::string ByteWriter::finish() && {
-  value(fnv1a(bytes_));
+  value(hash64(bytes_));
   return std::move(bytes_);
 }
 
@@ -81,7 +77,7 @@ ByteReader::ByteReader(std::string_view bytes, std::string_view magic, std::uint
   const std::string_view covered = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
   std::uint64_t hash = 0;
   std::memcpy(&hash, bytes.data() + covered.size(), sizeof hash);
-  if (hash != fnv1a(covered)) {
+  if (hash != hash64(covered)) {
     throw Error(str_cat(what_, " is truncated or corrupt: its checksum does not match"));
   }
   rest_.remove_suffix(sizeof hash);
@@ -102,7 +98,11 @@ std::string ByteReader::text() {
 }
 
 Ints ByteReader::ints() {
-  return list([&] { return value<std::int64_t>(); });
+  const auto count = value<std::uint64_t>();
+  if (count > rest_.size() / sizeof(std::int64_t)) corrupt("a list longer than the file");
+  Ints values(count);
+  raw(count * sizeof(std::int64_t)).copy(reinterpret_cast<char*>(values.data()), std::string::npos);
+  return values;
 }
 
 AttributeValue ByteReader::attribute_value() {

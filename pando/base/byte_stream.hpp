@@ -1,6 +1,6 @@
 // The container of Pando's binary files: magic, version, length-prefixed sections and a checksum.
 //
-//   8 bytes magic | u32 version | sections | u64 FNV-1a hash of everything before it
+//   8 bytes magic | u32 version | sections | u64 XXH3 hash of everything before it
 //   section: u32 tag | u64 bytes | contents
 //
 // Integers are little-endian. Text is u64 bytes, then the characters.

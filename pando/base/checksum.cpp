@@ -9,10 +9,6 @@ struct Checksum::State {
   XXH3_state_t hash;
 };
 
-std::uint64_t checksum(const std::byte* data, std::size_t bytes) {
-  return XXH3_64bits(data, bytes);
-}
-
 Checksum::Checksum() : state_(std::make_unique<State>()) { XXH3_64bits_reset(&state_->hash); }
 
 Checksum::~Checksum() = default;

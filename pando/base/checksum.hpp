@@ -7,10 +7,7 @@
 
 namespace pando {
 
-/// Finds accidents, not forgeries.
-std::uint64_t checksum(const std::byte* data, std::size_t bytes);
-
-/// The same over data that comes in pieces.
+/// hash64 over data that comes in pieces. Finds accidents, not forgeries.
 class Checksum {
  public:
   Checksum();

@@ -131,8 +131,7 @@ int FunctionLowering::new_storage(std::int64_t bytes, std::string name, const Op
 }
 
 int FunctionLowering::storage_of(const Tensor* root) {
-  const auto it = storage_of_.find(root);
-  if (it != storage_of_.end()) return it->second;
+  if (const int known = storage_of_.at(root); known >= 0) return known;
   const bool shared = std::find(program_.shared_roots_.begin(), program_.shared_roots_.end(),
                                 root) != program_.shared_roots_.end();
   const int index =

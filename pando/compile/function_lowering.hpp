@@ -155,6 +155,8 @@ class FunctionLowering {
     std::vector<bool> writable;
     std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
   };
+  SymbolicOperand bind_condition(const Op& op, const Arguments& then_arguments,
+                                 const Arguments& else_arguments);
   Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
                            int first_graph_input, int count);
   int frame_for(int function, const Op& op);
@@ -178,8 +180,8 @@ class FunctionLowering {
   std::vector<bool> writable_;
   std::optional<ExecutionContext> part_;
   std::vector<Storage> storages_;
-  std::unordered_map<const Tensor*, int> storage_of_;
-  std::unordered_map<const Tensor*, int> last_step_;
+  TensorMap<int> storage_of_{-1};
+  TensorMap<int> last_step_{-1};
   std::vector<PendingInstruction> pending_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "pando/compile/device_streams.hpp"
 
@@ -14,13 +13,24 @@ constexpr std::size_t kMaxOpsPerStep = 32;
 
 /// How the ops of one step touch one storage.
 struct StepAccess {
+  const Tensor* root;
   std::vector<View> views;
   bool written = false;
 };
 
 struct StepState {
   Shape shape;
-  std::unordered_map<const Tensor*, StepAccess> accesses;
+  std::vector<StepAccess> accesses;  // few: a search is quicker than a hash
+
+  const StepAccess* find(const Tensor* root) const {
+    const auto it = std::find_if(accesses.begin(), accesses.end(),
+                                 [&](const StepAccess& access) { return access.root == root; });
+    return it == accesses.end() ? nullptr : &*it;
+  }
+  StepAccess& of(const Tensor* root) {
+    if (const StepAccess* known = find(root)) return const_cast<StepAccess&>(*known);
+    return accesses.emplace_back(StepAccess{root, {}, false});
+  }
 };
 
 class StepFormer {
@@ -62,8 +72,8 @@ class StepFormer {
   int find_group(const Op& op, int earliest) const {
     std::set<int, std::greater<>> candidates;
     const auto consider = [&](const Tensor* tensor) {
-      const auto it = last_group_.find(placements_.of(tensor).root);
-      if (it != last_group_.end() && it->second >= earliest) candidates.insert(it->second);
+      const int group = last_group_.at(placements_.of(tensor).root);
+      if (group >= 0 && group >= earliest) candidates.insert(group);
     };
     for (const Tensor* input : op.inputs()) {
       if (input != nullptr) consider(input);
@@ -87,11 +97,11 @@ class StepFormer {
     for (int k = 0; k < op.num_inputs(); ++k) {
       if (op.input(k) == nullptr) continue;
       const Placement& placement = placements_.of(op.input(k));
-      const auto it = state.accesses.find(placement.root);
-      if (it == state.accesses.end()) continue;
+      const StepAccess* access = state.find(placement.root);
+      if (access == nullptr) continue;
       const bool writes = std::find(modified.begin(), modified.end(), k) != modified.end();
-      if (!writes && !it->second.written) continue;
-      const bool same_view = std::all_of(it->second.views.begin(), it->second.views.end(),
+      if (!writes && !access->written) continue;
+      const bool same_view = std::all_of(access->views.begin(), access->views.end(),
                                          [&](const View& v) { return v == placement.view; });
       if (!same_view) return false;
     }
@@ -102,7 +112,7 @@ class StepFormer {
     StepState& state = states_[static_cast<std::size_t>(step)];
     const auto touch = [&](const Tensor* tensor, bool writes) {
       const Placement& placement = placements_.of(tensor);
-      StepAccess& access = state.accesses[placement.root];
+      StepAccess& access = state.of(placement.root);
       access.written = access.written || writes;
       if (std::find(access.views.begin(), access.views.end(), placement.view) ==
           access.views.end()) {
@@ -122,7 +132,7 @@ class StepFormer {
   std::vector<int> step_of_;
   std::vector<ExecutionStep> steps_;
   std::vector<StepState> states_;
-  std::unordered_map<const Tensor*, int> last_group_;
+  TensorMap<int> last_group_{-1};
 };
 
 }  // namespace

@@ -140,6 +140,29 @@ void FunctionLowering::lower_loop(const Op& op) {
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
 }
 
+/// Each device looks at the condition by itself, also when another one is in the branch already: a
+/// condition that a branch writes is a copy.
+FunctionLowering::SymbolicOperand FunctionLowering::bind_condition(
+    const Op& op, const Arguments& then_arguments, const Arguments& else_arguments) {
+  const BoundTensor condition = bind_contiguous(op.input(0), &op);
+  const Tensor* root = placements_.of(op.input(0)).root;
+  const auto writes = [&](const Arguments& arguments, int first) {
+    for (std::size_t i = 0; i < arguments.writable.size(); ++i) {
+      const Tensor* argument = op.input(first + static_cast<int>(i));
+      if (arguments.writable[i] && placements_.of(argument).root == root) return true;
+    }
+    return false;
+  };
+  const auto then_count = static_cast<int>(then_arguments.writable.size());
+  if (!writes(then_arguments, 1) && !writes(else_arguments, 1 + then_count)) {
+    return condition.operand;
+  }
+  const BoundTensor copy =
+      temporary_like(op.input(0)->info, op.input(0)->name() + " (condition)", &op);
+  emit_copy(condition, copy, &op);
+  return copy.operand;
+}
+
 void FunctionLowering::lower_if(const Op& op) {
   const int then_count = static_cast<int>(op.attributes.integer("num_then_inputs"));
   const int else_count = op.num_inputs() - 1 - then_count;
@@ -152,7 +175,7 @@ void FunctionLowering::lower_if(const Op& op) {
   branch.instruction.count = then_count;
   branch.instruction.target = program_.function_of(then_graph, then_arguments.writable);
   branch.instruction.other_target = program_.function_of(else_graph, else_arguments.writable);
-  branch.operands = {bind_contiguous(op.input(0), &op).operand.as_read_only()};
+  branch.operands = {bind_condition(op, then_arguments, else_arguments).as_read_only()};
   const auto append = [&](const std::vector<SymbolicOperand>& operands) {
     branch.operands.insert(branch.operands.end(), operands.begin(), operands.end());
   };

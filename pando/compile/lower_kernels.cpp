@@ -95,22 +95,21 @@ bool has_matrix_layout(const OperandDesc& desc) {
 
 bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
   const Tensor* root = placements_.of(tensor).root;
-  const auto it = last_step_.find(root);
-  return root->producer() != nullptr && it != last_step_.end() && it->second == index;
+  return root->producer() != nullptr && last_step_.at(root) == index;
 }
 
 void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
                                          const Tensor* only) {
   const Tensor* root = placements_.of(output).root;
-  if (storage_of_.contains(root)) return;  // in place, or bound to an argument
+  if (storage_of_.at(root) >= 0) return;  // in place, or bound to an argument
   for (const Op* op : step.ops) {
     for (const Tensor* input : op->inputs()) {
       if (input == nullptr || (only != nullptr && input != only)) continue;
       if (!dies_here(input, index)) continue;
       const Placement& placement = placements_.of(input);
-      const auto at = storage_of_.find(placement.root);
-      if (at == storage_of_.end() || placement.root == root) continue;
-      const Storage& storage = storages_[static_cast<std::size_t>(at->second)];
+      const int at = storage_of_.at(placement.root);
+      if (at < 0 || placement.root == root) continue;
+      const Storage& storage = storages_[static_cast<std::size_t>(at)];
       const bool taken = storage.occupant != placement.root;
       const bool same_layout = input->shape() == output->shape() &&
                                covers_storage(placement, input) &&
@@ -122,7 +121,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
         });
       });
       if (storage.kind != StorageKind::Local || taken || !same_layout || !one_view) continue;
-      set_storage(root, at->second);
+      set_storage(root, at);
       return;
     }
   }
@@ -134,9 +133,8 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
   std::vector<const Tensor*> stored;
   for (const Tensor* tensor : builder.written()) {
     const Tensor* root = placements_.of(tensor).root;
-    const auto last = last_step_.find(root);
     // A storage that dies here is not stored even if it was made elsewhere: an output may take it.
-    const bool needed_later = last != last_step_.end() && last->second > index;
+    const bool needed_later = last_step_.at(root) > index;
     if (root->producer() == nullptr || needed_later) stored.push_back(tensor);
   }
   if (stored.empty()) return;
@@ -152,6 +150,8 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
 
 void FunctionLowering::lower_view_copy(const Op& op) {
   for (int i = 0; i < op.num_outputs(); ++i) {
+    // In place, the output is the view: there is nothing to do.
+    if (op.def().output_alias && op.def().output_alias(op, i) >= 0) continue;
     const BoundTensor input = bind(op.input(0));
     const View view{input.desc.shape, input.desc.strides, 0};
     const std::optional<View> viewed = op.def().view(op, i, view);

@@ -6,6 +6,9 @@
 namespace pando {
 namespace {
 
+/// Another try is not worth its time for less than this part of the memory.
+constexpr std::int64_t kGoodEnough = 100;
+
 struct Placed {
   std::int64_t offset;
   std::int64_t end;
@@ -71,7 +74,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int num_instructi
   std::vector<std::int64_t> offsets(lifetimes.size());
   bool first_try = true;
   const auto attempt = [&](auto key) {
-    if (!first_try && plan.total_bytes == plan.lower_bound_bytes) return;
+    const std::int64_t excess = plan.total_bytes - plan.lower_bound_bytes;
+    if (!first_try && excess <= plan.lower_bound_bytes / kGoodEnough) return;
     std::vector<int> order(lifetimes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });

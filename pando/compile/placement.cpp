@@ -18,8 +18,8 @@ bool crosses_devices(const Op& op) {
 }
 
 /// Position of the last op that reads a tensor, through any chain of view ops.
-std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
-  std::unordered_map<const Tensor*, int> last;
+TensorMap<int> last_uses(const Graph& graph) {
+  TensorMap<int> last(-1);
   for (const Tensor* output : graph.outputs()) last[output] = std::numeric_limits<int>::max();
   for (std::size_t i = graph.ops().size(); i-- > 0;) {
     const Op& op = *graph.ops()[i];
@@ -27,13 +27,12 @@ std::unordered_map<const Tensor*, int> last_uses(const Graph& graph) {
     const bool aliases = is_view_op(op) || op.def().output_alias != nullptr;
     if (aliases) {
       for (const Tensor* output : op.outputs()) {
-        const auto it = last.find(output);
-        if (it != last.end()) used = std::max(used, it->second);
+        used = std::max(used, last.at(output));
       }
     }
     for (const Tensor* input : op.inputs()) {
       if (input == nullptr) continue;
-      int& entry = last.try_emplace(input, -1).first->second;
+      int& entry = last[input];
       entry = std::max(entry, used);
     }
   }
@@ -58,8 +57,8 @@ bool in_place_views_exist(const Tensor& tensor, const View& view) {
 }  // namespace
 
 struct Placements::WriteHistory {
-  std::unordered_map<const Tensor*, std::vector<int>> positions;  // by storage owner
-  std::unordered_map<const Tensor*, int> last_use;
+  TensorMap<std::vector<int>> positions;  // by storage owner
+  TensorMap<int> last_use;
 
   WriteHistory(const Graph& graph, const AliasClasses& aliases) : last_use(last_uses(graph)) {
     for (std::size_t i = 0; i < graph.ops().size(); ++i) {
@@ -73,16 +72,12 @@ struct Placements::WriteHistory {
   }
 
   bool written_within(const Tensor* root, int after, int until) const {
-    const auto it = positions.find(root);
-    if (it == positions.end()) return false;
-    return std::any_of(it->second.begin(), it->second.end(),
+    const std::vector<int>& all = positions.at(root);
+    return std::any_of(all.begin(), all.end(),
                        [&](int write) { return write > after && write <= until; });
   }
-  bool ever_written(const Tensor* root) const { return positions.contains(root); }
-  int last_use_of(const Tensor* tensor) const {
-    const auto it = last_use.find(tensor);
-    return it == last_use.end() ? -1 : it->second;
-  }
+  bool ever_written(const Tensor* root) const { return !positions.at(root).empty(); }
+  int last_use_of(const Tensor* tensor) const { return last_use.at(tensor); }
 };
 
 Placements::Placements(const Graph& graph) : classes_(graph) {
@@ -102,7 +97,7 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     Tensor* output = op.output(k);
     const int alias = op.def().output_alias ? op.def().output_alias(op, k) : -1;
     if (alias >= 0) {
-      const Placement& input = placements_.at(op.input(alias));
+      const Placement input = of(op.input(alias));
       std::optional<View> view = input.view;
       if (is_view_op(op)) view = op.def().view(op, k, input.view);
       if (!view) {
@@ -115,7 +110,7 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     }
     placements_[output] = {output, View::contiguous(output->shape())};
     if (!is_view_op(op)) continue;
-    const Placement input = placements_.at(op.input(0));
+    const Placement input = of(op.input(0));
     const std::optional<View> view = op.def().view(op, k, input.view);
     const bool visible = writes.ever_written(output) ||
                          writes.written_within(input.root, position, writes.last_use_of(output));

@@ -1,9 +1,9 @@
 // Where every tensor of a scheduled graph lives: which storage, through which view.
 #pragma once
 
-#include <unordered_map>
 #include <unordered_set>
 
+#include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/transforms/dependencies.hpp"
 
@@ -11,7 +11,7 @@ namespace pando {
 
 /// A window on the storage owned by `root`; offsets and strides in elements.
 struct Placement {
-  Tensor* root;
+  Tensor* root = nullptr;
   View view;
 };
 
@@ -23,7 +23,11 @@ class Placements {
   /// Throws NotSupported when an in-place view needs strides that do not exist.
   explicit Placements(const Graph& graph);
 
-  const Placement& of(const Tensor* tensor) const { return placements_.at(tensor); }
+  const Placement& of(const Tensor* tensor) const {
+    const Placement& placement = placements_.at(tensor);
+    internal_check(placement.root != nullptr, "a tensor must be placed before it is used");
+    return placement;
+  }
   bool is_elided(const Op& op) const { return elided_.contains(&op); }
   /// In-place aliases and elided views joined.
   const AliasClasses& classes() const { return classes_; }
@@ -33,7 +37,7 @@ class Placements {
   void place_op(const Op& op, int position, const WriteHistory& writes);
 
   AliasClasses classes_;
-  std::unordered_map<const Tensor*, Placement> placements_;
+  TensorMap<Placement> placements_;
   std::unordered_set<const Op*> elided_;
 };
 

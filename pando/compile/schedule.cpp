@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -79,7 +78,7 @@ class MemoryScheduler {
       ops_[i].reads = read_roots(op);
       for (const Tensor* root : ops_[i].reads) {
         Readers& readers = readers_[root];
-        ++readers.pending;
+        if (readers.pending++ == 0) read_.push_back(root);
         readers.ops.push_back(static_cast<int>(i));
       }
       for (const Tensor* output : op.outputs()) {
@@ -87,7 +86,8 @@ class MemoryScheduler {
       }
     }
     for (const Tensor* output : graph_.outputs()) readers_[aliases_.root(output)].is_output = true;
-    for (const auto& [root, readers] : readers_) {
+    for (const Tensor* root : read_) {
+      const Readers& readers = readers_.at(root);
       if (readers.pending == 1 && !readers.is_output) node(readers.ops[0]).cost -= bytes_of(root);
     }
   }
@@ -112,7 +112,7 @@ class MemoryScheduler {
   void finish(int index) {
     node(index).done = true;
     for (const Tensor* root : node(index).reads) {
-      Readers& readers = readers_.at(root);
+      Readers& readers = readers_[root];
       if (--readers.pending != 1 || readers.is_output) continue;
       const int last = *std::find_if(readers.ops.begin(), readers.ops.end(),
                                      [&](int op) { return !node(op).done; });
@@ -125,7 +125,8 @@ class MemoryScheduler {
   Graph& graph_;
   AliasClasses aliases_;
   std::vector<Node> ops_;
-  std::unordered_map<const Tensor*, Readers> readers_;
+  TensorMap<Readers> readers_;
+  std::vector<const Tensor*> read_;               // those with readers
   std::set<std::pair<std::int64_t, int>> ready_;  // cheapest first, then in creation order
 };
 

@@ -84,7 +84,7 @@ std::vector<Tensor*> Graph::sources() const {
 }
 
 Tensor* Graph::find_tensor(std::string_view id) const {
-  const auto it = tensors_.find(std::string(id));
+  const auto it = tensors_.find(id);
   return it == tensors_.end() ? nullptr : it->second.get();
 }
 
@@ -118,13 +118,16 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
 
 Tensor* Graph::insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind) {
   if (!has_sound_size(info)) refuse_size(info, str_cat("tensor '", id, "'"));
-  auto [it, inserted] = tensors_.try_emplace(id);
-  if (!inserted) throw InternalError(str_cat("a tensor called '", id, "' exists already"));
-  it->second = std::make_unique<Tensor>(*this, id, info, kind);
-  if (kind != TensorKind::Activation && kind != TensorKind::GraphInput) {
-    sources_.emplace(id, it->second.get());
+  auto owned = std::make_unique<Tensor>(*this, id, num_tensors_made_, info, kind);
+  Tensor* tensor = owned.get();
+  if (!tensors_.try_emplace(tensor->id(), std::move(owned)).second) {
+    throw InternalError(str_cat("a tensor called '", id, "' exists already"));
   }
-  return it->second.get();
+  ++num_tensors_made_;
+  if (kind != TensorKind::Activation && kind != TensorKind::GraphInput) {
+    sources_.emplace(tensor->id(), tensor);
+  }
+  return tensor;
 }
 
 Tensor* Graph::add_input(const std::string& id, const TensorInfo& info, bool by_ref) {
@@ -297,11 +300,12 @@ void Graph::erase_op(Op& op) {
 void Graph::retire(const std::string& tensor_id) {
   const auto it = tensors_.find(tensor_id);
   Graph& erased = ir_->erased_graph();
-  it->second->graph_ = &erased;
-  it->second->data.reset();
-  erased.erased_tensors_.push_back(std::move(it->second));
+  std::unique_ptr<Tensor> tensor = std::move(it->second);
   sources_.erase(tensor_id);
   tensors_.erase(it);
+  tensor->graph_ = &erased;
+  tensor->data.reset();
+  erased.erased_tensors_.push_back(std::move(tensor));
 }
 
 void Graph::erase_tensor(Tensor& tensor) {

@@ -113,8 +113,10 @@ class Graph {
   std::vector<const Tensor*> by_ref_;
   std::vector<Op*> ops_;
   Op* insertion_point_ = nullptr;
-  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
-  std::map<std::string, Tensor*> sources_;
+  // By id, which the tensor itself keeps.
+  std::unordered_map<std::string_view, std::unique_ptr<Tensor>> tensors_;
+  std::map<std::string_view, Tensor*> sources_;
+  std::size_t num_tensors_made_ = 0;
   std::unordered_map<std::int64_t, std::unique_ptr<Op>> op_storage_;
   // Of the erased graph only.
   std::vector<std::unique_ptr<Tensor>> erased_tensors_;

@@ -4,6 +4,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 namespace {
@@ -13,11 +14,10 @@ std::int64_t next_ir_id() {
   return next++;
 }
 
-using TensorMap = std::unordered_map<const Tensor*, Tensor*>;
 using GraphMap = std::unordered_map<const Graph*, Graph*>;
 
 /// Inputs, variables, constants and streams: everything that no op makes.
-void clone_sources(const Graph& from, Graph& to, TensorMap& tensors) {
+void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
   for (const Tensor* input : from.inputs()) {
     tensors[input] = to.add_input(input->id(), input->info, from.is_by_ref(input));
   }
@@ -108,27 +108,31 @@ RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries
 std::unique_ptr<Ir> Ir::clone() const {
   auto copy = std::make_unique<Ir>();
   GraphMap graphs;
-  TensorMap tensors;
-  for (const auto& graph : graphs_) {
-    graphs[graph.get()] =
-        graph->is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph->id());
-    clone_sources(*graph, *graphs[graph.get()], tensors);
+  std::vector<TensorMap<Tensor*>> tensors_of(graphs_.size());  // by graph
+  for (std::size_t i = 0; i < graphs_.size(); ++i) {
+    const Graph& graph = *graphs_[i];
+    graphs[&graph] =
+        graph.is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph.id());
+    clone_sources(graph, *graphs[&graph], tensors_of[i]);
   }
-  for (const auto& graph : graphs_) {
-    Graph& target = *graphs[graph.get()];
+  for (std::size_t i = 0; i < graphs_.size(); ++i) {
+    const Graph* graph = graphs_[i].get();
+    TensorMap<Tensor*>& tensors = tensors_of[i];
+    Graph& target = *graphs[graph];
     target.differentiable = graph->differentiable;
     std::unordered_map<const Op*, Op*> ops;
+    ops.reserve(graph->ops().size());
     for (const Op* op : graph->ops()) {
       Op& new_op = target.clone_op(*op, [&](const Tensor* t) { return tensors.at(t); });
       for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
       for (Op*& earlier : new_op.after) earlier = ops.at(earlier);
       ops[op] = &new_op;
-      for (int i = 0; i < op->num_outputs(); ++i) tensors[op->output(i)] = new_op.output(i);
+      for (int k = 0; k < op->num_outputs(); ++k) tensors[op->output(k)] = new_op.output(k);
     }
     for (const Tensor* output : graph->outputs()) target.mark_output(tensors.at(output));
   }
   for (const auto& stream : streams_) {
-    copy->add_stream(*tensors.at(stream->handle), stream->direction);
+    copy->add_stream(*tensors_of.front().at(stream->handle), stream->direction);
   }
   for (const auto& buffer : remote_buffers_) {
     copy->remote_buffers_.push_back(std::make_unique<RemoteBuffer>(*buffer));

@@ -43,11 +43,7 @@ OpData op_data(const Op& op) {
 GraphData graph_data(const Graph& graph) {
   GraphData data{.id = graph.id(), .differentiable = graph.differentiable};
   for (const Tensor* input : graph.inputs()) data.sources.push_back(source_data(graph, *input));
-  for (const Tensor* tensor : graph.tensors()) {
-    const bool written_with_graph =
-        tensor->kind() == TensorKind::GraphInput || tensor->kind() == TensorKind::Activation;
-    if (!written_with_graph) data.sources.push_back(source_data(graph, *tensor));
-  }
+  for (const Tensor* tensor : graph.sources()) data.sources.push_back(source_data(graph, *tensor));
   for (const Op* op : graph.ops()) data.ops.push_back(op_data(*op));
   for (const Tensor* output : graph.outputs()) data.outputs.push_back(output->id());
   return data;

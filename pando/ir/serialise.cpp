@@ -2,40 +2,46 @@
 
 #include "pando/base/byte_stream.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 #include "pando/ir/ir_data.hpp"
 
 namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDO-IR";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 
+enum class Values { Written, Signature };
+
 class Writer {
  public:
-  std::string run(const IrData& ir) {
+  explicit Writer(Values values) : values_(values) {}
+
+  std::string run(const Ir& ir) {
+    const std::vector<Graph*> graphs = ir.graphs();
     out_.section(kHeader, [&] {
       out_.value(ir.num_host_transfers);
       out_.value(ir.replication_factor);
-      out_.value(ir.counters.graph_suffix);
-      out_.value(ir.counters.tensor_suffix);
-      out_.value(ir.counters.op_id);
-      out_.value(static_cast<std::uint64_t>(ir.graphs.size()));
+      out_.value(ir.counters().graph_suffix);
+      out_.value(ir.counters().tensor_suffix);
+      out_.value(ir.counters().op_id);
+      out_.value(static_cast<std::uint64_t>(graphs.size()));
     });
     out_.section(kResources, [&] {
-      out_.list(ir.remote_buffers, [&](const RemoteBuffer& buffer) {
-        out_.value(buffer.id);
-        write(buffer.info);
-        out_.value(buffer.entries);
+      out_.list(ir.remote_buffers(), [&](const auto& buffer) {
+        out_.value(buffer->id);
+        write(buffer->info);
+        out_.value(buffer->entries);
       });
-      out_.list(ir.streams, [&](const StreamData& stream) {
-        out_.text(stream.handle);
-        out_.value(stream.direction);
+      out_.list(ir.streams(), [&](const auto& stream) {
+        out_.text(stream->handle->id());
+        out_.value(stream->direction);
       });
     });
-    for (const GraphData& graph : ir.graphs) {
-      out_.section(kGraph, [&] { write(graph); });
+    for (const Graph* graph : graphs) {
+      out_.section(kGraph, [&] { write(*graph); });
     }
     return std::move(out_).finish();
   }
@@ -47,11 +53,11 @@ class Writer {
     out_.ints(info.meta_shape);
   }
 
-  void write(const SourceTensorData& source) {
-    out_.text(source.id);
+  void write_source(const Tensor& source) {
+    out_.text(source.id());
     write(source.info);
-    out_.value(source.kind);
-    out_.value(source.by_ref);
+    out_.value(source.kind());
+    out_.value(source.graph().is_by_ref(&source));
     out_.ints(source.settings.groups);
     out_.value(source.settings.entry_per_replica);
     out_.value(source.settings.remote_buffer);
@@ -60,7 +66,14 @@ class Writer {
     out_.value(source.data != nullptr);
     if (source.data == nullptr) return;
     out_.value(static_cast<std::uint64_t>(source.data->bytes));
-    out_.raw(source.data->data, source.data->bytes);
+    if (values_ == Values::Written) {
+      out_.raw(source.data->data, source.data->bytes);
+    } else if (source.kind() == TensorKind::Constant) {
+      const Hash128 hash =
+          hash128({reinterpret_cast<const char*>(source.data->data), source.data->bytes});
+      out_.value(hash.high);
+      out_.value(hash.low);
+    }
   }
 
   void write(const OpContext& context) {
@@ -74,32 +87,36 @@ class Writer {
     out_.value(context.execution);
   }
 
-  void write(const OpData& op) {
-    out_.value(op.id);
-    out_.text(op.kind);
-    out_.list(op.inputs, [&](const auto& input) {
-      out_.value(input.has_value());
-      if (input) out_.text(*input);
+  void write(const Op& op) {
+    out_.value(op.id());
+    out_.text(op.kind());
+    out_.list(op.inputs(), [&](const Tensor* input) {
+      out_.value(input != nullptr);
+      if (input != nullptr) out_.text(input->id());
     });
     out_.attributes(op.attributes);
-    out_.list(op.outputs, [&](const auto& output) {
-      out_.text(output.first);
-      write(output.second);
+    out_.list(op.outputs(), [&](const Tensor* output) {
+      out_.text(output->id());
+      write(output->info);
     });
-    out_.list(op.called_graphs, [&](const std::string& id) { out_.text(id); });
-    out_.ints(op.after);
+    out_.list(op.called_graphs, [&](const Graph* graph) { out_.text(graph->id()); });
+    out_.list(op.after, [&](const Op* earlier) { out_.value(earlier->id()); });
     write(op.context);
   }
 
-  void write(const GraphData& graph) {
-    out_.text(graph.id);
+  /// Inputs in order, then variables, constants and streams sorted by id.
+  void write(const Graph& graph) {
+    out_.text(graph.id());
     out_.value(graph.differentiable);
-    out_.list(graph.sources, [&](const SourceTensorData& source) { write(source); });
-    out_.list(graph.ops, [&](const OpData& op) { write(op); });
-    out_.list(graph.outputs, [&](const std::string& id) { out_.text(id); });
+    std::vector<Tensor*> sources = graph.inputs();
+    for (Tensor* source : graph.sources()) sources.push_back(source);
+    out_.list(sources, [&](const Tensor* source) { write_source(*source); });
+    out_.list(graph.ops(), [&](const Op* op) { write(*op); });
+    out_.list(graph.outputs(), [&](const Tensor* output) { out_.text(output->id()); });
   }
 
   ByteWriter out_{kMagic, kVersion};
+  Values values_;
 };
 
 class Reader {
@@ -213,7 +230,9 @@ class Reader {
 
 }  // namespace
 
-std::string serialise_ir(const Ir& ir) { return Writer().run(ir_data(ir)); }
+std::string serialise_ir(const Ir& ir) { return Writer(Values::Written).run(ir); }
+
+std::string ir_signature(const Ir& ir) { return Writer(Values::Signature).run(ir); }
 
 std::unique_ptr<Ir> deserialise_ir(std::string_view bytes) { return build_ir(Reader(bytes).run()); }
 

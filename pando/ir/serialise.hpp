@@ -11,6 +11,10 @@ namespace pando {
 
 std::string serialise_ir(const Ir& ir);
 
+/// Equal for two Irs exactly when they differ at most in the values of their variables. As
+/// serialise_ir, with the hash of each constant's value in place of the value.
+std::string ir_signature(const Ir& ir);
+
 /// Throws Error for bytes that are no Ir, truncated, corrupt or of another version, and for the
 /// faults that `build_ir` finds.
 std::unique_ptr<Ir> deserialise_ir(std::string_view bytes);

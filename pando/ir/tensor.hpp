@@ -65,8 +65,12 @@ struct Use {
 /// Created and owned by a Graph; the address is stable.
 class Tensor {
  public:
-  Tensor(Graph& graph, std::string id, TensorInfo tensor_info, TensorKind kind)
-      : info(std::move(tensor_info)), graph_(&graph), id_(std::move(id)), kind_(kind) {}
+  Tensor(Graph& graph, std::string id, std::size_t number, TensorInfo tensor_info, TensorKind kind)
+      : info(std::move(tensor_info)),
+        graph_(&graph),
+        id_(std::move(id)),
+        number_(number),
+        kind_(kind) {}
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;
 
@@ -75,6 +79,8 @@ class Tensor {
   /// The id without the graph prefix; name scopes stay.
   std::string name() const;
   Graph& graph() const { return *graph_; }
+  /// Of the tensors made in its graph so far, the how many-eth (see TensorMap).
+  std::size_t number() const { return number_; }
   TensorKind kind() const { return kind_; }
 
   /// The op that makes this tensor and which of its outputs it is; nullptr for inputs, variables,
@@ -97,6 +103,7 @@ class Tensor {
   friend class Op;
   Graph* graph_;
   std::string id_;
+  std::size_t number_;
   TensorKind kind_;
   Op* producer_ = nullptr;
   int producer_index_ = -1;

@@ -34,6 +34,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
+  /// Equal for two backends only if both prepare every spec to the same kernel with the same
+  /// scratch: versions of libraries, processor, threads. A stored program is for one identity.
+  virtual std::string identity() const = 0;
   virtual bool has_kernel(std::string_view kind) const = 0;
   /// `operand` counts inputs, then outputs.
   virtual AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const = 0;

@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -232,19 +232,28 @@ void whole_program(Archive& archive, Program& program) {
 
 }  // namespace
 
+void write_program(ByteWriter& out, const Program& program) {
+  Saver saver(out);
+  // The common description takes fields by reference; a Saver only reads them.
+  whole_program(saver, const_cast<Program&>(program));
+}
+
+Program read_program(ByteReader& in) {
+  Loader loader(in);
+  Program program;
+  whole_program(loader, program);
+  return program;
+}
+
 std::string serialise_program(const Program& program) {
   ByteWriter out(kMagic, kVersion);
-  Saver saver(out);
-  Program copy = program;  // the common description takes fields by reference
-  whole_program(saver, copy);
+  write_program(out, program);
   return std::move(out).finish();
 }
 
 Program deserialise_program(std::string_view bytes) {
   ByteReader in(bytes, kMagic, kVersion, "a stored program");
-  Loader loader(in);
-  Program program;
-  whole_program(loader, program);
+  Program program = read_program(in);
   in.finish();
   return program;
 }

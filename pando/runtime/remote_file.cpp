@@ -14,6 +14,7 @@
 
 #include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 
 namespace pando {
 namespace {
@@ -117,7 +118,7 @@ void FileMemory::write_header(const RunFolder& folder, std::int64_t replica) {
   header.row_bytes = row_bytes_;
   header.slots = slots();
   header.checksum =
-      checksum(reinterpret_cast<const std::byte*>(&header), offsetof(RemoteFileHeader, checksum));
+      hash64({reinterpret_cast<const char*>(&header), offsetof(RemoteFileHeader, checksum)});
   std::byte* page = bounce_memory();
   std::memset(page, 0, kPage);
   std::memcpy(page, &header, sizeof header);

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
 #include "pando/runtime/remote_file.hpp"
 

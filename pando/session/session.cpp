@@ -14,6 +14,7 @@
 #include "pando/runtime/engine.hpp"
 #include "pando/runtime/remote_file.hpp"
 #include "pando/runtime/replica_team.hpp"
+#include "pando/session/executable_cache.hpp"
 #include "pando/transforms/dependencies.hpp"
 #include "pando/transforms/plain_softmax.hpp"
 #include "pando/transforms/scale_checks.hpp"
@@ -69,57 +70,115 @@ std::string peak_text(const Program& program) {
   return text;
 }
 
+std::int64_t device_bytes(const Program& program) {
+  return program.memory.persistent_bytes + program.memory.peak_frame_bytes;
+}
+
+/// The values of the persistent tensors that have one and are no variables.
+std::vector<ProgramConstant> constants_of(const Program& program, const Ir& ir) {
+  const auto graphs = ir.graphs();
+  std::vector<ProgramConstant> constants;
+  for (std::size_t i = 0; i < program.persistent.size(); ++i) {
+    if (program.persistent[i].is_variable) continue;
+    const Tensor* source = nullptr;
+    for (const Graph* graph : graphs) {
+      if (source == nullptr) source = graph->find_tensor(program.persistent[i].id);
+    }
+    internal_check(source != nullptr, "a persistent tensor must come from the Ir");
+    if (source->data != nullptr) constants.push_back({i, source->data});
+  }
+  return constants;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
 
-Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(options)) {
-  const auto start = std::chrono::steady_clock::now();
-  op_registry();
-  check_supported(ir);
-  check_settings(options_.remote);
-  if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
+void Session::make_backends(const Ir& ir) {
   const auto devices = static_cast<std::int64_t>(devices_of(ir).size());
   const int threads = threads_per_device(options_.num_threads, ir.replication_factor * devices);
   for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
     backends_.push_back(make_cpu_backend(threads));
   }
-  compile_program(ir);
-  for (const StreamDesc& stream : program_.streams) {
-    (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
-  }
-  compile_report_.compile_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Session::~Session() = default;
-
-/// Early loads take memory: they are given up when the program does not fit with them.
-void Session::compile_program(const Ir& ir) {
+Executable Session::build(const Ir& ir) {
+  if (options_.log) options_.log(LogLevel::Info, "Starting compilation");
+  if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
   CompileOptions compile_options;
-  if (options_.remote.uses_files()) {
-    compile_options.prefetch_bytes = options_.remote.prefetch_bytes;
-  }
+  compile_options.prefetch_bytes = prefetch_bytes_of(options_);
+  const std::size_t stages_before = compile_report_.stages.size();
   while (true) {
     const std::unique_ptr<Ir> copy = ir.clone();
     for (Graph* graph : copy->graphs()) {
       if (options_.check_log2_scales) check_log2_scales(*graph);
       if (!options_.stable_softmax) use_plain_softmax(*graph);
     }
-    compile_report_.stages.clear();
-    program_ = compile(*copy, *backends_[0], compile_options, compile_report_.stages);
-    const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
-    if (options_.memory_limit_bytes <= 0 || bytes <= options_.memory_limit_bytes) {
-      return collect_variables(*copy);
-    }
-    if (compile_options.prefetch_bytes == 0) {
-      throw OutOfMemory(
-          str_cat("the program needs ", bytes, " bytes of device memory; the limit is ",
-                  options_.memory_limit_bytes),
-          peak_text(program_));
+    compile_report_.stages.resize(stages_before);
+    Executable executable;
+    executable.program = compile(*copy, *backends_[0], compile_options, compile_report_.stages);
+    // Early loads take memory: they are given up when the program does not fit with them.
+    if (compile_options.prefetch_bytes == 0 || fits(executable.program)) {
+      executable.constants = constants_of(executable.program, *copy);
+      return executable;
     }
     compile_options.prefetch_bytes /= 4;
     if (compile_options.prefetch_bytes < kLeastPrefetch) compile_options.prefetch_bytes = 0;
   }
 }
+
+bool Session::fits(const Program& program) const {
+  return options_.memory_limit_bytes <= 0 || device_bytes(program) <= options_.memory_limit_bytes;
+}
+
+Executable Session::build_or_load(const Ir& ir) {
+  if (options_.cache_folder.empty()) return build(ir);
+  const auto stage = [&](const char* name, auto work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    compile_report_.stages.emplace_back(name, seconds_since(start));
+  };
+  const ExecutableCache cache(options_.cache_folder, options_.cache_limit_bytes, options_.log);
+  if (!cache.is_usable()) return build(ir);
+  Hash128 key;
+  std::optional<Executable> executable;
+  stage("cache_key", [&] { key = executable_key(ir, options_, *backends_[0]); });
+  stage("cache_load", [&] { executable = cache.load(key, ir); });
+  if (executable) {
+    compile_report_.cache_file = cache.file_of(key).string();
+    return std::move(*executable);
+  }
+  executable = build(ir);
+  stage("cache_store", [&] { cache.store(key, *executable, ir); });
+  return std::move(*executable);
+}
+
+Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(options)) {
+  const auto start = std::chrono::steady_clock::now();
+  op_registry();
+  check_supported(ir);
+  check_settings(options_.remote);
+  make_backends(ir);
+  Executable executable = build_or_load(ir);
+  options_.log = {};
+  program_ = std::move(executable.program);
+  constants_ = std::move(executable.constants);
+  if (!fits(program_)) {
+    throw OutOfMemory(
+        str_cat("the program needs ", device_bytes(program_),
+                " bytes of device memory; the limit is ", options_.memory_limit_bytes),
+        peak_text(program_));
+  }
+  for (const StreamDesc& stream : program_.streams) {
+    (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
+  }
+  collect_variables(ir);
+  compile_report_.compile_seconds = seconds_since(start);
+}
+
+Session::~Session() = default;
 
 RemoteTier Session::make_remote(std::int64_t replica) const {
   const RemoteSettings& settings = options_.remote;

@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "pando/base/log.hpp"
 #include "pando/ir/graph.hpp"
-#include "pando/program/program.hpp"
 #include "pando/runtime/remote_settings.hpp"
+#include "pando/session/executable.hpp"
 
 namespace pando {
 
@@ -48,7 +49,20 @@ struct SessionOptions {
   /// Called between instructions every few milliseconds; returning true stops the run with
   /// Interrupted (weights stay as they are).
   std::function<bool()> should_stop = {};
+  /// Folder where compiled programs are kept for later processes (executable_cache.hpp); empty:
+  /// none are kept.
+  std::string cache_folder = {};
+  /// Of all programs in that folder together, in bytes; those not used for longest go. 0: no limit.
+  std::int64_t cache_limit_bytes = std::int64_t{1} << 30;
+  /// Told, while the session is made, where its program comes from and what is wrong with the
+  /// cache.
+  LogFunction log = {};
 };
+
+/// CompileOptions::prefetch_bytes to begin with.
+inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
+  return options.remote.uses_files() ? options.remote.prefetch_bytes : 0;
+}
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
 /// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
@@ -69,6 +83,7 @@ struct InstructionTime {
 struct StepReport {
   double compile_seconds = 0;
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
+  std::string cache_file;  // that the program was read from; empty: it was compiled
 };
 
 /// What a session held at one moment. Methods may be called from any thread, also while the session
@@ -103,10 +118,10 @@ class StateSnapshot {
   std::size_t row_bytes_;
 };
 
-/// Compiles an Ir (which it clones) and runs it on all its replicas, each on a thread of its own
-/// or, if its ops are on several virtual devices, one thread per device.
-/// Methods may be called from any thread, one at a time per session (guarded by a mutex); different
-/// sessions run at the same time.
+/// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs it on all
+/// its replicas, each on a thread of its own or, if its ops are on several virtual devices, one
+/// thread per device. Methods may be called from any thread, one at a time per session (guarded by
+/// a mutex); different sessions run at the same time.
 class Session {
  public:
   /// Errors: Error (ambiguity, invalid graph), OutOfMemory, NotSupported.
@@ -178,10 +193,14 @@ class Session {
     std::size_t persistent = 0;
   };
 
+  void make_backends(const Ir& ir);
+  Executable build(const Ir& ir);
+  Executable build_or_load(const Ir& ir);
   void collect_variables(const Ir& ir);
   void require_attached(const char* what) const;
   void upload_constants(Engine& engine);
-  void compile_program(const Ir& ir);
+  /// Whether the program keeps to the memory limit.
+  bool fits(const Program& program) const;
   RemoteTier make_remote(std::int64_t replica) const;
   /// Throws ValueError.
   Engine& engine_of(std::int64_t replica, const char* what) const;
@@ -206,7 +225,7 @@ class Session {
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;
   std::vector<HostVariable> variables_;
-  std::vector<std::pair<std::size_t, std::shared_ptr<HostArray>>> constants_;  // by persistent
+  std::vector<ProgramConstant> constants_;
   mutable std::mutex mutex_;
 };
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 #include "pando/program/serialise.hpp"
 #include "pando/runtime/engine.hpp"
 #include "pando/session/session.hpp"
@@ -53,15 +53,15 @@ std::uint64_t Session::fingerprint() const {
   Program program = program_;
   for (SourceInfo& source : program.sources) source.location.clear();
   program.memory = {};
-  const std::string text = serialise_program(program);
-  return checksum(reinterpret_cast<const std::byte*>(text.data()), text.size());
+  return hash64(serialise_program(program));
 }
 
 std::vector<std::int64_t> Session::state_tensors() const {
   std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
-    const bool is_constant = std::any_of(constants_.begin(), constants_.end(),
-                                         [&](const auto& constant) { return constant.first == i; });
+    const bool is_constant =
+        std::any_of(constants_.begin(), constants_.end(),
+                    [&](const auto& constant) { return constant.persistent == i; });
     if (!is_constant) indices.push_back(static_cast<std::int64_t>(i));
   }
   return indices;

@@ -27,11 +27,8 @@ std::int64_t index_in_group(const VariableSettings& settings, std::int64_t repli
 
 void Session::collect_variables(const Ir& ir) {
   const auto source_of = [&](const std::string& id) {
-    const Tensor* source = nullptr;
-    for (const Graph* graph : ir.graphs()) {
-      if (source == nullptr) source = graph->find_tensor(id);
-    }
-    internal_check(source != nullptr, "a persistent tensor must come from the Ir");
+    const Tensor* source = ir.main_graph().find_tensor(id);
+    internal_check(source != nullptr, "a variable of the program must come from the Ir");
     return source->data;
   };
   const auto add = [&](HostVariable variable, const std::string& id) {
@@ -51,13 +48,9 @@ void Session::collect_variables(const Ir& ir) {
   };
   for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
     const PersistentTensor& tensor = program_.persistent[i];
-    const std::shared_ptr<HostArray> data = source_of(tensor.id);
-    if (!tensor.is_variable) {
-      if (data != nullptr) constants_.emplace_back(i, data);
-      continue;
-    }
+    if (!tensor.is_variable) continue;
     const std::size_t bytes = value_bytes(tensor.dtype, tensor.shape);
-    add({data, tensor.settings, bytes, bytes, -1, i}, tensor.id);
+    add({source_of(tensor.id), tensor.settings, bytes, bytes, -1, i}, tensor.id);
   }
   for (const RemoteVariable& variable : program_.remote_variables) {
     const auto buffer = static_cast<std::size_t>(variable.buffer);
@@ -69,8 +62,8 @@ void Session::collect_variables(const Ir& ir) {
 }
 
 void Session::upload_constants(Engine& engine) {
-  for (const auto& [index, data] : constants_) {
-    std::memcpy(engine.persistent(index), data->data, data->bytes);
+  for (const ProgramConstant& constant : constants_) {
+    std::memcpy(engine.persistent(constant.persistent), constant.data->data, constant.data->bytes);
   }
 }
 

@@ -1,9 +1,9 @@
 #include "pando/transforms/dead_code.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "pando/transforms/dependencies.hpp"
 
@@ -32,15 +32,15 @@ class Effects {
 };
 
 /// Storages that several parts of the program touch outlive a run: the next part reads them.
-void add_persistent_roots(const Graph& graph, const AliasClasses& aliases,
-                          std::unordered_set<const Tensor*>& live) {
-  std::unordered_map<const Tensor*, ExecutionContext> first_part;
+void add_persistent_roots(const Graph& graph, const AliasClasses& aliases, TensorSet& live) {
+  TensorMap<std::optional<ExecutionContext>> first_part;
   for (const Op* op : graph.ops()) {
     const auto touch = [&](const Tensor* tensor) {
       if (tensor == nullptr) return;
       const Tensor* root = aliases.root(tensor);
-      const auto [it, inserted] = first_part.try_emplace(root, op->context.execution);
-      if (!inserted && it->second != op->context.execution) live.insert(root);
+      std::optional<ExecutionContext>& first = first_part[root];
+      if (!first) first = op->context.execution;
+      if (first != op->context.execution) live.insert(root);
     };
     for (const Tensor* input : op->inputs()) touch(input);
     for (const Tensor* output : op->outputs()) touch(output);
@@ -51,7 +51,7 @@ void add_persistent_roots(const Graph& graph, const AliasClasses& aliases,
 
 void eliminate_dead_code(Graph& graph) {
   const AliasClasses aliases(graph);
-  std::unordered_set<const Tensor*> live;
+  TensorSet live;
   for (const Tensor* output : graph.outputs()) live.insert(aliases.root(output));
   for (const Tensor* input : graph.inputs()) live.insert(input);
   add_persistent_roots(graph, aliases, live);

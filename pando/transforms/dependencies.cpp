@@ -63,11 +63,12 @@ bool contains(const std::vector<int>& values, int value) {
 /// Ancestor sets as bit rows.
 class Ancestors {
  public:
-  explicit Ancestors(const Graph& graph) : words_((graph.ops().size() + 63) / 64) {
+  explicit Ancestors(const Graph& graph)
+      : words_((graph.ops().size() + 63) / 64), bits_(words_ * graph.ops().size()) {
     std::unordered_map<const Op*, int> position;
+    position.reserve(graph.ops().size());
     for (std::size_t i = 0; i < graph.ops().size(); ++i) {
       const Op* op = graph.ops()[i];
-      rows_.emplace_back(words_, 0);
       const auto add = [&](const Op* earlier) {
         const auto it = position.find(earlier);
         if (it != position.end()) merge(static_cast<int>(i), it->second);
@@ -82,20 +83,23 @@ class Ancestors {
 
   bool ordered(int earlier, int later) const {
     const auto e = static_cast<std::size_t>(earlier);
-    return (rows_[static_cast<std::size_t>(later)][e / 64] >> (e % 64) & 1) != 0;
+    return (row(later)[e / 64] >> (e % 64) & 1) != 0;
   }
 
  private:
   void merge(int op, int ancestor) {
-    auto& row = rows_[static_cast<std::size_t>(op)];
-    const auto& from = rows_[static_cast<std::size_t>(ancestor)];
-    for (std::size_t w = 0; w < words_; ++w) row[w] |= from[w];
+    std::uint64_t* to = bits_.data() + static_cast<std::size_t>(op) * words_;
+    const std::uint64_t* from = row(ancestor);
     const auto a = static_cast<std::size_t>(ancestor);
-    row[a / 64] |= std::uint64_t{1} << (a % 64);
+    for (std::size_t w = 0; w <= a / 64; ++w) to[w] |= from[w];
+    to[a / 64] |= std::uint64_t{1} << (a % 64);
+  }
+  const std::uint64_t* row(int op) const {
+    return bits_.data() + static_cast<std::size_t>(op) * words_;
   }
 
   std::size_t words_;
-  std::vector<std::vector<std::uint64_t>> rows_;
+  std::vector<std::uint64_t> bits_;  // a row of words per op
 };
 
 struct Access {
@@ -137,19 +141,15 @@ AliasClasses::AliasClasses(const Graph& graph) {
 }
 
 Tensor* AliasClasses::root(const Tensor* tensor) const {
-  auto it = parent_.find(tensor);
-  Tensor* result = const_cast<Tensor*>(tensor);
-  while (it != parent_.end()) {
-    result = it->second;
-    it = parent_.find(result);
-  }
+  auto* result = const_cast<Tensor*>(tensor);
+  while (Tensor* parent = parent_.at(result)) result = parent;
   return result;
 }
 
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases) {
   std::vector<std::vector<int>> result(graph.ops().size());
   std::unordered_map<const Op*, int> position;
-  std::unordered_map<const Tensor*, AccessHistory> storages;
+  TensorMap<AccessHistory> storages;
   std::map<std::string, AccessHistory> effects;
   EffectCache effect_cache;
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
@@ -163,10 +163,12 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
       if (input->producer() != nullptr) predecessors.push_back(position.at(input->producer()));
       record_access(storages[aliases.root(input)], index, contains(modified, k), predecessors);
     }
-    std::set<std::string> touched;
-    add_effects(op, effect_cache, touched);
-    for (const std::string& effect : touched) {
-      record_access(effects[effect], index, true, predecessors);
+    if (op.def().has_side_effects || !op.called_graphs.empty()) {
+      std::set<std::string> touched;
+      add_effects(op, effect_cache, touched);
+      for (const std::string& effect : touched) {
+        record_access(effects[effect], index, true, predecessors);
+      }
     }
     std::sort(predecessors.begin(), predecessors.end());
     predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
@@ -176,7 +178,7 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
 }
 
 std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases) {
-  std::set<const Tensor*> written;
+  TensorSet written;
   for (const Op* op : graph.ops()) {
     for (int k : op->modified_inputs()) {
       if (op->input(k) != nullptr) written.insert(aliases.root(op->input(k)));
@@ -190,8 +192,8 @@ std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& 
 void check_inplace_ambiguity(const Ir& ir) {
   for (const Graph* graph : ir.graphs()) {
     const AliasClasses aliases(*graph);
-    std::map<const Tensor*, std::vector<Access>> accesses;
-    std::set<const Tensor*> written;
+    TensorMap<std::vector<Access>> accesses;
+    std::vector<const Tensor*> written;
     for (std::size_t i = 0; i < graph->ops().size(); ++i) {
       const Op& op = *graph->ops()[i];
       const std::vector<int> modified = op.modified_inputs();
@@ -199,11 +201,13 @@ void check_inplace_ambiguity(const Ir& ir) {
         if (op.input(k) == nullptr) continue;
         const Tensor* root = aliases.root(op.input(k));
         const bool write = contains(modified, k);
-        if (write) written.insert(root);
+        if (write) written.push_back(root);
         accesses[root].push_back({static_cast<int>(i), write});
       }
     }
     if (written.empty()) continue;
+    std::sort(written.begin(), written.end());
+    written.erase(std::unique(written.begin(), written.end()), written.end());
     const Ancestors ancestors(*graph);
     for (const Tensor* root : written) check_accesses(*graph, *root, accesses[root], ancestors);
   }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "pando/ir/graph.hpp"
+#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 
@@ -21,7 +21,7 @@ class AliasClasses {
   void join(Tensor* tensor, Tensor* other) { parent_[tensor] = root(other); }
 
  private:
-  std::unordered_map<const Tensor*, Tensor*> parent_;
+  TensorMap<Tensor*> parent_;  // nullptr: owns its storage
 };
 
 /// Predecessors of every op, as positions in `graph.ops()`: producers of its inputs, and earlier

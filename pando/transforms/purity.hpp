@@ -1,8 +1,6 @@
 // Which ops are functions of their input values alone.
 #pragma once
 
-#include <unordered_set>
-
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -19,7 +17,7 @@ class Purity {
 
  private:
   AliasClasses aliases_;
-  std::unordered_set<const Tensor*> written_;  // roots
+  TensorSet written_;  // roots
 };
 
 }  // namespace pando

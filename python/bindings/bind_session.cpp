@@ -7,6 +7,8 @@
 namespace pando::python {
 namespace {
 
+using LogCallback = std::function<void(bool is_warning, const std::string& message)>;
+
 MemoryTier tier_named(const std::string& name) {
   if (name == "ram") return MemoryTier::Ram;
   if (name == "file") return MemoryTier::File;
@@ -48,7 +50,10 @@ bool signal_pending() {
 std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
                                       int num_threads, bool check_inplace_ambiguity, bool profile,
                                       bool check_log2_scales, bool stable_softmax,
-                                      double collective_timeout_seconds, const nb::dict& remote) {
+                                      double collective_timeout_seconds, std::string cache_folder,
+                                      std::int64_t cache_limit_bytes,
+                                      const std::optional<LogCallback>& log,
+                                      const nb::dict& remote) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.num_threads = num_threads;
@@ -59,6 +64,13 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.collective_timeout_seconds = collective_timeout_seconds;
   options.remote = remote_settings(remote);
   options.should_stop = signal_pending;
+  options.cache_folder = std::move(cache_folder);
+  options.cache_limit_bytes = cache_limit_bytes;
+  if (log) {
+    options.log = [&log](LogLevel level, const std::string& message) {
+      (*log)(level == LogLevel::Warning, message);
+    };
+  }
   return std::make_unique<Session>(ir, std::move(options));
 }
 
@@ -225,7 +237,8 @@ void bind_reports(nb::module_& m) {
       .def_ro("seconds", &InstructionTime::seconds);
   nb::class_<StepReport>(m, "CompileReport")
       .def_ro("seconds", &StepReport::compile_seconds)
-      .def_ro("stages", &StepReport::stages);
+      .def_ro("stages", &StepReport::stages)
+      .def_ro("cache_file", &StepReport::cache_file);
 }
 
 }  // namespace
@@ -241,7 +254,8 @@ void bind_session(nb::module_& m) {
            nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
            nb::arg("profile") = false, nb::arg("check_log2_scales") = true,
            nb::arg("stable_softmax") = true, nb::arg("collective_timeout_seconds") = 600.0,
-           nb::arg("remote") = nb::dict())
+           nb::arg("cache_folder") = "", nb::arg("cache_limit_bytes") = std::int64_t{1} << 30,
+           nb::arg("log") = nb::none(), nb::arg("remote") = nb::dict())
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import popxl
@@ -26,6 +27,12 @@ def memory_plan(session: popxl.Session) -> MemoryPlan:
     return MemoryPlan(
         memory.persistent_bytes, memory.peak_frame_bytes, [int(b) for b in memory.timeline]
     )
+
+
+def cache_file(session: popxl.Session) -> Path | None:
+    """The file that the compiled program was read from; None if this session compiled it."""
+    file = str(_engine(session).program.compile_report.cache_file)
+    return Path(file) if file else None
 
 
 def actual_peak_bytes(session: popxl.Session) -> int:

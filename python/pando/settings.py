@@ -27,6 +27,9 @@ class SessionSettings:
     memory_limit_bytes: int = 0
     # How long a replica waits for another one in a collective.
     collective_timeout_seconds: float = 600.0
+    # Bytes of all compiled programs in a cache folder (session option cachePath) together; those
+    # not used for longest are removed. 0: no limit.
+    cache_limit_bytes: int = 1 << 30
     # Where remote buffers live: "ram", or "file" for files in remote_folder.
     remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
     remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))

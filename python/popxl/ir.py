@@ -148,16 +148,17 @@ class Ir:
         the parameters of `fn`; what `fn` returns becomes its outputs.
         """
         if isinstance(fn, Module):
-            signature = inspect.signature(fn.build, follow_wrapped=True)
+            build: Callable[..., Any] = fn.build
             name = type(fn).__qualname__
         elif callable(fn) and hasattr(fn, "__qualname__"):
-            signature = inspect.signature(fn, follow_wrapped=True)
+            build = fn
             name = fn.__qualname__
         else:
             raise TypeError(
                 "create_graph: wanted a popxl.Module or a function with a __qualname__; given "
                 f"{type(fn)}"
             )
+        signature = _signature(build)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -255,6 +256,23 @@ class Ir:
 
     def __repr__(self) -> str:
         return f"Ir[id={self.id}]"
+
+
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    """With annotations that say `TensorByRef` evaluated, where they are text.
+
+    All are in a module with `from __future__ import annotations`; others do not matter here and
+    may name what exists for type checkers alone.
+    """
+    signature = inspect.signature(fn, follow_wrapped=True)
+    names = getattr(inspect.unwrap(fn), "__globals__", {})
+    parameters = [
+        parameter.replace(annotation=eval(parameter.annotation, names))
+        if isinstance(parameter.annotation, str) and "TensorByRef" in parameter.annotation
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    return signature.replace(parameters=parameters)
 
 
 def _is_tensor_like(value: object) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,9 @@ class InternalSession:
     def getSummaryReport(self) -> str:
         """Bytes of device memory and what is alive at the peak."""
         memory = self._core.memory
+        cache_file = self._core.compile_report.cache_file
         lines = [
+            f"program: {f'from cache {cache_file}' if cache_file else 'compiled'}",
             f"persistent memory: {memory.persistent_bytes} bytes",
             f"peak of the frame: {memory.peak_frame_bytes} bytes",
         ]
@@ -512,9 +513,14 @@ def _check_options(ir: Ir) -> None:
     for name, why in options.check().items():
         text = f"session option {name} = {getattr(options, name)!r} has no effect: {why}"
         _note_once(f"option {name}", text)
-    if options.enableEngineCaching:
-        # Programs that look into it find it; nothing is kept there.
-        Path(options.cachePath).mkdir(parents=True, exist_ok=True)
+
+
+def _log(is_warning: bool, message: str) -> None:
+    """What the core tells while it makes a session."""
+    if is_warning:
+        _note_once(message, message)
+    else:
+        getLogger("session").info(message)
 
 
 def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
@@ -526,6 +532,7 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
             f"{ir!r} has {ir.replication_factor} replicas in several instances; this one runs "
             f"{ir.instance_replication_factor}: only one instance is supported"
         )
+    cache_folder = (str(ir._options.cachePath) or ".") if ir._options.enableEngineCaching else ""
     limits = [b for b in (settings.memory_limit_bytes, device.memory_limit_bytes) if b > 0]
     return _core.Session(
         ir._pb,
@@ -536,5 +543,8 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
         check_log2_scales=ir._options.throwIfLog2ScaleTensorNotInRange,
         stable_softmax=not ir._options.enableNonStableSoftmax,
         collective_timeout_seconds=settings.collective_timeout_seconds,
+        cache_folder=cache_folder,
+        cache_limit_bytes=settings.cache_limit_bytes,
+        log=_log,
         remote=settings.remote(),
     )

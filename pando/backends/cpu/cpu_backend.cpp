@@ -8,6 +8,7 @@
 
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando {
@@ -113,6 +114,9 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int num_threads) : num_threads_(num_threads) {}
 
   std::string name() const override { return "cpu"; }
+  std::string identity() const override {
+    return str_cat("cpu threads ", num_threads_, " ", processor_identity());
+  }
   int num_threads() const override { return num_threads_; }
 
   bool has_kernel(std::string_view kind) const override {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+import functools
 import os
 from typing import Any
+
+from popart.logging_ import getLogger
 
 
 class VirtualGraphMode(enum.Enum):
@@ -109,6 +112,8 @@ _FOLLOWED = {
     "separateCallOpPdfs",
     "firstDotOp",
     "finalDotOp",
+    "enableEngineCaching",
+    "cachePath",
     "enableNonStableSoftmax",
     "groupNormStridedChannelGrouping",
     "throwIfLog2ScaleTensorNotInRange",
@@ -122,11 +127,24 @@ _REFUSED = {
 
 # What the user should know about options that are accepted without the original's effect.
 _WITHOUT_EFFECT = {
-    "enableEngineCaching": "compiled programs are not kept on disk: every session compiles",
-    "cachePath": "compiled programs are not kept on disk; the folder is made",
     "enableStochasticRounding": "float16 results are rounded to nearest even",
     "enableStableNorm": "norms are always computed from the centred values",
 }
+
+
+def _cache_folder() -> str:
+    """The folder for compiled programs that the environment names; empty: none."""
+    popxl, popart = (os.environ.get(name, "") for name in ("POPXL_CACHE_DIR", "POPART_CACHE_DIR"))
+    if popxl and popart and popxl != popart:
+        _say_which_folder(popxl, popart)
+    return popxl or popart
+
+
+@functools.cache  # once
+def _say_which_folder(popxl: str, popart: str) -> None:
+    getLogger("session").warn(
+        f"POPXL_CACHE_DIR = {popxl} and POPART_CACHE_DIR = {popart} differ: the former is used"
+    )
 
 
 class SessionOptions:
@@ -134,7 +152,7 @@ class SessionOptions:
 
     def __init__(self) -> None:
         self.__dict__.update(_defaults())
-        cache = os.environ.get("POPXL_CACHE_DIR") or os.environ.get("POPART_CACHE_DIR")
+        cache = _cache_folder()
         if cache:
             self.enableEngineCaching = True
             self.cachePath = cache

@@ -1,13 +1,15 @@
 // Random programs: the engine against the reference, with and without inlining, on one thread and
-// two, on one virtual device and three; and against itself, to the bit.
+// two, on one virtual device and three; and against itself, to the bit, also from the cache.
 //
 // PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs (1: a failing one is
 // printed).
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "pando/base/error.hpp"
 #include "pando/session/session.hpp"
@@ -50,11 +52,17 @@ std::vector<NamedBytes> random_inputs(const FuzzProgram& program) {
   return runs;
 }
 
+/// With a folder the program must come from there, if `cached`.
 Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                   int num_threads) {
+                   int num_threads, const std::string& cache_folder = {}, bool cached = false) {
   SessionOptions options;
   options.num_threads = num_threads;
+  options.cache_folder = cache_folder;
+  options.log = [](LogLevel level, const std::string& message) {
+    if (level == LogLevel::Warning) ADD_FAILURE() << message;
+  };
   Session session(*program.ir, options);
+  EXPECT_EQ(!session.compile_report().cache_file.empty(), cached);
   NamedBytes initial;
   for (const Tensor* variable : program.variables) {
     const std::byte* data = variable->data->data;
@@ -300,6 +308,25 @@ TEST(RandomGraphs, EngineEqualsReference) {
     ADD_FAILURE() << "seed " << seed << ": " << fault << "\nrepeat with: PANDO_FUZZ_SEED=" << seed
                   << " PANDO_FUZZ_GRAPHS=1 pando_tests --gtest_filter=RandomGraphs.*";
   }
+}
+
+TEST(RandomGraphs, FromTheCacheGiveTheSameBits) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / str_cat("pando_cached_graphs_", ::getpid());
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    // Inlined, with calls kept, on three devices.
+    for (int variant = 0; variant < 3; ++variant) {
+      const FuzzProgram program = random_program(seed, variant == 1);
+      if (variant == 2) place_at_random(program, 3);
+      const std::vector<NamedBytes> inputs = random_inputs(program);
+      // A program that calls nothing is the same in two of them.
+      const std::string own = folder / str_cat(seed, "_", variant);
+      const Results compiled = run_engine(program, inputs, 1, own);
+      const Results cached = run_engine(program, inputs, 1, own, true);
+      EXPECT_EQ(bit_difference(program, compiled, cached), "") << "seed " << seed;
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

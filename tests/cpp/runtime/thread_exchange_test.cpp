@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <numeric>
 
@@ -182,11 +183,17 @@ TEST(ThreadExchange, DifferentCollectives) {
 TEST(ThreadExchange, DifferentCollectivesOfDifferentGroups) {
   const CollectiveDesc pairs = collective(Kind::AllReduce, {1, 2}, 2, 2);
   const CollectiveDesc strided = collective(Kind::AllReduce, {2, 2}, 2, 2);
+  // As an engine's memory, these outlive a replica that has failed: others may still write there.
+  std::array<Values, 4> inputs, outputs;
+  inputs.fill({1, 2});
+  outputs.fill({0, 0});
   ReplicaTeam team(4, kLongTime, {});
   const std::string error = error_of([&] {
     team.run([&](int replica) {
+      const auto own = static_cast<std::size_t>(replica);
       for (int i = 0; i < 3; ++i) {
-        run(team.communicator(replica), replica % 2 == 0 ? pairs : strided, {1, 2});
+        team.communicator(replica).run(replica % 2 == 0 ? pairs : strided, bytes_of(inputs[own]),
+                                       bytes_of(outputs[own]));
       }
     });
   });

@@ -84,15 +84,6 @@ def test_every_listed_option_exists() -> None:
         option_module.SessionOptions().enableMagic = True
 
 
-def test_the_cache_folder_is_made_and_said_to_have_no_effect(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-    softmax(X[:1], enableEngineCaching=True, cachePath=str(folder))
-    assert folder.is_dir()
-    options = option_module.SessionOptions()
-    options.enableEngineCaching = True
-    assert "not kept on disk" in options.check()["enableEngineCaching"]
-
-
 def test_names_of_ops_in_drawings(tmp_path: Path) -> None:
     ir = popxl.Ir()
     with ir.main_graph, popxl.name_scope("layer"):

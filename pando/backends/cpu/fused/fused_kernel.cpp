@@ -83,6 +83,8 @@ class FusedKernel : public Kernel {
     std::byte* const* operands;
     std::byte** slots;
     std::int64_t* steps;
+    std::byte** rows;       // per operand: where the current row begins
+    std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
   };
 
@@ -126,6 +128,8 @@ class FusedKernel : public Kernel {
     const auto block = static_cast<std::size_t>(lanes_) * 8;
     take((plan_.num_slots() + kSlotGroup) * sizeof(std::byte*));
     steps_offset_ = take(moving_slots() * sizeof(std::int64_t));
+    rows_offset_ = take(num_operands_ * sizeof(std::byte*));
+    indices_offset_ = take(iteration_.shape.size() * sizeof(std::int64_t));
     tiles_offset_ = take(plan_.num_tiles * block);
     for (std::size_t i = 0; i < num_operands_; ++i) {
       const bool whole_piece = access_[i] == Access::Gathered || in_hazard(i);
@@ -176,8 +180,12 @@ class FusedKernel : public Kernel {
   void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
                 std::int64_t end) const {
     if (begin == end) return;
-    Part part{operands, reinterpret_cast<std::byte**>(memory),
-              reinterpret_cast<std::int64_t*>(memory + steps_offset_), memory};
+    Part part{operands,
+              reinterpret_cast<std::byte**>(memory),
+              reinterpret_cast<std::int64_t*>(memory + steps_offset_),
+              reinterpret_cast<std::byte**>(memory + rows_offset_),
+              reinterpret_cast<std::int64_t*>(memory + indices_offset_),
+              memory};
     const auto block = static_cast<std::size_t>(lanes_) * 8;
     auto* constants = reinterpret_cast<std::byte*>(const_cast<Line*>(constants_.data()));
     for (std::size_t i = 0; i < plan_.constants.size(); ++i) {
@@ -224,9 +232,10 @@ class FusedKernel : public Kernel {
 
   void run_units(const Part& part, std::int64_t begin, std::int64_t end, bool merge) const {
     std::int64_t unit = begin;
-    while (unit < end) {
-      const std::int64_t row = unit / pieces_per_row_;
-      const std::int64_t piece = unit % pieces_per_row_;
+    std::int64_t row = begin / pieces_per_row_;
+    go_to_row(part, row);
+    for (; unit < end; go_to_next_row(part), ++row) {
+      const std::int64_t piece = unit - row * pieces_per_row_;
       const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
       const std::int64_t first = piece * piece_;
       const std::int64_t last = std::min(row_length_, (piece + pieces) * piece_);
@@ -238,10 +247,36 @@ class FusedKernel : public Kernel {
     }
   }
 
+  void go_to_row(const Part& part, std::int64_t row) const {
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      part.rows[i] = part.operands[i] +
+                     iteration_.offset(i, row * row_length_) * static_cast<std::int64_t>(bytes_[i]);
+    }
+    for (std::size_t d = outer_dimensions(); d-- > 0;) {
+      part.indices[d] = row % iteration_.shape[d];
+      row /= iteration_.shape[d];
+    }
+  }
+
+  void go_to_next_row(const Part& part) const {
+    for (std::size_t d = outer_dimensions(); d-- > 0;) {
+      const bool wraps = ++part.indices[d] == iteration_.shape[d];
+      const std::int64_t moved = wraps ? 1 - iteration_.shape[d] : 1;
+      for (std::size_t i = 0; i < num_operands_; ++i) {
+        part.rows[i] += moved * iteration_.strides[i][d] * static_cast<std::int64_t>(bytes_[i]);
+      }
+      if (!wraps) return;
+      part.indices[d] = 0;
+    }
+  }
+
+  /// Those that number the rows.
+  std::size_t outer_dimensions() const { return by_rows_ ? iteration_.shape.size() - 1 : 0; }
+
   /// Elements [first, first + count) of a row.
   void run_run(const Part& part, std::int64_t row, std::int64_t first, std::int64_t count) const {
     const std::int64_t linear = row * row_length_ + first;
-    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, linear, count);
+    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, linear, first, count);
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
     const std::int64_t blocks = count / lanes_;
     chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
@@ -252,17 +287,14 @@ class FusedKernel : public Kernel {
     }
   }
 
-  void place_operand(const Part& part, std::size_t i, std::int64_t linear,
+  void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
                      std::int64_t count) const {
     std::byte* buffer = part.memory + buffers_[i];
-    const auto address = [&] {
-      return part.operands[i] + iteration_.offset(i, linear) * static_cast<std::int64_t>(bytes_[i]);
-    };
     if (access_[i] == Access::Direct && !must_copy(part, i)) {
-      part.slots[i] = address();
+      part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(bytes_[i]);
     } else if (access_[i] == Access::Splat) {
       part.slots[i] = buffer;
-      if (!uniform_[i]) fill_elements(address(), bytes_[i], lanes_, buffer);
+      if (!uniform_[i]) fill_elements(part.rows[i], bytes_[i], lanes_, buffer);
     } else {
       part.slots[i] = buffer;
       if (is_input(i)) gather(iteration_, i, bytes_[i], part.operands[i], linear, count, buffer);
@@ -331,8 +363,10 @@ class FusedKernel : public Kernel {
   bool merge_pieces_ = false;
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
-  // Scratch of a part: slots, steps, tiles, then a buffer for each operand.
+  // Scratch of a part: slots, steps, rows, indices, tiles, then a buffer for each operand.
   std::size_t steps_offset_ = 0;
+  std::size_t rows_offset_ = 0;
+  std::size_t indices_offset_ = 0;
   std::size_t tiles_offset_ = 0;
   std::vector<std::size_t> buffers_;
   std::size_t part_bytes_ = 0;

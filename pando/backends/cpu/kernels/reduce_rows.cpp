@@ -5,6 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,6 +21,9 @@ using V = hn::Vec<D>;
 
 // Floats summed in float before the partial sum joins the double total.
 constexpr std::int64_t kBlock = 2048;
+// The processor itself does not look beyond the page it reads.
+constexpr std::int64_t kLine = 16;
+constexpr std::int64_t kAhead = 32 * kLine;
 
 template <Reduction R>
 HWY_INLINE V Combine(V a, V b) {
@@ -28,6 +33,17 @@ HWY_INLINE V Combine(V a, V b) {
   if constexpr (R == Reduction::Max) extreme = hn::Max(a, b);
   if constexpr (R == Reduction::Min) extreme = hn::Min(a, b);
   return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, extreme));
+}
+
+template <Reduction R>
+constexpr bool kIsExtreme = R == Reduction::Max || R == Reduction::Min;
+
+/// Combine without a look at NaNs: what becomes of them is not defined.
+template <Reduction R>
+HWY_INLINE V CombineNumbers(V a, V b) {
+  if constexpr (R == Reduction::Max) return hn::Max(a, b);
+  if constexpr (R == Reduction::Min) return hn::Min(a, b);
+  return Combine<R>(a, b);
 }
 
 template <Reduction R>
@@ -49,16 +65,32 @@ HWY_INLINE double CombineLanes(V v) {
 }
 
 template <Reduction R>
+HWY_NOINLINE double RunBlockWithNaNs(const float* values, std::int64_t count) {
+  double total = values[0];
+  for (std::int64_t i = 1; i < count; ++i) total = CombineScalar<R>(total, values[i]);
+  return total;
+}
+
+template <Reduction R>
 HWY_INLINE double RunBlock(const float* values, std::int64_t count, float identity) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V a0 = hn::Set(d, identity), a1 = a0, a2 = a0, a3 = a0;
+  V sum = hn::Zero(d);  // of an extreme: NaN once a value is (or two infinities cancel)
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    a0 = Combine<R>(a0, hn::LoadU(d, values + i));
-    a1 = Combine<R>(a1, hn::LoadU(d, values + i + lanes));
-    a2 = Combine<R>(a2, hn::LoadU(d, values + i + 2 * lanes));
-    a3 = Combine<R>(a3, hn::LoadU(d, values + i + 3 * lanes));
+    hwy::Prefetch(values + i + kAhead);
+    hwy::Prefetch(values + i + kAhead + kLine);
+    const V v0 = hn::LoadU(d, values + i), v1 = hn::LoadU(d, values + i + lanes);
+    const V v2 = hn::LoadU(d, values + i + 2 * lanes), v3 = hn::LoadU(d, values + i + 3 * lanes);
+    a0 = CombineNumbers<R>(a0, v0);
+    a1 = CombineNumbers<R>(a1, v1);
+    a2 = CombineNumbers<R>(a2, v2);
+    a3 = CombineNumbers<R>(a3, v3);
+    if constexpr (kIsExtreme<R>) sum = hn::Add(sum, hn::Add(hn::Add(v0, v1), hn::Add(v2, v3)));
+  }
+  if constexpr (kIsExtreme<R>) {
+    if (!hn::AllFalse(d, hn::IsNaN(sum))) return RunBlockWithNaNs<R>(values, count);
   }
   for (; i + lanes <= count; i += lanes) a0 = Combine<R>(a0, hn::LoadU(d, values + i));
   double total = CombineLanes<R>(Combine<R>(Combine<R>(a0, a1), Combine<R>(a2, a3)));

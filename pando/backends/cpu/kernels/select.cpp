@@ -67,10 +67,55 @@ struct Numbered {
   std::int32_t index;
 };
 
+/// Whether none of `count` values can precede `worst`; a NaN may. Without branches, so that the
+/// compiler looks at several at once.
+template <bool Largest, class T>
+bool none_precedes(const T* values, std::int64_t count, Compute<T> worst) {
+  bool any = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Compute<T> value = values[i];
+    any |= Largest ? !(value <= worst) : !(value >= worst);
+  }
+  return !any;
+}
+
+/// The `k` first of `size` values, in order; `list` has room for them. Most values are further back
+/// than the worst of the list and are not looked at twice.
+template <class T, bool Largest>
+void select_first(const T* column, std::int64_t size, std::int64_t stride, std::int64_t k,
+                  Numbered<T>* list) {
+  const auto before = [](const Numbered<T>& a, const Numbered<T>& b) {
+    if (precedes<Largest>(a.value, b.value)) return true;
+    if (precedes<Largest>(b.value, a.value)) return false;
+    return a.index < b.index;
+  };
+  const auto at = [&](std::int64_t i) {
+    return Numbered<T>{static_cast<Compute<T>>(column[i * stride]), static_cast<std::int32_t>(i)};
+  };
+  if (k == 0) return;
+  for (std::int64_t i = 0; i < k; ++i) list[i] = at(i);
+  std::make_heap(list, list + k, before);
+  constexpr std::int64_t kBlock = 16;
+  for (std::int64_t i = k; i < size;) {
+    const std::int64_t count = std::min(kBlock, size - i);
+    if (stride == 1 && none_precedes<Largest>(column + i, count, list[0].value)) {
+      i += count;
+      continue;
+    }
+    for (const std::int64_t end = i + count; i < end; ++i) {
+      // A later index loses against an equal value.
+      if (!precedes<Largest>(static_cast<Compute<T>>(column[i * stride]), list[0].value)) continue;
+      std::pop_heap(list, list + k, before);
+      list[k - 1] = at(i);
+      std::push_heap(list, list + k, before);
+    }
+  }
+  std::sort_heap(list, list + k, before);
+}
+
 template <class T, bool Largest>
 KernelPlan plan_top_k(const AxisView& view, std::int64_t k, int threads) {
-  const std::size_t slot =
-      scratch_aligned(static_cast<std::size_t>(view.size) * sizeof(Numbered<T>));
+  const std::size_t slot = scratch_aligned(static_cast<std::size_t>(k) * sizeof(Numbered<T>));
   KernelPlan plan;
   plan.scratch_bytes = slot * static_cast<std::size_t>(threads);
   plan.run = [=](std::byte* const* operands, std::byte* scratch) {
@@ -83,16 +128,7 @@ KernelPlan plan_top_k(const AxisView& view, std::int64_t k, int threads) {
                      for (std::int64_t r = begin; r < end; ++r) {
                        const std::int64_t outer = r / view.inner, inner = r % view.inner;
                        const T* column = in + outer * view.size * view.inner + inner;
-                       for (std::int64_t i = 0; i < view.size; ++i) {
-                         list[i] = {static_cast<Compute<T>>(column[i * view.inner]),
-                                    static_cast<std::int32_t>(i)};
-                       }
-                       std::partial_sort(list, list + k, list + view.size,
-                                         [](const Numbered<T>& a, const Numbered<T>& b) {
-                                           if (precedes<Largest>(a.value, b.value)) return true;
-                                           if (precedes<Largest>(b.value, a.value)) return false;
-                                           return a.index < b.index;
-                                         });
+                       select_first<T, Largest>(column, view.size, view.inner, k, list);
                        for (std::int64_t i = 0; i < k; ++i) {
                          const std::int64_t at = (outer * k + i) * view.inner + inner;
                          values[at] = static_cast<T>(list[i].value);
@@ -120,6 +156,44 @@ KernelPlan make_top_k(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
 }
 
+/// Running sums of kLanes columns whose elements are `step` apart, `lane` between columns: side by
+/// side, as each addition waits for the one before it.
+template <int kLanes, class Sum, class T>
+void cum_sum_lanes(const T* in, T* out, std::int64_t size, std::int64_t step, std::int64_t lane) {
+  Sum sums[kLanes] = {};
+  for (std::int64_t i = 0; i < size; ++i) {
+    for (int k = 0; k < kLanes; ++k) {
+      const std::int64_t at = i * step + k * lane;
+      sums[k] += static_cast<Sum>(in[at]);
+      out[at] = static_cast<T>(sums[k]);
+    }
+  }
+}
+
+/// Columns [begin, end) of the view.
+template <class T>
+void cum_sum_columns(const AxisView& view, bool reverse, const T* in, T* out, std::int64_t begin,
+                     std::int64_t end) {
+  using Sum = std::conditional_t<kIsFloatElement<T>, double, std::uint64_t>;
+  constexpr int kLanes = 4;
+  const std::int64_t lane = view.inner == 1 ? view.size : 1;
+  const std::int64_t step = reverse ? -view.inner : view.inner;
+  for (std::int64_t r = begin; r < end;) {
+    const std::int64_t first = r / view.inner * view.size * view.inner + r % view.inner;
+    const std::int64_t base = first + (reverse ? (view.size - 1) * view.inner : 0);
+    // Neighbours, but not across the end of a row of columns.
+    const std::int64_t side_by_side =
+        view.inner == 1 ? end - r : std::min(end - r, view.inner - r % view.inner);
+    if (side_by_side >= kLanes) {
+      cum_sum_lanes<kLanes, Sum>(in + base, out + base, view.size, step, lane);
+      r += kLanes;
+    } else {
+      cum_sum_lanes<1, Sum>(in + base, out + base, view.size, step, lane);
+      ++r;
+    }
+  }
+}
+
 KernelPlan make_cum_sum(const KernelRequest& request) {
   const AxisView view = axis_view(request);
   const bool reverse = request.attributes().flag_or("reverse", false);
@@ -127,22 +201,12 @@ KernelPlan make_cum_sum(const KernelRequest& request) {
   const bool known = dispatch_arithmetic(request.input(0).dtype, [&]<class T>(T) {
     plan.run = [view, reverse, threads = request.num_threads](std::byte* const* operands,
                                                               std::byte*) {
-      using Sum = std::conditional_t<kIsFloatElement<T>, double, std::uint64_t>;
       const T* in = operand_in<T>(operands, 0);
       T* out = operand_out<T>(operands, 1);
-      parallel_for(
-          threads, view.outer * view.inner, row_grain(view.size),
-          [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t r = begin; r < end; ++r) {
-              const std::int64_t base = r / view.inner * view.size * view.inner + r % view.inner;
-              Sum sum = 0;
-              for (std::int64_t i = 0; i < view.size; ++i) {
-                const std::int64_t at = base + (reverse ? view.size - 1 - i : i) * view.inner;
-                sum += static_cast<Sum>(in[at]);
-                out[at] = static_cast<T>(sum);
-              }
-            }
-          });
+      parallel_for(threads, view.outer * view.inner, row_grain(view.size),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     cum_sum_columns<T>(view, reverse, in, out, begin, end);
+                   });
     };
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
@@ -191,7 +255,7 @@ KernelPlan make_histogram(const KernelRequest& request) {
 void register_select_kernels(KernelTable& table) {
   table["ArgMax"] = {{{"columns", make_arg_extreme<true>}}};
   table["ArgMin"] = {{{"columns", make_arg_extreme<false>}}};
-  table["TopK"] = {{{"partial sort", make_top_k}}};
+  table["TopK"] = {{{"heap of the first", make_top_k}}};
   table["CumSum"] = {{{"columns", make_cum_sum}}, AcceptedLayout::Contiguous, {0}};
   table["Histogram"] = {{{"binary search", make_histogram}}};
 }

@@ -1,0 +1,49 @@
+#include "pando/backends/cpu/processor.hpp"
+
+#include <hwy/targets.h>
+#include <unistd.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <array>
+#include <thread>
+
+#include "pando/base/error.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace pando::cpu {
+namespace {
+
+/// Family, model, stepping and feature bits; sizes of the caches.
+std::string hardware_text() {
+  std::string text = "model ";
+#if defined(__x86_64__)
+  for (const unsigned leaf : {0x0u, 0x1u, 0x7u}) {
+    std::array<unsigned, 4> registers{};
+    __get_cpuid_count(leaf, 0, &registers[0], &registers[1], &registers[2], &registers[3]);
+    // Bits 24 to 31 of EBX of leaf 1 number the core that asks.
+    if (leaf == 0x1u) registers[1] &= 0x00ffffffu;
+    for (const unsigned value : registers) text += str_cat(value, ".");
+  }
+#endif
+  return str_cat(text, " cores ", std::thread::hardware_concurrency(), " caches ",
+                 sysconf(_SC_LEVEL1_DCACHE_SIZE), ".", sysconf(_SC_LEVEL2_CACHE_SIZE), ".",
+                 sysconf(_SC_LEVEL3_CACHE_SIZE));
+}
+
+}  // namespace
+
+std::string processor_identity() {
+  static const std::string hardware = hardware_text();
+  const dnnl_version_t& version = *dnnl::version();
+  dnnl_fpmath_mode_t fpmath = dnnl_fpmath_mode_strict;
+  dnnl_get_default_fpmath_mode(&fpmath);
+  return str_cat(hardware, " highway ", hwy::SupportedTargets(), " onednn ", version.major, ".",
+                 version.minor, ".", version.patch, " ", version.hash, " isa ",
+                 static_cast<int>(dnnl::get_effective_cpu_isa()), " hints ",
+                 static_cast<int>(dnnl::get_cpu_isa_hints()), " fpmath ", static_cast<int>(fpmath));
+}
+
+}  // namespace pando::cpu

@@ -1,0 +1,282 @@
+#include "pando/program/check.hpp"
+
+#include <algorithm>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+/// Keeps sums of a few offsets and sizes within 64 bits.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(str_cat("the stored program is not valid: ", what));
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) fail(what);
+}
+
+template <class List>
+void require_index(std::int64_t index, const List& list, const char* what) {
+  if (index < 0 || index >= static_cast<std::int64_t>(list.size())) {
+    fail(str_cat(what, " ", index, " of ", list.size()));
+  }
+}
+
+/// Bytes of a contiguous tensor.
+std::int64_t checked_bytes(DType dtype, const Shape& shape) {
+  auto bytes = static_cast<std::int64_t>(dtype_bytes(dtype));
+  for (const std::int64_t dim : shape) {
+    require(dim >= 0, "a negative dimension");
+    require(dim == 0 || bytes <= kMostBytes / dim, "a tensor larger than any memory");
+    bytes *= dim;
+  }
+  return bytes;
+}
+
+/// The bytes that an operand touches, relative to its first element.
+struct Extent {
+  std::int64_t begin = 0;  // below 0 with negative strides
+  std::int64_t end = 0;
+};
+
+Extent extent_of(const OperandDesc& desc) {
+  require(desc.strides.size() == desc.shape.size(),
+          "an operand with other strides than dimensions");
+  const auto element = static_cast<std::int64_t>(dtype_bytes(desc.dtype));
+  if (checked_bytes(desc.dtype, desc.shape) == 0) return {};
+  std::int64_t first = 0, last = 0;
+  for (std::size_t d = 0; d < desc.shape.size(); ++d) {
+    const std::int64_t steps = desc.shape[d] - 1, stride = desc.strides[d];
+    const std::int64_t most = steps == 0 ? kMostBytes : kMostBytes / steps;
+    require(stride >= -most && stride <= most, "a stride larger than any memory");
+    (stride < 0 ? first : last) += steps * stride;
+    require(last - first <= kMostBytes / element, "an operand larger than any memory");
+  }
+  return {first * element, (last + 1) * element};
+}
+
+void check_scalar(const KernelSpec& spec) {
+  const auto& instructions = spec.scalar.instructions;
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const ScalarInstruction& in = instructions[i];
+    const ScalarValue values[] = {in.a, in.b, in.c};
+    for (int k = 0; k < scalar_arity(in.op); ++k) {
+      const ScalarValue value = values[k];
+      require(value >= 0 && value < static_cast<ScalarValue>(i), "a scalar operand from later on");
+    }
+    if (in.op == ScalarOp::Load) require_index(in.index, spec.inputs, "scalar load of input");
+    if (in.op == ScalarOp::Store) require_index(in.index, spec.outputs, "scalar store to output");
+  }
+}
+
+class FunctionCheck {
+ public:
+  FunctionCheck(const Program& program, std::size_t index)
+      : program_(program), index_(index), function_(program.functions[index]) {}
+
+  void run() const {
+    require(function_.frame_bytes >= 0 && function_.frame_bytes <= kMostBytes, "a frame's size");
+    require(function_.num_arguments >= 0, "a negative number of arguments");
+    require(!function_.devices.empty(), "a function on no device");
+    for (const std::int32_t device : function_.devices) check_device(device);
+    for (const Instruction& in : function_.instructions) check(in);
+    const bool streamed = !function_.streams.empty();
+    require(!streamed || function_.streams.size() == function_.devices.size(),
+            "a function with other streams than devices");
+    for (const auto& stream : function_.streams) {
+      for (const StreamStep& step : stream) {
+        if (step.kind == StreamStep::Kind::Run) {
+          require_index(step.index, function_.instructions, "instruction");
+        } else {
+          check_device(step.index);
+        }
+      }
+    }
+  }
+
+ private:
+  void check_device(std::int64_t device) const {
+    require(device >= 0 && device < program_.devices, "an unknown device");
+  }
+
+  void check_operand(const OperandRef& ref, Extent extent) const {
+    using Space = OperandRef::Space;
+    if (ref.space == Space::None) return;
+    require(ref.offset >= 0 && ref.offset <= kMostBytes, "a negative or huge offset");
+    if (ref.space == Space::Argument) {
+      require(ref.slot >= 0 && ref.slot < function_.num_arguments, "an unknown argument");
+      return;
+    }
+    const bool in_frame = ref.space == Space::Frame;
+    const std::int64_t size = in_frame ? function_.frame_bytes : program_.persistent_bytes;
+    require(ref.offset <= size && extent.end <= size - ref.offset && -extent.begin <= ref.offset,
+            "an operand outside of its memory");
+  }
+
+  void require_operands(const Instruction& in, std::size_t count) const {
+    require(in.operands.size() == count, "an instruction with too few or too many operands");
+  }
+
+  void check_kernel(const Instruction& in) const {
+    require_index(in.target, program_.kernels, "kernel");
+    const KernelSpec& spec = program_.kernels[static_cast<std::size_t>(in.target)];
+    const std::size_t inputs = spec.inputs.size(), count = inputs + spec.outputs.size();
+    // One more: scratch.
+    if (in.operands.size() != count + 1) require_operands(in, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      check_operand(in.operands[i],
+                    extent_of(i < inputs ? spec.inputs[i] : spec.outputs[i - inputs]));
+    }
+    if (in.operands.size() > count) check_operand(in.operands[count], {});
+  }
+
+  const Function& check_callee(const Instruction& in, std::int32_t target) const {
+    require(target >= 0 && target < static_cast<std::int32_t>(index_),
+            "a call of a later function");
+    const Function& callee = program_.functions[static_cast<std::size_t>(target)];
+    if (callee.frame_bytes > 0) {
+      require(in.callee_frame >= 0 && in.callee_frame <= function_.frame_bytes &&
+                  callee.frame_bytes <= function_.frame_bytes - in.callee_frame,
+              "a callee's frame outside of the caller's");
+    }
+    return callee;
+  }
+
+  void check_loop(const Instruction& in) const {
+    const Function& body = check_callee(in, in.target);
+    const auto operands = static_cast<std::int64_t>(in.operands.size());
+    require(in.num_carried >= 0 && in.num_carried <= operands && 3 + 2 * in.num_carried <= operands,
+            "a loop with too few operands");
+    require(body.num_arguments == operands, "a loop whose body takes other arguments");
+  }
+
+  void check_branch(const Instruction& in) const {
+    const std::int64_t then_arguments = check_callee(in, in.target).num_arguments;
+    const std::int64_t else_arguments = check_callee(in, in.other_target).num_arguments;
+    require(in.count >= 0 && in.count <= then_arguments, "a branch's number of inputs");
+    const std::int64_t outputs = then_arguments - in.count;
+    require(else_arguments >= outputs, "a branch's number of outputs");
+    const std::int64_t operands = 1 + in.count + else_arguments;
+    require_operands(in, static_cast<std::size_t>(operands));
+  }
+
+  template <class Desc>
+  void check_transfer(const Instruction& in, const std::vector<Desc>& targets, std::size_t value,
+                      const char* what) const {
+    require_index(in.target, targets, what);
+    require_operands(in, value + 1);
+    const Desc& desc = targets[static_cast<std::size_t>(in.target)];
+    if (value > 0) check_operand(in.operands[0], {0, sizeof(std::uint32_t)});
+    check_operand(in.operands[value], {0, checked_bytes(desc.dtype, desc.shape)});
+  }
+
+  /// A load that has started is waited for once, in the same function.
+  void require_waits(const Instruction& start) const {
+    const auto same_transfer = [&](const Instruction& other) {
+      return other.target == start.target && other.other_target == start.other_target;
+    };
+    const auto count = [&](Instruction::Kind kind) {
+      return std::count_if(
+          function_.instructions.begin(), function_.instructions.end(),
+          [&](const Instruction& in) { return in.kind == kind && same_transfer(in); });
+    };
+    std::size_t transfers = 0;
+    for (const Function& function : program_.functions) transfers += function.instructions.size();
+    require(start.other_target >= 0 && static_cast<std::size_t>(start.other_target) < transfers &&
+                count(Instruction::Kind::RemoteLoadStart) == 1 &&
+                count(Instruction::Kind::RemoteLoadWait) == 1,
+            "a remote load that is not waited for once");
+  }
+
+  void check_collective(const Instruction& in) const {
+    require_index(in.target, program_.collectives, "collective");
+    require_operands(in, 2);
+    const CollectiveDesc& desc = program_.collectives[static_cast<std::size_t>(in.target)];
+    check_operand(in.operands[0], {0, checked_bytes(desc.dtype, {desc.input_elements})});
+    check_operand(in.operands[1], {0, checked_bytes(desc.dtype, {desc.output_elements})});
+  }
+
+  void check(const Instruction& in) const {
+    using Kind = Instruction::Kind;
+    check_device(in.device);
+    if (in.source != -1) require_index(in.source, program_.sources, "source");
+    for (const OperandRef& ref : in.operands) check_operand(ref, {});
+    switch (in.kind) {
+      case Kind::Kernel:
+        return check_kernel(in);
+      case Kind::Call:
+        return require_operands(
+            in, static_cast<std::size_t>(check_callee(in, in.target).num_arguments));
+      case Kind::Loop:
+        return check_loop(in);
+      case Kind::If:
+        return check_branch(in);
+      case Kind::HostLoad:
+      case Kind::HostStore:
+        return check_transfer(in, program_.streams, 0, "stream");
+      case Kind::RemoteLoad:
+      case Kind::RemoteStore:
+        return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+      case Kind::RemoteLoadStart:
+        require_waits(in);
+        return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+      case Kind::RemoteLoadWait:
+        return check_transfer(in, program_.remote_buffers, 0, "remote buffer");
+      case Kind::Print:
+        return check_transfer(in, program_.prints, 0, "print");
+      case Kind::Copy:
+        require_operands(in, 2);
+        require(in.count >= 0, "a copy of a negative size");
+        check_operand(in.operands[0], {0, in.count});
+        return check_operand(in.operands[1], {0, in.count});
+      case Kind::Collective:
+        return check_collective(in);
+    }
+  }
+
+  const Program& program_;
+  std::size_t index_;
+  const Function& function_;
+};
+
+void check_memory(const Program& program) {
+  require(program.persistent_bytes >= 0 && program.persistent_bytes <= kMostBytes,
+          "the size of persistent memory");
+  for (const PersistentTensor& tensor : program.persistent) {
+    const std::int64_t bytes = checked_bytes(tensor.dtype, tensor.shape);
+    require(tensor.offset >= 0 && tensor.offset <= program.persistent_bytes &&
+                bytes <= program.persistent_bytes - tensor.offset,
+            "a tensor outside of persistent memory");
+  }
+  for (const RemoteBufferDesc& buffer : program.remote_buffers) {
+    const std::int64_t bytes = checked_bytes(buffer.dtype, buffer.shape);
+    require(buffer.entries >= 0 && (bytes == 0 || buffer.entries <= kMostBytes / bytes),
+            "the size of a remote buffer");
+  }
+  for (const RemoteVariable& variable : program.remote_variables) {
+    require_index(variable.buffer, program.remote_buffers, "remote buffer");
+    const auto& buffer = program.remote_buffers[static_cast<std::size_t>(variable.buffer)];
+    require(variable.settings.slot >= 0 && variable.settings.slot < buffer.entries,
+            "a slot outside of its remote buffer");
+  }
+}
+
+}  // namespace
+
+void check_program(const Program& program) {
+  require(program.replicas >= 1 && program.devices >= 1, "no replica or no device");
+  require_index(program.main_function, program.functions, "main function");
+  for (const std::int32_t entry :
+       {program.weights_from_host_function, program.weights_to_host_function}) {
+    if (entry != -1) require_index(entry, program.functions, "entry function");
+  }
+  for (const StreamDesc& stream : program.streams) checked_bytes(stream.dtype, stream.shape);
+  check_memory(program);
+  for (const KernelSpec& spec : program.kernels) check_scalar(spec);
+  for (std::size_t i = 0; i < program.functions.size(); ++i) FunctionCheck(program, i).run();
+}
+
+}  // namespace pando

@@ -1,0 +1,207 @@
+#include "pando/session/executable_cache.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <random>
+#include <system_error>
+
+#include "pando/base/build_id.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".popef";
+constexpr std::string_view kTemporarySuffix = ".popef.tmp";
+constexpr std::size_t kKeyDigits = 32;
+/// A writer that takes longer than this has died.
+constexpr auto kLongestWrite = std::chrono::hours(1);
+constexpr std::int64_t kMostFileBytes = std::int64_t{4} << 30;
+
+[[noreturn]] void fail(const char* what, int error) {
+  throw Error(str_cat("cannot ", what, ": ", std::generic_category().message(error)));
+}
+
+class OpenFile {
+ public:
+  /// Not open, with `errno` set, when that fails.
+  OpenFile(const fs::path& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+  /// Network file systems report some failures of writing here.
+  void close() {
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail("close it", errno);
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// nullopt when there is none.
+std::optional<std::string> read_file(const fs::path& path) {
+  // Without O_NONBLOCK a pipe of that name would block for ever.
+  const OpenFile file(path, O_RDONLY | O_NONBLOCK);
+  if (!file.is_open() && errno == ENOENT) return std::nullopt;
+  if (!file.is_open()) fail("open it", errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("look at it", errno);
+  if (!S_ISREG(status.st_mode)) throw Error("it is no regular file");
+  if (status.st_size > kMostFileBytes) throw Error(str_cat("it has ", status.st_size, " bytes"));
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("read it", errno);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+void write_file(const fs::path& path, std::string_view bytes) {
+  OpenFile file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.is_open()) fail("create it", errno);
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write it", errno);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (::fsync(file.get()) != 0) fail("write it", errno);
+  file.close();
+}
+
+/// `name` is 32 hexadecimal digits and ends with `suffix`, whatever is between.
+bool is_cache_name(const std::string& name, std::string_view suffix) {
+  return name.size() >= kKeyDigits + suffix.size() && name.ends_with(suffix) &&
+         name.find_first_not_of("0123456789abcdef") >= kKeyDigits;
+}
+
+struct Entry {
+  fs::path path;
+  fs::file_time_type used;
+  std::int64_t bytes;
+};
+
+/// The programs in a folder; what writers that died have left is removed on the way.
+std::vector<Entry> entries_of(const fs::path& folder) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::error_code gone;  // by another process
+    const auto used = it->last_write_time(gone);
+    if (gone || !it->is_regular_file(gone)) continue;
+    if (is_cache_name(name, kTemporarySuffix)) {
+      if (now - used > kLongestWrite) fs::remove(it->path(), gone);
+    } else if (is_cache_name(name, kSuffix) && name.size() == kKeyDigits + kSuffix.size()) {
+      const auto bytes = static_cast<std::int64_t>(it->file_size(gone));
+      if (!gone) entries.push_back({it->path(), used, bytes});
+    }
+  }
+  return entries;
+}
+
+}  // namespace
+
+ExecutableCache::ExecutableCache(std::string folder, std::int64_t limit_bytes, LogFunction log)
+    : folder_(std::move(folder)), limit_bytes_(limit_bytes), log_(std::move(log)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    warn(folder_, str_cat("cannot make the folder: ", error.message()));
+  } else if (build_id().empty()) {
+    warn(folder_, "this build of Pando has no build id to know its programs by");
+  } else {
+    usable_ = true;
+  }
+}
+
+fs::path ExecutableCache::file_of(const Hash128& key) const {
+  return folder_ / str_cat(key.hex(), kSuffix);
+}
+
+void ExecutableCache::warn(const fs::path& file, const std::string& problem) const {
+  if (!log_) return;
+  log_(LogLevel::Warning, str_cat("The executable cache is not used: ", file.string(), ": ",
+                                  problem, ". The program is compiled."));
+}
+
+std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir) const {
+  if (!usable_) return std::nullopt;
+  const fs::path file = file_of(key);
+  try {
+    const std::optional<std::string> bytes = read_file(file);
+    if (!bytes) return std::nullopt;
+    Executable executable = deserialise_executable(*bytes, key, ir);
+    if (log_) {
+      log_(LogLevel::Info, str_cat("Loading serialized PopART executable from ", file.string()));
+    }
+    std::error_code error;
+    // Marks it as used. In a folder of somebody else's that is not ours to do, and not needed.
+    fs::last_write_time(file, fs::file_time_type::clock::now(), error);
+    return executable;
+  } catch (const std::exception& problem) {
+    warn(file, problem.what());
+    return std::nullopt;
+  }
+}
+
+void ExecutableCache::store(const Hash128& key, const Executable& executable, const Ir& ir) const {
+  if (!usable_) return;
+  const fs::path file = file_of(key);
+  fs::path temporary;
+  try {
+    // Unlike process numbers unique across the machines that share a folder.
+    std::random_device random;
+    temporary = folder_ / str_cat(key.hex(), ".", random(), ".", random(), kTemporarySuffix);
+    const std::string bytes = serialise_executable(key, executable, ir);
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    const std::int64_t most =
+        limit_bytes_ > 0 ? std::min(limit_bytes_, kMostFileBytes) : kMostFileBytes;
+    if (size > most) {
+      throw Error(str_cat("the program has ", size, " bytes; the cache may have ", most));
+    }
+    write_file(temporary, bytes);
+    fs::rename(temporary, file);
+  } catch (const std::exception& problem) {
+    std::error_code error;
+    fs::remove(temporary, error);
+    return warn(file, problem.what());
+  }
+  trim(file);
+}
+
+void ExecutableCache::trim(const fs::path& newest) const {
+  if (limit_bytes_ <= 0) return;
+  std::vector<Entry> entries = entries_of(folder_);
+  std::int64_t total = 0;
+  for (const Entry& entry : entries) total += entry.bytes;
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& entry : entries) {
+    if (total <= limit_bytes_) return;
+    if (entry.path == newest) continue;
+    std::error_code error;
+    if (fs::remove(entry.path, error)) total -= entry.bytes;
+  }
+}
+
+}  // namespace pando

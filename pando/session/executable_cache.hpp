@@ -1,0 +1,61 @@
+// Compiled programs on disk, so that a later process need not compile.
+//
+// A folder holds one file per program, `<key>.popef`: a container of base/byte_stream.hpp with the
+// key, the values that the compiler made, and the program. Files come into being by a rename, so
+// several processes may use a folder at the same time. Nothing that is wrong with a folder or a
+// file stops a session: it is told to `log`, and the program is compiled.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "pando/base/hash.hpp"
+#include "pando/base/log.hpp"
+#include "pando/ir/graph.hpp"
+#include "pando/session/executable.hpp"
+
+namespace pando {
+
+class Backend;
+struct SessionOptions;
+
+/// The hash of everything that an executable depends on: the Ir without the values of its variables
+/// but with its source locations (errors and traces name them), options, the backend with its
+/// threads and this machine's processor, and the build of this library.
+Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backend& backend);
+
+class ExecutableCache {
+ public:
+  /// The folder is made if need be. `limit_bytes`: of all files together, 0 for none.
+  ExecutableCache(std::string folder, std::int64_t limit_bytes, LogFunction log);
+
+  /// False where nothing can be kept: the folder cannot be made, or this build has no build id.
+  bool is_usable() const { return usable_; }
+  std::filesystem::path file_of(const Hash128& key) const;
+
+  /// The executable of `key`, if it is there and sound. Values of the constants of `ir` are taken
+  /// from there.
+  std::optional<Executable> load(const Hash128& key, const Ir& ir) const;
+  /// Writes the executable, then removes the files that were not used for longest while all of them
+  /// are larger than the limit.
+  void store(const Hash128& key, const Executable& executable, const Ir& ir) const;
+
+ private:
+  void warn(const std::filesystem::path& file, const std::string& problem) const;
+  void trim(const std::filesystem::path& newest) const;
+
+  std::filesystem::path folder_;
+  std::int64_t limit_bytes_;
+  LogFunction log_;
+  bool usable_ = false;
+};
+
+/// The contents of a cache file.
+std::string serialise_executable(const Hash128& key, const Executable& executable, const Ir& ir);
+/// Throws Error for bytes that are damaged, of another version or key, or do not fit `ir`.
+Executable deserialise_executable(std::string_view bytes, const Hash128& key, const Ir& ir);
+
+}  // namespace pando

@@ -1,0 +1,141 @@
+// The contents of a file of the executable cache, and the key that it is found by.
+#include <unordered_map>
+
+#include "pando/base/build_id.hpp"
+#include "pando/base/byte_stream.hpp"
+#include "pando/base/error.hpp"
+#include "pando/ir/serialise.hpp"
+#include "pando/program/backend.hpp"
+#include "pando/program/check.hpp"
+#include "pando/program/serialise.hpp"
+#include "pando/session/executable_cache.hpp"
+#include "pando/session/session.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::string_view kMagic = "PANDOEXE";
+constexpr std::uint32_t kVersion = 1;
+
+enum Section : std::uint32_t { kKey = 1, kConstants };
+
+/// A constant that the compiler made is written with its value, one of the Ir by its id.
+void write_constants(ByteWriter& out, const Executable& executable, const Ir& ir) {
+  std::unordered_map<const HostArray*, const Tensor*> of_ir;
+  if (!executable.constants.empty()) {
+    for (const Graph* graph : ir.graphs()) {
+      for (const Tensor* tensor : graph->sources()) {
+        if (tensor->kind() == TensorKind::Constant) of_ir.emplace(tensor->data.get(), tensor);
+      }
+    }
+  }
+  out.list(executable.constants, [&](const ProgramConstant& constant) {
+    out.value(static_cast<std::uint64_t>(constant.persistent));
+    const auto found = of_ir.find(constant.data.get());
+    out.value(found != of_ir.end());
+    if (found != of_ir.end()) {
+      out.text(found->second->id());
+    } else {
+      out.value(static_cast<std::uint64_t>(constant.data->bytes));
+      out.raw(constant.data->data, constant.data->bytes);
+    }
+  });
+}
+
+std::shared_ptr<HostArray> constant_of(const Ir& ir, const std::string& id, const ByteReader& in) {
+  for (const Graph* graph : ir.graphs()) {
+    const Tensor* tensor = graph->find_tensor(id);
+    if (tensor != nullptr && tensor->kind() == TensorKind::Constant && tensor->data != nullptr) {
+      return tensor->data;
+    }
+  }
+  in.corrupt("a constant that the Ir does not have");
+}
+
+std::vector<ProgramConstant> read_constants(ByteReader& in, const Ir& ir) {
+  return in.list([&] {
+    ProgramConstant constant;
+    constant.persistent = in.value<std::uint64_t>();
+    if (in.value<bool>()) {
+      constant.data = constant_of(ir, in.text(), in);
+    } else {
+      const std::string_view bytes = in.raw(in.value<std::uint64_t>());
+      constant.data = HostArray::copy_of(bytes.data(), bytes.size());
+    }
+    return constant;
+  });
+}
+
+/// Whether every constant and variable of the program has a value of the right size.
+void check_values(const Executable& executable, const Ir& ir, const ByteReader& in) {
+  const auto& persistent = executable.program.persistent;
+  for (const ProgramConstant& constant : executable.constants) {
+    const bool known = constant.persistent < persistent.size();
+    if (!known || persistent[constant.persistent].is_variable) in.corrupt("an unknown constant");
+    const PersistentTensor& tensor = persistent[constant.persistent];
+    const auto bytes =
+        static_cast<std::size_t>(num_elements(tensor.shape)) * dtype_bytes(tensor.dtype);
+    if (constant.data->bytes != bytes) in.corrupt("a constant of another size");
+  }
+  const auto check_variable = [&](const std::string& id) {
+    const Tensor* tensor = ir.main_graph().find_tensor(id);
+    const bool known = tensor != nullptr && tensor->kind() == TensorKind::Variable;
+    if (!known || tensor->data == nullptr) in.corrupt("a variable that the Ir does not have");
+  };
+  for (const PersistentTensor& tensor : persistent) {
+    if (tensor.is_variable) check_variable(tensor.id);
+  }
+  for (const RemoteVariable& variable : executable.program.remote_variables) {
+    check_variable(variable.id);
+  }
+}
+
+}  // namespace
+
+Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backend& backend) {
+  ByteWriter out(kMagic, kVersion);
+  out.text(build_id());
+  out.text(backend.identity());
+  out.value(options.check_inplace_ambiguity);
+  out.value(options.check_log2_scales);
+  out.value(options.stable_softmax);
+  const std::int64_t prefetch = prefetch_bytes_of(options);
+  out.value(prefetch);
+  // Early loads are cut until the program fits.
+  if (prefetch > 0) out.value(options.memory_limit_bytes);
+  out.text(ir_signature(ir));
+  return hash128(std::move(out).finish());
+}
+
+std::string serialise_executable(const Hash128& key, const Executable& executable, const Ir& ir) {
+  ByteWriter out(kMagic, kVersion);
+  out.section(kKey, [&] {
+    out.value(key.high);
+    out.value(key.low);
+  });
+  out.section(kConstants, [&] { write_constants(out, executable, ir); });
+  write_program(out, executable.program);
+  return std::move(out).finish();
+}
+
+Executable deserialise_executable(std::string_view bytes, const Hash128& key, const Ir& ir) {
+  ByteReader in(bytes, kMagic, kVersion, "a compiled program of Pando");
+  Hash128 given;
+  in.section(kKey, [&] {
+    given.high = in.value<std::uint64_t>();
+    given.low = in.value<std::uint64_t>();
+  });
+  if (given != key) {
+    throw Error(str_cat("Cache file hash did not match the IR hash: wanted ", key.hex(), ", given ",
+                        given.hex()));
+  }
+  Executable executable;
+  in.section(kConstants, [&] { executable.constants = read_constants(in, ir); });
+  executable.program = read_program(in);
+  in.finish();
+  check_program(executable.program);
+  check_values(executable, ir, in);
+  return executable;
+}
+
+}  // namespace pando

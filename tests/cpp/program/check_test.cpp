@@ -1,0 +1,141 @@
+// Programs with references that lead nowhere are refused; what the compiler makes passes.
+#include "pando/program/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "pando/session/session.hpp"
+#include "tests/cpp/ir/ir_fixture.hpp"
+
+namespace pando::testing {
+namespace {
+
+using Change = std::function<void(Program&)>;
+
+Program compiled(const Ir& ir) {
+  return Session(ir, {.num_threads = 1, .check_inplace_ambiguity = false}).program();
+}
+
+TEST(CheckProgram, WhatTheCompilerMakesPasses) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const Program program = compiled(*random_program(seed, 30));
+    EXPECT_EQ(error_of([&] { check_program(program); }), "no error") << seed;
+  }
+}
+
+/// The first instruction of a kind in `program`.
+Instruction& first(Program& program, Instruction::Kind kind) {
+  for (Function& function : program.functions) {
+    for (Instruction& instruction : function.instructions) {
+      if (instruction.kind == kind) return instruction;
+    }
+  }
+  throw InternalError("the program has no such instruction");
+}
+
+/// A counted loop around `body(x) = x + 1`, and a store of the result.
+std::unique_ptr<Ir> loop_program() {
+  op_registry();
+  auto ir = std::make_unique<Ir>();
+  Graph& main = ir->main_graph();
+  Tensor* v = variable(main, "v", {1.0f, 2.0f}, {2});
+  Graph& body = ir->create_graph("body");
+  body.add_input(body.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
+  body.mark_output(body.add_input(body.unique_tensor_id("LoopCond___"), {DType::Bool, {}, {}}));
+  OpBuilder ops(body, {});
+  Tensor* x = body.add_input(body.unique_tensor_id("x"), v->info);
+  body.mark_output(ops.make("Add", {x, ops.constant(1.0, DType::Float32)}));
+  const Op& loop = main.create_op(op_registry().get("Loop"), {nullptr, nullptr, v},
+                                  {{"trip_count", std::int64_t{3}}}, {}, {&body});
+  store(main, loop.output(0));
+  return ir;
+}
+
+/// Lets kernel 0 read two elements of persistent memory, `stride` elements apart.
+void read_input(Program& program, std::int64_t stride) {
+  OperandDesc& input = program.kernels.at(0).inputs.at(0);
+  input.shape = {2};
+  input.strides = {stride};
+  for (Function& function : program.functions) {
+    for (Instruction& in : function.instructions) {
+      if (in.kind != Instruction::Kind::Kernel || in.target != 0) continue;
+      in.operands.at(0) = {OperandRef::Space::Global, 0, 0};
+    }
+  }
+}
+
+TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
+  using Kind = Instruction::Kind;
+  const Program sound = compiled(*loop_program());
+  ASSERT_EQ(error_of([&] { check_program(sound); }), "no error");
+  const auto operand = [](Program& p, Kind kind) -> OperandRef& {
+    return first(p, kind).operands.at(0);
+  };
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"main function", [](Program& p) { p.main_function = 9; }},
+      {"entry function", [](Program& p) { p.weights_to_host_function = 9; }},
+      {"kernel", [](Program& p) { first(p, Kind::Kernel).target = -1; }},
+      {"too few or too many", [](Program& p) { first(p, Kind::Kernel).operands.clear(); }},
+      {"source", [](Program& p) { first(p, Kind::Kernel).source = 1000; }},
+      {"device", [](Program& p) { first(p, Kind::Kernel).device = 3; }},
+      {"later function", [](Program& p) { first(p, Kind::Loop).target = p.main_function; }},
+      {"loop", [](Program& p) { first(p, Kind::Loop).num_carried = 40; }},
+      {"loop", [](Program& p) { first(p, Kind::Loop).operands.emplace_back(); }},
+      {"stream", [](Program& p) { first(p, Kind::HostStore).target = 7; }},
+      {"outside", [](Program& p) { p.persistent.at(0).offset = 1 << 20; }},
+      {"outside",
+       [](Program& p) {
+         p.persistent.at(0).shape = {1 << 20, 1 << 20};
+       }},
+      {"larger than any",
+       [](Program& p) {
+         p.streams.at(0).shape = {1L << 40, 1L << 40};
+       }},
+      {"negative dimension", [](Program& p) { p.streams.at(0).shape = {-1}; }},
+      {"persistent memory", [](Program& p) { p.persistent_bytes = -64; }},
+      {"frame", [](Program& p) { p.functions.at(0).frame_bytes = -1; }},
+      {"outside", [&](Program& p) { operand(p, Kind::HostStore).offset = 1 << 20; }},
+      {"huge offset", [&](Program& p) { operand(p, Kind::HostStore).offset = -8; }},
+      {"argument",
+       [&](Program& p) {
+         operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 5, 0};
+       }},
+      {"stride", [](Program& p) { read_input(p, 1L << 62); }},
+      {"outside", [](Program& p) { read_input(p, 1L << 40); }},
+      {"outside", [](Program& p) { read_input(p, -(1L << 40)); }},
+      {"stride",
+       [](Program& p) {
+         p.kernels.at(0).inputs.at(0).strides = {1, 2, 3, 4, 5};
+       }},
+      {"no device", [](Program& p) { p.functions.at(0).devices.clear(); }},
+      {"no replica", [](Program& p) { p.replicas = 0; }},
+  };
+  for (const auto& [found, change] : changes) {
+    Program changed = sound;
+    change(changed);
+    const std::string error = error_of([&, &program = changed] { check_program(program); });
+    EXPECT_NE(error.find(found), std::string::npos) << found << ": " << error;
+  }
+}
+
+TEST(CheckProgram, ScalarProgramsReadOnlyWhatIsThere) {
+  const Program sound = compiled(*loop_program());
+  for (std::size_t k = 0; k < sound.kernels.size(); ++k) {
+    for (std::size_t i = 0; i < sound.kernels[k].scalar.instructions.size(); ++i) {
+      Program changed = sound;
+      ScalarInstruction& in = changed.kernels[k].scalar.instructions[i];
+      if (scalar_arity(in.op) > 0) {
+        in.a = static_cast<ScalarValue>(i);
+      } else if (in.op == ScalarOp::Load) {
+        in.index = 50;
+      } else {
+        continue;
+      }
+      EXPECT_NE(error_of([&] { check_program(changed); }).find("scalar"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pando::testing

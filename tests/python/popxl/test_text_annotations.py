@@ -1,0 +1,29 @@
+"""Graphs of functions whose annotations are text, as this import makes all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import popxl
+from popxl import ops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def increment(x: popxl.TensorByRef, by: float, names: Sequence[str]) -> None:
+    del names
+    ops.var_updates.accumulate_(x, popxl.constant(by))
+
+
+def test_tensors_by_reference_are_found_and_other_names_left_alone() -> None:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.float32(1.0))
+        graph = ir.create_graph(increment, x, 2.0, ["a"])
+        ops.call(graph, x)
+    with popxl.Session(ir, "cpu") as session:
+        session.run()
+    assert session.get_tensor_data(x) == 3.0
