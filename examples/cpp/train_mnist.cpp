@@ -151,7 +151,7 @@ std::vector<Tensor*> make_variables(Graph& main, const Graph& network, std::mt19
   return variables;
 }
 
-Op& call(Graph& main, Graph& callee, std::vector<Tensor*> inputs, Ints modified = {}) {
+Op& call(Graph& main, Graph& callee, const std::vector<Tensor*>& inputs, Ints modified = {}) {
   const OpDef& def = Registry::instance().get("Call");
   return main.create_op(def, inputs, {{"modified", std::move(modified)}}, {}, {&callee});
 }

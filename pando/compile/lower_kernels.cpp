@@ -175,7 +175,7 @@ void FunctionLowering::lower_view_copy(const Op& op) {
     }
     emit_copy(input, copy, &op);
     const std::optional<View> from = op.def().view(op, i, View::contiguous(input.desc.shape));
-    internal_check(from.has_value(), "a view op must accept a contiguous input");
+    if (!from) throw InternalError("a view op must accept a contiguous input");
     copy.operand.offset += from->offset * static_cast<std::int64_t>(dtype_bytes(input.desc.dtype));
     copy.desc.shape = from->shape;
     copy.desc.strides = from->strides;
@@ -224,7 +224,12 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
   step.ops = {const_cast<Op*>(&op)};
   for (int k = 0; k < op.num_inputs(); ++k) {
     if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
-    if (program_.backend_.can_run_in_place(spec, k)) {
+    // A kernel that may overwrite one operand still reads the others, also the same tensor.
+    const Tensor* root = placements_.of(op.input(k)).root;
+    const auto same = std::count_if(op.inputs().begin(), op.inputs().end(), [&](const Tensor* t) {
+      return t != nullptr && placements_.of(t).root == root;
+    });
+    if (same == 1 && program_.backend_.can_run_in_place(spec, k)) {
       reuse_dying_input(step, op.output(0), index, op.input(k));
     }
   }
@@ -233,6 +238,7 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
 void FunctionLowering::lower_kernel_op(const Op& op, int index) {
   KernelSpec spec = kernel_spec(op);
   std::vector<SymbolicOperand> operands;
+  operands.reserve(op.inputs().size() + op.outputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i));
   reuse_for_single_output(op, spec, index);
   std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;

@@ -54,6 +54,64 @@ std::vector<std::int64_t> alive_bytes(const std::vector<Lifetime>& lifetimes,
   return change;
 }
 
+/// Tries orders of placement and keeps the plan with the lowest peak.
+class Planner {
+ public:
+  Planner(const std::vector<Lifetime>& lifetimes, MemoryPlan& plan)
+      : lifetimes_(lifetimes), plan_(plan), offsets_(lifetimes.size()), order_(lifetimes.size()) {}
+
+  /// The storages with the highest keys first.
+  template <class Key>
+  void attempt(Key key) {
+    const std::int64_t excess = plan_.total_bytes - plan_.lower_bound_bytes;
+    if (found_ && excess <= plan_.lower_bound_bytes / kGoodEnough) return;
+    std::vector<int> order(lifetimes_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return key(lifetimes_[static_cast<std::size_t>(a)]) >
+             key(lifetimes_[static_cast<std::size_t>(b)]);
+    });
+    place(order);
+  }
+
+  /// While the plan is far above the bound: what sticks out on top is placed first.
+  void repair() {
+    std::vector<int> order = order_;
+    for (int i = 0; i < kMaxRepairs && is_far_above_bound(); ++i) {
+      const auto highest = std::max_element(order.begin(), order.end(),
+                                            [&](int a, int b) { return end(a) < end(b); });
+      std::rotate(order.begin(), highest, highest + 1);
+      place(order);
+    }
+  }
+
+ private:
+  static constexpr int kMaxRepairs = 32;
+
+  bool is_far_above_bound() const {
+    return plan_.total_bytes > plan_.lower_bound_bytes + plan_.lower_bound_bytes / 20;
+  }
+  /// Of the last placement.
+  std::int64_t end(int index) const {
+    const auto i = static_cast<std::size_t>(index);
+    return offsets_[i] + align_bytes(lifetimes_[i].bytes);
+  }
+  void place(const std::vector<int>& order) {
+    const std::int64_t total = place_in_order(lifetimes_, order, offsets_);
+    if (found_ && total >= plan_.total_bytes) return;
+    plan_.total_bytes = total;
+    plan_.offsets = offsets_;
+    order_ = order;
+    found_ = true;
+  }
+
+  const std::vector<Lifetime>& lifetimes_;
+  MemoryPlan& plan_;
+  std::vector<std::int64_t> offsets_;  // of the last placement
+  std::vector<int> order_;             // of the best one
+  bool found_ = false;
+};
+
 }  // namespace
 
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int num_instructions) {
@@ -63,32 +121,11 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int num_instructi
   for (std::int64_t bytes : plan.timeline) {
     plan.lower_bound_bytes = std::max(plan.lower_bound_bytes, bytes);
   }
-  const auto key_size = [&](int i) { return lifetimes[static_cast<std::size_t>(i)].bytes; };
-  const auto key_area = [&](int i) {
-    const Lifetime& life = lifetimes[static_cast<std::size_t>(i)];
-    return life.bytes * (life.last - life.first + 1);
-  };
-  const auto key_start = [&](int i) {
-    return -std::int64_t{lifetimes[static_cast<std::size_t>(i)].first};
-  };
-  std::vector<std::int64_t> offsets(lifetimes.size());
-  bool first_try = true;
-  const auto attempt = [&](auto key) {
-    const std::int64_t excess = plan.total_bytes - plan.lower_bound_bytes;
-    if (!first_try && excess <= plan.lower_bound_bytes / kGoodEnough) return;
-    std::vector<int> order(lifetimes.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
-    const std::int64_t total = place_in_order(lifetimes, order, offsets);
-    if (first_try || total < plan.total_bytes) {
-      plan.total_bytes = total;
-      plan.offsets = offsets;
-    }
-    first_try = false;
-  };
-  attempt(key_size);
-  attempt(key_area);
-  attempt(key_start);
+  Planner planner(lifetimes, plan);
+  planner.attempt([](const Lifetime& life) { return life.bytes; });
+  planner.attempt([](const Lifetime& life) { return life.bytes * (life.last - life.first + 1); });
+  planner.attempt([](const Lifetime& life) { return -std::int64_t{life.first}; });
+  planner.repair();
   return plan;
 }
 

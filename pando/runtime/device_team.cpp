@@ -1,6 +1,6 @@
 #include "pando/runtime/device_team.hpp"
 
-#include <chrono>
+#include <exception>
 #include <utility>
 
 #include "pando/base/error.hpp"
@@ -11,7 +11,6 @@ namespace {
 
 /// Some tenths of a millisecond: stages of a pipeline end close together.
 constexpr int kSpins = 4000;
-constexpr std::chrono::milliseconds kPollInterval(20);
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -28,68 +27,10 @@ DeviceTeam::DeviceTeam(int devices, bool spin, std::function<bool()> should_stop
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
-      errors_(static_cast<std::size_t>(devices)) {
-  for (int device = 1; device < devices; ++device) {
-    threads_.emplace_back([this, device] { serve(device); });
-  }
-}
+      team_(devices,
+            {.should_stop = should_stop_, .on_failure = [this] { stop(); }, .on_end = {}}) {}
 
-DeviceTeam::~DeviceTeam() {
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  started_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-}
-
-void DeviceTeam::run(const std::function<void(int)>& work) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (Channel& channel : channels_) {
-      channel.sent.store(0, std::memory_order_relaxed);
-      channel.taken = 0;
-    }
-    for (std::exception_ptr& error : errors_) error = nullptr;
-    stopped_.store(false);
-    work_ = &work;
-    running_ = devices_ - 1;
-    ++generation_;
-  }
-  started_.notify_all();
-  run_one(0);
-  wait_for_others();
-  throw_first_error();
-}
-
-void DeviceTeam::serve(int device) {
-  std::uint64_t served = 0;
-  for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      started_.wait(lock, [&] { return closing_ || generation_ != served; });
-      if (closing_) return;
-      served = generation_;
-    }
-    run_one(device);
-    {
-      const std::lock_guard lock(mutex_);
-      --running_;
-    }
-    finished_.notify_one();
-  }
-}
-
-void DeviceTeam::run_one(int device) {
-  try {
-    (*work_)(device);
-  } catch (...) {
-    fail(device, std::current_exception());
-  }
-}
-
-void DeviceTeam::fail(int device, std::exception_ptr error) {
-  errors_[static_cast<std::size_t>(device)] = std::move(error);
+void DeviceTeam::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_.store(true);
@@ -144,28 +85,14 @@ void DeviceTeam::sleep_for(const Channel& given, std::uint64_t wanted, int devic
   if (given.sent.load() < wanted) throw DeviceStopped();
 }
 
-void DeviceTeam::wait_for_others() {
-  std::unique_lock lock(mutex_);
-  const auto done = [&] { return running_ == 0; };
-  while (!done()) {
-    if (!should_stop_ || stopped()) {
-      finished_.wait(lock, done);
-      break;
-    }
-    if (finished_.wait_for(lock, kPollInterval, done)) break;
-    lock.unlock();
-    try {
-      if (should_stop_()) throw Interrupted();
-    } catch (...) {
-      fail(0, std::current_exception());
-    }
-    lock.lock();
+void DeviceTeam::run(const std::function<void(int)>& work) {
+  for (Channel& channel : channels_) {
+    channel.sent.store(0, std::memory_order_relaxed);
+    channel.taken = 0;
   }
-}
-
-void DeviceTeam::throw_first_error() {
+  stopped_.store(false);
   std::exception_ptr stopped_by_replica;
-  for (const std::exception_ptr& error : errors_) {
+  for (const std::exception_ptr& error : team_.run(work)) {
     if (error == nullptr) continue;
     try {
       std::rethrow_exception(error);

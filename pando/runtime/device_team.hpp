@@ -4,12 +4,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <stdexcept>
-#include <thread>
 #include <vector>
+
+#include "pando/runtime/thread_team.hpp"
 
 namespace pando {
 
@@ -29,7 +29,6 @@ class DeviceTeam {
   /// that a wait is worth some microseconds of attention.
   DeviceTeam(int devices, bool spin, std::function<bool()> should_stop,
              std::function<void()> on_failure);
-  ~DeviceTeam();
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
 
@@ -57,12 +56,8 @@ class DeviceTeam {
     return channels_[static_cast<std::size_t>(from) * static_cast<std::size_t>(devices_) +
                      static_cast<std::size_t>(to)];
   }
-  void serve(int device);
-  void run_one(int device);
-  void fail(int device, std::exception_ptr error);
+  void stop();
   void sleep_for(const Channel& channel, std::uint64_t wanted, int device);
-  void wait_for_others();
-  void throw_first_error();
 
   int devices_;
   int spins_;
@@ -71,15 +66,9 @@ class DeviceTeam {
   std::vector<Channel> channels_;
   std::atomic<bool> stopped_{false};
   std::atomic<int> sleepers_{0};
-  std::vector<std::exception_ptr> errors_;
-
   std::mutex mutex_;
-  std::condition_variable signalled_, started_, finished_;
-  const std::function<void(int)>* work_ = nullptr;
-  std::uint64_t generation_ = 0;
-  int running_ = 0;
-  bool closing_ = false;
-  std::vector<std::thread> threads_;  // last: they use the rest
+  std::condition_variable signalled_;
+  ThreadTeam team_;  // last: its threads use the rest
 };
 
 }  // namespace pando

@@ -107,7 +107,11 @@ class TensorWriter {
       return buffer;
     }
     int before = 1;
-    for (double m = std::fabs(value); m >= 10.0 && !scientific_; m /= 10.0) ++before;
+    double rest = scientific_ ? 0.0 : std::fabs(value);
+    while (rest >= 10.0) {
+      rest /= 10.0;
+      ++before;
+    }
     const int after = std::max(1, digits_ - before);
     std::snprintf(buffer, sizeof buffer, scientific_ ? "%.*e" : "%.*f", after, value);
     return buffer;

@@ -1,16 +1,12 @@
 // The threads of the replicas of one session.
 #pragma once
 
-#include <condition_variable>
-#include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "pando/runtime/thread_exchange.hpp"
+#include "pando/runtime/thread_team.hpp"
 
 namespace pando {
 
@@ -20,11 +16,10 @@ class ReplicaTeam {
  public:
   /// `should_stop` (may be empty) is asked on the calling thread, also while it waits.
   ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop);
-  ~ReplicaTeam();
   ReplicaTeam(const ReplicaTeam&) = delete;
   ReplicaTeam& operator=(const ReplicaTeam&) = delete;
 
-  int size() const { return replicas_; }
+  int size() const { return team_.size(); }
   Communicator& communicator(int replica) {
     return *communicators_[static_cast<std::size_t>(replica)];
   }
@@ -38,24 +33,10 @@ class ReplicaTeam {
   void run(const std::function<void(int)>& work);
 
  private:
-  void serve(int replica);
-  void run_one(int replica);
-  void wait_for_others();
-  void throw_first_error();
-
-  int replicas_;
   std::function<bool()> should_stop_;
   ThreadExchange exchange_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::exception_ptr> errors_;
-
-  std::mutex mutex_;
-  std::condition_variable started_, finished_;
-  const std::function<void(int)>* work_ = nullptr;
-  std::uint64_t generation_ = 0;
-  int running_ = 0;
-  bool closing_ = false;
-  std::vector<std::thread> threads_;  // last: they use the rest
+  ThreadTeam team_;  // last: its threads use the rest
 };
 
 }  // namespace pando

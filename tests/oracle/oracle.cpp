@@ -1,10 +1,12 @@
 #include "tests/oracle/oracle.hpp"
 
 #include <numeric>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/op_def.hpp"
 #include "tests/oracle/rules.hpp"
+#include "tests/oracle/sums.hpp"
 
 namespace pando::oracle {
 
@@ -32,7 +34,7 @@ Array array_of(const Tensor& tensor) {
 
 }  // namespace
 
-Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(options) {
+Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(std::move(options)) {
   for (const Tensor* tensor : ir.main_graph().tensors()) {
     if (tensor->kind() == TensorKind::Variable) variables_[tensor] = fresh(array_of(*tensor));
   }
@@ -72,10 +74,12 @@ std::vector<Number> Oracle::variable(const Tensor& tensor) const {
   return contents(variables_.at(&tensor)).data;
 }
 
-void Oracle::run() {
+void Oracle::run(int times) {
   cursors_.clear();
-  std::vector<Value> arguments;
-  run_graph(ir_.main_graph(), arguments);
+  for (int i = 0; i < times; ++i) {
+    std::vector<Value> arguments;
+    run_graph(ir_.main_graph(), arguments);
+  }
 }
 
 std::vector<Oracle::Value> Oracle::run_graph(const Graph& graph, std::vector<Value>& arguments) {
@@ -122,7 +126,7 @@ void Oracle::run_op(const Op& op, Frame& frame) {
   if (kind == "Call") return run_call(op, frame);
   if (kind == "Loop") return run_loop(op, frame);
   if (kind == "If") return run_if(op, frame);
-  if (run_transfer(op, frame)) return;
+  if (run_transfer(op, frame) || run_collective(op, frame)) return;
   if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
     const Value input = lookup(op.input(0), frame);
     Value output = input;
@@ -153,7 +157,9 @@ void Oracle::run_rule(const Op& op, Frame& frame) {
   }
   std::vector<Array> outputs;
   for (const Tensor* output : op.outputs()) outputs.emplace_back(output->dtype(), output->shape());
-  (*rule_table().find(op.kind()))(op, inputs, outputs);
+  const Rule& rule = *rule_table().find(op.kind());
+  rule(op, inputs, outputs);
+  if (options_.sum_errors) add_sum_error(op, rule, inputs, outputs);
   for (int i = 0; i < op.num_outputs(); ++i) {
     bind_output(op, i, std::move(outputs[static_cast<std::size_t>(i)]), frame);
   }

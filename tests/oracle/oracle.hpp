@@ -6,6 +6,7 @@
 // passes, views, pointwise programs or kernels.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,13 @@ namespace pando::oracle {
 struct OracleOptions {
   /// False: values of floating-point dtypes stay unrounded (numeric gradients).
   bool round_floats = true;
+  /// Adds to sums the error that float32 may make of them (see add_sum_error).
+  bool sum_errors = false;
+  /// Which replica of the program this is.
+  std::int64_t replica = 0;
+  /// Gives the array of this replica to a collective and gets those of all replicas, in order.
+  /// Empty: there is one replica.
+  std::function<std::vector<Array>(const Array&)> exchange = {};
 };
 
 /// The elements given to (or received from) one host stream during a run: the k-th transfer uses
@@ -35,8 +43,9 @@ class Oracle {
   /// By handle id. Set before `run`; output streams need as many elements as the caller wants kept.
   std::map<std::string, StreamElements> streams;
 
-  /// Runs the main graph. Variables and remote buffers keep their values between runs.
-  void run();
+  /// Runs the main graph `times` times; the transfers of a stream go on from one time to the next.
+  /// Variables and remote buffers keep their values, also between calls.
+  void run(int times = 1);
 
   /// Current value of a variable.
   std::vector<Number> variable(const Tensor& tensor) const;
@@ -65,6 +74,7 @@ class Oracle {
   void run_loop(const Op& op, Frame& frame);
   void run_if(const Op& op, Frame& frame);
   bool run_transfer(const Op& op, Frame& frame);
+  bool run_collective(const Op& op, Frame& frame);
   void round(Array& array) const;
   void bind_output(const Op& op, int index, Array result, Frame& frame) const;
 

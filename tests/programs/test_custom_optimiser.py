@@ -3,14 +3,14 @@
 No `from __future__ import annotations` here: popxl recognises TensorByRef as an object only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pytest
 from image_batches import image_batches
-from torch_reference import train_with_adam
+from torch_reference import Batch, Moments, train_with_adam
 
 import popxl
 import popxl_addons as addons
@@ -154,25 +154,28 @@ class Training:
     loss: popxl.DeviceToHostStream
     variables: addons.NamedTensors
     optimiser_graphs: set[str]
+    optimiser_state: dict[str, addons.NamedTensors]
     factories: addons.NamedVariableFactories
     forward: addons.GraphWithNamedArgs
 
 
 def update_all(
     variables: addons.NamedTensors, grads: Mapping[popxl.Tensor, popxl.Tensor], lr: float
-) -> set[str]:
-    names = set()
+) -> tuple[set[str], dict[str, addons.NamedTensors]]:
+    """The names of the graphs, and the moments by the name of the variable."""
+    names, states = set(), {}
     adam = Adam(cache=True)
-    for var in variables.named_tensors.values():
+    for key, var in variables.named_tensors.items():
         factories, graph = adam.create_graph(var, var.spec, lr=lr, bias_correction=False)
         assert list(factories.to_dict()) == ["first_order", "second_order"]
-        graph.bind(factories.init()).call(var, grads[var])
+        states[key] = factories.init()
+        graph.bind(states[key]).call(var, grads[var])
         names.add(graph.graph.name)
-    return names
+    return names, states
 
 
-def training(batch_size: int, lr: float = 1e-3, device: str = "cpu") -> Training:
-    np.random.seed(42)
+def training(batch_size: int, lr: float = 1e-3, device: str = "cpu", seed: int = 42) -> Training:
+    np.random.seed(seed)
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         images_in = popxl.h2d_stream((batch_size, 28, 28), popxl.float32, "image")
@@ -190,10 +193,11 @@ def training(batch_size: int, lr: float = 1e-3, device: str = "cpu") -> Training
         backward_call = backward.call_with_info(gradient, args=info.inputs_dict(call))
         grads = info.fwd_parent_ins_to_grad_parent_outs(call, backward_call)
         assert images in grads
-        names = update_all(variables, grads, lr)
+        names, states = update_all(variables, grads, lr)
     ir.num_host_transfers = 1
     session = popxl.Session(ir, device)
-    return Training(session, (images_in, labels_in), loss_out, variables, names, factories, forward)
+    inputs = (images_in, labels_in)
+    return Training(session, inputs, loss_out, variables, names, states, factories, forward)
 
 
 def test_names_of_the_network() -> None:
@@ -219,12 +223,28 @@ def test_weights_come_from_the_second_draw() -> None:
     np.testing.assert_array_equal(weight, first_draws[1].astype(np.float32))
 
 
-def compare_with_pytorch(lr: float, steps: int, rtol: float, device: str = "cpu") -> list[float]:
-    program = training(8, lr, device)
+def start_weights(program: Training) -> dict[str, np.ndarray]:
     keys = list(program.variables.named_tensors)
     values = program.session.get_tensors_data(program.variables.tensors)
-    start = {key: values[program.variables[key]].copy() for key in keys}
-    batches = image_batches(steps, 8, seed=1)
+    return {key: values[program.variables[key]].copy() for key in keys}
+
+
+def state_of(program: Training) -> tuple[dict[str, np.ndarray], Moments]:
+    """Weights and moments by the name of the weight."""
+    moments = {
+        key: (state.first_order, state.second_order)
+        for key, state in program.optimiser_state.items()
+    }
+    tensors = [*program.variables.tensors, *(t for pair in moments.values() for t in pair)]
+    values = program.session.get_tensors_data(tensors)
+    weights = {key: values[t].copy() for key, t in program.variables.named_tensors.items()}
+    return weights, {
+        key: (values[first].copy(), values[second].copy())
+        for key, (first, second) in moments.items()
+    }
+
+
+def losses_of(program: Training, batches: Sequence[Batch]) -> list[float]:
     losses = []
     with program.session as session:
         for batch in batches:
@@ -233,6 +253,15 @@ def compare_with_pytorch(lr: float, steps: int, rtol: float, device: str = "cpu"
             assert loss.shape == ()
             assert loss.dtype == np.float32
             losses.append(float(loss))
+    return losses
+
+
+def compare_with_pytorch(lr: float, steps: int, rtol: float, device: str = "cpu") -> list[float]:
+    program = training(8, lr, device)
+    keys = list(program.variables.named_tensors)
+    start = start_weights(program)
+    batches = image_batches(steps, 8, seed=1)
+    losses = losses_of(program, batches)
     wanted, final = train_with_adam(start, batches, lr)
     np.testing.assert_allclose(losses, wanted, rtol=rtol, atol=rtol)
     values = program.session.get_tensors_data(program.variables.tensors)
@@ -247,6 +276,34 @@ def test_200_steps_agree_with_pytorch() -> None:
     # tutorial's 1e-3 it would reach the size of the loss itself within 50.
     losses = compare_with_pytorch(lr=2e-5, steps=200, rtol=1e-4)
     assert np.mean(losses[-20:]) < 0.3 * np.mean(losses[:20]), "the network must learn"
+
+
+@pytest.mark.parametrize("seed", [42, 7])
+def test_200_steps_at_the_tutorials_rate_agree_with_pytorch_from_where_they_are(seed: int) -> None:
+    # At 1e-3 training is chaotic: PyTorch in float32 leaves PyTorch in float64 by half the loss
+    # within 100 steps, so no whole curve can be met, nor a multiple of that distance. Instead
+    # PyTorch starts again from this program's weights and moments every few steps: all 200 steps
+    # are checked in the state that they are really in, and differences cannot grow beyond them.
+    window = 5
+    program = training(8, 1e-3, seed=seed)
+    batches = image_batches(200, 8, seed=seed)
+    means = []
+    with program.session as session:
+        for first in range(0, len(batches), window):
+            some = batches[first : first + window]
+            start, moments = state_of(program)
+            losses = [
+                float(session.run(dict(zip(program.inputs, batch, strict=True)))[program.loss])
+                for batch in some
+            ]
+            wanted, final = train_with_adam(start, some, 1e-3, moments)
+            np.testing.assert_allclose(losses, wanted, rtol=1e-3, atol=1e-4)
+            for key, weight in state_of(program)[0].items():
+                distance = np.linalg.norm(weight - final[key])
+                moved = np.linalg.norm(final[key] - start[key])
+                assert distance <= 1e-2 * moved + 1e-7, f"{key} from step {first}"
+            means.append(np.mean(losses))
+    assert np.mean(means[-4:]) < 0.6 * np.mean(means[:4]), "the network must learn"
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 Batch = tuple[np.ndarray, np.ndarray]
+# First and second moment of each weight.
+Moments = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def scores(weights: Mapping[str, torch.Tensor], images: torch.Tensor, layers: int) -> torch.Tensor:
@@ -27,8 +29,14 @@ class Adam:
     it; the step has the dtype of the first moment.
     """
 
-    def __init__(self, weights: Mapping[str, torch.Tensor], lr: float) -> None:
+    def __init__(
+        self, weights: Mapping[str, torch.Tensor], lr: float, moments: Moments | None = None
+    ) -> None:
         self._lr = np.float32(lr)
+        if moments is not None:
+            self._first = {key: torch.tensor(moments[key][0]) for key in weights}
+            self._second = {key: torch.tensor(moments[key][1]) for key in weights}
+            return
         self._first = {key: torch.zeros_like(w, dtype=torch.float16) for key, w in weights.items()}
         self._second = {key: torch.zeros_like(w) for key, w in weights.items()}
 
@@ -46,12 +54,21 @@ class Adam:
         weight -= torch.tensor(self._lr) * update.float()
 
 
+def reported_loss(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    """What `nll_loss_with_softmax_grad` gives as loss: the probability is kept from 0."""
+    chosen = torch.softmax(logits.detach().double(), -1)[torch.arange(len(labels)), labels.long()]
+    return -(chosen + 1e-7).log().mean().item()
+
+
 def train_with_adam(
-    start: Mapping[str, np.ndarray], batches: Sequence[Batch], lr: float
+    start: Mapping[str, np.ndarray],
+    batches: Sequence[Batch],
+    lr: float,
+    moments: Moments | None = None,
 ) -> tuple[list[float], dict[str, np.ndarray]]:
-    """Losses and final weights."""
+    """Losses and final weights. `moments`: those to start with; None: zeros."""
     weights = {key: torch.tensor(value, requires_grad=True) for key, value in start.items()}
-    adam = Adam(weights, lr)
+    adam = Adam(weights, lr, moments)
     losses = []
     for images, labels in batches:
         logits = scores(weights, torch.tensor(images), len(weights) // 2)
@@ -60,7 +77,7 @@ def train_with_adam(
         with torch.no_grad():
             for (key, weight), grad in zip(weights.items(), grads, strict=True):
                 adam.step(key, weight, grad)
-        losses.append(loss.item())
+        losses.append(reported_loss(logits, torch.tensor(labels)))
     return losses, {key: weight.detach().numpy() for key, weight in weights.items()}
 
 

@@ -197,35 +197,48 @@ def _check(rows: int, io_mode: str, steps: int) -> str:
     return io_mode
 
 
-def _options(
-    name: str,
-    steps: int,
-    rows: int,
-    io_mode: str,
-    loads: list[Any],
-    stores: list[Any],
-    seed_input: popxl.Tensor | None,
-) -> _core.SerialOptions:
-    return _core.SerialOptions(
-        name=suffix_graph_name(name, "_repeat_graph"),
-        steps=steps,
-        rows=rows,
-        loads=loads,
-        stores=stores,
-        seed=None if seed_input is None else seed_input._pb,
-        io_tiles=io_mode != "compute",
-        overlapped=io_mode == "io_overlapped",
-        context=get_current_context().op_context("batch_serialise"),
-    )
+@dataclass
+class _Request:
+    """What the public functions take, checked."""
 
+    steps: int
+    load_handles: Handles
+    store_streams: Handles
+    store_buffers: Handles
+    seed_input: popxl.Tensor | None
+    rows: int
+    io_mode: str
 
-def _without_loaded(store_buffers: Handles, load_handles: Handles) -> Handles:
-    """The stores; an input that is loaded from a remote buffer is stored already."""
-    return {
-        tensor: handle
-        for tensor, handle in store_buffers.items()
-        if not isinstance(load_handles.get(tensor), RemoteHandle)
-    }
+    def __post_init__(self) -> None:
+        self.io_mode = _check(self.rows, self.io_mode, self.steps)
+        _normalise(self.load_handles)
+        _normalise(self.store_buffers)
+
+    def new_stores(self) -> Handles:
+        """The stores; an input that is loaded from a remote buffer is stored already."""
+        return {
+            tensor: handle
+            for tensor, handle in self.store_buffers.items()
+            if not isinstance(self.load_handles.get(tensor), RemoteHandle)
+        }
+
+    def options(
+        self, core_handles: _CoreHandles, buffers: Handles, *graphs: popxl.Graph
+    ) -> _core.SerialOptions:
+        """For these graphs, the first of which gives the name; `buffers`: what new_stores gave."""
+        stores = core_handles.all_of(self.store_streams, *graphs)
+        stores += core_handles.all_of(buffers, *graphs)
+        return _core.SerialOptions(
+            name=suffix_graph_name(graphs[0].name, "_repeat_graph"),
+            steps=self.steps,
+            rows=self.rows,
+            loads=core_handles.all_of(self.load_handles, *graphs),
+            stores=stores,
+            seed=None if self.seed_input is None else self.seed_input._pb,
+            io_tiles=self.io_mode != "compute",
+            overlapped=self.io_mode == "io_overlapped",
+            context=get_current_context().op_context("batch_serialise"),
+        )
 
 
 def _refuse_loaded_args(graph: GraphWithNamedArgs, load_handles: Handles) -> None:
@@ -268,15 +281,10 @@ def batch_serialise(
     `io_mode`: "io" and "io_overlapped" need the session option numIOTiles; the latter loads the
     next step and stores the one before beside the computation.
     """
-    mode = _check(rows, io_mode, steps)
-    _normalise(load_handles)
-    _normalise(store_buffers)
+    request = _Request(steps, load_handles, store_streams, store_buffers, seed_input, rows, io_mode)
     _refuse_loaded_args(graph, load_handles)
-    handles = _CoreHandles()
-    buffers = _without_loaded(store_buffers, load_handles)
-    loads = handles.all_of(load_handles, graph.graph)
-    stores = handles.all_of(store_streams, graph.graph) + handles.all_of(buffers, graph.graph)
-    options = _options(graph.graph.name, steps, rows, mode, loads, stores, seed_input)
+    buffers = request.new_stores()
+    options = request.options(_CoreHandles(), buffers, graph.graph)
     core = _core.batch_serialise(graph.graph._pb, options)
     stored = {tensor: handle for tensor, handle in buffers.items() if tensor in graph.graph}
     return _result(core, graph, stored)
@@ -334,22 +342,16 @@ def batch_serialise_fwd_and_grad(
     sharded. Every output gradient needs a load handle (ValueError). `gradient_graph.args` gets the
     new named arguments.
     """
-    mode = _check(rows, io_mode, steps)
+    request = _Request(steps, load_handles, store_streams, store_buffers, seed_input, rows, io_mode)
     info = gradient_graph.grad_graph_info
-    both = (forward_graph.graph, gradient_graph.graph)
-    _normalise(load_handles)
-    _normalise(store_buffers)
-    buffers = _without_loaded(store_buffers, load_handles)
+    buffers = request.new_stores()
     _make_sharded_buffers(buffers, steps, rows)
     _name_gradient_inputs(gradient_graph, named_inputs_for_grad_graph)
     _refuse_loaded_args(forward_graph, load_handles)
     _refuse_loaded_args(gradient_graph, load_handles)
 
     handles = _CoreHandles()
-    loads = handles.all_of(load_handles, *both)
-    stores = handles.all_of(store_streams, *both) + handles.all_of(buffers, *both)
-    name = forward_graph.graph.name
-    options = _options(name, steps, rows, mode, loads, stores, seed_input)
+    options = request.options(handles, buffers, forward_graph.graph, gradient_graph.graph)
     named = [tensor._pb for tensor in named_inputs_for_grad_graph.tensors]
     gradient_name = suffix_graph_name(gradient_graph.graph.name, "_repeat_graph")
     core = _core.batch_serialise_pair(info._pb, named, options, gradient_name)

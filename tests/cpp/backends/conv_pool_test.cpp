@@ -141,6 +141,7 @@ TEST(Pool, ValuesAndGradientsMatchLoops) {
       {{1, 2, 6, 43}, {2, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
       {{1, 2, 6, 45}, {2, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
       {{1, 2, 6, 45}, {2, 1, 3, 3}, {3, 3}, {0, 0, 0, 0}, {1, 1}},
+      {{1, 2, 6, 45}, {2, 1, 2, 2}, {3, 3}, {0, 0, 0, 0}, {2, 2}},
   };
   for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
     for (ConvCase c : cases) {

@@ -77,6 +77,21 @@ TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
   }
 }
 
+TEST(MatMul, TakesAnyStrideOfASingleRowOrColumn) {
+  // What slices that run backwards leave behind.
+  for (const std::int64_t k : {1, 7, 640}) {
+    TestTensor lhs(strided(DType::Float32, {1, k}, {-2 * k, 1}));
+    TestTensor rhs(strided(DType::Float32, {k, 1}, {1, -2 * k}));
+    TestTensor out(DType::Float32, {1, 1});
+    lhs.randomise(5, -1, 1);
+    rhs.randomise(6, -1, 1);
+    const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, 1);
+    double wanted = 0.0;
+    for (std::int64_t i = 0; i < k; ++i) wanted += lhs.get(i) * rhs.get(i);
+    expect_close(out, {wanted}, 4e-5, explanation);
+  }
+}
+
 TEST(MatMul, TakesEveryArithmeticDType) {
   for (const DType dtype :
        {DType::Float16, DType::Float64, DType::Int8, DType::Int16, DType::Int32, DType::Int64,

@@ -34,7 +34,10 @@ struct Layout {
     const std::int64_t group = strided ? c % groups : c / (channels / groups);
     return static_cast<std::size_t>(i / spatial / channels * groups + group);
   }
-  double count() const { return double(channels / groups * spatial); }
+  double count() const {
+    const std::int64_t elements = channels / groups * spatial;
+    return double(elements);
+  }
 };
 
 constexpr double kEps = 1e-3;

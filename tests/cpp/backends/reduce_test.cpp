@@ -194,7 +194,7 @@ TEST(ReduceMedian, MatchesSorting) {
       TestTensor at(DType::Int32, reduced_shape(in.shape(), axes));
       run_kernel("ReduceMedian", {{"axes", axes}, {"keepdims", false}}, {&in}, {&out, &at});
       std::vector<double> wanted, positions;
-      for (auto values : groups(in, axes)) {
+      for (const auto& values : groups(in, axes)) {
         auto sorted = values;
         std::sort(sorted.begin(), sorted.end());
         wanted.push_back(sorted[(sorted.size() - 1) / 2]);

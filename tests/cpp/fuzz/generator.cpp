@@ -52,8 +52,14 @@ void fill_random(Random& random, DType dtype, bool exact, std::int64_t count, st
   }
 }
 
-GraphGenerator::GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, int depth)
-    : program_(program), random_(random), graph_(graph), depth_(depth), builder_(graph, {}) {}
+void fill_reals(Random& random, DType dtype, double lowest, double highest, std::int64_t count,
+                std::byte* data) {
+  std::uniform_real_distribution<double> reals(lowest, highest);
+  for (std::int64_t i = 0; i < count; ++i) write_element(data, dtype, i, reals(random));
+}
+
+GraphGenerator::GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, const Site& site)
+    : program_(program), random_(random), graph_(graph), site_(site), builder_(graph, {}) {}
 
 bool GraphGenerator::flip(double probability) {
   return std::uniform_real_distribution<double>(0.0, 1.0)(random_) < probability;
@@ -82,7 +88,9 @@ Slot GraphGenerator::random_slot() {
 
 Op& GraphGenerator::op(const std::string& kind, const std::vector<Tensor*>& inputs,
                        Attributes attributes, std::vector<Graph*> called) {
-  Op& made = graph_.create_op(op_registry().get(kind), inputs, std::move(attributes), {},
+  OpContext context;
+  context.device = site_.stage % kPipelineDevices;
+  Op& made = graph_.create_op(op_registry().get(kind), inputs, std::move(attributes), context,
                               std::move(called));
   // Everything is built in sequence.
   if (last_ != nullptr) made.after.push_back(last_);
@@ -144,16 +152,17 @@ Candidate GraphGenerator::load(DType dtype, const Shape& shape, bool exact) {
   Graph& main = ir.main_graph();
   Tensor* handle = nullptr;
   for (const auto& stream : ir.streams()) {
-    if (stream->direction == StreamDirection::HostToDevice && stream->handle->dtype() == dtype &&
-        stream->handle->shape() == shape &&
-        program_.exact_streams.at(stream->handle->id()) == exact) {
+    if (stream->direction != StreamDirection::HostToDevice) continue;
+    const Transfers& known = program_.input_streams.at(stream->handle->id());
+    if (stream->handle->dtype() == dtype && stream->handle->shape() == shape &&
+        known.exact == exact && known.stage == site_.stage) {
       handle = stream->handle;
     }
   }
   if (handle == nullptr) {
     handle = main.add_stream(main.unique_tensor_id("h2d"), {dtype, shape, {}});
     ir.add_stream(*handle, StreamDirection::HostToDevice);
-    program_.exact_streams[handle->id()] = exact;
+    program_.input_streams[handle->id()] = {exact, site_.stage};
   }
   Tensor* init = op("Init", {},
                     {{"shape", Ints(shape)}, {"dtype", dtype}, {"init_type", std::string("undef")}})
@@ -169,13 +178,15 @@ void GraphGenerator::store(const Candidate& c) {
   op("HostStore", {c.tensor}, {{"stream", handle->id()}});
 }
 
+bool GraphGenerator::is_read_only(const Candidate& c) const {
+  return std::find(read_only_.begin(), read_only_.end(), c.storage) != read_only_.end();
+}
+
 /// A tensor that fits the slot, from the pool where there is one.
 Candidate GraphGenerator::of_slot(const Slot& slot, bool must_be_writable) {
   const auto fitting = where([&](const Candidate& c) {
-    const bool read_only =
-        std::find(read_only_.begin(), read_only_.end(), c.storage) != read_only_.end();
     return c.tensor->dtype() == slot.dtype && c.tensor->shape() == slot.shape &&
-           class_of(c).exact == slot.exact && !(must_be_writable && read_only) &&
+           class_of(c).exact == slot.exact && !(must_be_writable && is_read_only(c)) &&
            (class_of(c).bound <= kEntryBound || !must_be_writable);
   });
   if (!fitting.empty() && flip(0.8)) return clipped(choose(fitting), kEntryBound);
@@ -251,6 +262,18 @@ void GraphGenerator::store_everything() {
   store(pool_.back());
 }
 
+void GraphGenerator::begin_next_stage() {
+  std::vector<int> state = hidden_;
+  for (const Candidate& variable : settled_) state.push_back(variable.storage);
+  std::erase_if(pool_, [&](const Candidate& c) {
+    return std::find(state.begin(), state.end(), c.storage) != state.end();
+  });
+  settled_.clear();
+  for (const Candidate& c : pool_) read_only_.push_back(c.storage);
+  ++site_.stage;
+  last_ = nullptr;
+}
+
 void GraphGenerator::add_random_ops(int count) {
   const auto limit = static_cast<std::size_t>(count) + graph_.ops().size();
   while (graph_.ops().size() < limit) {
@@ -283,19 +306,53 @@ void prevent_inlining(FuzzProgram& program) {
 
 }  // namespace
 
-FuzzProgram random_program(std::uint64_t seed, bool keep_calls) {
+namespace {
+
+FuzzProgram empty_program(std::uint64_t seed, std::int64_t replicas) {
   op_registry();
   FuzzProgram program;
   program.seed = seed;
   program.ir = std::make_unique<Ir>();
+  program.ir->replication_factor = replicas;
+  return program;
+}
+
+}  // namespace
+
+FuzzProgram random_program(std::uint64_t seed, bool keep_calls) {
+  const std::int64_t replicas = seed % 4 != 1 ? 1 : seed % 16 == 1 ? 4 : 2;
+  FuzzProgram program = empty_program(seed, replicas);
   Random random(seed);
   std::uniform_int_distribution<int> sizes(4, 40);
-  GraphGenerator generator(program, random, program.ir->main_graph(), 0);
+  GraphGenerator generator(program, random, program.ir->main_graph(), {});
   generator.add_variables(1 + static_cast<int>(seed % 3));
   generator.add_random_ops(sizes(random));
   generator.settle();
   generator.store_everything();
   if (keep_calls) prevent_inlining(program);
+  return program;
+}
+
+FuzzProgram random_pipeline(std::uint64_t seed) {
+  Random random(seed);
+  const auto number = [&](int first, int last) {
+    return std::uniform_int_distribution<int>(first, last)(random);
+  };
+  FuzzProgram program = empty_program(seed, number(1, 4) == 1 ? 2 : 1);
+  const Graph& main = program.ir->main_graph();
+  GraphGenerator generator(program, random, program.ir->main_graph(), {});
+  const int num_stages = number(2, 4);
+  for (int stage = 0; stage < num_stages; ++stage) {
+    if (stage > 0) generator.begin_next_stage();
+    generator.add_variables(number(1, 2));
+    generator.add_random_ops(number(2, 12));
+    generator.settle();
+    generator.store_everything();
+    while (program.stages.size() < main.ops().size()) {
+      program.stages.emplace_back(main.ops()[program.stages.size()], stage);
+    }
+  }
+  program.steps = number(2 * num_stages, 2 * num_stages + 2);
   return program;
 }
 

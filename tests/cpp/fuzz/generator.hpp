@@ -40,10 +40,27 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
+/// Where a graph is used.
+struct Site {
+  int depth = 0;
+  /// Pipeline stage; 0 in programs without.
+  int stage = 0;
+  /// Whether all replicas run it together: only then it may exchange something.
+  bool together = true;
+};
+
 struct Body {
   Graph* graph = nullptr;
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
+  Site site;
+  bool exchanges = false;
+};
+
+/// What is known about a stream or remote buffer.
+struct Transfers {
+  bool exact = false;  // the elements are whole numbers
+  int stage = 0;       // the one that uses it
 };
 
 /// A whole program with the facts that its driver needs.
@@ -51,12 +68,14 @@ struct FuzzProgram {
   std::uint64_t seed = 0;
   std::unique_ptr<Ir> ir;
   std::vector<Tensor*> variables;
-  /// Input streams by handle id: whether their elements are whole numbers.
-  std::map<std::string, bool> exact_streams;
-  /// Remote buffers by id: whether they hold whole numbers.
-  std::map<std::int64_t, bool> exact_buffers;
+  std::map<std::string, Transfers> input_streams;  // by handle id
+  std::map<std::int64_t, Transfers> buffers;       // remote ones, by id
   /// Graphs that are called.
   std::vector<Body> bodies;
+  /// Pipelines only: the ops of the main graph with their stages, and for how many micro-batches
+  /// they run.
+  std::vector<std::pair<Op*, std::int64_t>> stages;
+  std::int64_t steps = 1;
 };
 
 /// Values that enter a graph lie in [-kEntryBound, kEntryBound].
@@ -66,13 +85,21 @@ inline constexpr double kEntryBound = 4.0;
 /// second call site (in a graph that never runs); the results are the same.
 FuzzProgram random_program(std::uint64_t seed, bool keep_calls);
 
+/// A program for `pipeline`: its main graph is what one micro-batch runs through. Stages are on
+/// virtual devices in turn.
+FuzzProgram random_pipeline(std::uint64_t seed);
+inline constexpr int kPipelineDevices = 2;
+
 /// `count` random elements in the entry bound; whole numbers if `exact`.
 void fill_random(Random& random, DType dtype, bool exact, std::int64_t count, std::byte* data);
+/// `count` random elements in [lowest, highest].
+void fill_reals(Random& random, DType dtype, double lowest, double highest, std::int64_t count,
+                std::byte* data);
 
 /// Builds the ops of one graph.
 class GraphGenerator {
  public:
-  GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, int depth);
+  GraphGenerator(FuzzProgram& program, Random& random, Graph& graph, const Site& site);
 
   void add_inputs(const std::vector<Slot>& slots);
   void add_variables(int count);
@@ -82,6 +109,10 @@ class GraphGenerator {
   void settle();
   void set_outputs(const std::vector<Slot>& slots);
   void store_everything();
+  /// From here on, ops are of the next pipeline stage: it neither writes what earlier ones made
+  /// nor sees their variables.
+  void begin_next_stage();
+  bool exchanges() const { return exchanges_; }
 
  private:
   // generator.cpp
@@ -111,6 +142,7 @@ class GraphGenerator {
   Candidate of_slot(const Slot& slot, bool must_be_writable);
   Candidate coerced(const Slot& slot);
   void store(const Candidate& c);
+  bool is_read_only(const Candidate& c) const;
 
   // generator_ops.cpp
   void random_op();
@@ -125,11 +157,28 @@ class GraphGenerator {
   void join_op();
   void cast_op();
   void index_op();
+  Tensor* random_indices(std::int64_t size);
+  void arg_extreme_op(const Candidate& x);
+  void top_k_op(const Candidate& x);
+  void scatter_op(const Candidate& x);
   void normalise_op();
   void random_number_op();
   void transfer_op();
   void remote_op();
   const RemoteBuffer& remote_buffer_like(const Candidate& c);
+
+  // generator_windows.cpp
+  Candidate window_data();
+  void conv_op();
+  void pool_op();
+
+  // generator_exchange.cpp
+  void exchange_op();
+
+  // generator_optimizer.cpp
+  void optimizer_op();
+  Candidate hidden_state(DType dtype, const Shape& shape, double lowest, double highest);
+  void sparse_update(const Candidate& target);
 
   // generator_updates.cpp
   void in_place_op();
@@ -141,7 +190,8 @@ class GraphGenerator {
 
   // generator_control.cpp
   void control_op();
-  Body new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs);
+  /// `together`: whether all replicas run the body if they run this graph.
+  Body new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs, bool together);
   std::vector<Tensor*> arguments_of(const Body& body, std::vector<Candidate>& chosen);
   void finish_call(const Op& call, const Body& body, const std::vector<Candidate>& arguments);
   void call_op();
@@ -151,12 +201,14 @@ class GraphGenerator {
   FuzzProgram& program_;
   Random& random_;
   Graph& graph_;
-  int depth_;
+  Site site_;
+  bool exchanges_ = false;  // an op here or in a graph that is called from here does
   OpBuilder builder_;
   std::vector<ValueClass> storages_;
   std::vector<Candidate> pool_;
   std::vector<Candidate> settled_;  // by-reference inputs and variables
-  std::vector<int> read_only_;      // storages of constants
+  std::vector<int> read_only_;      // storages of constants and of other stages
+  std::vector<int> hidden_;         // storages of state that only one update writes
   Op* last_ = nullptr;
 };
 

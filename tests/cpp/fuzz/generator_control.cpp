@@ -11,7 +11,7 @@ constexpr int kMaxDepth = 3;
 }  // namespace
 
 void GraphGenerator::control_op() {
-  if (depth_ >= kMaxDepth || program_.bodies.size() > 12) return unary_op();
+  if (site_.depth >= kMaxDepth || program_.bodies.size() > 12) return unary_op();
   switch (pick(4)) {
     case 0:
       return repeat_op();
@@ -22,14 +22,17 @@ void GraphGenerator::control_op() {
   }
 }
 
-Body GraphGenerator::new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs) {
+Body GraphGenerator::new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs,
+                              bool together) {
   Graph& graph = program_.ir->create_graph("body");
-  GraphGenerator generator(program_, random_, graph, depth_ + 1);
+  const Site site{site_.depth + 1, site_.stage, site_.together && together};
+  GraphGenerator generator(program_, random_, graph, site);
   generator.add_inputs(inputs);
   generator.add_random_ops(2 + pick(14));
   generator.settle();
   generator.set_outputs(outputs);
-  program_.bodies.push_back({&graph, inputs, outputs});
+  exchanges_ = exchanges_ || generator.exchanges();
+  program_.bodies.push_back({&graph, inputs, outputs, site, generator.exchanges()});
   return program_.bodies.back();
 }
 
@@ -79,11 +82,16 @@ void mark_modified(Attributes& attributes, const Body& body, int first) {
 }  // namespace
 
 void GraphGenerator::call_op() {
-  const bool reuse = flip() && !program_.bodies.empty();
+  // Only finished bodies are listed, so there is no recursion.
+  std::vector<Body> known;
+  std::copy_if(program_.bodies.begin(), program_.bodies.end(), std::back_inserter(known),
+               [&](const Body& body) {
+                 return body.site.stage == site_.stage && (site_.together || !body.exchanges);
+               });
   Body body;
-  if (reuse) {
-    // Only finished bodies are listed, so there is no recursion.
-    body = choose(program_.bodies);
+  if (flip() && !known.empty()) {
+    body = choose(known);
+    exchanges_ = exchanges_ || body.exchanges;
   }
   if (body.graph == nullptr) {
     std::vector<Slot> inputs, outputs;
@@ -92,7 +100,7 @@ void GraphGenerator::call_op() {
       inputs.back().by_ref = flip(0.35);
     }
     for (int i = pick(3); i >= 0; --i) outputs.push_back(random_slot());
-    body = new_body(inputs, outputs);
+    body = new_body(inputs, outputs, true);
   }
   std::vector<Candidate> arguments;
   const std::vector<Tensor*> tensors = arguments_of(body, arguments);
@@ -111,7 +119,7 @@ void GraphGenerator::repeat_op() {
     inputs.push_back(random_slot());
     inputs.back().by_ref = flip();
   }
-  const Body body = new_body(inputs, carried);
+  const Body body = new_body(inputs, carried, true);
   std::vector<Candidate> arguments;
   std::vector<Tensor*> tensors = arguments_of(body, arguments);
 
@@ -126,8 +134,10 @@ void GraphGenerator::repeat_op() {
   }
   Attributes call_attributes;
   mark_modified(call_attributes, body, 0);
-  const Op& call =
-      wrapper.create_op(Registry::instance().get("Call"), inner, call_attributes, {}, {body.graph});
+  OpContext context;
+  context.device = site_.stage % kPipelineDevices;
+  const Op& call = wrapper.create_op(Registry::instance().get("Call"), inner, call_attributes,
+                                     context, {body.graph});
   wrapper.mark_output(condition);
   for (Tensor* output : call.outputs()) wrapper.mark_output(output);
 
@@ -152,7 +162,7 @@ void GraphGenerator::if_op() {
   for (int branch = 0; branch < 2; ++branch) {
     std::vector<Slot> inputs;
     for (int i = pick(3); i >= 0; --i) inputs.push_back(random_slot());
-    last = new_body(inputs, outputs);
+    last = new_body(inputs, outputs, false);
     graphs.push_back(last.graph);
     std::vector<Candidate> arguments;
     const std::vector<Tensor*> added = arguments_of(last, arguments);

@@ -28,7 +28,9 @@ void GraphGenerator::random_op() {
       {&GraphGenerator::join_op, 3},          {&GraphGenerator::cast_op, 3},
       {&GraphGenerator::index_op, 3},         {&GraphGenerator::normalise_op, 2},
       {&GraphGenerator::random_number_op, 1}, {&GraphGenerator::transfer_op, 3},
-      {&GraphGenerator::in_place_op, 8},      {&GraphGenerator::control_op, 4}};
+      {&GraphGenerator::in_place_op, 8},      {&GraphGenerator::control_op, 4},
+      {&GraphGenerator::conv_op, 3},          {&GraphGenerator::pool_op, 2},
+      {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3}};
   int total = 0;
   for (const auto& [maker, weight] : kMakers) total += weight;
   int drawn = pick(total);
@@ -134,7 +136,8 @@ void GraphGenerator::where_op() {
   const auto firsts = where([&](const Candidate& c) { return fits(c, condition.tensor->shape()); });
   if (firsts.empty()) return compare_op();
   const Candidate a = choose(firsts);
-  const Shape shape = *broadcast_shapes(a.tensor->shape(), condition.tensor->shape());
+  const Shape shape =
+      broadcast_shapes(a.tensor->shape(), condition.tensor->shape()).value_or(Shape{});
   const Candidate b = choose(where([&](const Candidate& c) {
     return fits(c, shape) && c.tensor->dtype() == a.tensor->dtype();
   }));
@@ -219,9 +222,7 @@ void GraphGenerator::view_op() {
 }
 
 void GraphGenerator::in_place_view_op() {
-  const auto writable = where([&](const Candidate& c) {
-    return std::find(read_only_.begin(), read_only_.end(), c.storage) == read_only_.end();
-  });
+  const auto writable = where([&](const Candidate& c) { return !is_read_only(c); });
   if (writable.empty()) return void(any_float());
   const Candidate x = choose(writable);
   switch (pick(4)) {
@@ -343,34 +344,76 @@ void GraphGenerator::cast_op() {
 void GraphGenerator::index_op() {
   const auto arrays = where([](const Candidate& c) { return rank(c) >= 1 && !is_bool(c); });
   if (arrays.empty()) return void(any_float());
-  Candidate x = choose(arrays);
-  const int axis = pick(rank(x));
-  const Attributes on_axis = {{"axis", std::int64_t{axis}}};
+  const Candidate x = choose(arrays);
   const ValueClass values = class_of(x);
-  const int what = pick(4);
+  const int what = pick(6);
   if (what == 0 && values.exact) {
-    add(op(flip() ? "ArgMax" : "ArgMin", {x.tensor},
-           {{"axis", std::int64_t{axis}}, {"keepdims", flip()}})
-            .output(0),
-        {true, static_cast<double>(dim(x, axis))});
-  } else if (what == 1 && values.exact && is_float(x)) {
-    const std::int64_t k = 1 + pick(static_cast<int>(dim(x, axis)));
-    const Op& top =
-        op("TopK", {x.tensor},
-           {{"axis", std::int64_t{axis}}, {"k", k}, {"largest", flip()}, {"sorted", true}});
-    add(top.output(0), values);
-    add(top.output(1), {true, static_cast<double>(dim(x, axis))});
+    arg_extreme_op(x);
+  } else if (what == 1 && values.exact) {
+    top_k_op(x);
   } else if (what == 2 && is_float(x)) {
-    x = clipped(x, kEntryBound);
-    bounded(op("CumSum", {x.tensor}, {{"axis", std::int64_t{axis}}, {"reverse", flip()}}).output(0),
-            {class_of(x).exact, kEntryBound * static_cast<double>(dim(x, axis))});
+    const Candidate small = clipped(x, kEntryBound);
+    const int axis = pick(rank(x));
+    bounded(
+        op("CumSum", {small.tensor}, {{"axis", std::int64_t{axis}}, {"reverse", flip()}}).output(0),
+        {values.exact, kEntryBound * static_cast<double>(dim(x, axis))});
+  } else if (what == 3 && values.exact && is_float(x)) {
+    Tensor* counts = op("Histogram", {x.tensor},
+                        {{"levels", Floats{-1.0, 0.5, 2.0}}, {"absolute_of_input", flip()}})
+                         .output(0);
+    add(op("Cast", {counts}, {{"dtype", DType::Int32}}).output(0),
+        {true, static_cast<double>(x.tensor->info.num_elements())});
+  } else if (what == 4) {
+    scatter_op(clipped(x, kEntryBound));
   } else {
-    std::vector<std::int32_t> indices(static_cast<std::size_t>(1 + pick(4)));
-    for (auto& index : indices) index = pick(static_cast<int>(dim(x, axis)));
-    Tensor* rows = builder_.constant(
-        {DType::Int32, {static_cast<std::int64_t>(indices.size())}, {}}, indices.data());
-    bounded(op("Gather", {x.tensor, rows}, on_axis).output(0), values);
+    const int axis = pick(rank(x));
+    bounded(op("Gather", {x.tensor, random_indices(dim(x, axis))}, {{"axis", std::int64_t{axis}}})
+                .output(0),
+            values);
   }
+}
+
+/// Up to four indices below `size`, perhaps some of them twice.
+Tensor* GraphGenerator::random_indices(std::int64_t size) {
+  std::vector<std::int32_t> indices(static_cast<std::size_t>(1 + pick(4)));
+  for (auto& index : indices) index = pick(static_cast<int>(size));
+  return builder_.constant({DType::Int32, {static_cast<std::int64_t>(indices.size())}, {}},
+                           indices.data());
+}
+
+void GraphGenerator::arg_extreme_op(const Candidate& x) {
+  const int axis = pick(rank(x));
+  add(op(flip() ? "ArgMax" : "ArgMin", {x.tensor},
+         {{"axis", std::int64_t{axis}}, {"keepdims", flip()}})
+          .output(0),
+      {true, static_cast<double>(dim(x, axis))});
+}
+
+void GraphGenerator::top_k_op(const Candidate& x) {
+  const int axis = pick(rank(x));
+  const std::int64_t k = 1 + pick(static_cast<int>(dim(x, axis)));
+  const Op& top =
+      op("TopK", {x.tensor},
+         {{"axis", std::int64_t{axis}}, {"k", k}, {"largest", flip()}, {"sorted", true}});
+  add(top.output(0), class_of(x));
+  add(top.output(1), {true, static_cast<double>(dim(x, axis))});
+}
+
+void GraphGenerator::scatter_op(const Candidate& x) {
+  const int axis = pick(rank(x));
+  Tensor* indices = random_indices(dim(x, axis));
+  Shape rows = x.tensor->shape();
+  rows[static_cast<std::size_t>(axis)] = indices->shape()[0];
+  const ValueClass values = class_of(x);
+  const Candidate updates =
+      clipped(of_slot({x.tensor->dtype(), rows, values.exact}, false), kEntryBound);
+  static const std::vector<std::string> kReductions = {"sum", "max", "min"};
+  const std::string how = choose(kReductions);
+  const double bound = how == "sum" ? kEntryBound * 5.0 : kEntryBound;
+  bounded(op("ScatterReduce", {updates.tensor, indices, x.tensor},
+             {{"reduction", how}, {"axis", std::int64_t{axis}}})
+              .output(0),
+          {values.exact && class_of(updates).exact, bound});
 }
 
 void GraphGenerator::normalise_op() {
@@ -412,12 +455,13 @@ const RemoteBuffer& GraphGenerator::remote_buffer_like(const Candidate& c) {
   Ir& ir = *program_.ir;
   const bool exact = class_of(c).exact;
   for (const auto& buffer : ir.remote_buffers()) {
-    if (buffer->info == c.tensor->info && program_.exact_buffers.at(buffer->id) == exact) {
+    const Transfers& known = program_.buffers.at(buffer->id);
+    if (buffer->info == c.tensor->info && known.exact == exact && known.stage == site_.stage) {
       return *buffer;
     }
   }
   const RemoteBuffer& made = ir.add_remote_buffer(c.tensor->info, 2);
-  program_.exact_buffers[made.id] = exact;
+  program_.buffers[made.id] = {exact, site_.stage};
   return made;
 }
 

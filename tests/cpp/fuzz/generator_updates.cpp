@@ -37,10 +37,8 @@ std::vector<Candidate> GraphGenerator::operands_for(const Candidate& target,
 }
 
 void GraphGenerator::in_place_op() {
-  const auto writable = where([&](const Candidate& c) {
-    return std::find(read_only_.begin(), read_only_.end(), c.storage) == read_only_.end() &&
-           class_of(c).bound <= 30.0;
-  });
+  const auto writable =
+      where([&](const Candidate& c) { return !is_read_only(c) && class_of(c).bound <= 30.0; });
   if (writable.empty()) return void(any_float());
   const Candidate target = choose(writable);
   const auto same = operands_for(target, true);
@@ -51,6 +49,7 @@ void GraphGenerator::in_place_op() {
     return;
   }
   if (flip(0.15)) return dynamic_update(target);
+  if (flip(0.15)) return sparse_update(target);
   if (flip(0.4)) {
     const Candidate b = choose(operands_for(target, false));
     const double bound = class_of(target).bound + class_of(b).bound;

@@ -114,6 +114,25 @@ TEST(Session, ProgramsBeyondTheMemoryLimitAreRefusedWithWhatIsAliveAtThePeak) {
   }
 }
 
+TEST(Session, AKernelDoesNotOverwriteAnOperandThatItReadsTwice) {
+  op_registry();
+  Ir ir;
+  OpBuilder ops(ir.main_graph(), {});
+  Tensor* w = variable(ir.main_graph(), "w", {1, 2, 3}, {3});
+  Tensor* doubled = ops.make("Add", {w, w});
+  const std::vector<std::int32_t> rows = {0, 0, 2};
+  Tensor* indices = ops.constant({DType::Int32, {3}, {}}, rows.data());
+  // Dies in an op that may run in place on its third input.
+  store(ir.main_graph(), ops.make("ScatterReduce", {doubled, indices, doubled},
+                                  {{"reduction", std::string("sum")}, {"axis", std::int64_t{0}}}));
+  Session session(ir);
+  session.attach();
+  session.weights_from_host();
+  std::vector<float> result(3);
+  session.run({}, {{reinterpret_cast<std::byte*>(result.data()), 1}});
+  EXPECT_EQ(result, (std::vector<float>{2 + 2 + 4, 4, 6 + 6}));
+}
+
 TEST(Session, SizesBeyondTheAddressSpaceAreRefusedWhenATensorIsMade) {
   Ir ir;
   op_registry();

@@ -52,6 +52,7 @@ void sort_dimensions(Iteration& it) {
   });
   const auto permute = [&](std::vector<std::int64_t>& values) {
     std::vector<std::int64_t> sorted;
+    sorted.reserve(order.size());
     for (std::size_t d : order) sorted.push_back(values[d]);
     values = std::move(sorted);
   };

@@ -94,15 +94,15 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   const DType dtype = request.input(0).dtype;
-  const std::int64_t count = num_elements(shape);
+  const auto count = static_cast<std::size_t>(num_elements(shape));
   KernelPlan plan;
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
     constexpr bool kThroughFloat = std::is_same_v<T, Half>;
-    if (kThroughFloat) plan.scratch_bytes = static_cast<std::size_t>(count) * sizeof(float);
+    if (kThroughFloat) plan.scratch_bytes = count * sizeof(float);
     const std::int64_t work = p.groups * p.outer * (p.indices + p.size);
     // Threads own columns, so that repeated indices add up in one order.
     const std::int64_t grain = std::max<std::int64_t>(16, row_grain(work, 1 << 15));
-    plan.run = [p, count, grain](std::byte* const* operands, std::byte* scratch) {
+    plan.run = [p, grain](std::byte* const* operands, std::byte* scratch) {
       using Sum = std::conditional_t<kThroughFloat, float, T>;
       T* out = operand_out<T>(operands, 2);
       Sum* sums = kThroughFloat ? reinterpret_cast<Sum*>(scratch) : reinterpret_cast<Sum*>(out);
@@ -111,7 +111,8 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
         add_rows(p, operand_in<T>(operands, 0), indices, sums, begin, end);
       });
       if constexpr (kThroughFloat) {
-        floats_to_halves(sums, &out->bits, static_cast<std::size_t>(count));
+        const std::int64_t elements = p.groups * p.outer * p.size * p.inner;
+        floats_to_halves(sums, &out->bits, static_cast<std::size_t>(elements));
       }
     };
   });

@@ -153,7 +153,7 @@ void max_pool_plane(const PoolProblem& p, const T* x, T* y, T* columns) {
   std::fill_n(y, p.result_size(), kLeast);
   for (std::int64_t k = 0; k < p.kernel[2]; ++k) {
     if (p.tiles_rows()) {
-      max_cells(columns + k, p.stride[2], y, p.result_size());
+      max_cells(columns + k * p.dilation[2], p.stride[2], y, p.result_size());
       continue;
     }
     const PoolProblem::Range range = p.inside(2, k);

@@ -59,7 +59,8 @@ void for_samples(const RoiProblem& p, const T* roi, const Body& body) {
   for (std::int64_t by = 0; by < p.bins_y; ++by) {
     for (std::int64_t bx = 0; bx < p.bins_x; ++bx) {
       for (std::int64_t i = 0; i < ny * nx; ++i) {
-        const double y = y1 + (double(by) + (double(i / nx) + 0.5) / double(ny)) * bin_h;
+        const std::int64_t row = i / nx;
+        const double y = y1 + (double(by) + (double(row) + 0.5) / double(ny)) * bin_h;
         const double x = x1 + (double(bx) + (double(i % nx) + 0.5) / double(nx)) * bin_w;
         for_neighbours(p, y, x, [&](std::int64_t pixel, double weight) {
           body(by * p.bins_x + bx, pixel, weight * share);

@@ -118,6 +118,9 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
       std::any_of(p.rhs_batch.begin(), p.rhs_batch.end(), negative)) {
     return KernelPlan::reject("a batch that runs backwards");
   }
+  if (std::min({p.lhs_row, p.lhs_column, p.rhs_row, p.rhs_column}) < 0) {
+    return KernelPlan::reject("rows or columns that run backwards");
+  }
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return KernelPlan::reject("no unit stride in the last two dimensions");
   }

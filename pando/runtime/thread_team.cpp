@@ -1,0 +1,93 @@
+#include "pando/runtime/thread_team.hpp"
+
+#include <utility>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+
+ThreadTeam::ThreadTeam(int members, Hooks hooks)
+    : members_(members), hooks_(std::move(hooks)), errors_(static_cast<std::size_t>(members)) {
+  for (int member = 1; member < members; ++member) {
+    threads_.emplace_back([this, member] { serve(member); });
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  started_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+const std::vector<std::exception_ptr>& ThreadTeam::run(const std::function<void(int)>& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::exception_ptr& error : errors_) error = nullptr;
+    failed_.store(false);
+    work_ = &work;
+    running_ = members_ - 1;
+    ++generation_;
+  }
+  started_.notify_all();
+  run_one(0);
+  wait_for_others();
+  return errors_;
+}
+
+void ThreadTeam::serve(int member) {
+  std::uint64_t served = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      started_.wait(lock, [&] { return closing_ || generation_ != served; });
+      if (closing_) return;
+      served = generation_;
+    }
+    run_one(member);
+    {
+      const std::lock_guard lock(mutex_);
+      --running_;
+    }
+    finished_.notify_one();
+  }
+}
+
+void ThreadTeam::run_one(int member) {
+  try {
+    (*work_)(member);
+  } catch (...) {
+    fail(member, std::current_exception());
+  }
+  if (hooks_.on_end) hooks_.on_end(member);
+}
+
+void ThreadTeam::fail(int member, std::exception_ptr error) {
+  errors_[static_cast<std::size_t>(member)] = std::move(error);
+  failed_.store(true);
+  hooks_.on_failure();
+}
+
+void ThreadTeam::wait_for_others() {
+  std::unique_lock lock(mutex_);
+  const auto done = [&] { return running_ == 0; };
+  while (!done()) {
+    // A run that has failed ends by itself: there is nothing more to ask.
+    if (!hooks_.should_stop || failed_.load()) {
+      finished_.wait(lock, done);
+      break;
+    }
+    if (finished_.wait_for(lock, kPollInterval, done)) break;
+    lock.unlock();
+    try {
+      if (hooks_.should_stop()) throw Interrupted();
+    } catch (...) {
+      fail(0, std::current_exception());
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace pando

@@ -1,0 +1,64 @@
+// Threads that work on one thing together: the replicas of a session, the devices of a replica.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace pando {
+
+/// How often a thread that waits asks whether it should stop.
+inline constexpr std::chrono::milliseconds kPollInterval(20);
+
+/// Runs one piece of work per member: member 0 on the calling thread, each other one on a thread of
+/// its own that lives as long as the team. Collects the error of every member.
+class ThreadTeam {
+ public:
+  struct Hooks {
+    /// May be empty. Asked on the calling thread while it waits for the others: true, or an
+    /// exception, is a failure of member 0.
+    std::function<bool()> should_stop;
+    /// Called on the thread of a member that failed; must end what the others may wait for.
+    std::function<void()> on_failure;
+    /// May be empty. Called on the thread of a member when its work has ended, well or not.
+    std::function<void(int)> on_end;
+  };
+
+  ThreadTeam(int members, Hooks hooks);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return members_; }
+
+  /// Calls work(member) for every member at the same time and returns when all have ended. The
+  /// errors by member, nullptr where there is none, are valid until the next run.
+  const std::vector<std::exception_ptr>& run(const std::function<void(int)>& work);
+
+ private:
+  void serve(int member);
+  void run_one(int member);
+  void fail(int member, std::exception_ptr error);
+  void wait_for_others();
+
+  int members_;
+  Hooks hooks_;
+  std::vector<std::exception_ptr> errors_;
+  std::atomic<bool> failed_{false};
+
+  std::mutex mutex_;
+  std::condition_variable started_, finished_;
+  const std::function<void(int)>* work_ = nullptr;
+  std::uint64_t generation_ = 0;
+  int running_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;  // last: they use the rest
+};
+
+}  // namespace pando

@@ -1,0 +1,374 @@
+"""Tensors: the values of a graph."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import numpy as np
+
+from pando import _core
+from popart._internal import ir as internal
+from popxl.dtypes import DType
+from popxl.errors import UndefinedValue
+from popxl.tensor_devices import find_device, find_tile_set
+from popxl.tensor_spec import LocationInfo, TensorSpec
+from popxl.typing_ import NewAliasAnnotation
+from popxl.utils import to_numpy
+
+if TYPE_CHECKING:
+    from popxl.graph import Graph
+    from popxl.ir import Ir, VariableRecord
+    from popxl.replica_grouping import ReplicaGrouping
+
+ScalarType = int | float | bool | np.generic
+HostScalarTensor = ScalarType | np.ndarray[Any, Any]
+HostTensor = HostScalarTensor | Iterable[Any]
+TensorLike = Union["Tensor", HostTensor]
+host_tensor_types = (
+    np.ndarray,
+    np.generic,
+    builtins.int,
+    builtins.float,
+    builtins.bool,
+    list,
+    tuple,
+)
+
+
+def _ops() -> Any:
+    # popxl.ops is built on this module.
+    from popxl import ops
+
+    return ops
+
+
+def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
+    # popxl.variables is built on this module.
+    from popxl.variables import constant
+
+    return constant(value, dtype)
+
+
+def inferred_dtype(value: Any) -> DType:
+    """The element type that host data has by itself."""
+    return DType.as_dtype(to_numpy(value, copy=False).dtype)
+
+
+def _binary(op_name: str) -> Any:
+    def operator(self: Tensor, other: TensorLike) -> Tensor:
+        return getattr(_ops(), op_name)(self, self._ensure_tensor(other))
+
+    return operator
+
+
+def _reflected(op_name: str) -> Any:
+    def operator(self: Tensor, other: TensorLike) -> Tensor:
+        return getattr(_ops(), op_name)(self._ensure_tensor(other), self)
+
+    return operator
+
+
+class Tensor:
+    """A value of a graph. Made by ops, `variable`, `constant` and `graph_input`."""
+
+    _ir: Ir
+    _pb: _core.Tensor
+    _id: str
+    _dtype: DType
+    _shape: tuple[int, ...]
+
+    # NumPy leaves `array + tensor` to the reflected operators.
+    __array_ufunc__ = None
+    # Tensors are not iterable: argument flattening relies on it.
+    __iter__ = None
+    __contains__ = None
+
+    def __init__(self) -> None:
+        raise RuntimeError("tensors are made by ops, variable, constant and graph_input")
+
+    @classmethod
+    def _make(cls, ir: Ir, core_tensor: _core.Tensor) -> Tensor:
+        self = cls.__new__(cls)
+        self._ir = ir
+        self._pb = core_tensor
+        self._id = core_tensor.id
+        self._read_info()
+        return self
+
+    def _read_info(self) -> None:
+        self._dtype = DType._from_pb(self._pb.dtype)
+        self._shape = tuple(self._pb.shape)
+
+    @classmethod
+    def _from_pb(cls, tensor: Any) -> Tensor:
+        """The one Tensor of a core tensor (or of a view of it)."""
+        from popxl.ir import Ir
+
+        core_tensor = tensor._pb if isinstance(tensor, internal.Tensor) else tensor
+        return Ir._from_core_id(core_tensor.graph.ir_id)._tensor(core_tensor)
+
+    _from_pb_tensor = _from_pb
+
+    @property
+    def _pb_tensor(self) -> internal.Tensor:
+        return internal.Tensor(self._pb)
+
+    @property
+    def ir(self) -> Ir:
+        """The Ir the tensor belongs to."""
+        return self._ir
+
+    @property
+    def id(self) -> str:
+        """Unique in the Ir: graph id, name scopes and name."""
+        return self._id
+
+    @property
+    def name(self) -> str:
+        """The id without the graph id."""
+        return str(self._pb.name)
+
+    @property
+    def scope(self) -> str:
+        """The id of the graph."""
+        return str(self._pb.graph.id)
+
+    @property
+    def _graph(self) -> Graph:
+        return self._ir._graph(self._pb.graph)
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def rank(self) -> int:
+        return len(self._shape)
+
+    @property
+    def nelms(self) -> int:
+        return int(np.prod(self._shape, dtype=np.int64))
+
+    @property
+    def meta_shape(self) -> tuple[int, ...]:
+        """The shape before sharding; empty when the tensor is not a shard."""
+        return tuple(self._pb.meta_shape)
+
+    @property
+    def spec(self) -> TensorSpec:
+        return TensorSpec(self.shape, self.dtype, self.meta_shape)
+
+    def strides(self, shape: Iterable[int] | None = None) -> tuple[int, ...]:
+        """Byte strides of a C-ordered array of `shape` (default: the own shape)."""
+        sizes = self.shape if shape is None else tuple(shape)
+        item = self.dtype.as_numpy().itemsize
+        return tuple(
+            item * int(np.prod(sizes[axis + 1 :], dtype=np.int64)) for axis in range(len(sizes))
+        )
+
+    @property
+    def location_info(self) -> LocationInfo:
+        record = self._ir._variables.get(self._id)
+        if record is None:
+            return LocationInfo(None, False)
+        return LocationInfo(record.remote, record.sharded)
+
+    @property
+    def ipu(self) -> int:
+        """The virtual device; UndefinedValue when nothing determines it."""
+        device = find_device(self._pb, set())
+        if device is None:
+            raise UndefinedValue(
+                f"the ipu of {self!r} is undefined: no op that makes or uses it has one"
+            )
+        return device
+
+    @property
+    def tile_set(self) -> str:
+        """`compute` or `io`; UndefinedValue when nothing determines it."""
+        tile_set = find_tile_set(self._pb, set())
+        if tile_set is None:
+            raise UndefinedValue(
+                f"the tile set of {self!r} is undefined: no op that makes or uses it has one"
+            )
+        return tile_set
+
+    @property
+    def in_sync_with_ipu(self) -> bool:
+        """Whether the host value of a variable is that of the device."""
+        session = self._ir._session()
+        return session is None or session._in_sync
+
+    def transpose(self, permutation: Iterable[int] | None = None) -> Tensor:
+        """Axes in the order `permutation`, by default reversed."""
+        return _ops().transpose(self, permutation)
+
+    def transpose_(self, permutation: Iterable[int] | None = None) -> Tensor:
+        return _ops().transpose_(self, permutation)
+
+    @property
+    def T(self) -> Tensor:
+        """Axes reversed."""
+        return self.transpose()
+
+    @property
+    def T_(self) -> Tensor:
+        return self.transpose_()
+
+    def reshape(self, shape: Iterable[int]) -> Tensor:
+        """The same elements in another shape; one size may be -1."""
+        return _ops().reshape(self, shape)
+
+    def reshape_(self, shape: Iterable[int]) -> Tensor:
+        return _ops().reshape_(self, shape)
+
+    def flatten(self) -> Tensor:
+        """One axis."""
+        return _ops().flatten(self)
+
+    def flatten_(self) -> Tensor:
+        return _ops().flatten_(self)
+
+    def detach(self) -> Tensor:
+        """The same value without a gradient."""
+        return _ops().detach(self)
+
+    def detach_(self) -> Tensor:
+        return _ops().detach_(self)
+
+    def diag(self) -> Tensor:
+        """Every (columns + 1)-th element of a matrix: its diagonal when it is not taller."""
+        if self.rank != 2:
+            raise ValueError(f"diag: wanted a tensor of rank 2; given {self!r}")
+        return self.flatten()[:: self.shape[1] + 1]
+
+    def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
+        """The tensor on virtual device `destination`."""
+        return _ops().ipu_copy(self, destination, source)
+
+    def _ensure_tensor(
+        self, value: TensorLike, dtype: DType | None = None, raise_on_empty: bool = True
+    ) -> Tensor:
+        """A tensor as it is, anything else as a constant of `dtype` (default: the own dtype)."""
+        if isinstance(value, Tensor):
+            return value
+        result = _constant(value, dtype or self.dtype)
+        if raise_on_empty and result.nelms == 0:
+            raise ValueError(f"The value has 0 elements - wanted some; given {value!r}")
+        return result
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise ValueError(f"a scalar has no length: {self!r}")
+        return self._shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Tensor) and self._id == other._id and self._ir == other._ir
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._id, self._ir._pb.id))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[{self._id} {self._dtype} {self._shape}]"
+
+    __add__ = _binary("add")
+    __radd__ = _reflected("add")
+    __sub__ = _binary("sub")
+    __rsub__ = _reflected("sub")
+    __mul__ = _binary("mul")
+    __rmul__ = _reflected("mul")
+    __truediv__ = _binary("div")
+    __rtruediv__ = _reflected("div")
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _reflected("matmul")
+    __mod__ = _binary("fmod")
+    __rmod__ = _reflected("fmod")
+    __and__ = _binary("logical_and")
+    __rand__ = _reflected("logical_and")
+    __or__ = _binary("logical_or")
+    __ror__ = _reflected("logical_or")
+
+    def __iadd__(self, other: TensorLike) -> Tensor:  # type: ignore[misc]
+        _ops().add_(self, self._ensure_tensor(other))
+        return self
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return _ops().pow(self, other if isinstance(other, Tensor) else _constant(other))
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return _ops().pow(self._ensure_tensor(other, inferred_dtype(other)), self)
+
+    def __neg__(self) -> Tensor:
+        return _ops().negate(self)
+
+    def __invert__(self) -> Tensor:
+        return _ops().logical_not(self)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        from popxl.indexing import index_tensor
+
+        return index_tensor(self, key)
+
+
+class Variable(Tensor):
+    """A tensor of the main graph whose value persists between runs."""
+
+    @property
+    def _record(self) -> VariableRecord:
+        return self._ir._variables[self._id]
+
+    @property
+    def replica_grouping(self) -> ReplicaGrouping:
+        """The groups of replicas that share one value."""
+        from popxl.replica_grouping import ReplicaGrouping
+
+        record = self._record
+        return ReplicaGrouping._make(self._ir, record.assignment, record.constant_grouping)
+
+    @property
+    def retrieval_mode(self) -> str:
+        """`one_per_group` or `all_replicas`."""
+        return self._record.retrieval_mode
+
+    @property
+    def shape_on_host(self) -> tuple[int, ...]:
+        """The shape of the host value: one entry per group when there are several."""
+        return self._record.shape_on_host
+
+    @property
+    def shape_on_replica(self) -> tuple[int, ...]:
+        return self.shape
+
+    def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
+        """The tensor on virtual device `dst`, from device `src`."""
+        return _ops().ipu_copy(self, dst, src)
+
+
+class Constant(Tensor):
+    """A tensor whose value is fixed."""
+
+    def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
+        """The tensor on virtual device `dst`, from device `src`."""
+        return _ops().ipu_copy(self, dst, src)
+
+
+if TYPE_CHECKING:
+    TensorByRef: TypeAlias = Tensor
+else:
+    TensorByRef = NewAliasAnnotation("TensorByRef", Tensor)
+
+
+def tensor_class(core_tensor: _core.Tensor) -> type[Tensor]:
+    """The class of the Tensor of a core tensor."""
+    kind = core_tensor.kind
+    if kind == _core.TensorKind.Variable:
+        return Variable
+    return Constant if kind == _core.TensorKind.Constant else Tensor

@@ -1,0 +1,78 @@
+"""Where the ops that make and use a tensor run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pando import _core
+
+
+def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
+    """What call sites connect to a graph input."""
+    graph = core_tensor.graph
+    from popxl.ir import Ir
+
+    for caller in Ir._from_core_id(graph.ir_id)._pb.graphs:
+        for op in caller.ops:
+            if op.kind in ("Call", "Loop") and op.called_graphs[0] is graph:
+                index = next(i for i, t in enumerate(graph.inputs) if t is core_tensor)
+                if index < len(op.inputs) and op.inputs[index] is not None:
+                    yield op.inputs[index]
+
+
+def output_device(op: _core.Op, index: int) -> int | None:
+    """The virtual device of an output of an op."""
+    if op.kind == "IpuCopy":
+        return int(op.attributes["destination"])
+    if op.kind in ("AllReduce", "AllReduceGrad"):
+        return int(op.attributes["ipus"][index])
+    device: int | None = op.context.device
+    return device
+
+
+def input_device(op: _core.Op, index: int) -> int | None:
+    """The virtual device on which an op wants an input."""
+    if op.kind == "IpuCopy":
+        return int(op.attributes["source"])
+    return output_device(op, index)
+
+
+def find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
+    """The virtual device of a tensor, or of what it comes from; None: there is none."""
+    visited.add(core_tensor.id)
+    producer = core_tensor.producer
+    if producer is not None:
+        return output_device(producer, core_tensor.producer_index)
+    if core_tensor.kind == _core.TensorKind.GraphInput:
+        for parent in _call_sites(core_tensor):
+            if parent.id not in visited:
+                found = find_device(parent, visited)
+                if found is not None:
+                    return found
+    for op, index in core_tensor.uses:
+        source = input_device(op, index)
+        if source is not None:
+            return source
+    return None
+
+
+def find_tile_set(core_tensor: _core.Tensor, visited: set[str]) -> str | None:
+    """The tile set of a tensor, or of what it comes from; None: there is none."""
+    visited.add(core_tensor.id)
+    producer = core_tensor.producer
+    if producer is not None:
+        if producer.kind != "IoTileCopy":
+            return "io" if producer.context.io_tiles else "compute"
+        source = producer.inputs[0]
+        found = find_tile_set(source, visited) if source.id not in visited else None
+        return "io" if found == "compute" else "compute"
+    if core_tensor.kind == _core.TensorKind.GraphInput:
+        for parent in _call_sites(core_tensor):
+            if parent.id not in visited:
+                found = find_tile_set(parent, visited)
+                if found is not None:
+                    return found
+    for op, _ in core_tensor.uses:
+        if op.kind != "IoTileCopy":
+            return "io" if op.context.io_tiles else "compute"
+    return None

@@ -1,0 +1,350 @@
+"""Making variables, constants, graph inputs and graph outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pando import _core
+from popart._internal import ir as internal
+from popart.logging_ import getLogger
+from popxl.context import get_current_graph, get_main_graph
+from popxl.dtypes import DType
+from popxl.remote_buffer import RemoteBuffer
+from popxl.tensor_base import Constant, HostTensor, Tensor, Variable
+from popxl.utils import to_numpy
+
+if TYPE_CHECKING:
+    from popxl.graph import Graph
+    from popxl.replica_grouping import ReplicaGrouping
+
+_RETRIEVAL_MODES = ("one_per_group", "all_replicas")
+
+
+def _storage(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array as the core takes it: float8 as plain bytes."""
+    return array.view(np.uint8) if array.dtype.names is not None else array
+
+
+def _host_info(array: np.ndarray[Any, Any], shape: Iterable[int] | None = None) -> Any:
+    return _core.TensorInfo(
+        DType.as_dtype(array.dtype)._pb, list(array.shape if shape is None else shape)
+    )
+
+
+def _main_graph(what: str) -> Graph:
+    graph = get_current_graph()
+    if graph is not graph.ir.main_graph:
+        raise ValueError(
+            f"{what} can only be made in the main graph; the current graph is {graph!r}: pass "
+            "tensors to subgraphs as inputs"
+        )
+    return graph
+
+
+def _check_retrieval_mode(mode: str | None) -> str:
+    if mode is None:
+        return "one_per_group"
+    if mode not in _RETRIEVAL_MODES:
+        raise ValueError(f"retrieval_mode: wanted {' or '.join(_RETRIEVAL_MODES)}; given {mode!r}")
+    return mode
+
+
+def variable(
+    data: HostTensor,
+    dtype: DType | None = None,
+    name: str | None = None,
+    downcast: bool = True,
+    replica_grouping: ReplicaGrouping | None = None,
+    retrieval_mode: str | None = None,
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> Variable:
+    """A variable of the main graph that starts with `data`.
+
+    With a replica grouping of several groups the first axis of `data` is the group. A memory-mapped
+    array is used as the storage itself.
+    """
+    return _make_variable(
+        data,
+        dtype,
+        name,
+        downcast,
+        replica_grouping,
+        retrieval_mode,
+        log2_scale,
+        nan_on_overflow,
+    )
+
+
+def _shape_of_one_group(
+    shape: tuple[int, ...], grouping: ReplicaGrouping, name: str | None
+) -> tuple[int, ...]:
+    if grouping.num_groups == 1:
+        return shape
+    if not shape or shape[0] != grouping.num_groups:
+        raise _core.popart_exception(
+            f"variable '{name or 't'}': wanted data with first axis {grouping.num_groups}, one "
+            f"entry per replica group; given shape {shape}"
+        )
+    return shape[1:]
+
+
+def _make_variable(
+    data: HostTensor,
+    dtype: DType | None,
+    name: str | None,
+    downcast: bool,
+    replica_grouping: ReplicaGrouping | None,
+    retrieval_mode: str | None,
+    log2_scale: int | None,
+    nan_on_overflow: bool | None,
+    remote: tuple[int, int] | None = None,
+    shard_over: int | None = None,
+) -> Variable:
+    """A variable on the device or, with `remote`, in that slot of that buffer."""
+    from popxl.ir import VariableRecord
+
+    graph = _main_graph("variables")
+    ir = graph.ir
+    mode = _check_retrieval_mode(retrieval_mode)
+    grouping = replica_grouping if replica_grouping is not None else ir.replica_grouping()
+    # The host array has one entry per replica where the replicas of a group may differ.
+    per_replica = mode == "all_replicas" and grouping.group_size > 1
+    is_memmap = isinstance(data, np.memmap) and grouping.is_const and not per_replica
+    if isinstance(data, np.memmap) and not is_memmap:
+        getLogger("popxl").warn(
+            f"variable '{name or 't'}': the memory-mapped array is copied, because {grouping!r} "
+            f"with retrieval mode {mode} keeps its values in another layout"
+        )
+    array = to_numpy(data, dtype, downcast, not is_memmap, log2_scale, nan_on_overflow)
+    host_shape = tuple(array.shape)
+    shape = _shape_of_one_group(host_shape, grouping, name)
+    if isinstance(data, np.memmap) and not array.flags.writeable:
+        ir._has_read_only_memmap = True
+    if per_replica:
+        entries = array if grouping.num_groups > 1 else array[np.newaxis]
+        array = entries[grouping.assignment]
+    buffer, slot = remote or (0, 0)
+    settings = _core.VariableSettings(
+        grouping.assignment if grouping.num_groups > 1 else [],
+        per_replica,
+        buffer,
+        slot,
+        shard_over or 1,
+    )
+    core_tensor = graph._pb.add_variable(
+        graph._create_tensor_id(name), _host_info(array, shape), _storage(array), settings
+    )
+    ir._variables[core_tensor.id] = VariableRecord(
+        grouping.assignment,
+        grouping._constant,
+        mode,
+        array,
+        remote,
+        shard_over is not None,
+        shape_on_host=host_shape,
+    )
+    tensor = ir._tensor(core_tensor)
+    assert isinstance(tensor, Variable)
+    return tensor
+
+
+def constant(
+    data: HostTensor,
+    dtype: DType | None = None,
+    name: str | None = None,
+    downcast: bool = True,
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> Constant:
+    """A constant of the current graph."""
+    graph = get_current_graph()
+    given = getattr(data, "dtype", None)
+    if dtype is None and isinstance(given, np.dtype) and given.names is not None:
+        raise TypeError(
+            "constant: float8 data needs an explicit dtype: popxl.float8_143 or popxl.float8_152"
+        )
+    array = to_numpy(data, dtype, downcast, True, log2_scale, nan_on_overflow)
+    core_tensor = graph._pb.add_constant(
+        graph._create_tensor_id(name), _host_info(array), _storage(array)
+    )
+    tensor = graph.ir._tensor(core_tensor)
+    assert isinstance(tensor, Constant)
+    return tensor
+
+
+def remote_variable(
+    data: HostTensor,
+    remote_buffer: RemoteBuffer,
+    offset: int = 0,
+    dtype: DType | None = None,
+    name: str | None = None,
+    downcast: bool = True,
+    replica_grouping: ReplicaGrouping | None = None,
+    retrieval_mode: str | None = "one_per_group",
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> Variable:
+    """A variable whose value lives in slot `offset` of a remote buffer.
+
+    It is a handle for the host: ops reach the value by loading from the buffer.
+    """
+    return _make_variable(
+        data,
+        dtype,
+        name,
+        downcast,
+        replica_grouping,
+        retrieval_mode,
+        log2_scale,
+        nan_on_overflow,
+        _slot_of(remote_buffer, offset),
+    )
+
+
+def _slot_of(remote_buffer: RemoteBuffer, offset: int) -> tuple[int, int]:
+    if offset < 0:
+        raise ValueError(f"a slot of {remote_buffer!r} must be at least 0; given {offset}")
+    return remote_buffer.remote_buffer_id, int(offset)
+
+
+def remote_replica_sharded_variable(
+    data: HostTensor,
+    remote_buffer: RemoteBuffer,
+    offset: int = 0,
+    dtype: DType | None = None,
+    name: str | None = None,
+    downcast: bool = True,
+    replica_grouping: ReplicaGrouping | None = None,
+    retrieval_mode: str | None = "one_per_group",
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> Variable:
+    """A remote variable of which every replica of a group holds one part."""
+    graph = _main_graph("variables")
+    if graph.ir.replication_factor <= 1:
+        raise ValueError(
+            "remote_replica_sharded_variable: wanted an Ir of more than one replica; "
+            f"replication_factor is {graph.ir.replication_factor}"
+        )
+    grouping = replica_grouping or graph.ir.replica_grouping()
+    shape = np.shape(data)  # type: ignore[arg-type]
+    per_group = shape[1:] if grouping.num_groups > 1 else shape
+    if remote_buffer.meta_shape and remote_buffer.meta_shape != per_group:
+        raise ValueError(
+            f"remote_replica_sharded_variable: {remote_buffer!r} is for shards of a tensor of "
+            f"shape {remote_buffer.meta_shape}; given shape {per_group}"
+        )
+    elements = int(np.prod(per_group, dtype=np.int64))
+    group_size = grouping.const_rg.group_size
+    shard_over = _shards_of(elements, remote_buffer, group_size)
+    remote_buffer.meta_shape = per_group
+    return _make_variable(
+        data,
+        dtype,
+        name,
+        downcast,
+        grouping,
+        retrieval_mode,
+        log2_scale,
+        nan_on_overflow,
+        _slot_of(remote_buffer, offset),
+        shard_over,
+    )
+
+
+def _shards_of(elements: int, remote_buffer: RemoteBuffer, group_size: int) -> int:
+    """How many parts of `elements` elements fill the slots of the buffer, one for each replica."""
+    part = int(np.prod(remote_buffer.tensor_shape, dtype=np.int64))
+    wanted = remote_buffer._shard_over
+    for shards in range(group_size, 0, -1) if wanted is None else [wanted]:
+        if group_size % shards == 0 and -(-elements // shards) == part:
+            return shards
+    raise ValueError(
+        f"remote_replica_sharded_variable: {elements} elements over a group of {group_size} "
+        f"replicas do not give parts of {part} elements, the size of the slots of "
+        f"{remote_buffer!r}: make the buffer with replica_sharded_buffer"
+    )
+
+
+def replica_sharded_buffer(
+    shape: Iterable[int],
+    dtype: DType,
+    replica_grouping: ReplicaGrouping | None = None,
+    shard_over: int | None = None,
+    entries: int = 1,
+) -> RemoteBuffer:
+    """A remote buffer for the shards of tensors of `shape` (with the group axis, if several)."""
+    grouping = replica_grouping or get_main_graph().ir.replica_grouping()
+    const = grouping.const_rg
+    sizes = tuple(shape)
+    per_group = sizes[1:] if const.num_groups > 1 else sizes
+    shards = const.group_size if shard_over is None else shard_over
+    if shards <= 0 or shards > const.group_size or const.group_size % shards != 0:
+        raise ValueError(
+            f"replica_sharded_buffer: shard_over must divide the group size {const.group_size}; "
+            f"given {shards}"
+        )
+    elements = int(np.prod(per_group, dtype=np.int64))
+    buffer = RemoteBuffer((-(-elements // shards),), dtype, entries)
+    buffer.meta_shape = per_group
+    buffer._shard_over = shards
+    return buffer
+
+
+def replica_sharded_variable(
+    data: HostTensor,
+    dtype: DType | None = None,
+    name: str | None = None,
+    downcast: bool = True,
+    replica_grouping: ReplicaGrouping | None = None,
+    shard_over: int | None = None,
+    retrieval_mode: str | None = "one_per_group",
+    log2_scale: int | None = None,
+    nan_on_overflow: bool | None = None,
+) -> tuple[Variable, Tensor]:
+    """A sharded variable and its shard, which is loaded with the weights and saved with them."""
+    # popxl.ops is built on this module.
+    from popxl import ops
+    from popxl.context import _execution_context
+
+    array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
+    element_type = DType.as_dtype(array.dtype)
+    buffer = replica_sharded_buffer(array.shape, element_type, replica_grouping, shard_over)
+    handle = remote_replica_sharded_variable(
+        array, buffer, 0, element_type, name, False, replica_grouping, retrieval_mode
+    )
+    with _execution_context(internal.ExecutionContext.WeightsFromHostFragment):
+        shard: Tensor = ops.remote_load(buffer, 0, f"{handle.name}_rts")
+    with _execution_context(internal.ExecutionContext.WeightsToHostFragment):
+        ops.remote_store(buffer, 0, shard)
+    return handle, shard
+
+
+def graph_input(
+    shape: Iterable[int],
+    dtype: DType,
+    name: str | None = None,
+    by_ref: bool = False,
+    meta_shape: Iterable[int] | None = None,
+) -> Tensor:
+    """Appends an input to the current graph."""
+    graph = get_current_graph()
+    info = _core.TensorInfo(
+        dtype._pb, [int(size) for size in shape], [int(size) for size in meta_shape or ()]
+    )
+    core_tensor = graph._pb.add_input(graph._create_tensor_id(name), info, by_ref)
+    return graph.ir._tensor(core_tensor)
+
+
+def graph_output(t: Tensor) -> None:
+    """Appends a tensor to the outputs of the current graph."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"graph_output: wanted a tensor; given {type(t)}")
+    graph = get_current_graph()
+    if t not in graph:
+        raise ValueError(f"graph_output: {t!r} is not in the current graph {graph!r}")
+    graph._pb.mark_output(t._pb)

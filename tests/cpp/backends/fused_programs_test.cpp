@@ -1,0 +1,253 @@
+// Whole programs of the fused machine.
+#include "tests/cpp/backends/fused_fixture.hpp"
+
+namespace pando::fused_test {
+namespace {
+
+/// A program of exact ops over random values, dtypes and layouts.
+class RandomProgram {
+ public:
+  explicit RandomProgram(unsigned seed) : engine_(seed) {}
+
+  KernelSpec make() {
+    static const std::vector<Shape> kShapes = {
+        {},       {1},       {7},         {1023}, {1025},    {5, 64},  {3, 129},
+        {40, 10}, {2, 3, 5}, {4, 1, 600}, {0},    {3, 0, 2}, {17, 33}, {2, 1, 4, 65}};
+    shape_ = kShapes[pick(kShapes.size())];
+    KernelSpec spec;
+    spec.kind = "Fused";
+    ScalarEmitter emitter(spec.scalar);
+    for (std::size_t i = 0, n = 1 + pick(4); i < n; ++i) {
+      static constexpr DType kInputs[] = {DType::Float32, DType::Float32, DType::Float16,
+                                          DType::Float64, DType::Int32,   DType::Bool,
+                                          DType::UInt32,  DType::Int64,   DType::Float8_143};
+      const DType dtype = kInputs[pick(std::size(kInputs))];
+      spec.inputs.push_back({dtype, shape_, strides(true)});
+      add(emitter.load(static_cast<int>(i), dtype), emitter);
+    }
+    add(emitter.constant(0.75), emitter);
+    add(emitter.integer_constant(3, LaneType::I32), emitter);
+    if (pick(4) == 0) add(emitter.iota(), emitter);
+    if (pick(4) == 0) {
+      add(emitter.philox(emitter.integer_constant(11, LaneType::U32),
+                         emitter.integer_constant(12, LaneType::U32), emitter.iota(), 7),
+          emitter);
+    }
+    for (std::size_t i = 0, n = 2 + pick(30); i < n; ++i) step(emitter);
+    for (std::size_t i = 0, n = 1 + pick(3); i < n; ++i) store(spec, emitter);
+    return spec;
+  }
+
+ private:
+  std::size_t pick(std::size_t n) { return engine_() % n; }
+
+  /// C order, permuted, reversed; inputs also broadcast.
+  Strides strides(bool input) {
+    Strides result = contiguous_strides(shape_);
+    const std::size_t kind = pick(input ? 7 : 3);
+    if (kind == 1 && shape_.size() > 1) {  // first dimension contiguous
+      std::int64_t stride = 1;
+      for (std::size_t d = 0; d < shape_.size(); ++d) {
+        result[d] = stride;
+        stride *= std::max<std::int64_t>(1, shape_[d]);
+      }
+    }
+    if (kind == 2) {  // every second element
+      for (std::int64_t& s : result) s *= 2;
+    }
+    if (kind == 3) std::fill(result.begin(), result.end(), 0);
+    if (kind == 4 && !shape_.empty()) result.back() = 0;
+    if (kind == 5 && !shape_.empty()) result.front() = 0;
+    if (kind == 6 && !shape_.empty()) result.back() = -result.back();
+    return result;
+  }
+
+  void add(ScalarValue value, const ScalarEmitter& emitter) {
+    pools_[static_cast<std::size_t>(emitter.lane(value))].push_back(value);
+  }
+  ScalarValue any(LaneType lane) {
+    const auto& pool = pools_[static_cast<std::size_t>(lane)];
+    // Mostly recent values, so that there are chains.
+    const std::size_t reach = std::min<std::size_t>(pool.size(), pick(3) == 0 ? pool.size() : 3);
+    return pool[pool.size() - 1 - pick(reach)];
+  }
+
+  void step(ScalarEmitter& emitter) {
+    LaneType lane = pick(3) != 0 ? LaneType::F32 : kLanes[pick(std::size(kLanes))];
+    if (pools_[static_cast<std::size_t>(lane)].empty()) lane = LaneType::F32;
+    const ScalarValue a = any(lane), b = any(lane), c = any(lane);
+    switch (pick(10)) {
+      case 0:
+        add(emitter.emit(ScalarOp::Select, any(LaneType::I32), a, b), emitter);
+        return;
+      case 1:
+        if (lane == LaneType::I32) add(emitter.convert(a, LaneType::F32), emitter);
+        if (lane == LaneType::F32) add(emitter.as_dtype(a, DType::Float16), emitter);
+        return;
+      case 2:
+        if (lane == LaneType::F32) add(emitter.convert(a, LaneType::F64), emitter);
+        return;
+      default:
+        break;
+    }
+    static constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul,
+                                        ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul};
+    const ScalarOp op =
+        pick(2) == 0 ? kOps[pick(std::size(kOps))] : kAnyOps[pick(std::size(kAnyOps))];
+    const int arity = scalar_arity(op);
+    add(emitter.emit(op, a, arity > 1 ? b : kNoValue, arity > 2 ? c : kNoValue), emitter);
+  }
+
+  void store(KernelSpec& spec, ScalarEmitter& emitter) {
+    LaneType lane = LaneType::F32;
+    for (int tries = 0; tries < 3; ++tries) {
+      const LaneType wanted = kLanes[pick(std::size(kLanes))];
+      if (!pools_[static_cast<std::size_t>(wanted)].empty()) lane = wanted;
+    }
+    if (pools_[static_cast<std::size_t>(lane)].empty()) lane = LaneType::I32;
+    DType dtype = dtype_of(lane);
+    if (lane == LaneType::F32 && pick(2) == 0) dtype = DType::Float16;
+    if (lane == LaneType::I32 && pick(3) == 0) dtype = DType::Bool;
+    if (lane == LaneType::I32 && pick(3) == 0) dtype = DType::Int8;
+    emitter.store(static_cast<int>(spec.outputs.size()), any(lane), dtype);
+    spec.outputs.push_back({dtype, shape_, strides(false)});
+  }
+
+  std::mt19937 engine_;
+  Shape shape_;
+  std::vector<ScalarValue> pools_[6];
+};
+
+TEST_P(OnTarget, RandomProgramsGiveWhatTheInterpreterGives) {
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(str_cat("seed ", seed));
+    const KernelSpec spec = RandomProgram(seed).make();
+    Numbers numbers(seed + 1);
+    check(spec, numbers, 0, 1 + static_cast<int>(seed % 3));
+    if (HasFatalFailure()) {
+      ADD_FAILURE() << cpu::make_fused_kernel(spec, 1)->explain();
+      return;
+    }
+  }
+}
+
+TEST_P(OnTarget, PhiloxMatchesItsDefinition) {
+  for (const Shape& shape : {Shape{5}, Shape{1024}, Shape{3, 1000}, Shape{7, 64, 5}}) {
+    KernelSpec spec;
+    spec.kind = "Fused";
+    for (int i = 0; i < 2; ++i) {
+      spec.inputs.push_back({DType::UInt32, shape, Strides(shape.size(), 0)});
+    }
+    spec.inputs.push_back(OperandDesc::contiguous(DType::UInt32, shape));
+    ScalarEmitter e(spec.scalar);
+    const ScalarValue key0 = e.load(0, DType::UInt32), key1 = e.load(1, DType::UInt32);
+    e.store(0, e.philox(key0, key1, e.iota(), 3), DType::UInt32);
+    // A key that is computed, and an index that is not the element's.
+    e.store(1, e.philox(e.emit(ScalarOp::Add, key0, key1), key1, e.iota(), 1), DType::UInt32);
+    e.store(2, e.philox(key0, key1, e.load(2, DType::UInt32), 2), DType::UInt32);
+    for (int i = 0; i < 3; ++i)
+      spec.outputs.push_back(OperandDesc::contiguous(DType::UInt32, shape));
+    Numbers numbers(9);
+    check(spec, numbers);
+  }
+}
+
+TEST(Fused, ProductsAndSumsKeepTheirTwoRoundings) {
+  // With one rounding, the second would give -2^-24 * 2^-24.
+  const KernelSpec spec =
+      make_spec({100}, {DType::Float32, DType::Float32},
+                [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+                  const ScalarValue product = e.emit(ScalarOp::Mul, in[0], in[1]);
+                  return std::vector<std::pair<ScalarValue, DType>>{
+                      {e.emit(ScalarOp::Sub, product, e.constant(1.0)), DType::Float32}};
+                });
+  Operand a(spec.inputs[0]), b(spec.inputs[1]), out(spec.outputs[0]);
+  for (int i = 0; i < 100; ++i) {
+    const float x = 1.0f + 0x1p-23f, y = 1.0f - 0x1p-23f;
+    std::memcpy(a.at(i), &x, 4);
+    std::memcpy(b.at(i), &y, 4);
+  }
+  run(spec, 1, {&a, &b, &out});
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(testing::read<float>(out.at(i)), 0.0f);
+  EXPECT_NE(cpu::make_fused_kernel(spec, 1)->explain().find("MulThenSub"), std::string::npos);
+}
+
+TEST(Fused, OutputsMayBeTheMemoryOfInputs) {
+  for (std::int64_t size : {1, 7, 64, 1023, 1025, 100003}) {
+    // Output 0 takes input 0's memory and is written before input 0 is read for the last time.
+    const KernelSpec spec = make_spec(
+        {size}, {DType::Float32, DType::Float16, DType::Float32},
+        [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+          const ScalarValue sum = e.emit(ScalarOp::Add, in[0], in[2]);
+          const ScalarValue m = e.as_dtype(e.emit(ScalarOp::Mul, in[1], sum), DType::Float16);
+          const ScalarValue later =
+              e.emit(ScalarOp::Div, e.emit(ScalarOp::Exp, sum), e.emit(ScalarOp::Sub, m, in[0]));
+          return std::vector<std::pair<ScalarValue, DType>>{
+              {sum, DType::Float32}, {m, DType::Float16}, {later, DType::Float32}};
+        });
+    std::vector<Operand> apart, shared;
+    for (auto* operands : {&apart, &shared}) {
+      Numbers numbers(4, false);
+      for (const OperandDesc& desc : spec.inputs) numbers.fill(operands->emplace_back(desc));
+      for (const OperandDesc& desc : spec.outputs) operands->emplace_back(desc);
+    }
+    for (int threads : {1, 2}) {
+      std::vector<Operand> in_place = shared;
+      run(spec, threads, {&apart[0], &apart[1], &apart[2], &apart[3], &apart[4], &apart[5]});
+      run(spec, threads,
+          {&in_place[0], &in_place[1], &in_place[2], &in_place[0], &in_place[1], &in_place[2]});
+      for (std::size_t i = 0; i < 3; ++i) {
+        expect_equal(in_place[i], apart[i + 3], 0, str_cat("size ", size, " output ", i, "\n"));
+      }
+    }
+  }
+}
+
+TEST(Fused, ThreadsDoNotChangeResults) {
+  const Shape shape = {101, 1001};
+  KernelSpec spec;
+  spec.kind = "Fused";
+  spec.inputs = {OperandDesc::contiguous(DType::Float32, shape),
+                 {DType::Float32, shape, {0, 1}},
+                 {DType::Float32, shape, {1, 101}},
+                 {DType::UInt32, shape, {0, 0}}};
+  spec.outputs = {OperandDesc::contiguous(DType::Float32, shape),
+                  OperandDesc::contiguous(DType::Float16, shape)};
+  ScalarEmitter e(spec.scalar);
+  const ScalarValue sum =
+      e.emit(ScalarOp::Add, e.load(0, DType::Float32), e.load(1, DType::Float32));
+  const ScalarValue y =
+      e.emit(ScalarOp::Tanh, e.emit(ScalarOp::Mul, sum, e.load(2, DType::Float32)));
+  const ScalarValue key = e.load(3, DType::UInt32);
+  const ScalarValue word = e.convert(e.philox(key, key, e.iota(), 1), LaneType::F32);
+  e.store(0, y, DType::Float32);
+  e.store(1, e.as_dtype(e.emit(ScalarOp::Mul, word, y), DType::Float16), DType::Float16);
+  std::vector<Operand> inputs;
+  Numbers numbers(8);
+  for (const OperandDesc& desc : spec.inputs) numbers.fill(inputs.emplace_back(desc));
+  std::vector<std::vector<std::byte>> results;
+  for (int threads : {1, 2, 3, 7}) {
+    Operand first(spec.outputs[0]), second(spec.outputs[1]);
+    run(spec, threads, {&inputs[0], &inputs[1], &inputs[2], &inputs[3], &first, &second});
+    results.push_back(first.memory());
+    results.back().insert(results.back().end(), second.memory().begin(), second.memory().end());
+    EXPECT_EQ(results.back(), results.front()) << threads << " threads";
+  }
+}
+
+TEST(Fused, UnsupportedProgramsAreRefused) {
+  const auto add_of = [](DType dtype, ScalarOp op) {
+    KernelSpec spec;
+    spec.kind = "Fused";
+    spec.inputs = spec.outputs = {OperandDesc::contiguous(dtype, {4})};
+    ScalarEmitter e(spec.scalar);
+    e.store(0, e.emit(op, e.load(0, dtype), e.load(0, dtype)), dtype);
+    return spec;
+  };
+  EXPECT_THROW(cpu::make_fused_kernel(add_of(DType::Complex64, ScalarOp::Add), 1), NotSupported);
+  EXPECT_THROW(cpu::make_fused_kernel(add_of(DType::Float32, ScalarOp::Xor), 1), NotSupported);
+  EXPECT_THROW(cpu::make_fused_kernel(add_of(DType::Int32, ScalarOp::Exp), 1), NotSupported);
+}
+
+}  // namespace
+}  // namespace pando::fused_test

@@ -1,0 +1,237 @@
+#include "tests/cpp/fuzz/harness.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "pando/base/error.hpp"
+#include "pando/session/session.hpp"
+#include "tests/oracle/replicas.hpp"
+
+namespace pando::fuzz {
+namespace {
+
+constexpr int kRuns = 2;
+constexpr std::int64_t kElements = 3;  // per stream and run
+
+std::size_t replicas_of(const FuzzProgram& program) {
+  return static_cast<std::size_t>(program.ir->replication_factor);
+}
+
+/// Elements that a stream moves in one round of its buffer, on all replicas together.
+std::size_t buffer_elements(const FuzzProgram& program, const TensorInfo& info) {
+  return static_cast<std::size_t>(info.num_elements() * kElements) * replicas_of(program);
+}
+
+}  // namespace
+
+std::vector<NamedBytes> random_inputs(const FuzzProgram& program) {
+  Random random(program.seed ^ 0x9E3779B97F4A7C15u);
+  std::vector<NamedBytes> runs(kRuns);
+  for (NamedBytes& run : runs) {
+    for (const auto& stream : program.ir->streams()) {
+      if (stream->direction != StreamDirection::HostToDevice) continue;
+      const TensorInfo& info = stream->handle->info;
+      const std::size_t count = buffer_elements(program, info);
+      Bytes& bytes = run[stream->handle->id()];
+      bytes.resize(count * dtype_bytes(info.dtype));
+      fill_random(random, info.dtype, program.input_streams.at(stream->handle->id()).exact,
+                  static_cast<std::int64_t>(count), bytes.data());
+    }
+  }
+  return runs;
+}
+
+Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
+                   int num_threads) {
+  SessionOptions options;
+  options.num_threads = num_threads * static_cast<int>(replicas_of(program));
+  Session session(*program.ir, options);
+  NamedBytes initial;
+  for (const Tensor* variable : program.variables) {
+    const std::byte* data = variable->data->data;
+    initial[variable->id()] = Bytes(data, data + variable->data->bytes);
+  }
+  session.attach();
+  session.weights_from_host();
+  Results results;
+  for (const NamedBytes& given : inputs) {
+    std::vector<StreamBuffer> sources, targets;
+    NamedBytes copy = given;
+    for (const StreamDesc& stream : session.input_streams()) {
+      sources.push_back({copy.at(stream.id).data(), kElements});
+    }
+    NamedBytes& received = results.outputs.emplace_back();
+    for (const StreamDesc& stream : session.output_streams()) {
+      Bytes& bytes = received[stream.id];
+      bytes.resize(buffer_elements(program, {stream.dtype, stream.shape, {}}) *
+                   dtype_bytes(stream.dtype));
+      targets.push_back({bytes.data(), kElements});
+    }
+    session.run(sources, targets);
+  }
+  session.weights_to_host();
+  for (Tensor* variable : program.variables) {
+    std::byte* data = variable->data->data;
+    results.variables[variable->id()] = Bytes(data, data + variable->data->bytes);
+    std::memcpy(data, initial.at(variable->id()).data(), variable->data->bytes);
+  }
+  return results;
+}
+
+namespace {
+
+/// Gives every replica its part of the input buffers, and room for what it stores.
+void set_streams(const FuzzProgram& program, const NamedBytes& given,
+                 oracle::ReplicaOracles& oracles) {
+  for (const auto& stream : program.ir->streams()) {
+    const TensorInfo& info = stream->handle->info;
+    const auto data = given.find(stream->handle->id());
+    for (std::size_t replica = 0; replica < oracles.size(); ++replica) {
+      oracle::StreamElements elements(kElements,
+                                      Numbers(static_cast<std::size_t>(info.num_elements()), 0.0L));
+      for (std::size_t k = 0; data != given.end() && k < elements.size(); ++k) {
+        const std::byte* bytes =
+            data->second.data() + (k * oracles.size() + replica) * info.bytes();
+        elements[k] = oracle::decode(bytes, info.dtype, info.num_elements());
+      }
+      oracles[replica].streams[stream->handle->id()] = std::move(elements);
+    }
+  }
+}
+
+std::map<std::string, Numbers> stored(const FuzzProgram& program, oracle::ReplicaOracles& oracles) {
+  std::map<std::string, Numbers> outputs;
+  for (const auto& stream : program.ir->streams()) {
+    if (stream->direction != StreamDirection::DeviceToHost) continue;
+    Numbers& all = outputs[stream->handle->id()];
+    for (std::size_t k = 0; k < kElements; ++k) {
+      for (std::size_t replica = 0; replica < oracles.size(); ++replica) {
+        const Numbers& element = oracles[replica].streams.at(stream->handle->id())[k];
+        all.insert(all.end(), element.begin(), element.end());
+      }
+    }
+  }
+  return outputs;
+}
+
+Reference run_oracle(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
+                     bool round_floats) {
+  oracle::ReplicaOracles oracles(*program.ir,
+                                 {.round_floats = round_floats, .sum_errors = round_floats});
+  Reference results;
+  for (const NamedBytes& given : inputs) {
+    set_streams(program, given, oracles);
+    oracles.run(static_cast<int>(program.steps));
+    results.outputs.push_back(stored(program, oracles));
+  }
+  for (const Tensor* variable : program.variables) {
+    results.variables[variable->id()] = oracles[0].variable(*variable);
+  }
+  return results;
+}
+
+double unit_roundoff(DType dtype) {
+  if (dtype == DType::Float16) return 0x1p-11;
+  return dtype == DType::Float32 ? 0x1p-24 : 0.0;
+}
+
+/// The first element out of tolerance, as text; empty when there is none. The difference between
+/// the rounded and the unrounded reference says how far rounding errors are amplified.
+std::string difference(const Bytes& given, DType dtype, const Numbers& wanted,
+                       const Numbers& unrounded) {
+  const Numbers values =
+      oracle::decode(given.data(), dtype, static_cast<std::int64_t>(wanted.size()));
+  oracle::Number largest = 1.0L, amplified = 0.0L;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    largest = std::max(largest, std::fabs(wanted[i]));
+    amplified = std::max(amplified, std::fabs(wanted[i] - unrounded[i]));
+  }
+  // The engine's own errors are amplified as those of the reference are, but start elsewhere: in a
+  // loop that doubles a value, chance makes factors of 50. Faults are larger.
+  const oracle::Number tolerance = unit_roundoff(dtype) * 64.0L * largest + 100.0L * amplified;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const bool is_same = values[i] == wanted[i];  // also of infinite ones
+    if (is_same || std::fabs(values[i] - wanted[i]) <= tolerance) continue;
+    return str_cat("element ", i, " is ", values[i], ", wanted ", wanted[i], " +- ", tolerance);
+  }
+  return {};
+}
+
+DType dtype_of(const FuzzProgram& program, const std::string& id) {
+  return program.ir->main_graph().find_tensor(id)->dtype();
+}
+
+}  // namespace
+
+References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs) {
+  return {run_oracle(program, inputs, true), run_oracle(program, inputs, false)};
+}
+
+std::string compare(const FuzzProgram& program, const Results& results, const References& wanted) {
+  const auto& [rounded, unrounded] = wanted;
+  for (std::size_t run = 0; run < results.outputs.size(); ++run) {
+    for (const auto& [id, bytes] : results.outputs[run]) {
+      const std::string text = difference(bytes, dtype_of(program, id), rounded.outputs[run].at(id),
+                                          unrounded.outputs[run].at(id));
+      if (!text.empty()) return str_cat("run ", run, ", stream ", id, ": ", text);
+    }
+  }
+  for (const auto& [id, bytes] : results.variables) {
+    const std::string text = difference(bytes, dtype_of(program, id), rounded.variables.at(id),
+                                        unrounded.variables.at(id));
+    if (!text.empty()) return str_cat("variable ", id, ": ", text);
+  }
+  return {};
+}
+
+std::string bit_difference(const FuzzProgram& program, const Results& a, const Results& b) {
+  for (std::size_t run = 0; run < a.outputs.size(); ++run) {
+    for (const auto& [id, bytes] : a.outputs[run]) {
+      const Bytes& others = b.outputs[run].at(id);
+      if (bytes == others) continue;
+      const DType dtype = dtype_of(program, id);
+      const std::size_t size = dtype_bytes(dtype);
+      std::size_t i = 0;
+      while (std::memcmp(&bytes[i * size], &others[i * size], size) == 0) ++i;
+      return str_cat("run ", run, ", stream ", id, ", element ", i, ": ",
+                     oracle::decode(&bytes[i * size], dtype, 1)[0], " and ",
+                     oracle::decode(&others[i * size], dtype, 1)[0]);
+    }
+  }
+  for (const auto& [id, bytes] : a.variables) {
+    if (bytes != b.variables.at(id)) return str_cat("variable ", id);
+  }
+  return {};
+}
+
+std::string program_text(const FuzzProgram& program) {
+  std::string text;
+  for (const Graph* graph : program.ir->graphs()) {
+    text += str_cat("graph '", graph->id(), "'");
+    for (const Tensor* input : graph->inputs()) {
+      text += str_cat(" ", input->name(), graph->is_by_ref(input) ? "&" : "");
+    }
+    text += " ->";
+    for (const Tensor* output : graph->outputs()) text += " " + output->name();
+    text += "\n";
+    for (const Op* op : graph->ops()) {
+      text += "  ";
+      for (const Tensor* output : op->outputs()) {
+        text += str_cat(output->name(), " ", info_text(output->info), " ");
+      }
+      text += "= " + op->kind();
+      for (const Tensor* input : op->inputs()) {
+        text += " " + (input == nullptr ? std::string("-") : input->name());
+      }
+      for (const auto& [name, value] : op->attributes) {
+        text += str_cat(" ", name, "=", attribute_text(value));
+      }
+      for (const Graph* callee : op->called_graphs) text += str_cat(" '", callee->id(), "'");
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace pando::fuzz

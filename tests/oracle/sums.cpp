@@ -1,0 +1,55 @@
+#include "tests/oracle/sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+namespace pando::oracle {
+namespace {
+
+/// Whether the rule applied to absolute values gives the sums of the absolute terms.
+bool is_sum(const std::string& kind) {
+  static const std::set<std::string> kKinds = {
+      "MatMul", "Conv",       "ConvTranspose", "ConvDataGrad",    "ConvWeightsGrad", "ReduceSum",
+      "CumSum", "ReduceMean", "AveragePool",   "AveragePoolGrad", "MaxPoolGrad"};
+  return kKinds.contains(kind);
+}
+
+bool is_whole(const Array& array) {
+  return std::all_of(array.data.begin(), array.data.end(),
+                     [](Number x) { return x == std::floor(x); });
+}
+
+}  // namespace
+
+void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
+                   std::vector<Array>& outputs) {
+  if (!is_sum(op.kind()) || !is_floating_point(outputs[0].dtype)) return;
+  std::vector<Array> absolute;
+  absolute.reserve(inputs.size());
+  Inputs pointers;
+  bool exact = is_whole(outputs[0]);
+  for (const Array* input : inputs) {
+    if (input == nullptr) {
+      pointers.push_back(nullptr);
+      continue;
+    }
+    exact = exact && is_whole(*input);
+    absolute.push_back(*input);
+    for (Number& x : absolute.back().data) x = std::fabs(x);
+    pointers.push_back(&absolute.back());
+  }
+  if (exact) return;
+  // The maxima that MaxPoolGrad compares with must stay what they are.
+  if (op.kind() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  std::vector<Array> sums;
+  sums.emplace_back(outputs[0].dtype, outputs[0].shape);
+  rule(op, pointers, sums);
+  std::minstd_rand signs(static_cast<std::uint32_t>(op.id()) + 1);
+  for (std::int64_t i = 0; i < outputs[0].size(); ++i) {
+    outputs[0][i] += (signs() / 2 % 2 == 0 ? 0x1p-23L : -0x1p-23L) * sums[0][i];
+  }
+}
+
+}  // namespace pando::oracle
