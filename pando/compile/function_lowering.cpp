@@ -38,6 +38,7 @@ Function FunctionLowering::run(MemoryReport* report) {
     lower_step(steps[i], static_cast<int>(i));
   }
   copy_outputs();
+  if (program_.prefetch_bytes_ > 0) overlap_remote_loads();
   return resolve(report);
 }
 

@@ -20,7 +20,9 @@ namespace pando {
 /// What all functions of one program share while it is lowered.
 class ProgramLowering {
  public:
-  explicit ProgramLowering(Backend& backend) : backend_(backend) {}
+  /// `prefetch_bytes`: see CompileOptions.
+  ProgramLowering(Backend& backend, std::int64_t prefetch_bytes)
+      : backend_(backend), prefetch_bytes_(prefetch_bytes) {}
 
   /// Lowers `ir` (scheduled, expanded) whole.
   Program run(const Ir& ir);
@@ -49,6 +51,8 @@ class ProgramLowering {
   std::vector<std::int32_t> devices_of_instruction(const Instruction& instruction) const;
 
   Backend& backend_;
+  std::int64_t prefetch_bytes_;
+  std::int32_t num_transfers_ = 0;  // remote loads in two parts
   Program program_;
   std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
   std::map<const Kernel*, int> kernels_;
@@ -156,6 +160,16 @@ class FunctionLowering {
   Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
                            int first_graph_input, int count);
   int frame_for(int function, const Op& op);
+
+  // lower_remote_overlap.cpp
+  struct EarlyLoad;
+  /// Splits remote loads: they start as soon as they may and are waited for when they must be.
+  void overlap_remote_loads();
+  std::vector<EarlyLoad> find_early_loads() const;
+  bool may_start_before(const PendingInstruction& load, const PendingInstruction& other) const;
+  bool touches(const PendingInstruction& pending, int storage) const;
+  bool stores_to(const PendingInstruction& pending, std::int32_t buffer) const;
+  void split_loads(const std::vector<EarlyLoad>& loads);
 
   // lower_collectives.cpp
   bool lower_collective(const Op& op);

@@ -88,7 +88,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
   stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
   Program program;
-  stage("lower", [&] { program = ProgramLowering(backend).run(ir); });
+  stage("lower", [&] { program = ProgramLowering(backend, options.prefetch_bytes).run(ir); });
   return program;
 }
 

@@ -1,6 +1,7 @@
 // The compiler's contents page: from an Ir to a Program.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -18,6 +19,9 @@ using StageTimes = std::vector<std::pair<std::string, double>>;
 struct CompileOptions {
   /// Called after every stage with its name, for printing and checking.
   std::function<void(const std::string& stage, const Ir& ir)> after_stage = {};
+  /// The most bytes of a function's frame that remote loads may occupy before the program's order
+  /// asks for them. 0: loads run where they stand.
+  std::int64_t prefetch_bytes = 0;
 };
 
 /// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program

@@ -116,8 +116,13 @@ std::set<AccessSpace> ProgramLowering::effects_of(const Instruction& instruction
     case Kind::HostStore:
       return {effect(Kind::HostLoad, instruction.target)};
     case Kind::RemoteLoad:
-    case Kind::RemoteStore:
+    case Kind::RemoteLoadStart:
       return {effect(Kind::RemoteLoad, instruction.target)};
+    case Kind::RemoteStore:
+      return {effect(Kind::RemoteLoad, instruction.target),
+              effect(Kind::RemoteStore, instruction.target)};
+    case Kind::RemoteLoadWait:
+      return {};
     case Kind::Print:
     case Kind::Collective:  // all replicas meet in one order, whichever device does it
       return {effect(instruction.kind, 0)};

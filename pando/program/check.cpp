@@ -1,5 +1,7 @@
 #include "pando/program/check.hpp"
 
+#include <algorithm>
+
 #include "pando/base/error.hpp"
 
 namespace pando {
@@ -171,6 +173,24 @@ class FunctionCheck {
     check_operand(in.operands[value], {0, checked_bytes(desc.dtype, desc.shape)});
   }
 
+  /// A load that has started is waited for once, in the same function.
+  void require_waits(const Instruction& start) const {
+    const auto same_transfer = [&](const Instruction& other) {
+      return other.target == start.target && other.other_target == start.other_target;
+    };
+    const auto count = [&](Instruction::Kind kind) {
+      return std::count_if(
+          function_.instructions.begin(), function_.instructions.end(),
+          [&](const Instruction& in) { return in.kind == kind && same_transfer(in); });
+    };
+    std::size_t transfers = 0;
+    for (const Function& function : program_.functions) transfers += function.instructions.size();
+    require(start.other_target >= 0 && static_cast<std::size_t>(start.other_target) < transfers &&
+                count(Instruction::Kind::RemoteLoadStart) == 1 &&
+                count(Instruction::Kind::RemoteLoadWait) == 1,
+            "a remote load that is not waited for once");
+  }
+
   void check_collective(const Instruction& in) const {
     require_index(in.target, program_.collectives, "collective");
     require_operands(in, 2);
@@ -200,6 +220,11 @@ class FunctionCheck {
       case Kind::RemoteLoad:
       case Kind::RemoteStore:
         return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+      case Kind::RemoteLoadStart:
+        require_waits(in);
+        return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+      case Kind::RemoteLoadWait:
+        return check_transfer(in, program_.remote_buffers, 0, "remote buffer");
       case Kind::Print:
         return check_transfer(in, program_.prints, 0, "print");
       case Kind::Copy:

@@ -61,6 +61,10 @@ std::string instruction_name(const Program& program, const Instruction& instruct
       return str_cat("RemoteLoad ", target);
     case Instruction::Kind::RemoteStore:
       return str_cat("RemoteStore ", target);
+    case Instruction::Kind::RemoteLoadStart:
+      return str_cat("RemoteLoadStart ", target, " transfer ", instruction.other_target);
+    case Instruction::Kind::RemoteLoadWait:
+      return str_cat("RemoteLoadWait ", target, " transfer ", instruction.other_target);
     case Instruction::Kind::Copy:
       return "Copy";
     case Instruction::Kind::Collective: {

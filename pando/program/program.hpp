@@ -73,6 +73,8 @@ struct Instruction {
     Print,        // target: print spec; operands[0]: value
     Collective,   // target: collective; operands: input, output, both contiguous (the same memory
                   // for an all-reduce in place)
+    RemoteLoadStart,  // as RemoteLoad, but the program may go on meanwhile; other_target: transfer
+    RemoteLoadWait,   // operands[0]: destination; other_target: the transfer, complete afterwards
   };
   Kind kind = Kind::Kernel;
   std::int32_t target = 0;
@@ -92,6 +94,9 @@ struct Instruction {
   std::int32_t device = 0;
   bool operator==(const Instruction&) const = default;
 };
+
+/// The last instruction kind: readers of stored programs check against it.
+inline constexpr Instruction::Kind kLastInstructionKind = Instruction::Kind::RemoteLoadWait;
 
 /// One step of a device in a function that runs on several.
 struct StreamStep {

@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -107,7 +107,7 @@ void kernel(Archive& archive, KernelSpec& spec) {
 
 template <class Archive>
 void instruction(Archive& archive, Instruction& in) {
-  archive.enumerator(in.kind, Instruction::Kind::Collective);
+  archive.enumerator(in.kind, kLastInstructionKind);
   archive.value(in.target);
   archive.value(in.other_target);
   archive.list(in.operands, [&](OperandRef& ref) {

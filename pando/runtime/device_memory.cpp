@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "pando/base/error.hpp"
-#include "pando/runtime/engine.hpp"
+#include "pando/runtime/device_memory.hpp"
 
 namespace pando {
 

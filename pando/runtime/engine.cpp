@@ -27,7 +27,7 @@ std::size_t tensor_bytes(DType dtype, const Shape& shape) {
 }  // namespace
 
 Engine::Engine(const Program& program, Backend& backend, bool profile,
-               std::function<bool()> should_stop, Communicator* communicator)
+               std::function<bool()> should_stop, Communicator* communicator, RemoteTier remote)
     : program_(program),
       memory_(
           [&] {
@@ -42,17 +42,14 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
           }(),
           "device memory"),
       frame_(memory_.data() + program.persistent_bytes),
+      remote_(std::move(remote.memories)),
       communicator_(communicator),
       profiling_(profile),
       should_stop_(std::move(should_stop)) {
   internal_check(communicator != nullptr || program.collectives.empty(),
                  "a program with collectives needs a communicator");
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
-  for (const RemoteBufferDesc& buffer : program.remote_buffers) {
-    const auto bytes = static_cast<std::int64_t>(tensor_bytes(buffer.dtype, buffer.shape));
-    remote_.push_back(std::make_unique<DeviceMemory>(bytes * buffer.entries,
-                                                     str_cat("remote buffer ", buffer.id)));
-  }
+  prepare_remote(remote);
   functions_.resize(program.functions.size());
   for (std::size_t i = 0; i < functions_.size(); ++i) prepare_function(i);
   resolve_entry(program.main_function);
@@ -71,6 +68,26 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
                                                   if (communicator_ != nullptr)
                                                     communicator_->stop();
                                                 });
+  }
+}
+
+void Engine::prepare_remote(const RemoteTier& tier) {
+  if (remote_.empty()) {
+    for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
+      remote_.push_back(make_ram_memory(buffer));
+    }
+  }
+  internal_check(remote_.size() == program_.remote_buffers.size(),
+                 "one memory per remote buffer is wanted");
+  const bool any_slow = std::any_of(remote_.begin(), remote_.end(),
+                                    [](const auto& memory) { return memory->is_slow(); });
+  if (any_slow) io_ = std::make_unique<IoQueue>(tier.io_threads, tier.staging_bytes);
+  for (const Function& function : program_.functions) {
+    for (const Instruction& instruction : function.instructions) {
+      if (instruction.kind != Instruction::Kind::RemoteLoadStart) continue;
+      const auto transfer = static_cast<std::size_t>(instruction.other_target);
+      tickets_.resize(std::max(tickets_.size(), transfer + 1), 0);
+    }
   }
 }
 
@@ -95,9 +112,9 @@ void Engine::prepare_function(std::size_t index) {
       const StreamDesc& stream = program_.streams[target];
       p.stream_bytes = tensor_bytes(stream.dtype, stream.shape);
     } else if (instruction.kind == Instruction::Kind::RemoteLoad ||
+               instruction.kind == Instruction::Kind::RemoteLoadStart ||
                instruction.kind == Instruction::Kind::RemoteStore) {
-      const RemoteBufferDesc& buffer = program_.remote_buffers[target];
-      p.stream_bytes = tensor_bytes(buffer.dtype, buffer.shape);
+      p.stream_bytes = remote_[target]->slot_bytes();
     }
     prepared.instructions.push_back(p);
   }
@@ -154,8 +171,19 @@ void Engine::run_entry(int function) {
     const FlushDenormals flush;
     run_function(function, frame_, nullptr, device);
   };
-  if (device_team_ == nullptr) return run_device(0);
-  device_team_->run(run_device);
+  if (io_ != nullptr) io_->retry();
+  try {
+    if (device_team_ == nullptr) {
+      run_device(0);
+    } else {
+      device_team_->run(run_device);
+    }
+  } catch (...) {
+    // Transfers under way use memory that is no longer theirs.
+    if (io_ != nullptr) io_->abandon();
+    throw;
+  }
+  finish_remote();
 }
 
 void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments, int device) {
@@ -242,10 +270,10 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       std::memcpy(next_element(p), operands[0], p.stream_bytes);
       break;
     case Instruction::Kind::RemoteLoad:
-      std::memcpy(operands[1], remote_slot(instruction, operands[0]), p.stream_bytes);
-      break;
+    case Instruction::Kind::RemoteLoadStart:
+    case Instruction::Kind::RemoteLoadWait:
     case Instruction::Kind::RemoteStore:
-      std::memcpy(remote_slot(instruction, operands[0]), operands[1], p.stream_bytes);
+      transfer(p, operands);
       break;
     case Instruction::Kind::Copy:
       std::memcpy(operands[1], operands[0], static_cast<std::size_t>(instruction.count));
@@ -322,7 +350,7 @@ void Engine::print(PrintDesc print, const std::byte* value) const {
   print_tensor(print, value);
 }
 
-std::byte* Engine::remote_slot(const Instruction& transfer, const std::byte* offset) {
+std::int64_t Engine::remote_slot(const Instruction& transfer, const std::byte* offset) const {
   const auto index = static_cast<std::size_t>(transfer.target);
   const RemoteBufferDesc& buffer = program_.remote_buffers[index];
   std::uint32_t slot = 0;
@@ -332,13 +360,56 @@ std::byte* Engine::remote_slot(const Instruction& transfer, const std::byte* off
                                " entries; the program asked for entry ",
                                static_cast<std::int32_t>(slot)));
   }
-  return remote(index, slot);
+  return slot;
 }
 
-std::byte* Engine::remote(std::size_t buffer, std::int64_t slot) const {
-  const RemoteBufferDesc& desc = program_.remote_buffers[buffer];
-  return remote_[buffer]->data() +
-         static_cast<std::size_t>(slot) * tensor_bytes(desc.dtype, desc.shape);
+RemoteMemory& Engine::remote_of(const Instruction& transfer) const {
+  return *remote_[static_cast<std::size_t>(transfer.target)];
+}
+
+void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands) {
+  using Kind = Instruction::Kind;
+  const Instruction& instruction = *p.instruction;
+  RemoteMemory& memory = remote_of(instruction);
+  if (instruction.kind == Kind::RemoteLoadWait) {
+    if (memory.is_slow()) io_->wait(tickets_[static_cast<std::size_t>(instruction.other_target)]);
+    return;
+  }
+  const std::int64_t slot = remote_slot(instruction, operands[0]);
+  if (instruction.kind == Kind::RemoteStore) {
+    if (memory.is_slow()) return io_->store(memory, slot, operands[1], p.stream_bytes);
+    return memory.store(slot, operands[1], p.stream_bytes);
+  }
+  if (!memory.is_slow()) return memory.load(slot, operands[1], p.stream_bytes);
+  const IoQueue::Ticket ticket = io_->start_load(memory, slot, operands[1], p.stream_bytes);
+  if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);
+  tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
+}
+
+void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes) {
+  RemoteMemory& memory = *remote_[buffer];
+  if (!memory.is_slow()) return memory.load(slot, to, bytes);
+  io_->wait(io_->start_load(memory, slot, to, bytes));
+}
+
+void Engine::store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from,
+                          std::size_t bytes) {
+  RemoteMemory& memory = *remote_[buffer];
+  if (!memory.is_slow()) return memory.store(slot, from, bytes);
+  io_->store(memory, slot, from, bytes);
+}
+
+void Engine::finish_remote() {
+  if (io_ != nullptr) io_->finish();
+}
+
+std::vector<std::shared_ptr<RowSnapshot>> Engine::snapshot_remote(
+    const std::shared_ptr<SnapshotRoom>& room) {
+  if (io_ != nullptr) io_->retry();
+  finish_remote();
+  std::vector<std::shared_ptr<RowSnapshot>> snapshots;
+  for (const auto& memory : remote_) snapshots.push_back(memory->snapshot(room));
+  return snapshots;
 }
 
 void Engine::poll_stop(int device) {

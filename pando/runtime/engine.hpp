@@ -12,27 +12,12 @@
 #include "pando/program/backend.hpp"
 #include "pando/program/program.hpp"
 #include "pando/runtime/communicator.hpp"
+#include "pando/runtime/device_memory.hpp"
 #include "pando/runtime/device_team.hpp"
+#include "pando/runtime/io_queue.hpp"
+#include "pando/runtime/remote_memory.hpp"
 
 namespace pando {
-
-/// Memory of one device, 64-byte aligned, from the operating system (zero at first touch).
-class DeviceMemory {
- public:
-  /// Throws OutOfMemory, which says what the memory is for.
-  DeviceMemory(std::int64_t bytes, const std::string& purpose);
-  ~DeviceMemory();
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-
-  std::byte* data() const { return data_; }
-  /// Bytes of the pages that have been touched.
-  std::int64_t resident_bytes() const;
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
 /// elements apart. The k-th load or store of a run uses element k modulo count.
@@ -40,6 +25,13 @@ struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::int64_t stride = 1;
+};
+
+/// The remote buffers of a replica; see Engine.
+struct RemoteTier {
+  std::vector<std::unique_ptr<RemoteMemory>> memories;
+  int io_threads = 2;
+  std::int64_t staging_bytes = std::int64_t{256} << 20;
 };
 
 struct InstructionProfile {
@@ -52,17 +44,31 @@ class Engine {
   /// Keeps references to `program`, `backend` and `communicator`, which may be nullptr in a program
   /// of one replica. Kernels are prepared here, none at run time. `should_stop` is asked on the
   /// thread that calls run, which runs device 0; other devices have threads of the engine's.
+  /// `remote`: one memory per remote buffer; without, all are in RAM. Slow ones get `io_threads`
+  /// and room for `staging_bytes` of stores under way.
   Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop,
-         Communicator* communicator = nullptr);
+         Communicator* communicator = nullptr, RemoteTier remote = {});
 
   /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad
-  /// remote offset) and Interrupted; device memory stays valid.
+  /// remote offset, failed or damaged remote memory) and Interrupted; device memory stays valid.
+  /// All remote transfers have ended when it returns.
   void run(const std::vector<StreamCursor>& streams);
   void run_weights_from_host();
   void run_weights_to_host();
 
-  /// Slot `slot` of remote buffer `buffer`, an index into Program::remote_buffers.
-  std::byte* remote(std::size_t buffer, std::int64_t slot) const;
+  /// The first `bytes` of slot `slot` of remote buffer `buffer`, an index into
+  /// Program::remote_buffers. Between runs. Throws RuntimeFault.
+  void load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes);
+  /// The rest of the slot becomes zero. May go on until finish_remote.
+  void store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from,
+                    std::size_t bytes);
+  /// Waits for the stores; throws the first error of one.
+  void finish_remote();
+  /// The rows of every remote buffer as they are now, between runs; see RowSnapshot. Throws
+  /// RuntimeFault when a value could not be stored.
+  std::vector<std::shared_ptr<RowSnapshot>> snapshot_remote(
+      const std::shared_ptr<SnapshotRoom>& room);
+  IoReport io_report() const { return io_ == nullptr ? IoReport{} : io_->report(); }
   /// Where persistent tensor `index` lies.
   std::byte* persistent(std::size_t index) const;
   std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
@@ -88,6 +94,7 @@ class Engine {
     std::vector<const std::vector<StreamStep>*> streams;
   };
 
+  void prepare_remote(const RemoteTier& tier);
   void prepare_function(std::size_t index);
   void resolve_entry(int function);
   void run_entry(int function);
@@ -103,7 +110,9 @@ class Engine {
   void meet(int function, int device);
   std::byte* next_element(const PreparedInstruction& prepared);
   void print(PrintDesc print, const std::byte* value) const;
-  std::byte* remote_slot(const Instruction& transfer, const std::byte* offset);
+  std::int64_t remote_slot(const Instruction& transfer, const std::byte* offset) const;
+  void transfer(const PreparedInstruction& prepared, std::byte* const* operands);
+  RemoteMemory& remote_of(const Instruction& transfer) const;
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop(int device);
 
@@ -114,7 +123,9 @@ class Engine {
   std::vector<PreparedFunction> functions_;
   std::vector<StreamCursor> streams_;
   std::vector<std::int64_t> positions_;  // per stream, within the run
-  std::vector<std::unique_ptr<DeviceMemory>> remote_;
+  std::vector<std::unique_ptr<RemoteMemory>> remote_;
+  std::unique_ptr<IoQueue> io_;           // if any of them is slow
+  std::vector<IoQueue::Ticket> tickets_;  // by transfer
   Communicator* communicator_;
   bool profiling_;
   std::vector<std::vector<InstructionProfile>> profile_;

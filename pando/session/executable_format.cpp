@@ -99,6 +99,10 @@ Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backen
   out.value(options.check_inplace_ambiguity);
   out.value(options.check_log2_scales);
   out.value(options.stable_softmax);
+  const std::int64_t prefetch = prefetch_bytes_of(options);
+  out.value(prefetch);
+  // Early loads are cut until the program fits.
+  if (prefetch > 0) out.value(options.memory_limit_bytes);
   out.text(ir_signature(ir));
   return hash128(std::move(out).finish());
 }

@@ -12,6 +12,7 @@
 #include "pando/ops/ops.hpp"
 #include "pando/program/disassembly.hpp"
 #include "pando/runtime/engine.hpp"
+#include "pando/runtime/remote_file.hpp"
 #include "pando/runtime/replica_team.hpp"
 #include "pando/session/executable_cache.hpp"
 #include "pando/transforms/dependencies.hpp"
@@ -36,6 +37,21 @@ void check_supported(const Ir& ir) {
   }
 }
 
+/// Room for early loads below which there is none.
+constexpr std::int64_t kLeastPrefetch = std::int64_t{64} << 10;
+
+void check_settings(const RemoteSettings& settings) {
+  const auto refuse = [](const char* what, std::int64_t least, std::int64_t given) {
+    throw ValueError(str_cat("wanted ", what, " of at least ", least, "; given ", given));
+  };
+  if (settings.io_threads < 1) refuse("io_threads", 1, settings.io_threads);
+  if (settings.staging_bytes < 0) refuse("staging_bytes", 0, settings.staging_bytes);
+  if (settings.prefetch_bytes < 0) refuse("prefetch_bytes", 0, settings.prefetch_bytes);
+  if (settings.uses_files() && settings.folder.empty()) {
+    throw ValueError("remote buffers in files need a folder: give remote_folder");
+  }
+}
+
 /// The share of each (replica, device).
 int threads_per_device(int num_threads, std::int64_t stems) {
   if (stems == 1) return num_threads;
@@ -52,6 +68,10 @@ std::string peak_text(const Program& program) {
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
   }
   return text;
+}
+
+std::int64_t device_bytes(const Program& program) {
+  return program.memory.persistent_bytes + program.memory.peak_frame_bytes;
 }
 
 /// The values of the persistent tensors that have one and are no variables.
@@ -87,15 +107,30 @@ void Session::make_backends(const Ir& ir) {
 Executable Session::build(const Ir& ir) {
   if (options_.log) options_.log(LogLevel::Info, "Starting compilation");
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
-  const std::unique_ptr<Ir> copy = ir.clone();
-  for (Graph* graph : copy->graphs()) {
-    if (options_.check_log2_scales) check_log2_scales(*graph);
-    if (!options_.stable_softmax) use_plain_softmax(*graph);
+  CompileOptions compile_options;
+  compile_options.prefetch_bytes = prefetch_bytes_of(options_);
+  const std::size_t stages_before = compile_report_.stages.size();
+  while (true) {
+    const std::unique_ptr<Ir> copy = ir.clone();
+    for (Graph* graph : copy->graphs()) {
+      if (options_.check_log2_scales) check_log2_scales(*graph);
+      if (!options_.stable_softmax) use_plain_softmax(*graph);
+    }
+    compile_report_.stages.resize(stages_before);
+    Executable executable;
+    executable.program = compile(*copy, *backends_[0], compile_options, compile_report_.stages);
+    // Early loads take memory: they are given up when the program does not fit with them.
+    if (compile_options.prefetch_bytes == 0 || fits(executable.program)) {
+      executable.constants = constants_of(executable.program, *copy);
+      return executable;
+    }
+    compile_options.prefetch_bytes /= 4;
+    if (compile_options.prefetch_bytes < kLeastPrefetch) compile_options.prefetch_bytes = 0;
   }
-  Executable executable;
-  executable.program = compile(*copy, *backends_[0], {}, compile_report_.stages);
-  executable.constants = constants_of(executable.program, *copy);
-  return executable;
+}
+
+bool Session::fits(const Program& program) const {
+  return options_.memory_limit_bytes <= 0 || device_bytes(program) <= options_.memory_limit_bytes;
 }
 
 Executable Session::build_or_load(const Ir& ir) {
@@ -124,16 +159,17 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   const auto start = std::chrono::steady_clock::now();
   op_registry();
   check_supported(ir);
+  check_settings(options_.remote);
   make_backends(ir);
   Executable executable = build_or_load(ir);
   options_.log = {};
   program_ = std::move(executable.program);
   constants_ = std::move(executable.constants);
-  const std::int64_t bytes = program_.memory.persistent_bytes + program_.memory.peak_frame_bytes;
-  if (options_.memory_limit_bytes > 0 && bytes > options_.memory_limit_bytes) {
-    throw OutOfMemory(str_cat("the program needs ", bytes, " bytes of device memory; the limit is ",
-                              options_.memory_limit_bytes),
-                      peak_text(program_));
+  if (!fits(program_)) {
+    throw OutOfMemory(
+        str_cat("the program needs ", device_bytes(program_),
+                " bytes of device memory; the limit is ", options_.memory_limit_bytes),
+        peak_text(program_));
   }
   for (const StreamDesc& stream : program_.streams) {
     (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
@@ -144,6 +180,22 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
 
 Session::~Session() = default;
 
+RemoteTier Session::make_remote(std::int64_t replica) const {
+  const RemoteSettings& settings = options_.remote;
+  RemoteTier tier;
+  tier.io_threads = settings.io_threads;
+  tier.staging_bytes = settings.staging_bytes;
+  for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
+    if (settings.tier_of(buffer.id) == MemoryTier::Ram) {
+      tier.memories.push_back(make_ram_memory(buffer));
+    } else {
+      tier.memories.push_back(
+          std::make_unique<FileMemory>(*run_folder_, buffer, replica, settings.direct));
+    }
+  }
+  return tier;
+}
+
 void Session::attach() {
   const std::lock_guard lock(mutex_);
   if (!engines_.empty()) return;
@@ -151,20 +203,30 @@ void Session::attach() {
   auto team =
       std::make_unique<ReplicaTeam>(static_cast<int>(program_.replicas),
                                     options_.collective_timeout_seconds, options_.should_stop);
+  std::unique_ptr<RunFolder> run_folder;
+  if (options_.remote.uses_files() && !program_.remote_buffers.empty()) {
+    run_folder = std::make_unique<RunFolder>(options_.remote.folder);
+  }
+  run_folder_ = std::move(run_folder);
   std::vector<std::unique_ptr<Engine>> engines(replicas);
   // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
   const auto make_engine = [&](int replica) {
     const auto i = static_cast<std::size_t>(replica);
     std::function<bool()> should_stop = options_.should_stop;
     if (replicas > 1) should_stop = team->should_stop(replica);
-    engines[i] = std::make_unique<Engine>(program_, *backends_[i], options_.profile,
-                                          std::move(should_stop), &team->communicator(replica));
+    engines[i] =
+        std::make_unique<Engine>(program_, *backends_[i], options_.profile, std::move(should_stop),
+                                 &team->communicator(replica), make_remote(replica));
     upload_constants(*engines[i]);
   };
   try {
     team->run(make_engine);
   } catch (const OutOfMemory& error) {
+    run_folder_.reset();
     throw OutOfMemory(error.what(), peak_text(program_));
+  } catch (...) {
+    run_folder_.reset();
+    throw;
   }
   team_ = std::move(team);
   engines_ = std::move(engines);
@@ -173,6 +235,7 @@ void Session::attach() {
 void Session::detach() {
   const std::lock_guard lock(mutex_);
   engines_.clear();
+  run_folder_.reset();
   team_.reset();
 }
 
@@ -250,6 +313,19 @@ std::int64_t Session::actual_peak_bytes() const {
   std::int64_t most = 0;
   for (const auto& engine : engines_) most = std::max(most, engine->resident_bytes());
   return most;
+}
+
+IoReport Session::io_report() const {
+  const std::lock_guard lock(mutex_);
+  IoReport total;
+  for (const auto& engine : engines_) {
+    const IoReport report = engine->io_report();
+    total.bytes_loaded += report.bytes_loaded;
+    total.bytes_stored += report.bytes_stored;
+    total.io_seconds += report.io_seconds;
+    total.waiting_seconds += report.waiting_seconds;
+  }
+  return total;
 }
 
 std::string Session::disassembly() const { return disassemble(program_); }

@@ -5,13 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pando/base/log.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/runtime/remote_settings.hpp"
 #include "pando/session/executable.hpp"
 
 namespace pando {
@@ -19,6 +22,9 @@ namespace pando {
 class Backend;
 class Engine;
 class ReplicaTeam;
+class RowSnapshot;
+class RunFolder;
+struct RemoteTier;
 
 struct SessionOptions {
   /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
@@ -36,6 +42,8 @@ struct SessionOptions {
   bool check_log2_scales = true;
   /// Whether Softmax subtracts the maximum first (see use_plain_softmax).
   bool stable_softmax = true;
+  /// Where remote buffers live.
+  RemoteSettings remote = {};
   /// Record the time of every instruction (Session::trace).
   bool profile = false;
   /// Called between instructions every few milliseconds; returning true stops the run with
@@ -50,6 +58,11 @@ struct SessionOptions {
   /// cache.
   LogFunction log = {};
 };
+
+/// CompileOptions::prefetch_bytes to begin with.
+inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
+  return options.remote.uses_files() ? options.remote.prefetch_bytes : 0;
+}
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
 /// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
@@ -71,6 +84,38 @@ struct StepReport {
   double compile_seconds = 0;
   std::vector<std::pair<std::string, double>> stages;  // compile stage, seconds
   std::string cache_file;  // that the program was read from; empty: it was compiled
+};
+
+/// What a session held at one moment. Methods may be called from any thread, also while the session
+/// runs.
+class StateSnapshot {
+ public:
+  StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
+                std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
+                std::size_t row_bytes);
+  /// Cancels it.
+  ~StateSnapshot();
+  StateSnapshot(const StateSnapshot&) = delete;
+  StateSnapshot& operator=(const StateSnapshot&) = delete;
+
+  /// The value of a state tensor of one replica. ValueError.
+  const std::vector<std::byte>& persistent(std::int64_t replica, std::int64_t index) const;
+  /// A row of a remote buffer, an index into Program::remote_buffers.
+  struct Row {
+    std::int64_t replica = 0;
+    std::int64_t buffer = 0;
+    std::int64_t slot = 0;
+  };
+  /// Reads one more row, in any order, to the beginning of `to`, where the largest must fit;
+  /// nullopt when none is left. Throws ValueError and RuntimeFault (a damaged row, a detached
+  /// session).
+  std::optional<Row> next_row(std::byte* to, std::size_t bytes) const;
+  void cancel() const;
+
+ private:
+  std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent_;  // by replica, index
+  std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote_;           // by replica, buffer
+  std::size_t row_bytes_;
 };
 
 /// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs it on all
@@ -109,6 +154,29 @@ class Session {
   std::vector<InstructionTime> trace() const;
   /// Highest number of bytes of device memory actually held, of the replica that holds most.
   std::int64_t actual_peak_bytes() const;
+  /// Remote transfers of the file tier since the last attach, of all replicas together.
+  IoReport io_report() const;
+
+  /// Checksum of the compiled program, without where its ops were made.
+  std::uint64_t fingerprint() const;
+
+  // Raw device state of one replica, for checkpoints. Errors: ValueError (no such tensor, buffer,
+  // slot or replica, or a wrong size), RuntimeFault (file tier).
+
+  /// Indices of Program::persistent without the constants.
+  std::vector<std::int64_t> state_tensors() const;
+  /// The state as it is now. Values of persistent tensors are copied; remote rows are read while
+  /// the session goes on, with `room_bytes` for copies of rows that are stored
+  /// meanwhile. A snapshot before it is cancelled. Throws RuntimeFault when a remote value could
+  /// not be stored.
+  std::shared_ptr<StateSnapshot> snapshot(std::int64_t room_bytes) const;
+  /// Persistent tensor `index` of Program::persistent.
+  void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
+                        std::size_t bytes);
+  /// Slot `slot` of the `buffer`-th of Program::remote_buffers.
+  void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                    const std::byte* from, std::size_t bytes);
+
   /// One line per instruction.
   std::string disassembly() const;
   /// Which implementation each kernel uses and why not the ones preferred to it.
@@ -131,7 +199,16 @@ class Session {
   void collect_variables(const Ir& ir);
   void require_attached(const char* what) const;
   void upload_constants(Engine& engine);
-  std::byte* device_value(const HostVariable& variable, std::int64_t replica) const;
+  /// Whether the program keeps to the memory limit.
+  bool fits(const Program& program) const;
+  RemoteTier make_remote(std::int64_t replica) const;
+  /// Throws ValueError.
+  Engine& engine_of(std::int64_t replica, const char* what) const;
+  std::size_t checked_persistent(std::int64_t index, std::size_t bytes) const;
+  std::size_t checked_slot(std::int64_t buffer, std::int64_t slot, std::size_t bytes) const;
+  /// The first `bytes` of what a replica keeps.
+  void read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
+                   std::size_t bytes) const;
   std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
   void upload(const HostVariable& variable, std::int64_t replica) const;
   void download(const HostVariable& variable) const;
@@ -143,6 +220,7 @@ class Session {
   StepReport compile_report_;
   std::vector<std::shared_ptr<Backend>> backends_;  // one per replica
   std::unique_ptr<ReplicaTeam> team_;               // while attached
+  std::unique_ptr<RunFolder> run_folder_;           // while attached, of the file tier
   std::vector<std::unique_ptr<Engine>> engines_;    // while attached, one per replica
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;

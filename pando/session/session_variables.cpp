@@ -67,10 +67,15 @@ void Session::upload_constants(Engine& engine) {
   }
 }
 
-std::byte* Session::device_value(const HostVariable& variable, std::int64_t replica) const {
-  const Engine& engine = *engines_[static_cast<std::size_t>(replica)];
-  if (variable.remote_buffer < 0) return engine.persistent(variable.persistent);
-  return engine.remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot);
+void Session::read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
+                          std::size_t bytes) const {
+  Engine& engine = *engines_[static_cast<std::size_t>(replica)];
+  if (variable.remote_buffer < 0) {
+    std::memcpy(to, engine.persistent(variable.persistent), bytes);
+  } else {
+    engine.load_remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot, to,
+                       bytes);
+  }
 }
 
 std::int64_t Session::part_of(const HostVariable& variable, std::int64_t replica) const {
@@ -81,10 +86,15 @@ void Session::upload(const HostVariable& variable, std::int64_t replica) const {
   const VariableSettings& settings = variable.settings;
   const std::int64_t entry = settings.entry_per_replica ? replica : settings.group_of(replica);
   const std::byte* host = variable.data->data + static_cast<std::size_t>(entry) * variable.bytes;
-  std::byte* device = device_value(variable, replica);
+  Engine& engine = *engines_[static_cast<std::size_t>(replica)];
   const std::size_t begin = std::min(
       variable.bytes, static_cast<std::size_t>(part_of(variable, replica)) * variable.part_bytes);
   const std::size_t bytes = std::min(variable.part_bytes, variable.bytes - begin);
+  if (variable.remote_buffer >= 0) {
+    return engine.store_remote(static_cast<std::size_t>(variable.remote_buffer), settings.slot,
+                               host + begin, bytes);
+  }
+  std::byte* device = engine.persistent(variable.persistent);
   if (bytes > 0) std::memcpy(device, host + begin, bytes);
   if (bytes < variable.part_bytes) std::memset(device + bytes, 0, variable.part_bytes - bytes);
 }
@@ -104,7 +114,7 @@ void Session::download(const HostVariable& variable) const {
           std::min(variable.bytes,
                    static_cast<std::size_t>(part_of(variable, replica)) * variable.part_bytes);
       const std::size_t bytes = std::min(variable.part_bytes, variable.bytes - begin);
-      if (bytes > 0) std::memcpy(host + begin, device_value(variable, replica), bytes);
+      if (bytes > 0) read_device(variable, replica, host + begin, bytes);
       --missing;  // the members of a group keep the parts in order
     }
   }
@@ -115,7 +125,9 @@ void Session::weights_from_host() {
   require_attached("weights_from_host");
   team_->run([&](int replica) {
     for (const HostVariable& variable : variables_) upload(variable, replica);
-    engines_[static_cast<std::size_t>(replica)]->run_weights_from_host();
+    Engine& engine = *engines_[static_cast<std::size_t>(replica)];
+    engine.finish_remote();
+    engine.run_weights_from_host();
   });
 }
 

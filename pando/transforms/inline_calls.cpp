@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <unordered_map>
 
 #include "pando/base/error.hpp"
@@ -118,6 +119,15 @@ class Inliner {
   std::set<const Tensor*> returned_;
 };
 
+/// Remote loads of a callee of its own would have ended when it returns; in the caller they may go
+/// on while it computes.
+bool only_transfers(const Graph& graph) {
+  static const std::set<std::string, std::less<>> kTransfers = {"Init", "RemoteLoad",
+                                                                "RemoteLoadInplace", "RemoteStore"};
+  return std::all_of(graph.ops().begin(), graph.ops().end(),
+                     [](const Op* op) { return kTransfers.contains(op->kind()); });
+}
+
 /// Callees first, so that what is inlined has been inlined into already.
 void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, int>& sites,
            int max_reused_ops) {
@@ -130,7 +140,7 @@ void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, in
     const bool single = sites[&callee] == 1;
     const bool tiny = callee.ops().size() <= static_cast<std::size_t>(max_reused_ops) &&
                       callee.called_graphs().empty();
-    if (single || tiny) Inliner(graph, *op).run();
+    if (single || tiny || only_transfers(callee)) Inliner(graph, *op).run();
   }
 }
 

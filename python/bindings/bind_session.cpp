@@ -1,5 +1,6 @@
 // Sessions.
 #include "bindings.hpp"
+#include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
 #include "pando/session/session.hpp"
 
@@ -7,6 +8,39 @@ namespace pando::python {
 namespace {
 
 using LogCallback = std::function<void(bool is_warning, const std::string& message)>;
+
+MemoryTier tier_named(const std::string& name) {
+  if (name == "ram") return MemoryTier::Ram;
+  if (name == "file") return MemoryTier::File;
+  throw ValueError(str_cat("wanted the memory tier 'ram' or 'file'; given '", name, "'"));
+}
+
+RemoteSettings remote_settings(const nb::dict& given) {
+  RemoteSettings settings;
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "tier") {
+      settings.tier = tier_named(nb::cast<std::string>(value));
+    } else if (name == "tiers") {
+      for (const auto& [buffer, tier] : nb::cast<std::map<std::int64_t, std::string>>(value)) {
+        settings.tier_of_buffer[buffer] = tier_named(tier);
+      }
+    } else if (name == "folder") {
+      settings.folder = nb::cast<std::string>(value);
+    } else if (name == "staging_bytes") {
+      settings.staging_bytes = nb::cast<std::int64_t>(value);
+    } else if (name == "prefetch_bytes") {
+      settings.prefetch_bytes = nb::cast<std::int64_t>(value);
+    } else if (name == "io_threads") {
+      settings.io_threads = nb::cast<int>(value);
+    } else if (name == "direct") {
+      settings.direct = nb::cast<bool>(value);
+    } else {
+      throw ValueError(str_cat("there is no remote setting called '", name, "'"));
+    }
+  }
+  return settings;
+}
 
 bool signal_pending() {
   const nb::gil_scoped_acquire gil;
@@ -18,7 +52,8 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
                                       bool check_log2_scales, bool stable_softmax,
                                       double collective_timeout_seconds, std::string cache_folder,
                                       std::int64_t cache_limit_bytes,
-                                      const std::optional<LogCallback>& log) {
+                                      const std::optional<LogCallback>& log,
+                                      const nb::dict& remote) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.num_threads = num_threads;
@@ -27,6 +62,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.check_log2_scales = check_log2_scales;
   options.stable_softmax = stable_softmax;
   options.collective_timeout_seconds = collective_timeout_seconds;
+  options.remote = remote_settings(remote);
   options.should_stop = signal_pending;
   options.cache_folder = std::move(cache_folder);
   options.cache_limit_bytes = cache_limit_bytes;
@@ -68,7 +104,116 @@ void run(Session& session, const nb::list& inputs, const nb::list& outputs) {
   session.run(in, out);
 }
 
+/// The bytes of a C-ordered array, held while the object lives.
+class ArrayBytes {
+ public:
+  ArrayBytes(nb::handle array, bool writable) {
+    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
+    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~ArrayBytes() { PyBuffer_Release(&view_); }
+  ArrayBytes(const ArrayBytes&) = delete;
+  ArrayBytes& operator=(const ArrayBytes&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_ = {};
+};
+
+void bind_snapshot(nb::module_& m) {
+  nb::class_<StateSnapshot::Row>(m, "SnapshotRow")
+      .def_ro("replica", &StateSnapshot::Row::replica)
+      .def_ro("buffer", &StateSnapshot::Row::buffer)
+      .def_ro("slot", &StateSnapshot::Row::slot);
+  nb::class_<StateSnapshot>(m, "StateSnapshot",
+                            "What a session held at one moment; may be read while it runs.")
+      .def(
+          "read_persistent",
+          [](const StateSnapshot& s, std::int64_t replica, std::int64_t index, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            const std::vector<std::byte>& value = s.persistent(replica, index);
+            if (value.size() != bytes.size()) {
+              throw ValueError(
+                  str_cat("the tensor has ", value.size(), " bytes; given ", bytes.size()));
+            }
+            std::copy(value.begin(), value.end(), bytes.data());
+          },
+          nb::arg("replica"), nb::arg("index"), nb::arg("to"),
+          "Fills an array with the value of a state tensor of one replica.")
+      .def(
+          "next_row",
+          [](const StateSnapshot& s, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            const nb::gil_scoped_release release;
+            return s.next_row(bytes.data(), bytes.size());
+          },
+          nb::arg("to"),
+          "Fills the beginning of an array, in which the largest row must fit, with one more row "
+          "of a remote buffer, in any order; None when none is left.")
+      .def("cancel", &StateSnapshot::cancel);
+}
+
+void bind_state(nb::class_<Session>& session) {
+  session
+      .def("snapshot", &Session::snapshot, nb::arg("room_bytes"),
+           nb::call_guard<nb::gil_scoped_release>(),
+           "The state as it is now, between runs; a snapshot before it is cancelled.")
+      .def(
+          "write_persistent",
+          [](Session& s, std::int64_t replica, std::int64_t index, nb::handle from) {
+            const ArrayBytes bytes(from, false);
+            s.write_persistent(replica, index, bytes.data(), bytes.size());
+          },
+          nb::arg("replica"), nb::arg("index"), nb::arg("value"))
+      .def(
+          "write_remote",
+          [](Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+             nb::handle from) {
+            const ArrayBytes bytes(from, false);
+            const nb::gil_scoped_release release;
+            s.write_remote(replica, buffer, slot, bytes.data(), bytes.size());
+          },
+          nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("value"))
+      .def_prop_ro("persistent", [](const Session& s) { return s.program().persistent; })
+      .def_prop_ro("state_tensors", &Session::state_tensors,
+                   "Indices of the persistent tensors that are no constants.")
+      .def_prop_ro("remote_buffers", [](const Session& s) { return s.program().remote_buffers; })
+      .def_prop_ro("fingerprint", &Session::fingerprint,
+                   "Checksum of the compiled program, without where its ops were made.");
+}
+
+void bind_checksum(nb::module_& m) {
+  nb::class_<Checksum>(m, "Checksum", "XXH3 with 64 bits over data that comes in pieces.")
+      .def(nb::init<>())
+      .def(
+          "update",
+          [](Checksum& sum, nb::handle data) {
+            const ArrayBytes bytes(data, false);
+            const nb::gil_scoped_release release;
+            sum.update(bytes.data(), bytes.size());
+          },
+          nb::arg("data"))
+      .def_prop_ro("value", &Checksum::value);
+}
+
 void bind_reports(nb::module_& m) {
+  nb::class_<PersistentTensor>(m, "PersistentTensor")
+      .def_ro("id", &PersistentTensor::id)
+      .def_ro("dtype", &PersistentTensor::dtype)
+      .def_ro("shape", &PersistentTensor::shape)
+      .def_ro("is_variable", &PersistentTensor::is_variable);
+  nb::class_<RemoteBufferDesc>(m, "RemoteBufferDesc")
+      .def_ro("id", &RemoteBufferDesc::id)
+      .def_ro("dtype", &RemoteBufferDesc::dtype)
+      .def_ro("shape", &RemoteBufferDesc::shape)
+      .def_ro("entries", &RemoteBufferDesc::entries);
+  nb::class_<IoReport>(m, "IoReport")
+      .def_ro("bytes_loaded", &IoReport::bytes_loaded)
+      .def_ro("bytes_stored", &IoReport::bytes_stored)
+      .def_ro("io_seconds", &IoReport::io_seconds)
+      .def_ro("waiting_seconds", &IoReport::waiting_seconds);
   nb::class_<StreamDesc>(m, "StreamDesc")
       .def_ro("id", &StreamDesc::id)
       .def_ro("dtype", &StreamDesc::dtype)
@@ -100,13 +245,17 @@ void bind_reports(nb::module_& m) {
 
 void bind_session(nb::module_& m) {
   bind_reports(m);
-  nb::class_<Session>(m, "Session")
+  bind_checksum(m);
+  bind_snapshot(m);
+  nb::class_<Session> session(m, "Session");
+  bind_state(session);
+  session
       .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
            nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
            nb::arg("profile") = false, nb::arg("check_log2_scales") = true,
            nb::arg("stable_softmax") = true, nb::arg("collective_timeout_seconds") = 600.0,
            nb::arg("cache_folder") = "", nb::arg("cache_limit_bytes") = std::int64_t{1} << 30,
-           nb::arg("log") = nb::none())
+           nb::arg("log") = nb::none(), nb::arg("remote") = nb::dict())
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)
@@ -121,6 +270,7 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
+      .def_prop_ro("io_report", &Session::io_report)
       .def("trace", &Session::trace)
       .def("disassembly", &Session::disassembly)
       .def("explain", &Session::explain);

@@ -595,6 +595,45 @@ def pipeline(graph: Graph, ops: Sequence[tuple[Op, int]], steps: int, context: O
 def route_tensor(tensor: Tensor, target: Graph, modified: bool) -> Tensor:
     """The tensor of a graph below that stands for a tensor."""
 
+class PersistentTensor:
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def is_variable(self) -> bool: ...
+
+class RemoteBufferDesc:
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def entries(self) -> int: ...
+
+class IoReport:
+    @property
+    def bytes_loaded(self) -> int: ...
+
+    @property
+    def bytes_stored(self) -> int: ...
+
+    @property
+    def io_seconds(self) -> float: ...
+
+    @property
+    def waiting_seconds(self) -> float: ...
+
 class StreamDesc:
     @property
     def id(self) -> str: ...
@@ -660,8 +699,64 @@ class CompileReport:
     @property
     def cache_file(self) -> str: ...
 
+class Checksum:
+    """XXH3 with 64 bits over data that comes in pieces."""
+
+    def __init__(self) -> None: ...
+
+    def update(self, data: object) -> None: ...
+
+    @property
+    def value(self) -> int: ...
+
+class SnapshotRow:
+    @property
+    def replica(self) -> int: ...
+
+    @property
+    def buffer(self) -> int: ...
+
+    @property
+    def slot(self) -> int: ...
+
+class StateSnapshot:
+    """What a session held at one moment; may be read while it runs."""
+
+    def read_persistent(self, replica: int, index: int, to: object) -> None:
+        """Fills an array with the value of a state tensor of one replica."""
+
+    def next_row(self, to: object) -> SnapshotRow | None:
+        """
+        Fills the beginning of an array, in which the largest row must fit, with one more row of a remote buffer, in any order; None when none is left.
+        """
+
+    def cancel(self) -> None: ...
+
 class Session:
-    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None) -> None: ...
+    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None, remote: dict = {}) -> None: ...
+
+    def snapshot(self, room_bytes: int) -> StateSnapshot:
+        """
+        The state as it is now, between runs; a snapshot before it is cancelled.
+        """
+
+    def write_persistent(self, replica: int, index: int, value: object) -> None: ...
+
+    def write_remote(self, replica: int, buffer: int, slot: int, value: object) -> None: ...
+
+    @property
+    def persistent(self) -> list[PersistentTensor]: ...
+
+    @property
+    def state_tensors(self) -> list[int]:
+        """Indices of the persistent tensors that are no constants."""
+
+    @property
+    def remote_buffers(self) -> list[RemoteBufferDesc]: ...
+
+    @property
+    def fingerprint(self) -> int:
+        """Checksum of the compiled program, without where its ops were made."""
 
     @property
     def input_streams(self) -> list[StreamDesc]: ...
@@ -696,6 +791,9 @@ class Session:
 
     @property
     def actual_peak_bytes(self) -> int: ...
+
+    @property
+    def io_report(self) -> IoReport: ...
 
     def trace(self) -> list[InstructionTime]: ...
 

@@ -1,11 +1,17 @@
-"""What the engine is asked to do beyond the program: threads, profiling, a memory limit."""
+"""What the engine is asked to do beyond the program: threads, profiling, a memory limit, where
+remote buffers live.
+
+PANDO_REMOTE_TIER and PANDO_REMOTE_FOLDER in the environment set `remote_tier` and
+`remote_folder` for programs that do not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -24,6 +30,31 @@ class SessionSettings:
     # Bytes of all compiled programs in a cache folder (session option cachePath) together; those
     # not used for longest are removed. 0: no limit.
     cache_limit_bytes: int = 1 << 30
+    # Where remote buffers live: "ram", or "file" for files in remote_folder.
+    remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
+    remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))
+    # By buffer id: buffers that live elsewhere than remote_tier says.
+    remote_tiers: Mapping[int, str] = field(default_factory=dict)
+    # Of the file tier, of one replica: bytes of stores that the program has gone past, and bytes
+    # of device memory that loads may occupy before the program's order asks for them.
+    remote_staging_bytes: int = 256 << 20
+    remote_prefetch_bytes: int = 256 << 20
+    # Of the file tier, of one replica.
+    remote_io_threads: int = 2
+    # Of the file tier: past the page cache, where the file system allows it.
+    remote_direct: bool = True
+
+    def remote(self) -> dict[str, Any]:
+        """The remote settings as the engine takes them."""
+        return {
+            "tier": self.remote_tier,
+            "tiers": dict(self.remote_tiers),
+            "folder": os.fspath(self.remote_folder),
+            "staging_bytes": self.remote_staging_bytes,
+            "prefetch_bytes": self.remote_prefetch_bytes,
+            "io_threads": self.remote_io_threads,
+            "direct": self.remote_direct,
+        }
 
 
 _settings: ContextVar[SessionSettings] = ContextVar("pando_session_settings")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,7 @@ class Session:
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
         self._was_attached_stack: list[Any] = []
+        self._unload_work: list[Callable[[], None]] = []
         # A device that was attached before, by the user or another session, is not ours to detach.
         self._attached_device = False
         self._in_sync = True
@@ -177,7 +178,13 @@ class Session:
             self._unload()
             raise
 
+    def _before_unload(self, work: Callable[[], None]) -> None:
+        """Something to be done, once, before the program is unloaded."""
+        self._unload_work.append(work)
+
     def _unload(self) -> None:
+        while self._unload_work:
+            self._unload_work.pop()()
         self._core.detach()
         self._pb_session._loaded = False
 
@@ -373,6 +380,10 @@ class Session:
         self._core.weights_from_host()
         self._in_sync = True
 
+    def _mark_device_changed(self) -> None:
+        """The device has newer values than the host."""
+        self._in_sync = False
+
     def weights_from_host(self) -> None:
         """Host values to the device, for every variable."""
         self._require_attached("weights_from_host")
@@ -535,4 +546,5 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
         cache_folder=cache_folder,
         cache_limit_bytes=settings.cache_limit_bytes,
         log=_log,
+        remote=settings.remote(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,3 +135,47 @@ def test_the_losses_are_those_of_the_unphased_program(tmp_path: Path, io_mode: s
     start = dict(np.load(tmp_path / "start.npz"))
     wanted, _ = train_with_adam(start, batches, 1e-4)
     np.testing.assert_allclose(np.mean(result["phased"], axis=(1, 2)), wanted, rtol=1e-4, atol=1e-5)
+
+
+_SHORT_TRAIN = """
+import json
+from image_batches import photo_batches
+
+session, streams, variables, loss_stream = train_program(opts)
+values = np.random.default_rng(4)
+session.write_variables_data({
+    t: (0.05 * values.standard_normal(t.shape_on_host)).astype(t.dtype.as_numpy())
+    for t in variables.tensors
+})
+losses = []
+with session:
+    for images, labels in photo_batches(4, 64):
+        outputs = session.run({
+            stream: array.reshape(session._full_input_shape(stream.shape))
+            for stream, array in zip(streams, [images, labels])
+        })
+        losses.append(outputs[loss_stream].tolist())
+    report = session._pb_session.program.io_report
+trained = session.get_tensors_data(variables.tensors)
+result = {name: trained[t].tobytes().hex()[:2000] for name, t in variables.to_dict().items()}
+print(json.dumps([losses, result, report.bytes_loaded]))
+"""
+
+
+@needs_photos
+@pytest.mark.parametrize("io_mode", ["io", "io_overlapped"])
+def test_remote_buffers_in_files_give_the_same_bits(tmp_path: Path, io_mode: str) -> None:
+    path = str(Path(__file__).parent)
+    source = f"import sys\nsys.path.insert(0, {path!r})\n" + definitions(io_mode) + _SHORT_TRAIN
+
+    def run(**environment: str) -> list[Any]:
+        result: list[Any] = json.loads(
+            run_program(source, tmp_path, **environment).splitlines()[-1]
+        )
+        return result
+
+    in_ram = run()
+    in_files = run(PANDO_REMOTE_TIER="file", PANDO_REMOTE_FOLDER=str(tmp_path / "remote"))
+    assert in_files[:2] == in_ram[:2]
+    assert in_files[2] > 0
+    assert in_ram[2] == 0

@@ -1,0 +1,273 @@
+#include "pando/runtime/io_queue.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+/// Of many small rows: what a search through the queue may cost.
+constexpr std::size_t kMostRequests = 256;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void IoQueue::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
+
+IoQueue::IoQueue(int threads, std::int64_t staging_bytes) : staging_limit_(staging_bytes) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+}
+
+IoQueue::~IoQueue() {
+  {
+    Lock lock(mutex_);
+    progress_.wait(lock, [&] { return all_done(); });
+    closing_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+template <class Condition>
+void IoQueue::wait_until(Lock& lock, Condition condition) {
+  if (condition()) return;
+  const double start = now_seconds();
+  progress_.wait(lock, condition);
+  report_.waiting_seconds += now_seconds() - start;
+}
+
+bool IoQueue::all_done() const {
+  return std::all_of(requests_.begin(), requests_.end(), [](const auto& request) {
+    return request->state == State::Done || request->state == State::Failed;
+  });
+}
+
+IoQueue::Ticket IoQueue::start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to,
+                                    std::size_t bytes) {
+  auto request = std::make_unique<Request>();
+  request->memory = &memory;
+  request->slot = slot;
+  request->bytes = bytes;
+  request->to = to;
+  Ticket ticket = 0;
+  {
+    const Lock lock(mutex_);
+    ticket = request->ticket = next_ticket_++;
+    requests_.push_back(std::move(request));
+  }
+  work_.notify_one();
+  return ticket;
+}
+
+void IoQueue::wait(Ticket ticket) {
+  Lock lock(mutex_);
+  const auto it = std::find_if(requests_.begin(), requests_.end(),
+                               [&](const auto& request) { return request->ticket == ticket; });
+  internal_check(it != requests_.end(), "a remote load is waited for twice");
+  Request& request = **it;
+  wait_until(lock, [&] { return request.state == State::Done; });
+  const std::exception_ptr error = request.error;
+  forget(request);
+  if (error != nullptr) std::rethrow_exception(error);
+}
+
+void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
+                    std::size_t bytes) {
+  Lock lock(mutex_);
+  if (static_cast<std::int64_t>(memory.slot_bytes()) > staging_limit_) {
+    return store_here(memory, slot, from, bytes, lock);
+  }
+  auto request = std::make_unique<Request>();
+  request->memory = &memory;
+  request->slot = slot;
+  request->bytes = bytes;
+  request->copy_bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
+  request->copy = take_staging(request->copy_bytes, lock);
+  lock.unlock();
+  std::memcpy(request->copy.get(), from, bytes);
+  lock.lock();
+  request->ticket = next_ticket_++;
+  requests_.push_back(std::move(request));
+  lock.unlock();
+  work_.notify_one();
+}
+
+void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
+                         std::size_t bytes, Lock& lock) {
+  wait_until(lock, [&] {
+    return std::none_of(requests_.begin(), requests_.end(), [&](const auto& request) {
+      const bool same_row = request->memory == &memory && request->slot == slot;
+      return same_row && (request->state == State::Waiting || request->state == State::Running);
+    });
+  });
+  lock.unlock();
+  const double start = now_seconds();
+  memory.store(slot, from, bytes);
+  const double seconds = now_seconds() - start;
+  lock.lock();
+  report_.io_seconds += seconds;
+  report_.waiting_seconds += seconds;
+  report_.bytes_stored += static_cast<std::int64_t>(bytes);
+}
+
+void IoQueue::finish() {
+  Lock lock(mutex_);
+  wait_until(lock, [&] { return all_done(); });
+  if (store_error_ != nullptr) std::rethrow_exception(std::exchange(store_error_, nullptr));
+}
+
+void IoQueue::abandon() {
+  Lock lock(mutex_);
+  progress_.wait(lock, [&] { return all_done(); });
+  std::erase_if(requests_, [](const auto& request) { return request->state == State::Done; });
+  store_error_ = nullptr;
+}
+
+void IoQueue::retry() {
+  {
+    const Lock lock(mutex_);
+    for (const auto& request : requests_) {
+      if (request->state == State::Failed) request->state = State::Waiting;
+    }
+  }
+  work_.notify_all();
+}
+
+IoReport IoQueue::report() const {
+  const Lock lock(mutex_);
+  return report_;
+}
+
+void IoQueue::serve() {
+  Lock lock(mutex_);
+  while (true) {
+    Request* request = nullptr;
+    work_.wait(lock, [&] {
+      request = next_request();
+      return request != nullptr || closing_;
+    });
+    if (request == nullptr) return;
+    execute(*request, lock);
+    // Others may have waited for this row.
+    work_.notify_all();
+    progress_.notify_all();
+  }
+}
+
+IoQueue::Request* IoQueue::next_request() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    Request& candidate = *requests_[i];
+    if (candidate.state != State::Waiting) continue;
+    const auto blocks = [&](const std::unique_ptr<Request>& earlier) {
+      const bool open = earlier->state == State::Waiting || earlier->state == State::Running;
+      return open && earlier->conflicts_with(candidate);
+    };
+    const auto end = requests_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(requests_.begin(), end, blocks)) return &candidate;
+  }
+  return nullptr;
+}
+
+const IoQueue::Request* IoQueue::failed_store(const Request& load) const {
+  const Request* latest = nullptr;
+  for (const auto& request : requests_) {
+    if (request.get() == &load) break;
+    if (request->state == State::Failed && request->conflicts_with(load)) latest = request.get();
+  }
+  return latest;
+}
+
+void IoQueue::execute(Request& request, Lock& lock) {
+  request.state = State::Running;
+  const Request* kept = request.is_load() ? failed_store(request) : nullptr;
+  if (kept != nullptr) {
+    const std::size_t known = std::min(kept->bytes, request.bytes);
+    std::memcpy(request.to, kept->copy.get(), known);
+    std::memset(request.to + known, 0, request.bytes - known);
+    return complete(request);
+  }
+  lock.unlock();
+  std::exception_ptr error;
+  const double start = now_seconds();
+  try {
+    if (request.is_load()) {
+      request.memory->load(request.slot, request.to, request.bytes);
+    } else {
+      request.memory->store(request.slot, request.copy.get(), request.bytes);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const double seconds = now_seconds() - start;
+  lock.lock();
+  report_.io_seconds += seconds;
+  if (error != nullptr && !request.is_load()) {
+    if (store_error_ == nullptr) store_error_ = error;
+    request.state = State::Failed;
+    return;
+  }
+  request.error = error;
+  const auto bytes = static_cast<std::int64_t>(request.bytes);
+  if (error == nullptr) (request.is_load() ? report_.bytes_loaded : report_.bytes_stored) += bytes;
+  complete(request);
+}
+
+/// A load stays until its ticket is waited for.
+void IoQueue::complete(Request& request) {
+  request.state = State::Done;
+  if (request.is_load()) return;
+  // What failed earlier for this row has been replaced.
+  std::erase_if(requests_, [&](const std::unique_ptr<Request>& other) {
+    if (other->state != State::Failed || !other->conflicts_with(request)) return false;
+    give_staging_back(*other);
+    return true;
+  });
+  give_staging_back(request);
+  forget(request);
+}
+
+void IoQueue::forget(const Request& request) {
+  std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
+}
+
+IoQueue::Staging IoQueue::take_staging(std::size_t& bytes, Lock& lock) {
+  const auto has_room = [&] {
+    return staging_used_ + static_cast<std::int64_t>(bytes) <= staging_limit_ &&
+           requests_.size() < kMostRequests;
+  };
+  wait_until(lock, [&] { return has_room() || all_done(); });
+  // Stores that failed fill the room: no more can be kept.
+  if (!has_room() && store_error_ != nullptr) std::rethrow_exception(store_error_);
+  const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const auto& spare) {
+    return spare.first >= bytes && spare.first <= 2 * bytes;
+  });
+  Staging memory;
+  if (fits != spare_.end()) {
+    bytes = fits->first;
+    memory = std::move(fits->second);
+    spare_.erase(fits);
+  } else {
+    spare_.clear();
+    memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
+  }
+  if (memory == nullptr) {
+    throw OutOfMemory(str_cat("no memory for ", bytes, " bytes of a remote store under way"), "");
+  }
+  staging_used_ += static_cast<std::int64_t>(bytes);
+  return memory;
+}
+
+void IoQueue::give_staging_back(Request& request) {
+  staging_used_ -= static_cast<std::int64_t>(request.copy_bytes);
+  spare_.emplace_back(request.copy_bytes, std::move(request.copy));
+}
+
+}  // namespace pando

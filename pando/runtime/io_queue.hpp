@@ -1,0 +1,105 @@
+// Transfers of slow remote memory that go on while the program does.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "pando/runtime/remote_memory.hpp"
+#include "pando/runtime/remote_settings.hpp"
+
+namespace pando {
+
+/// Runs loads and stores on threads of its own. Transfers of one row that conflict (a store and any
+/// other one) happen in the order of the calls; the others in any order. Methods may be called from
+/// several threads.
+///
+/// A store that fails keeps its value here: loads of that row read it, and the store is tried again
+/// by retry(). So a full disk costs no value.
+class IoQueue {
+ public:
+  using Ticket = std::uint64_t;
+
+  /// `staging_bytes`: the most bytes of stores under way.
+  IoQueue(int threads, std::int64_t staging_bytes);
+  /// Waits for all transfers.
+  ~IoQueue();
+  IoQueue(const IoQueue&) = delete;
+  IoQueue& operator=(const IoQueue&) = delete;
+
+  /// `to` must stay, untouched, until the ticket has been waited for.
+  Ticket start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to, std::size_t bytes);
+  /// Throws what the load threw.
+  void wait(Ticket ticket);
+  /// Takes a copy and returns; waits while there is no room for the copy. A row that is larger than
+  /// all the room is written on the calling thread.
+  void store(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes);
+  /// Waits for all transfers; throws the first error of a store since the last call.
+  void finish();
+  /// After a failed run: waits for all transfers, forgets tickets and errors.
+  void abandon();
+  /// Starts the stores that failed again; their new errors come with finish().
+  void retry();
+
+  IoReport report() const;
+
+ private:
+  enum class State : std::uint8_t { Waiting, Running, Done, Failed };
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
+  using Staging = std::unique_ptr<std::byte, FreeMemory>;
+  struct Request {
+    Ticket ticket = 0;
+    RemoteMemory* memory = nullptr;
+    std::int64_t slot = 0;
+    std::size_t bytes = 0;
+    std::byte* to = nullptr;  // of a load; a store has a copy
+    Staging copy;
+    std::size_t copy_bytes = 0;
+    State state = State::Waiting;
+    std::exception_ptr error;  // of a load
+
+    bool is_load() const { return to != nullptr; }
+    bool conflicts_with(const Request& other) const {
+      return memory == other.memory && slot == other.slot && !(is_load() && other.is_load());
+    }
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void serve();
+  Request* next_request();
+  /// The latest failed store before the load that holds the row's value, or nullptr.
+  const Request* failed_store(const Request& load) const;
+  void execute(Request& request, Lock& lock);
+  void complete(Request& request);
+  void forget(const Request& request);
+  bool all_done() const;
+  /// At least `bytes`, which becomes the size.
+  Staging take_staging(std::size_t& bytes, Lock& lock);
+  void give_staging_back(Request& request);
+  void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
+                  Lock& lock);
+  template <class Condition>
+  void wait_until(Lock& lock, Condition condition);
+
+  std::int64_t staging_limit_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, progress_;
+  std::deque<std::unique_ptr<Request>> requests_;  // in the order of the calls
+  Ticket next_ticket_ = 1;
+  std::int64_t staging_used_ = 0;
+  std::vector<std::pair<std::size_t, Staging>> spare_;  // staging memory to use again, with size
+  std::exception_ptr store_error_;
+  IoReport report_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;  // last: they use the rest
+};
+
+}  // namespace pando

@@ -1,0 +1,53 @@
+// Where remote buffers live, what their transfers may use, and what they did.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace pando {
+
+enum class MemoryTier : std::uint8_t {
+  Ram,
+  File,  // one file per buffer and replica
+};
+
+struct RemoteSettings {
+  MemoryTier tier = MemoryTier::Ram;
+  /// By buffer id: buffers that live elsewhere than `tier` says.
+  std::map<std::int64_t, MemoryTier> tier_of_buffer;
+  /// Of the file tier: each session makes a folder of its own in it while it is attached.
+  std::string folder;
+  /// Of the file tier, of one replica: the most bytes of stores that the program has gone past.
+  /// A larger row is written before the program goes on.
+  std::int64_t staging_bytes = std::int64_t{256} << 20;
+  /// Of the file tier, of one replica: the most bytes of device memory that loads may occupy before
+  /// the program's order asks for them.
+  std::int64_t prefetch_bytes = std::int64_t{256} << 20;
+  /// Of the file tier, of one replica.
+  int io_threads = 2;
+  /// Of the file tier: past the page cache, where the file system allows it.
+  bool direct = true;
+
+  MemoryTier tier_of(std::int64_t buffer) const {
+    const auto it = tier_of_buffer.find(buffer);
+    return it == tier_of_buffer.end() ? tier : it->second;
+  }
+  bool uses_files() const {
+    if (tier == MemoryTier::File) return true;
+    for (const auto& [buffer, chosen] : tier_of_buffer) {
+      if (chosen == MemoryTier::File) return true;
+    }
+    return false;
+  }
+};
+
+/// What the transfers of slow remote memory did since the session was attached.
+struct IoReport {
+  std::int64_t bytes_loaded = 0;
+  std::int64_t bytes_stored = 0;
+  double io_seconds = 0;       // of all I/O threads together
+  double waiting_seconds = 0;  // of the program
+};
+
+}  // namespace pando

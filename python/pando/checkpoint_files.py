@@ -1,0 +1,146 @@
+"""The folders of checkpoints: names, manifests, what is whole and what is old."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pando import _core
+from pando.safetensors_file import check_file, checksum
+
+FORMAT = "pando-checkpoint"
+VERSION = 1
+MANIFEST = "manifest.json"
+WRITING = ".writing-"
+_LOCK = ".lock"
+_DELETED = ".deleted-"
+_NAME = re.compile(r"step-(\d{10,})(?:\.(\d+))?")
+
+
+class CheckpointError(_core.popart_runtime_error):
+    """A checkpoint that cannot be written or read."""
+
+
+class DamagedCheckpoint(CheckpointError):
+    """A checkpoint with a file that is missing, truncated or changed."""
+
+
+class WrongCheckpoint(CheckpointError):
+    """A checkpoint of another model, or of another version of the format."""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Only one process writes to a folder of checkpoints at a time."""
+    with (folder / _LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise CheckpointError(
+                f"another process is writing a checkpoint to {folder}: wait for it, or give "
+                "another folder"
+            ) from None
+        yield
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def complete_checkpoints(root: Path) -> list[tuple[int, int, Path]]:
+    """The checkpoints of a folder, by step and version, oldest first."""
+    found = []
+    for path in root.iterdir():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append((int(match[1]), int(match[2] or 0), path))
+    return sorted(found)
+
+
+def step_of(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1])
+
+
+def remove_leftovers(root: Path) -> None:
+    """What killed processes left."""
+    for path in root.iterdir():
+        if path.name.startswith((WRITING, _DELETED)):
+            shutil.rmtree(path)
+
+
+def forget_old(root: Path, newest: Path, keep: int | None) -> None:
+    """Beyond `keep`, the oldest; of a step that was saved again, the older versions."""
+    checkpoints = complete_checkpoints(root)
+    last = {step: path for step, _, path in checkpoints}
+    outdated = [path for step, _, path in checkpoints if last[step] != path]
+    if keep is not None:
+        outdated += [path for path in list(last.values())[:-keep] if path != newest]
+    for path in outdated:
+        # A folder that is half removed must not look like a checkpoint.
+        deleted = root / (_DELETED + path.name)
+        os.rename(path, deleted)
+        shutil.rmtree(deleted)
+
+
+def write_manifest(path: Path, body: dict[str, Any]) -> None:
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "checksum": _body_checksum(body),
+        "body": body,
+    }
+    with path.open("x", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _body_checksum(body: dict[str, Any]) -> str:
+    return checksum(json.dumps(body, sort_keys=True).encode())
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The body of a checkpoint's manifest. DamagedCheckpoint, WrongCheckpoint."""
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        found, version = manifest["format"], manifest["version"]
+        wanted, body = manifest["checksum"], manifest["body"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"{file} cannot be read: {error!r}") from error
+    if (found, version) != (FORMAT, VERSION):
+        raise WrongCheckpoint(
+            f"{file}: wanted the format {FORMAT!r} version {VERSION}; found {found!r} version "
+            f"{version!r}"
+        )
+    if _body_checksum(body) != wanted:
+        raise DamagedCheckpoint(f"{file} is damaged: it is not what was written")
+    return dict(body)
+
+
+def verify(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads all of a checkpoint; returns the body of its manifest. Raises DamagedCheckpoint, which
+    names the file."""
+    folder = Path(path)
+    body = read_manifest(folder)
+    for record in body["files"]:
+        fault = check_file(folder, record)
+        if fault:
+            raise DamagedCheckpoint(fault)
+    return body

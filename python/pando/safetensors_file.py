@@ -1,0 +1,206 @@
+"""Files in the safetensors format, written and read piece by piece.
+
+The format: the length of the header (8 bytes, little-endian), the header (JSON: name -> dtype,
+shape and first and last byte of the data), the data. Every reader of the format takes these files;
+unlike its usual writers this one never holds a whole tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import RawIOBase
+from itertools import accumulate
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+
+from pando import _core
+
+_ALIGNMENT = 64
+_READ_BYTES = 1 << 22
+_NAMES = {
+    "bool": "BOOL",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+}
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """One tensor of a file. A dtype that the format lacks is kept as bytes, with one more axis."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes_per_element: int
+
+    @property
+    def num_bytes(self) -> int:
+        count = self.bytes_per_element
+        for size in self.shape:
+            count *= size
+        return count
+
+    def header(self, begin: int) -> dict[str, Any]:
+        known = self.dtype in _NAMES
+        shape = self.shape if known else (*self.shape, self.bytes_per_element)
+        return {
+            "dtype": _NAMES[self.dtype] if known else "U8",
+            "shape": list(shape),
+            "data_offsets": [begin, begin + self.num_bytes],
+        }
+
+
+def _header_bytes(entries: Sequence[TensorEntry]) -> bytes:
+    header: dict[str, Any] = {}
+    offset = 0
+    for entry in entries:
+        header[entry.name] = entry.header(offset)
+        offset += entry.num_bytes
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def checksum(data: bytes | Bytes) -> str:
+    """XXH3, 64 bits, as text."""
+    total = _core.Checksum()
+    total.update(data)
+    return f"{total.value:016x}"
+
+
+class TensorFileWriter:
+    """Writes the data of `entries` in pieces of their first axis, in any order: all pieces have
+    `piece_bytes`, or each entry is one. `close` makes the file durable."""
+
+    def __init__(
+        self, path: Path, entries: Sequence[TensorEntry], piece_bytes: int | None = None
+    ) -> None:
+        header = _header_bytes(entries)
+        total = sum(entry.num_bytes for entry in entries)
+        if piece_bytes is None:
+            self._sizes = [entry.num_bytes for entry in entries]
+        else:
+            self._sizes = [piece_bytes] * (total // piece_bytes if piece_bytes else 0)
+        self._offsets = list(accumulate(self._sizes, initial=len(header)))
+        self._checksums: list[str | None] = [None] * len(self._sizes)
+        self._header_checksum = checksum(header)
+        self.num_bytes = len(header) + total
+        self._path = path
+        with path.open("xb", buffering=0) as file:
+            _write_at(file, header, 0)
+
+    def write(self, piece: int, data: Bytes) -> None:
+        self._checksums[piece] = checksum(data)
+        with self._path.open("r+b", buffering=0) as file:
+            _write_at(file, data, self._offsets[piece])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every piece has been written."""
+        return None not in self._checksums
+
+    def close(self) -> None:
+        if not self.is_complete:
+            raise ValueError(f"{self._path}: {self._checksums.count(None)} pieces are missing")
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
+            # What has been written is not needed in the page cache.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def record(self) -> dict[str, Any]:
+        """What `check_file` needs."""
+        return {
+            "name": self._path.name,
+            "bytes": self.num_bytes,
+            "header": self._header_checksum,
+            "pieces": [list(piece) for piece in zip(self._sizes, self._checksums, strict=True)],
+        }
+
+
+def _write_at(file: IO[bytes], data: bytes | Bytes, offset: int) -> None:
+    view = memoryview(np.frombuffer(data, np.uint8))  # type: ignore[arg-type]
+    while view:
+        count = os.pwrite(file.fileno(), view, offset)
+        view, offset = view[count:], offset + count
+
+
+def check_file(folder: Path, record: dict[str, Any]) -> str:
+    """Reads a whole file; says what is wrong with it, or nothing."""
+    path = folder / record["name"]
+    try:
+        size = path.stat().st_size
+        if size != record["bytes"]:
+            return (
+                f"{path} has {size} bytes; {record['bytes']} were written: it was truncated or "
+                "replaced"
+            )
+        header = size - sum(piece[0] for piece in record["pieces"])
+        with path.open("rb", buffering=0) as file:
+            for count, wanted in [(header, record["header"]), *record["pieces"]]:
+                if _checksum_of_next(file, count) != wanted:
+                    return f"{path} is damaged: its bytes are not those written"
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    return ""
+
+
+def _checksum_of_next(file: RawIOBase, count: int) -> str:
+    total = _core.Checksum()
+    buffer = memoryview(bytearray(min(count, _READ_BYTES)))
+    while count:
+        got = file.readinto(buffer[: min(count, len(buffer))])
+        if not got:
+            return "the end of the file"
+        total.update(buffer[:got])
+        count -= got
+    return f"{total.value:016x}"
+
+
+class TensorFileReader:
+    """Reads the data of a file's tensors, from their beginning, in pieces of any size."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        length = int.from_bytes(self._file.read(8), "little")
+        self._header: dict[str, Any] = json.loads(self._file.read(length))
+        self._data = 8 + length
+
+    def __enter__(self) -> TensorFileReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def seek(self, name: str) -> None:
+        self._file.seek(self._data + self._header[name]["data_offsets"][0])
+
+    def read_into(self, data: Bytes) -> None:
+        view = memoryview(data)  # type: ignore[arg-type]
+        while view:
+            count = self._file.readinto(view)
+            if not count:
+                raise EOFError(f"{self._file.name} ends {len(view)} bytes early")
+            view = view[count:]

@@ -1,0 +1,116 @@
+// Rows as they were, read while stores go on: all rows, each with its old value.
+#include "pando/runtime/row_snapshot.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/remote_memory.hpp"
+
+namespace pando::testing {
+namespace {
+
+constexpr std::int64_t kSlots = 40;
+constexpr std::size_t kBytes = 256;
+using Row = std::vector<std::byte>;
+
+Row filled(std::int64_t value) { return Row(kBytes, static_cast<std::byte>(value)); }
+
+std::unique_ptr<RemoteMemory> memory_with_rows() {
+  auto memory = make_ram_memory({1, DType::UInt8, {static_cast<std::int64_t>(kBytes)}, kSlots});
+  for (std::int64_t slot = 0; slot < kSlots; ++slot) {
+    memory->store(slot, filled(slot).data(), kBytes);
+  }
+  return memory;
+}
+
+std::shared_ptr<SnapshotRoom> room_of(std::int64_t rows) {
+  auto room = std::make_shared<SnapshotRoom>();
+  room->limit = rows * static_cast<std::int64_t>(kBytes);
+  return room;
+}
+
+/// Reads all that is left; every slot at most once, with the value it had.
+std::vector<std::int64_t> read_all(RowSnapshot& snapshot) {
+  std::vector<std::int64_t> slots;
+  Row row(kBytes);
+  while (true) {
+    const std::int64_t slot = snapshot.next(row.data());
+    if (slot < 0) break;
+    EXPECT_EQ(row, filled(slot));
+    slots.push_back(slot);
+  }
+  std::sort(slots.begin(), slots.end());
+  EXPECT_EQ(std::unique(slots.begin(), slots.end()), slots.end());
+  return slots;
+}
+
+TEST(RowSnapshot, StoresOfAnotherThreadDoNotShow) {
+  for (const std::int64_t room_rows : {0, 1, 7, 1000}) {
+    const auto memory = memory_with_rows();
+    const auto room = room_of(room_rows);
+    const auto snapshot = memory->snapshot(room);
+    std::thread program([&] {
+      std::mt19937 random(3);
+      for (int i = 0; i < 2000; ++i) {
+        const auto slot = static_cast<std::int64_t>(random() % kSlots);
+        memory->store(slot, filled(100 + i % 100).data(), kBytes);
+      }
+    });
+    EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSlots)) << room_rows;
+    program.join();
+    EXPECT_EQ(room->used, 0);
+  }
+}
+
+TEST(RowSnapshot, CopiesComeFirstAndTakeNoMoreThanTheirRoom) {
+  const auto memory = memory_with_rows();
+  const auto room = room_of(2);
+  const auto snapshot = memory->snapshot(room);
+  memory->store(30, filled(1).data(), kBytes);
+  memory->store(20, filled(1).data(), kBytes);
+  EXPECT_EQ(room->used, room->limit);
+  EXPECT_TRUE(snapshot->has_copies());
+  Row row(kBytes);
+  EXPECT_EQ(snapshot->next(row.data()), 20);
+  EXPECT_EQ(row, filled(20));
+  EXPECT_EQ(snapshot->next(row.data()), 30);
+  EXPECT_EQ(room->used, 0);
+  EXPECT_FALSE(snapshot->has_copies());
+  EXPECT_EQ(snapshot->next(row.data()), 0);
+}
+
+TEST(RowSnapshot, CancellingLetsStoresGoOn) {
+  const auto memory = memory_with_rows();
+  const auto snapshot = memory->snapshot(room_of(0));
+  std::thread program([&] { memory->store(5, filled(9).data(), kBytes); });
+  while (!snapshot->is_wanted()) std::this_thread::yield();
+  snapshot->cancel();
+  program.join();
+  EXPECT_TRUE(read_all(*snapshot).empty());
+  Row row(kBytes);
+  memory->load(5, row.data(), kBytes);
+  EXPECT_EQ(row, filled(9));
+}
+
+TEST(RowSnapshot, ALaterOneEndsAnEarlierOne) {
+  const auto memory = memory_with_rows();
+  const auto first = memory->snapshot(room_of(1));
+  const auto second = memory->snapshot(room_of(1));
+  EXPECT_TRUE(read_all(*first).empty());
+  EXPECT_EQ(read_all(*second).size(), static_cast<std::size_t>(kSlots));
+}
+
+TEST(RowSnapshot, MemoryThatIsGoneIsAFault) {
+  auto memory = memory_with_rows();
+  const auto snapshot = memory->snapshot(room_of(1));
+  memory.reset();
+  Row row(kBytes);
+  EXPECT_THROW(snapshot->next(row.data()), RuntimeFault);
+}
+
+}  // namespace
+}  // namespace pando::testing

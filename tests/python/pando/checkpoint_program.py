@@ -1,0 +1,93 @@
+"""Training with checkpoints, as a program: the tests kill it and go on with it.
+
+Arguments: folder of checkpoints, steps, file for the final state, tier of remote buffers and the
+folder for them. Prints a line per step.
+"""
+
+import os
+import sys
+
+import numpy as np
+
+import popxl
+from pando import checkpoint
+from pando.settings import use_session_settings
+from popxl import ops
+from popxl.ops import collectives
+
+ELEMENTS = 1500
+
+
+def program(replicas=2, elements=ELEMENTS):
+    """A weight on every replica, momentum sharded over them in a remote buffer, a counter of their
+    own in a slot that belongs to no variable, and noise from a seed that the program steps."""
+    rng = np.random.default_rng(7)
+    start = rng.standard_normal(elements).astype(np.float32)
+    ir = popxl.Ir(replication=replicas)
+    with ir.main_graph, popxl.in_sequence():
+        stream = popxl.h2d_stream((elements,), popxl.float32)
+        x = ops.host_load(stream)
+        w = popxl.variable(start, name="w")
+        seed = popxl.variable(np.array([3, 5], np.uint32), name="seed")
+        momenta = popxl.replica_sharded_buffer((elements,), popxl.float32)
+        popxl.remote_replica_sharded_variable(np.zeros(elements, np.float32), momenta, 0)
+        counts = popxl.remote_buffer((2,), popxl.float32, 3)
+        gradient = collectives.replicated_all_reduce(ops.sub(w, x), "mean")
+        gradient = gradient + ops.random_normal(seed, (elements,), dtype=popxl.float32) * 0.1
+        seed += popxl.constant(np.array([1, 0], np.uint32))
+        momentum = ops.remote_load(momenta, 0) * 0.9
+        momentum = momentum + collectives.replica_sharded_slice(gradient)
+        ops.remote_store(momenta, 0, momentum)
+        count = ops.remote_load(counts, 2) + x[:2]
+        ops.remote_store(counts, 2, count)
+        ops.scaled_add_(w, collectives.replicated_all_gather(momentum), b=-0.05)
+        output = popxl.d2h_stream((2,), popxl.float32)
+        ops.host_store(output, count)
+    return ir, w, stream, output
+
+
+def session_of(ir, tier="ram", folder=""):
+    with use_session_settings(num_threads=1, remote_tier=tier, remote_folder=folder):
+        return popxl.Session(ir)
+
+
+def train(session, stream, output, rng, steps):
+    """Steps with data from `rng`; the last output."""
+    result = None
+    for _ in range(steps):
+        data = rng.standard_normal((2, ELEMENTS)).astype(np.float32)
+        result = session.run({stream: data})[output]
+    return result
+
+
+def main(folder, steps, result, tier, remote_folder):
+    ir, w, stream, output = program()
+    rng = np.random.default_rng(11)
+    generators = {"data": rng}
+    with session_of(ir, tier, remote_folder) as session:
+        done, counts = 0, None
+        if checkpoint.checkpoints(folder):
+            loaded = checkpoint.load(session, folder, generators=generators)
+            done, counts = loaded.step, loaded.extra["counts"]
+        print("from", done, flush=True)
+        while done < steps:
+            counts = train(session, stream, output, rng, 1)
+            done += 1
+            pending = checkpoint.save(
+                session,
+                folder,
+                step=done,
+                extra={"counts": counts.tolist()},
+                generators=generators,
+                keep=2,
+                wait=False,
+            )
+            if done % 2 == 0 or done == steps:  # else the next step runs meanwhile
+                pending.wait()
+            print(done, flush=True)
+        np.savez(result + ".writing.npz", w=session.get_tensor_data(w), counts=counts)
+        os.rename(result + ".writing.npz", result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:6])

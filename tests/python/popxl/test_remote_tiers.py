@@ -1,0 +1,494 @@
+"""Remote buffers in files: the same values as in RAM, transfers beside the program, faults."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import popart
+import popxl
+from pando.settings import session_settings, use_session_settings
+from popxl import ops
+from popxl.ops import collectives
+from tests.python.popxl.replica_testing import load, store
+
+
+def files(folder, **changes):
+    """Settings of the file tier, with small budgets."""
+    settings = {
+        "num_threads": 1,
+        "remote_tier": "file",
+        "remote_folder": str(folder),
+        "remote_staging_bytes": 1 << 20,
+        "remote_prefetch_bytes": 1 << 20,
+    }
+    return use_session_settings(**{**settings, **changes})
+
+
+# Random programs against NumPy.
+
+ENTRIES = 3
+
+
+def random_steps(seed, count=40):
+    rng = np.random.default_rng(seed)
+    kinds = ["load", "load", "load_", "store", "store", "add", "scale", "graph"]
+    return [
+        (kinds[rng.integers(len(kinds))], *(int(i) for i in rng.integers(0, 3, 3)))
+        for _ in range(count)
+    ]
+
+
+def build_random(steps, shape, dynamic):
+    """Three tensors, two buffers; each step loads, stores or computes."""
+    ir = popxl.Ir()
+    rng = np.random.default_rng(1)
+    start = rng.integers(-8, 9, (3, *shape)).astype(np.float32)
+    slots = rng.integers(-8, 9, (2, ENTRIES, *shape)).astype(np.float32)
+    with ir.main_graph, popxl.in_sequence():
+        buffers = [popxl.remote_buffer(shape, popxl.float32, ENTRIES) for _ in range(2)]
+        variables = [
+            [popxl.remote_variable(slots[b, e], buffer, e) for e in range(ENTRIES)]
+            for b, buffer in enumerate(buffers)
+        ]
+        offsets = [popxl.variable(e, popxl.uint32) for e in range(3)]
+        tensors = [popxl.variable(value) + 0.0 for value in start]
+
+        def reload(x, y, offset, buffer):
+            return x + ops.remote_load(buffer, offset) * 0.5 + y
+
+        graphs = [
+            ir.create_graph(reload, tensors[0], tensors[0], offsets[0], buffer=buffer)
+            for buffer in buffers
+        ]
+        for kind, a, b, c in steps:
+            buffer, offset = buffers[a % 2], offsets[b] if dynamic else b
+            if kind == "load":
+                tensors[c] = ops.remote_load(buffer, offset)
+            elif kind == "load_":
+                tensors[c] = ops.remote_load_(buffer, offset, tensors[c] + 0.0)
+            elif kind == "store":
+                ops.remote_store(buffer, offset, tensors[c])
+            elif kind == "add":
+                tensors[c] = tensors[a] + tensors[b]
+            elif kind == "scale":
+                tensors[c] = tensors[c] * 0.5
+            else:
+                (tensors[c],) = ops.call(graphs[a % 2], tensors[a], tensors[b], offsets[b])
+        outputs = [store(tensor) for tensor in tensors]
+    return ir, start, slots, variables, outputs
+
+
+def reference(steps, start, slots):
+    tensors, slots = list(start), slots.copy()
+    for kind, a, b, c in steps:
+        if kind in ("load", "load_"):
+            tensors[c] = slots[a % 2, b].copy()
+        elif kind == "store":
+            slots[a % 2, b] = tensors[c]
+        elif kind == "add":
+            tensors[c] = tensors[a] + tensors[b]
+        elif kind == "scale":
+            tensors[c] = tensors[c] * np.float32(0.5)
+        else:
+            tensors[c] = tensors[a] + slots[a % 2, b] * np.float32(0.5) + tensors[b]
+    return tensors, slots
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(tmp_path, seed):
+    steps = random_steps(seed)
+    settings = [
+        {},
+        {"remote_prefetch_bytes": 0},
+        {"remote_staging_bytes": 0},
+        {"remote_prefetch_bytes": 5000, "remote_staging_bytes": 9000, "remote_io_threads": 3},
+        {"remote_direct": False},
+        {"remote_tiers": {1: "ram"}},
+    ]
+    ir, start, slots, variables, outputs = build_random(steps, (1027,), dynamic=seed % 2 == 0)
+    wanted, wanted_slots = reference(steps, start, slots)
+    with files(tmp_path, **settings[seed % len(settings)]):
+        session = popxl.Session(ir)
+    with session:
+        results = session.run()
+        for tensor, stream in zip(wanted, outputs, strict=True):
+            np.testing.assert_array_equal(results[stream], tensor)
+        for row, wanted_row in zip(variables, wanted_slots, strict=True):
+            for variable, value in zip(row, wanted_row, strict=True):
+                np.testing.assert_array_equal(session.get_tensor_data(variable), value)
+    assert [path.name for path in tmp_path.iterdir()] == ["pando.lock"]
+
+
+# Loops, replicas, shards.
+
+
+def loop_program(rows=6, width=3000):
+    """Row i of the second buffer becomes row i of the first, doubled, plus the rows before."""
+    data = np.random.default_rng(3).integers(-8, 9, (rows, width)).astype(np.float32)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        source = popxl.remote_buffer((width,), popxl.float32, rows)
+        target = popxl.remote_buffer((width,), popxl.float32, rows)
+        for i, row in enumerate(data):
+            popxl.remote_variable(row, source, i)
+        results = [
+            popxl.remote_variable(np.zeros_like(row), target, i) for i, row in enumerate(data)
+        ]
+
+        def body(total, offset: popxl.TensorByRef):
+            x = ops.remote_load(source, offset)
+            total = total + x
+            ops.remote_store(target, offset, total * 2.0)
+            offset += 1
+            return total
+
+        total = popxl.constant(np.zeros(width, np.float32))
+        offset = popxl.variable(0, popxl.uint32)
+        (total,) = ops.repeat(ir.create_graph(body, total, offset), rows, total, offset)
+        output = store(total)
+    return ir, results, output, data
+
+
+def test_a_loop_over_rows(tmp_path):
+    ir, results, output, data = loop_program()
+    with files(tmp_path):
+        session = popxl.Session(ir)
+    with session:
+        np.testing.assert_array_equal(session.run()[output], data.sum(0))
+        for i, variable in enumerate(results):
+            wanted = 2 * data[: i + 1].sum(0)
+            np.testing.assert_array_equal(session.get_tensor_data(variable), wanted)
+
+
+def sharded_training(replicas, elements):
+    """w -= mean(w - x), with w sharded over the replicas in a remote buffer."""
+    value = np.arange(elements, dtype=np.float32)
+    ir = popxl.Ir(replication=replicas)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.replica_sharded_buffer((elements,), popxl.float32, entries=2)
+        w = popxl.remote_replica_sharded_variable(value, buffer, 1)
+        stream, x = load((elements,), popxl.float32)
+        shard = ops.remote_load(buffer, 1)
+        whole = collectives.replicated_all_gather(shard)
+        step = collectives.replica_sharded_slice(
+            collectives.replicated_all_reduce(whole - x, "mean")
+        )
+        ops.remote_store(buffer, 1, shard - step)
+    return ir, w, stream
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_sharded_buffers_have_the_same_bits_as_in_ram(tmp_path, replicas):
+    elements = 1001
+    x = np.random.default_rng(4).standard_normal((replicas, elements)).astype(np.float32)
+
+    def train():
+        ir, w, stream = sharded_training(replicas, elements)
+        with popxl.Session(ir) as session:
+            for _ in range(3):
+                session.run({stream: x})
+            return session.get_tensor_data(w).copy()
+
+    in_ram = train()
+    with files(tmp_path):
+        in_files = train()
+    np.testing.assert_array_equal(in_files, in_ram)
+    np.testing.assert_allclose(in_ram, x.mean(0), atol=1e-3)
+
+
+def device_program(rows=4, width=2000):
+    """Device 0 loads and doubles rows; device 1 adds them to rows of its own, in two rounds."""
+    rng = np.random.default_rng(8)
+    first, second = rng.integers(-8, 9, (2, rows, width)).astype(np.float32)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        source = popxl.remote_buffer((width,), popxl.float32, rows)
+        target = popxl.remote_buffer((width,), popxl.float32, rows)
+        for i in range(rows):
+            popxl.remote_variable(first[i], source, i)
+        variables = [popxl.remote_variable(second[i], target, i) for i in range(rows)]
+        for _ in range(2):
+            for i in range(rows):
+                with popxl.ipu(0):
+                    x = ops.remote_load(source, i) * 2.0
+                    ops.remote_store(source, i, x)
+                    x = ops.ipu_copy(x, 1)
+                with popxl.ipu(1):
+                    ops.remote_store(target, i, x + ops.remote_load(target, i))
+    return ir, variables, second + 6 * first
+
+
+@pytest.mark.parametrize("prefetch", [0, 20_000, 1 << 20])
+def test_virtual_devices(tmp_path, prefetch):
+    ir, variables, wanted = device_program()
+    with files(tmp_path, num_threads=2, remote_prefetch_bytes=prefetch):
+        session = popxl.Session(ir)
+    with session:
+        session.run()
+        for variable, row in zip(variables, wanted, strict=True):
+            np.testing.assert_array_equal(session.get_tensor_data(variable), row)
+
+
+# Overlap.
+
+
+def phases_program(width=5000):
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((width,), popxl.float32, 4)
+        for i in range(4):
+            popxl.remote_variable(np.full(width, i + 1, np.float32), buffer, i)
+        x = ops.remote_load(buffer, 0)
+        total = x
+        for i in range(1, 4):
+            total = ops.cumsum(total, 0) + ops.remote_load(buffer, i)
+        output = store(total)
+    return ir, output
+
+
+def instructions(session):
+    text = session._pb_session.program.disassembly()
+    return [line.split()[0] for line in text.splitlines()[1:]]
+
+
+def test_loads_start_early_within_the_budget(tmp_path):
+    ir, _ = phases_program()
+    with files(tmp_path):
+        order = instructions(popxl.Session(ir))
+    assert order[:4] == ["RemoteLoadStart"] * 4
+    assert order[4] == "RemoteLoadWait"
+    assert order.count("RemoteLoadWait") == 4
+    with files(tmp_path, remote_prefetch_bytes=0):
+        order = instructions(popxl.Session(ir))
+    assert order.count("RemoteLoad") == 4
+    one_row = {"remote_prefetch_bytes": 5000 * 4 + 1000}
+    with files(tmp_path, **one_row):
+        order = instructions(popxl.Session(ir))
+    started = np.cumsum([name == "RemoteLoadStart" for name in order])
+    waited = np.cumsum([name in ("RemoteLoadWait", "RemoteLoad") for name in order])
+    assert np.max(started - waited) == 2  # the one that the program asks for, and one early
+    assert "RemoteLoadStart" not in instructions(popxl.Session(ir))
+
+
+def test_early_loads_are_given_up_when_they_do_not_fit(tmp_path):
+    ir, output = phases_program()
+    with files(tmp_path, remote_prefetch_bytes=0):
+        plan = popxl.Session(ir)._pb_session.program.memory
+    limit = plan.persistent_bytes + plan.peak_frame_bytes
+    with files(tmp_path, memory_limit_bytes=limit):
+        session = popxl.Session(ir)
+    with session:
+        assert np.isfinite(session.run()[output]).all()
+    with files(tmp_path, memory_limit_bytes=limit - 1), pytest.raises(popart.OutOfMemoryException):
+        popxl.Session(ir)
+
+
+def test_the_report_counts_bytes_and_seconds(tmp_path):
+    ir, _ = phases_program()
+    with files(tmp_path, profile=True):
+        session = popxl.Session(ir)
+    with session:
+        session.run()
+        report = session._pb_session.program.io_report
+        assert report.bytes_stored == 4 * 5000 * 4  # the upload of the variables
+        assert report.bytes_loaded == 4 * 5000 * 4
+        assert report.io_seconds > 0
+        assert report.waiting_seconds >= 0
+        waits = [row for row in session._pb_session.trace() if "RemoteLoadWait" in row.kernel]
+        assert sum(row.calls for row in waits) == 4
+
+
+# Faults.
+
+
+def test_settings_are_checked(tmp_path):
+    ir, _ = phases_program()
+    with use_session_settings(remote_tier="tape"), pytest.raises(ValueError, match="'tape'"):
+        popxl.Session(ir)
+    with files(""), pytest.raises(ValueError, match="remote_folder"):
+        popxl.Session(ir)
+    with files(tmp_path, remote_io_threads=0), pytest.raises(ValueError, match="io_threads"):
+        popxl.Session(ir)
+    with files(tmp_path, remote_staging_bytes=-1), pytest.raises(ValueError, match="staging_bytes"):
+        popxl.Session(ir)
+
+
+def test_the_environment_chooses_the_tier(tmp_path, monkeypatch):
+    monkeypatch.setenv("PANDO_REMOTE_TIER", "file")
+    monkeypatch.setenv("PANDO_REMOTE_FOLDER", str(tmp_path))
+    assert session_settings().remote()["tier"] == "file"
+    ir, _ = phases_program()
+    with popxl.Session(ir) as session:
+        session.run()
+        assert len(list(tmp_path.glob("pando-run-*/buffer-1.replica-0.remote"))) == 1
+
+
+@pytest.mark.parametrize("tier", ["ram", "file"])
+def test_a_row_out_of_range_costs_no_value(tmp_path, tier):
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((4,), popxl.float32, 3)
+        w = popxl.variable(np.arange(4, dtype=np.float32))
+        stream, entry = load((), popxl.int32)
+        ops.remote_store(buffer, 0, w)
+        w += 1.0
+        output = store(ops.remote_load(buffer, entry))
+    with files(tmp_path, remote_tier=tier):
+        session = popxl.Session(ir)
+    with session:
+        for wrong in (3, -1):
+            with pytest.raises(popart.popart_runtime_error, match=f"has 3 entries.* {wrong}"):
+                session.run({stream: np.array(wrong, np.int32)})
+        session.weights_to_host()
+        value = session.get_tensor_data(w).copy()
+        assert value[0] in (0, 1, 2)  # whether the load came before or after the sum
+        result = session.run({stream: np.array(0, np.int32)})[output]
+        np.testing.assert_array_equal(result, value)
+
+
+def test_damaged_and_truncated_files_are_named(tmp_path):
+    ir, output = phases_program()
+    with files(tmp_path):
+        session = popxl.Session(ir)
+    with session:
+        (path,) = tmp_path.glob("pando-run-*/*.remote")
+        size = path.stat().st_size
+        wanted = session.run()[output]
+        with path.open("r+b") as file:
+            file.seek(4096 + 2 * 20480 + 100)
+            byte = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([byte[0] ^ 1]))
+        where = rf"row 2 of remote buffer 1 in {re.escape(str(path))}"
+        with pytest.raises(popart.popart_runtime_error, match=f"{where} is damaged"):
+            session.run()
+        os.truncate(path, size - 8192 * 2)
+        session.weights_from_host()  # writes the rows again
+        np.testing.assert_array_equal(session.run()[output], wanted)
+        os.truncate(path, 4096 + 3 * 20480)
+        with pytest.raises(popart.popart_runtime_error, match=r"row 3 .* truncated"):
+            session.run()
+        session.weights_from_host()
+
+
+def test_a_folder_that_cannot_be_used(tmp_path):
+    ir, _ = phases_program()
+    (tmp_path / "file").write_text("no folder")
+    for folder in (tmp_path / "file", "/proc/pando"):
+        with files(folder):
+            session = popxl.Session(ir)
+        with pytest.raises(popart.popart_runtime_error, match="cannot be kept in the folder"):
+            session.__enter__()
+        assert not session.is_attached
+
+
+def test_a_folder_that_vanishes_costs_nothing(tmp_path):
+    ir, output = phases_program()
+    with files(tmp_path / "below"):
+        session = popxl.Session(ir)
+    with session:
+        wanted = session.run()[output]
+        for path in sorted((tmp_path / "below").rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        (tmp_path / "below").rmdir()
+        np.testing.assert_array_equal(session.run()[output], wanted)
+    with session:  # the folder is made anew
+        np.testing.assert_array_equal(session.run()[output], wanted)
+
+
+def run_python(source, *arguments):
+    result = subprocess.run(
+        [sys.executable, "-c", source, *map(str, arguments)],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout.split()
+
+
+LIMITED_FILES = """
+import resource, sys
+import numpy as np
+import popart, popxl
+from tests.python.popxl.test_remote_tiers import files, loop_program
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+ir, results, output, data = loop_program()
+with files(sys.argv[1]):
+    session = popxl.Session(ir)
+limit(30000)
+try:
+    session.__enter__()
+except popart.popart_runtime_error as error:
+    assert "needs 77824 bytes" in str(error) and sys.argv[1] in str(error), error
+    print("refused")
+limit(resource.RLIM_INFINITY)
+with session:
+    # No byte of the second buffer's rows from the third on can be written.
+    limit(4096 + 2 * 12288)
+    try:
+        session.run()
+    except popart.popart_runtime_error as error:
+        assert "cannot write remote buffer 2" in str(error), error
+        print("failed")
+    # The values were kept, and can be read.
+    wanted = [2 * data[: i + 1].sum(0) for i in range(len(data))]
+    try:
+        session.weights_to_host()
+    except popart.popart_runtime_error:
+        print("still failed")
+    limit(resource.RLIM_INFINITY)
+    session.weights_to_host()
+    for variable, value in zip(results, wanted):
+        np.testing.assert_array_equal(session.get_tensor_data(variable), value)
+    print("kept")
+"""
+
+
+def test_files_that_may_not_grow(tmp_path):
+    assert run_python(LIMITED_FILES, tmp_path)[:2] == ["refused", "failed"]
+
+
+FULL_DISK = """
+import sys
+import numpy as np
+import popart, popxl
+from tests.python.popxl.test_remote_tiers import files, phases_program
+
+ir, output = phases_program()
+with files(sys.argv[1]):
+    session = popxl.Session(ir)
+try:
+    session.__enter__()
+except popart.popart_runtime_error as error:
+    assert "No space left" in str(error) and sys.argv[1] in str(error), error
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk(tmp_path):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system is not permitted here")
+    try:
+        assert run_python(FULL_DISK, tmp_path) == ["refused"]
+        readonly = ["mount", "-o", "remount,ro", str(tmp_path)]
+        if subprocess.run(readonly, capture_output=True).returncode == 0:
+            ir, _ = phases_program()
+            with files(tmp_path):
+                session = popxl.Session(ir)
+            with pytest.raises(popart.popart_runtime_error, match=r"(?i)read-only"):
+                session.__enter__()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
