@@ -15,10 +15,13 @@ import numpy as np
 TIMEOUT = 120
 
 CHILD = '''
-import json, sys
+import json, signal, sys
 import numpy as np
 import popxl
 from popxl import ops
+
+# A parent that ignores the signal, as `nohup` and background jobs do, passes that on.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def steps(ir, v, w, count):
     """v += 1; w += 2: one step of many."""
