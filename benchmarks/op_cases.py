@@ -20,6 +20,7 @@ VOCABULARY = 10_000
 TOP = 10
 DROP = 0.1
 GROUPS = 8
+LEARNING_RATE, BETA1, BETA2, EPSILON, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
 
 
 def plane(size: int) -> tuple[int, int]:
@@ -61,8 +62,12 @@ def _normalised(size: int) -> Arrays:
     return [*_matrix(size), _values(columns, seed=1), _values(columns, seed=2)]
 
 
+def _images(size: int) -> Arrays:
+    return [_values(*_image(size))]
+
+
 def _groups(size: int) -> Arrays:
-    return [_values(*_image(size)), _values(CHANNELS, seed=1), _values(CHANNELS, seed=2)]
+    return [*_images(size), _values(CHANNELS, seed=1), _values(CHANNELS, seed=2)]
 
 
 def _classes(size: int) -> Arrays:
@@ -103,10 +108,10 @@ OPS: dict[str, OpInputs] = {
     "batched_matmul": OpInputs(_batched_product, SIZES[1:4]),
     "conv2d": OpInputs(_convolution, SIZES[1:4]),
     "conv2d_gradients": OpInputs(_convolution, SIZES[1:4]),
-    "max_pool": OpInputs(_groups, SIZES[1:]),
-    "max_pool_gradient": OpInputs(_groups, SIZES[1:]),
-    "average_pool": OpInputs(_groups, SIZES[1:]),
-    "average_pool_gradient": OpInputs(_groups, SIZES[1:]),
+    "max_pool": OpInputs(_images, SIZES[1:]),
+    "max_pool_gradient": OpInputs(_images, SIZES[1:]),
+    "average_pool": OpInputs(_images, SIZES[1:]),
+    "average_pool_gradient": OpInputs(_images, SIZES[1:]),
     "layer_norm": OpInputs(_normalised),
     "layer_norm_gradients": OpInputs(_normalised),
     "group_norm": OpInputs(_groups, SIZES[1:]),

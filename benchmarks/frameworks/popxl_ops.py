@@ -10,14 +10,22 @@ import numpy as np
 import popxl
 from benchmarks import op_cases
 from benchmarks.cases import Case
-from benchmarks.op_cases import DROP, GROUPS, TOP
+from benchmarks.op_cases import (
+    BETA1,
+    BETA2,
+    DECAY,
+    DROP,
+    EPSILON,
+    GROUPS,
+    LEARNING_RATE,
+    TOP,
+)
 from benchmarks.program import Steps
 from popxl import ops
 
 Tensors = list[popxl.Tensor]
 Function = Callable[..., Any]
 
-LEARNING_RATE, BETA1, BETA2, EPSILON, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
 # One run of the session is about this many elements of work, and at least so many times the op, so
 # that the time to start it and to copy what the loop carries into place does not count.
 ELEMENTS_A_RUN = 1_000_000
@@ -38,24 +46,12 @@ def _cross_entropy_gradient(x: popxl.Tensor, labels: popxl.Tensor) -> Tensors:
     return [loss, gradient]
 
 
-def _max_pool(x: popxl.Tensor, *_: popxl.Tensor) -> popxl.Tensor:
-    return ops.max_pool(x, kernel_size=(2, 2), stride=(2, 2))
-
-
-def _average_pool(x: popxl.Tensor, *_: popxl.Tensor) -> popxl.Tensor:
-    return ops.average_pool(x, kernel_size=(2, 2), stride=(2, 2))
-
-
-def _heads(x: popxl.Tensor) -> popxl.Tensor:
-    return ops.transpose(x, (1, 0, 2))
-
-
 FORWARD: dict[str, Function] = {
     "matmul": ops.matmul,
     "batched_matmul": ops.matmul,
     "conv2d": lambda x, w: ops.conv(x, w, padding=(1, 1, 1, 1)),
-    "max_pool": _max_pool,
-    "average_pool": _average_pool,
+    "max_pool": lambda x: ops.max_pool(x, kernel_size=(2, 2), stride=(2, 2)),
+    "average_pool": lambda x: ops.average_pool(x, kernel_size=(2, 2), stride=(2, 2)),
     "layer_norm": lambda x, w, b: ops.layer_norm(x, w, b),
     "group_norm": lambda x, w, b: ops.group_norm(x, w, b, GROUPS),
     "softmax": lambda x: ops.softmax(x, axis=-1),
@@ -68,7 +64,7 @@ FORWARD: dict[str, Function] = {
     "max_rows": lambda x: ops.max(x, axis=1),
     "max_columns": lambda x: ops.max(x, axis=0),
     "transpose": lambda x: ops.transpose(x),
-    "transpose_heads": _heads,
+    "transpose_heads": lambda x: ops.transpose(x, (1, 0, 2)),
     "concat": lambda x, y: ops.concat([x, y], axis=1),
     "split": lambda x: ops.split(x, 2, axis=1),
     "topk": lambda x: list(ops.topk(x, TOP, axis=1, largest=True, sorted=True)),
@@ -77,19 +73,11 @@ FORWARD: dict[str, Function] = {
     "uniform": lambda x: ops.random_uniform(_seed(), x.shape),
     "normal": lambda x: ops.random_normal(_seed(), x.shape),
 }
-# Forward and backward, of the ops whose name without the ending is in FORWARD.
-GRADIENTS = tuple(
-    name
-    for name in op_cases.OPS
-    if name not in FORWARD and name.rpartition("_")[2] in ("gradient", "gradients")
-)
 
 
 def _differentiated(forward: Function, arguments: Tensors) -> Function:
     graph = popxl.gir().create_graph(forward, *arguments)
     wanted = [t for t in graph.inputs if t.dtype == popxl.float32]
-    if forward in (_max_pool, _average_pool):
-        wanted = wanted[:1]
     info = popxl.transforms.autodiff(graph, grads_required=wanted)
     shape = graph.outputs[0].shape
 

@@ -10,28 +10,31 @@ import torch.nn.functional as F
 
 from benchmarks import op_cases
 from benchmarks.cases import Case
-from benchmarks.op_cases import DROP, GROUPS, TOP
+from benchmarks.op_cases import (
+    BETA1,
+    BETA2,
+    DECAY,
+    DROP,
+    EPSILON,
+    GROUPS,
+    LEARNING_RATE,
+    TOP,
+)
 from benchmarks.program import Steps
 
 Function = Callable[..., Any]
-
-LEARNING_RATE, BETA1, BETA2, EPSILON, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
-
-
-def _cross_entropy(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(x, labels)
 
 
 FORWARD: dict[str, Function] = {
     "matmul": torch.matmul,
     "batched_matmul": torch.bmm,
     "conv2d": lambda x, w: F.conv2d(x, w, padding=1),
-    "max_pool": lambda x, *_: F.max_pool2d(x, 2),
-    "average_pool": lambda x, *_: F.avg_pool2d(x, 2),
+    "max_pool": lambda x: F.max_pool2d(x, 2),
+    "average_pool": lambda x: F.avg_pool2d(x, 2),
     "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[1:], w, b),
     "group_norm": lambda x, w, b: F.group_norm(x, GROUPS, w, b),
     "softmax": lambda x: F.softmax(x, dim=-1),
-    "cross_entropy": _cross_entropy,
+    "cross_entropy": F.cross_entropy,
     "embedding": lambda table, indices: F.embedding(indices, table),
     "sum_rows": lambda x: x.sum(1),
     "sum_columns": lambda x: x.sum(0),
@@ -70,19 +73,12 @@ def _with_gradients(function: Function, tensors: list[torch.Tensor]) -> Steps:
     for t in inputs:
         t.requires_grad_()
     seed = torch.ones_like(function(*tensors))
-    reached = [t for t in inputs if _reaches(function, tensors, t, seed)]
 
     def run(steps: int) -> None:
         for _ in range(steps):
-            torch.autograd.grad(function(*tensors), reached, seed)
+            torch.autograd.grad(function(*tensors), inputs, seed)
 
     return Steps(run)
-
-
-def _reaches(
-    function: Function, tensors: list[torch.Tensor], t: torch.Tensor, seed: torch.Tensor
-) -> bool:
-    return torch.autograd.grad(function(*tensors), t, seed, allow_unused=True)[0] is not None
 
 
 def _adam(tensors: list[torch.Tensor]) -> Steps:
