@@ -266,12 +266,19 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature:
     """
     signature = inspect.signature(fn, follow_wrapped=True)
     names = getattr(inspect.unwrap(fn), "__globals__", {})
-    parameters = [
-        parameter.replace(annotation=eval(parameter.annotation, names))
-        if isinstance(parameter.annotation, str) and "TensorByRef" in parameter.annotation
-        else parameter
-        for parameter in signature.parameters.values()
-    ]
+    parameters = []
+    for parameter in signature.parameters.values():
+        text = parameter.annotation
+        if isinstance(text, str) and "TensorByRef" in text:
+            try:
+                parameter = parameter.replace(annotation=eval(text, names))
+            except Exception as error:
+                raise TypeError(
+                    f"create_graph: the annotation '{text}' of '{parameter.name}' is text "
+                    f"(`from __future__ import annotations`) and cannot be evaluated: {error}; "
+                    "import its names at the top of the module"
+                ) from error
+        parameters.append(parameter)
     return signature.replace(parameters=parameters)
 
 
