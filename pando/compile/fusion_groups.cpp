@@ -22,14 +22,20 @@ struct StepState {
   Shape shape;
   std::vector<StepAccess> accesses;  // few: a search is quicker than a hash
 
-  const StepAccess* find(const Tensor* root) const {
+  /// accesses.size() when there is none.
+  std::size_t index_of(const Tensor* root) const {
     const auto it = std::find_if(accesses.begin(), accesses.end(),
                                  [&](const StepAccess& access) { return access.root == root; });
-    return it == accesses.end() ? nullptr : &*it;
+    return static_cast<std::size_t>(it - accesses.begin());
+  }
+  const StepAccess* find(const Tensor* root) const {
+    const std::size_t index = index_of(root);
+    return index == accesses.size() ? nullptr : &accesses[index];
   }
   StepAccess& of(const Tensor* root) {
-    if (const StepAccess* known = find(root)) return const_cast<StepAccess&>(*known);
-    return accesses.emplace_back(StepAccess{root, {}, false});
+    const std::size_t index = index_of(root);
+    if (index == accesses.size()) accesses.push_back({root, {}, false});
+    return accesses[index];
   }
 };
 

@@ -26,24 +26,22 @@ constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = 32 * kLine;
 
 template <Reduction R>
-HWY_INLINE V Combine(V a, V b) {
+constexpr bool kIsExtreme = R == Reduction::Max || R == Reduction::Min;
+
+/// Of extremes: what becomes of NaNs is not defined.
+template <Reduction R>
+HWY_INLINE V CombineNumbers(V a, V b) {
   if constexpr (R == Reduction::Sum) return hn::Add(a, b);
   if constexpr (R == Reduction::Prod) return hn::Mul(a, b);
-  V extreme = a;
-  if constexpr (R == Reduction::Max) extreme = hn::Max(a, b);
-  if constexpr (R == Reduction::Min) extreme = hn::Min(a, b);
-  return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, extreme));
+  if constexpr (R == Reduction::Max) return hn::Max(a, b);
+  if constexpr (R == Reduction::Min) return hn::Min(a, b);
 }
 
 template <Reduction R>
-constexpr bool kIsExtreme = R == Reduction::Max || R == Reduction::Min;
-
-/// Combine without a look at NaNs: what becomes of them is not defined.
-template <Reduction R>
-HWY_INLINE V CombineNumbers(V a, V b) {
-  if constexpr (R == Reduction::Max) return hn::Max(a, b);
-  if constexpr (R == Reduction::Min) return hn::Min(a, b);
-  return Combine<R>(a, b);
+HWY_INLINE V Combine(V a, V b) {
+  const V combined = CombineNumbers<R>(a, b);
+  if constexpr (!kIsExtreme<R>) return combined;
+  return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, combined));
 }
 
 template <Reduction R>
