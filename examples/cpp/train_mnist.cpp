@@ -1,5 +1,6 @@
-// Trains the four-layer GELU network of the tutorials with Adam for one epoch, then evaluates it
-// with a second, inference-only program. Uses the C++ API alone.
+// Trains the four-layer GELU network of the tutorials with Adam for one epoch, with a learning
+// rate that falls linearly to zero, then evaluates it with a second, inference-only program. Uses
+// the C++ API alone.
 //
 //   example_train_mnist [FOLDER]   FOLDER holds the four IDX files, plain or .gz
 #include <zlib.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -27,6 +29,7 @@ constexpr std::int64_t kPixels = 28 * 28;
 constexpr std::array<std::int64_t, 5> kWidths = {kPixels, 512, 512, 512, 10};
 constexpr std::int64_t kTrainBatch = 8;
 constexpr std::int64_t kTestBatch = 80;
+constexpr float kLearningRate = 1e-3f;  // of the first step
 
 /// Contents of an IDX file after its header. gzread reads plain files as they are.
 std::vector<std::uint8_t> read_idx(const std::filesystem::path& folder, const std::string& name) {
@@ -87,7 +90,8 @@ Graph& build_network(Ir& ir, std::int64_t batch) {
   return graph;
 }
 
-/// Adam for one variable: inputs by reference (variable, m, v) and the gradient.
+/// Adam for one variable: inputs by reference (variable, m, v), the gradient and minus the learning
+/// rate.
 Graph& build_adam(Ir& ir, const TensorInfo& info) {
   Graph& graph = ir.create_graph("Adam");
   OpBuilder ops(graph, {});
@@ -98,6 +102,8 @@ Graph& build_adam(Ir& ir, const TensorInfo& info) {
   Tensor* gradient = input("gradient", info.dtype, false);
   Tensor* m = input("first_order", DType::Float16, true);
   Tensor* v = input("second_order", DType::Float32, true);
+  Tensor* minus_rate =
+      graph.add_input(graph.unique_tensor_id("minus_rate"), {DType::Float32, {}, {}});
   Op* last = nullptr;
   const auto after = [&last](Op& op) -> Op& {
     if (last != nullptr) op.after.push_back(last);
@@ -110,7 +116,8 @@ Graph& build_adam(Ir& ir, const TensorInfo& info) {
                {{"type", Text("MovingAverageSquare")}, {"factor", 0.999}}));
   Op& update = after(
       ops.op("AdamUpdater", {nullptr, m, v}, {{"mode", Text("AdamNoBias")}, {"epsilon", 1e-5}}));
-  after(ops.op("ScaledAddLhsInplace", {variable, update.output(0)}, {{"a", 1.0}, {"b", -1e-3}}));
+  after(ops.op("ScaledAddLhsInplace", {variable, update.output(0), nullptr, minus_rate},
+               {{"a", 1.0}}));
   return graph;
 }
 
@@ -157,7 +164,7 @@ Op& call(Graph& main, Graph& callee, const std::vector<Tensor*>& inputs, Ints mo
 }
 
 /// Calls the gradient graph, then one Adam step per variable.
-void build_update(Ir& ir, Op& forward, Tensor* logits_gradient,
+void build_update(Ir& ir, Op& forward, Tensor* logits_gradient, Tensor* minus_rate,
                   const std::vector<Tensor*>& variables) {
   Graph& network = *forward.called_graphs[0];
   const std::vector<Tensor*> required(network.inputs().begin() + 1, network.inputs().end());
@@ -184,8 +191,8 @@ void build_update(Ir& ir, Op& forward, Tensor* logits_gradient,
     const TensorInfo& shape = variables[i]->info;
     Tensor* m = variable(main, "first_order", {DType::Float16, shape.shape, {}});
     Tensor* v = variable(main, "second_order", shape);
-    call(main, build_adam(ir, shape), {variables[i], backward.output(static_cast<int>(i)), m, v},
-         {0, 2, 3});
+    call(main, build_adam(ir, shape),
+         {variables[i], backward.output(static_cast<int>(i)), m, v, minus_rate}, {0, 2, 3});
   }
 }
 
@@ -193,6 +200,7 @@ std::vector<Tensor*> train(const DataSet& data, Ir& ir, std::mt19937& random) {
   Graph& main = ir.main_graph();
   Tensor* x = load_stream(main, "images", {DType::Float32, {kTrainBatch, kPixels}, {}});
   Tensor* labels = load_stream(main, "labels", {DType::Int32, {kTrainBatch}, {}});
+  Tensor* minus_rate = load_stream(main, "minus_rate", {DType::Float32, {}, {}});
   Graph& network = build_network(ir, kTrainBatch);
   const std::vector<Tensor*> variables = make_variables(main, network, random);
   std::vector<Tensor*> inputs = {x};
@@ -203,7 +211,7 @@ std::vector<Tensor*> train(const DataSet& data, Ir& ir, std::mt19937& random) {
   Op& loss = ops.op("NlllWithSoftmaxGradDirect", {probabilities, labels},
                     {{"reduction", std::string("mean")}});
   store_stream(main, "loss", loss.output(0));
-  build_update(ir, forward, loss.output(1), variables);
+  build_update(ir, forward, loss.output(1), minus_rate, variables);
 
   Session session(ir);
   session.attach();
@@ -213,11 +221,14 @@ std::vector<Tensor*> train(const DataSet& data, Ir& ir, std::mt19937& random) {
   std::shuffle(order.begin(), order.end(), random);
   std::vector<float> images(kTrainBatch * kPixels);
   std::vector<std::int32_t> batch_labels(kTrainBatch);
-  float loss_value = 0;
-  const auto bytes = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  float loss_value = 0, minus_rate_value = 0;
+  const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
+  const std::map<std::string, std::byte*> sources = {{"images", bytes(images.data())},
+                                                     {"labels", bytes(batch_labels.data())},
+                                                     {"minus_rate", bytes(&minus_rate_value)}};
   std::vector<StreamBuffer> in;
   for (const StreamDesc& stream : session.input_streams()) {
-    in.push_back({stream.id == "images" ? bytes(images) : bytes(batch_labels), 1});
+    in.push_back({sources.at(stream.id), 1});
   }
   const std::vector<StreamBuffer> out = {{reinterpret_cast<std::byte*>(&loss_value), 1}};
   const std::int64_t steps = data.count() / kTrainBatch;
@@ -228,6 +239,7 @@ std::vector<Tensor*> train(const DataSet& data, Ir& ir, std::mt19937& random) {
       std::copy_n(data.images.begin() + item * kPixels, kPixels, images.begin() + k * kPixels);
       batch_labels[static_cast<std::size_t>(k)] = data.labels[static_cast<std::size_t>(item)];
     }
+    minus_rate_value = -kLearningRate * (1 - static_cast<float>(step) / static_cast<float>(steps));
     session.run(in, out);
     if (step % 1000 == 999) std::printf("step %5ld  loss %.4f\n", long{step} + 1, loss_value);
   }

@@ -2,8 +2,9 @@
 
     python examples/python/train_mnist.py [--data DIR] [--steps N]
 
-Four linear layers with GELU, Adam at batch 8, one pass over the training images; then a second
-program with the trained weights classifies the test images.
+Four linear layers with GELU, Adam at batch 8 with a learning rate that falls linearly to zero, one
+pass over the training images; then a second program with the trained weights classifies the test
+images.
 """
 
 import argparse
@@ -58,7 +59,7 @@ class Adam(addons.Module):
     `in_sequence` keeps the changes in the order in which they are written here."""
 
     @popxl.in_sequence()
-    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
+    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: popxl.Tensor) -> None:
         zeros = partial(np.zeros, weight.shape)
         mean = self.add_variable_input("mean", zeros, popxl.float16, by_ref=True)
         ops.var_updates.accumulate_moving_average_(mean, grad, f=0.9)
@@ -76,6 +77,7 @@ class TrainingProgram:
         with ir.main_graph:
             self.images = popxl.h2d_stream((BATCH_SIZE, 28, 28), popxl.float32, "images")
             self.labels = popxl.h2d_stream((BATCH_SIZE,), popxl.int32, "labels")
+            self.rate = popxl.h2d_stream((), popxl.float32, "learning_rate")
             images, labels = ops.host_load(self.images), ops.host_load(self.labels)
 
             factories, forward = Network().create_graph(images)
@@ -94,18 +96,19 @@ class TrainingProgram:
 
     def _update(self, grads: Mapping[popxl.Tensor, popxl.Tensor]) -> None:
         """Variables of one shape share one Adam graph, each with its own state."""
-        adam = Adam(cache=True)
+        adam, rate = Adam(cache=True), ops.host_load(self.rate)
         for variable in self.variables.tensors:
-            factories, graph = adam.create_graph(variable, variable.spec, lr=LEARNING_RATE)
-            graph.bind(factories.init()).call(variable, grads[variable])
+            factories, graph = adam.create_graph(variable, variable.spec, lr=rate.spec)
+            graph.bind(factories.init()).call(variable, grads[variable], rate)
 
     def train(self, batches: Batches, steps: int) -> None:
         with self.session:
-            for step, (images, labels) in zip(range(1, steps + 1), batches, strict=False):
-                inputs = {self.images: images, self.labels: labels}
+            for step, (images, labels) in zip(range(steps), batches, strict=False):
+                rate = np.float32(LEARNING_RATE * (1 - step / steps))
+                inputs = {self.images: images, self.labels: labels, self.rate: rate}
                 loss = self.session.run(inputs)[self.loss]
-                if step % 500 == 0:
-                    print(f"step {step}/{steps}: loss {float(loss):.4f}")
+                if (step + 1) % 500 == 0:
+                    print(f"step {step + 1}/{steps}: loss {float(loss):.4f}")
 
 
 class InferenceProgram:

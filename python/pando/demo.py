@@ -27,6 +27,7 @@ from pando.report import OpTime, TrainingReport, write_report
 from pando.session_info import actual_peak_bytes, memory_plan, op_times, open_session
 
 DEFAULT_REPORT = Path("pando-report") / "report.html"
+# Of the first step; it falls linearly to zero over the training.
 LEARNING_RATE = 1e-3
 TEST_BATCH_SIZE = 80
 PROFILED_STEPS = 200
@@ -63,6 +64,17 @@ class TrainingResult:
     first_bad_step: int | None
 
 
+def training_inputs(
+    program: TrainingProgram, images: np.ndarray, labels: np.ndarray, learning_rate: float
+) -> dict[popxl.HostToDeviceStream, np.ndarray]:
+    """What one step reads."""
+    return {
+        program.images: images,
+        program.labels: labels,
+        program.learning_rate: np.float32(learning_rate),
+    }
+
+
 def train(
     session: popxl.Session, program: TrainingProgram, batches: Batches, epochs: int, batch_size: int
 ) -> TrainingResult:
@@ -73,7 +85,8 @@ def train(
     with tqdm(total=steps * batch_size, unit="img", unit_scale=True, desc="training") as bar:
         for _ in range(epochs):
             for images, labels in batches:
-                outputs = session.run({program.images: images, program.labels: labels})
+                rate = LEARNING_RATE * (1 - watch.num_steps / steps)
+                outputs = session.run(training_inputs(program, images, labels, rate))
                 watch.add(outputs[program.loss])
                 if watch.num_steps % STEPS_PER_BAR_UPDATE == 0:
                     bar.set_postfix_str(f"loss {watch.recent():.4f}", refresh=False)
@@ -114,7 +127,7 @@ def profile(program: TrainingProgram, batches: Batches, threads: int) -> list[Op
     session = open_session(program.ir, threads, profile=True)
     with session:
         for images, labels in islice(batches, PROFILED_STEPS):
-            session.run({program.images: images, program.labels: labels})
+            session.run(training_inputs(program, images, labels, LEARNING_RATE))
         return op_times(session)
 
 
@@ -138,9 +151,7 @@ def run_demo(options: argparse.Namespace) -> TrainingReport:
     mean, deviation = data.mean_and_deviation()
     batches = Batches(data.train, options.batch_size, mean, deviation, options.seed)
     rng = np.random.default_rng(options.seed)
-    program = training_program(
-        options.batch_size, data.image_shape, data.num_classes, LEARNING_RATE, rng
-    )
+    program = training_program(options.batch_size, data.image_shape, data.num_classes, rng)
     session = open_session(program.ir, options.threads)
     with session:
         result = train(session, program, batches, options.epochs, options.batch_size)

@@ -59,7 +59,7 @@ class Adam(addons.Module):
         weight: popxl.TensorByRef,
         grad: popxl.Tensor,
         *,
-        lr: float,
+        lr: float | popxl.Tensor,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-5,
@@ -76,21 +76,22 @@ class Adam(addons.Module):
 
 
 def _update(
-    variables: addons.NamedTensors, grads: Mapping[popxl.Tensor, popxl.Tensor], lr: float
+    variables: addons.NamedTensors, grads: Mapping[popxl.Tensor, popxl.Tensor], lr: popxl.Tensor
 ) -> None:
     adam = Adam(cache=True)
     for variable in variables.named_tensors.values():
-        factories, graph = adam.create_graph(variable, variable.spec, lr=lr)
-        graph.bind(factories.init()).call(variable, grads[variable])
+        factories, graph = adam.create_graph(variable, variable.spec, lr=lr.spec)
+        graph.bind(factories.init()).call(variable, grads[variable], lr)
 
 
 @dataclass(frozen=True)
 class TrainingProgram:
-    """One optimiser step per run: images and labels in, loss out."""
+    """One optimiser step per run: images, labels and the learning rate in, loss out."""
 
     ir: popxl.Ir
     images: popxl.HostToDeviceStream
     labels: popxl.HostToDeviceStream
+    learning_rate: popxl.HostToDeviceStream
     loss: popxl.DeviceToHostStream
     variables: addons.NamedTensors
 
@@ -109,7 +110,6 @@ def training_program(
     batch_size: int,
     image_shape: tuple[int, int],
     num_classes: int,
-    learning_rate: float,
     rng: np.random.Generator,
 ) -> TrainingProgram:
     """Forward, loss, backward and update of every variable."""
@@ -119,6 +119,8 @@ def training_program(
         images = ops.host_load(images_in)
         labels_in = popxl.h2d_stream((batch_size,), popxl.int32, "labels")
         labels = ops.host_load(labels_in)
+        rate_in = popxl.h2d_stream((), popxl.float32, "learning_rate")
+        rate = ops.host_load(rate_in)
 
         factories, forward = Network(num_classes, rng).create_graph(images)
         backward = addons.autodiff(forward, grads_required=forward.args.tensors)
@@ -132,8 +134,8 @@ def training_program(
         info = backward.grad_graph_info
         backward_call = backward.call_with_info(gradient, args=info.inputs_dict(call))
         grads = info.fwd_parent_ins_to_grad_parent_outs(call, backward_call)
-        _update(variables, grads, learning_rate)
-    return TrainingProgram(ir, images_in, labels_in, loss_out, variables)
+        _update(variables, grads, rate)
+    return TrainingProgram(ir, images_in, labels_in, rate_in, loss_out, variables)
 
 
 def inference_program(
