@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pando/base/error.hpp"
+#include "pando/compile/product_inputs.hpp"
 
 namespace pando {
 namespace {
@@ -29,7 +30,8 @@ FunctionLowering::FunctionLowering(ProgramLowering& program, const Graph& graph,
       part_(part) {}
 
 Function FunctionLowering::run(MemoryReport* report) {
-  const std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
+  std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
+  absorb_products(steps, graph_, placements_);
   find_last_steps(steps);
   bind_inputs();
   bind_outputs();
@@ -44,9 +46,11 @@ Function FunctionLowering::run(MemoryReport* report) {
 
 void FunctionLowering::find_last_steps(const std::vector<ExecutionStep>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const Op* op : steps[i].ops) {
-      for (const Tensor* input : op->inputs()) {
-        if (input != nullptr) last_step_[placements_.of(input).root] = static_cast<int>(i);
+    for (const auto* ops : {&steps[i].ops, &steps[i].products}) {
+      for (const Op* op : *ops) {
+        for (const Tensor* input : op->inputs()) {
+          if (input != nullptr) last_step_[placements_.of(input).root] = static_cast<int>(i);
+        }
       }
     }
   }

@@ -13,6 +13,8 @@ namespace pando {
 struct ExecutionStep {
   std::vector<Op*> ops;
   bool pointwise = false;
+  /// Products that a pointwise step computes where it reads them (product_inputs.hpp).
+  std::vector<Op*> products;
 };
 
 /// Walks the ops in order. A pointwise op joins the latest earlier pointwise step that has its

@@ -17,6 +17,17 @@ class FusedKernelBuilder {
     spec_.kind = "Fused";
   }
 
+  /// Reads of the product's output load what it computes.
+  void add_product(const Op& product) {
+    const Tensor* out = product.output(0);
+    values_[out] = emitter_.load(static_cast<int>(loaded_.size()), out->dtype());
+    ProductInput input;
+    input.value = static_cast<std::int32_t>(loaded_.size());
+    spec_.products.push_back(input);
+    loaded_.push_back(nullptr);
+    spec_.inputs.push_back(OperandDesc::contiguous(out->dtype(), out->shape()));
+  }
+
   void add(const Op& op) {
     std::vector<ScalarValue> inputs;
     const Shape& shape = op.output(0)->shape();
@@ -35,7 +46,11 @@ class FusedKernelBuilder {
   }
 
   /// `stored`: written tensors whose memory must hold the result.
-  void finish(const std::vector<const Tensor*>& stored) {
+  void finish(const std::vector<const Tensor*>& stored, const std::vector<Op*>& products) {
+    for (std::size_t p = 0; p < products.size(); ++p) {
+      spec_.products[p].left = add_matrix(products[p]->input(0));
+      spec_.products[p].right = add_matrix(products[p]->input(1));
+    }
     for (const Tensor* tensor : stored) {
       const View& view = placements_.of(tensor).view;
       spec_.outputs.push_back({tensor->dtype(), view.shape, view.strides});
@@ -45,16 +60,25 @@ class FusedKernelBuilder {
   }
 
   const std::vector<const Tensor*>& written() const { return written_; }
+  /// By input of the kernel; nullptr for what it computes.
   const std::vector<const Tensor*>& loaded() const { return loaded_; }
   const KernelSpec& spec() const { return spec_; }
 
  private:
+  std::int32_t add_matrix(const Tensor* tensor) {
+    const View& view = placements_.of(tensor).view;
+    loaded_.push_back(tensor);
+    spec_.inputs.push_back({tensor->dtype(), view.shape, view.strides});
+    return static_cast<std::int32_t>(loaded_.size()) - 1;
+  }
+
   ScalarValue value_of(const Tensor* tensor, const Shape& shape) {
     const Placement& placement = placements_.of(tensor);
     const auto it = values_.find(placement.root);
     if (it != values_.end()) return it->second;
     const View view = broadcast_view(placement.view, shape);
     for (std::size_t i = 0; i < loaded_.size(); ++i) {
+      if (loaded_[i] == nullptr) continue;
       const Placement& other = placements_.of(loaded_[i]);
       if (other.root == placement.root && broadcast_view(other.view, shape) == view) {
         return emitter_.load(static_cast<int>(i), tensor->dtype());
@@ -129,6 +153,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
 
 void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
   FusedKernelBuilder builder(placements_);
+  for (const Op* product : step.products) builder.add_product(*product);
   for (const Op* op : step.ops) builder.add(*op);
   std::vector<const Tensor*> stored;
   for (const Tensor* tensor : builder.written()) {
@@ -138,9 +163,11 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
     if (root->producer() == nullptr || needed_later) stored.push_back(tensor);
   }
   if (stored.empty()) return;
-  builder.finish(stored);
+  builder.finish(stored, step.products);
   std::vector<SymbolicOperand> operands;
-  for (const Tensor* input : builder.loaded()) operands.push_back(bind(input).operand);
+  for (const Tensor* input : builder.loaded()) {
+    operands.push_back(input == nullptr ? SymbolicOperand() : bind(input).operand);
+  }
   for (const Tensor* output : stored) {
     reuse_dying_input(step, output, index);
     operands.push_back(bind(output).operand);

@@ -58,7 +58,27 @@ Extent extent_of(const OperandDesc& desc) {
   return {first * element, (last + 1) * element};
 }
 
+void check_product(const KernelSpec& spec, const ProductInput& product) {
+  const auto input = [&](std::int32_t index) -> const OperandDesc& {
+    require_index(index, spec.inputs, "product operand");
+    const OperandDesc& desc = spec.inputs[static_cast<std::size_t>(index)];
+    require(desc.dtype == DType::Float32 && desc.shape.size() == 2,
+            "a product of other than float32 matrices");
+    return desc;
+  };
+  const OperandDesc &value = input(product.value), &left = input(product.left),
+                    &right = input(product.right);
+  const auto loaded = static_cast<std::int32_t>(spec.num_loaded_inputs());
+  require(product.value < loaded && product.left >= loaded && product.right >= loaded,
+          "a product's matrices among the loaded inputs");
+  require(value.shape == Shape{left.shape[0], right.shape[1]} && left.shape[1] == right.shape[0] &&
+              value.is_contiguous() && right.strides[1] == 1,
+          "a product of matrices that do not fit");
+}
+
 void check_scalar(const KernelSpec& spec) {
+  require(2 * spec.products.size() <= spec.inputs.size(), "a product without its matrices");
+  for (const ProductInput& product : spec.products) check_product(spec, product);
   const auto& instructions = spec.scalar.instructions;
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     const ScalarInstruction& in = instructions[i];
@@ -67,7 +87,11 @@ void check_scalar(const KernelSpec& spec) {
       const ScalarValue value = values[k];
       require(value >= 0 && value < static_cast<ScalarValue>(i), "a scalar operand from later on");
     }
-    if (in.op == ScalarOp::Load) require_index(in.index, spec.inputs, "scalar load of input");
+    if (in.op == ScalarOp::Load) {
+      require_index(in.index, spec.inputs, "scalar load of input");
+      require(static_cast<std::size_t>(in.index) < spec.num_loaded_inputs(),
+              "a scalar load of a matrix");
+    }
     if (in.op == ScalarOp::Store) require_index(in.index, spec.outputs, "scalar store to output");
   }
 }

@@ -28,19 +28,32 @@ struct OperandDesc {
   bool operator==(const OperandDesc&) const = default;
 };
 
+/// An input of a `Fused` kernel that is not read from memory but computed where it is needed: the
+/// product of two matrices of float32. Indices into KernelSpec::inputs.
+struct ProductInput {
+  std::int32_t value = 0;  // float32 (rows, columns), contiguous; its operand is None
+  std::int32_t left = 0;   // (rows, depth), any strides
+  std::int32_t right = 0;  // (depth, columns), rows of contiguous elements
+  bool operator==(const ProductInput&) const = default;
+};
+
 /// A kernel by name with everything known at compile time. Operands at run time: inputs, then
 /// outputs. An input and an output may be the same memory only if the kernel says so.
 ///
 /// `Fused`: `scalar` runs over the common shape of the outputs (inputs carry stride 0 where they
-/// broadcast); outputs may be the same memory as inputs of identical layout. Other kinds are named
-/// after their op and take its attributes.
+/// broadcast); outputs may be the same memory as inputs of identical layout. Matrices of `products`
+/// are its last inputs and not loaded by `scalar`. Other kinds are named after their op and take
+/// its attributes.
 struct KernelSpec {
   std::string kind;
   Attributes attributes;
   std::vector<OperandDesc> inputs;
   std::vector<OperandDesc> outputs;
   ScalarProgram scalar;
+  std::vector<ProductInput> products;
 
+  /// Inputs that `scalar` may load.
+  std::size_t num_loaded_inputs() const { return inputs.size() - 2 * products.size(); }
   bool operator==(const KernelSpec&) const = default;
 };
 

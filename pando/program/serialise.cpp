@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -103,6 +103,11 @@ void kernel(Archive& archive, KernelSpec& spec) {
   archive.list(spec.outputs, [&](OperandDesc& desc) { operand(archive, desc); });
   archive.list(spec.scalar.instructions,
                [&](ScalarInstruction& in) { scalar_instruction(archive, in); });
+  archive.list(spec.products, [&](ProductInput& product) {
+    archive.value(product.value);
+    archive.value(product.left);
+    archive.value(product.right);
+  });
 }
 
 template <class Archive>

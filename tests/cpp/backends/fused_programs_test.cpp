@@ -1,4 +1,5 @@
 // Whole programs of the fused machine.
+#include "pando/backends/cpu/fused/micro_op.hpp"
 #include "tests/cpp/backends/fused_fixture.hpp"
 
 namespace pando::fused_test {
@@ -232,6 +233,61 @@ TEST(Fused, ThreadsDoNotChangeResults) {
     results.push_back(first.memory());
     results.back().insert(results.back().end(), second.memory().begin(), second.memory().end());
     EXPECT_EQ(results.back(), results.front()) << threads << " threads";
+  }
+}
+
+/// Products as the machine has to compute them: in order of the depth, one rounding a step.
+void multiply(Operand& left, Operand& right, Operand& product) {
+  const std::int64_t depth = left.desc().shape[1], columns = right.desc().shape[1];
+  for (std::int64_t i = 0; i < product.size(); ++i) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < depth; ++k) {
+      sum = std::fma(testing::read<float>(left.at(i / columns * depth + k)),
+                     testing::read<float>(right.at(k * columns + i % columns)), sum);
+    }
+    std::memcpy(product.at(i), &sum, sizeof sum);
+  }
+}
+
+TEST(Fused, ProductsAreComputedWhereTheyAreRead) {
+  struct Size {
+    std::int64_t rows, columns, depth;
+  };
+  unsigned seed = 1;
+  for (const Size& size : {Size{2, 1, 1}, Size{1, 9, 3}, Size{3, 5, 1}, Size{64, 64, 8},
+                           Size{7, 1030, 5}, Size{130, 77, 16}, Size{515, 130, 2}}) {
+    for (int threads : {1, 3}) {
+      SCOPED_TRACE(str_cat(size.rows, " x ", size.columns, " over ", size.depth));
+      const Shape shape = {size.rows, size.columns};
+      // weight += 0.5 * product in place, and the product's square as float16.
+      KernelSpec spec = make_spec(
+          shape, {DType::Float32, DType::Float32},
+          [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+            return std::vector<std::pair<ScalarValue, DType>>{
+                {e.emit(ScalarOp::Add, in[0], e.emit(ScalarOp::Mul, e.constant(0.5), in[1])),
+                 DType::Float32},
+                {e.as_dtype(e.emit(ScalarOp::Mul, in[1], in[1]), DType::Float16), DType::Float16}};
+          });
+      spec.products = {{1, 2, 3}};
+      // The left matrix transposed, as in the gradient of a weight; the right one with a gap.
+      spec.inputs.push_back({DType::Float32, {size.rows, size.depth}, {1, size.rows}});
+      spec.inputs.push_back(
+          {DType::Float32, {size.depth, size.columns}, {size.columns + 3, std::int64_t{1}}});
+      Numbers numbers(seed++, false);
+      Operand weight(spec.inputs[0]), product(spec.inputs[1]), left(spec.inputs[2]),
+          right(spec.inputs[3]), square(spec.outputs[1]);
+      for (Operand* operand : {&weight, &left, &right}) numbers.fill(*operand);
+      multiply(left, right, product);
+      Operand expected(spec.outputs[0]), expected_square(spec.outputs[1]);
+      std::vector<Operand*> in = {&weight, &product}, out = {&expected, &expected_square};
+      testing::interpret(spec.scalar, in, out);
+      Operand unused({DType::Float32, {1}, {1}});
+      run(spec, threads, {&weight, &unused, &left, &right, &weight, &square});
+      // Targets without fused multiply-add round every step twice.
+      const double ulps = cpu::chain_machine().has_fma ? 0 : 1e4;
+      expect_equal(weight, expected, ulps, "weight ");
+      if (ulps == 0) expect_equal(square, expected_square, 0, "square ");
+    }
   }
 }
 

@@ -16,6 +16,7 @@ enum class Access : std::uint8_t {
   Direct,    // in the caller's memory, one after the other
   Splat,     // one element per row, repeated in a buffer
   Gathered,  // element by element into (or out of) a buffer
+  Computed,  // an element of a product, in a buffer
 };
 
 constexpr std::int64_t kPieceLanes = 4096;
@@ -24,10 +25,11 @@ constexpr double kThreadWork = 6000;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/// Those of the common shape.
 std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
   std::vector<const OperandDesc*> result;
-  result.reserve(spec.inputs.size() + spec.outputs.size());
-  for (const OperandDesc& input : spec.inputs) result.push_back(&input);
+  result.reserve(spec.num_loaded_inputs() + spec.outputs.size());
+  for (std::size_t i = 0; i < spec.num_loaded_inputs(); ++i) result.push_back(&spec.inputs[i]);
   for (const OperandDesc& output : spec.outputs) result.push_back(&output);
   return result;
 }
@@ -37,12 +39,13 @@ class FusedKernel : public Kernel {
   FusedKernel(const KernelSpec& spec, int num_threads)
       : plan_(plan_fused(spec)),
         lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
-        num_operands_(spec.inputs.size() + spec.outputs.size()) {
+        num_operands_(spec.num_loaded_inputs() + spec.outputs.size()) {
     for (const OperandDesc* operand : all_operands(spec)) {
       bytes_.push_back(dtype_bytes(operand->dtype));
       uniform_.push_back(is_uniform(*operand));
     }
-    iteration_ = collapse(all_operands(spec), !plan_.generated.empty());
+    add_products(spec);
+    iteration_ = collapse(all_operands(spec), !plan_.generated.empty() || !products_.empty());
     choose_rows();
     choose_access();
     lay_out_scratch();
@@ -71,9 +74,10 @@ class FusedKernel : public Kernel {
                 plan_.num_tiles, " temporary blocks, ", num_parts_, " threads; ", rows_,
                 " rows of ", row_length_, "; operands");
     for (Access access : access_) {
-      text += access == Access::Direct  ? " direct"
-              : access == Access::Splat ? " splat"
-                                        : " gathered";
+      text += access == Access::Direct     ? " direct"
+              : access == Access::Splat    ? " splat"
+              : access == Access::Gathered ? " gathered"
+                                           : " computed";
     }
     return text + "\n" + plan_.listing;
   }
@@ -87,6 +91,40 @@ class FusedKernel : public Kernel {
     std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
   };
+  struct Product {
+    std::size_t input, left, right;
+    VectorMatrix shape;     // without the addresses
+    std::int64_t left_row;  // stride
+  };
+
+  void add_products(const KernelSpec& spec) {
+    for (const ProductInput& product : spec.products) {
+      const auto operand = [&](std::int32_t i) { return static_cast<std::size_t>(i); };
+      const OperandDesc& left = spec.inputs[operand(product.left)];
+      const OperandDesc& right = spec.inputs[operand(product.right)];
+      internal_check(spec.inputs[operand(product.value)].is_contiguous() &&
+                         !uniform_[operand(product.value)] && right.strides[1] == 1,
+                     "a fused product needs dense rows");
+      VectorMatrix shape;
+      shape.left_stride = left.strides[1];
+      shape.right_stride = right.strides[0];
+      shape.depth = left.shape[1];
+      shape.columns = right.shape[1];
+      products_.push_back({operand(product.value), operand(product.left), operand(product.right),
+                           shape, left.strides[0]});
+    }
+  }
+
+  const Product* product_of(std::size_t operand) const {
+    const auto it = std::find_if(products_.begin(), products_.end(),
+                                 [&](const Product& p) { return p.input == operand; });
+    return it == products_.end() ? nullptr : &*it;
+  }
+
+  /// Where operand i is among those of run(): the matrices of products stand before the outputs.
+  std::size_t position(std::size_t operand) const {
+    return is_input(operand) ? operand : operand + 2 * products_.size();
+  }
 
   bool is_input(std::size_t operand) const { return operand < plan_.num_inputs; }
 
@@ -110,8 +148,9 @@ class FusedKernel : public Kernel {
       const bool splat = is_input(i) && (uniform_[i] || (by_rows_ && strides.back() == 0));
       Access access = direct ? Access::Direct : Access::Gathered;
       if (splat) access = Access::Splat;
+      if (product_of(i) != nullptr) access = Access::Computed;
       access_.push_back(access);
-      gathers = gathers || access == Access::Gathered;
+      gathers = gathers || access == Access::Gathered || access == Access::Computed;
     }
     piece_ = kPieceLanes;
     merge_pieces_ = !gathers && plan_.generated.empty();
@@ -132,7 +171,8 @@ class FusedKernel : public Kernel {
     indices_offset_ = take(iteration_.shape.size() * sizeof(std::int64_t));
     tiles_offset_ = take(plan_.num_tiles * block);
     for (std::size_t i = 0; i < num_operands_; ++i) {
-      const bool whole_piece = access_[i] == Access::Gathered || in_hazard(i);
+      const bool whole_piece =
+          access_[i] == Access::Gathered || access_[i] == Access::Computed || in_hazard(i);
       buffers_.push_back(take(whole_piece ? static_cast<std::size_t>(kPhiloxGroup) * bytes_[i]
                                           : static_cast<std::size_t>(lanes_) * bytes_[i]));
     }
@@ -156,6 +196,9 @@ class FusedKernel : public Kernel {
                         25.0 * static_cast<double>(plan_.num_tile_ops);
     for (Access access : access_) {
       block_work += access == Access::Direct ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
+    }
+    for (const Product& product : products_) {
+      block_work += 2.0 * static_cast<double>(product.shape.depth);
     }
     const double work =
         block_work * static_cast<double>(iteration_.size()) / static_cast<double>(lanes_);
@@ -197,7 +240,7 @@ class FusedKernel : public Kernel {
     for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
       if (!uniform_[i]) continue;
       part.slots[i] = memory + buffers_[i];
-      fill_elements(operands[i], bytes_[i], lanes_, part.slots[i]);
+      fill_elements(operands[position(i)], bytes_[i], lanes_, part.slots[i]);
     }
     if (plan_.prologue.size() > 1) {
       chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
@@ -226,7 +269,8 @@ class FusedKernel : public Kernel {
       return static_cast<std::size_t>(hazard.first) == operand &&
              access_[operand] == Access::Direct &&
              part.operands[operand] ==
-                 part.operands[plan_.num_inputs + static_cast<std::size_t>(hazard.second)];
+                 part.operands[position(plan_.num_inputs +
+                                        static_cast<std::size_t>(hazard.second))];
     });
   }
 
@@ -249,7 +293,8 @@ class FusedKernel : public Kernel {
 
   void go_to_row(const Part& part, std::int64_t row) const {
     for (std::size_t i = 0; i < num_operands_; ++i) {
-      part.rows[i] = part.operands[i] +
+      if (access_[i] == Access::Computed) continue;
+      part.rows[i] = part.operands[position(i)] +
                      iteration_.offset(i, row * row_length_) * static_cast<std::int64_t>(bytes_[i]);
     }
     for (std::size_t d = outer_dimensions(); d-- > 0;) {
@@ -263,6 +308,7 @@ class FusedKernel : public Kernel {
       const bool wraps = ++part.indices[d] == iteration_.shape[d];
       const std::int64_t moved = wraps ? 1 - iteration_.shape[d] : 1;
       for (std::size_t i = 0; i < num_operands_; ++i) {
+        if (access_[i] == Access::Computed) continue;
         part.rows[i] += moved * iteration_.strides[i][d] * static_cast<std::int64_t>(bytes_[i]);
       }
       if (!wraps) return;
@@ -283,7 +329,8 @@ class FusedKernel : public Kernel {
     if (count % lanes_ != 0) run_tail(part, count % lanes_);
     for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
       if (access_[i] != Access::Gathered) continue;
-      scatter(iteration_, i, bytes_[i], part.memory + buffers_[i], linear, count, part.operands[i]);
+      scatter(iteration_, i, bytes_[i], part.memory + buffers_[i], linear, count,
+              part.operands[position(i)]);
     }
   }
 
@@ -295,9 +342,31 @@ class FusedKernel : public Kernel {
     } else if (access_[i] == Access::Splat) {
       part.slots[i] = buffer;
       if (!uniform_[i]) fill_elements(part.rows[i], bytes_[i], lanes_, buffer);
+    } else if (access_[i] == Access::Computed) {
+      part.slots[i] = buffer;
+      multiply(part, *product_of(i), linear, count, reinterpret_cast<float*>(buffer));
     } else {
       part.slots[i] = buffer;
-      if (is_input(i)) gather(iteration_, i, bytes_[i], part.operands[i], linear, count, buffer);
+      if (is_input(i)) {
+        gather(iteration_, i, bytes_[i], part.operands[position(i)], linear, count, buffer);
+      }
+    }
+  }
+
+  /// Elements [first, first + count) of a product, in C order.
+  static void multiply(const Part& part, const Product& product, std::int64_t first,
+                       std::int64_t count, float* out) {
+    const auto* left = reinterpret_cast<const float*>(part.operands[product.left]);
+    const auto* right = reinterpret_cast<const float*>(part.operands[product.right]);
+    const std::int64_t columns = product.shape.columns;
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t row = (first + done) / columns, column = (first + done) % columns;
+      VectorMatrix piece = product.shape;
+      piece.left = left + row * product.left_row;
+      piece.right = right + column;
+      piece.columns = std::min(count - done, columns - column);
+      vector_times_matrix(piece, out + done);
+      done += piece.columns;
     }
   }
 
@@ -348,6 +417,7 @@ class FusedKernel : public Kernel {
   };
 
   FusedPlan plan_;
+  std::vector<Product> products_;
   std::int64_t lanes_;
   std::size_t num_operands_;
   std::vector<std::size_t> bytes_;  // of an element, by operand

@@ -10,7 +10,8 @@ namespace pando::cpu {
 /// Kernel of one of three kinds.
 /// `Fused`: `spec.scalar` over the shape of the outputs. Inputs have that shape with any strides (0
 /// where they broadcast); outputs any strides without repeats. An output may be the same memory as
-/// inputs of the same layout and element size, not as another output.
+/// inputs of the same layout and element size, not as another output. Inputs of `spec.products` are
+/// computed in pieces that stay in the first cache level; sums run over the depth in order.
 /// `Copy`: input 0 into output 0, same dtype and shape, any strides.
 /// `Fill`: attribute "value" (Number) into every element of output 0, converted to its dtype.
 ///

@@ -198,7 +198,7 @@ class NodeBuilder {
   }
 
   int load(const ScalarInstruction& in) {
-    internal_check(in.index >= 0 && static_cast<std::size_t>(in.index) < spec_.inputs.size(),
+    internal_check(in.index >= 0 && static_cast<std::size_t>(in.index) < spec_.num_loaded_inputs(),
                    "a scalar program loads an input that its kernel does not have");
     internal_check(spec_.inputs[static_cast<std::size_t>(in.index)].dtype == in.dtype,
                    "a scalar program loads an input with another dtype");

@@ -388,7 +388,7 @@ class Planner {
  public:
   explicit Planner(const KernelSpec& spec) : spec_(spec), graph_(build_nodes(spec)) {
     combine_nodes(graph_);
-    plan_.num_inputs = spec.inputs.size();
+    plan_.num_inputs = spec.num_loaded_inputs();
     plan_.num_outputs = spec.outputs.size();
     plan_.generated = graph_.generated;
     plan_.constants = graph_.constants;
