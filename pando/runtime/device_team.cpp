@@ -4,30 +4,19 @@
 #include <utility>
 
 #include "pando/base/error.hpp"
+#include "pando/base/spin.hpp"
 #include "pando/runtime/communicator.hpp"
 
 namespace pando {
-namespace {
-
-/// Some tenths of a millisecond: stages of a pipeline end close together.
-constexpr int kSpins = 4000;
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace
 
 DeviceTeam::DeviceTeam(int devices, bool spin, std::function<bool()> should_stop,
                        std::function<void()> on_failure)
     : devices_(devices),
-      spins_(spin ? kSpins : 0),
+      spins_(spin ? kTeamSpins : 0),
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
-      team_(devices,
+      team_(devices, spin,
             {.should_stop = should_stop_, .on_failure = [this] { stop(); }, .on_end = {}}) {}
 
 void DeviceTeam::stop() {
@@ -53,7 +42,7 @@ void DeviceTeam::wait(int device, int from) {
   for (int spin = 0; given.sent.load(std::memory_order_acquire) < wanted; ++spin) {
     if (stopped()) throw DeviceStopped();
     if (spin >= spins_) return sleep_for(given, wanted, device);
-    pause();
+    spin_pause();
   }
 }
 

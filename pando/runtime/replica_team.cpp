@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "pando/base/error.hpp"
@@ -31,9 +32,10 @@ namespace {
 ReplicaTeam::ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop)
     : should_stop_(std::move(should_stop)),
       exchange_(replicas, timeout_seconds),
-      team_(replicas, {.should_stop = should_stop_,
-                       .on_failure = [this] { exchange_.stop(); },
-                       .on_end = [this](int replica) { exchange_.end(replica); }}) {
+      team_(replicas, static_cast<unsigned>(replicas) <= std::thread::hardware_concurrency(),
+            {.should_stop = should_stop_,
+             .on_failure = [this] { exchange_.stop(); },
+             .on_end = [this](int replica) { exchange_.end(replica); }}) {
   for (int replica = 0; replica < replicas; ++replica) {
     communicators_.push_back(
         exchange_.communicator(replica, replica == 0 ? should_stop_ : std::function<bool()>()));

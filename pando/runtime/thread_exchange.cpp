@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "pando/base/error.hpp"
+#include "pando/base/spin.hpp"
 #include "pando/runtime/reduce.hpp"
 
 namespace pando {
@@ -13,16 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Replicas of one step arrive close together: a short wait costs no sleep.
-constexpr int kSpins = 2000;
 constexpr std::int64_t kElementsPerLine = 16;
 constexpr std::chrono::milliseconds kPollInterval(20);
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// Counts a sleeping thread.
 class Sleeper {
@@ -181,7 +174,8 @@ ThreadExchange::ThreadExchange(int replicas, double timeout_seconds)
     : slots_(static_cast<std::size_t>(replicas)),
       timeout_seconds_(timeout_seconds),
       // Spinning helps only where every replica has a core of its own.
-      spins_(static_cast<unsigned>(replicas) <= std::thread::hardware_concurrency() ? kSpins : 0) {}
+      spins_(static_cast<unsigned>(replicas) <= std::thread::hardware_concurrency() ? kTeamSpins
+                                                                                    : 0) {}
 
 std::unique_ptr<Communicator> ThreadExchange::communicator(int rank,
                                                            std::function<bool()> should_stop) {
@@ -218,7 +212,7 @@ void ThreadExchange::Member::wait_for(int other, std::uint64_t progress,
       sleep_for(other, progress, collective);
       break;
     }
-    pause();
+    spin_pause();
   }
   const bool arriving = progress % 2 == 1;
   if (arriving) check_same(other, progress, collective);

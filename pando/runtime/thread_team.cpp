@@ -3,11 +3,25 @@
 #include <utility>
 
 #include "pando/base/error.hpp"
+#include "pando/base/spin.hpp"
 
 namespace pando {
 
-ThreadTeam::ThreadTeam(int members, Hooks hooks)
-    : members_(members), hooks_(std::move(hooks)), errors_(static_cast<std::size_t>(members)) {
+namespace {
+
+/// Looks `spins` times at most.
+template <class Condition>
+void spin_until(int spins, const Condition& condition) {
+  for (int spin = 0; spin < spins && !condition(); ++spin) spin_pause();
+}
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int members, bool spin, Hooks hooks)
+    : members_(members),
+      spins_(spin ? kTeamSpins : 0),
+      hooks_(std::move(hooks)),
+      errors_(static_cast<std::size_t>(members)) {
   for (int member = 1; member < members; ++member) {
     threads_.emplace_back([this, member] { serve(member); });
   }
@@ -39,10 +53,12 @@ const std::vector<std::exception_ptr>& ThreadTeam::run(const std::function<void(
 
 void ThreadTeam::serve(int member) {
   std::uint64_t served = 0;
+  const auto called = [&] { return closing_ || generation_ != served; };
   for (;;) {
+    spin_until(spins_, called);
     {
       std::unique_lock lock(mutex_);
-      started_.wait(lock, [&] { return closing_ || generation_ != served; });
+      started_.wait(lock, called);
       if (closing_) return;
       served = generation_;
     }
@@ -71,8 +87,9 @@ void ThreadTeam::fail(int member, std::exception_ptr error) {
 }
 
 void ThreadTeam::wait_for_others() {
-  std::unique_lock lock(mutex_);
   const auto done = [&] { return running_ == 0; };
+  spin_until(spins_, done);
+  std::unique_lock lock(mutex_);
   while (!done()) {
     // A run that has failed ends by itself: there is nothing more to ask.
     if (!hooks_.should_stop || failed_.load()) {

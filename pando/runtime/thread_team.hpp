@@ -30,7 +30,8 @@ class ThreadTeam {
     std::function<void(int)> on_end;
   };
 
-  ThreadTeam(int members, Hooks hooks);
+  /// `spin`: every member has a core of its own, so that short waits need no sleep.
+  ThreadTeam(int members, bool spin, Hooks hooks);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -48,6 +49,7 @@ class ThreadTeam {
   void wait_for_others();
 
   int members_;
+  int spins_;
   Hooks hooks_;
   std::vector<std::exception_ptr> errors_;
   std::atomic<bool> failed_{false};
@@ -55,9 +57,10 @@ class ThreadTeam {
   std::mutex mutex_;
   std::condition_variable started_, finished_;
   const std::function<void(int)>* work_ = nullptr;
-  std::uint64_t generation_ = 0;
-  int running_ = 0;
-  bool closing_ = false;
+  // Changed under the mutex, looked at also without.
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<int> running_{0};
+  std::atomic<bool> closing_{false};
   std::vector<std::thread> threads_;  // last: they use the rest
 };
 

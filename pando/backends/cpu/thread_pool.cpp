@@ -5,9 +5,7 @@
 #include <memory>
 #include <utility>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "pando/base/spin.hpp"
 
 namespace pando::cpu {
 namespace {
@@ -25,14 +23,6 @@ std::atomic<int> fork_count{0};
 
 thread_local bool running_part = false;
 thread_local std::int64_t part_of_thread = 0;
-
-void pause() {
-#if defined(__SSE2__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -85,7 +75,7 @@ void ThreadPool::run(std::int64_t parts, Body body, const void* context) {
   take_parts(job);
   for (int spins = 0; unfinished_.load(std::memory_order_acquire) > 0; ++spins) {
     if (spins < kSpinsBeforeYield) {
-      pause();
+      spin_pause();
     } else {
       std::this_thread::yield();
     }
@@ -137,7 +127,7 @@ bool ThreadPool::wait_for_job(std::uint64_t job) {
   const auto changed = [&] { return ending_.load() || Ticket::unpack(ticket_.load()).job != job; };
   for (int spins = 0; spins < kSpins; ++spins) {
     if (changed()) return !ending_.load();
-    pause();
+    spin_pause();
   }
   std::unique_lock lock(sleep_mutex_);
   ++sleepers_;
