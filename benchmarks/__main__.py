@@ -67,7 +67,11 @@ def _run(arguments: list[str], single_ops: bool) -> int:
     print(render_notes(found))
     busy = [f"{r.case.name} ({', '.join(r.disturbed)})" for r in rows if r.disturbed]
     if busy:
-        print(f"other processes were running, do not trust: {'; '.join(busy)}")
+        shown = "; ".join(busy[:8]) + ("; ..." if len(busy) > 8 else "")
+        print(
+            f"other processes were running during {len(busy)} of {len(rows)} rows, do not trust: "
+            f"{shown}"
+        )
     failed = [f"{r.case.name}: {who}: {why}" for r in rows for who, why in r.failures.items()]
     if failed:
         print("failed:\n" + "\n".join(failed))

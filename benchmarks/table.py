@@ -61,12 +61,16 @@ def render(rows: list[JsonRow]) -> str:
 
 
 def render_ops(rows: list[JsonRow]) -> str:
-    """Single operations beside PyTorch eager, with the geometric mean and the slowest."""
+    """Single operations beside PyTorch eager by size, medians over sizes, the geometric mean."""
     ratios = {
         row["name"]: row["torch_eager"] / row["pando"]
         for row in rows
         if row["torch_eager"] is not None and row["pando"] is not None
     }
+    by_operation: dict[str, list[float]] = {}
+    for name, ratio in ratios.items():
+        by_operation.setdefault(name.rsplit("/", 1)[0], []).append(ratio)
+    medians = {name: statistics.median(values) for name, values in by_operation.items()}
     lines = [
         [
             row["name"],
@@ -81,7 +85,17 @@ def render_ops(rows: list[JsonRow]) -> str:
     if ratios:
         mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values()))
         slowest = min(ratios, key=lambda name: ratios[name])
-        text += f"\ngeometric mean {mean:.2f}x; slowest {slowest} {ratios[slowest]:.2f}x"
+        slowest_operation = min(medians, key=lambda name: medians[name])
+        lines = [
+            [name, f"{median:.2f}x", f"{min(by_operation[name]):.2f}x"]
+            for name, median in sorted(medians.items(), key=lambda item: item[1])
+        ]
+        text += "\n\n" + align(["operation", "median over sizes", "slowest size"], lines)
+        text += (
+            f"\n\ngeometric mean {mean:.2f}x; slowest operation (median over sizes) "
+            f"{slowest_operation} {medians[slowest_operation]:.2f}x; "
+            f"slowest row {slowest} {ratios[slowest]:.2f}x"
+        )
     return text
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.runner import Runner, Settings  # noqa: E402
-from benchmarks.table import compare, render  # noqa: E402
+from benchmarks.table import compare, render, render_ops  # noqa: E402
 
 MODULES = {"pando": "popxl", "torch_eager": "torch", "jax": "jax", "mlx": "mlx", "floor": "torch"}
 TINY = "mlp/infer/b8"
@@ -85,6 +85,21 @@ def row_of(name: str, **times: float) -> dict[str, object]:
 def test_table_divides_by_pando_and_takes_the_fastest_peer() -> None:
     text = render([row_of("a", pando=10.0, torch_eager=40.0, jax=20.0, mlx=30.0, floor=5.0)])
     assert text.splitlines()[-1].split()[-3:] == ["4.00x", "2.00x", "2.00x"]
+
+
+def test_ops_table_takes_medians_over_the_sizes_of_an_operation() -> None:
+    times = {"op/sum/1": (1.0, 4.0), "op/sum/10": (2.0, 1.0), "op/sum/100": (1.0, 1.5)}
+    times |= {"op/sort/1": (1.0, 2.0), "op/sort/10": (1.0, 0.8)}
+    rows = [
+        {"name": name, "unit": "us", "pando": pando, "torch_eager": eager}
+        for name, (pando, eager) in times.items()
+    ]
+    text = render_ops(rows)
+    assert text.splitlines()[-1] == (
+        "geometric mean 1.37x; slowest operation (median over sizes) op/sort 1.40x; "
+        "slowest row op/sum/10 0.50x"
+    )
+    assert ["op/sum", "1.50x", "0.50x"] in [line.split() for line in text.splitlines()]
 
 
 def test_compare_shows_ratio_and_rows_of_one_file_only() -> None:

@@ -1,6 +1,7 @@
 // Kinds `Copy` and `Fill`.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -69,29 +70,62 @@ class CopyKernel : public Kernel {
     const auto bytes = static_cast<std::int64_t>(bytes_);
     parallel_for(num_threads_, iteration_.size(), kThreadBytes / bytes,
                  [&](std::int64_t begin, std::int64_t end) {
-                   const std::int64_t inner = iteration_.inner();
-                   while (begin < end) {
-                     const std::int64_t count = std::min(end - begin, inner - begin % inner);
-                     std::byte* row = to + iteration_.offset(1, begin) * bytes;
-                     copy_row(from, row, begin, count);
-                     begin += count;
+                   switch (bytes_) {
+                     case 1:
+                       return copy_elements<std::uint8_t>(from, to, begin, end);
+                     case 2:
+                       return copy_elements<std::uint16_t>(from, to, begin, end);
+                     case 4:
+                       return copy_elements<std::uint32_t>(from, to, begin, end);
+                     case 8:
+                       return copy_elements<std::uint64_t>(from, to, begin, end);
+                     default:
+                       return copy_elements<std::array<std::uint64_t, 2>>(from, to, begin, end);
                    }
                  });
   }
 
-  /// Elements [first, first + count) of one row of the target.
-  void copy_row(const std::byte* from, std::byte* row, std::int64_t first,
-                std::int64_t count) const {
-    const std::int64_t stride = iteration_.strides[1].back();
-    if (stride == 1) {
-      gather(iteration_, 0, bytes_, from, first, count, row);
-      return;
+  /// Elements [begin, end). Rows of the last outer dimension follow each other by its strides, so
+  /// that only the first of them has its place computed from its number.
+  template <class T>
+  void copy_elements(const std::byte* from, std::byte* to, std::int64_t begin,
+                     std::int64_t end) const {
+    const std::int64_t inner = iteration_.inner();
+    const bool has_rows = iteration_.shape.size() > 1;
+    const std::size_t rows = has_rows ? iteration_.shape.size() - 2 : 0;
+    const std::int64_t block = has_rows ? inner * iteration_.shape[rows] : inner;
+    const std::int64_t in_row = has_rows ? iteration_.strides[0][rows] : 0;
+    const std::int64_t out_row = has_rows ? iteration_.strides[1][rows] : 0;
+    while (begin < end) {
+      const std::int64_t stop = std::min(end, begin - begin % block + block);
+      const std::int64_t first = begin - begin % inner;
+      std::int64_t column = begin - first;
+      const T* in = reinterpret_cast<const T*>(from) + iteration_.offset(0, first);
+      T* out = reinterpret_cast<T*>(to) + iteration_.offset(1, first);
+      while (begin < stop) {
+        const std::int64_t count = std::min(stop - begin, inner - column);
+        copy_row(in, out, column, count);
+        begin += count;
+        column = 0;
+        in += in_row;
+        out += out_row;
+      }
     }
-    const auto bytes = static_cast<std::int64_t>(bytes_);
-    const std::byte* in = from + iteration_.offset(0, first) * bytes;
+  }
+
+  /// Elements [first, first + count) of one row.
+  template <class T>
+  void copy_row(const T* in, T* out, std::int64_t first, std::int64_t count) const {
     const std::int64_t in_stride = iteration_.strides[0].back();
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(row + i * stride * bytes, in + i * in_stride * bytes, bytes_);
+    const std::int64_t out_stride = iteration_.strides[1].back();
+    in += first * in_stride;
+    out += first * out_stride;
+    if (out_stride == 1 && in_stride == 1) {
+      std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(T));
+    } else if (out_stride == 1 && in_stride == 0) {
+      std::fill_n(out, count, *in);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) out[i * out_stride] = in[i * in_stride];
     }
   }
 
