@@ -1,6 +1,7 @@
 #include "pando/ir/graph.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "pando/base/error.hpp"
 
@@ -219,10 +220,12 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     const std::string fallback = str_cat(def.name, "_out");
     op.add_output(unique_tensor_id(i < output_names.size() ? output_names[i] : fallback), infos[i]);
   }
-  const auto at = insertion_point_ == nullptr
-                      ? ops_.end()
-                      : std::find(ops_.begin(), ops_.end(), insertion_point_);
-  ops_.insert(at, &op);
+  if (insertion_point_ == nullptr) {
+    ops_.push_back(&op);
+  } else {
+    ops_.insert(ops_.begin() + static_cast<std::ptrdiff_t>(insertion_index_), &op);
+    ++insertion_index_;
+  }
   op_storage_.emplace(op.id(), std::move(owned));
   return op;
 }
@@ -266,35 +269,59 @@ Op& Graph::clone_unconnected(const Op& op) {
   return copy;
 }
 
-void Graph::erase_op(Op& op) {
-  for (Tensor* output : op.outputs()) {
-    if (output == nullptr) continue;
-    internal_check(output->uses().empty(), "an op whose output is used cannot be erased");
-    internal_check(std::find(outputs_.begin(), outputs_.end(), output) == outputs_.end(),
-                   "an op that makes a graph output cannot be erased");
+void Graph::set_insertion_point(Op* op) {
+  insertion_point_ = op;
+  if (op == nullptr) return;
+  const auto at = std::find(ops_.begin(), ops_.end(), op);
+  internal_check(at != ops_.end(), "ops can only be inserted before an op of the graph");
+  insertion_index_ = static_cast<std::size_t>(at - ops_.begin());
+}
+
+void Graph::erase_ops(const std::vector<Op*>& ops) {
+  for (Op* op : ops) {
+    for (Tensor* output : op->outputs()) {
+      if (output == nullptr) continue;
+      internal_check(output->uses().empty(), "an op whose output is used cannot be erased");
+      internal_check(std::find(outputs_.begin(), outputs_.end(), output) == outputs_.end(),
+                     "an op that makes a graph output cannot be erased");
+    }
+    for (int i = 0; i < op->num_inputs(); ++i) op->set_input(i, nullptr);
   }
-  for (int i = 0; i < op.num_inputs(); ++i) op.set_input(i, nullptr);
-  for (Op* other : ops_) {
-    if (std::erase(other->after, &op) > 0) {
-      // Order through the erased op must survive.
-      for (Op* earlier : op.after) {
-        if (std::find(other->after.begin(), other->after.end(), earlier) == other->after.end()) {
-          other->after.push_back(earlier);
+  erase_from_order(ops);
+  Graph& erased = ir_->erased_graph();
+  for (Op* op : ops) {
+    for (Tensor* output : op->outputs()) {
+      if (output != nullptr) retire(output->id());
+    }
+    op->graph_ = &erased;
+    op->after.clear();
+    const auto it = op_storage_.find(op->id());
+    erased.erased_ops_.push_back(std::move(it->second));
+    op_storage_.erase(it);
+  }
+}
+
+/// Order through an erased op survives: who came after it comes after its predecessors.
+void Graph::erase_from_order(const std::vector<Op*>& ops) {
+  const std::unordered_set<const Op*> erased(ops.begin(), ops.end());
+  if (insertion_point_ != nullptr && erased.contains(insertion_point_)) insertion_point_ = nullptr;
+  std::erase_if(ops_, [&](const Op* op) { return erased.contains(op); });
+  for (Op* op : ops_) {
+    for (std::size_t i = 0; i < op->after.size();) {
+      const Op* earlier = op->after[i];
+      if (!erased.contains(earlier)) {
+        ++i;
+        continue;
+      }
+      op->after.erase(op->after.begin() + static_cast<std::ptrdiff_t>(i));
+      for (Op* before : earlier->after) {
+        if (std::find(op->after.begin(), op->after.end(), before) == op->after.end()) {
+          op->after.push_back(before);
         }
       }
     }
   }
-  for (Tensor* output : op.outputs()) {
-    if (output != nullptr) retire(output->id());
-  }
-  std::erase(ops_, &op);
-  if (insertion_point_ == &op) insertion_point_ = nullptr;
-  Graph& erased = ir_->erased_graph();
-  op.graph_ = &erased;
-  op.after.clear();
-  const auto it = op_storage_.find(op.id());
-  erased.erased_ops_.push_back(std::move(it->second));
-  op_storage_.erase(it);
+  if (insertion_point_ != nullptr) set_insertion_point(insertion_point_);
 }
 
 void Graph::retire(const std::string& tensor_id) {
@@ -323,6 +350,7 @@ void Graph::replace_uses(Tensor& from, Tensor& to) {
 void Graph::reorder(std::vector<Op*> order) {
   internal_check(order.size() == ops_.size(), "an order must name every op once");
   ops_ = std::move(order);
+  set_insertion_point(insertion_point_);
 }
 
 }  // namespace pando

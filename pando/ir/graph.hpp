@@ -87,10 +87,13 @@ class Graph {
   /// and `after`, as the last op: the caller connects it.
   Op& clone_unconnected(const Op& op);
   /// Puts the next op created before `op` (nullptr: at the end again).
-  void set_insertion_point(Op* op) { insertion_point_ = op; }
+  void set_insertion_point(Op* op);
   /// Removes an op whose outputs have no uses, and its outputs. What is erased stays readable while
   /// the Ir lives (handles of a front end may be left) but belongs to `Ir::erased_graph`.
-  void erase_op(Op& op);
+  void erase_op(Op& op) { erase_ops({&op}); }
+  /// The same for several, of which one may use another's outputs: `ops` lists the user first. One
+  /// pass over the graph, where each erase_op would take its own.
+  void erase_ops(const std::vector<Op*>& ops);
   /// Removes a tensor without uses and producer.
   void erase_tensor(Tensor& tensor);
   /// Every use of `from` (and graph output) becomes a use of `to`.
@@ -103,6 +106,7 @@ class Graph {
 
  private:
   friend class Op;
+  void erase_from_order(const std::vector<Op*>& ops);
   Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
   void retire(const std::string& tensor_id);
 
@@ -113,6 +117,7 @@ class Graph {
   std::vector<const Tensor*> by_ref_;
   std::vector<Op*> ops_;
   Op* insertion_point_ = nullptr;
+  std::size_t insertion_index_ = 0;  // of the insertion point in ops_
   // By id, which the tensor itself keeps.
   std::unordered_map<std::string_view, std::unique_ptr<Tensor>> tensors_;
   std::map<std::string_view, Tensor*> sources_;

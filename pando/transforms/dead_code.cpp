@@ -74,7 +74,7 @@ void eliminate_dead_code(Graph& graph) {
       if (input != nullptr) live.insert(aliases.root(input));
     }
   }
-  for (Op* op : dead) graph.erase_op(*op);
+  graph.erase_ops(dead);
 }
 
 void erase_unreachable_graphs(Ir& ir) {

@@ -131,12 +131,14 @@ void check_accesses(const Graph& graph, const Tensor& root, const std::vector<Ac
 }  // namespace
 
 AliasClasses::AliasClasses(const Graph& graph) {
-  for (const Op* op : graph.ops()) {
-    if (!op->def().output_alias) continue;
-    for (int i = 0; i < op->num_outputs(); ++i) {
-      const int input = op->def().output_alias(*op, i);
-      if (input >= 0 && op->input(input) != nullptr) join(op->output(i), op->input(input));
-    }
+  for (const Op* op : graph.ops()) add(*op);
+}
+
+void AliasClasses::add(const Op& op) {
+  if (!op.def().output_alias) return;
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    const int input = op.def().output_alias(op, i);
+    if (input >= 0 && op.input(input) != nullptr) join(op.output(i), op.input(input));
   }
 }
 

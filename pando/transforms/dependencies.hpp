@@ -16,6 +16,9 @@ class AliasClasses {
   /// Joins in-place outputs with the inputs they are (`OpDef::output_alias`).
   explicit AliasClasses(const Graph& graph);
 
+  /// The same for the outputs of an op made since.
+  void add(const Op& op);
+
   Tensor* root(const Tensor* tensor) const;
   /// Declares that `tensor` lives in the storage of `other`.
   void join(Tensor* tensor, Tensor* other) { parent_[tensor] = root(other); }

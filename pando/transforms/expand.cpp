@@ -1,14 +1,20 @@
 #include "pando/transforms/expand.hpp"
 
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
 #include "pando/base/error.hpp"
 
 namespace pando {
 
 void expand(Graph& graph) {
+  std::unordered_set<const Op*> expanded;
+  std::vector<Op*> last_first;
   // A rule inserts its ops before the expanded one, so the scan meets them next.
   for (std::size_t i = 0; i < graph.ops().size();) {
     Op& op = *graph.ops()[i];
-    if (!op.def().expand) {
+    if (!op.def().expand || expanded.contains(&op)) {
       ++i;
       continue;
     }
@@ -26,8 +32,11 @@ void expand(Graph& graph) {
       Tensor* replacement = replacements[static_cast<std::size_t>(k)];
       if (replacement != nullptr) graph.replace_uses(*op.output(k), *replacement);
     }
-    graph.erase_op(op);
+    expanded.insert(&op);
+    last_first.push_back(&op);
   }
+  std::reverse(last_first.begin(), last_first.end());
+  graph.erase_ops(last_first);
 }
 
 }  // namespace pando

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -33,35 +34,38 @@ bool marked_modified(const Op& call, int input) {
 
 class Inliner {
  public:
-  Inliner(Graph& graph, Op& call)
+  /// `aliases`: of the graph, kept up to date.
+  Inliner(Graph& graph, Op& call, AliasClasses& aliases)
       : graph_(graph),
+        aliases_(aliases),
         call_(call),
         callee_(*call.called_graphs[0]),
         callee_aliases_(callee_),
         builder_(graph, call.context) {}
 
+  /// Leaves the call to be erased.
   void run() {
     graph_.set_insertion_point(&call_);
     bind_inputs();
     for (const Op* op : callee_.ops()) copy_op(*op);
     for (int i = 0; i < call_.num_outputs(); ++i) {
-      graph_.replace_uses(*call_.output(i), *result(i));
+      Tensor* own = result(i);
+      graph_.replace_uses(*call_.output(i), *own);
+      if (aliases_.root(call_.output(i)) == call_.output(i)) aliases_.join(call_.output(i), own);
     }
     graph_.set_insertion_point(nullptr);
-    graph_.erase_op(call_);
   }
 
  private:
   /// By-value inputs are snapshots: a copy when the callee writes its own, or when a by-reference
   /// input of the same storage is written.
   void bind_inputs() {
-    const AliasClasses aliases(graph_);
     const std::vector<bool> written = modified_graph_inputs(callee_, callee_aliases_);
     std::set<const Tensor*> written_outside;
     for (std::size_t i = 0; i < callee_.inputs().size(); ++i) {
       const int k = static_cast<int>(i);
       if (written[i] && marked_modified(call_, k)) {
-        written_outside.insert(aliases.root(call_.input(k)));
+        written_outside.insert(aliases_.root(call_.input(k)));
       }
     }
     for (std::size_t i = 0; i < callee_.inputs().size(); ++i) {
@@ -70,7 +74,7 @@ class Inliner {
       if (outer == nullptr) continue;
       const bool by_ref = marked_modified(call_, k);
       const bool snapshot =
-          by_ref ? false : (written[i] || written_outside.contains(aliases.root(outer)));
+          by_ref ? false : (written[i] || written_outside.contains(aliases_.root(outer)));
       map_[callee_.inputs()[i]] = snapshot ? builder_.make("Identity", {outer}) : outer;
     }
   }
@@ -95,6 +99,7 @@ class Inliner {
     OpContext context = op.context;
     Op& copy = graph_.create_op(op.def(), inputs, op.attributes, std::move(context),
                                 op.called_graphs, names);
+    aliases_.add(copy);
     for (int i = 0; i < op.num_outputs(); ++i) {
       copy.output(i)->info.meta_shape = op.output(i)->info.meta_shape;
       map_[op.output(i)] = copy.output(i);
@@ -111,6 +116,7 @@ class Inliner {
   }
 
   Graph& graph_;
+  AliasClasses& aliases_;
   Op& call_;
   Graph& callee_;
   AliasClasses callee_aliases_;
@@ -134,14 +140,21 @@ void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, in
   if (!done.insert(&graph).second) return;
   for (Graph* callee : graph.called_graphs()) visit(*callee, done, sites, max_reused_ops);
   const std::vector<Op*> ops = graph.ops();
+  std::optional<AliasClasses> aliases;
+  std::vector<Op*> last_first;
   for (Op* op : ops) {
     if (op->kind() != kCall) continue;
     const Graph& callee = *op->called_graphs[0];
     const bool single = sites[&callee] == 1;
     const bool tiny = callee.ops().size() <= static_cast<std::size_t>(max_reused_ops) &&
                       callee.called_graphs().empty();
-    if (single || tiny || only_transfers(callee)) Inliner(graph, *op).run();
+    if (!single && !tiny && !only_transfers(callee)) continue;
+    if (!aliases) aliases.emplace(graph);
+    Inliner(graph, *op, *aliases).run();
+    last_first.push_back(op);
   }
+  std::reverse(last_first.begin(), last_first.end());
+  graph.erase_ops(last_first);
 }
 
 }  // namespace

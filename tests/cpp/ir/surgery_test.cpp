@@ -41,6 +41,29 @@ TEST_F(SurgeryTest, AnOutputChangesHands) {
   verify(ir_);
 }
 
+TEST_F(SurgeryTest, OrderSurvivesOpsThatAreErasedTogether) {
+  OpBuilder ops(main_, {});
+  Op& exp = ops.op("Exp", {abs_->output(0)});
+  Op& relu = ops.op("Relu", {x_});
+  Op& last = ops.op("Tanh", {x_});
+  abs_->after = {neg_};
+  exp.after = {abs_};
+  relu.after = {&exp, neg_};
+  main_.set_insertion_point(&last);
+  main_.erase_ops({&exp, abs_});
+  EXPECT_EQ(relu.after, (std::vector<Op*>{neg_}));
+  EXPECT_TRUE(neg_->output(0)->uses().empty());
+  // What was inserted next still comes before the same op.
+  Op& inserted = ops.op("Sqrt", {x_});
+  EXPECT_EQ(main_.ops(), (std::vector<Op*>{neg_, &relu, &inserted, &last}));
+  verify(ir_);
+  Op& user = ops.op("Abs", {inserted.output(0)});
+  EXPECT_NE(error_of([&] {
+              main_.erase_ops({&inserted, &user});
+            }).find("is used"),
+            std::string::npos);
+}
+
 TEST_F(SurgeryTest, GapsAreFaultsUntilTheyAreFilled) {
   Tensor* first = abs_->output(0);
   Tensor* second = main_.add_activation("second", x_->info);
