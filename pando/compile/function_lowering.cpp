@@ -350,6 +350,7 @@ Function FunctionLowering::resolve(MemoryReport* report) {
   function.frame_bytes = plan.total_bytes;
   function.num_arguments =
       static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
+  device_memory_ = measure_devices(plan, planned);
   DeviceStreams streams(function.devices);
   for (PendingInstruction& pending : pending_) {
     for (const SymbolicOperand& operand : pending.operands) {
@@ -365,7 +366,10 @@ Function FunctionLowering::resolve(MemoryReport* report) {
     function.instructions.push_back(std::move(pending.instruction));
   }
   if (function.devices.size() > 1) function.streams = streams.finish();
-  if (report != nullptr) fill_report(*report, plan, planned);
+  if (report != nullptr) {
+    fill_report(*report, plan, planned);
+    report->devices = device_memory_;
+  }
   return function;
 }
 
@@ -377,13 +381,25 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
   const int time = static_cast<int>(peak - plan.timeline.begin());
   for (const Storage* s : planned) {
-    if (s->first <= time && time <= s->last) {
-      report.alive_at_peak.push_back(
-          {s->name, s->bytes, s->origin == nullptr ? "" : source_location_text(*s->origin)});
-    }
+    if (s->first <= time && time <= s->last) report.alive_at_peak.push_back(live_tensor(*s));
   }
-  std::sort(report.alive_at_peak.begin(), report.alive_at_peak.end(),
+  sort_largest_first(report.alive_at_peak);
+}
+
+LiveTensor FunctionLowering::live_tensor(const Storage& storage) {
+  return {storage.name, storage.bytes,
+          storage.origin == nullptr ? "" : source_location_text(*storage.origin)};
+}
+
+void FunctionLowering::sort_largest_first(std::vector<LiveTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(),
             [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+}
+
+std::vector<std::int64_t> FunctionLowering::device_bytes() const {
+  std::vector<std::int64_t> bytes;
+  for (const DeviceMemoryUse& device : device_memory_) bytes.push_back(device.peak_frame_bytes);
+  return bytes;
 }
 
 }  // namespace pando

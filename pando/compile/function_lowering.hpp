@@ -45,10 +45,15 @@ class ProgramLowering {
   void add_remote_variables(const Ir& ir);
   int source_index(const Op& op);
   std::int32_t device_index(const Op& op) const;
-  int add_function(Function function);
+  int add_function(Function function, std::vector<std::int64_t> device_bytes);
   /// Streams, buffers, ... that instructions use in a fixed order, callees included.
   std::set<AccessSpace> effects_of(const Instruction& instruction) const;
   std::vector<std::int32_t> devices_of_instruction(const Instruction& instruction) const;
+
+  // lower_device_memory.cpp
+  /// By device: temporaries of what a call, loop or branch calls.
+  std::vector<std::int64_t> callee_device_bytes(const Instruction& instruction) const;
+  std::vector<std::int64_t> persistent_device_bytes() const;
 
   Backend& backend_;
   std::int64_t prefetch_bytes_;
@@ -61,6 +66,7 @@ class ProgramLowering {
   std::unordered_map<const Op*, int> sources_;
   std::vector<std::int64_t> devices_;  // device numbers of the user's program by index
   std::vector<std::set<AccessSpace>> function_effects_;
+  std::vector<std::vector<std::int64_t>> function_device_bytes_;  // by function, by device
   std::vector<const Tensor*> shared_roots_;  // live across the parts of the main graph
 };
 
@@ -70,6 +76,8 @@ class FunctionLowering {
                    std::vector<bool> writable, std::optional<ExecutionContext> part);
 
   Function run(MemoryReport* report);
+  /// Of the function that run() gave, by device: most bytes of temporaries alive at once.
+  std::vector<std::int64_t> device_bytes() const;
 
  private:
   enum class StorageKind : std::uint8_t { Local, Argument, Global };
@@ -130,6 +138,13 @@ class FunctionLowering {
   Function resolve(MemoryReport* report);
   static void fill_report(MemoryReport& report, const MemoryPlan& plan,
                           const std::vector<Storage*>& planned);
+  static LiveTensor live_tensor(const Storage& storage);
+  static void sort_largest_first(std::vector<LiveTensor>& tensors);
+
+  // lower_device_memory.cpp
+  std::vector<DeviceMemoryUse> measure_devices(const MemoryPlan& plan,
+                                               const std::vector<Storage*>& planned) const;
+  DeviceMemoryUse measure_device(std::int32_t device, const std::vector<Storage*>& planned) const;
 
   // lower_kernels.cpp
   void lower_fused(const ExecutionStep& step, int index);
@@ -183,6 +198,7 @@ class FunctionLowering {
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};
   std::vector<PendingInstruction> pending_;
+  std::vector<DeviceMemoryUse> device_memory_;
 };
 
 }  // namespace pando

@@ -54,6 +54,11 @@ Program ProgramLowering::run(const Ir& ir) {
   add_remote_variables(ir);
   program_.replicas = ir.replication_factor;
   program_.memory.persistent_bytes = program_.persistent_bytes;
+  const std::vector<std::int64_t> persistent = persistent_device_bytes();
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    program_.memory.devices[d].device = devices_[d];
+    program_.memory.devices[d].persistent_bytes = persistent[d];
+  }
   return std::move(program_);
 }
 
@@ -64,7 +69,7 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   MemoryReport* report = part == ExecutionContext::Normal ? &program_.memory : nullptr;
   Function function = lowering.run(report);
   if (function.name.empty()) function.name = "main";
-  return add_function(std::move(function));
+  return add_function(std::move(function), lowering.device_bytes());
 }
 
 int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
@@ -72,12 +77,13 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
   const auto it = functions_.find(key);
   if (it != functions_.end()) return it->second;
   const Placements placements(graph);
-  Function function =
-      FunctionLowering(*this, graph, placements, writable, std::nullopt).run(nullptr);
-  return functions_[key] = add_function(std::move(function));
+  FunctionLowering lowering(*this, graph, placements, writable, std::nullopt);
+  Function function = lowering.run(nullptr);
+  return functions_[key] = add_function(std::move(function), lowering.device_bytes());
 }
 
-int ProgramLowering::add_function(Function function) {
+int ProgramLowering::add_function(Function function, std::vector<std::int64_t> device_bytes) {
+  function_device_bytes_.push_back(std::move(device_bytes));
   std::set<AccessSpace> effects;
   for (const Instruction& instruction : function.instructions) {
     effects.merge(effects_of(instruction));

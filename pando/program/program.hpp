@@ -217,6 +217,16 @@ struct LiveTensor {
   bool operator==(const LiveTensor&) const = default;
 };
 
+/// What one virtual device needs.
+struct DeviceMemoryUse {
+  std::int64_t device = 0;  // its number in the user's program
+  std::int64_t persistent_bytes = 0;
+  std::int64_t peak_frame_bytes = 0;      // most bytes of its temporaries alive at once
+  std::vector<LiveTensor> alive_at_peak;  // several devices only; else as the whole
+  std::int64_t total_bytes() const { return persistent_bytes + peak_frame_bytes; }
+  bool operator==(const DeviceMemoryUse&) const = default;
+};
+
 struct MemoryReport {
   std::int64_t persistent_bytes = 0;
   std::int64_t peak_frame_bytes = 0;         // planned
@@ -224,6 +234,7 @@ struct MemoryReport {
   std::vector<LiveTensor> alive_at_peak;
   /// Bytes alive while instruction i of the main function runs, callees' peaks included.
   std::vector<std::int64_t> timeline;
+  std::vector<DeviceMemoryUse> devices;  // by dense index
   bool operator==(const MemoryReport&) const = default;
 };
 

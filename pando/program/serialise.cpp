@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 6;
+constexpr std::uint32_t kVersion = 7;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -197,16 +197,27 @@ void host_side(Archive& archive, Program& program) {
 }
 
 template <class Archive>
-void report(Archive& archive, MemoryReport& memory) {
-  archive.value(memory.persistent_bytes);
-  archive.value(memory.peak_frame_bytes);
-  archive.value(memory.frame_lower_bound_bytes);
-  archive.list(memory.alive_at_peak, [&](LiveTensor& tensor) {
+void live_tensors(Archive& archive, std::vector<LiveTensor>& tensors) {
+  archive.list(tensors, [&](LiveTensor& tensor) {
     archive.text(tensor.name);
     archive.value(tensor.bytes);
     archive.text(tensor.location);
   });
+}
+
+template <class Archive>
+void report(Archive& archive, MemoryReport& memory) {
+  archive.value(memory.persistent_bytes);
+  archive.value(memory.peak_frame_bytes);
+  archive.value(memory.frame_lower_bound_bytes);
+  live_tensors(archive, memory.alive_at_peak);
   archive.ints(memory.timeline);
+  archive.list(memory.devices, [&](DeviceMemoryUse& device) {
+    archive.value(device.device);
+    archive.value(device.persistent_bytes);
+    archive.value(device.peak_frame_bytes);
+    live_tensors(archive, device.alive_at_peak);
+  });
 }
 
 template <class Archive>

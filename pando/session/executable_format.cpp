@@ -103,6 +103,7 @@ Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backen
   out.value(prefetch);
   // Early loads are cut until the program fits.
   if (prefetch > 0) out.value(options.memory_limit_bytes);
+  if (prefetch > 0) out.value(options.device_memory_limit_bytes);
   out.text(ir_signature(ir));
   return hash128(std::move(out).finish());
 }

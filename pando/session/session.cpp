@@ -59,11 +59,10 @@ int threads_per_device(int num_threads, std::int64_t stems) {
   return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
 }
 
-std::string peak_text(const Program& program) {
-  std::string text =
-      str_cat("persistent memory (variables, constants): ", program.memory.persistent_bytes,
-              " bytes; alive at the peak:");
-  for (const LiveTensor& tensor : program.memory.alive_at_peak) {
+std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTensor>& alive) {
+  std::string text = str_cat("persistent memory (variables, constants): ", persistent_bytes,
+                             " bytes; alive at the peak:");
+  for (const LiveTensor& tensor : alive) {
     text += str_cat("\n  ", tensor.bytes, " bytes  ", tensor.name);
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
   }
@@ -130,7 +129,29 @@ Executable Session::build(const Ir& ir) {
 }
 
 bool Session::fits(const Program& program) const {
-  return options_.memory_limit_bytes <= 0 || device_bytes(program) <= options_.memory_limit_bytes;
+  const std::int64_t limit = options_.device_memory_limit_bytes;
+  const bool devices_fit =
+      limit <= 0 ||
+      std::all_of(program.memory.devices.begin(), program.memory.devices.end(),
+                  [&](const DeviceMemoryUse& device) { return device.total_bytes() <= limit; });
+  return devices_fit &&
+         (options_.memory_limit_bytes <= 0 || device_bytes(program) <= options_.memory_limit_bytes);
+}
+
+void Session::refuse(const Program& program) const {
+  const MemoryReport& memory = program.memory;
+  const std::int64_t limit = options_.device_memory_limit_bytes;
+  for (const DeviceMemoryUse& device : memory.devices) {
+    if (limit <= 0 || device.total_bytes() <= limit) continue;
+    const bool alone = memory.devices.size() == 1;
+    throw OutOfMemory(
+        str_cat("device ", device.device, " needs ", device.total_bytes(),
+                " bytes of memory; the limit is ", limit, " bytes a device"),
+        peak_text(device.persistent_bytes, alone ? memory.alive_at_peak : device.alive_at_peak));
+  }
+  throw OutOfMemory(str_cat("the program needs ", device_bytes(program),
+                            " bytes of device memory; the limit is ", options_.memory_limit_bytes),
+                    peak_text(memory.persistent_bytes, memory.alive_at_peak));
 }
 
 Executable Session::build_or_load(const Ir& ir) {
@@ -165,12 +186,7 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   options_.log = {};
   program_ = std::move(executable.program);
   constants_ = std::move(executable.constants);
-  if (!fits(program_)) {
-    throw OutOfMemory(
-        str_cat("the program needs ", device_bytes(program_),
-                " bytes of device memory; the limit is ", options_.memory_limit_bytes),
-        peak_text(program_));
-  }
+  if (!fits(program_)) refuse(program_);
   for (const StreamDesc& stream : program_.streams) {
     (stream.host_to_device ? input_streams_ : output_streams_).push_back(stream);
   }
@@ -223,7 +239,8 @@ void Session::attach() {
     team->run(make_engine);
   } catch (const OutOfMemory& error) {
     run_folder_.reset();
-    throw OutOfMemory(error.what(), peak_text(program_));
+    throw OutOfMemory(error.what(),
+                      peak_text(program_.memory.persistent_bytes, program_.memory.alive_at_peak));
   } catch (...) {
     run_folder_.reset();
     throw;

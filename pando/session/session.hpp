@@ -30,6 +30,8 @@ struct SessionOptions {
   /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
   /// needs more is refused with OutOfMemory.
   std::int64_t memory_limit_bytes = 0;
+  /// The same for what each virtual device of a replica needs.
+  std::int64_t device_memory_limit_bytes = 0;
   /// Of all devices of all replicas together, which share them evenly (at least one each). 0:
   /// every core.
   int num_threads = 0;
@@ -201,6 +203,7 @@ class Session {
   void upload_constants(Engine& engine);
   /// Whether the program keeps to the memory limit.
   bool fits(const Program& program) const;
+  [[noreturn]] void refuse(const Program& program) const;
   RemoteTier make_remote(std::int64_t replica) const;
   /// Throws ValueError.
   Engine& engine_of(std::int64_t replica, const char* what) const;

@@ -47,15 +47,14 @@ bool signal_pending() {
   return PyErr_CheckSignals() != 0;
 }
 
-std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
-                                      int num_threads, bool check_inplace_ambiguity, bool profile,
-                                      bool check_log2_scales, bool stable_softmax,
-                                      double collective_timeout_seconds, std::string cache_folder,
-                                      std::int64_t cache_limit_bytes,
-                                      const std::optional<LogCallback>& log,
-                                      const nb::dict& remote) {
+std::unique_ptr<Session> make_session(
+    const Ir& ir, std::int64_t memory_limit_bytes, std::int64_t device_memory_limit_bytes,
+    int num_threads, bool check_inplace_ambiguity, bool profile, bool check_log2_scales,
+    bool stable_softmax, double collective_timeout_seconds, std::string cache_folder,
+    std::int64_t cache_limit_bytes, const std::optional<LogCallback>& log, const nb::dict& remote) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
+  options.device_memory_limit_bytes = device_memory_limit_bytes;
   options.num_threads = num_threads;
   options.check_inplace_ambiguity = check_inplace_ambiguity;
   options.profile = profile;
@@ -223,7 +222,13 @@ void bind_reports(nb::module_& m) {
       .def_ro("name", &LiveTensor::name)
       .def_ro("bytes", &LiveTensor::bytes)
       .def_ro("location", &LiveTensor::location);
+  nb::class_<DeviceMemoryUse>(m, "DeviceMemoryUse")
+      .def_ro("device", &DeviceMemoryUse::device)
+      .def_ro("persistent_bytes", &DeviceMemoryUse::persistent_bytes)
+      .def_ro("peak_frame_bytes", &DeviceMemoryUse::peak_frame_bytes)
+      .def_ro("alive_at_peak", &DeviceMemoryUse::alive_at_peak);
   nb::class_<MemoryReport>(m, "MemoryReport")
+      .def_ro("devices", &MemoryReport::devices)
       .def_ro("persistent_bytes", &MemoryReport::persistent_bytes)
       .def_ro("peak_frame_bytes", &MemoryReport::peak_frame_bytes)
       .def_ro("frame_lower_bound_bytes", &MemoryReport::frame_lower_bound_bytes)
@@ -251,11 +256,12 @@ void bind_session(nb::module_& m) {
   bind_state(session);
   session
       .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
-           nb::arg("num_threads") = 0, nb::arg("check_inplace_ambiguity") = true,
-           nb::arg("profile") = false, nb::arg("check_log2_scales") = true,
-           nb::arg("stable_softmax") = true, nb::arg("collective_timeout_seconds") = 600.0,
-           nb::arg("cache_folder") = "", nb::arg("cache_limit_bytes") = std::int64_t{1} << 30,
-           nb::arg("log") = nb::none(), nb::arg("remote") = nb::dict())
+           nb::arg("device_memory_limit_bytes") = 0, nb::arg("num_threads") = 0,
+           nb::arg("check_inplace_ambiguity") = true, nb::arg("profile") = false,
+           nb::arg("check_log2_scales") = true, nb::arg("stable_softmax") = true,
+           nb::arg("collective_timeout_seconds") = 600.0, nb::arg("cache_folder") = "",
+           nb::arg("cache_limit_bytes") = std::int64_t{1} << 30, nb::arg("log") = nb::none(),
+           nb::arg("remote") = nb::dict())
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

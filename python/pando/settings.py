@@ -25,6 +25,8 @@ class SessionSettings:
     profile: bool = False
     # Bytes of device memory of one replica; 0: no limit.
     memory_limit_bytes: int = 0
+    # The same of each virtual device (`popxl.ipu`) of a replica.
+    device_memory_limit_bytes: int = 0
     # How long a replica waits for another one in a collective.
     collective_timeout_seconds: float = 600.0
     # Bytes of all compiled programs in a cache folder (session option cachePath) together; those

@@ -54,7 +54,7 @@ class DeviceInfo:
     ) -> None:
         self.type = device_type
         self.numIpus = num_ipus
-        # Programs that need more are refused; 0: no limit.
+        # Of one IPU. Programs of which one needs more are refused; 0: no limit.
         self.memory_limit_bytes = memory_limit_bytes
         self.id = next(_ids)
         self._attached = False
@@ -89,7 +89,7 @@ class DeviceManager:
     def createIpuModelDevice(self, options: dict[str, Any]) -> DeviceInfo:
         """A model of `numIPUs` devices.
 
-        With `tilesPerIPU` it has the memory of that many tiles of version `ipuVersion` (default
+        With `tilesPerIPU` each has the memory of that many tiles of version `ipuVersion` (default
         ipu2), otherwise that of this machine. `compileIPUCode` has no effect: there is no such
         code.
         """
@@ -106,7 +106,7 @@ class DeviceManager:
                 f"{version!r}"
             )
         num_ipus = int(options.get("numIPUs", 1))
-        tiles = num_ipus * int(options.get("tilesPerIPU", 0))
+        tiles = int(options.get("tilesPerIPU", 0))
         return DeviceInfo(DeviceType.IpuModel, num_ipus, tiles * _TILE_BYTES[version])
 
     def enumerateDevices(self, numIpus: int = 1, **_: Any) -> list[DeviceInfo]:

@@ -533,10 +533,11 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
             f"{ir.instance_replication_factor}: only one instance is supported"
         )
     cache_folder = (str(ir._options.cachePath) or ".") if ir._options.enableEngineCaching else ""
-    limits = [b for b in (settings.memory_limit_bytes, device.memory_limit_bytes) if b > 0]
+    limits = [b for b in (settings.device_memory_limit_bytes, device.memory_limit_bytes) if b > 0]
     return _core.Session(
         ir._pb,
-        memory_limit_bytes=min(limits, default=0),
+        memory_limit_bytes=settings.memory_limit_bytes,
+        device_memory_limit_bytes=min(limits, default=0),
         num_threads=settings.num_threads,
         check_inplace_ambiguity=bool(ir._options.enableInplaceAmbiguityChecking),
         profile=settings.profile,

@@ -85,13 +85,60 @@ def test_a_device_model_has_the_memory_of_its_tiles() -> None:
     # Small tiles, then the tighter of two limits.
     old = manager.createIpuModelDevice({"numIPUs": 1, "tilesPerIPU": 1, "ipuVersion": "ipu1"})
     assert old.memory_limit_bytes == 256 * 1024
-    with use_session_settings(memory_limit_bytes=1000):
+    with use_session_settings(device_memory_limit_bytes=1000):
         assert "the limit is 1000" in str(refused(program(), fitting))
     ir = popxl.Ir()
     with ir.main_graph:
         ops.add_(popxl.variable(np.ones(100_000, np.float32)), popxl.constant(1.0))
     assert f"the limit is {256 * 1024}" in str(refused(ir, old))
     assert manager.createIpuModelDevice({"numIPUs": 2}).memory_limit_bytes == 0
+
+
+def two_devices(in_graph: bool) -> popxl.Ir:
+    """Device 1 makes a small tensor that device 4 blows up, perhaps in a called graph."""
+
+    def blow_up(x: popxl.Tensor, w: popxl.Tensor) -> popxl.Tensor:
+        with popxl.ipu(4):
+            big = ops.exp(x @ w)
+            return ops.sum(big @ ops.transpose(big))
+
+    ir = popxl.Ir()
+    with ir.main_graph:
+        out = popxl.d2h_stream((), popxl.float32)
+        with popxl.ipu(1):
+            x = ops.exp(popxl.variable(np.ones((8, 8), np.float32), name="small"))
+            x = ops.ipu_copy(x, 4, 1)
+        with popxl.ipu(4):
+            w = popxl.variable(np.ones((8, 64), np.float32), name="w")
+            if in_graph:
+                (result,) = ops.call(ir.create_graph(blow_up, x, w), x, w)
+            else:
+                result = blow_up(x, w)
+            ops.host_store(out, result)
+    return ir
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_every_device_has_a_limit_of_its_own(in_graph: bool) -> None:
+    memory = popxl.Session(two_devices(in_graph))._pb_session.program.memory
+    first, second = memory.devices
+    assert (first.device, second.device) == (1, 4)
+    assert (first.persistent_bytes, second.persistent_bytes) == (4 * 8 * 8, 4 * 8 * 64)
+    assert first.persistent_bytes + second.persistent_bytes == memory.persistent_bytes
+    needed = [device.persistent_bytes + device.peak_frame_bytes for device in memory.devices]
+    # Device 1 needs one small result, device 4 at least one large one.
+    assert 4 * 8 * 8 <= first.peak_frame_bytes < 4 * 8 * 64 <= second.peak_frame_bytes
+    with (
+        use_session_settings(device_memory_limit_bytes=needed[1]),
+        popxl.Session(two_devices(in_graph)) as session,
+    ):
+        session.run()
+    with use_session_settings(device_memory_limit_bytes=needed[1] - 1):
+        error = refused(two_devices(in_graph))
+    assert f"device 4 needs {needed[1]} bytes of memory; the limit is {needed[1] - 1}" in str(error)
+    # Each is less than both together.
+    with use_session_settings(memory_limit_bytes=needed[1]):
+        assert "the program needs" in str(refused(two_devices(in_graph)))
 
 
 def test_unknown_options_of_a_device_model() -> None:

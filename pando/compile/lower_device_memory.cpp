@@ -1,0 +1,106 @@
+// What every virtual device needs: its variables, and its share of the frames.
+#include <algorithm>
+
+#include "pando/compile/function_lowering.hpp"
+
+namespace pando {
+
+std::vector<std::int64_t> ProgramLowering::callee_device_bytes(
+    const Instruction& instruction) const {
+  const auto of_function = [&](std::int32_t function) {
+    return function_device_bytes_[static_cast<std::size_t>(function)];
+  };
+  std::vector<std::int64_t> bytes = of_function(instruction.target);
+  if (instruction.kind != Instruction::Kind::If) return bytes;
+  const std::vector<std::int64_t> others = of_function(instruction.other_target);
+  for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] = std::max(bytes[d], others[d]);
+  return bytes;
+}
+
+/// Variables belong to the device whose instruction is the first to name them.
+std::vector<std::int64_t> ProgramLowering::persistent_device_bytes() const {
+  if (devices_.size() == 1) return {program_.persistent_bytes};
+  std::vector<std::int64_t> bytes(devices_.size());
+  std::vector<bool> counted(program_.persistent.size());
+  const auto count = [&](std::size_t i, std::int32_t device) {
+    if (counted[i]) return;
+    counted[i] = true;
+    const PersistentTensor& tensor = program_.persistent[i];
+    const auto size = num_elements(tensor.shape) * std::int64_t(dtype_bytes(tensor.dtype));
+    bytes[static_cast<std::size_t>(device)] += align_bytes(size);
+  };
+  for (const Function& function : program_.functions) {
+    for (const Instruction& instruction : function.instructions) {
+      for (const OperandRef& operand : instruction.operands) {
+        if (operand.space != OperandRef::Space::Global) continue;
+        const auto after = std::upper_bound(
+            program_.persistent.begin(), program_.persistent.end(), operand.offset,
+            [](std::int64_t at, const PersistentTensor& tensor) { return at < tensor.offset; });
+        count(static_cast<std::size_t>(after - program_.persistent.begin()) - 1,
+              instruction.device);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < counted.size(); ++i) count(i, 0);
+  return bytes;
+}
+
+std::vector<DeviceMemoryUse> FunctionLowering::measure_devices(
+    const MemoryPlan& plan, const std::vector<Storage*>& planned) const {
+  std::vector<DeviceMemoryUse> devices(program_.devices_.size());
+  if (devices.size() == 1) {
+    devices[0].peak_frame_bytes = plan.total_bytes;
+    return devices;
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    devices[d] = measure_device(static_cast<std::int32_t>(d), planned);
+  }
+  return devices;
+}
+
+/// The frame of a callee counts as far as the callee's temporaries are this device's.
+DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
+                                                 const std::vector<Storage*>& planned) const {
+  struct TensorLife {
+    LiveTensor tensor;
+    int first, last;
+  };
+  std::vector<TensorLife> uses;
+  std::set<const Storage*> frames;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    if (pending_[i].callee_frame < 0) continue;
+    const Storage& frame = storages_[static_cast<std::size_t>(pending_[i].callee_frame)];
+    frames.insert(&frame);
+    const std::int64_t bytes =
+        program_.callee_device_bytes(pending_[i].instruction)[static_cast<std::size_t>(device)];
+    const int time = static_cast<int>(i);
+    if (bytes > 0) uses.push_back({live_tensor(frame), time, time});
+    if (bytes > 0) uses.back().tensor.bytes = bytes;
+  }
+  for (const Storage* s : planned) {
+    if (s->device == device && !frames.contains(s)) {
+      uses.push_back({live_tensor(*s), s->first, s->last});
+    }
+  }
+  std::vector<std::int64_t> change(pending_.size() + 1);
+  for (const TensorLife& use : uses) {
+    change[static_cast<std::size_t>(use.first)] += align_bytes(use.tensor.bytes);
+    change[static_cast<std::size_t>(use.last) + 1] -= align_bytes(use.tensor.bytes);
+  }
+  DeviceMemoryUse memory;
+  std::int64_t alive = 0;
+  int peak = -1;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    alive += change[i];
+    if (alive <= memory.peak_frame_bytes) continue;
+    memory.peak_frame_bytes = alive;
+    peak = static_cast<int>(i);
+  }
+  for (const TensorLife& use : uses) {
+    if (use.first <= peak && peak <= use.last) memory.alive_at_peak.push_back(use.tensor);
+  }
+  sort_largest_first(memory.alive_at_peak);
+  return memory;
+}
+
+}  // namespace pando
