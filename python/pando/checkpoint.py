@@ -3,6 +3,8 @@
     checkpoint.save(session, "checkpoints", step=100, generators={"data": rng}, keep=3)
     checkpoint.load(session, "checkpoints", generators={"data": rng})
 
+`save_later` does it while the session runs on.
+
 Each checkpoint is a folder below the given one, `step-0000000100`, with the tensors in safetensors
 files and `manifest.json`, which names them with dtypes, shapes and checksums. It is written under
 another name, made durable and only then renamed: a process that is killed at any instant leaves the
@@ -23,7 +25,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -56,10 +58,10 @@ __all__ = [
     "load",
     "read_manifest",
     "save",
+    "save_later",
     "verify",
 ]
 
-_ROOM_BYTES = 256 << 20
 # The last one of each session that was not waited for.
 _pending: WeakKeyDictionary[Any, PendingCheckpoint] = WeakKeyDictionary()
 
@@ -85,7 +87,6 @@ def _core_session(session: Any) -> Any:
     return core
 
 
-@overload
 def save(
     session: Any,
     folder: str | os.PathLike[str],
@@ -94,49 +95,50 @@ def save(
     extra: Mapping[str, Any] | None = None,
     generators: Mapping[str, np.random.Generator] | None = None,
     keep: int | None = None,
-    room_bytes: int = _ROOM_BYTES,
-    wait: Literal[True] = True,
-) -> Checkpoint: ...
-
-
-@overload
-def save(
-    session: Any,
-    folder: str | os.PathLike[str],
-    *,
-    step: int,
-    extra: Mapping[str, Any] | None = None,
-    generators: Mapping[str, np.random.Generator] | None = None,
-    keep: int | None = None,
-    room_bytes: int = _ROOM_BYTES,
-    wait: Literal[False],
-) -> PendingCheckpoint: ...
-
-
-def save(
-    session: Any,
-    folder: str | os.PathLike[str],
-    *,
-    step: int,
-    extra: Mapping[str, Any] | None = None,
-    generators: Mapping[str, np.random.Generator] | None = None,
-    keep: int | None = None,
-    room_bytes: int = _ROOM_BYTES,
-    wait: bool = True,
-) -> Checkpoint | PendingCheckpoint:
+) -> Checkpoint:
     """Saves the state of an attached session as `folder/step-...`, between runs.
 
     extra: what else belongs to the run, as JSON. generators: NumPy generators whose state `load`
     brings back. keep: how many of the newest checkpoints stay; None: all.
 
-    With wait=False the checkpoint is written by a thread while the session runs on; it holds the
-    state of now. Variables are copied at once. A row of a remote buffer that the program stores
-    before it has been written is copied first; beyond `room_bytes` of such copies the program waits
-    for the row. A later `save` waits for this one to end.
-
-    Raises CheckpointError when it cannot be written, from `wait()` of a pending one; earlier
-    checkpoints then stay as they are.
+    Raises CheckpointError when it cannot be written; earlier checkpoints then stay as they are.
     """
+    # The program does not run meanwhile, so there are no rows to copy.
+    return _job(session, folder, step, extra, generators, keep, room_bytes=0).run()
+
+
+def save_later(
+    session: Any,
+    folder: str | os.PathLike[str],
+    *,
+    step: int,
+    extra: Mapping[str, Any] | None = None,
+    generators: Mapping[str, np.random.Generator] | None = None,
+    keep: int | None = None,
+    room_bytes: int = 256 << 20,
+) -> PendingCheckpoint:
+    """As `save`, by a thread while the session runs on; it holds the state of now.
+
+    Variables are copied at once. A row of a remote buffer that the program stores before it has
+    been written is copied first; beyond `room_bytes` of such copies the program waits for the row.
+    A later save waits for this one to end, and so does leaving the session.
+    """
+    pending = PendingCheckpoint(_job(session, folder, step, extra, generators, keep, room_bytes))
+    _pending[session] = pending
+    session._before_unload(pending.join)
+    return pending
+
+
+def _job(
+    session: Any,
+    folder: str | os.PathLike[str],
+    step: int,
+    extra: Mapping[str, Any] | None,
+    generators: Mapping[str, np.random.Generator] | None,
+    keep: int | None,
+    room_bytes: int,
+) -> _Job:
+    """The state of now, ready to be written. Waits for the session's checkpoint before."""
     if step < 0:
         raise ValueError(f"save: wanted a step of at least 0; given {step}")
     if keep is not None and keep < 1:
@@ -149,13 +151,7 @@ def save(
     previous = _pending.get(session)
     if previous is not None:
         previous.join()
-    job = _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep)
-    if wait:
-        return job.run()
-    pending = PendingCheckpoint(job)
-    _pending[session] = pending
-    session._before_unload(pending.join)
-    return pending
+    return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep)
 
 
 class _Job:

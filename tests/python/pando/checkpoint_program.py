@@ -73,14 +73,13 @@ def main(folder, steps, result, tier, remote_folder):
         while done < steps:
             counts = train(session, stream, output, rng, 1)
             done += 1
-            pending = checkpoint.save(
+            pending = checkpoint.save_later(
                 session,
                 folder,
                 step=done,
                 extra={"counts": counts.tolist()},
                 generators=generators,
                 keep=2,
-                wait=False,
             )
             if done % 2 == 0 or done == steps:  # else the next step runs meanwhile
                 pending.wait()

@@ -178,13 +178,8 @@ def test_training_goes_on_while_a_checkpoint_is_written(
     monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
     with session:
         train(session, stream, output, rng, 4)
-        pending = checkpoint.save(
-            session,
-            tmp_path / "c",
-            step=4,
-            generators={"data": rng},
-            room_bytes=room,
-            wait=False,
+        pending = checkpoint.save_later(
+            session, tmp_path / "c", step=4, generators={"data": rng}, room_bytes=room
         )
         counts = train(session, stream, output, rng, 3)
         if room > 4000:
@@ -202,7 +197,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(
 def test_leaving_a_session_waits_for_its_checkpoint(tmp_path):
     session, *_ = fresh()
     with session:
-        pending = checkpoint.save(session, tmp_path, step=1, wait=False)
+        pending = checkpoint.save_later(session, tmp_path, step=1)
     assert pending.done
     assert pending.wait().step == 1
     assert names(tmp_path) == ["step-0000000001"]
@@ -212,7 +207,7 @@ def test_a_pending_checkpoint_tells_what_went_wrong(tmp_path, caplog):
     (tmp_path / "file").write_text("no folder")
     session, _, stream, output = fresh()
     with session:
-        pending = checkpoint.save(session, tmp_path / "file", step=1, wait=False)
+        pending = checkpoint.save_later(session, tmp_path / "file", step=1)
         train(session, stream, output, np.random.default_rng(), 2)
         with pytest.raises(checkpoint.CheckpointError, match="cannot be written"):
             pending.wait()
@@ -235,7 +230,7 @@ def test_a_later_save_waits_for_an_earlier_one(tmp_path, monkeypatch):
     monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", slow)
     monkeypatch.setattr(checkpoint.PendingCheckpoint, "join", opening_join)
     with session:
-        first = checkpoint.save(session, tmp_path, step=1, wait=False)
+        first = checkpoint.save_later(session, tmp_path, step=1)
         checkpoint.save(session, tmp_path, step=2)
         assert first.done
     assert names(tmp_path) == ["step-0000000001", "step-0000000002"]
