@@ -1,16 +1,8 @@
-"""Training with checkpoints, as a program: the tests kill it and go on with it.
-
-Arguments: folder of checkpoints, steps, file for the final state, tier of remote buffers and the
-folder for them. Prints a line per step.
-"""
-
-import os
-import sys
+"""A small program for the tests of checkpoints, with every kind of state."""
 
 import numpy as np
 
 import popxl
-from pando import checkpoint
 from pando.settings import use_session_settings
 from popxl import ops
 from popxl.ops import collectives
@@ -58,35 +50,3 @@ def train(session, stream, output, rng, steps):
         data = rng.standard_normal((2, ELEMENTS)).astype(np.float32)
         result = session.run({stream: data})[output]
     return result
-
-
-def main(folder, steps, result, tier, remote_folder):
-    ir, w, stream, output = program()
-    rng = np.random.default_rng(11)
-    generators = {"data": rng}
-    with session_of(ir, tier, remote_folder) as session:
-        done, counts = 0, None
-        if checkpoint.checkpoints(folder):
-            loaded = checkpoint.load(session, folder, generators=generators)
-            done, counts = loaded.step, loaded.extra["counts"]
-        print("from", done, flush=True)
-        while done < steps:
-            counts = train(session, stream, output, rng, 1)
-            done += 1
-            pending = checkpoint.save_later(
-                session,
-                folder,
-                step=done,
-                extra={"counts": counts.tolist()},
-                generators=generators,
-                keep=2,
-            )
-            if done % 2 == 0 or done == steps:  # else the next step runs meanwhile
-                pending.wait()
-            print(done, flush=True)
-        np.savez(result + ".writing.npz", w=session.get_tensor_data(w), counts=counts)
-        os.rename(result + ".writing.npz", result)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:6])

@@ -1,79 +1,75 @@
-"""Training killed at random instants goes on from its last checkpoint with the same bits."""
+"""Training killed at random instants goes on from its last checkpoint with the same bits.
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+More kills: `./dev kills 200`.
+"""
 
-import numpy as np
 import pytest
 
-PROGRAM = Path(__file__).with_name("checkpoint_program.py")
-STEPS = 12
-# More on demand: PANDO_KILLS=200 pytest tests/python/pando/test_checkpoint_kills.py
-KILLS = int(os.environ.get("PANDO_KILLS", "10"))
+from benchmarks import kills
+from pando import checkpoint
+
+STEPS = 60
 
 
-def start(folder, result, tier, remote):
-    arguments = [folder, STEPS, result, tier, remote]
-    paths = [str(PROGRAM.parents[3]), *filter(None, sys.path)]
-    return subprocess.Popen(
-        [sys.executable, str(PROGRAM), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(process):
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors[-3000:]
-
-
-def run_until_kill(process, lines, delay):
-    """Kills it `delay` seconds after it has printed `lines` lines; whether it was still running."""
-    for _ in range(lines):
-        if not process.stdout.readline():
-            break
-    try:
-        process.wait(timeout=delay)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode in (0, -9), errors[-3000:]
-    return process.returncode == -9
-
-
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("straight")
-    result = folder / "result.npz"
-    finish(start(folder / "checkpoints", result, "ram", ""))
-    return dict(np.load(result))
-
-
-@pytest.mark.parametrize("tier", ["ram", "file"])
-def test_kills_cost_nothing(tmp_path, straight, tier):
-    rng = np.random.default_rng(20260802)
-    kills = 0
-    trainings = 0
-    while kills < KILLS // 2:
-        folder = tmp_path / f"training-{trainings}"
-        result = folder / "result.npz"
-        folder.mkdir()
-        trainings += 1
-        while not result.exists():
-            process = start(folder / "checkpoints", result, tier, tmp_path / "remote")
-            if kills >= KILLS // 2:
-                finish(process)
-                continue
-            # The first line comes when the last checkpoint has been loaded; a step with its
-            # checkpoint takes some milliseconds.
-            kills += run_until_kill(process, int(rng.integers(1, 5)), float(rng.uniform(0, 0.03)))
-        got = dict(np.load(result))
-        for name, value in straight.items():
-            np.testing.assert_array_equal(got[name], value)
-    if tier == "file":
+def test_kills_cost_nothing(tmp_path):
+    summary = kills.kill_trainings(tmp_path, kills=6, seed=20260802, steps=STEPS)
+    assert summary.is_clean, str(summary)
+    assert summary.kills == 6
+    assert summary.resumes > 0 and summary.checked_checkpoints > 0
+    for folder in tmp_path.glob("training-*"):
         # The last one that ended well removed what the killed ones had left.
-        assert [path.name for path in (tmp_path / "remote").iterdir()] == ["pando.lock"]
+        assert [path.name for path in (folder / "remote").iterdir()] == ["pando.lock"]
+
+
+def attempt(*lines):
+    return kills.read_attempt(f"{line} ." for line in lines)
+
+
+class Faulty(kills.Trainings):
+    """Trainings that never run: attempts are made up."""
+
+    def __init__(self):
+        self.summary = kills.Summary()
+        self._steps = 3
+        self._straight = attempt("from 0", "step 1 aa", "step 2 bb", "step 3 cc", "end ff")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "message"),
+    [
+        (
+            ["from 0", "step 1 aa", "step 2 bc", "step 3 cc", "end ff"],
+            "diverging",
+            "from step 2 on",
+        ),
+        (["from 1", "step 2 bb", "step 3 cc", "end fe"], "diverging", "the final state differs"),
+        (
+            ["from 0", "step 1 aa", "step 2 bb", "step 3 cc", "end ff"],
+            "unloadable",
+            "1 was durable",
+        ),
+    ],
+)
+def test_faults_are_found(tmp_path, lines, kind, message):
+    trainings = Faulty()
+    durable = 1 if kind == "unloadable" else 0
+    assert trainings._examine(tmp_path, attempt(*lines), durable)
+    (fault,) = getattr(trainings.summary, kind)
+    assert message in fault
+    assert not trainings.summary.is_clean
+    assert fault in str(trainings.summary)
+
+
+def test_damaged_checkpoints_are_found(tmp_path):
+    (tmp_path / "checkpoints" / "step-0000000001").mkdir(parents=True)
+    trainings = Faulty()
+    assert trainings._examine(tmp_path, attempt("from 1"), 1)
+    assert "manifest.json" in trainings.summary.unloadable[0]
+    assert checkpoint.checkpoints(tmp_path / "checkpoints")
+
+
+def test_a_line_that_was_cut_off_does_not_count():
+    cut = ["from 4 .", "step 5 abcd .", "saved 4 .", "step 6 ab", "exit -9 ."]
+    found = kills.read_attempt(cut)
+    assert (found.start, found.losses, found.durable) == (4, {5: "abcd"}, 4)
+    assert found.killed and not found.error
