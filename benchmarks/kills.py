@@ -102,16 +102,18 @@ class Nursery:
 
     def __init__(self, errors: Path) -> None:
         paths = [str(ROOT), str(ROOT / "python"), *filter(None, sys.path)]
-        self._errors = errors.open("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.kill_program"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
+        errors.touch()
+        self._errors = errors.open()
+        with errors.open("a") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.kill_program"],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()

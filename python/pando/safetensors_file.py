@@ -141,6 +141,20 @@ def _write_at(file: IO[bytes], data: bytes | Bytes, offset: int) -> None:
         view, offset = view[count:], offset + count
 
 
+def file_record(folder: Path, name: Path) -> dict[str, Any]:
+    """What `check_file` needs of a file of any other kind."""
+    path = folder / name
+    size = path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        found = _checksum_of_next(file, size)
+    return {
+        "name": name.as_posix(),
+        "bytes": size,
+        "header": checksum(b""),
+        "pieces": [[size, found]],
+    }
+
+
 def check_file(folder: Path, record: dict[str, Any]) -> str:
     """Reads a whole file; says what is wrong with it, or nothing."""
     path = folder / record["name"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import popxl
+from pando.checkpoint_folder import remove_folder, replaced_folder, whole_folder
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from popxl_addons.streams import InputStreams, OutputStreams
 from popxl_addons.utils import WeightsDict, timer
@@ -28,10 +30,12 @@ def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]
 def initialise_memmap_dir_from_checkpoint(
     checkpoint_dir: str | Path, memmap_dir: str | Path
 ) -> None:
-    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`."""
+    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`. Raises as
+    `TaskSession.load_checkpoint`."""
+    folder = _checked_folder(checkpoint_dir)
     target = Path(memmap_dir).expanduser()
     target.mkdir(parents=True, exist_ok=True)
-    for path in sorted((Path(checkpoint_dir).expanduser() / "model").glob("*.npy")):
+    for path in sorted((folder / "model").glob("*.npy")):
         shutil.copy(path, target / path.name)
 
 
@@ -52,9 +56,22 @@ def _report_missing(kind: str, here: Iterable[str], there: Iterable[str], how: s
 def _local_folder(checkpoint_dir: str | Path) -> Path:
     if str(checkpoint_dir).startswith("wandb:"):
         raise NotImplementedError(
-            f"Checkpoints are folders on this machine; {checkpoint_dir} names a wandb artifact."
+            f"{checkpoint_dir}: checkpoints as artifacts of wandb (wandb://) are not supported. "
+            "Give a folder on this machine, and upload it or download it with wandb's own client."
         )
-    return Path(checkpoint_dir).expanduser()
+    return Path(os.path.abspath(Path(checkpoint_dir).expanduser()))
+
+
+def _checked_folder(checkpoint_dir: str | Path) -> Path:
+    """The folder with the content of a checkpoint, which has been compared with its checksums."""
+    folder, checked = whole_folder(_local_folder(checkpoint_dir))
+    if not checked:
+        logging.warning(
+            "%s has no manifest.json: another program wrote it, and whether it is whole is not "
+            "known.",
+            folder,
+        )
+    return folder
 
 
 class TaskSession(popxl.Session):
@@ -156,38 +173,46 @@ class TaskSession(popxl.Session):
     # Checkpoints ----------------------------------------------------------------------------
 
     def save_checkpoint(self, checkpoint_dir: str | Path) -> None:
-        """Writes `state`, the data loader and `session_state` to a folder.
+        """Writes `state`, the data loader and `session_state` to a folder, which takes its place
+        when it is whole and durable: a process that is killed leaves what was there before.
 
-        Beyond `max_checkpoints` folders saved by this session the oldest is deleted.
+        Beyond `max_checkpoints` folders saved by this session the oldest is deleted. Raises
+        CheckpointError (pando.checkpoint) when it cannot be written.
         """
         folder = _local_folder(checkpoint_dir)
-        model = folder / "model"
-        model.mkdir(parents=True, exist_ok=True)
         tensors = self.state.to_dict()
         values = self.get_tensors_data(list(tensors.values()))
-        for key, tensor in tensors.items():
-            value = values[tensor]
-            if isinstance(value, np.memmap) and value.filename is not None:
-                value.flush()
-                shutil.copy(value.filename, model / Path(value.filename).name)
-            else:
-                arrays: dict[str, Any] = {key: value}
-                np.savez(model / f"{key}.npz", **arrays)
-        if self._dataloader is not None:
-            self._dataloader.save(str(folder / _DATALOADER))
-        (folder / _SESSION_INFO).write_text(json.dumps(self.session_state), encoding="utf-8")
+        with replaced_folder(folder) as writing:
+            model = writing / "model"
+            model.mkdir()
+            for key, tensor in tensors.items():
+                value = values[tensor]
+                if isinstance(value, np.memmap) and value.filename is not None:
+                    value.flush()
+                    shutil.copy(value.filename, model / Path(value.filename).name)
+                else:
+                    arrays: dict[str, Any] = {key: value}
+                    np.savez(model / f"{key}.npz", **arrays)
+            if self._dataloader is not None:
+                self._dataloader.save(str(writing / _DATALOADER))
+            text = json.dumps(self.session_state)
+            (writing / _SESSION_INFO).write_text(text, encoding="utf-8")
         self._forget_old_checkpoints(folder)
 
     def _forget_old_checkpoints(self, newest: Path) -> None:
         self._saved = [path for path in self._saved if path != newest] + [newest]
         while len(self._saved) > self.max_checkpoints:
-            shutil.rmtree(self._saved.pop(0), ignore_errors=True)
+            remove_folder(self._saved.pop(0))
 
     def load_checkpoint(
         self, checkpoint_dir: str | Path, report_missing: str = "warn", skip_memmap: bool = False
     ) -> None:
-        """Reads what `save_checkpoint` wrote. `skip_memmap` has no effect."""
-        folder = _local_folder(checkpoint_dir)
+        """Reads what `save_checkpoint` wrote. `skip_memmap` has no effect.
+
+        Raises DamagedCheckpoint, which names the file, and CheckpointError when there is none
+        (pando.checkpoint), before anything is changed.
+        """
+        folder = _checked_folder(checkpoint_dir)
         files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
         tensors = self.state.to_dict()
         _report_missing("Tensors", tensors, files, report_missing)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import popxl
 import popxl_addons as addons
+from pando.checkpoint import CheckpointError, DamagedCheckpoint
 from popxl import ops
 from popxl_addons import InputStreams, OutputStreams, TaskSession
 
@@ -103,8 +110,158 @@ def test_missing_tensors_are_reported(tmp_path: Path) -> None:
     assert larger.get_named_tensors_data()["total"].tolist() == [7, 7]
     with pytest.raises(ValueError, match="report_missing"):
         larger.load_from_session(smaller, report_missing="sometimes")
-    with pytest.raises(NotImplementedError, match="wandb"):
-        larger.save_checkpoint("wandb://name")
+
+
+def test_artifacts_of_wandb_are_refused(tmp_path: Path) -> None:
+    task = session()
+    refused = pytest.raises(NotImplementedError, match=r"wandb://.*not supported")
+    with refused:
+        task.save_checkpoint("wandb://name")
+    with refused:
+        task.load_checkpoint("wandb://name")
+    with refused:
+        addons.task_session.initialise_memmap_dir_from_checkpoint("wandb://name", tmp_path)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        *itertools.product(
+            [flip, truncate, os.unlink], ["model/total.npz", "session_info.json", "dataloader.bin"]
+        ),
+        (flip, "manifest.json"),
+        (truncate, "manifest.json"),
+    ],
+)
+def test_damage_is_named_and_changes_nothing(
+    tmp_path: Path, harm: Callable[[Path], None], name: str
+) -> None:
+    task = session()
+    task.dataloader = Loader()
+    task.save_checkpoint(tmp_path / "c")
+    harm(tmp_path / "c" / name)
+    other = session(start=9.0)
+    with pytest.raises(DamagedCheckpoint, match=name):
+        other.load_checkpoint(tmp_path / "c")
+    with pytest.raises(DamagedCheckpoint, match=name):
+        addons.task_session.initialise_memmap_dir_from_checkpoint(tmp_path / "c", tmp_path / "m")
+    assert other.get_named_tensors_data()["total"].tolist() == [9, 9]
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        other.load_checkpoint(tmp_path / "other")
+
+
+def test_folders_of_another_writer_are_loaded_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = session(start=4.0)
+    task.save_checkpoint(tmp_path / "c")
+    (tmp_path / "c" / "manifest.json").unlink()
+    other = session()
+    other.load_checkpoint(tmp_path / "c")
+    assert other.get_named_tensors_data()["total"].tolist() == [4, 4]
+    assert "has no manifest.json" in caplog.text
+
+
+def test_other_files_of_a_folder_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    (folder / "log").mkdir(parents=True)
+    (folder / "log" / "text").write_text("kept", encoding="utf-8")
+    task = session()
+    task.dataloader = Loader()
+    task.save_checkpoint(folder)
+    task._dataloader = None
+    task.save_checkpoint(folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["log", "manifest.json", "model", "session_info.json"]
+    assert (folder / "log" / "text").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, instant: int) -> None:
+    """From call `instant` on, nothing that changes files does anything but raise."""
+    calls = itertools.count()
+
+    def mortal(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if next(calls) >= instant:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    for module, name in (
+        (os, "rename"),
+        (os, "fsync"),
+        (shutil, "rmtree"),
+        (np, "savez"),
+        (Path, "write_text"),
+        (Path, "mkdir"),
+        (Path, "open"),
+    ):
+        monkeypatch.setattr(module, name, mortal(getattr(module, name)))
+
+
+def test_a_kill_at_any_instant_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    found = []
+    for instant in itertools.count():
+        folder = tmp_path / str(instant) / "c"
+        session(start=1.0).save_checkpoint(folder)
+        (folder / "log").write_text("kept", encoding="utf-8")
+        task, reader = session(start=2.0), session(start=9.0)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            kill_at(monkeypatch, instant)
+            try:
+                task.save_checkpoint(folder)
+                ended = True
+            except Killed:
+                ended = False
+        reader.load_checkpoint(folder, report_missing="error")
+        found.append(float(reader.get_named_tensors_data()["total"][0]))
+        # The next writer ends what was begun.
+        task.save_checkpoint(folder)
+        assert (folder / "log").read_text() == "kept"
+        assert [path.name for path in folder.parent.iterdir()] == ["c"]
+        if ended:
+            break
+    # The new one counts from some instant on.
+    assert found == sorted(found) and found[0] == 1 and found[-2:] == [2, 2]
+    assert len(found) > 10
+
+
+def test_a_full_disk_costs_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = session(start=3.0)
+    task.save_checkpoint(tmp_path / "c")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(CheckpointError, match=r"cannot be written: No space.*as they were"):
+        session(start=4.0).save_checkpoint(tmp_path / "c")
+    other = session()
+    other.load_checkpoint(tmp_path / "c")
+    assert other.get_named_tensors_data()["total"].tolist() == [3, 3]
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        session().save_checkpoint(tmp_path / "file" / "c")
 
 
 def test_a_dataloader_needs_its_methods() -> None:
