@@ -286,7 +286,8 @@ class Result:
     @property
     def status(self) -> str:
         if self.problems:
-            return "missing: " + "; ".join(self.problems)
+            known = [self.item.missing] if self.item.missing else []
+            return "missing: " + "; ".join([*self.problems, *known])
         return f"partial: {self.item.missing}" if self.item.missing else "done"
 
 

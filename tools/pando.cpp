@@ -1,6 +1,11 @@
 // The command line: looks at programs in the text form (pando/ir/text_parser.hpp).
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -14,6 +19,7 @@
 #include "pando/ir/text_printer.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/session/executable_cache.hpp"
 #include "pando/session/session.hpp"
 #include "pando/transforms/pass_registry.hpp"
 
@@ -32,6 +38,10 @@ constexpr const char* kUsage =
     "stages\n"
     "  pando ops                              list the op kinds\n"
     "  pando passes                           list the passes\n"
+    "  pando cache list|size|verify|clear [FOLDER]\n"
+    "                                         compiled programs on disk (default: the folder of\n"
+    "                                         POPXL_CACHE_DIR, POPART_CACHE_DIR or "
+    "session_cache)\n"
     "\n"
     "FILE: a program in the text form; - reads standard input.\n";
 
@@ -141,10 +151,66 @@ void list_passes(const Arguments& arguments) {
   }
 }
 
+std::filesystem::path cache_folder(const Arguments& arguments) {
+  if (arguments.size() > 1) return arguments[1];
+  for (const char* name : {"POPXL_CACHE_DIR", "POPART_CACHE_DIR"}) {
+    const char* folder = std::getenv(name);
+    if (folder != nullptr && *folder != '\0') return folder;
+  }
+  return "session_cache";
+}
+
+std::string time_text(std::filesystem::file_time_type when) {
+  const auto since = std::chrono::duration_cast<std::chrono::seconds>(
+      when - std::filesystem::file_time_type::clock::now());
+  const std::time_t seconds = std::time(nullptr) + since.count();
+  std::ostringstream text;
+  text << std::put_time(std::localtime(&seconds), "%Y-%m-%d %H:%M:%S");
+  return std::move(text).str();
+}
+
+void list_cache(const std::vector<pando::CachedProgram>& programs) {
+  for (const pando::CachedProgram& program : programs) {
+    std::cout << program.path.stem().string() << "  " << std::setw(12) << program.bytes
+              << " bytes  used " << time_text(program.used) << "\n";
+  }
+}
+
+void verify_cache(const std::vector<pando::CachedProgram>& programs) {
+  std::size_t faults = 0;
+  for (const pando::CachedProgram& program : programs) {
+    const std::string fault = pando::cached_program_fault(program.path);
+    if (fault.empty()) continue;
+    ++faults;
+    std::cout << program.path.string() << ": " << fault << "\n";
+  }
+  std::cout << programs.size() - faults << " of " << programs.size() << " programs are sound\n";
+  if (faults > 0) throw pando::Error(str_cat(faults, " of the programs would be compiled again"));
+}
+
+void look_at_cache(const Arguments& arguments) {
+  const bool known = !arguments.empty() && arguments.size() <= 2 &&
+                     (arguments[0] == "list" || arguments[0] == "size" ||
+                      arguments[0] == "verify" || arguments[0] == "clear");
+  if (!known) throw UsageError("wanted list, size, verify or clear, and at most one FOLDER");
+  const std::filesystem::path folder = cache_folder(arguments);
+  if (arguments[0] == "clear") {
+    std::cout << pando::clear_cached_programs(folder) << " programs removed from "
+              << folder.string() << "\n";
+    return;
+  }
+  const std::vector<pando::CachedProgram> programs = pando::cached_programs(folder);
+  if (arguments[0] == "list") return list_cache(programs);
+  if (arguments[0] == "verify") return verify_cache(programs);
+  std::int64_t bytes = 0;
+  for (const pando::CachedProgram& program : programs) bytes += program.bytes;
+  std::cout << bytes << " bytes in " << programs.size() << " programs\n";
+}
+
 int run(const Arguments& arguments) {
   const std::vector<std::pair<std::string, std::function<void(const Arguments&)>>> commands = {
-      {"opt", optimise},    {"verify", verify}, {"dot", draw},
-      {"explain", explain}, {"ops", list_ops},  {"passes", list_passes}};
+      {"opt", optimise}, {"verify", verify},      {"dot", draw},           {"explain", explain},
+      {"ops", list_ops}, {"passes", list_passes}, {"cache", look_at_cache}};
   if (arguments.empty()) throw UsageError("wanted a command");
   if (arguments[0] == "--help" || arguments[0] == "-h") {
     std::cout << kUsage;

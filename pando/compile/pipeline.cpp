@@ -46,6 +46,18 @@ void check_arguments_are_connected(const Graph& graph) {
   }
 }
 
+/// See SourceInfo::phase.
+void name_phases(Graph& main) {
+  for (Op* op : main.ops()) {
+    const std::string& name = op->context.name;
+    if (const auto scope = name.find('/'); scope != std::string::npos) {
+      op->context.phase = name.substr(0, scope);
+    } else if (!op->called_graphs.empty()) {
+      op->context.phase = op->called_graphs.front()->id();
+    }
+  }
+}
+
 template <class Change>
 void for_each_graph(Ir& ir, Change change) {
   for (Graph* graph : ir.graphs()) change(*graph);
@@ -64,6 +76,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     if (options.after_stage) options.after_stage(name, ir);
   };
   for_each_graph(ir, check_arguments_are_connected);
+  name_phases(ir.main_graph());
   // Views of several tensors while every graph has its own names for them.
   stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
   // Inlining early: it lets dead gradients of the callers' unused outputs disappear, and puts each

@@ -221,8 +221,9 @@ int ProgramLowering::source_index(const Op& op) {
   const auto it = sources_.find(&op);
   if (it != sources_.end()) return it->second;
   const SourceLocation& at = op.context.location;
-  program_.sources.push_back(
-      {source_text(op), at.known() ? str_cat(at.file, ":", at.line) : std::string()});
+  program_.sources.push_back({source_text(op),
+                              at.known() ? str_cat(at.file, ":", at.line) : std::string(),
+                              op.context.phase});
   return sources_[&op] = static_cast<int>(program_.sources.size()) - 1;
 }
 

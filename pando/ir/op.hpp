@@ -31,6 +31,8 @@ struct OpContext {
   std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
   bool io_tiles = false;
   ExecutionContext execution = ExecutionContext::Normal;
+  /// Of ops of the main graph, once the compiler has named them: see SourceInfo::phase.
+  std::string phase = {};
 };
 
 /// Created and owned by a Graph; the address is stable.

@@ -197,6 +197,9 @@ struct CollectiveDesc {
 struct SourceInfo {
   std::string op;        // `MatMul 'fc1/matmul'`
   std::string location;  // `file.py:12`, empty when unknown
+  /// Of what the main graph does: the outermost name scope of the op, or else the graph that it
+  /// calls; of the ops of a graph that was put in the place of a call, that of the call.
+  std::string phase;
   bool operator==(const SourceInfo&) const = default;
 };
 

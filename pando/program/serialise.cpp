@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 7;
+constexpr std::uint32_t kVersion = 8;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -193,6 +193,7 @@ void host_side(Archive& archive, Program& program) {
   archive.list(program.sources, [&](SourceInfo& source) {
     archive.text(source.op);
     archive.text(source.location);
+    archive.text(source.phase);
   });
 }
 

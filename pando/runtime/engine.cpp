@@ -1,7 +1,6 @@
 #include "pando/runtime/engine.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -15,10 +14,6 @@ namespace {
 constexpr std::size_t kMaxOperands = 128;
 constexpr int kInstructionsPerPoll = 16;
 constexpr double kSecondsPerPoll = 0.02;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::size_t tensor_bytes(DType dtype, const Shape& shape) {
   return static_cast<std::size_t>(num_elements(shape)) * dtype_bytes(dtype);
@@ -44,10 +39,12 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
       frame_(memory_.data() + program.persistent_bytes),
       remote_(std::move(remote.memories)),
       communicator_(communicator),
-      profiling_(profile),
       should_stop_(std::move(should_stop)) {
   internal_check(communicator != nullptr || program.collectives.empty(),
                  "a program with collectives needs a communicator");
+  if (profile) {
+    profile_ = std::make_unique<RunProfile>(program, remote_is_slow() ? remote.io_threads : 0);
+  }
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
   prepare_remote(remote);
   functions_.resize(program.functions.size());
@@ -55,11 +52,6 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
   resolve_entry(program.main_function);
   resolve_entry(program.weights_from_host_function);
   resolve_entry(program.weights_to_host_function);
-  if (profiling_) {
-    for (const Function& function : program.functions) {
-      profile_.emplace_back(function.instructions.size());
-    }
-  }
   if (program.devices > 1) {
     const auto threads = static_cast<std::uint64_t>(program.devices * program.replicas);
     device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program.devices),
@@ -71,6 +63,11 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
   }
 }
 
+bool Engine::remote_is_slow() const {
+  return std::any_of(remote_.begin(), remote_.end(),
+                     [](const auto& memory) { return memory->is_slow(); });
+}
+
 void Engine::prepare_remote(const RemoteTier& tier) {
   if (remote_.empty()) {
     for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
@@ -79,9 +76,9 @@ void Engine::prepare_remote(const RemoteTier& tier) {
   }
   internal_check(remote_.size() == program_.remote_buffers.size(),
                  "one memory per remote buffer is wanted");
-  const bool any_slow = std::any_of(remote_.begin(), remote_.end(),
-                                    [](const auto& memory) { return memory->is_slow(); });
-  if (any_slow) io_ = std::make_unique<IoQueue>(tier.io_threads, tier.staging_bytes);
+  if (remote_is_slow()) {
+    io_ = std::make_unique<IoQueue>(tier.io_threads, tier.staging_bytes, profile_.get());
+  }
   for (const Function& function : program_.functions) {
     for (const Instruction& instruction : function.instructions) {
       if (instruction.kind != Instruction::Kind::RemoteLoadStart) continue;
@@ -171,6 +168,7 @@ void Engine::run_entry(int function) {
     const FlushDenormals flush;
     run_function(function, frame_, nullptr, device);
   };
+  if (profile_ != nullptr) profile_->begin_run(function == program_.main_function);
   if (io_ != nullptr) io_->retry();
   try {
     if (device_team_ == nullptr) {
@@ -181,9 +179,13 @@ void Engine::run_entry(int function) {
   } catch (...) {
     // Transfers under way use memory that is no longer theirs.
     if (io_ != nullptr) io_->abandon();
+    if (profile_ != nullptr) profile_->end_run(0);
     throw;
   }
+  if (profile_ == nullptr) return finish_remote();
+  const double start = steady_seconds();
   finish_remote();
+  profile_->end_run(io_ == nullptr ? 0 : steady_seconds() - start);
 }
 
 void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments, int device) {
@@ -207,7 +209,7 @@ void Engine::run_function(int function, std::byte* frame, std::byte* const* argu
         device_team_->signal(device, step.index);
         break;
       case StreamStep::Kind::Wait:
-        device_team_->wait(device, step.index);
+        wait_for_device(device, step.index);
         break;
     }
   }
@@ -227,13 +229,17 @@ void Engine::run_instruction(int function, std::size_t index, std::byte* frame,
     }
   }
   if (should_stop_ || device_team_ != nullptr) poll_stop(device);
-  // What several devices run is counted by the first of them.
-  if (!profiling_ || p.instruction->device != device) return execute(p, pointers, frame, device);
-  const double start = now_seconds();
+  if (profile_ == nullptr) return execute(p, pointers, frame, device);
+  profile_->begin(device, function, index);
   execute(p, pointers, frame, device);
-  InstructionProfile& entry = profile_[static_cast<std::size_t>(function)][index];
-  entry.seconds += now_seconds() - start;
-  ++entry.calls;
+  profile_->end(device);
+}
+
+void Engine::wait_for_device(int device, int other) {
+  if (profile_ == nullptr) return device_team_->wait(device, other);
+  const double start = steady_seconds();
+  device_team_->wait(device, other);
+  profile_->exchanged(device, steady_seconds() - start);
 }
 
 void Engine::meet(int function, int device) {
@@ -243,7 +249,7 @@ void Engine::meet(int function, int device) {
     if (other != device) device_team_->signal(device, other);
   }
   for (std::int32_t other : shared.devices) {
-    if (other != device) device_team_->wait(device, other);
+    if (other != device) wait_for_device(device, other);
   }
 }
 
@@ -264,16 +270,14 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       run_if(instruction, operands, frame, device);
       break;
     case Instruction::Kind::HostLoad:
-      std::memcpy(operands[0], next_element(p), p.stream_bytes);
-      break;
     case Instruction::Kind::HostStore:
-      std::memcpy(next_element(p), operands[0], p.stream_bytes);
+      move_host(p, operands[0], device);
       break;
     case Instruction::Kind::RemoteLoad:
     case Instruction::Kind::RemoteLoadStart:
     case Instruction::Kind::RemoteLoadWait:
     case Instruction::Kind::RemoteStore:
-      transfer(p, operands);
+      timed_transfer(p, operands, device);
       break;
     case Instruction::Kind::Copy:
       std::memcpy(operands[1], operands[0], static_cast<std::size_t>(instruction.count));
@@ -282,8 +286,7 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       print(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
       break;
     case Instruction::Kind::Collective:
-      communicator_->run(program_.collectives[static_cast<std::size_t>(instruction.target)],
-                         operands[0], operands[1]);
+      exchange(instruction, operands, device);
       break;
   }
 }
@@ -341,8 +344,32 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
 std::byte* Engine::next_element(const PreparedInstruction& p) {
   const auto stream = static_cast<std::size_t>(p.instruction->target);
   const StreamCursor& cursor = streams_[stream];
-  const std::int64_t element = positions_[stream]++ % cursor.count * cursor.stride;
-  return cursor.data + static_cast<std::size_t>(element) * p.stream_bytes;
+  const std::int64_t element = positions_[stream]++;
+  if (element >= cursor.count && !cursor.repeats) {
+    const StreamDesc& desc = program_.streams[stream];
+    throw RuntimeFault(str_cat("the program ", desc.host_to_device ? "loads" : "stores to",
+                               " the stream '", desc.id, "' more often than the ", cursor.count,
+                               " times that one run has data for: set ir.num_host_transfers to the "
+                               "number of micro-batches "
+                               "of a run"));
+  }
+  return cursor.data +
+         static_cast<std::size_t>(element % cursor.count * cursor.stride) * p.stream_bytes;
+}
+
+void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int device) {
+  const bool is_load = p.instruction->kind == Instruction::Kind::HostLoad;
+  std::byte* const element = next_element(p);
+  std::memcpy(is_load ? memory : element, is_load ? element : memory, p.stream_bytes);
+  if (profile_ != nullptr) profile_->count_host(device, is_load, p.stream_bytes);
+}
+
+void Engine::exchange(const Instruction& collective, std::byte* const* operands, int device) {
+  const auto& desc = program_.collectives[static_cast<std::size_t>(collective.target)];
+  if (profile_ == nullptr) return communicator_->run(desc, operands[0], operands[1]);
+  const double start = steady_seconds();
+  communicator_->run(desc, operands[0], operands[1]);
+  profile_->exchanged(device, steady_seconds() - start);
 }
 
 void Engine::print(PrintDesc print, const std::byte* value) const {
@@ -367,7 +394,29 @@ RemoteMemory& Engine::remote_of(const Instruction& transfer) const {
   return *remote_[static_cast<std::size_t>(transfer.target)];
 }
 
-void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands) {
+void Engine::timed_transfer(const PreparedInstruction& p, std::byte* const* operands, int device) {
+  if (profile_ == nullptr) return transfer(p, operands, device);
+  const double start = steady_seconds();
+  transfer(p, operands, device);
+  const double end = steady_seconds();
+  profile_->waited(device, end - start);
+  if (p.instruction->kind == Instruction::Kind::RemoteLoadWait) return;
+  const bool is_load = p.instruction->kind != Instruction::Kind::RemoteStore;
+  const TransferTag tag = tag_of(*p.instruction, device);
+  profile_->count_transfer(tag, is_load, p.stream_bytes);
+  // Slow memory's queue tells how long transfers took.
+  if (!remote_of(*p.instruction).is_slow()) {
+    profile_->transferred(tag, -1, is_load, 0, start, end);
+  }
+}
+
+TransferTag Engine::tag_of(const Instruction& transfer, int device) const {
+  if (profile_ == nullptr) return {};
+  const auto index = static_cast<std::size_t>(transfer.target);
+  return profile_->tag(device, program_.remote_buffers[index].id);
+}
+
+void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, int device) {
   using Kind = Instruction::Kind;
   const Instruction& instruction = *p.instruction;
   RemoteMemory& memory = remote_of(instruction);
@@ -377,11 +426,14 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands) 
   }
   const std::int64_t slot = remote_slot(instruction, operands[0]);
   if (instruction.kind == Kind::RemoteStore) {
-    if (memory.is_slow()) return io_->store(memory, slot, operands[1], p.stream_bytes);
+    if (memory.is_slow()) {
+      return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
+    }
     return memory.store(slot, operands[1], p.stream_bytes);
   }
   if (!memory.is_slow()) return memory.load(slot, operands[1], p.stream_bytes);
-  const IoQueue::Ticket ticket = io_->start_load(memory, slot, operands[1], p.stream_bytes);
+  const IoQueue::Ticket ticket =
+      io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
   if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);
   tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
 }
@@ -417,7 +469,7 @@ void Engine::poll_stop(int device) {
   if (device != 0 || !should_stop_) return;
   if (++polls_ < kInstructionsPerPoll) return;
   polls_ = 0;
-  const double now = now_seconds();
+  const double now = steady_seconds();
   if (now - last_poll_ < kSecondsPerPoll) return;
   last_poll_ = now;
   if (should_stop_()) throw Interrupted();

@@ -16,15 +16,18 @@
 #include "pando/runtime/device_team.hpp"
 #include "pando/runtime/io_queue.hpp"
 #include "pando/runtime/remote_memory.hpp"
+#include "pando/runtime/run_profile.hpp"
 
 namespace pando {
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
-/// elements apart. The k-th load or store of a run uses element k modulo count.
+/// elements apart. The k-th load or store of a run uses element k, modulo count if it
+/// repeats.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::int64_t stride = 1;
+  bool repeats = true;  // else more transfers than elements are a RuntimeFault
 };
 
 /// The remote buffers of a replica; see Engine.
@@ -32,11 +35,6 @@ struct RemoteTier {
   std::vector<std::unique_ptr<RemoteMemory>> memories;
   int io_threads = 2;
   std::int64_t staging_bytes = std::int64_t{256} << 20;
-};
-
-struct InstructionProfile {
-  std::int64_t calls = 0;
-  double seconds = 0;
 };
 
 class Engine {
@@ -73,8 +71,8 @@ class Engine {
   std::byte* persistent(std::size_t index) const;
   std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
 
-  /// One entry per function and instruction; empty unless profiling.
-  const std::vector<std::vector<InstructionProfile>>& profile() const { return profile_; }
+  /// nullptr unless profiling. Between runs.
+  const RunProfile* profile() const { return profile_.get(); }
 
  private:
   struct PreparedInstruction {
@@ -94,6 +92,7 @@ class Engine {
     std::vector<const std::vector<StreamStep>*> streams;
   };
 
+  bool remote_is_slow() const;
   void prepare_remote(const RemoteTier& tier);
   void prepare_function(std::size_t index);
   void resolve_entry(int function);
@@ -109,9 +108,15 @@ class Engine {
   /// Waits until every device of `function` has come here.
   void meet(int function, int device);
   std::byte* next_element(const PreparedInstruction& prepared);
+  void move_host(const PreparedInstruction& prepared, std::byte* memory, int device);
   void print(PrintDesc print, const std::byte* value) const;
   std::int64_t remote_slot(const Instruction& transfer, const std::byte* offset) const;
-  void transfer(const PreparedInstruction& prepared, std::byte* const* operands);
+  void transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
+  /// Of a transfer that belongs to what the device does now.
+  TransferTag tag_of(const Instruction& transfer, int device) const;
+  void timed_transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
+  void exchange(const Instruction& collective, std::byte* const* operands, int device);
+  void wait_for_device(int device, int other);
   RemoteMemory& remote_of(const Instruction& transfer) const;
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop(int device);
@@ -123,12 +128,11 @@ class Engine {
   std::vector<PreparedFunction> functions_;
   std::vector<StreamCursor> streams_;
   std::vector<std::int64_t> positions_;  // per stream, within the run
+  std::unique_ptr<RunProfile> profile_;  // when asked for
   std::vector<std::unique_ptr<RemoteMemory>> remote_;
   std::unique_ptr<IoQueue> io_;           // if any of them is slow
   std::vector<IoQueue::Ticket> tickets_;  // by transfer
   Communicator* communicator_;
-  bool profiling_;
-  std::vector<std::vector<InstructionProfile>> profile_;
   std::function<bool()> should_stop_;
   int polls_ = 0;  // of device 0
   double last_poll_ = 0;

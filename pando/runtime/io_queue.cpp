@@ -1,7 +1,6 @@
 #include "pando/runtime/io_queue.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,16 +13,13 @@ constexpr std::size_t kPage = 4096;
 /// Of many small rows: what a search through the queue may cost.
 constexpr std::size_t kMostRequests = 256;
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 void IoQueue::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
 
-IoQueue::IoQueue(int threads, std::int64_t staging_bytes) : staging_limit_(staging_bytes) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+IoQueue::IoQueue(int threads, std::int64_t staging_bytes, RunProfile* profile)
+    : staging_limit_(staging_bytes), profile_(profile) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
 }
 
 IoQueue::~IoQueue() {
@@ -39,9 +35,9 @@ IoQueue::~IoQueue() {
 template <class Condition>
 void IoQueue::wait_until(Lock& lock, Condition condition) {
   if (condition()) return;
-  const double start = now_seconds();
+  const double start = steady_seconds();
   progress_.wait(lock, condition);
-  report_.waiting_seconds += now_seconds() - start;
+  report_.waiting_seconds += steady_seconds() - start;
 }
 
 bool IoQueue::all_done() const {
@@ -51,12 +47,13 @@ bool IoQueue::all_done() const {
 }
 
 IoQueue::Ticket IoQueue::start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to,
-                                    std::size_t bytes) {
+                                    std::size_t bytes, const TransferTag& tag) {
   auto request = std::make_unique<Request>();
   request->memory = &memory;
   request->slot = slot;
   request->bytes = bytes;
   request->to = to;
+  request->tag = tag;
   Ticket ticket = 0;
   {
     const Lock lock(mutex_);
@@ -80,15 +77,16 @@ void IoQueue::wait(Ticket ticket) {
 }
 
 void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
-                    std::size_t bytes) {
+                    std::size_t bytes, const TransferTag& tag) {
   Lock lock(mutex_);
   if (static_cast<std::int64_t>(memory.slot_bytes()) > staging_limit_) {
-    return store_here(memory, slot, from, bytes, lock);
+    return store_here(memory, slot, from, bytes, tag, lock);
   }
   auto request = std::make_unique<Request>();
   request->memory = &memory;
   request->slot = slot;
   request->bytes = bytes;
+  request->tag = tag;
   request->copy_bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
   request->copy = take_staging(request->copy_bytes, lock);
   lock.unlock();
@@ -101,7 +99,7 @@ void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* fr
 }
 
 void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
-                         std::size_t bytes, Lock& lock) {
+                         std::size_t bytes, const TransferTag& tag, Lock& lock) {
   wait_until(lock, [&] {
     return std::none_of(requests_.begin(), requests_.end(), [&](const auto& request) {
       const bool same_row = request->memory == &memory && request->slot == slot;
@@ -109,10 +107,12 @@ void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byt
     });
   });
   lock.unlock();
-  const double start = now_seconds();
+  const double start = steady_seconds();
   memory.store(slot, from, bytes);
-  const double seconds = now_seconds() - start;
+  const double end = steady_seconds();
+  const double seconds = end - start;
   lock.lock();
+  if (profile_ != nullptr) profile_->transferred(tag, -1, false, slot, start, end);
   report_.io_seconds += seconds;
   report_.waiting_seconds += seconds;
   report_.bytes_stored += static_cast<std::int64_t>(bytes);
@@ -146,7 +146,7 @@ IoReport IoQueue::report() const {
   return report_;
 }
 
-void IoQueue::serve() {
+void IoQueue::serve(int thread) {
   Lock lock(mutex_);
   while (true) {
     Request* request = nullptr;
@@ -155,7 +155,7 @@ void IoQueue::serve() {
       return request != nullptr || closing_;
     });
     if (request == nullptr) return;
-    execute(*request, lock);
+    execute(*request, lock, thread);
     // Others may have waited for this row.
     work_.notify_all();
     progress_.notify_all();
@@ -185,7 +185,7 @@ const IoQueue::Request* IoQueue::failed_store(const Request& load) const {
   return latest;
 }
 
-void IoQueue::execute(Request& request, Lock& lock) {
+void IoQueue::execute(Request& request, Lock& lock, int thread) {
   request.state = State::Running;
   const Request* kept = request.is_load() ? failed_store(request) : nullptr;
   if (kept != nullptr) {
@@ -196,7 +196,7 @@ void IoQueue::execute(Request& request, Lock& lock) {
   }
   lock.unlock();
   std::exception_ptr error;
-  const double start = now_seconds();
+  const double start = steady_seconds();
   try {
     if (request.is_load()) {
       request.memory->load(request.slot, request.to, request.bytes);
@@ -206,9 +206,12 @@ void IoQueue::execute(Request& request, Lock& lock) {
   } catch (...) {
     error = std::current_exception();
   }
-  const double seconds = now_seconds() - start;
+  const double end = steady_seconds();
   lock.lock();
-  report_.io_seconds += seconds;
+  if (profile_ != nullptr) {
+    profile_->transferred(request.tag, thread, request.is_load(), request.slot, start, end);
+  }
+  report_.io_seconds += end - start;
   if (error != nullptr && !request.is_load()) {
     if (store_error_ == nullptr) store_error_ = error;
     request.state = State::Failed;

@@ -13,6 +13,7 @@
 
 #include "pando/runtime/remote_memory.hpp"
 #include "pando/runtime/remote_settings.hpp"
+#include "pando/runtime/run_profile.hpp"
 
 namespace pando {
 
@@ -26,20 +27,23 @@ class IoQueue {
  public:
   using Ticket = std::uint64_t;
 
-  /// `staging_bytes`: the most bytes of stores under way.
-  IoQueue(int threads, std::int64_t staging_bytes);
+  /// `staging_bytes`: the most bytes of stores under way. `profile`, if any, is told of each
+  /// transfer.
+  IoQueue(int threads, std::int64_t staging_bytes, RunProfile* profile = nullptr);
   /// Waits for all transfers.
   ~IoQueue();
   IoQueue(const IoQueue&) = delete;
   IoQueue& operator=(const IoQueue&) = delete;
 
   /// `to` must stay, untouched, until the ticket has been waited for.
-  Ticket start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to, std::size_t bytes);
+  Ticket start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to, std::size_t bytes,
+                    const TransferTag& tag = {});
   /// Throws what the load threw.
   void wait(Ticket ticket);
   /// Takes a copy and returns; waits while there is no room for the copy. A row that is larger than
   /// all the room is written on the calling thread.
-  void store(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes);
+  void store(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
+             const TransferTag& tag = {});
   /// Waits for all transfers; throws the first error of a store since the last call.
   void finish();
   /// After a failed run: waits for all transfers, forgets tickets and errors.
@@ -65,6 +69,7 @@ class IoQueue {
     std::size_t copy_bytes = 0;
     State state = State::Waiting;
     std::exception_ptr error;  // of a load
+    TransferTag tag;
 
     bool is_load() const { return to != nullptr; }
     bool conflicts_with(const Request& other) const {
@@ -73,11 +78,11 @@ class IoQueue {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  void serve();
+  void serve(int thread);
   Request* next_request();
   /// The latest failed store before the load that holds the row's value, or nullptr.
   const Request* failed_store(const Request& load) const;
-  void execute(Request& request, Lock& lock);
+  void execute(Request& request, Lock& lock, int thread);
   void complete(Request& request);
   void forget(const Request& request);
   bool all_done() const;
@@ -85,11 +90,12 @@ class IoQueue {
   Staging take_staging(std::size_t& bytes, Lock& lock);
   void give_staging_back(Request& request);
   void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
-                  Lock& lock);
+                  const TransferTag& tag, Lock& lock);
   template <class Condition>
   void wait_until(Lock& lock, Condition condition);
 
   std::int64_t staging_limit_;
+  RunProfile* profile_;
   mutable std::mutex mutex_;
   std::condition_variable work_, progress_;
   std::deque<std::unique_ptr<Request>> requests_;  // in the order of the calls

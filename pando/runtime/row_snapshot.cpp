@@ -25,6 +25,10 @@ std::int64_t RowSnapshot::choose() {
   return first_ < size ? first_ : -1;
 }
 
+bool RowSnapshot::is_reading() const {
+  return std::find(states_.begin(), states_.end(), State::Reading) != states_.end();
+}
+
 /// The row stays as it is meanwhile: its stores wait.
 void RowSnapshot::read(std::int64_t slot, std::byte* to, Lock& lock) {
   state(slot) = State::Reading;
@@ -42,12 +46,16 @@ void RowSnapshot::read(std::int64_t slot, std::byte* to, Lock& lock) {
 
 std::int64_t RowSnapshot::next(std::byte* to) {
   Lock lock(mutex_);
+  std::int64_t slot = -1;
+  // The last rows may be on their way to copies, made by stores.
+  changed_.wait(lock, [&] {
+    return cancelled_ || memory_ == nullptr || (slot = choose()) >= 0 || !is_reading();
+  });
   if (error_ != nullptr) std::rethrow_exception(error_);
   if (cancelled_) return -1;
   if (memory_ == nullptr) {
     throw RuntimeFault("the session was detached while its state was being saved");
   }
-  const std::int64_t slot = choose();
   if (slot < 0) return -1;
   const auto copy = copies_.find(slot);
   if (copy != copies_.end()) {
@@ -125,10 +133,9 @@ void RowSnapshot::before_store(std::int64_t slot) {
 /// Waits for a read under way.
 void RowSnapshot::lose_memory() {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return std::find(states_.begin(), states_.end(), State::Reading) == states_.end();
-  });
+  changed_.wait(lock, [&] { return !is_reading(); });
   memory_ = nullptr;
+  changed_.notify_all();
 }
 
 }  // namespace pando

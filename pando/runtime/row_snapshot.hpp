@@ -28,7 +28,8 @@ class RowSnapshot {
  public:
   RowSnapshot(RemoteMemory& memory, std::shared_ptr<SnapshotRoom> room);
 
-  /// Reads one more row, in an order of its own; -1: none is left. Any thread. Throws RuntimeFault:
+  /// Reads one more row, in an order of its own; waits for those that stores are copying. -1: none
+  /// is left. Any thread. Throws RuntimeFault:
   /// the row cannot be read, or the memory is gone.
   std::int64_t next(std::byte* to);
   /// Whether a store waits for the reader, and whether a copy does.
@@ -49,6 +50,7 @@ class RowSnapshot {
 
   State& state(std::int64_t slot) { return states_[static_cast<std::size_t>(slot)]; }
   std::int64_t choose();
+  bool is_reading() const;
   void read(std::int64_t slot, std::byte* to, Lock& lock);
   bool take_room();
   void give_room_back();

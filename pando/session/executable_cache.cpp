@@ -93,30 +93,39 @@ bool is_cache_name(const std::string& name, std::string_view suffix) {
          name.find_first_not_of("0123456789abcdef") >= kKeyDigits;
 }
 
-struct Entry {
-  fs::path path;
-  fs::file_time_type used;
-  std::int64_t bytes;
-};
+enum class FileKind : std::uint8_t { Other, Program, Temporary };
 
-/// The programs in a folder; what writers that died have left is removed on the way.
-std::vector<Entry> entries_of(const fs::path& folder) {
-  std::vector<Entry> entries;
+FileKind kind_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (is_cache_name(name, kTemporarySuffix)) return FileKind::Temporary;
+  const bool is_program =
+      is_cache_name(name, kSuffix) && name.size() == kKeyDigits + kSuffix.size();
+  return is_program ? FileKind::Program : FileKind::Other;
+}
+
+/// The programs in a folder; `error` when it cannot be read.
+std::vector<CachedProgram> programs_in(const fs::path& folder, std::error_code& error) {
+  std::vector<CachedProgram> programs;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;  // by another process
+    if (kind_of(it->path()) != FileKind::Program || !it->is_regular_file(gone)) continue;
+    const auto used = it->last_write_time(gone);
+    const auto bytes = static_cast<std::int64_t>(it->file_size(gone));
+    if (!gone) programs.push_back({it->path(), used, bytes});
+  }
+  return programs;
+}
+
+/// What writers that died have left.
+void remove_leftovers(const fs::path& folder) {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    std::error_code gone;  // by another process
+    std::error_code gone;
+    if (kind_of(it->path()) != FileKind::Temporary || !it->is_regular_file(gone)) continue;
     const auto used = it->last_write_time(gone);
-    if (gone || !it->is_regular_file(gone)) continue;
-    if (is_cache_name(name, kTemporarySuffix)) {
-      if (now - used > kLongestWrite) fs::remove(it->path(), gone);
-    } else if (is_cache_name(name, kSuffix) && name.size() == kKeyDigits + kSuffix.size()) {
-      const auto bytes = static_cast<std::int64_t>(it->file_size(gone));
-      if (!gone) entries.push_back({it->path(), used, bytes});
-    }
+    if (!gone && now - used > kLongestWrite) fs::remove(it->path(), gone);
   }
-  return entries;
 }
 
 }  // namespace
@@ -191,17 +200,53 @@ void ExecutableCache::store(const Hash128& key, const Executable& executable, co
 
 void ExecutableCache::trim(const fs::path& newest) const {
   if (limit_bytes_ <= 0) return;
-  std::vector<Entry> entries = entries_of(folder_);
+  remove_leftovers(folder_);
+  std::error_code unreadable;
+  std::vector<CachedProgram> entries = programs_in(folder_, unreadable);
   std::int64_t total = 0;
-  for (const Entry& entry : entries) total += entry.bytes;
+  for (const CachedProgram& entry : entries) total += entry.bytes;
   std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  for (const Entry& entry : entries) {
+            [](const CachedProgram& a, const CachedProgram& b) { return a.used < b.used; });
+  for (const CachedProgram& entry : entries) {
     if (total <= limit_bytes_) return;
     if (entry.path == newest) continue;
     std::error_code error;
     if (fs::remove(entry.path, error)) total -= entry.bytes;
   }
+}
+
+std::vector<CachedProgram> cached_programs(const fs::path& folder) {
+  std::error_code error;
+  std::vector<CachedProgram> programs = programs_in(folder, error);
+  if (error)
+    throw Error(str_cat("cannot read the folder ", folder.string(), ": ", error.message()));
+  std::sort(programs.begin(), programs.end(), [](const CachedProgram& a, const CachedProgram& b) {
+    return a.path.filename() < b.path.filename();
+  });
+  return programs;
+}
+
+std::string cached_program_fault(const fs::path& file) {
+  try {
+    const std::optional<std::string> bytes = read_file(file);
+    if (!bytes) return "there is no such file";
+    const std::string key = check_executable(*bytes).hex();
+    if (key != file.stem().string()) return str_cat("it holds the program ", key);
+    return "";
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+}
+
+std::size_t clear_cached_programs(const fs::path& folder) {
+  std::size_t removed = 0;
+  for (const CachedProgram& program : cached_programs(folder)) {
+    std::error_code error;
+    removed += fs::remove(program.path, error) ? 1U : 0U;
+    if (error) throw Error(str_cat("cannot remove ", program.path.string(), ": ", error.message()));
+  }
+  remove_leftovers(folder);
+  return removed;
 }
 
 }  // namespace pando

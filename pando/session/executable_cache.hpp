@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pando/base/hash.hpp"
 #include "pando/base/log.hpp"
@@ -53,9 +54,28 @@ class ExecutableCache {
   bool usable_ = false;
 };
 
+/// A program in a folder of the cache.
+struct CachedProgram {
+  std::filesystem::path path;
+  std::filesystem::file_time_type used;  // when it was written or last read
+  std::int64_t bytes = 0;
+};
+
+/// The programs of a folder, by file name; other files are left out. Throws Error (a folder that
+/// cannot be read).
+std::vector<CachedProgram> cached_programs(const std::filesystem::path& folder);
+/// Reads a whole program; says what is wrong with it, or nothing. Programs of other builds are as
+/// good as those of this one if it can read them.
+std::string cached_program_fault(const std::filesystem::path& file);
+/// Removes the programs of a folder, and what writers that died have left; other files stay. The
+/// number of programs removed. Throws Error.
+std::size_t clear_cached_programs(const std::filesystem::path& folder);
+
 /// The contents of a cache file.
 std::string serialise_executable(const Hash128& key, const Executable& executable, const Ir& ir);
 /// Throws Error for bytes that are damaged, of another version or key, or do not fit `ir`.
 Executable deserialise_executable(std::string_view bytes, const Hash128& key, const Ir& ir);
+/// The key of a file, all of which is checked but for what needs the Ir. Throws Error.
+Hash128 check_executable(std::string_view bytes);
 
 }  // namespace pando

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "PANDOEXE";
 constexpr std::uint32_t kVersion = 1;
+constexpr const char* kWhat = "a compiled program of Pando";
 
 enum Section : std::uint32_t { kKey = 1, kConstants };
 
@@ -52,18 +53,29 @@ std::shared_ptr<HostArray> constant_of(const Ir& ir, const std::string& id, cons
   in.corrupt("a constant that the Ir does not have");
 }
 
-std::vector<ProgramConstant> read_constants(ByteReader& in, const Ir& ir) {
+/// Without an Ir, constants of its own have no values.
+std::vector<ProgramConstant> read_constants(ByteReader& in, const Ir* ir) {
   return in.list([&] {
     ProgramConstant constant;
     constant.persistent = in.value<std::uint64_t>();
     if (in.value<bool>()) {
-      constant.data = constant_of(ir, in.text(), in);
+      const std::string id = in.text();
+      if (ir != nullptr) constant.data = constant_of(*ir, id, in);
     } else {
       const std::string_view bytes = in.raw(in.value<std::uint64_t>());
       constant.data = HostArray::copy_of(bytes.data(), bytes.size());
     }
     return constant;
   });
+}
+
+Hash128 read_key(ByteReader& in) {
+  Hash128 key;
+  in.section(kKey, [&] {
+    key.high = in.value<std::uint64_t>();
+    key.low = in.value<std::uint64_t>();
+  });
+  return key;
 }
 
 /// Whether every constant and variable of the program has a value of the right size.
@@ -119,19 +131,25 @@ std::string serialise_executable(const Hash128& key, const Executable& executabl
   return std::move(out).finish();
 }
 
+Hash128 check_executable(std::string_view bytes) {
+  ByteReader in(bytes, kMagic, kVersion, kWhat);
+  const Hash128 key = read_key(in);
+  in.section(kConstants, [&] { read_constants(in, nullptr); });
+  const Program program = read_program(in);
+  in.finish();
+  check_program(program);
+  return key;
+}
+
 Executable deserialise_executable(std::string_view bytes, const Hash128& key, const Ir& ir) {
-  ByteReader in(bytes, kMagic, kVersion, "a compiled program of Pando");
-  Hash128 given;
-  in.section(kKey, [&] {
-    given.high = in.value<std::uint64_t>();
-    given.low = in.value<std::uint64_t>();
-  });
+  ByteReader in(bytes, kMagic, kVersion, kWhat);
+  const Hash128 given = read_key(in);
   if (given != key) {
     throw Error(str_cat("Cache file hash did not match the IR hash: wanted ", key.hex(), ", given ",
                         given.hex()));
   }
   Executable executable;
-  in.section(kConstants, [&] { executable.constants = read_constants(in, ir); });
+  in.section(kConstants, [&] { executable.constants = read_constants(in, &ir); });
   executable.program = read_program(in);
   in.finish();
   check_program(executable.program);

@@ -59,14 +59,36 @@ int threads_per_device(int num_threads, std::int64_t stems) {
   return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
 }
 
-std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTensor>& alive) {
+/// What the main program does when it needs most memory; nullptr when nobody knows.
+const SourceInfo* source_at_peak(const Program& program) {
+  const auto& timeline = program.memory.timeline;
+  const auto& main = program.functions[static_cast<std::size_t>(program.main_function)];
+  const auto peak = static_cast<std::size_t>(std::max_element(timeline.begin(), timeline.end()) -
+                                             timeline.begin());
+  if (peak >= main.instructions.size() || main.instructions[peak].source < 0) return nullptr;
+  return &program.sources[static_cast<std::size_t>(main.instructions[peak].source)];
+}
+
+/// `at`: what runs then, if that is known.
+std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTensor>& alive,
+                      const SourceInfo* at) {
   std::string text = str_cat("persistent memory (variables, constants): ", persistent_bytes,
-                             " bytes; alive at the peak:");
+                             " bytes; alive at the peak");
+  if (at != nullptr) {
+    if (!at->phase.empty()) text += str_cat(", in the phase '", at->phase, "'");
+    text += str_cat(", while ", at->op, " runs");
+  }
+  text += ":";
   for (const LiveTensor& tensor : alive) {
     text += str_cat("\n  ", tensor.bytes, " bytes  ", tensor.name);
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
   }
   return text;
+}
+
+std::string phase_text(const SourceInfo* at) {
+  return at == nullptr || at->phase.empty() ? ""
+                                            : str_cat("; the phase '", at->phase, "' needs most");
 }
 
 std::int64_t device_bytes(const Program& program) {
@@ -140,18 +162,22 @@ bool Session::fits(const Program& program) const {
 
 void Session::refuse(const Program& program) const {
   const MemoryReport& memory = program.memory;
+  const SourceInfo* const at = source_at_peak(program);
   const std::int64_t limit = options_.device_memory_limit_bytes;
   for (const DeviceMemoryUse& device : memory.devices) {
     if (limit <= 0 || device.total_bytes() <= limit) continue;
     const bool alone = memory.devices.size() == 1;
     throw OutOfMemory(
         str_cat("device ", device.device, " needs ", device.total_bytes(),
-                " bytes of memory; the limit is ", limit, " bytes a device"),
-        peak_text(device.persistent_bytes, alone ? memory.alive_at_peak : device.alive_at_peak));
+                " bytes of memory; the limit is ", limit, " bytes a device",
+                phase_text(alone ? at : nullptr)),
+        peak_text(device.persistent_bytes, alone ? memory.alive_at_peak : device.alive_at_peak,
+                  alone ? at : nullptr));
   }
-  throw OutOfMemory(str_cat("the program needs ", device_bytes(program),
-                            " bytes of device memory; the limit is ", options_.memory_limit_bytes),
-                    peak_text(memory.persistent_bytes, memory.alive_at_peak));
+  throw OutOfMemory(
+      str_cat("the program needs ", device_bytes(program), " bytes of device memory; the limit is ",
+              options_.memory_limit_bytes, phase_text(at)),
+      peak_text(memory.persistent_bytes, memory.alive_at_peak, at));
 }
 
 Executable Session::build_or_load(const Ir& ir) {
@@ -240,7 +266,8 @@ void Session::attach() {
   } catch (const OutOfMemory& error) {
     run_folder_.reset();
     throw OutOfMemory(error.what(),
-                      peak_text(program_.memory.persistent_bytes, program_.memory.alive_at_peak));
+                      peak_text(program_.memory.persistent_bytes, program_.memory.alive_at_peak,
+                                source_at_peak(program_)));
   } catch (...) {
     run_folder_.reset();
     throw;
@@ -296,7 +323,7 @@ void Session::run(const std::vector<StreamBuffer>& inputs,
       const std::size_t bytes =
           static_cast<std::size_t>(num_elements(stream.shape)) * dtype_bytes(stream.dtype);
       cursors.push_back({buffers[i].data + static_cast<std::size_t>(replica) * bytes,
-                         buffers[i].count, program_.replicas});
+                         buffers[i].count, program_.replicas, buffers[i].repeats});
     }
     engines_[static_cast<std::size_t>(replica)]->run(cursors);
   });
@@ -305,8 +332,8 @@ void Session::run(const std::vector<StreamBuffer>& inputs,
 std::vector<InstructionTime> Session::trace() const {
   const std::lock_guard lock(mutex_);
   std::vector<InstructionTime> result;
-  if (engines_.empty()) return result;
-  const auto& profile = engines_[0]->profile();
+  if (engines_.empty() || engines_[0]->profile() == nullptr) return result;
+  const auto& profile = engines_[0]->profile()->instructions();
   for (std::size_t f = 0; f < profile.size(); ++f) {
     for (std::size_t i = 0; i < profile[f].size(); ++i) {
       const Instruction& instruction = program_.functions[f].instructions[i];
@@ -323,6 +350,18 @@ std::vector<InstructionTime> Session::trace() const {
     }
   }
   return result;
+}
+
+std::vector<PhaseProfile> Session::phases() const {
+  const std::lock_guard lock(mutex_);
+  if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
+  return engines_[0]->profile()->phases();
+}
+
+std::vector<TimelineLane> Session::timeline() const {
+  const std::lock_guard lock(mutex_);
+  if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
+  return engines_[0]->profile()->timeline();
 }
 
 std::int64_t Session::actual_peak_bytes() const {

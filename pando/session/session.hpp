@@ -15,6 +15,7 @@
 #include "pando/base/log.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/runtime/remote_settings.hpp"
+#include "pando/runtime/run_profile.hpp"
 #include "pando/session/executable.hpp"
 
 namespace pando {
@@ -67,11 +68,12 @@ inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
 }
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
-/// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
-/// count.
+/// the stream's shape for every replica. The k-th load or store of a run uses transfer k, modulo
+/// count if it repeats; else there must be no more.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
+  bool repeats = true;
 };
 
 struct InstructionTime {
@@ -154,6 +156,11 @@ class Session {
   std::int64_t num_replicas() const { return program_.replicas; }
   /// Total times by instruction of replica 0 since the last attach; empty unless options.profile.
   std::vector<InstructionTime> trace() const;
+  /// What replica 0 did since the last attach, by phase of the main program and device; empty
+  /// unless options.profile.
+  std::vector<PhaseProfile> phases() const;
+  /// When its devices and I/O threads did what in the last run; empty unless options.profile.
+  std::vector<TimelineLane> timeline() const;
   /// Highest number of bytes of device memory actually held, of the replica that holds most.
   std::int64_t actual_peak_bytes() const;
   /// Remote transfers of the file tier since the last attach, of all replicas together.

@@ -51,7 +51,10 @@ std::size_t Session::checked_slot(std::int64_t buffer, std::int64_t slot, std::s
 
 std::uint64_t Session::fingerprint() const {
   Program program = program_;
-  for (SourceInfo& source : program.sources) source.location.clear();
+  for (SourceInfo& source : program.sources) {
+    source.location.clear();
+    source.phase.clear();
+  }
   program.memory = {};
   return hash64(serialise_program(program));
 }

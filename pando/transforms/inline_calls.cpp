@@ -97,6 +97,7 @@ class Inliner {
     std::vector<std::string> names;
     for (const Tensor* output : op.outputs()) names.push_back(output->name());
     OpContext context = op.context;
+    context.phase = call_.context.phase;
     Op& copy = graph_.create_op(op.def(), inputs, op.attributes, std::move(context),
                                 op.called_graphs, names);
     aliases_.add(copy);

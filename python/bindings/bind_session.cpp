@@ -90,6 +90,7 @@ std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
     const std::int64_t transfer = replicas * num_elements(streams[i].shape) * bytes_per_element;
     buffers[i].data = static_cast<std::byte*>(view.buf);
     buffers[i].count = transfer == 0 ? 1 : static_cast<std::int64_t>(view.len) / transfer;
+    buffers[i].repeats = transfer == 0;
     // The list keeps the array alive, and arrays do not move while a reference is held.
     PyBuffer_Release(&view);
   }
@@ -240,6 +241,29 @@ void bind_reports(nb::module_& m) {
       .def_ro("kernel", &InstructionTime::kernel)
       .def_ro("calls", &InstructionTime::calls)
       .def_ro("seconds", &InstructionTime::seconds);
+  nb::class_<BufferTraffic>(m, "BufferTraffic")
+      .def_ro("bytes_loaded", &BufferTraffic::bytes_loaded)
+      .def_ro("bytes_stored", &BufferTraffic::bytes_stored);
+  nb::class_<PhaseProfile>(m, "PhaseProfile")
+      .def_ro("name", &PhaseProfile::name)
+      .def_ro("device", &PhaseProfile::device)
+      .def_ro("seconds", &PhaseProfile::seconds)
+      .def_ro("waiting_seconds", &PhaseProfile::waiting_seconds)
+      .def_ro("exchange_seconds", &PhaseProfile::exchange_seconds)
+      .def_ro("io_seconds", &PhaseProfile::io_seconds)
+      .def_prop_ro("compute_seconds", &PhaseProfile::compute_seconds)
+      .def_ro("host_bytes_loaded", &PhaseProfile::host_bytes_loaded)
+      .def_ro("host_bytes_stored", &PhaseProfile::host_bytes_stored)
+      .def_ro("buffers", &PhaseProfile::buffers);
+  nb::class_<TimelineEvent>(m, "TimelineEvent")
+      .def_ro("start", &TimelineEvent::start)
+      .def_ro("end", &TimelineEvent::end)
+      .def_ro("depth", &TimelineEvent::depth)
+      .def_ro("name", &TimelineEvent::name)
+      .def_ro("phase", &TimelineEvent::phase);
+  nb::class_<TimelineLane>(m, "TimelineLane")
+      .def_ro("name", &TimelineLane::name)
+      .def_ro("events", &TimelineLane::events);
   nb::class_<StepReport>(m, "CompileReport")
       .def_ro("seconds", &StepReport::compile_seconds)
       .def_ro("stages", &StepReport::stages)
@@ -278,6 +302,8 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
       .def_prop_ro("io_report", &Session::io_report)
       .def("trace", &Session::trace)
+      .def("phases", &Session::phases)
+      .def("timeline", &Session::timeline)
       .def("disassembly", &Session::disassembly)
       .def("explain", &Session::explain);
 }

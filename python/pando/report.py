@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pando.phase_report import PhaseTime, phase_section
 from pando.plots import bar_chart, bytes_text, line_chart, step_chart
+from pando.timeline import Lane, timeline_section
 
 MAX_POINTS = 240
 TOP_OPS = 15
@@ -49,6 +51,9 @@ class TrainingReport:
     memory: MemoryPlan
     op_times: Sequence[OpTime]
     notes: Sequence[str] = field(default_factory=tuple)
+    # Of the profiled run.
+    phases: Sequence[PhaseTime] = field(default_factory=tuple)
+    timeline: Sequence[Lane] = field(default_factory=tuple)
 
 
 def bucketed(losses: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarray, ...]:
@@ -90,7 +95,7 @@ def _loss_section(losses: np.ndarray) -> str:
     )
 
 
-def _memory_section(memory: MemoryPlan) -> str:
+def memory_section(memory: MemoryPlan) -> str:
     totals = [memory.persistent_bytes + alive for alive in memory.timeline]
     label = f"planned peak {bytes_text(memory.peak_bytes)}"
     chart = step_chart(
@@ -104,7 +109,7 @@ def _memory_section(memory: MemoryPlan) -> str:
     )
 
 
-def _time_section(times: Sequence[OpTime]) -> str:
+def time_section(times: Sequence[OpTime]) -> str:
     total = sum(time.seconds for time in times)
     rows = [
         (
@@ -128,6 +133,9 @@ body { font-family: sans-serif; color: #223; max-width: 760px; margin: 2em auto;
 table { border-collapse: collapse; } td { padding: 2px 14px 2px 0; }
 td:first-child { color: #667; } h2 { margin-top: 1.6em; } p { color: #667; font-size: 13px; }
 svg { max-width: 100%; height: auto; }
+.phases th, .phases td { padding: 2px 10px 2px 0; text-align: right; font-size: 13px; }
+.phases th:first-child, .phases td:first-child { text-align: left; }
+.wide { width: calc(100vw - 3em); position: relative; left: 50%; margin-left: calc(1.5em - 50vw); }
 """
 
 
@@ -139,14 +147,21 @@ def report_html(report: TrainingReport) -> str:
     notes = "".join(f"<p><strong>{escape(note)}</strong></p>" for note in report.notes)
     sections = (
         _loss_section(report.losses)
-        + _memory_section(report.memory)
-        + _time_section(report.op_times)
+        + memory_section(report.memory)
+        + (phase_section(report.phases) if report.phases else "")
+        + (timeline_section(report.timeline) if report.timeline else "")
+        + time_section(report.op_times)
     )
-    title = escape(report.title)
+    return page(report.title, f"{notes}<table>{facts}</table>\n{sections}")
+
+
+def page(title: str, body: str) -> str:
+    """A whole page: no scripts, nothing from elsewhere."""
+    title = escape(title)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>{notes}<table>{facts}</table>\n"
-        f"{sections}</body></html>\n"
+        f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>{body}"
+        "</body></html>\n"
     )
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import popxl
+from pando.phase_report import PhaseTime, Traffic
 from pando.report import MemoryPlan, OpTime
+from pando.session_report import SessionReport
 from pando.settings import use_session_settings
+from pando.timeline import Box, Lane
 
 
 def open_session(ir: popxl.Ir, threads: int = 0, profile: bool = False) -> popxl.Session:
@@ -43,3 +46,45 @@ def actual_peak_bytes(session: popxl.Session) -> int:
 def op_times(session: popxl.Session) -> list[OpTime]:
     """Times by op since the session was entered; the session must have been made to profile."""
     return [OpTime(row.op, row.calls, row.seconds) for row in _engine(session).trace()]
+
+
+def phase_times(session: popxl.Session) -> list[PhaseTime]:
+    """What each phase did since the session was entered; it must have been made to profile."""
+    return [
+        PhaseTime(
+            row.name,
+            row.device,
+            row.seconds,
+            row.waiting_seconds,
+            row.exchange_seconds,
+            row.io_seconds,
+            row.host_bytes_loaded,
+            row.host_bytes_stored,
+            {
+                buffer: Traffic(traffic.bytes_loaded, traffic.bytes_stored)
+                for buffer, traffic in row.buffers.items()
+            },
+        )
+        for row in _engine(session).program.phases()
+    ]
+
+
+def timeline(session: popxl.Session) -> list[Lane]:
+    """When what ran in the last run; the session must have been made to profile."""
+    return [
+        Lane(lane.name, [Box(e.start, e.end, e.depth, e.name, e.phase) for e in lane.events])
+        for lane in _engine(session).program.timeline()
+    ]
+
+
+def session_report(session: popxl.Session, title: str = "Pando session") -> SessionReport:
+    """All that is known of a session, while it is attached."""
+    memory = _engine(session).program.memory
+    return SessionReport(
+        title,
+        memory_plan(session),
+        [(tensor.name, int(tensor.bytes)) for tensor in memory.alive_at_peak],
+        phase_times(session),
+        op_times(session),
+        timeline(session),
+    )

@@ -15,6 +15,8 @@ import numpy as np
 from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
 
 _NAN_CODE = 0x80
+# How much less an error must be to be less: by more than the rounding of its sum.
+FP8_MSE_TOLERANCE = 1 - 1e-9
 _SOURCE_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -123,7 +125,8 @@ def host_pow2scale_cast_from_fp8(
 def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
     """The least mean square error over the scales in [-31, 31], and the log2 scale that has it.
 
-    The scale is the one to give to `host_pow2scale_cast_to_fp8`.
+    Of scales whose errors differ by rounding only the one nearest to 0 is taken. The scale is the
+    one to give to `host_pow2scale_cast_to_fp8`.
     """
     array = _source(src)
     if array.dtype == np.float64:
@@ -135,7 +138,7 @@ def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
         codes = _encode(np.ldexp(values, log2_scale), target, nan_on_overflow=False)
         back = np.ldexp(_decode(codes.view(target)), -log2_scale)
         error = float(np.mean((back - values) ** 2)) if values.size else 0.0
-        if error < best[0]:
+        if error < best[0] * FP8_MSE_TOLERANCE:
             best = (error, log2_scale)
     return best
 

@@ -49,7 +49,8 @@ class VariableFactory:
 
     `data_iter` is a function called for each value, or an iterable that is consumed. With
     `shard_over > 1` the graph input is one replica's 1-D shard; `meta_shape` is the whole shape.
-    Raises ValueError for data of another kind, RuntimeError outside a graph context.
+    Raises ValueError for data of another kind and more shards than elements, RuntimeError outside a
+    graph context.
     """
 
     def __init__(
@@ -78,6 +79,11 @@ class VariableFactory:
 
         first = self._peek()
         element_shape = tuple(int(size) for size in first.shape)
+        if shard_over > max(1, int(np.prod(element_shape))):
+            raise ValueError(
+                f"VariableFactory: {int(np.prod(element_shape))} elements of shape {element_shape} "
+                f"cannot be sharded over {shard_over} replicas"
+            )
         self.dtype = dtype or popxl.dtype.as_dtype(to_numpy(first, copy=False))
         self.shape: tuple[int, ...] = element_shape
         self.meta_shape: tuple[int, ...] | None = None

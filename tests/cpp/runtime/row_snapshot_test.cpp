@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -48,6 +49,17 @@ std::vector<std::int64_t> read_all(RowSnapshot& snapshot) {
   return slots;
 }
 
+/// The number of rows left, each of which holds `value`.
+int read_all_of(RowSnapshot& snapshot, std::int64_t value) {
+  int count = 0;
+  Row row(kBytes);
+  while (snapshot.next(row.data()) >= 0) {
+    EXPECT_EQ(row, filled(value));
+    ++count;
+  }
+  return count;
+}
+
 TEST(RowSnapshot, StoresOfAnotherThreadDoNotShow) {
   for (const std::int64_t room_rows : {0, 1, 7, 1000}) {
     const auto memory = memory_with_rows();
@@ -63,6 +75,37 @@ TEST(RowSnapshot, StoresOfAnotherThreadDoNotShow) {
     EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSlots)) << room_rows;
     program.join();
     EXPECT_EQ(room->used, 0);
+  }
+}
+
+/// One row, whose reads stop in the middle.
+class GatedMemory final : public RemoteMemory {
+ public:
+  GatedMemory() : RemoteMemory(1, kBytes) {}
+  ~GatedMemory() override { end_snapshot(); }
+  bool is_slow() const override { return false; }
+  void load(std::int64_t, std::byte* to, std::size_t bytes) override {
+    reading.set_value();
+    go_on.get_future().wait();
+    std::fill_n(to, bytes, std::byte{7});
+  }
+
+  std::promise<void> reading, go_on;
+
+ private:
+  void store_row(std::int64_t, const std::byte*, std::size_t) override {}
+};
+
+TEST(RowSnapshot, TheLastRowIsWaitedForWhileAStoreCopiesIt) {
+  for (int i = 0; i < 100; ++i) {
+    GatedMemory memory;
+    const auto snapshot = memory.snapshot(room_of(1));
+    std::thread program([&] { memory.store(0, filled(1).data(), kBytes); });
+    memory.reading.get_future().wait();
+    std::thread release([&] { memory.go_on.set_value(); });
+    EXPECT_EQ(read_all_of(*snapshot, 7), 1) << i;
+    program.join();
+    release.join();
   }
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -312,6 +314,42 @@ TEST_F(ExecutableCacheTest, TheProgramsNotUsedForLongestGo) {
   EXPECT_FALSE(use(4.0f, 10)) << "larger than the whole cache";
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("the cache may have 10"), std::string::npos) << warnings[0];
+}
+
+TEST_F(ExecutableCacheTest, AFolderIsListedCheckedAndCleared) {
+  EXPECT_THROW(cached_programs(folder), Error);
+  for (float constant : {1.0f, 2.0f, 3.0f}) {
+    const Session session(*small_program(5.0f, constant), options());
+  }
+  write(folder / "notes.txt", "kept");
+  const std::string digits(32, 'a');
+  write(folder / (digits + ".1.2.popef.tmp"), "a writer's");
+  std::vector<CachedProgram> programs = cached_programs(folder);
+  ASSERT_EQ(programs.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(programs.begin(), programs.end(),
+                             [](const auto& a, const auto& b) { return a.path < b.path; }));
+  for (const CachedProgram& program : programs) {
+    EXPECT_EQ(program.bytes, static_cast<std::int64_t>(contents(program.path).size()));
+    EXPECT_EQ(cached_program_fault(program.path), "");
+  }
+  const std::string bytes = contents(programs[0].path);
+  std::string damaged = bytes;
+  damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+  write(programs[0].path, damaged);
+  EXPECT_NE(cached_program_fault(programs[0].path), "");
+  write(programs[0].path, bytes.substr(0, bytes.size() - 1));
+  EXPECT_NE(cached_program_fault(programs[0].path), "");
+  write(programs[0].path, contents(programs[1].path));
+  EXPECT_EQ(cached_program_fault(programs[0].path),
+            "it holds the program " + programs[1].path.stem().string());
+  EXPECT_EQ(cached_program_fault(folder / "none.popef"), "there is no such file");
+  EXPECT_EQ(clear_cached_programs(folder), 3U);
+  EXPECT_TRUE(cached_programs(folder).empty());
+  EXPECT_EQ(files().size(), 2U);  // not ours, and of a writer that may live
+  fs::last_write_time(folder / (digits + ".1.2.popef.tmp"),
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_EQ(clear_cached_programs(folder), 0U);
+  EXPECT_EQ(files(), std::vector<fs::path>{folder / "notes.txt"});
 }
 
 TEST(BuildId, IsAHashInHexadecimal) {

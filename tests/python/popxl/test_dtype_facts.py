@@ -137,7 +137,7 @@ def test_scale_search(d, magnitude):
         back = host_pow2scale_cast_from_fp8(codes, popxl.float64, -log2_scale)
         return np.mean((back - values.astype(np.float64)) ** 2)
 
-    assert error(scale) == min(error(other) for other in range(-31, 32))
+    assert error(scale) <= min(error(other) for other in range(-31, 32)) * (1 + 1e-8)
 
 
 def test_scale_search_refuses_other_data():

@@ -9,6 +9,12 @@ import pytest
 import torch
 
 import popxl
+from popxl import ops
+from popxl.fp8_utils import (
+    host_fp8_mse_scale,
+    host_pow2scale_cast_from_fp8,
+    host_pow2scale_cast_to_fp8,
+)
 from popxl_addons.layers import Conv2D, Embedding, GroupNorm
 from popxl_addons.layers.linear_fp8 import LinearFP8
 from popxl_addons.layers.linear_gq import LinearGQ
@@ -110,8 +116,71 @@ def test_linear_gq(dim: int) -> None:
         LinearGQ(8)
 
 
-def test_linear_fp8_says_that_it_is_not_available() -> None:
+def in_float8(x: np.ndarray, dtype: popxl.dtype, log2_scale: int) -> np.ndarray:
+    """What is left of `x` after a cast and back."""
+    codes = host_pow2scale_cast_to_fp8(x, dtype, log2_scale)
+    return host_pow2scale_cast_from_fp8(codes, popxl.float64, -log2_scale)
+
+
+def amax_scale(x: np.ndarray, limit: float) -> int:
+    return int(np.clip(np.floor(np.log2(limit / np.abs(x).max())), -31, 31))
+
+
+@pytest.mark.parametrize("metric", ["amax", "mse", "manual_scale"])
+@pytest.mark.parametrize(
+    ("size", "shape", "dtype"), [(1.0, (6, 8), np.float16), (1e-3, (2, 3, 8), np.float32)]
+)
+def test_linear_fp8(metric: str, size: float, shape: tuple[int, ...], dtype: type) -> None:
+    layer = torch.nn.Linear(8, 5)
+    x = (RNG.normal(size=shape) * size).astype(dtype)
+    dy = (RNG.normal(size=(*shape[:-1], 5)) * size**2).astype(dtype)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        x_t, dy_t = popxl.variable(x), popxl.variable(dy)
+        module = LinearFP8(5, scale_metric=metric, scale=4)
+        facts, forward = module.create_graph(x_t)
+        backward = forward.autodiff()
+        variables = facts.init()
+        info = forward.bind(variables).call_with_info(x_t)
+        args = backward.grad_graph_info.inputs_dict(info)
+        outputs = [info.outputs[0], *backward.call(dy_t, args=args)]
+        streams = [popxl.d2h_stream(t.shape, t.dtype) for t in outputs]
+        for stream, t in zip(streams, outputs, strict=True):
+            ops.host_store(stream, t)
+    session = popxl.Session(ir, "ipu_hw")
+    weights = LinearFP8.torch_mapping(variables, layer, popxl.dtype.as_dtype(dtype))
+    session.write_variables_data(weights)
+    with session:
+        found = session.run()
+        y, dx, dw, db = (found[stream] for stream in streams)
+
+    w, b = weights[variables.weight], weights[variables.bias]
+    if metric == "amax":
+        scales = amax_scale(x, 240), amax_scale(w, 240)
+    elif metric == "mse":
+        scales = tuple(host_fp8_mse_scale(a, popxl.float8_143)[1] for a in (x, w))
+    else:
+        scales = 4, 4
+    x8 = in_float8(x, popxl.float8_143, scales[0]).reshape(6, 8)
+    w8 = in_float8(w, popxl.float8_143, scales[1])
+    dy8 = in_float8(dy, popxl.float8_152, amax_scale(dy, 57344) - 3).reshape(6, 5)
+
+    def check(found: np.ndarray, wanted: np.ndarray) -> None:
+        assert found.dtype == dtype
+        largest = np.abs(wanted).max()
+        np.testing.assert_allclose(
+            found.reshape(wanted.shape), wanted, rtol=2e-3, atol=2e-3 * largest + 6e-8
+        )
+
+    assert y.shape == (*shape[:-1], 5) and dx.shape == shape
+    check(y, x8 @ w8 + b)
+    check(dx, dy8 @ w8.T)
+    check(dw, x8.T @ dy8)
+    check(db, dy.astype(np.float64).reshape(6, 5).sum(axis=0))
+
+
+def test_linear_fp8_needs_a_known_metric_and_a_graph() -> None:
     with pytest.raises(ValueError, match="given 'most'"):
         LinearFP8(3, scale_metric="most")
-    with popxl.Ir().main_graph, pytest.raises(NotImplementedError, match="LinearFP8"):
-        LinearFP8(3).create_graph(popxl.TensorSpec((2, 4), popxl.float16))
+    with popxl.Ir().main_graph, pytest.raises(Exception, match=r"build_grad|outline"):
+        LinearFP8(3)(popxl.variable(np.ones((2, 4), np.float16)))

@@ -14,6 +14,7 @@ import popart
 import popxl
 import popxl_addons as addons
 from popxl import ops
+from popxl.fp8_utils import host_fp8_mse_scale
 from popxl_addons.ops import fp8_utils
 from popxl_addons.ops.cross_entropy_sharded_wr_loss import cross_entropy_sharded_wr_loss
 from popxl_addons.ops.fp8_mse_scale import fp8_mse_scale
@@ -175,7 +176,23 @@ def test_fp8_amax_scale(dtype: popxl.dtype, limit: float, largest: float) -> Non
     assert given.dtype == np.int32 and given == wanted
 
 
-def test_float8_formats_and_what_is_not_available() -> None:
+@pytest.mark.parametrize("dtype", [popxl.float8_143, popxl.float8_152])
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [(1e-4, "float16"), (1.0, "float16"), (1e-7, "float32"), (1.0, "float32"), (1e5, "float32")],
+)
+def test_fp8_mse_scale(dtype: popxl.dtype, size: float, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    for spread in (0.0, 1.0, 4.0):
+        wide = np.exp(spread * rng.normal(size=300))
+        x = np.clip(rng.normal(size=300) * wide * size, -6e4, 6e4).astype(kind)
+        given = run(lambda t: fp8_mse_scale(t, dtype), x)
+        assert given.dtype == np.int32 and given == host_fp8_mse_scale(x, dtype)[1]
+    for x in (np.zeros((2, 3), kind), np.array([np.nan, 1], kind)):
+        assert run(lambda t: fp8_mse_scale(t, dtype), x) == 0
+
+
+def test_float8_formats() -> None:
     assert fp8_utils.float8_143_def.max_value == 240 and fp8_utils.float8_152_def[-1] == -17
     assert fp8_utils.ieee_fp16_denorms == fp8_utils.FpDef(5, 10, 15, True, True, 65504, 15, -14)
     assert fp8_utils.ieee_fp32_no_denorms.num_mantissa_bits == 23
@@ -183,8 +200,8 @@ def test_float8_formats_and_what_is_not_available() -> None:
         for function in (addons.fp8_amax_scale, fp8_mse_scale):
             with pytest.raises(RuntimeError, match="float16 or float32"):
                 function(popxl.variable(np.zeros(3, np.int32)))
-        with pytest.raises(NotImplementedError, match="host_fp8_mse_scale"):
-            fp8_mse_scale(popxl.variable(np.zeros(3, np.float32)))
+            with pytest.raises(RuntimeError, match="float8_143 or float8_152"):
+                function(popxl.variable(np.zeros(3, np.float32)), popxl.float16)
 
 
 def test_cross_entropy_sharded_within_a_replica() -> None:

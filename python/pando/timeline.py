@@ -1,0 +1,177 @@
+"""The timeline of a profiled run: a lane per device and I/O thread, boxes for calls and ops."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from pando.phase_report import seconds_text
+from pando.plots import GRID, INK, nice_ticks
+
+WIDTH, LEFT, RIGHT, ROW, GAP = 1200, 104, 16, 16, 10
+# Deeper calls are within the boxes around them.
+MOST_ROWS = 4
+# Boxes of fewer pixels are drawn as one with their neighbours.
+LEAST_WIDTH = 0.5
+_LETTER = 6.2
+_COLOURS = ("#9ec5e8", "#f3c08f", "#a9d6a4", "#e6a6b5", "#c3b3e6", "#e3d48a", "#8fd0cc", "#d3b59c")
+
+
+@dataclass(frozen=True)
+class Box:
+    """What ran from `start` to `end`, seconds since the run began, within `depth` calls."""
+
+    start: float
+    end: float
+    depth: int
+    name: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The boxes of one thread, by start; inner ones follow those around them."""
+
+    name: str
+    boxes: Sequence[Box]
+
+
+def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
+    """Stretches of the main program that belong to one phase each."""
+    result: list[Box] = []
+    for box in boxes:
+        if box.depth > 0:
+            continue
+        if result and result[-1].phase == box.phase:
+            last = result.pop()
+            box = Box(last.start, box.end, 0, last.name, last.phase)
+        else:
+            box = Box(box.start, box.end, 0, box.phase, box.phase)
+        result.append(box)
+    return [box for box in result if box.phase]
+
+
+def lane_rows(lane: Lane) -> list[list[Box]]:
+    """What is drawn below each other: phases, if there are any, then calls by depth."""
+    rows = [
+        row
+        for depth in range(MOST_ROWS)
+        if (row := [box for box in lane.boxes if box.depth == depth])
+    ]
+    phases = phase_boxes(lane.boxes) if lane.name.startswith("device") else []
+    return [phases, *rows] if phases else rows
+
+
+def colour_of(name: str) -> str:
+    """Equal for equal names."""
+    return _COLOURS[zlib.crc32(name.encode()) % len(_COLOURS)]
+
+
+def _joined(boxes: Sequence[Box], pixels_per_second: float) -> Iterator[tuple[Box, int]]:
+    """Boxes with how many they stand for: those too narrow to see become one."""
+    pending: Box | None = None
+    count = 0
+    for box in boxes:
+        narrow = (box.end - box.start) * pixels_per_second < LEAST_WIDTH
+        if (
+            pending is not None
+            and narrow
+            and ((box.start - pending.end) * pixels_per_second < LEAST_WIDTH)
+        ):
+            pending = Box(pending.start, box.end, box.depth, pending.name, pending.phase)
+            count += 1
+            continue
+        if pending is not None:
+            yield pending, count
+            pending = None
+        if narrow:
+            pending, count = box, 1
+        else:
+            yield box, 1
+    if pending is not None:
+        yield pending, count
+
+
+def _box_svg(box: Box, count: int, y: float, scale: float) -> str:
+    x = LEFT + box.start * scale
+    width = max((box.end - box.start) * scale, LEAST_WIDTH)
+    name = box.name if count == 1 else f"{count} from {box.name} on"
+    tip = f"{name}: {seconds_text(box.end - box.start)} at {seconds_text(box.start)}"
+    if box.phase and box.phase != box.name:
+        tip += f", phase {box.phase}"
+    rect = (
+        f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{ROW - 2}" '
+        f'fill="{colour_of(box.phase or box.name)}"><title>{escape(tip)}</title></rect>'
+    )
+    letters = int((width - 4) / _LETTER)
+    if count > 1 or letters < 3:
+        return rect
+    short = box.name if len(box.name) <= letters else f"{box.name[: letters - 1]}…"
+    return (
+        rect + f'<text x="{x + 2:.2f}" y="{y + ROW - 5:.1f}" fill="{INK}" pointer-events="none">'
+        f"{escape(short)}</text>"
+    )
+
+
+def timeline_svg(lanes: Sequence[Lane]) -> str:
+    """The picture; hovering over a box tells what it is."""
+    end = max((box.end for lane in lanes for box in lane.boxes), default=0.0)
+    if end <= 0:
+        return "<p>no run was recorded</p>"
+    scale = (WIDTH - LEFT - RIGHT) / end
+    parts: list[str] = []
+    y = 22.0
+    for lane in lanes:
+        rows = lane_rows(lane)
+        top = y
+        parts.append(f'<g class="lane"><title>{escape(lane.name)}</title>')
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{top + ROW - 5:.1f}" text-anchor="end" fill="{INK}">'
+            f"{escape(lane.name)}</text>"
+        )
+        for row in rows:
+            parts += [_box_svg(box, count, y, scale) for box, count in _joined(row, scale)]
+            y += ROW
+        y = max(y, top + ROW) + GAP
+        parts.append("</g>")
+    grid = []
+    for tick in nice_ticks(0, end, 10):
+        if tick > end:
+            continue
+        x = LEFT + tick * scale
+        grid.append(
+            f'<line x1="{x:.1f}" y1="18" x2="{x:.1f}" y2="{y - GAP:.1f}" stroke="{GRID}"/>'
+            f'<text x="{x:.1f}" y="13" text-anchor="middle" fill="{INK}">'
+            f"{seconds_text(tick)}</text>"
+        )
+    return (
+        f'<svg class="timeline" viewBox="0 0 {WIDTH} {y:.0f}" width="{WIDTH}" height="{y:.0f}" '
+        f'role="img" font-family="sans-serif" font-size="10">{"".join(grid)}{"".join(parts)}</svg>'
+    )
+
+
+def timeline_section(lanes: Sequence[Lane]) -> str:
+    """The picture as a section of an HTML report."""
+    return (
+        '<h2>Timeline</h2><div class="wide">'
+        + timeline_svg(lanes)
+        + "</div><p>The last profiled run of the first replica: for each device its phases, and "
+        "below them what it ran, calls above what they call. Very short boxes that follow each "
+        "other are drawn as one.</p>"
+    )
+
+
+def timeline_json(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": lane.name,
+            "events": [
+                {"start": b.start, "end": b.end, "depth": b.depth, "name": b.name, "phase": b.phase}
+                for b in lane.boxes
+            ],
+        }
+        for lane in lanes
+    ]

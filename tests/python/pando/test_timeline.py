@@ -1,0 +1,128 @@
+"""The picture of a timeline: geometry in the SVG and as a browser lays it out."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from pando.report import page
+from pando.timeline import (
+    LEAST_WIDTH,
+    Box,
+    Lane,
+    colour_of,
+    lane_rows,
+    phase_boxes,
+    timeline_section,
+    timeline_svg,
+)
+
+BROWSER = next((b for b in map(shutil.which, ("chromium", "google-chrome", "chrome")) if b), None)
+
+LANES = [
+    Lane(
+        "device 0",
+        [
+            Box(0.0, 0.2, 0, "Load", "forward"),
+            Box(0.2, 0.6, 0, "layer(0)", "forward"),
+            Box(0.2, 0.4, 1, "MatMul <a>", "forward"),
+            Box(0.4, 0.6, 1, "Gelu", "forward"),
+            Box(0.6, 1.0, 0, "Adam", "update"),
+        ],
+    ),
+    Lane("I/O thread 0", [Box(0.1, 0.5, 0, "load buffer 1 row 0", "update")]),
+]
+
+
+def boxes_of(svg: str) -> dict[str, dict[str, float]]:
+    """By tooltip up to the colon."""
+    found = {}
+    for rect in ElementTree.fromstring(svg).iter("rect"):
+        name = (rect.findtext("title") or "").split(":")[0]
+        found[name] = {key: float(rect.attrib[key]) for key in ("x", "y", "width", "height")}
+    return found
+
+
+def test_phases_join_what_follows_each_other() -> None:
+    assert phase_boxes(LANES[0].boxes) == [
+        Box(0.0, 0.6, 0, "forward", "forward"),
+        Box(0.6, 1.0, 0, "update", "update"),
+    ]
+    assert [len(row) for row in lane_rows(LANES[0])] == [2, 3, 2]
+    assert [len(row) for row in lane_rows(LANES[1])] == [1]
+
+
+def test_boxes_are_where_their_times_say() -> None:
+    found = boxes_of(timeline_svg(LANES))
+    scale = found["forward"]["width"] / 0.6
+    for lane in LANES:
+        for box in lane.boxes:
+            drawn = found[box.name]
+            assert drawn["width"] == pytest.approx((box.end - box.start) * scale, abs=0.02)
+            assert drawn["x"] - found["forward"]["x"] == pytest.approx(box.start * scale, abs=0.02)
+    levels = [found[name]["y"] for name in ("forward", "layer(0)", "Gelu", "load buffer 1 row 0")]
+    assert levels == sorted(set(levels))
+
+
+def test_very_short_boxes_are_drawn_as_one() -> None:
+    many = [Box(i * 1e-6, i * 1e-6 + 5e-7, 0, f"op {i}", "") for i in range(10000)]
+    svg = timeline_svg([Lane("device 0", [*many, Box(0.5, 1.0, 0, "long", "")])])
+    found = boxes_of(svg)
+    assert len(found) == 2
+    assert found["10000 from op 0 on"]["width"] >= LEAST_WIDTH
+
+
+def test_nothing_to_draw() -> None:
+    assert timeline_svg([]) == timeline_svg([Lane("device 0", [])]) == "<p>no run was recorded</p>"
+
+
+def test_colours_belong_to_names() -> None:
+    assert colour_of("forward") == colour_of("forward")
+    assert len({colour_of(str(i)) for i in range(50)}) > 4
+
+
+MEASURE = """<script>
+const found = {};
+for (const rect of document.querySelectorAll(".timeline rect")) {
+  const box = rect.getBoundingClientRect();
+  found[rect.querySelector("title").textContent.split(":")[0]] =
+    [box.left, box.top, box.width, box.height];
+}
+const text = document.createElement("pre");
+text.id = "found";
+text.textContent = JSON.stringify({boxes: found, width: document.documentElement.scrollWidth,
+                                   view: window.innerWidth});
+document.body.append(text);
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    assert BROWSER is not None
+    file = tmp_path / "page.html"
+    body = timeline_section(LANES)
+    file.write_text(page("Timeline", body + MEASURE), encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,900"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    match = re.search(r'<pre id="found">(.*?)</pre>', shown)
+    assert match is not None, shown[-2000:]
+    found = json.loads(html.unescape(match[1]))
+    boxes = found["boxes"]
+    assert boxes.keys() == boxes_of(timeline_svg(LANES)).keys()
+    scale = boxes["forward"][2] / 0.6
+    assert scale > 600, "the picture uses the width of the window"
+    for box in LANES[0].boxes:
+        left, _, width, height = boxes[box.name]
+        assert width == pytest.approx((box.end - box.start) * scale, abs=1)
+        assert left - boxes["forward"][0] == pytest.approx(box.start * scale, abs=1)
+        assert height > 8
+        assert left >= 0 and left + width <= found["view"]
+    assert found["width"] <= found["view"], "nothing sticks out of the window"

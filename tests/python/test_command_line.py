@@ -1,0 +1,77 @@
+"""The command line tool on a folder of compiled programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import popxl
+from popxl import ops
+
+TOOL = Path(__file__).resolve().parents[2] / "build" / "release" / "bin" / "pando"
+
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="the command line tool is not built")
+
+
+def cache(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_CACHE_DIR")}
+    if folder is not None:
+        environment["POPXL_CACHE_DIR"] = str(folder)
+    return subprocess.run(
+        [str(TOOL), "cache", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def fill(folder: Path) -> list[Path]:
+    for factor in (2.0, 3.0):
+        ir = popxl.Ir()
+        options = ir._pb_ir.getSessionOptions()
+        options.enableEngineCaching, options.cachePath = True, str(folder)
+        with ir.main_graph:
+            v = popxl.variable(np.ones(3, np.float32), name="v")
+            ops.mul(v, popxl.constant(factor, popxl.float32))
+            ops.host_store(popxl.d2h_stream((3,), popxl.float32), v * factor)
+        popxl.Session(ir)
+    return sorted(folder.glob("*.popef"))
+
+
+def test_list_size_verify_and_clear(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    files = fill(folder)
+    assert len(files) == 2
+    listed = cache("list", str(folder)).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == [file.stem for file in files]
+    assert [int(line.split()[1]) for line in listed] == [file.stat().st_size for file in files]
+    total = sum(file.stat().st_size for file in files)
+    # The folder that sessions would use.
+    assert cache("size", folder=folder).stdout == f"{total} bytes in 2 programs\n"
+    sound = cache("verify", str(folder))
+    assert (sound.returncode, sound.stdout) == (0, "2 of 2 programs are sound\n")
+    data = bytearray(files[0].read_bytes())
+    data[100] ^= 1
+    files[0].write_bytes(data)
+    damaged = cache("verify", str(folder))
+    assert damaged.returncode == 1
+    assert damaged.stdout.startswith(f"{files[0]}: ") and "1 of 2" in damaged.stdout
+    assert cache("clear", str(folder)).stdout == f"2 programs removed from {folder}\n"
+    assert list(folder.iterdir()) == []
+    assert cache("size", str(folder)).stdout == "0 bytes in 0 programs\n"
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    for arguments in ([], ["look"], ["list", "a", "b"]):
+        done = cache(*arguments)
+        assert done.returncode != 0 and "list, size, verify or clear" in done.stderr
+    missing = cache("list", str(tmp_path / "none"))
+    assert (
+        missing.returncode == 1 and f"cannot read the folder {tmp_path / 'none'}" in missing.stderr
+    )
