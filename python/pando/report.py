@@ -133,7 +133,8 @@ body { font-family: sans-serif; color: #223; max-width: 760px; margin: 2em auto;
 table { border-collapse: collapse; } td { padding: 2px 14px 2px 0; }
 td:first-child { color: #667; } h2 { margin-top: 1.6em; } p { color: #667; font-size: 13px; }
 svg { max-width: 100%; height: auto; }
-.phases th, .phases td { padding: 2px 10px 2px 0; text-align: right; font-size: 13px; }
+.phases th, .phases td { padding: 2px 10px 2px 0; text-align: right; font-size: 13px;
+  white-space: nowrap; }
 .phases th:first-child, .phases td:first-child { text-align: left; }
 .wide { width: calc(100vw - 3em); position: relative; left: 50%; margin-left: calc(1.5em - 50vw); }
 """

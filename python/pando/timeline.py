@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +17,7 @@ MOST_ROWS = 4
 LEAST_WIDTH = 0.5
 _LETTER = 6.2
 _COLOURS = ("#9ec5e8", "#f3c08f", "#a9d6a4", "#e6a6b5", "#c3b3e6", "#e3d48a", "#8fd0cc", "#d3b59c")
+_NO_PHASE = "#d5d8de"
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,11 @@ def lane_rows(lane: Lane) -> list[list[Box]]:
     return [phases, *rows] if phases else rows
 
 
-def colour_of(name: str) -> str:
-    """Equal for equal names."""
-    return _COLOURS[zlib.crc32(name.encode()) % len(_COLOURS)]
+def colours_of(lanes: Sequence[Lane]) -> dict[str, str]:
+    """By phase, in the order in which they begin; neighbours differ."""
+    boxes = sorted((box for lane in lanes for box in lane.boxes), key=lambda box: box.start)
+    phases = dict.fromkeys(box.phase for box in boxes if box.phase)
+    return {phase: _COLOURS[index % len(_COLOURS)] for index, phase in enumerate(phases)}
 
 
 def _joined(boxes: Sequence[Box], pixels_per_second: float) -> Iterator[tuple[Box, int]]:
@@ -95,7 +97,7 @@ def _joined(boxes: Sequence[Box], pixels_per_second: float) -> Iterator[tuple[Bo
         yield pending, count
 
 
-def _box_svg(box: Box, count: int, y: float, scale: float) -> str:
+def _box_svg(box: Box, count: int, y: float, scale: float, colours: dict[str, str]) -> str:
     x = LEFT + box.start * scale
     width = max((box.end - box.start) * scale, LEAST_WIDTH)
     name = box.name if count == 1 else f"{count} from {box.name} on"
@@ -104,7 +106,7 @@ def _box_svg(box: Box, count: int, y: float, scale: float) -> str:
         tip += f", phase {box.phase}"
     rect = (
         f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{ROW - 2}" '
-        f'fill="{colour_of(box.phase or box.name)}"><title>{escape(tip)}</title></rect>'
+        f'fill="{colours.get(box.phase, _NO_PHASE)}"><title>{escape(tip)}</title></rect>'
     )
     letters = int((width - 4) / _LETTER)
     if count > 1 or letters < 3:
@@ -122,6 +124,7 @@ def timeline_svg(lanes: Sequence[Lane]) -> str:
     if end <= 0:
         return "<p>no run was recorded</p>"
     scale = (WIDTH - LEFT - RIGHT) / end
+    colours = colours_of(lanes)
     parts: list[str] = []
     y = 22.0
     for lane in lanes:
@@ -133,7 +136,7 @@ def timeline_svg(lanes: Sequence[Lane]) -> str:
             f"{escape(lane.name)}</text>"
         )
         for row in rows:
-            parts += [_box_svg(box, count, y, scale) for box, count in _joined(row, scale)]
+            parts += [_box_svg(box, count, y, scale, colours) for box, count in _joined(row, scale)]
             y += ROW
         y = max(y, top + ROW) + GAP
         parts.append("</g>")

@@ -15,7 +15,7 @@ def test_kills_cost_nothing(tmp_path):
     summary = kills.kill_trainings(tmp_path, kills=6, seed=20260802, steps=STEPS)
     assert summary.is_clean, str(summary)
     assert summary.kills == 6
-    assert summary.resumes > 0 and summary.checked_checkpoints > 0
+    assert summary.checked_checkpoints > 0
     for folder in tmp_path.glob("training-*"):
         # The last one that ended well removed what the killed ones had left.
         assert [path.name for path in (folder / "remote").iterdir()] == ["pando.lock"]

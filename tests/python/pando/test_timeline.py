@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 import shutil
@@ -17,7 +18,7 @@ from pando.timeline import (
     LEAST_WIDTH,
     Box,
     Lane,
-    colour_of,
+    colours_of,
     lane_rows,
     phase_boxes,
     timeline_section,
@@ -83,9 +84,12 @@ def test_nothing_to_draw() -> None:
     assert timeline_svg([]) == timeline_svg([Lane("device 0", [])]) == "<p>no run was recorded</p>"
 
 
-def test_colours_belong_to_names() -> None:
-    assert colour_of("forward") == colour_of("forward")
-    assert len({colour_of(str(i)) for i in range(50)}) > 4
+def test_colours_belong_to_phases() -> None:
+    colours = colours_of(LANES)
+    assert list(colours) == ["forward", "update"] and len(set(colours.values())) == 2
+    many = [Lane("device 0", [Box(i, i + 1, 0, "op", f"phase {i}") for i in range(20)])]
+    found = list(colours_of(many).values())
+    assert all(a != b for a, b in itertools.pairwise(found))
 
 
 MEASURE = """<script>
