@@ -198,6 +198,32 @@ void bind_checksum(nb::module_& m) {
       .def_prop_ro("value", &Checksum::value);
 }
 
+void bind_profile(nb::module_& m) {
+  nb::class_<BufferTraffic>(m, "BufferTraffic")
+      .def_ro("bytes_loaded", &BufferTraffic::bytes_loaded)
+      .def_ro("bytes_stored", &BufferTraffic::bytes_stored);
+  nb::class_<PhaseProfile>(m, "PhaseProfile")
+      .def_ro("name", &PhaseProfile::name)
+      .def_ro("device", &PhaseProfile::device)
+      .def_ro("seconds", &PhaseProfile::seconds)
+      .def_ro("waiting_seconds", &PhaseProfile::waiting_seconds)
+      .def_ro("exchange_seconds", &PhaseProfile::exchange_seconds)
+      .def_ro("io_seconds", &PhaseProfile::io_seconds)
+      .def_prop_ro("compute_seconds", &PhaseProfile::compute_seconds)
+      .def_ro("host_bytes_loaded", &PhaseProfile::host_bytes_loaded)
+      .def_ro("host_bytes_stored", &PhaseProfile::host_bytes_stored)
+      .def_ro("buffers", &PhaseProfile::buffers);
+  nb::class_<TimelineEvent>(m, "TimelineEvent")
+      .def_ro("start", &TimelineEvent::start)
+      .def_ro("end", &TimelineEvent::end)
+      .def_ro("depth", &TimelineEvent::depth)
+      .def_ro("name", &TimelineEvent::name)
+      .def_ro("phase", &TimelineEvent::phase);
+  nb::class_<TimelineLane>(m, "TimelineLane")
+      .def_ro("name", &TimelineLane::name)
+      .def_ro("events", &TimelineLane::events);
+}
+
 void bind_reports(nb::module_& m) {
   nb::class_<PersistentTensor>(m, "PersistentTensor")
       .def_ro("id", &PersistentTensor::id)
@@ -241,29 +267,6 @@ void bind_reports(nb::module_& m) {
       .def_ro("kernel", &InstructionTime::kernel)
       .def_ro("calls", &InstructionTime::calls)
       .def_ro("seconds", &InstructionTime::seconds);
-  nb::class_<BufferTraffic>(m, "BufferTraffic")
-      .def_ro("bytes_loaded", &BufferTraffic::bytes_loaded)
-      .def_ro("bytes_stored", &BufferTraffic::bytes_stored);
-  nb::class_<PhaseProfile>(m, "PhaseProfile")
-      .def_ro("name", &PhaseProfile::name)
-      .def_ro("device", &PhaseProfile::device)
-      .def_ro("seconds", &PhaseProfile::seconds)
-      .def_ro("waiting_seconds", &PhaseProfile::waiting_seconds)
-      .def_ro("exchange_seconds", &PhaseProfile::exchange_seconds)
-      .def_ro("io_seconds", &PhaseProfile::io_seconds)
-      .def_prop_ro("compute_seconds", &PhaseProfile::compute_seconds)
-      .def_ro("host_bytes_loaded", &PhaseProfile::host_bytes_loaded)
-      .def_ro("host_bytes_stored", &PhaseProfile::host_bytes_stored)
-      .def_ro("buffers", &PhaseProfile::buffers);
-  nb::class_<TimelineEvent>(m, "TimelineEvent")
-      .def_ro("start", &TimelineEvent::start)
-      .def_ro("end", &TimelineEvent::end)
-      .def_ro("depth", &TimelineEvent::depth)
-      .def_ro("name", &TimelineEvent::name)
-      .def_ro("phase", &TimelineEvent::phase);
-  nb::class_<TimelineLane>(m, "TimelineLane")
-      .def_ro("name", &TimelineLane::name)
-      .def_ro("events", &TimelineLane::events);
   nb::class_<StepReport>(m, "CompileReport")
       .def_ro("seconds", &StepReport::compile_seconds)
       .def_ro("stages", &StepReport::stages)
@@ -274,6 +277,7 @@ void bind_reports(nb::module_& m) {
 
 void bind_session(nb::module_& m) {
   bind_reports(m);
+  bind_profile(m);
   bind_checksum(m);
   bind_snapshot(m);
   nb::class_<Session> session(m, "Session");
