@@ -323,6 +323,7 @@ IoReport Session::io_report() const {
     total.bytes_loaded += report.bytes_loaded;
     total.bytes_stored += report.bytes_stored;
     total.io_seconds += report.io_seconds;
+    total.busy_seconds += report.busy_seconds;
     total.waiting_seconds += report.waiting_seconds;
   }
   return total;

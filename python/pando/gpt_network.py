@@ -66,7 +66,7 @@ SHAPES: Mapping[str, GptShape] = {
 
 
 def parse_count(text: str) -> float:
-    """"1.5B" -> 1.5e9, "25M", "300K", "1000". ValueError for anything else."""
+    """ "1.5B" -> 1.5e9, "25M", "300K", "1000". ValueError for anything else."""
     units = {"K": 1e3, "M": 1e6, "B": 1e9}
     unit = units.get(text[-1:].upper())
     number = text[:-1] if unit else text
