@@ -206,12 +206,12 @@ def test_a_training_that_cannot_be_resumed(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="no checkpoint"):
             trainer.resume(data)
         trainer.save(data)
-    with GptTrainer(SHAPE, options(tmp_path, learning_rate=1.0)) as trainer:
-        with pytest.raises(ValueError, match="learning_rate"):
-            trainer.resume(data)
-    with GptTrainer(replace(SHAPE, layers=2), options(tmp_path)) as trainer:
-        with pytest.raises(CheckpointError, match="another model"):
-            trainer.resume(data)
+    other_rate = GptTrainer(SHAPE, options(tmp_path, learning_rate=1.0))
+    with other_rate, pytest.raises(ValueError, match="learning_rate"):
+        other_rate.resume(data)
+    other_size = GptTrainer(replace(SHAPE, layers=2), options(tmp_path))
+    with other_size, pytest.raises(CheckpointError, match="another model"):
+        other_size.resume(data)
 
 
 def test_a_phase_that_does_not_fit_is_refused(tmp_path: Path) -> None:
