@@ -294,6 +294,7 @@ std::vector<InstructionTime> Session::trace() const {
     for (std::size_t i = 0; i < profile[f].size(); ++i) {
       const Instruction& instruction = program_.functions[f].instructions[i];
       InstructionTime entry;
+      entry.function = program_.functions[f].name;
       if (instruction.source >= 0) {
         const SourceInfo& source = program_.sources[static_cast<std::size_t>(instruction.source)];
         entry.op = source.op;

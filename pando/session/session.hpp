@@ -73,6 +73,7 @@ struct StreamBuffer {
 };
 
 struct InstructionTime {
+  std::string function;  // that it belongs to
   std::string op;
   std::string location;
   std::string kernel;

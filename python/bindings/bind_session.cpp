@@ -240,6 +240,7 @@ void bind_reports(nb::module_& m) {
       .def_ro("alive_at_peak", &MemoryReport::alive_at_peak)
       .def_ro("timeline", &MemoryReport::timeline);
   nb::class_<InstructionTime>(m, "InstructionTime")
+      .def_ro("function", &InstructionTime::function)
       .def_ro("op", &InstructionTime::op)
       .def_ro("location", &InstructionTime::location)
       .def_ro("kernel", &InstructionTime::kernel)

@@ -22,6 +22,7 @@ from tqdm import tqdm
 import popart
 from pando.checkpoint import CheckpointError
 from pando.gpt_network import SHAPES, GptShape, shape_of
+from pando.gpt_phases import PhaseTime
 from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.loss_watch import LossWatch
 from pando.plots import bytes_text
@@ -229,6 +230,15 @@ def summary(
     ]
 
 
+def _phase_text(phase: PhaseTime, steps: int) -> str:
+    """Seconds per step."""
+    return (
+        f"computing {phase.computing / steps:.2f} s, waiting {phase.waiting_for_state / steps:.2f}"
+        f" s for state and {phase.waiting_for_inputs / steps:.2f} s for inputs, handing over "
+        f"stores {phase.storing / steps:.2f} s"
+    )
+
+
 def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
     """Trains, validates, saves; returns what there is to report."""
     name, known = shape_of(options.params)
@@ -261,7 +271,9 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
             trainer.initialise()
         progress = DemoRun(trainer, batches, options).run()
         times = op_times(trainer.session)
-    facts = summary(name, trainer, progress, options.memory)
+        phases = trainer.phase_times()
+    facts = summary(name if shape == known else "custom", trainer, progress, options.memory)
+    facts += [(f"  {phase.name}", _phase_text(phase, len(progress.seconds))) for phase in phases]
     notes = []
     if progress.first_bad_step is not None:
         notes.append(f"The loss was not finite from step {progress.first_bad_step} on or at times.")

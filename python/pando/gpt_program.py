@@ -55,9 +55,9 @@ class Adam(addons.Module):
         epsilon: popxl.Tensor,
     ) -> None:
         zeros = partial(np.broadcast_to, np.float32(0), weight.shape)
-        first = self.add_variable_input("first", zeros, popxl.float32, by_ref=True)
+        first = self.add_variable_input("moment1", zeros, popxl.float32, by_ref=True)
         ops.var_updates.accumulate_moving_average_(first, grad, f=BETA1)
-        second = self.add_variable_input("second", zeros, popxl.float32, by_ref=True)
+        second = self.add_variable_input("moment2", zeros, popxl.float32, by_ref=True)
         ops.var_updates.accumulate_moving_average_square_(second, grad, f=BETA2)
         move = ops.var_updates.adam_updater(first, second, epsilon=epsilon)
         ops.scaled_add_(weight, move, b=-step_size)
@@ -134,7 +134,7 @@ class GptProgram:
     step_size: popxl.HostToDeviceStream
     epsilon: popxl.HostToDeviceStream
     loss: popxl.DeviceToHostStream
-    # Of weights and moments, by key: embedding.fwd.tokens, block.first.qkv.weight, ...
+    # Of weights and moments, by key: embedding.fwd.tokens, block.moment1.qkv.weight, ...
     buffers: dict[str, popxl.RemoteBuffer] = field(default_factory=dict)
     # Of layer inputs and their gradients.
     activations: tuple[popxl.RemoteBuffer, ...] = ()
@@ -153,7 +153,8 @@ class _Phase:
     def __post_init__(self) -> None:
         adam = Adam(cache=True)
         scalar = popxl.TensorSpec((), popxl.float32)
-        moments: dict[str, dict[str, Any]] = {"first": {}, "second": {}}
+        # Loaded in the order of the names: weights, which are needed first, come first.
+        moments: dict[str, dict[str, Any]] = {"moment1": {}, "moment2": {}}
         self._updates = {}
         for key, factory in self.factories.to_dict().items():
             spec = popxl.TensorSpec(factory.shape, factory.dtype)
@@ -181,7 +182,9 @@ class _Phase:
         self.backward.bind(NamedTensors(fwd=state.fwd, bwd=accumulators)).call(row)
         weights, gradients = state.fwd.to_dict(), accumulators.accum.to_dict()
         for key, update in self._updates.items():
-            moments = NamedTensors(first=state[f"first.{key}"], second=state[f"second.{key}"])
+            moments = NamedTensors.from_dict(
+                {name: state[f"{name}.{key}"] for name in ("moment1", "moment2")}
+            )
             update.bind(moments).call(weights[key], gradients[key], step_size, epsilon)
         self._store.bind(state).call(row)
 

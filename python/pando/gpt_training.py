@@ -14,6 +14,7 @@ import numpy as np
 import popxl
 from pando import checkpoint
 from pando.gpt_network import GptShape, initial_values
+from pando.gpt_phases import PhaseTime, phase_times
 from pando.gpt_program import GptProgram, adam_scalars, phased_program
 from pando.process_memory import resident_bytes
 from pando.settings import use_session_settings
@@ -160,7 +161,7 @@ class GptTrainer:
     # State.
 
     def _buffer(self, key: str) -> int:
-        """The index of a buffer: `block.fwd.qkv.weight`, `head.first.norm.bias`, ..."""
+        """The index of a buffer: `block.fwd.qkv.weight`, `head.moment1.norm.bias`, ..."""
         return self._index[self.program.buffers[key].remote_buffer_id]
 
     def write_row(self, key: str, row: int, value: np.ndarray) -> None:
@@ -218,6 +219,11 @@ class GptTrainer:
             float(report.busy_seconds),
             float(report.waiting_seconds),
         )
+
+    def phase_times(self) -> list[PhaseTime]:
+        """Since the session was entered; with GptOptions.profile."""
+        keys = {self._buffer(key): key for key in self.program.buffers}
+        return phase_times(self.session._pb_session.trace(), keys)
 
     # Checkpoints.
 

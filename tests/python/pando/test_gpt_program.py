@@ -60,7 +60,7 @@ def train(given: GptOptions, data: np.ndarray) -> tuple[list[float], dict[str, l
         losses = [trainer.step(batch_of(step)) for step in data]
         return losses, {
             f"{kind}.{key}": rows
-            for kind in ("fwd", "first", "second")
+            for kind in ("fwd", "moment1", "moment2")
             for key, rows in all_weights(trainer, kind).items()
         }
 
@@ -186,7 +186,7 @@ def test_a_resumed_training_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     with GptTrainer(SHAPE, options(tmp_path)) as trainer:
         trainer.initialise()
         wanted = run(trainer, TextBatches(text(), trainer.sequences, 7), 6)
-        values = all_weights(trainer, "second")
+        values = all_weights(trainer, "moment2")
     with GptTrainer(SHAPE, options(tmp_path)) as trainer:
         trainer.initialise()
         data = TextBatches(text(), trainer.sequences, 7)
@@ -196,7 +196,7 @@ def test_a_resumed_training_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         data = TextBatches(text(), trainer.sequences, 8)
         assert trainer.resume(data).step == 4
         losses += run(trainer, data, 2)
-        same(values, all_weights(trainer, "second"))
+        same(values, all_weights(trainer, "moment2"))
     assert losses == wanted
 
 
