@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -233,7 +233,7 @@ class GptTrainer:
 
     def _facts(self) -> dict[str, Any]:
         """What must be the same for training to go on with the same bits."""
-        options = replace(self.options)
+        options = self.options
         return {
             "micro_batch": options.micro_batch,
             "micro_batches": options.micro_batches,

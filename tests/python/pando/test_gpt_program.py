@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,3 +242,40 @@ def test_shapes() -> None:
         GptShape(1, 100, 3)
     with pytest.raises(ValueError, match="layers must be at least 1"):
         GptShape(0, 64, 4)
+
+
+@pytest.mark.parametrize("tier", ["file", "ram"])
+def test_the_time_of_every_phase_is_known(tmp_path: Path, tier: str) -> None:
+    data = batches(3)
+    with GptTrainer(SHAPE, options(tmp_path, profile=True, tier=tier)) as trainer:
+        trainer.initialise()
+        start = time.perf_counter()
+        for step in data:
+            trainer.step(batch_of(step))
+        seconds = time.perf_counter() - start
+        trainer.evaluate(batch_of(data[0]))
+        phases = {phase.name: phase for phase in trainer.phase_times()}
+    assert list(phases) == [
+        "embedding forward",
+        "layers forward",
+        "head forward and backward",
+        "layers backward",
+        "embedding backward",
+    ]
+    total = 0.0
+    for phase in phases.values():
+        parts = [
+            phase.computing,
+            phase.waiting_for_state,
+            phase.waiting_for_inputs,
+            phase.storing,
+        ]
+        assert phase.computing > 0
+        assert min(parts) >= 0
+        total += sum(parts)
+    # Evaluation shares loops with training, and their waits by the number of calls.
+    assert total < 1.5 * seconds
+    for direction in ("forward", "backward"):
+        assert phases[f"layers {direction}"].calls == SHAPE.layers * len(data)
+    assert phases["layers backward"].storing > 0
+    assert phases["layers forward"].storing == 0
