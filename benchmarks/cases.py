@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+NETWORKS = ("mlp", "cnn", "transformer", "decoder")
 FRAMEWORKS = ("pando", "torch_eager", "torch_compile", "jax", "mlx", "floor")
 PEERS = ("torch_eager", "torch_compile", "jax", "mlx")
 
@@ -15,7 +16,8 @@ class Case:
 
     ``family`` says which program it is, ``mode`` what is done with it:
 
-    - mlp, cnn, transformer: ``train`` or ``infer``, with ``optimizer`` and ``batch``
+    - mlp, cnn, transformer, decoder (GPT-2 style, 25 M parameters, bytes as tokens): ``train`` or
+      ``infer``, with ``optimizer`` and ``batch``
     - light, gelu, norm: one pass over ``megabytes`` (MiB) of float32
     - empty: one ``session.run`` of a near-empty program
     - compile (``what`` to compile in ``mode``), with ``layers`` for transformers
@@ -58,6 +60,7 @@ def all_cases() -> list[Case]:
         _network("cnn", "train", 32, "adam"),
         _network("cnn", "infer", 32),
         _network("transformer", "train", 4, "adam", layers=4),
+        _network("decoder", "train", 4, "adam", layers=8),
     ]
     for family in ("light", "gelu", "norm"):
         cases += [

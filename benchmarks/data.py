@@ -16,7 +16,6 @@ CLASSES = 10
 MLP_SIZES = (784, 512, 512, 512, CLASSES)
 CNN_CHANNELS = (1, 32, 64)
 CNN_FEATURES = 64 * 7 * 7
-HIDDEN, HEADS, FEED_FORWARD, SEQUENCE = 256, 8, 1024, 128
 ROW = 1024  # width of the rows of the pointwise and norm programs
 
 LEARNING_RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-5
@@ -24,8 +23,30 @@ BATCHES = 32  # distinct host batches that a training run cycles through
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Of a transformer."""
+
+    hidden: int
+    heads: int
+    feed_forward: int
+    sequence: int
+    classes: int
+    causal: bool
+
+
+TRANSFORMER = Sizes(256, 8, 1024, 128, CLASSES, causal=False)
+# Every byte and the mark between texts.
+DECODER = Sizes(512, 8, 2048, 256, 257, causal=True)
+
+
+def sizes(case: Case) -> Sizes:
+    return DECODER if case.family == "decoder" else TRANSFORMER
+
+
+@dataclass(frozen=True)
 class Batch:
-    x: Array
+    # Tokens for the decoder.
+    x: Array | npt.NDArray[np.int32]
     labels: npt.NDArray[np.int32]
 
 
@@ -35,21 +56,29 @@ def input_shape(case: Case) -> tuple[int, ...]:
         return (case.batch, 28, 28)
     if case.family == "cnn":
         return (case.batch, 1, 28, 28)
-    return (case.batch, SEQUENCE, HIDDEN)
+    if case.family == "decoder":
+        return (case.batch, DECODER.sequence)
+    return (case.batch, TRANSFORMER.sequence, TRANSFORMER.hidden)
 
 
 def label_shape(case: Case) -> tuple[int, ...]:
     """One label per image, or per token of the transformer."""
-    return (case.batch * SEQUENCE,) if case.family == "transformer" else (case.batch,)
+    if case.family in ("transformer", "decoder"):
+        return (case.batch * sizes(case).sequence,)
+    return (case.batch,)
 
 
 def batches(case: Case) -> list[Batch]:
     rng = np.random.default_rng(7)
+    classes = sizes(case).classes
+
+    def inputs() -> Array | npt.NDArray[np.int32]:
+        if case.family == "decoder":
+            return rng.integers(0, classes, input_shape(case), dtype=np.int32)
+        return rng.standard_normal(input_shape(case), dtype=np.float32)
+
     return [
-        Batch(
-            rng.standard_normal(input_shape(case), dtype=np.float32),
-            rng.integers(0, CLASSES, label_shape(case), dtype=np.int32),
-        )
+        Batch(inputs(), rng.integers(0, classes, label_shape(case), dtype=np.int32))
         for _ in range(BATCHES)
     ]
 
@@ -59,23 +88,28 @@ def _dense(rng: np.random.Generator, name: str, rows: int, columns: int) -> dict
     return {f"{name}.weight": weight, f"{name}.bias": np.zeros(columns, np.float32)}
 
 
-def _layer_norm(name: str) -> dict[str, Array]:
+def _layer_norm(name: str, hidden: int) -> dict[str, Array]:
     return {
-        f"{name}.weight": np.ones(HIDDEN, np.float32),
-        f"{name}.bias": np.zeros(HIDDEN, np.float32),
+        f"{name}.weight": np.ones(hidden, np.float32),
+        f"{name}.bias": np.zeros(hidden, np.float32),
     }
 
 
-def transformer_layer(rng: np.random.Generator, name: str) -> dict[str, Array]:
-    """Pre-norm encoder layer: attention with one joint query/key/value product, then two dense."""
+def transformer_layer(rng: np.random.Generator, name: str, of: Sizes) -> dict[str, Array]:
+    """Pre-norm layer: attention with one joint query/key/value product, then two dense."""
     return {
-        **_layer_norm(f"{name}.norm1"),
-        **_dense(rng, f"{name}.qkv", HIDDEN, 3 * HIDDEN),
-        **_dense(rng, f"{name}.proj", HIDDEN, HIDDEN),
-        **_layer_norm(f"{name}.norm2"),
-        **_dense(rng, f"{name}.ff1", HIDDEN, FEED_FORWARD),
-        **_dense(rng, f"{name}.ff2", FEED_FORWARD, HIDDEN),
+        **_layer_norm(f"{name}.norm1", of.hidden),
+        **_dense(rng, f"{name}.qkv", of.hidden, 3 * of.hidden),
+        **_dense(rng, f"{name}.proj", of.hidden, of.hidden),
+        **_layer_norm(f"{name}.norm2", of.hidden),
+        **_dense(rng, f"{name}.ff1", of.hidden, of.feed_forward),
+        **_dense(rng, f"{name}.ff2", of.feed_forward, of.hidden),
     }
+
+
+def _embedding(rng: np.random.Generator, of: Sizes) -> dict[str, Array]:
+    shapes = {"tokens": (of.classes, of.hidden), "positions": (of.sequence, of.hidden)}
+    return {name: rng.normal(0, 0.02, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 def weights(case: Case) -> dict[str, Array]:
@@ -94,9 +128,14 @@ def weights(case: Case) -> dict[str, Array]:
             }
         result |= _dense(rng, "fc", CNN_FEATURES, CLASSES)
     else:
+        of = sizes(case)
+        if case.family == "decoder":
+            result |= _embedding(rng, of)
         for i in range(case.layers):
-            result |= transformer_layer(rng, f"layer{i}")
-        result |= _dense(rng, "head", HIDDEN, CLASSES)
+            result |= transformer_layer(rng, f"layer{i}", of)
+        if case.family == "decoder":
+            result |= _layer_norm("norm", of.hidden)
+        result |= _dense(rng, "head", of.hidden, of.classes)
     return result
 
 

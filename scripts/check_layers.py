@@ -42,7 +42,7 @@ PYTHON_PACKAGES: dict[str, set[str]] = {
 }
 
 # Programs that the pando package ships: they use a front end as any user's program does.
-PROGRAMS = re.compile(r"python/pando/(demo\w*|session_info)\.py")
+PROGRAMS = re.compile(r"python/pando/(demo\w*|gpt_\w*|session_info)\.py")
 
 # The modules that give core and front-end objects their older private names look at both sides.
 COMPATIBILITY = re.compile(r"python/popart/_internal/\w+\.py")

@@ -101,13 +101,14 @@ def _cnn(case: Case) -> list[Kernel]:
 
 
 def _transformer(case: Case) -> list[Kernel]:
-    tokens, hidden, head = case.batch * data.SEQUENCE, data.HIDDEN, data.HIDDEN // data.HEADS
-    heads, sequence = case.batch * data.HEADS, data.SEQUENCE
+    of = data.sizes(case)
+    tokens, hidden, head = case.batch * of.sequence, of.hidden, of.hidden // of.heads
+    heads, sequence = case.batch * of.heads, of.sequence
     shapes = [
         (tokens, hidden, 3 * hidden),
         (tokens, hidden, hidden),
-        (tokens, hidden, data.FEED_FORWARD),
-        (tokens, data.FEED_FORWARD, hidden),
+        (tokens, hidden, of.feed_forward),
+        (tokens, of.feed_forward, hidden),
     ]
     layer = _dense_kernels(case, shapes, first=False)
     # scores and context; backward needs both again with either operand's gradient
@@ -115,7 +116,7 @@ def _transformer(case: Case) -> list[Kernel]:
     layer += [kernels.batched_product(heads, sequence, sequence, head) for _ in range(3)]
     layer.append(kernels.softmax(heads * sequence, sequence))
     layer += [kernels.layer_norm(tokens, hidden) for _ in range(2)]
-    return layer * case.layers + _dense_kernels(case, [(tokens, hidden, data.CLASSES)], first=False)
+    return layer * case.layers + _dense_kernels(case, [(tokens, hidden, of.classes)], first=False)
 
 
 def _pass_over_memory(case: Case) -> Floor:
@@ -137,5 +138,6 @@ def build(case: Case, threads: int) -> Floor:
         raise NotMeasured("no library kernel to compare with")
     if case.family in ("light", "gelu", "norm"):
         return _pass_over_memory(case)
-    sequence = {"mlp": _mlp, "cnn": _cnn, "transformer": _transformer}[case.family](case)
+    networks = {"mlp": _mlp, "cnn": _cnn, "transformer": _transformer, "decoder": _transformer}
+    sequence = networks[case.family](case)
     return Floor(sequence, step_traffic(case), in_place=case.training)

@@ -48,9 +48,10 @@ def _cnn_activations(case: Case) -> int:
 
 def _transformer_activations(case: Case) -> int:
     """Residual sums and gelu, forward and backward; softmax and norm backward as passes."""
-    tokens = case.batch * data.SEQUENCE
-    hidden, inner = tokens * data.HIDDEN, tokens * data.FEED_FORWARD
-    scores = case.batch * data.HEADS * data.SEQUENCE**2
+    of = data.sizes(case)
+    tokens = case.batch * of.sequence
+    hidden, inner = tokens * of.hidden, tokens * of.feed_forward
+    scores = case.batch * of.heads * of.sequence**2
     residual = 2 * 3 * hidden
     gelu = 2 * inner + 3 * inner
     backward = 3 * scores + 2 * 3 * hidden + 2 * 3 * hidden
@@ -63,6 +64,7 @@ def step_traffic(case: Case) -> Traffic:
         "mlp": _mlp_activations,
         "cnn": _cnn_activations,
         "transformer": _transformer_activations,
+        "decoder": _transformer_activations,
     }[case.family](case)
     fed = 1
     for extent in data.input_shape(case):

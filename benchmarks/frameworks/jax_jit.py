@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks import data
-from benchmarks.cases import Case
+from benchmarks.cases import NETWORKS, Case
 from benchmarks.program import NotMeasured, Once, Program, Steps
 
 Params = dict[str, jax.Array]
@@ -47,11 +47,12 @@ def _cnn(p: Params, x: jax.Array) -> jax.Array:
     return _dense(p, "fc", x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1))
 
 
-def _encoder_layer(p: Params, name: str, x: jax.Array) -> jax.Array:
+def _encoder_layer(p: Params, name: str, x: jax.Array, of: data.Sizes) -> jax.Array:
     batch, sequence, hidden = x.shape
     qkv = _dense(p, f"{name}.qkv", _layer_norm(p, f"{name}.norm1", x))
-    q, k, v = jnp.moveaxis(qkv.reshape(batch, sequence, 3, data.HEADS, -1), 2, 0)
-    attention = jax.nn.dot_product_attention(q, k, v).reshape(batch, sequence, hidden)
+    q, k, v = jnp.moveaxis(qkv.reshape(batch, sequence, 3, of.heads, -1), 2, 0)
+    attention = jax.nn.dot_product_attention(q, k, v, is_causal=of.causal)
+    attention = attention.reshape(batch, sequence, hidden)
     x = x + _dense(p, f"{name}.proj", attention)
     inner = _dense(p, f"{name}.ff1", _layer_norm(p, f"{name}.norm2", x))
     return x + _dense(p, f"{name}.ff2", jax.nn.gelu(inner, approximate=True))
@@ -62,9 +63,14 @@ def _logits(case: Case, p: Params, x: jax.Array) -> jax.Array:
         return _mlp(p, x)
     if case.family == "cnn":
         return _cnn(p, x)
+    of = data.sizes(case)
+    if case.family == "decoder":
+        x = p["tokens"][x] + p["positions"]
     for i in range(case.layers):
-        x = _encoder_layer(p, f"layer{i}", x)
-    return _dense(p, "head", x).reshape(-1, data.CLASSES)
+        x = _encoder_layer(p, f"layer{i}", x, of)
+    if case.family == "decoder":
+        x = _layer_norm(p, "norm", x)
+    return _dense(p, "head", x).reshape(-1, of.classes)
 
 
 def _step_function(case: Case) -> Any:
@@ -165,6 +171,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
-    if case.family in ("mlp", "cnn", "transformer"):
+    if case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -10,7 +10,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from benchmarks import data
-from benchmarks.cases import Case
+from benchmarks.cases import NETWORKS, Case
 from benchmarks.program import NotMeasured, Program, Steps
 
 Params = dict[str, mx.array]
@@ -40,12 +40,17 @@ def _cnn(p: Params, x: mx.array) -> mx.array:
     return _dense(p, "fc", x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1))
 
 
-def _encoder_layer(p: Params, name: str, x: mx.array) -> mx.array:
+def _encoder_layer(p: Params, name: str, x: mx.array, of: data.Sizes) -> mx.array:
     batch, sequence, hidden = x.shape
     qkv = _dense(p, f"{name}.qkv", _layer_norm(p, f"{name}.norm1", x))
-    heads = qkv.reshape(batch, sequence, 3, data.HEADS, -1).transpose(2, 0, 3, 1, 4)
-    scale = (hidden // data.HEADS) ** -0.5
-    attention = mx.fast.scaled_dot_product_attention(heads[0], heads[1], heads[2], scale=scale)
+    heads = qkv.reshape(batch, sequence, 3, of.heads, -1).transpose(2, 0, 3, 1, 4)
+    attention = mx.fast.scaled_dot_product_attention(
+        heads[0],
+        heads[1],
+        heads[2],
+        scale=(hidden // of.heads) ** -0.5,
+        mask="causal" if of.causal else None,
+    )
     x = x + _dense(p, f"{name}.proj", attention.transpose(0, 2, 1, 3).reshape(x.shape))
     inner = _dense(p, f"{name}.ff1", _layer_norm(p, f"{name}.norm2", x))
     return x + _dense(p, f"{name}.ff2", nn.gelu_approx(inner))
@@ -56,9 +61,14 @@ def _logits(case: Case, p: Params, x: mx.array) -> mx.array:
         return _mlp(p, x)
     if case.family == "cnn":
         return _cnn(p, x)
+    of = data.sizes(case)
+    if case.family == "decoder":
+        x = p["tokens"][x] + p["positions"]
     for i in range(case.layers):
-        x = _encoder_layer(p, f"layer{i}", x)
-    return _dense(p, "head", x).reshape(-1, data.CLASSES)
+        x = _encoder_layer(p, f"layer{i}", x, of)
+    if case.family == "decoder":
+        x = _layer_norm(p, "norm", x)
+    return _dense(p, "head", x).reshape(-1, of.classes)
 
 
 def _train(case: Case) -> Steps:
@@ -134,6 +144,6 @@ def build(case: Case, threads: int) -> Program:
     mx.set_default_device(mx.cpu)
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
-    if case.family in ("mlp", "cnn", "transformer"):
+    if case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -11,7 +11,7 @@ import numpy as np
 
 import popxl
 from benchmarks import data
-from benchmarks.cases import Case
+from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import popxl_ops
 from benchmarks.frameworks import popxl_programs as programs
 from benchmarks.program import Once, Program, Steps
@@ -73,6 +73,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(case)
     if case.family == "empty":
         return _near_empty()
-    if case.family in ("mlp", "cnn", "transformer"):
+    if case.family in NETWORKS:
         return _network(case)
     return _steps(popxl.Session(programs.pass_over_memory(case), DEVICE), [{}])

@@ -103,23 +103,57 @@ class LayerNorm(addons.Module):
 
 
 class EncoderLayer(addons.Module):
-    """Pre-norm encoder layer on (batch * sequence, hidden)."""
+    """Pre-norm layer on (batch * sequence, hidden)."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: data.Sizes) -> None:
         super().__init__()
+        self.of = of
         self.norm1, self.norm2 = LayerNorm(), LayerNorm()
-        self.qkv, self.proj = Linear(3 * data.HIDDEN), Linear(data.HIDDEN)
-        self.ff1, self.ff2 = Linear(data.FEED_FORWARD), Linear(data.HIDDEN)
+        self.qkv, self.proj = Linear(3 * of.hidden), Linear(of.hidden)
+        self.ff1, self.ff2 = Linear(of.feed_forward), Linear(of.hidden)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        depth = data.HIDDEN // data.HEADS
-        split = (-1, data.SEQUENCE, data.HEADS, depth)
+        depth = self.of.hidden // self.of.heads
+        split = (-1, self.of.sequence, self.of.heads, depth)
         q, k, v = (
             part.reshape(split).transpose((0, 2, 1, 3))
             for part in ops.split(self.qkv(self.norm1(x)), 3, axis=-1)
         )
         scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5
+        if self.of.causal:
+            later = np.triu(np.full((self.of.sequence,) * 2, -1e9, np.float32), k=1)
+            scores = scores + popxl.constant(later, name="mask")
         attention = ops.softmax(scores, axis=-1) @ v
-        merged = attention.transpose((0, 2, 1, 3)).reshape((-1, data.HIDDEN))
+        merged = attention.transpose((0, 2, 1, 3)).reshape((-1, self.of.hidden))
         x = x + self.proj(merged)
         return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
+
+
+class Embedding(addons.Module):
+    """Tokens (batch, sequence) to (batch * sequence, hidden)."""
+
+    def __init__(self, of: data.Sizes) -> None:
+        super().__init__()
+        self.of = of
+
+    def build(self, tokens: popxl.Tensor) -> popxl.Tensor:
+        shapes = {
+            "tokens": (self.of.classes, self.of.hidden),
+            "positions": (self.of.sequence, self.of.hidden),
+        }
+        table, positions = (
+            self.add_variable_input(name, partial(normal, 0.02, shape), popxl.float32)
+            for name, shape in shapes.items()
+        )
+        return (ops.gather(table, tokens) + positions).reshape((-1, self.of.hidden))
+
+
+class DecoderHead(addons.Module):
+    """(n, hidden) to scores of the next token."""
+
+    def __init__(self, of: data.Sizes) -> None:
+        super().__init__()
+        self.norm, self.output = LayerNorm(), Linear(of.classes)
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        return self.output(self.norm(x))

@@ -11,7 +11,15 @@ import popxl.ops as ops
 import popxl_addons as addons
 from benchmarks import data
 from benchmarks.cases import Case
-from benchmarks.frameworks.popxl_models import Adam, Cnn, EncoderLayer, Linear, Mlp
+from benchmarks.frameworks.popxl_models import (
+    Adam,
+    Cnn,
+    DecoderHead,
+    Embedding,
+    EncoderLayer,
+    Linear,
+    Mlp,
+)
 
 
 @dataclass
@@ -36,7 +44,8 @@ def _update(optimizer: str, variables: addons.NamedTensors, grads: Grads, adam: 
 
 
 def _inputs(case: Case) -> tuple[list[popxl.HostToDeviceStream], popxl.Tensor, popxl.Tensor]:
-    image = popxl.h2d_stream(data.input_shape(case), popxl.float32, "image")
+    dtype = popxl.int32 if case.family == "decoder" else popxl.float32
+    image = popxl.h2d_stream(data.input_shape(case), dtype, "image")
     label = popxl.h2d_stream(data.label_shape(case), popxl.int32, "labels")
     return [image, label], ops.host_load(image), ops.host_load(label, "labels")
 
@@ -86,15 +95,24 @@ def transformer_training(case: Case) -> BuiltProgram:
     """One layer graph and one gradient graph, called once per layer. SGD without ``adam``."""
     ir = popxl.Ir(replication=1)
     adam = Adam(cache=True)
+    of = data.sizes(case)
     with ir.main_graph:
         streams, x, labels = _inputs(case)
-        x = x.reshape((-1, data.HIDDEN))
-        facts, layer = EncoderLayer().create_graph(x)
+        calls = []
+        if case.family == "decoder":
+            facts, embedding = Embedding(of).create_graph(x)
+            embedding_grad = addons.autodiff(embedding, grads_required=embedding.args.tensors)
+            variables = facts.init("embedding")
+            info = embedding.bind(variables).call_with_info(x)
+            calls.append((embedding_grad, variables, info))
+            x = info.outputs[0]
+        x = x.reshape((-1, of.hidden))
+        facts, layer = EncoderLayer(of).create_graph(x)
         layer_grad = addons.autodiff(layer)
-        head_facts, head = Linear(data.CLASSES).create_graph(x)
+        net = DecoderHead(of) if case.family == "decoder" else Linear(of.classes)
+        head_facts, head = net.create_graph(x)
         head_grad = addons.autodiff(head)
 
-        calls = []
         for i in range(case.layers):
             variables = facts.init(f"layer{i}")
             info = layer.bind(variables).call_with_info(x)
@@ -145,4 +163,5 @@ def near_empty() -> BuiltProgram:
 
 
 def training(case: Case) -> BuiltProgram:
-    return transformer_training(case) if case.family == "transformer" else network_training(case)
+    is_deep = case.family in ("transformer", "decoder")
+    return transformer_training(case) if is_deep else network_training(case)

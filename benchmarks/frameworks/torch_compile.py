@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.func import functional_call, grad_and_value
 
 from benchmarks import data
-from benchmarks.cases import Case
+from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models
 from benchmarks.program import NotMeasured, Once, Program, Steps, fastest
 
@@ -156,6 +156,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
-    if case.family in ("mlp", "cnn", "transformer"):
+    if case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

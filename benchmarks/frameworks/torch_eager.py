@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks import data
-from benchmarks.cases import Case
+from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models, torch_ops
 from benchmarks.program import NotMeasured, Steps
 
@@ -63,6 +63,6 @@ def build(case: Case, threads: int) -> Steps:
         return torch_ops.build(case)
     if case.family in ("empty", "compile"):
         raise NotMeasured("eager code compiles nothing and has no session")
-    if case.family in ("mlp", "cnn", "transformer"):
+    if case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -41,20 +41,21 @@ class Cnn(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, of: data.Sizes) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(data.HIDDEN)
-        self.qkv = nn.Linear(data.HIDDEN, 3 * data.HIDDEN)
-        self.proj = nn.Linear(data.HIDDEN, data.HIDDEN)
-        self.norm2 = nn.LayerNorm(data.HIDDEN)
-        self.ff1 = nn.Linear(data.HIDDEN, data.FEED_FORWARD)
-        self.ff2 = nn.Linear(data.FEED_FORWARD, data.HIDDEN)
+        self.of = of
+        self.norm1 = nn.LayerNorm(of.hidden)
+        self.qkv = nn.Linear(of.hidden, 3 * of.hidden)
+        self.proj = nn.Linear(of.hidden, of.hidden)
+        self.norm2 = nn.LayerNorm(of.hidden)
+        self.ff1 = nn.Linear(of.hidden, of.feed_forward)
+        self.ff2 = nn.Linear(of.feed_forward, of.hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, sequence, hidden = x.shape
-        heads = (batch, sequence, 3, data.HEADS, hidden // data.HEADS)
+        heads = (batch, sequence, 3, self.of.heads, hidden // self.of.heads)
         q, k, v = self.qkv(self.norm1(x)).reshape(heads).permute(2, 0, 3, 1, 4)
-        attention = F.scaled_dot_product_attention(q, k, v)
+        attention = F.scaled_dot_product_attention(q, k, v, is_causal=self.of.causal)
         x = x + self.proj(attention.transpose(1, 2).reshape(batch, sequence, hidden))
         return x + self.ff2(F.gelu(self.ff1(self.norm2(x)), approximate="tanh"))
 
@@ -62,23 +63,46 @@ class EncoderLayer(nn.Module):
 class Transformer(nn.Module):
     def __init__(self, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer() for _ in range(layers))
-        self.head = nn.Linear(data.HIDDEN, data.CLASSES)
+        of = data.TRANSFORMER
+        self.layers = nn.ModuleList(EncoderLayer(of) for _ in range(layers))
+        self.head = nn.Linear(of.hidden, of.classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
             x = layer(x)
-        return self.head(x).reshape(-1, data.CLASSES)
+        return self.head(x).flatten(0, 1)
+
+
+class Decoder(nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        of = data.DECODER
+        self.tokens = nn.Parameter(torch.empty(of.classes, of.hidden))
+        self.positions = nn.Parameter(torch.empty(of.sequence, of.hidden))
+        self.layers = nn.ModuleList(EncoderLayer(of) for _ in range(layers))
+        self.norm = nn.LayerNorm(of.hidden)
+        self.head = nn.Linear(of.hidden, of.classes)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = F.embedding(tokens, self.tokens) + self.positions
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x)).flatten(0, 1)
 
 
 def model(case: Case) -> nn.Module:
     """The case's network with the weights of ``data.weights``."""
-    nets = {"mlp": Mlp, "cnn": Cnn, "transformer": lambda: Transformer(case.layers)}
+    nets = {
+        "mlp": Mlp,
+        "cnn": Cnn,
+        "transformer": lambda: Transformer(case.layers),
+        "decoder": lambda: Decoder(case.layers),
+    }
     net: nn.Module = nets[case.family]()
     state = {}
     for name, value in data.weights(case).items():
         tensor = torch.from_numpy(value)
-        dense = tensor.ndim == 2
+        dense = tensor.ndim == 2 and name.endswith("weight")
         key = name.replace("layer", "layers.", 1) if name.startswith("layer") else name
         state[key] = tensor.T.contiguous() if dense else tensor
     net.load_state_dict(state)

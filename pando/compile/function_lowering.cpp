@@ -29,7 +29,7 @@ FunctionLowering::FunctionLowering(ProgramLowering& program, const Graph& graph,
       writable_(std::move(writable)),
       part_(part) {}
 
-Function FunctionLowering::run(MemoryReport* report) {
+Function FunctionLowering::run(MemoryReport& report) {
   std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
   absorb_products(steps, graph_, placements_);
   find_last_steps(steps);
@@ -334,7 +334,7 @@ std::vector<Access> FunctionLowering::accesses_of(const PendingInstruction& pend
   return accesses;
 }
 
-Function FunctionLowering::resolve(MemoryReport* report) {
+Function FunctionLowering::resolve(MemoryReport& report) {
   Function function;
   function.devices = assign_devices();
   find_lifetimes();
@@ -350,7 +350,6 @@ Function FunctionLowering::resolve(MemoryReport* report) {
   function.frame_bytes = plan.total_bytes;
   function.num_arguments =
       static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
-  device_memory_ = measure_devices(plan, planned);
   DeviceStreams streams(function.devices);
   for (PendingInstruction& pending : pending_) {
     for (const SymbolicOperand& operand : pending.operands) {
@@ -366,40 +365,58 @@ Function FunctionLowering::resolve(MemoryReport* report) {
     function.instructions.push_back(std::move(pending.instruction));
   }
   if (function.devices.size() > 1) function.streams = streams.finish();
-  if (report != nullptr) {
-    fill_report(*report, plan, planned);
-    report->devices = device_memory_;
-  }
+  fill_report(report, plan, planned);
+  report.devices = measure_devices(plan, planned);
   return function;
 }
 
 void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
-                                   const std::vector<Storage*>& planned) {
+                                   const std::vector<Storage*>& planned) const {
   report.peak_frame_bytes = plan.total_bytes;
   report.frame_lower_bound_bytes = plan.lower_bound_bytes;
-  report.timeline = plan.timeline;
+  report.timeline = timeline_with_branches(plan);
   const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
   const int time = static_cast<int>(peak - plan.timeline.begin());
+  std::vector<const Storage*> alive;
   for (const Storage* s : planned) {
-    if (s->first <= time && time <= s->last) report.alive_at_peak.push_back(live_tensor(*s));
+    if (s->first <= time && time <= s->last) alive.push_back(s);
   }
-  sort_largest_first(report.alive_at_peak);
+  std::sort(alive.begin(), alive.end(),
+            [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
+  for (const Storage* s : alive) {
+    report.alive_at_peak.push_back(live_tensor(*s));
+    if (s->function < 0) continue;
+    for (LiveTensor inner :
+         program_.function_memory_[static_cast<std::size_t>(s->function)].alive_at_peak) {
+      inner.name = "  " + inner.name;
+      report.alive_at_peak.push_back(std::move(inner));
+    }
+  }
+}
+
+std::vector<std::int64_t> FunctionLowering::timeline_with_branches(const MemoryPlan& plan) const {
+  std::vector<std::int64_t> timeline;
+  for (std::size_t i = 0; i < plan.timeline.size(); ++i) {
+    const PendingInstruction* pending = i < pending_.size() ? &pending_[i] : nullptr;
+    const bool is_choice = pending != nullptr && pending->callee_frame >= 0 &&
+                           pending->instruction.kind == Instruction::Kind::If;
+    if (!is_choice) {
+      timeline.push_back(plan.timeline[i]);
+      continue;
+    }
+    const Storage& frame = storages_[static_cast<std::size_t>(pending->callee_frame)];
+    const std::int64_t outside = plan.timeline[i] - frame.bytes;
+    for (const std::int64_t inside :
+         program_.function_memory_[static_cast<std::size_t>(frame.function)].timeline) {
+      timeline.push_back(outside + inside);
+    }
+  }
+  return timeline;
 }
 
 LiveTensor FunctionLowering::live_tensor(const Storage& storage) {
   return {storage.name, storage.bytes,
           storage.origin == nullptr ? "" : source_location_text(*storage.origin)};
-}
-
-void FunctionLowering::sort_largest_first(std::vector<LiveTensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(),
-            [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
-}
-
-std::vector<std::int64_t> FunctionLowering::device_bytes() const {
-  std::vector<std::int64_t> bytes;
-  for (const DeviceMemoryUse& device : device_memory_) bytes.push_back(device.peak_frame_bytes);
-  return bytes;
 }
 
 }  // namespace pando

@@ -45,14 +45,14 @@ class ProgramLowering {
   void add_remote_variables(const Ir& ir);
   int source_index(const Op& op);
   std::int32_t device_index(const Op& op) const;
-  int add_function(Function function, std::vector<std::int64_t> device_bytes);
+  int add_function(Function function, MemoryReport memory);
   /// Streams, buffers, ... that instructions use in a fixed order, callees included.
   std::set<AccessSpace> effects_of(const Instruction& instruction) const;
   std::vector<std::int32_t> devices_of_instruction(const Instruction& instruction) const;
 
   // lower_device_memory.cpp
-  /// By device: temporaries of what a call, loop or branch calls.
-  std::vector<std::int64_t> callee_device_bytes(const Instruction& instruction) const;
+  /// Temporaries on the device of what a call, loop or branch calls.
+  std::int64_t callee_device_bytes(const Instruction& instruction, std::int32_t device) const;
   std::vector<std::int64_t> persistent_device_bytes() const;
 
   Backend& backend_;
@@ -66,8 +66,8 @@ class ProgramLowering {
   std::unordered_map<const Op*, int> sources_;
   std::vector<std::int64_t> devices_;  // device numbers of the user's program by index
   std::vector<std::set<AccessSpace>> function_effects_;
-  std::vector<std::vector<std::int64_t>> function_device_bytes_;  // by function, by device
-  std::vector<const Tensor*> shared_roots_;  // live across the parts of the main graph
+  std::vector<MemoryReport> function_memory_;  // by function
+  std::vector<const Tensor*> shared_roots_;    // live across the parts of the main graph
 };
 
 class FunctionLowering {
@@ -75,9 +75,7 @@ class FunctionLowering {
   FunctionLowering(ProgramLowering& program, const Graph& graph, const Placements& placements,
                    std::vector<bool> writable, std::optional<ExecutionContext> part);
 
-  Function run(MemoryReport* report);
-  /// Of the function that run() gave, by device: most bytes of temporaries alive at once.
-  std::vector<std::int64_t> device_bytes() const;
+  Function run(MemoryReport& report);
 
  private:
   enum class StorageKind : std::uint8_t { Local, Argument, Global };
@@ -89,6 +87,7 @@ class FunctionLowering {
     std::int64_t frame_offset = 0;   // Local, once planned
     std::string name;
     const Op* origin = nullptr;
+    int function = -1;                 // whose frame it is
     const Tensor* occupant = nullptr;  // the root that it holds, or held last
     int first = -1;
     int last = -1;
@@ -105,7 +104,8 @@ class FunctionLowering {
   struct PendingInstruction {
     Instruction instruction;
     std::vector<SymbolicOperand> operands;
-    int callee_frame = -1;  // storage
+    int callee_frame = -1;            // storage
+    std::optional<std::int64_t> row;  // of a remote transfer, where it is a constant
   };
   /// A tensor as a kernel sees it.
   struct BoundTensor {
@@ -135,11 +135,11 @@ class FunctionLowering {
   std::vector<std::int32_t> assign_devices();
   MemoryPlan plan_devices(const std::vector<Storage*>& planned, std::size_t num_devices) const;
   std::vector<Access> accesses_of(const PendingInstruction& pending) const;
-  Function resolve(MemoryReport* report);
-  static void fill_report(MemoryReport& report, const MemoryPlan& plan,
-                          const std::vector<Storage*>& planned);
+  Function resolve(MemoryReport& report);
+  void fill_report(MemoryReport& report, const MemoryPlan& plan,
+                   const std::vector<Storage*>& planned) const;
+  std::vector<std::int64_t> timeline_with_branches(const MemoryPlan& plan) const;
   static LiveTensor live_tensor(const Storage& storage);
-  static void sort_largest_first(std::vector<LiveTensor>& tensors);
 
   // lower_device_memory.cpp
   std::vector<DeviceMemoryUse> measure_devices(const MemoryPlan& plan,
@@ -164,6 +164,7 @@ class FunctionLowering {
   void lower_loop(const Op& op);
   void lower_if(const Op& op);
   void lower_transfer(const Op& op);
+  std::optional<std::int64_t> constant_row(const Tensor* offset) const;
   void lower_print(const Op& op);
   struct Arguments {
     std::vector<SymbolicOperand> operands;
@@ -183,7 +184,7 @@ class FunctionLowering {
   std::vector<EarlyLoad> find_early_loads() const;
   bool may_start_before(const PendingInstruction& load, const PendingInstruction& other) const;
   bool touches(const PendingInstruction& pending, int storage) const;
-  bool stores_to(const PendingInstruction& pending, std::int32_t buffer) const;
+  bool may_overwrite(const PendingInstruction& pending, const PendingInstruction& load) const;
   void split_loads(const std::vector<EarlyLoad>& loads);
 
   // lower_collectives.cpp
@@ -198,7 +199,6 @@ class FunctionLowering {
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};
   std::vector<PendingInstruction> pending_;
-  std::vector<DeviceMemoryUse> device_memory_;
 };
 
 }  // namespace pando

@@ -1,5 +1,6 @@
 // Calls, loops, conditionals, host and remote transfers, prints.
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "pando/base/error.hpp"
@@ -70,7 +71,9 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
 int FunctionLowering::frame_for(int function, const Op& op) {
   const Function& callee = program_.program_.functions[static_cast<std::size_t>(function)];
   if (callee.frame_bytes == 0) return -1;
-  return new_storage(callee.frame_bytes, "frame of " + callee.name, &op);
+  const int frame = new_storage(callee.frame_bytes, "frame of " + callee.name, &op);
+  storages_.back().function = function;
+  return frame;
 }
 
 void FunctionLowering::lower_call(const Op& op) {
@@ -192,6 +195,17 @@ void FunctionLowering::lower_if(const Op& op) {
   emit(std::move(branch), &op);
 }
 
+std::optional<std::int64_t> FunctionLowering::constant_row(const Tensor* offset) const {
+  const Tensor* root = placements_.of(offset).root;
+  const bool is_number = root->kind() == TensorKind::Constant && root->data != nullptr &&
+                         root->data->bytes == sizeof(std::int32_t) &&
+                         (root->dtype() == DType::Int32 || root->dtype() == DType::UInt32);
+  if (!is_number) return std::nullopt;
+  std::int32_t row = 0;
+  std::memcpy(&row, root->data->data, sizeof row);
+  return row;
+}
+
 void FunctionLowering::lower_transfer(const Op& op) {
   PendingInstruction transfer;
   const std::string& kind = op.kind();
@@ -206,6 +220,7 @@ void FunctionLowering::lower_transfer(const Op& op) {
   }
   const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand.as_read_only();
   transfer.instruction.target = program_.buffer_index(graph_.ir(), op);
+  transfer.row = constant_row(op.input(1));
   if (kind == "RemoteStore") {
     transfer.instruction.kind = Kind::RemoteStore;
     transfer.operands = {offset, bind_contiguous(op.input(0), &op).operand.as_read_only()};

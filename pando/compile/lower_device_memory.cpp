@@ -5,16 +5,15 @@
 
 namespace pando {
 
-std::vector<std::int64_t> ProgramLowering::callee_device_bytes(
-    const Instruction& instruction) const {
+std::int64_t ProgramLowering::callee_device_bytes(const Instruction& instruction,
+                                                  std::int32_t device) const {
   const auto of_function = [&](std::int32_t function) {
-    return function_device_bytes_[static_cast<std::size_t>(function)];
+    const MemoryReport& memory = function_memory_[static_cast<std::size_t>(function)];
+    return memory.devices[static_cast<std::size_t>(device)].peak_frame_bytes;
   };
-  std::vector<std::int64_t> bytes = of_function(instruction.target);
+  const std::int64_t bytes = of_function(instruction.target);
   if (instruction.kind != Instruction::Kind::If) return bytes;
-  const std::vector<std::int64_t> others = of_function(instruction.other_target);
-  for (std::size_t d = 0; d < bytes.size(); ++d) bytes[d] = std::max(bytes[d], others[d]);
-  return bytes;
+  return std::max(bytes, of_function(instruction.other_target));
 }
 
 /// Variables belong to the device whose instruction is the first to name them.
@@ -71,8 +70,7 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
     if (pending_[i].callee_frame < 0) continue;
     const Storage& frame = storages_[static_cast<std::size_t>(pending_[i].callee_frame)];
     frames.insert(&frame);
-    const std::int64_t bytes =
-        program_.callee_device_bytes(pending_[i].instruction)[static_cast<std::size_t>(device)];
+    const std::int64_t bytes = program_.callee_device_bytes(pending_[i].instruction, device);
     const int time = static_cast<int>(i);
     if (bytes > 0) uses.push_back({live_tensor(frame), time, time});
     if (bytes > 0) uses.back().tensor.bytes = bytes;
@@ -99,7 +97,8 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
   for (const TensorLife& use : uses) {
     if (use.first <= peak && peak <= use.last) memory.alive_at_peak.push_back(use.tensor);
   }
-  sort_largest_first(memory.alive_at_peak);
+  std::sort(memory.alive_at_peak.begin(), memory.alive_at_peak.end(),
+            [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
   return memory;
 }
 

@@ -20,9 +20,13 @@ bool FunctionLowering::touches(const PendingInstruction& pending, int storage) c
                      [&](const SymbolicOperand& operand) { return operand.storage == storage; });
 }
 
-bool FunctionLowering::stores_to(const PendingInstruction& pending, std::int32_t buffer) const {
+bool FunctionLowering::may_overwrite(const PendingInstruction& pending,
+                                     const PendingInstruction& load) const {
+  const bool is_store = pending.instruction.kind == Instruction::Kind::RemoteStore;
+  if (is_store && pending.row && load.row && *pending.row != *load.row) return false;
   const AccessSpace store = {AccessSpace::Kind::Effect,
-                             static_cast<std::int32_t>(Instruction::Kind::RemoteStore), buffer};
+                             static_cast<std::int32_t>(Instruction::Kind::RemoteStore),
+                             load.instruction.target};
   return program_.effects_of(pending.instruction).contains(store);
 }
 
@@ -30,7 +34,7 @@ bool FunctionLowering::may_start_before(const PendingInstruction& load,
                                         const PendingInstruction& other) const {
   const int offset = load.operands[0].storage;
   if (touches(other, load.operands[1].storage)) return false;
-  if (stores_to(other, load.instruction.target)) return false;
+  if (may_overwrite(other, load)) return false;
   const auto is_argument = [&](int storage) {
     return storages_[static_cast<std::size_t>(storage)].kind == StorageKind::Argument;
   };

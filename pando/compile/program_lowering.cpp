@@ -66,10 +66,11 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   const Placements placements(graph);
   shared_roots_ = roots_of_several_parts(graph, placements);
   FunctionLowering lowering(*this, graph, placements, {}, part);
-  MemoryReport* report = part == ExecutionContext::Normal ? &program_.memory : nullptr;
+  MemoryReport report;
   Function function = lowering.run(report);
   if (function.name.empty()) function.name = "main";
-  return add_function(std::move(function), lowering.device_bytes());
+  if (part == ExecutionContext::Normal) program_.memory = report;
+  return add_function(std::move(function), std::move(report));
 }
 
 int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
@@ -77,19 +78,20 @@ int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& wr
   const auto it = functions_.find(key);
   if (it != functions_.end()) return it->second;
   const Placements placements(graph);
-  FunctionLowering lowering(*this, graph, placements, writable, std::nullopt);
-  Function function = lowering.run(nullptr);
-  return functions_[key] = add_function(std::move(function), lowering.device_bytes());
+  MemoryReport report;
+  Function function =
+      FunctionLowering(*this, graph, placements, writable, std::nullopt).run(report);
+  return functions_[key] = add_function(std::move(function), std::move(report));
 }
 
-int ProgramLowering::add_function(Function function, std::vector<std::int64_t> device_bytes) {
-  function_device_bytes_.push_back(std::move(device_bytes));
+int ProgramLowering::add_function(Function function, MemoryReport memory) {
   std::set<AccessSpace> effects;
   for (const Instruction& instruction : function.instructions) {
     effects.merge(effects_of(instruction));
   }
   function_effects_.push_back(std::move(effects));
   program_.functions.push_back(std::move(function));
+  function_memory_.push_back(std::move(memory));
   return static_cast<int>(program_.functions.size()) - 1;
 }
 

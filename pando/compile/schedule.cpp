@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "pando/compile/device_streams.hpp"
 
 namespace pando {
 namespace {
+
+/// Smaller results from nothing cost less than what waits for them.
+constexpr std::int64_t kLeastSource = 4096;
 
 class MemoryScheduler {
  public:
@@ -28,17 +31,17 @@ class MemoryScheduler {
 
   void run() {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].waiting == 0) ready_.emplace(ops_[i].cost, static_cast<int>(i));
+      if (ops_[i].waiting == 0) ready_.insert(rank(static_cast<int>(i)));
     }
     std::vector<Op*> order;
     order.reserve(ops_.size());
     while (!ready_.empty()) {
-      const int chosen = ready_.begin()->second;
+      const int chosen = std::get<2>(*ready_.begin());
       ready_.erase(ready_.begin());
       finish(chosen);
       order.push_back(op_at(chosen));
       for (int next : node(chosen).successors) {
-        if (--node(next).waiting == 0) ready_.emplace(node(next).cost, next);
+        if (--node(next).waiting == 0) ready_.insert(rank(next));
       }
     }
     graph_.reorder(std::move(order));
@@ -50,6 +53,7 @@ class MemoryScheduler {
     std::vector<int> successors;
     std::vector<const Tensor*> reads;  // roots
     std::int64_t cost = 0;             // bytes alive after the op minus before it
+    bool is_source = false;
     bool done = false;
   };
   struct Readers {
@@ -57,6 +61,15 @@ class MemoryScheduler {
     bool is_output = false;  // stays alive
     std::vector<int> ops;
   };
+
+  /// Smallest first. Sources come when nothing else can run, in creation order: the cheapest of
+  /// them first would be those of the same size of all phases before any phase has all of its own.
+  using Rank = std::tuple<bool, std::int64_t, int>;
+
+  Rank rank(int index) {
+    const Node& op = node(index);
+    return {op.is_source, op.is_source ? 0 : op.cost, index};
+  }
 
   Node& node(int index) { return ops_[static_cast<std::size_t>(index)]; }
   Op* op_at(int index) const { return graph_.ops()[static_cast<std::size_t>(index)]; }
@@ -84,12 +97,20 @@ class MemoryScheduler {
       for (const Tensor* output : op.outputs()) {
         if (aliases_.root(output) == output) ops_[i].cost += bytes_of(output);
       }
+      ops_[i].is_source = ops_[i].cost >= kLeastSource && makes_from_nothing(op);
     }
     for (const Tensor* output : graph_.outputs()) readers_[aliases_.root(output)].is_output = true;
     for (const Tensor* root : read_) {
       const Readers& readers = readers_.at(root);
       if (readers.pending == 1 && !readers.is_output) node(readers.ops[0]).cost -= bytes_of(root);
     }
+  }
+
+  /// Loads, fills, draws: nothing is freed when they run.
+  static bool makes_from_nothing(const Op& op) {
+    return std::all_of(op.inputs().begin(), op.inputs().end(), [](const Tensor* input) {
+      return input == nullptr || num_elements(input->shape()) <= 1;
+    });
   }
 
   static std::int64_t bytes_of(const Tensor* tensor) {
@@ -116,9 +137,9 @@ class MemoryScheduler {
       if (--readers.pending != 1 || readers.is_output) continue;
       const int last = *std::find_if(readers.ops.begin(), readers.ops.end(),
                                      [&](int op) { return !node(op).done; });
-      const bool is_ready = ready_.erase({node(last).cost, last}) > 0;
+      const bool is_ready = ready_.erase(rank(last)) > 0;
       node(last).cost -= bytes_of(root);
-      if (is_ready) ready_.emplace(node(last).cost, last);
+      if (is_ready) ready_.insert(rank(last));
     }
   }
 
@@ -126,8 +147,8 @@ class MemoryScheduler {
   AliasClasses aliases_;
   std::vector<Node> ops_;
   TensorMap<Readers> readers_;
-  std::vector<const Tensor*> read_;               // those with readers
-  std::set<std::pair<std::int64_t, int>> ready_;  // cheapest first, then in creation order
+  std::vector<const Tensor*> read_;  // those with readers
+  std::set<Rank> ready_;
 };
 
 }  // namespace

@@ -234,8 +234,8 @@ struct MemoryReport {
   std::int64_t persistent_bytes = 0;
   std::int64_t peak_frame_bytes = 0;         // planned
   std::int64_t frame_lower_bound_bytes = 0;  // most bytes alive at once in the chosen schedule
-  std::vector<LiveTensor> alive_at_peak;
-  /// Bytes alive while instruction i of the main function runs, callees' peaks included.
+  std::vector<LiveTensor> alive_at_peak;     // largest first, what is in a callee's frame after it
+  /// Bytes alive while each instruction of main runs, and in place of a choice its larger branch's.
   std::vector<std::int64_t> timeline;
   std::vector<DeviceMemoryUse> devices;  // by dense index
   bool operator==(const MemoryReport&) const = default;

@@ -70,6 +70,12 @@ void IoQueue::wait(Ticket ticket) {
                                [&](const auto& request) { return request->ticket == ticket; });
   internal_check(it != requests_.end(), "a remote load is waited for twice");
   Request& request = **it;
+  for (auto earlier = requests_.begin(); earlier != it; ++earlier) {
+    if ((*earlier)->memory == request.memory && (*earlier)->slot == request.slot) {
+      (*earlier)->wanted = true;
+    }
+  }
+  request.wanted = true;
   wait_until(lock, [&] { return request.state == State::Done; });
   const std::exception_ptr error = request.error;
   forget(request);
@@ -106,12 +112,20 @@ void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byt
       return same_row && (request->state == State::Waiting || request->state == State::Running);
     });
   });
+  begin_transfer();
   lock.unlock();
   const double start = steady_seconds();
-  memory.store(slot, from, bytes);
+  try {
+    memory.store(slot, from, bytes);
+  } catch (...) {
+    lock.lock();
+    end_transfer();
+    throw;
+  }
   const double end = steady_seconds();
   const double seconds = end - start;
   lock.lock();
+  end_transfer();
   if (profile_ != nullptr) profile_->transferred(tag, -1, false, slot, start, end);
   report_.io_seconds += seconds;
   report_.waiting_seconds += seconds;
@@ -143,7 +157,17 @@ void IoQueue::retry() {
 
 IoReport IoQueue::report() const {
   const Lock lock(mutex_);
-  return report_;
+  IoReport report = report_;
+  if (transfers_ > 0) report.busy_seconds += steady_seconds() - busy_since_;
+  return report;
+}
+
+void IoQueue::begin_transfer() {
+  if (transfers_++ == 0) busy_since_ = steady_seconds();
+}
+
+void IoQueue::end_transfer() {
+  if (--transfers_ == 0) report_.busy_seconds += steady_seconds() - busy_since_;
 }
 
 void IoQueue::serve(int thread) {
@@ -163,9 +187,19 @@ void IoQueue::serve(int thread) {
 }
 
 IoQueue::Request* IoQueue::next_request() {
+  Request* request = first_free([](const Request& candidate) { return candidate.wanted; });
+  if (request == nullptr && waiting_for_room_ > 0) {
+    request = first_free([](const Request& candidate) { return !candidate.is_load(); });
+  }
+  return request != nullptr ? request : first_free([](const Request&) { return true; });
+}
+
+/// The first that waits for nothing but a thread.
+template <class Condition>
+IoQueue::Request* IoQueue::first_free(Condition condition) {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Request& candidate = *requests_[i];
-    if (candidate.state != State::Waiting) continue;
+    if (candidate.state != State::Waiting || !condition(candidate)) continue;
     const auto blocks = [&](const std::unique_ptr<Request>& earlier) {
       const bool open = earlier->state == State::Waiting || earlier->state == State::Running;
       return open && earlier->conflicts_with(candidate);
@@ -194,6 +228,7 @@ void IoQueue::execute(Request& request, Lock& lock, int thread) {
     std::memset(request.to + known, 0, request.bytes - known);
     return complete(request);
   }
+  begin_transfer();
   lock.unlock();
   std::exception_ptr error;
   const double start = steady_seconds();
@@ -208,6 +243,7 @@ void IoQueue::execute(Request& request, Lock& lock, int thread) {
   }
   const double end = steady_seconds();
   lock.lock();
+  end_transfer();
   if (profile_ != nullptr) {
     profile_->transferred(request.tag, thread, request.is_load(), request.slot, start, end);
   }
@@ -246,7 +282,9 @@ IoQueue::Staging IoQueue::take_staging(std::size_t& bytes, Lock& lock) {
     return staging_used_ + static_cast<std::int64_t>(bytes) <= staging_limit_ &&
            requests_.size() < kMostRequests;
   };
+  ++waiting_for_room_;
   wait_until(lock, [&] { return has_room() || all_done(); });
+  --waiting_for_room_;
   // Stores that failed fill the room: no more can be kept.
   if (!has_room() && store_error_ != nullptr) std::rethrow_exception(store_error_);
   const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const auto& spare) {

@@ -18,8 +18,8 @@
 namespace pando {
 
 /// Runs loads and stores on threads of its own. Transfers of one row that conflict (a store and any
-/// other one) happen in the order of the calls; the others in any order. Methods may be called from
-/// several threads.
+/// other one) happen in the order of the calls; the others in any order: what the program waits for
+/// comes first. Methods may be called from several threads.
 ///
 /// A store that fails keeps its value here: loads of that row read it, and the store is tried again
 /// by retry(). So a full disk costs no value.
@@ -68,6 +68,7 @@ class IoQueue {
     Staging copy;
     std::size_t copy_bytes = 0;
     State state = State::Waiting;
+    bool wanted = false;       // the program waits for it
     std::exception_ptr error;  // of a load
     TransferTag tag;
 
@@ -80,6 +81,11 @@ class IoQueue {
 
   void serve(int thread);
   Request* next_request();
+  template <class Condition>
+  Request* first_free(Condition condition);
+  /// Around the transfer itself: counts busy_seconds.
+  void begin_transfer();
+  void end_transfer();
   /// The latest failed store before the load that holds the row's value, or nullptr.
   const Request* failed_store(const Request& load) const;
   void execute(Request& request, Lock& lock, int thread);
@@ -104,6 +110,9 @@ class IoQueue {
   std::vector<std::pair<std::size_t, Staging>> spare_;  // staging memory to use again, with size
   std::exception_ptr store_error_;
   IoReport report_;
+  int transfers_ = 0;         // going on
+  double busy_since_ = 0;     // while there are transfers
+  int waiting_for_room_ = 0;  // calls of store
   bool closing_ = false;
   std::vector<std::thread> threads_;  // last: they use the rest
 };

@@ -47,6 +47,7 @@ struct IoReport {
   std::int64_t bytes_loaded = 0;
   std::int64_t bytes_stored = 0;
   double io_seconds = 0;       // of all I/O threads together
+  double busy_seconds = 0;     // while at least one transfer was going on
   double waiting_seconds = 0;  // of the program
 };
 

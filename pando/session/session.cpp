@@ -338,6 +338,7 @@ std::vector<InstructionTime> Session::trace() const {
     for (std::size_t i = 0; i < profile[f].size(); ++i) {
       const Instruction& instruction = program_.functions[f].instructions[i];
       InstructionTime entry;
+      entry.function = program_.functions[f].name;
       if (instruction.source >= 0) {
         const SourceInfo& source = program_.sources[static_cast<std::size_t>(instruction.source)];
         entry.op = source.op;
@@ -379,6 +380,7 @@ IoReport Session::io_report() const {
     total.bytes_loaded += report.bytes_loaded;
     total.bytes_stored += report.bytes_stored;
     total.io_seconds += report.io_seconds;
+    total.busy_seconds += report.busy_seconds;
     total.waiting_seconds += report.waiting_seconds;
   }
   return total;

@@ -77,6 +77,7 @@ struct StreamBuffer {
 };
 
 struct InstructionTime {
+  std::string function;  // that it belongs to
   std::string op;
   std::string location;
   std::string kernel;
@@ -182,9 +183,11 @@ class Session {
   /// Persistent tensor `index` of Program::persistent.
   void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
                         std::size_t bytes);
-  /// Slot `slot` of the `buffer`-th of Program::remote_buffers.
+  /// Slot `slot` of the `buffer`-th of Program::remote_buffers; waits until it is written.
   void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                     const std::byte* from, std::size_t bytes);
+  void read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot, std::byte* to,
+                   std::size_t bytes) const;
 
   /// One line per instruction.
   std::string disassembly() const;

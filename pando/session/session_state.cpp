@@ -109,6 +109,13 @@ void Session::write_remote(std::int64_t replica, std::int64_t buffer, std::int64
   engine.finish_remote();
 }
 
+void Session::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                          std::byte* to, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  Engine& engine = engine_of(replica, "read_remote");
+  engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes);
+}
+
 StateSnapshot::StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
                              std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
                              std::size_t row_bytes)

@@ -176,6 +176,15 @@ void bind_state(nb::class_<Session>& session) {
             s.write_remote(replica, buffer, slot, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("value"))
+      .def(
+          "read_remote",
+          [](const Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+             nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            const nb::gil_scoped_release release;
+            s.read_remote(replica, buffer, slot, bytes.data(), bytes.size());
+          },
+          nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("to"))
       .def_prop_ro("persistent", [](const Session& s) { return s.program().persistent; })
       .def_prop_ro("state_tensors", &Session::state_tensors,
                    "Indices of the persistent tensors that are no constants.")
@@ -239,6 +248,7 @@ void bind_reports(nb::module_& m) {
       .def_ro("bytes_loaded", &IoReport::bytes_loaded)
       .def_ro("bytes_stored", &IoReport::bytes_stored)
       .def_ro("io_seconds", &IoReport::io_seconds)
+      .def_ro("busy_seconds", &IoReport::busy_seconds)
       .def_ro("waiting_seconds", &IoReport::waiting_seconds);
   nb::class_<StreamDesc>(m, "StreamDesc")
       .def_ro("id", &StreamDesc::id)
@@ -262,6 +272,7 @@ void bind_reports(nb::module_& m) {
       .def_ro("alive_at_peak", &MemoryReport::alive_at_peak)
       .def_ro("timeline", &MemoryReport::timeline);
   nb::class_<InstructionTime>(m, "InstructionTime")
+      .def_ro("function", &InstructionTime::function)
       .def_ro("op", &InstructionTime::op)
       .def_ro("location", &InstructionTime::location)
       .def_ro("kernel", &InstructionTime::kernel)

@@ -22,3 +22,16 @@ def test_train_mnist() -> None:
     assert len(re.findall(r"^step \d+/1000: loss \d\.\d+$", result.stdout, re.M)) == 2
     accuracy = float(re.findall(r"accuracy on the test images: ([\d.]+) %", result.stdout)[0])
     assert accuracy > 70
+
+
+def test_train_gpt(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("All state is in files; a phase has what it needs. " * 200)
+    command = [sys.executable, str(EXAMPLES / "train_gpt.py"), str(text), "--steps", "20"]
+    command += ["--hidden", "64", "--folder", str(tmp_path / "state")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr[-4000:]
+    before, after = map(float, re.findall(r"held-out text: ([\d.]+)", result.stdout))
+    assert after < before - 1
+    assert re.search(r"^step 20/20: loss \d", result.stdout, re.M)
+    assert re.search(r"^\d{6,} bytes loaded and \d{6,} stored", result.stdout, re.M)

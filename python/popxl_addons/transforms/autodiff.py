@@ -95,9 +95,9 @@ def autodiff_with_accumulation(
     for key, tensor, accumulator in zip(keys, accumulated, core.accumulators, strict=True):
         name = key.removeprefix("accum.")
         grouping = replica_groupings[name] if replica_groupings is not None else None
-        factories[key] = VariableFactory(
-            partial(np.zeros, tensor.shape), tensor.dtype, key, True, grouping
-        )
+        # A value that takes no memory: most accumulators are made by init_zero.
+        zeros = partial(np.broadcast_to, np.float32(0), tensor.shape)
+        factories[key] = VariableFactory(zeros, tensor.dtype, key, True, grouping)
         args[key] = popxl.Tensor._from_pb(accumulator)
     return NamedVariableFactories.from_dict(factories), GraphWithNamedArgs.from_grad_graph(
         GradGraphInfo._from_core(core.info), NamedTensors.from_dict(args)

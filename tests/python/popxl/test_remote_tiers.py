@@ -1,4 +1,4 @@
-"""Remote buffers in files: the same values as in RAM, transfers beside the program, faults."""
+"""Remote buffers in files: the same values as in RAM, faults."""
 
 import os
 import re
@@ -14,20 +14,8 @@ import popxl
 from pando.settings import session_settings, use_session_settings
 from popxl import ops
 from popxl.ops import collectives
+from tests.python.popxl.remote_testing import files, phases_program
 from tests.python.popxl.replica_testing import load, store
-
-
-def files(folder, **changes):
-    """Settings of the file tier, with small budgets."""
-    settings = {
-        "num_threads": 1,
-        "remote_tier": "file",
-        "remote_folder": str(folder),
-        "remote_staging_bytes": 1 << 20,
-        "remote_prefetch_bytes": 1 << 20,
-    }
-    return use_session_settings(**{**settings, **changes})
-
 
 # Random programs against NumPy.
 
@@ -232,75 +220,6 @@ def test_virtual_devices(tmp_path, prefetch):
         session.run()
         for variable, row in zip(variables, wanted, strict=True):
             np.testing.assert_array_equal(session.get_tensor_data(variable), row)
-
-
-# Overlap.
-
-
-def phases_program(width=5000):
-    ir = popxl.Ir()
-    with ir.main_graph, popxl.in_sequence():
-        buffer = popxl.remote_buffer((width,), popxl.float32, 4)
-        for i in range(4):
-            popxl.remote_variable(np.full(width, i + 1, np.float32), buffer, i)
-        x = ops.remote_load(buffer, 0)
-        total = x
-        for i in range(1, 4):
-            total = ops.cumsum(total, 0) + ops.remote_load(buffer, i)
-        output = store(total)
-    return ir, output
-
-
-def instructions(session):
-    text = session._pb_session.program.disassembly()
-    return [line.split()[0] for line in text.splitlines()[1:]]
-
-
-def test_loads_start_early_within_the_budget(tmp_path):
-    ir, _ = phases_program()
-    with files(tmp_path):
-        order = instructions(popxl.Session(ir))
-    assert order[:4] == ["RemoteLoadStart"] * 4
-    assert order[4] == "RemoteLoadWait"
-    assert order.count("RemoteLoadWait") == 4
-    with files(tmp_path, remote_prefetch_bytes=0):
-        order = instructions(popxl.Session(ir))
-    assert order.count("RemoteLoad") == 4
-    one_row = {"remote_prefetch_bytes": 5000 * 4 + 1000}
-    with files(tmp_path, **one_row):
-        order = instructions(popxl.Session(ir))
-    started = np.cumsum([name == "RemoteLoadStart" for name in order])
-    waited = np.cumsum([name in ("RemoteLoadWait", "RemoteLoad") for name in order])
-    assert np.max(started - waited) == 2  # the one that the program asks for, and one early
-    assert "RemoteLoadStart" not in instructions(popxl.Session(ir))
-
-
-def test_early_loads_are_given_up_when_they_do_not_fit(tmp_path):
-    ir, output = phases_program()
-    with files(tmp_path, remote_prefetch_bytes=0):
-        plan = popxl.Session(ir)._pb_session.program.memory
-    limit = plan.persistent_bytes + plan.peak_frame_bytes
-    with files(tmp_path, memory_limit_bytes=limit):
-        session = popxl.Session(ir)
-    with session:
-        assert np.isfinite(session.run()[output]).all()
-    with files(tmp_path, memory_limit_bytes=limit - 1), pytest.raises(popart.OutOfMemoryException):
-        popxl.Session(ir)
-
-
-def test_the_report_counts_bytes_and_seconds(tmp_path):
-    ir, _ = phases_program()
-    with files(tmp_path, profile=True):
-        session = popxl.Session(ir)
-    with session:
-        session.run()
-        report = session._pb_session.program.io_report
-        assert report.bytes_stored == 4 * 5000 * 4  # the upload of the variables
-        assert report.bytes_loaded == 4 * 5000 * 4
-        assert report.io_seconds > 0
-        assert report.waiting_seconds >= 0
-        waits = [row for row in session._pb_session.trace() if "RemoteLoadWait" in row.kernel]
-        assert sum(row.calls for row in waits) == 4
 
 
 # Faults.

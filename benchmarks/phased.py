@@ -1,0 +1,174 @@
+"""What phased training from files costs: `python -m benchmarks.phased`.
+
+A step of the decoder of `./dev demo gpt` with all state in files, over the larger of
+
+- its computation alone: the loops and updates of the same program with two layers and remote
+  buffers in RAM, without what loads and stores take, times the layers, and
+- its bytes over the bandwidth of the folder's disk, measured past the page cache with two threads.
+
+Both are measured before and after the steps, in the same process, and the mean is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pando.gpt_network import SHAPES, GptShape, shape_of
+from pando.gpt_training import GptOptions, GptTrainer, IoCounts
+from pando.process_memory import parse_bytes, peak_resident_bytes
+from pando.text_data import Batch
+
+PIECE = 1 << 20
+PROBE_BYTES = 1 << 30
+PROBE_THREADS = 2
+COMPUTE_LAYERS = 2
+
+
+def random_batch(trainer: GptTrainer, rng: np.random.Generator) -> Batch:
+    tokens, labels = (
+        rng.integers(0, trainer.shape.vocabulary, trainer.sequences).astype(np.int32)
+        for _ in range(2)
+    )
+    return Batch(tokens, labels)
+
+
+def compute_seconds(shape: GptShape, options: GptOptions, steps: int) -> float:
+    """Of one step without transfers."""
+    small = replace(shape, layers=COMPUTE_LAYERS)
+    rng = np.random.default_rng(1)
+    with GptTrainer(small, replace(options, tier="ram", memory_bytes=0, profile=True)) as trainer:
+        trainer.initialise()
+        for _ in range(steps):
+            trainer.step(random_batch(trainer, rng))
+        phases = trainer.phase_times()
+    of_layers = sum(p.computing for p in phases if p.name.startswith("layers"))
+    others = sum(p.computing for p in phases) - of_layers
+    return (of_layers * shape.layers / COMPUTE_LAYERS + others) / steps
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes per second."""
+
+    reading: float
+    writing: float
+
+
+def _on_threads(work: Callable[[int, mmap.mmap], None]) -> float:
+    """Seconds until each of the threads has done every PROBE_THREADS-th piece."""
+
+    def run(first: int) -> None:
+        # Page-aligned, as O_DIRECT wants it.
+        with mmap.mmap(-1, PIECE) as memory:
+            memory.write(os.urandom(PIECE))
+            for piece in range(first, PROBE_BYTES // PIECE, PROBE_THREADS):
+                work(piece, memory)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(PROBE_THREADS)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
+
+
+def disk_bandwidth(folder: Path) -> Bandwidth:
+    """Of a file in the folder, past the page cache."""
+    with tempfile.NamedTemporaryFile(dir=folder) as named:
+        file = os.open(named.name, os.O_RDWR | os.O_DIRECT)
+        try:
+            os.posix_fallocate(file, 0, PROBE_BYTES)
+
+            def write(piece: int, memory: mmap.mmap) -> None:
+                os.pwrite(file, memory, piece * PIECE)
+
+            def read(piece: int, memory: mmap.mmap) -> None:
+                os.preadv(file, [memory], piece * PIECE)
+
+            writing = PROBE_BYTES / _on_threads(write)
+            return Bandwidth(PROBE_BYTES / _on_threads(read), writing)
+        finally:
+            os.close(file)
+
+
+def train_steps(shape: GptShape, options: GptOptions, steps: int) -> tuple[list[float], IoCounts]:
+    """Seconds of each step after a first one, and the transfers of all of these."""
+    rng = np.random.default_rng(1)
+    with GptTrainer(shape, options) as trainer:
+        trainer.initialise()
+        trainer.step(random_batch(trainer, rng))
+        before = trainer.io()
+        seconds = []
+        for _ in range(steps):
+            start = time.perf_counter()
+            trainer.step(random_batch(trainer, rng))
+            seconds.append(time.perf_counter() - start)
+        return seconds, trainer.io() - before
+
+
+def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> None:
+    """Prints one row."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    bounds: list[tuple[float, Bandwidth]] = []
+
+    def measure_bounds() -> None:
+        computing = compute_seconds(shape, options, steps)
+        bounds.append((computing, disk_bandwidth(options.folder)))
+
+    measure_bounds()
+    seconds, io = train_steps(shape, options, steps)
+    measure_bounds()
+    step = statistics.median(seconds)
+    computing = statistics.mean(bound for bound, _ in bounds)
+    reading = statistics.mean(disk.reading for _, disk in bounds)
+    writing = statistics.mean(disk.writing for _, disk in bounds)
+    moving = (io.bytes_loaded / reading + io.bytes_stored / writing) / steps
+    tokens = shape.sequence * options.micro_batch * options.micro_batches
+    print(
+        f"{name:8} {tokens:7} {step:8.2f} {computing:9.2f} {moving:7.2f} "
+        f"{step / max(computing, moving):6.2f}x {io.waiting_seconds / steps:8.2f} "
+        f"{(io.bytes_loaded + io.bytes_stored) / steps / 1e9:9.2f} "
+        f"{reading / 1e6:8.0f} {writing / 1e6:8.0f} {peak_resident_bytes() / 2**20:9.0f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.phased", description=__doc__)
+    parser.add_argument("--params", nargs="+", default=["25M", "124M"], metavar="SIZE")
+    parser.add_argument("--layers", type=int, help="instead of those of the size")
+    parser.add_argument("--folder", type=Path, default=Path("phased-benchmark"))
+    parser.add_argument("--memory", type=parse_bytes, default=0, help="e.g. 4GiB")
+    parser.add_argument("--micro-batch", type=int, default=4, help="sequences of 256 tokens")
+    parser.add_argument("--micro-batches", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=3)
+    arguments = parser.parse_args()
+    options = GptOptions(
+        micro_batch=arguments.micro_batch,
+        micro_batches=arguments.micro_batches,
+        memory_bytes=arguments.memory,
+        folder=arguments.folder,
+    )
+    print(f"sizes: {', '.join(SHAPES)}; seconds per step; MB/s of the disk; MiB resident at most")
+    print(
+        "size      tokens     step computing  moving   ratio  waiting GB moved   reading"
+        "  writing  resident"
+    )
+    for size in arguments.params:
+        name, shape = shape_of(size)
+        measure(name, shape.with_changes(layers=arguments.layers), options, arguments.steps)
+
+
+if __name__ == "__main__":
+    main()

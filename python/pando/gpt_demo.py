@@ -1,0 +1,312 @@
+"""Trains a GPT-2 style decoder that may be larger than memory: `python -m pando.gpt_demo`.
+
+Weights, optimizer state and layer inputs are in files; what a phase needs is loaded while the
+phase before it computes. Ctrl-C stops after the step and saves; --resume goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+from tqdm import tqdm
+
+import popart
+from pando.checkpoint import CheckpointError
+from pando.gpt_network import SHAPES, GptShape, shape_of
+from pando.gpt_phases import PhaseTime
+from pando.gpt_training import GptOptions, GptTrainer, IoCounts
+from pando.loss_watch import LossWatch
+from pando.plots import bytes_text
+from pando.process_memory import limit_private_memory, parse_bytes, peak_resident_bytes
+from pando.report import TrainingReport, write_report
+from pando.session_info import memory_plan, op_times
+from pando.text_data import TextBatches, read_tokens
+
+DEFAULT_FOLDER = Path("pando-gpt")
+EXIT_INTERRUPTED = 130
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
+    return value
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m pando.gpt_demo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--params", default="25M", help=f"{', '.join(SHAPES)}, or the nearest (%(default)s)")
+    for name in ("layers", "hidden", "heads", "sequence"):
+        add(f"--{name}", type=_positive, help="instead of that of --params")
+    add("--memory", type=_bytes, default=0, help="of the whole process, e.g. 4GiB (no limit)")
+    add("--steps", type=_positive, default=20, help="updates to make now (%(default)s)")
+    add("--batch", type=_positive, default=8, help="sequences in an update (%(default)s)")
+    add("--micro-batches", type=_positive, default=2, help="parts of the batch (%(default)s)")
+    add("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
+    add("--data", help="any text file (Perl's manual)")
+    add("--folder", type=Path, default=DEFAULT_FOLDER, help="for all state (%(default)s)")
+    add("--tier", choices=("file", "ram"), default="file", help="where state is (%(default)s)")
+    add("--resume", action="store_true", help="go on from the state saved in --folder")
+    add(
+        "--save-every",
+        type=_positive,
+        help="steps between checkpoints, each a copy of all state (only at the end)",
+    )
+    add("--no-save", action="store_true", help="keep nothing of this run")
+    add("--validate-every", type=_positive, help="steps (only at the beginning and the end)")
+    add("--seed", type=int, default=42, help="(%(default)s)")
+    add("--threads", type=int, default=0, help="(every core)")
+    add("--report", type=Path, help="the HTML report (report.html in --folder)")
+    options = parser.parse_args(arguments)
+    if options.batch % options.micro_batches:
+        parser.error(f"{options.micro_batches} micro-batches do not divide {options.batch}")
+    return options
+
+
+@contextmanager
+def stop_request() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C has been pressed, or a termination asked for; a second time stops at once."""
+    asked = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        tqdm.write("stopping after this step; once more stops at once, without saving")
+
+    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in known:
+        signal.signal(number, handle)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class Progress:
+    """What a run did."""
+
+    losses: np.ndarray
+    seconds: list[float] = field(default_factory=list)  # by step
+    validation: list[tuple[int, float]] = field(default_factory=list)  # steps done, loss
+    # Of the training steps only.
+    io: list[IoCounts] = field(default_factory=list)
+    stopped: bool = False
+    first_bad_step: int | None = None
+
+
+class DemoRun:
+    """Trains and tells about it; the trainer is entered."""
+
+    def __init__(
+        self, trainer: GptTrainer, batches: TextBatches, options: argparse.Namespace
+    ) -> None:
+        self._trainer = trainer
+        self._batches = batches
+        self._options = options
+        self._progress = Progress(np.empty(0, np.float32))
+
+    def run(self) -> Progress:
+        options, progress = self._options, self._progress
+        watch = LossWatch(tqdm.write)
+        self._validate()
+        with stop_request() as stop, tqdm(total=options.steps, unit="step") as bar:
+            for done in range(1, options.steps + 1):
+                loss = self._step()
+                watch.add(np.array(loss, np.float32))
+                bar.set_postfix_str(self._status(loss), refresh=False)
+                bar.update()
+                progress.stopped = stop()
+                is_last = done == options.steps or progress.stopped
+                if options.validate_every and done % options.validate_every == 0 and not is_last:
+                    self._validate()
+                if options.save_every and done % options.save_every == 0 and not is_last:
+                    self._save()
+                if is_last:
+                    break
+            progress.losses, progress.first_bad_step = watch.losses, watch.first_bad_step
+            if not progress.stopped:
+                self._validate()
+            self._save()
+        return progress
+
+    def _step(self) -> float:
+        batch = self._batches.next()
+        before, start = self._trainer.io(), time.perf_counter()
+        loss = self._trainer.step(batch)
+        self._progress.seconds.append(time.perf_counter() - start)
+        self._progress.io.append(self._trainer.io() - before)
+        return loss
+
+    def _status(self, loss: float) -> str:
+        seconds, io = self._progress.seconds[-1], self._progress.io[-1]
+        moved = bytes_text((io.bytes_loaded + io.bytes_stored) / seconds)
+        return (
+            f"loss {loss:.4f}, {self._trainer.tokens_per_step / seconds:,.0f} tokens/s, "
+            f"I/O {moved}/s, {100 * io.hidden_share:.0f} % of it hidden"
+        )
+
+    def _validate(self) -> None:
+        loss = self._trainer.evaluate(self._batches.validation())
+        steps = self._trainer.steps_done
+        self._progress.validation.append((steps, loss))
+        tqdm.write(f"after {steps} steps: loss on held-out text {loss:.4f}")
+
+    def _save(self) -> None:
+        if self._options.no_save:
+            return
+        tqdm.write(f"saving the state of step {self._trainer.steps_done}")
+        self._trainer.save(self._batches)
+
+
+def summary(
+    name: str, trainer: GptTrainer, progress: Progress, memory_bytes: int
+) -> list[tuple[str, str]]:
+    """What there is to say at the end, by name. The first step is left out of the times when
+    there are others."""
+    skipped = 1 if len(progress.seconds) > 1 else 0
+    seconds = np.array(progress.seconds[skipped:])
+    counts = progress.io[skipped:]
+    steps = len(counts)
+    loaded = sum(c.bytes_loaded for c in counts) / steps
+    stored = sum(c.bytes_stored for c in counts) / steps
+    busy = sum(c.busy_seconds for c in counts) / steps
+    waiting = sum(c.waiting_seconds for c in counts) / steps
+    step = float(seconds.mean())
+    shape = trainer.shape
+    plan = memory_plan(trainer.session)
+    budget = trainer.budget
+    hidden = max(0.0, 1 - waiting / busy) if busy > 0 else 1.0
+    return [
+        (
+            "network",
+            f"{name}: {shape.parameters:,} parameters, {shape.layers} layers of {shape.hidden}",
+        ),
+        ("weights and optimizer state", bytes_text(12 * shape.parameters)),
+        ("steps", f"{trainer.steps_done} of {trainer.tokens_per_step} tokens"),
+        ("loss", f"{progress.losses[0]:.4f} at first, {progress.losses[-1]:.4f} at last"),
+        (
+            "loss on held-out text",
+            ", ".join(f"{loss:.4f} after {steps}" for steps, loss in progress.validation),
+        ),
+        ("throughput", f"{trainer.tokens_per_step / step:,.1f} tokens/s"),
+        ("time per step", f"{step:.2f} s"),
+        ("  computing", f"{step - waiting:.2f} s"),
+        ("  waiting for I/O", f"{waiting:.2f} s"),
+        ("  I/O going on", f"{busy:.2f} s, {100 * hidden:.0f} % of it hidden"),
+        ("loaded per step", bytes_text(loaded)),
+        ("stored per step", bytes_text(stored)),
+        ("memory limit", bytes_text(memory_bytes) if memory_bytes else "none"),
+        (
+            "planned peak memory",
+            f"{bytes_text(plan.peak_bytes)} and {bytes_text(budget.staging_bytes)} of stores "
+            "under way",
+        ),
+        ("peak resident memory", bytes_text(peak_resident_bytes())),
+    ]
+
+
+def _phase_text(phase: PhaseTime, steps: int) -> str:
+    """Seconds per step."""
+    return (
+        f"computing {phase.computing / steps:.2f} s, waiting {phase.waiting_for_state / steps:.2f}"
+        f" s for state and {phase.waiting_for_inputs / steps:.2f} s for inputs, handing over "
+        f"stores {phase.storing / steps:.2f} s"
+    )
+
+
+def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
+    """Trains, validates, saves; returns what there is to report."""
+    name, known = shape_of(options.params)
+    shape: GptShape = known.with_changes(
+        **{size: getattr(options, size) for size in ("layers", "hidden", "heads", "sequence")}
+    )
+    training = GptOptions(
+        micro_batch=options.batch // options.micro_batches,
+        micro_batches=options.micro_batches,
+        learning_rate=options.learning_rate,
+        seed=options.seed,
+        memory_bytes=options.memory,
+        tier=options.tier,
+        folder=options.folder,
+        threads=options.threads,
+        profile=True,
+    )
+    tokens = read_tokens(options.data)
+    sequences = (training.micro_batches, training.micro_batch, shape.sequence)
+    batches = TextBatches(tokens, sequences, options.seed)
+    if options.memory:
+        limit_private_memory(options.memory)
+    trainer = GptTrainer(shape, training)
+    with trainer:
+        if options.resume:
+            loaded = trainer.resume(batches)
+            tqdm.write(f"going on from step {loaded.step} in {loaded.path}")
+        else:
+            tqdm.write(f"drawing {shape.parameters:,} weights")
+            trainer.initialise()
+        progress = DemoRun(trainer, batches, options).run()
+        times = op_times(trainer.session)
+        phases = trainer.phase_times()
+    facts = summary(name if shape == known else "custom", trainer, progress, options.memory)
+    facts += [(f"  {phase.name}", _phase_text(phase, len(progress.seconds))) for phase in phases]
+    notes = []
+    if progress.first_bad_step is not None:
+        notes.append(f"The loss was not finite from step {progress.first_bad_step} on or at times.")
+    plan = memory_plan(trainer.session)
+    return TrainingReport("Pando decoder", facts, progress.losses, plan, times, notes), progress
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    try:
+        report, progress = run_demo(options)
+    except KeyboardInterrupt:
+        print("pando gpt: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except MemoryError as error:
+        print(
+            f"pando gpt: the process does not keep to --memory: {error}; give more, or make "
+            "micro-batches smaller",
+            file=sys.stderr,
+        )
+        return 1
+    except (OSError, ValueError, CheckpointError, popart.popart_exception) as error:
+        print(f"pando gpt: {error}", file=sys.stderr)
+        return 1
+    width = max(len(name) for name, _ in report.facts)
+    for name, value in report.facts:
+        print(f"{name:<{width}}  {value}")
+    path = write_report(options.report or options.folder / "report.html", report)
+    print(f"{'report':<{width}}  {path}")
+    if progress.stopped and not options.no_save:
+        print("stopped; --resume goes on")
+    return EXIT_INTERRUPTED if progress.stopped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

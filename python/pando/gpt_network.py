@@ -1,0 +1,239 @@
+"""A GPT-2 style decoder as popxl_addons modules, and its sizes."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import popxl
+import popxl_addons as addons
+from popxl import ops
+
+# Every byte, and the mark between texts.
+VOCABULARY = 257
+WEIGHT_DEVIATION = 0.02
+POSITION_DEVIATION = 0.01
+# Added to the scores of later positions.
+MASKED = -1e9
+
+
+@dataclass(frozen=True)
+class GptShape:
+    """The sizes of a decoder."""
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int = 256
+    vocabulary: int = VOCABULARY
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "heads", "sequence", "vocabulary"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; given {getattr(self, name)}")
+        if self.hidden % self.heads:
+            raise ValueError(f"{self.heads} heads do not divide a hidden size of {self.hidden}")
+
+    @property
+    def layer_parameters(self) -> int:
+        """Of one block: 12 hidden^2 in matrices, 13 hidden in biases and norms."""
+        return (12 * self.hidden + 13) * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """All trained numbers."""
+        tables = 2 * self.vocabulary + self.sequence + 2
+        return self.layers * self.layer_parameters + tables * self.hidden + self.vocabulary
+
+    def with_changes(self, **changes: int | None) -> GptShape:
+        """Some sizes replaced; None keeps one."""
+        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+
+# The widths of GPT-2. Its 50,257 word pieces are bytes here: the parameters that this saves are in
+# more layers.
+SHAPES: Mapping[str, GptShape] = {
+    "25M": GptShape(8, 512, 8),
+    "124M": GptShape(17, 768, 12),
+    "350M": GptShape(28, 1024, 16),
+    "774M": GptShape(39, 1280, 20),
+    "1.5B": GptShape(49, 1600, 25),
+}
+
+
+def parse_count(text: str) -> float:
+    """ "1.5B" -> 1.5e9, "25M", "300K", "1000". ValueError for anything else."""
+    units = {"K": 1e3, "M": 1e6, "B": 1e9}
+    unit = units.get(text[-1:].upper())
+    number = text[:-1] if unit else text
+    try:
+        count = float(number) * (unit or 1)
+    except ValueError:
+        count = 0.0
+    if not (count > 0 and math.isfinite(count)):
+        raise ValueError(f"wanted a number of parameters such as 25M or 1.5B; given {text!r}")
+    return count
+
+
+def shape_of(params: str) -> tuple[str, GptShape]:
+    """The shape of that name, or the one whose number of parameters is nearest."""
+    if params in SHAPES:
+        return params, SHAPES[params]
+    count = parse_count(params)
+    name = min(SHAPES, key=lambda known: abs(math.log(SHAPES[known].parameters / count)))
+    return name, SHAPES[name]
+
+
+def _values_come_later(*shape: int) -> np.ndarray:
+    """A value that takes no memory: the true ones are written row by row (initial_values)."""
+    return np.broadcast_to(np.float32(0), shape)
+
+
+class _Layer(addons.Module):
+    def add(self, name: str, *shape: int) -> popxl.Tensor:
+        return self.add_variable_input(name, lambda: _values_come_later(*shape), popxl.float32)
+
+
+class LayerNorm(_Layer):
+    """Rows with mean 0 and variance 1, scaled and shifted."""
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        weight, bias = self.add("weight", x.shape[-1]), self.add("bias", x.shape[-1])
+        return ops.layer_norm(x, weight, bias, eps=1e-5)
+
+
+class Linear(_Layer):
+    """`x @ weight + bias`."""
+
+    def __init__(self, out_features: int) -> None:
+        super().__init__()
+        self.out_features = out_features
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        weight = self.add("weight", x.shape[-1], self.out_features)
+        return x @ weight + self.add("bias", self.out_features)
+
+
+class Embedding(_Layer):
+    """Tokens (batch, sequence) to (batch * sequence, hidden): a vector for each byte plus one for
+    its position."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.sizes = shape
+
+    def build(self, tokens: popxl.Tensor) -> popxl.Tensor:
+        sizes = self.sizes
+        vectors = self.add("tokens", sizes.vocabulary, sizes.hidden)
+        positions = self.add("positions", sizes.sequence, sizes.hidden)
+        return (ops.gather(vectors, tokens) + positions).reshape((-1, sizes.hidden))
+
+
+class Block(addons.Module):
+    """One pre-norm decoder layer on (batch * sequence, hidden)."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.sizes = shape
+        self.norm1, self.norm2 = LayerNorm(), LayerNorm()
+        self.qkv, self.proj = Linear(3 * shape.hidden), Linear(shape.hidden)
+        self.ff1, self.ff2 = Linear(4 * shape.hidden), Linear(shape.hidden)
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        x = x + self.proj(self.attention(self.qkv(self.norm1(x))))
+        return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
+
+    def attention(self, qkv: popxl.Tensor) -> popxl.Tensor:
+        """Every position looks at itself and those before it."""
+        sizes = self.sizes
+        depth = sizes.hidden // sizes.heads
+        split = (-1, sizes.sequence, sizes.heads, depth)
+        q, k, v = (
+            part.reshape(split).transpose((0, 2, 1, 3)) for part in ops.split(qkv, 3, axis=-1)
+        )
+        mask = popxl.constant(
+            np.triu(np.full((sizes.sequence, sizes.sequence), MASKED, np.float32), k=1), name="mask"
+        )
+        scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5 + mask
+        merged = (ops.softmax(scores, axis=-1) @ v).transpose((0, 2, 1, 3))
+        return merged.reshape((-1, sizes.hidden))
+
+
+class Head(addons.Module):
+    """(n, hidden) to scores for the next token (n, vocabulary)."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.norm = LayerNorm()
+        self.output = Linear(shape.vocabulary)
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        return self.output(self.norm(x))
+
+
+class HeadLoss(addons.Module):
+    """(n, hidden) and the n tokens that come next to the loss, with the variables of Head."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.norm = LayerNorm()
+        self.output = Linear(shape.vocabulary)
+
+    def build(self, x: popxl.Tensor, labels: popxl.Tensor) -> popxl.Tensor:
+        return addons.ops.cross_entropy(self.output(self.norm(x)), labels.reshape((-1,)))
+
+
+# Initial values --------------------------------------------------------------------------------
+
+
+def variable_shapes(shape: GptShape) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Key -> shape and number of rows (one per layer) of every variable."""
+    h = shape.hidden
+    block: dict[str, tuple[int, ...]] = {}
+    for name in ("norm1", "norm2"):
+        block |= {f"{name}.weight": (h,), f"{name}.bias": (h,)}
+    for name, (rows, columns) in {
+        "qkv": (h, 3 * h),
+        "proj": (h, h),
+        "ff1": (h, 4 * h),
+        "ff2": (4 * h, h),
+    }.items():
+        block |= {f"{name}.weight": (rows, columns), f"{name}.bias": (columns,)}
+    return {
+        "embedding.tokens": ((shape.vocabulary, h), 1),
+        "embedding.positions": ((shape.sequence, h), 1),
+        **{f"block.{name}": (size, shape.layers) for name, size in block.items()},
+        "head.norm.weight": ((h,), 1),
+        "head.norm.bias": ((h,), 1),
+        "head.output.weight": ((h, shape.vocabulary), 1),
+        "head.output.bias": ((shape.vocabulary,), 1),
+    }
+
+
+def _deviation(key: str, layers: int) -> float:
+    if key == "embedding.positions":
+        return POSITION_DEVIATION
+    # What is added to the residual stream, twice per layer.
+    if key in ("block.proj.weight", "block.ff2.weight"):
+        return WEIGHT_DEVIATION / math.sqrt(2 * layers)
+    return WEIGHT_DEVIATION
+
+
+def initial_values(shape: GptShape, seed: int) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Key, row and value of every variable of every layer, one at a time."""
+    for key, (size, rows) in variable_shapes(shape).items():
+        for row in range(rows):
+            if key.endswith("bias"):
+                value = np.zeros(size, np.float32)
+            elif "norm" in key:
+                value = np.ones(size, np.float32)
+            else:
+                # One generator per variable: the values do not hang on the order.
+                rng = np.random.default_rng([seed, zlib.crc32(key.encode()), row])
+                value = rng.standard_normal(size, np.float32)
+                value *= np.float32(_deviation(key, shape.layers))
+            yield key, row, value

@@ -1,0 +1,266 @@
+"""A session that trains the phased decoder, with its state in remote buffers."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+import popxl
+from pando import checkpoint
+from pando.gpt_network import GptShape, initial_values
+from pando.gpt_phases import PhaseTime, phase_times
+from pando.gpt_program import GptProgram, adam_scalars, phased_program
+from pando.process_memory import resident_bytes
+from pando.settings import use_session_settings
+from pando.text_data import Batch, TextBatches
+
+# Beside device memory and stores under way: buffers of the I/O threads, scratch of library
+# kernels, what the host program allocates.
+_SPARE_BYTES = 192 << 20
+_LEAST_STAGING = 8 << 20
+
+
+@dataclass(frozen=True)
+class GptOptions:
+    """How to train; the sizes are in GptShape."""
+
+    micro_batch: int = 4
+    micro_batches: int = 2
+    learning_rate: float = 3e-4
+    warmup_steps: int = 20
+    seed: int = 42
+    # Of the whole process; 0: no limit.
+    memory_bytes: int = 0
+    # "file" or "ram".
+    tier: str = "file"
+    folder: Path = Path("pando-gpt")
+    threads: int = 0
+    profile: bool = False
+    io_mode: str = "io_overlapped"
+    io_threads: int = 2
+
+    def rate(self, step: int) -> float:
+        """The learning rate of update `step`, from 1: rises linearly, then stays."""
+        return self.learning_rate * min(1.0, step / max(self.warmup_steps, 1))
+
+
+@dataclass(frozen=True)
+class IoCounts:
+    """Remote transfers up to a moment, or between two."""
+
+    bytes_loaded: int = 0
+    bytes_stored: int = 0
+    # While at least one transfer was going on.
+    busy_seconds: float = 0.0
+    # Of the program, for transfers.
+    waiting_seconds: float = 0.0
+
+    def __sub__(self, earlier: IoCounts) -> IoCounts:
+        return IoCounts(
+            self.bytes_loaded - earlier.bytes_loaded,
+            self.bytes_stored - earlier.bytes_stored,
+            self.busy_seconds - earlier.busy_seconds,
+            self.waiting_seconds - earlier.waiting_seconds,
+        )
+
+    @property
+    def hidden_share(self) -> float:
+        """Of the I/O time, the part that the program did not wait for."""
+        if self.busy_seconds <= 0:
+            return 1.0
+        return max(0.0, 1 - self.waiting_seconds / self.busy_seconds)
+
+
+def _phase_bytes(shape: GptShape) -> int:
+    """Weights and moments of one layer."""
+    return 3 * 4 * shape.layer_parameters
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """What a session may use of the memory of the process."""
+
+    device_bytes: int  # 0: no limit
+    staging_bytes: int
+    prefetch_bytes: int
+
+    @classmethod
+    def of(cls, shape: GptShape, memory_bytes: int) -> MemoryBudget:
+        """Room for the next layer's weights and moments to come while this one computes, and for
+        the last one's to go. ValueError when the process alone is larger."""
+        one_phase = _phase_bytes(shape) + _LEAST_STAGING
+        if memory_bytes == 0:
+            return cls(0, one_phase, one_phase)
+        left = memory_bytes - resident_bytes() - _SPARE_BYTES
+        if left <= 0:
+            raise ValueError(
+                f"the program alone takes {resident_bytes() + _SPARE_BYTES} bytes; the limit is "
+                f"{memory_bytes}: give more memory"
+            )
+        staging = min(one_phase, max(left // 4, _LEAST_STAGING))
+        return cls(max(left - staging, 1), staging, min(one_phase, left // 4))
+
+
+class GptTrainer:
+    """Trains with `step`; use inside `with`. All state is in remote buffers."""
+
+    def __init__(self, shape: GptShape, options: GptOptions) -> None:
+        """Compiles. Raises OutOfMemoryException when a phase does not fit the memory limit."""
+        self.shape = shape
+        self.options = options
+        self.steps_done = 0
+        self.program: GptProgram = phased_program(
+            shape, options.micro_batch, options.micro_batches, options.io_mode
+        )
+        self.budget = MemoryBudget.of(shape, options.memory_bytes)
+        with use_session_settings(
+            num_threads=options.threads,
+            profile=options.profile,
+            memory_limit_bytes=self.budget.device_bytes,
+            remote_tier=options.tier,
+            remote_folder=os.fspath(options.folder),
+            remote_staging_bytes=self.budget.staging_bytes,
+            remote_prefetch_bytes=self.budget.prefetch_bytes,
+            remote_io_threads=options.io_threads,
+        ):
+            self.session = popxl.Session(self.program.ir, "cpu")
+        descriptions = self._core.remote_buffers
+        self._index = {int(buffer.id): i for i, buffer in enumerate(descriptions)}
+
+    @property
+    def _core(self) -> Any:
+        return self.session._pb_session.program
+
+    def __enter__(self) -> GptTrainer:
+        self.session.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.session.__exit__(kind, value, traceback)
+
+    @property
+    def sequences(self) -> tuple[int, int, int]:
+        """Micro-batches, sequences in each, their length."""
+        return (self.options.micro_batches, self.options.micro_batch, self.shape.sequence)
+
+    @property
+    def tokens_per_step(self) -> int:
+        return math.prod(self.sequences)
+
+    # State.
+
+    def _buffer(self, key: str) -> int:
+        """The index of a buffer: `block.fwd.qkv.weight`, `head.moment1.norm.bias`, ..."""
+        return self._index[self.program.buffers[key].remote_buffer_id]
+
+    def write_row(self, key: str, row: int, value: np.ndarray) -> None:
+        self._core.write_remote(0, self._buffer(key), row, value)
+
+    def read_row(self, key: str, row: int) -> np.ndarray:
+        buffer = self.program.buffers[key]
+        value = np.empty(buffer.tensor_shape, buffer.tensor_dtype.as_numpy())
+        self._core.read_remote(0, self._buffer(key), row, value)
+        return value
+
+    def initialise(self) -> None:
+        """Draws the weights row by row; the moments are zero."""
+        for key, row, value in initial_values(self.shape, self.options.seed):
+            part, _, name = key.partition(".")
+            self.write_row(f"{part}.fwd.{name}", row, value)
+
+    # Steps.
+
+    def _run(self, batch: Batch, train: bool, scalars: tuple[float, float]) -> float:
+        program = self.program
+        axes = self.session._extra_input_dims
+
+        def repeated(value: Any, kind: Any) -> np.ndarray:
+            return np.full(axes, value, kind)
+
+        losses = self.session.run(
+            {
+                program.tokens: batch.tokens.reshape(*axes, *batch.tokens.shape[1:]),
+                program.labels: batch.labels.reshape(*axes, *batch.labels.shape[1:]),
+                program.train: repeated(train, np.bool_),
+                program.step_size: repeated(scalars[0], np.float32),
+                program.epsilon: repeated(scalars[1], np.float32),
+            }
+        )[program.loss]
+        return float(np.mean(losses, dtype=np.float64))
+
+    def step(self, batch: Batch) -> float:
+        """One update; the loss before it."""
+        number = self.steps_done + 1
+        loss = self._run(batch, True, adam_scalars(number, self.options.rate(number)))
+        self.steps_done = number
+        return loss
+
+    def evaluate(self, batch: Batch) -> float:
+        """The loss; nothing changes."""
+        return self._run(batch, False, (0.0, 0.0))
+
+    def io(self) -> IoCounts:
+        """Remote transfers since the session was entered."""
+        report = self._core.io_report
+        return IoCounts(
+            int(report.bytes_loaded),
+            int(report.bytes_stored),
+            float(report.busy_seconds),
+            float(report.waiting_seconds),
+        )
+
+    def phase_times(self) -> list[PhaseTime]:
+        """Since the session was entered; with GptOptions.profile."""
+        keys = {self._buffer(key): key for key in self.program.buffers}
+        return phase_times(self.session._pb_session.trace(), keys)
+
+    # Checkpoints.
+
+    @property
+    def _checkpoints(self) -> Path:
+        return Path(self.options.folder) / "checkpoints"
+
+    def _facts(self) -> dict[str, Any]:
+        """What must be the same for training to go on with the same bits."""
+        options = self.options
+        return {
+            "micro_batch": options.micro_batch,
+            "micro_batches": options.micro_batches,
+            "learning_rate": options.learning_rate,
+            "warmup_steps": options.warmup_steps,
+        }
+
+    def save(self, batches: TextBatches) -> checkpoint.Checkpoint:
+        """Keeps the state of now and removes that of before."""
+        return checkpoint.save(
+            self.session,
+            self._checkpoints,
+            step=self.steps_done,
+            extra=self._facts(),
+            generators={"data": batches.generator},
+            keep=1,
+        )
+
+    def resume(self, batches: TextBatches) -> checkpoint.Checkpoint:
+        """Goes on from the last saved state. CheckpointError when there is none, ValueError when
+        it was trained in another way."""
+        loaded = checkpoint.load(
+            self.session, self._checkpoints, generators={"data": batches.generator}
+        )
+        if loaded.extra != self._facts():
+            raise ValueError(
+                f"{loaded.path} was trained with {loaded.extra}; asked for {self._facts()}"
+            )
+        self.steps_done = loaded.step
+        return loaded

@@ -1,0 +1,51 @@
+"""The memory of this process: its peak, and a limit."""
+
+from __future__ import annotations
+
+import re
+import resource
+from pathlib import Path
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_bytes(text: str) -> int:
+    """ "4GiB", "512M", "1000" (units of 1024). ValueError for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+    value = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if value < 1:
+        raise ValueError(f"wanted a number of bytes such as 4GiB or 512M; given {text!r}")
+    return value
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) << 10
+    raise OSError(f"/proc/self/status has no {name}")
+
+
+def resident_bytes() -> int:
+    """Resident now."""
+    return _status("VmRSS")
+
+
+def peak_resident_bytes() -> int:
+    """The most that was resident at once since the process began (VmHWM)."""
+    return _status("VmHWM")
+
+
+def limit_private_memory(limit: int) -> int:
+    """Lets the process have `limit` bytes resident: RLIMIT_DATA, which counts private writable
+    memory whether touched or not, is set to what is left beside mapped files. Returns it.
+
+    Beyond it allocations fail. A limit can be lowered again, not raised.
+    """
+    mapped_files = _status("RssFile") + _status("RssShmem")
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = max(limit - mapped_files, 1)
+    if hard != resource.RLIM_INFINITY:
+        allowed = min(allowed, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+    return allowed
