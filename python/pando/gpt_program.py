@@ -129,6 +129,8 @@ class GptProgram:
 
     ir: popxl.Ir
     tokens: popxl.HostToDeviceStream
+    # The same, for the backward pass: a stream gives each micro-batch once.
+    tokens_again: popxl.HostToDeviceStream
     labels: popxl.HostToDeviceStream
     train: popxl.HostToDeviceStream
     step_size: popxl.HostToDeviceStream
@@ -194,6 +196,8 @@ class _Streams:
     """What a run takes and gives, for one micro-batch each (scalars: for the run)."""
 
     tokens: popxl.HostToDeviceStream
+    # The same, for the backward pass: a stream gives each micro-batch once.
+    tokens_again: popxl.HostToDeviceStream
     labels: popxl.HostToDeviceStream
     train: popxl.HostToDeviceStream
     step_size: popxl.HostToDeviceStream
@@ -205,6 +209,7 @@ class _Streams:
         batch = (micro_batch, shape.sequence)
         return cls(
             popxl.h2d_stream(batch, popxl.int32, "tokens"),
+            popxl.h2d_stream(batch, popxl.int32, "tokens_again"),
             popxl.h2d_stream(batch, popxl.int32, "labels"),
             popxl.h2d_stream((), popxl.bool, "train"),
             popxl.h2d_stream((), popxl.float32, "step_size"),
@@ -233,7 +238,7 @@ class _Phases:
         factories, backward = EmbeddingBackward(embedding).create_graph(tokens, hidden)
         self.embedding = _Phase(
             self._serialise(forward, [streams.tokens], [(self.inputs, 0)]),
-            self._serialise(backward, [streams.tokens, (self.gradients, 0)], []),
+            self._serialise(backward, [streams.tokens_again, (self.gradients, 0)], []),
             factories.fwd,
             factories.bwd,
             rows=1,
@@ -338,6 +343,7 @@ def phased_program(
     return GptProgram(
         ir,
         streams.tokens,
+        streams.tokens_again,
         streams.labels,
         streams.train,
         streams.step_size,

@@ -188,9 +188,11 @@ class GptTrainer:
         def repeated(value: Any, kind: Any) -> np.ndarray:
             return np.full(axes, value, kind)
 
+        tokens = batch.tokens.reshape(*axes, *batch.tokens.shape[1:])
         losses = self.session.run(
             {
-                program.tokens: batch.tokens.reshape(*axes, *batch.tokens.shape[1:]),
+                program.tokens: tokens,
+                program.tokens_again: tokens,
                 program.labels: batch.labels.reshape(*axes, *batch.labels.shape[1:]),
                 program.train: repeated(train, np.bool_),
                 program.step_size: repeated(scalars[0], np.float32),
