@@ -90,19 +90,23 @@ def phase_times(trace: Iterable[Any], buffers: Mapping[int, str]) -> list[PhaseT
 
 def _add_waits_in_loops(rows: Sequence[Any], phases: Mapping[str, PhaseTime]) -> None:
     """Loops that several layers share are functions of their own."""
-    calls: dict[str, int] = defaultdict(int)
+    # By phase: in all calls of its loop, and in those of training steps.
+    everywhere: dict[str, float] = defaultdict(float)
+    training: dict[str, float] = defaultdict(float)
     for row in rows:
         if _LOOP in row.kernel and (name := _called(row)) is not None:
-            calls[name] += row.calls
-    for name, count in calls.items():
+            everywhere[name] += row.seconds
+            if row.function.startswith(_TRAIN):
+                training[name] += row.seconds
+    for name, seconds in everywhere.items():
         phase = phases[name]
         waited = sum(
             row.seconds
             for row in rows
             if _is_wait(row) and _LOOP in row.function and _phase_of(row.function) == name
         )
-        # Evaluation runs some of the loops too.
-        waited *= phase.calls / max(count, 1)
+        # Evaluation runs some of the loops too: each has its share.
+        waited *= training[name] / seconds if seconds > 0 else 0.0
         phase.waiting_for_inputs += waited
         phase.computing -= waited
 

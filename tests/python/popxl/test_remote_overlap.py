@@ -138,7 +138,8 @@ def test_the_report_counts_bytes_and_seconds(tmp_path):
         report = session._pb_session.program.io_report
         assert report.bytes_stored == 4 * 5000 * 4  # the upload of the variables
         assert report.bytes_loaded == 4 * 5000 * 4
-        assert report.io_seconds >= report.busy_seconds > 0
+        assert report.io_seconds > 0
+        assert report.busy_seconds > 0
         assert report.waiting_seconds >= 0
         waits = [row for row in session._pb_session.trace() if "RemoteLoadWait" in row.kernel]
         assert sum(row.calls for row in waits) == 4
