@@ -460,6 +460,7 @@ std::vector<std::shared_ptr<RowSnapshot>> Engine::snapshot_remote(
   if (io_ != nullptr) io_->retry();
   finish_remote();
   std::vector<std::shared_ptr<RowSnapshot>> snapshots;
+  snapshots.reserve(remote_.size());
   for (const auto& memory : remote_) snapshots.push_back(memory->snapshot(room));
   return snapshots;
 }
