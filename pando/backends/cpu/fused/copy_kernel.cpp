@@ -46,16 +46,7 @@ class CopyKernel : public Kernel {
     const std::byte* from = operands[0];
     std::byte* to = operands[1];
     if (cross_ >= 0) {
-      switch (bytes_) {
-        case 1:
-          return transpose<std::uint8_t>(from, to);
-        case 2:
-          return transpose<std::uint16_t>(from, to);
-        case 4:
-          return transpose<std::uint32_t>(from, to);
-        default:
-          return transpose<std::uint64_t>(from, to);
-      }
+      return with_element(bytes_, [&](auto element) { transpose<decltype(element)>(from, to); });
     }
     copy_rows(from, to);
   }
@@ -70,18 +61,9 @@ class CopyKernel : public Kernel {
     const auto bytes = static_cast<std::int64_t>(bytes_);
     parallel_for(num_threads_, iteration_.size(), kThreadBytes / bytes,
                  [&](std::int64_t begin, std::int64_t end) {
-                   switch (bytes_) {
-                     case 1:
-                       return copy_elements<std::uint8_t>(from, to, begin, end);
-                     case 2:
-                       return copy_elements<std::uint16_t>(from, to, begin, end);
-                     case 4:
-                       return copy_elements<std::uint32_t>(from, to, begin, end);
-                     case 8:
-                       return copy_elements<std::uint64_t>(from, to, begin, end);
-                     default:
-                       return copy_elements<std::array<std::uint64_t, 2>>(from, to, begin, end);
-                   }
+                   with_element(bytes_, [&](auto element) {
+                     copy_elements<decltype(element)>(from, to, begin, end);
+                   });
                  });
   }
 

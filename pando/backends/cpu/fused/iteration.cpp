@@ -10,27 +10,6 @@
 namespace pando::cpu {
 namespace {
 
-/// Stands for an element of some size where only its bits matter.
-struct Element16 {
-  std::uint64_t words[2];
-};
-
-template <class Body>
-void with_element(std::size_t bytes, const Body& body) {
-  switch (bytes) {
-    case 1:
-      return body(std::uint8_t{});
-    case 2:
-      return body(std::uint16_t{});
-    case 4:
-      return body(std::uint32_t{});
-    case 8:
-      return body(std::uint64_t{});
-    default:
-      return body(Element16{});
-  }
-}
-
 bool mergeable(const Iteration& it, std::size_t outer) {
   return std::all_of(it.strides.begin(), it.strides.end(), [&](const Strides& s) {
     return s[outer] == s[outer + 1] * it.shape[outer + 1];

@@ -9,6 +9,28 @@
 
 namespace pando::cpu {
 
+/// Stands for an element of some size where only its bits matter.
+struct Element16 {
+  std::uint64_t words[2];
+};
+
+/// Calls body(T{}) with a type of that size.
+template <class Body>
+void with_element(std::size_t bytes, const Body& body) {
+  switch (bytes) {
+    case 1:
+      return body(std::uint8_t{});
+    case 2:
+      return body(std::uint16_t{});
+    case 4:
+      return body(std::uint32_t{});
+    case 8:
+      return body(std::uint64_t{});
+    default:
+      return body(Element16{});
+  }
+}
+
 /// Several operands of one shape with the dimensions merged as far as all of their strides allow.
 /// Element strides; at least one dimension.
 struct Iteration {
