@@ -9,14 +9,14 @@
 
 namespace pando {
 
-DeviceTeam::DeviceTeam(int devices, bool spin, std::function<bool()> should_stop,
+DeviceTeam::DeviceTeam(int devices, int spins, std::function<bool()> should_stop,
                        std::function<void()> on_failure)
     : devices_(devices),
-      spins_(spin ? kTeamSpins : 0),
+      spins_(spins),
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
-      team_(devices, spin,
+      team_(devices, spins,
             {.should_stop = should_stop_, .on_failure = [this] { stop(); }, .on_end = {}}) {}
 
 void DeviceTeam::stop() {

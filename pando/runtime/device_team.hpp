@@ -25,9 +25,8 @@ class DeviceTeam {
  public:
   /// `should_stop` (may be empty) is asked on the calling thread, also while it waits: true ends
   /// the run with Interrupted. `on_failure` (may be empty) is called when a device fails; it must
-  /// end what the others may wait for elsewhere. `spin`: every device has a core of its own, so
-  /// that a wait is worth some microseconds of attention.
-  DeviceTeam(int devices, bool spin, std::function<bool()> should_stop,
+  /// end what the others may wait for elsewhere. `spins`: see team_spins.
+  DeviceTeam(int devices, int spins, std::function<bool()> should_stop,
              std::function<void()> on_failure);
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;

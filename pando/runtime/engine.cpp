@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "pando/base/error.hpp"
 #include "pando/base/float_state.hpp"
+#include "pando/base/spin.hpp"
 #include "pando/runtime/print_tensor.hpp"
 
 namespace pando {
@@ -53,9 +53,8 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
   resolve_entry(program.weights_from_host_function);
   resolve_entry(program.weights_to_host_function);
   if (program.devices > 1) {
-    const auto threads = static_cast<std::uint64_t>(program.devices * program.replicas);
     device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program.devices),
-                                                threads <= std::thread::hardware_concurrency(),
+                                                team_spins(program.devices * program.replicas),
                                                 should_stop_, [this] {
                                                   if (communicator_ != nullptr)
                                                     communicator_->stop();
@@ -349,9 +348,8 @@ std::byte* Engine::next_element(const PreparedInstruction& p) {
     const StreamDesc& desc = program_.streams[stream];
     throw RuntimeFault(str_cat("the program ", desc.host_to_device ? "loads" : "stores to",
                                " the stream '", desc.id, "' more often than the ", cursor.count,
-                               " times that one run has data for: set ir.num_host_transfers to the "
-                               "number of micro-batches "
-                               "of a run"));
+                               " times that one run has data for: set ir.num_host_transfers to how "
+                               "often a run does so"));
   }
   return cursor.data +
          static_cast<std::size_t>(element % cursor.count * cursor.stride) * p.stream_bytes;

@@ -2,10 +2,10 @@
 
 #include <exception>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "pando/base/error.hpp"
+#include "pando/base/spin.hpp"
 
 namespace pando {
 namespace {
@@ -32,7 +32,7 @@ namespace {
 ReplicaTeam::ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop)
     : should_stop_(std::move(should_stop)),
       exchange_(replicas, timeout_seconds),
-      team_(replicas, static_cast<unsigned>(replicas) <= std::thread::hardware_concurrency(),
+      team_(replicas, team_spins(replicas),
             {.should_stop = should_stop_,
              .on_failure = [this] { exchange_.stop(); },
              .on_end = [this](int replica) { exchange_.end(replica); }}) {

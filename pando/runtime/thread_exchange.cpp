@@ -173,9 +173,7 @@ class ThreadExchange::Member : public Communicator {
 ThreadExchange::ThreadExchange(int replicas, double timeout_seconds)
     : slots_(static_cast<std::size_t>(replicas)),
       timeout_seconds_(timeout_seconds),
-      // Spinning helps only where every replica has a core of its own.
-      spins_(static_cast<unsigned>(replicas) <= std::thread::hardware_concurrency() ? kTeamSpins
-                                                                                    : 0) {}
+      spins_(team_spins(replicas)) {}
 
 std::unique_ptr<Communicator> ThreadExchange::communicator(int rank,
                                                            std::function<bool()> should_stop) {

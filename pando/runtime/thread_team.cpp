@@ -17,9 +17,9 @@ void spin_until(int spins, const Condition& condition) {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int members, bool spin, Hooks hooks)
+ThreadTeam::ThreadTeam(int members, int spins, Hooks hooks)
     : members_(members),
-      spins_(spin ? kTeamSpins : 0),
+      spins_(spins),
       hooks_(std::move(hooks)),
       errors_(static_cast<std::size_t>(members)) {
   for (int member = 1; member < members; ++member) {

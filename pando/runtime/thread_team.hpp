@@ -30,8 +30,8 @@ class ThreadTeam {
     std::function<void(int)> on_end;
   };
 
-  /// `spin`: every member has a core of its own, so that short waits need no sleep.
-  ThreadTeam(int members, bool spin, Hooks hooks);
+  /// `spins`: see team_spins.
+  ThreadTeam(int members, int spins, Hooks hooks);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
