@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 import popxl
+from pando.arguments import positive
 from pando.datasets import DEFAULT_FOLDER, Batches, ImageData, ImageSet, load_mnist_format
 from pando.demo_network import (
     InferenceProgram,
@@ -40,19 +41,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", default=str(DEFAULT_FOLDER), help="an MNIST-format folder (default: %(default)s)"
     )
-    parser.add_argument("--epochs", type=_positive, default=1, help="default: %(default)s")
-    parser.add_argument("--batch-size", type=_positive, default=8, help="default: %(default)s")
+    parser.add_argument("--epochs", type=positive, default=1, help="default: %(default)s")
+    parser.add_argument("--batch-size", type=positive, default=8, help="default: %(default)s")
     parser.add_argument("--report", default=str(DEFAULT_REPORT), help="default: %(default)s")
     parser.add_argument("--threads", type=int, default=0, help="default: every core")
     parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
     return parser.parse_args(arguments)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
-    return value
 
 
 @dataclass

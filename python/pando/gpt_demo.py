@@ -20,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 import popart
+from pando.arguments import positive
 from pando.checkpoint import CheckpointError
 from pando.gpt_network import SHAPES, GptShape, shape_of
 from pando.gpt_phases import PhaseTime
@@ -33,13 +34,6 @@ from pando.text_data import TextBatches, read_tokens
 
 DEFAULT_FOLDER = Path("pando-gpt")
 EXIT_INTERRUPTED = 130
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
-    return value
 
 
 def _bytes(text: str) -> int:
@@ -58,11 +52,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--params", default="25M", help=f"{', '.join(SHAPES)}, or the nearest (%(default)s)")
     for name in ("layers", "hidden", "heads", "sequence"):
-        add(f"--{name}", type=_positive, help="instead of that of --params")
+        add(f"--{name}", type=positive, help="instead of that of --params")
     add("--memory", type=_bytes, default=0, help="of the whole process, e.g. 4GiB (no limit)")
-    add("--steps", type=_positive, default=20, help="updates to make now (%(default)s)")
-    add("--batch", type=_positive, default=8, help="sequences in an update (%(default)s)")
-    add("--micro-batches", type=_positive, default=2, help="parts of the batch (%(default)s)")
+    add("--steps", type=positive, default=20, help="updates to make now (%(default)s)")
+    add("--batch", type=positive, default=8, help="sequences in an update (%(default)s)")
+    add("--micro-batches", type=positive, default=2, help="parts of the batch (%(default)s)")
     add("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
     add("--data", help="any text file (Perl's manual)")
     add("--folder", type=Path, default=DEFAULT_FOLDER, help="for all state (%(default)s)")
@@ -70,11 +64,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--resume", action="store_true", help="go on from the state saved in --folder")
     add(
         "--save-every",
-        type=_positive,
+        type=positive,
         help="steps between checkpoints, each a copy of all state (only at the end)",
     )
     add("--no-save", action="store_true", help="keep nothing of this run")
-    add("--validate-every", type=_positive, help="steps (only at the beginning and the end)")
+    add("--validate-every", type=positive, help="steps (only at the beginning and the end)")
     add("--seed", type=int, default=42, help="(%(default)s)")
     add("--threads", type=int, default=0, help="(every core)")
     add("--report", type=Path, help="the HTML report (report.html in --folder)")
@@ -192,15 +186,12 @@ def summary(
     seconds = np.array(progress.seconds[skipped:])
     counts = progress.io[skipped:]
     steps = len(counts)
-    loaded = sum(c.bytes_loaded for c in counts) / steps
-    stored = sum(c.bytes_stored for c in counts) / steps
-    busy = sum(c.busy_seconds for c in counts) / steps
-    waiting = sum(c.waiting_seconds for c in counts) / steps
+    total = sum(counts, IoCounts())
+    waiting = total.waiting_seconds / steps
     step = float(seconds.mean())
     shape = trainer.shape
     plan = memory_plan(trainer.session)
     budget = trainer.budget
-    hidden = max(0.0, 1 - waiting / busy) if busy > 0 else 1.0
     return [
         (
             "network",
@@ -217,9 +208,12 @@ def summary(
         ("time per step", f"{step:.2f} s"),
         ("  computing", f"{step - waiting:.2f} s"),
         ("  waiting for I/O", f"{waiting:.2f} s"),
-        ("  I/O going on", f"{busy:.2f} s, {100 * hidden:.0f} % of it hidden"),
-        ("loaded per step", bytes_text(loaded)),
-        ("stored per step", bytes_text(stored)),
+        (
+            "  I/O going on",
+            f"{total.busy_seconds / steps:.2f} s, {100 * total.hidden_share:.0f} % of it hidden",
+        ),
+        ("loaded per step", bytes_text(total.bytes_loaded / steps)),
+        ("stored per step", bytes_text(total.bytes_stored / steps)),
         ("memory limit", bytes_text(memory_bytes) if memory_bytes else "none"),
         (
             "planned peak memory",

@@ -1,6 +1,6 @@
-"""Programs that train the decoder of gpt_network: phased over its layers, or all in memory.
+"""The program that trains the decoder of gpt_network, phased over its layers.
 
-The phased one keeps weights and optimizer state in remote buffers, one row per layer, and has in
+It keeps weights and optimizer state in remote buffers, one row per layer, and has in
 memory only what a phase needs:
 
     embedding forward, layer 0, 1, ... forward, head forward and backward and update,
@@ -14,7 +14,7 @@ serves all layers; it is called with the row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -121,13 +121,9 @@ class HeadBackward(_Backward):
 
 
 @dataclass(frozen=True)
-class GptProgram:
-    """One optimizer step per run with `train` true; else the loss of the same weights only.
+class GptStreams:
+    """What a run takes and gives: a first axis of micro-batches, if there are several."""
 
-    Inputs and the output have a first axis of micro-batches (if there are several), scalars not.
-    """
-
-    ir: popxl.Ir
     tokens: popxl.HostToDeviceStream
     # The same, for the backward pass: a stream gives each micro-batch once.
     tokens_again: popxl.HostToDeviceStream
@@ -136,10 +132,31 @@ class GptProgram:
     step_size: popxl.HostToDeviceStream
     epsilon: popxl.HostToDeviceStream
     loss: popxl.DeviceToHostStream
+
+    @classmethod
+    def of(cls, shape: GptShape, micro_batch: int) -> GptStreams:
+        batch = (micro_batch, shape.sequence)
+        return cls(
+            popxl.h2d_stream(batch, popxl.int32, "tokens"),
+            popxl.h2d_stream(batch, popxl.int32, "tokens_again"),
+            popxl.h2d_stream(batch, popxl.int32, "labels"),
+            popxl.h2d_stream((), popxl.bool, "train"),
+            popxl.h2d_stream((), popxl.float32, "step_size"),
+            popxl.h2d_stream((), popxl.float32, "epsilon"),
+            popxl.d2h_stream((), popxl.float32, "loss"),
+        )
+
+
+@dataclass(frozen=True)
+class GptProgram:
+    """One optimizer step per run with `train` true; else the loss of the same weights only."""
+
+    ir: popxl.Ir
+    streams: GptStreams
     # Of weights and moments, by key: embedding.fwd.tokens, block.moment1.qkv.weight, ...
-    buffers: dict[str, popxl.RemoteBuffer] = field(default_factory=dict)
+    buffers: dict[str, popxl.RemoteBuffer]
     # Of layer inputs and their gradients.
-    activations: tuple[popxl.RemoteBuffer, ...] = ()
+    activations: tuple[popxl.RemoteBuffer, ...]
 
 
 @dataclass
@@ -191,38 +208,11 @@ class _Phase:
         self._store.bind(state).call(row)
 
 
-@dataclass(frozen=True)
-class _Streams:
-    """What a run takes and gives, for one micro-batch each (scalars: for the run)."""
-
-    tokens: popxl.HostToDeviceStream
-    # The same, for the backward pass: a stream gives each micro-batch once.
-    tokens_again: popxl.HostToDeviceStream
-    labels: popxl.HostToDeviceStream
-    train: popxl.HostToDeviceStream
-    step_size: popxl.HostToDeviceStream
-    epsilon: popxl.HostToDeviceStream
-    loss: popxl.DeviceToHostStream
-
-    @classmethod
-    def of(cls, shape: GptShape, micro_batch: int) -> _Streams:
-        batch = (micro_batch, shape.sequence)
-        return cls(
-            popxl.h2d_stream(batch, popxl.int32, "tokens"),
-            popxl.h2d_stream(batch, popxl.int32, "tokens_again"),
-            popxl.h2d_stream(batch, popxl.int32, "labels"),
-            popxl.h2d_stream((), popxl.bool, "train"),
-            popxl.h2d_stream((), popxl.float32, "step_size"),
-            popxl.h2d_stream((), popxl.float32, "epsilon"),
-            popxl.d2h_stream((), popxl.float32, "loss"),
-        )
-
-
 class _Phases:
     """All phases of the decoder, connected through buffers of layer inputs and their gradients:
     row i belongs to the input of layer i, the last row to that of the head."""
 
-    def __init__(self, shape: GptShape, streams: _Streams, micro_batches: int, io_mode: str):
+    def __init__(self, shape: GptShape, streams: GptStreams, micro_batches: int, io_mode: str):
         self._steps = micro_batches
         self._io_mode = io_mode if micro_batches > 1 else "io"
         self._layers = shape.layers
@@ -331,7 +321,7 @@ def phased_program(
     ir.num_host_transfers = micro_batches
     ir._pb_ir.getSessionOptions().numIOTiles = 32
     with ir.main_graph:
-        streams = _Streams.of(shape, micro_batch)
+        streams = GptStreams.of(shape, micro_batch)
         phases = _Phases(shape, streams, micro_batches, io_mode)
         scalars = [ops.host_load(streams.step_size), ops.host_load(streams.epsilon)]
         ops.conditional(
@@ -340,15 +330,4 @@ def phased_program(
             ir.create_graph(phases.evaluate),
             then_inputs=scalars,
         )
-    return GptProgram(
-        ir,
-        streams.tokens,
-        streams.tokens_again,
-        streams.labels,
-        streams.train,
-        streams.step_size,
-        streams.epsilon,
-        streams.loss,
-        phases.buffers,
-        (phases.inputs, phases.gradients),
-    )
+    return GptProgram(ir, streams, phases.buffers, (phases.inputs, phases.gradients))

@@ -61,6 +61,14 @@ class IoCounts:
     # Of the program, for transfers.
     waiting_seconds: float = 0.0
 
+    def __add__(self, other: IoCounts) -> IoCounts:
+        return IoCounts(
+            self.bytes_loaded + other.bytes_loaded,
+            self.bytes_stored + other.bytes_stored,
+            self.busy_seconds + other.busy_seconds,
+            self.waiting_seconds + other.waiting_seconds,
+        )
+
     def __sub__(self, earlier: IoCounts) -> IoCounts:
         return IoCounts(
             self.bytes_loaded - earlier.bytes_loaded,
@@ -182,7 +190,7 @@ class GptTrainer:
     # Steps.
 
     def _run(self, batch: Batch, train: bool, scalars: tuple[float, float]) -> float:
-        program = self.program
+        streams = self.program.streams
         axes = self.session._extra_input_dims
 
         def repeated(value: Any, kind: Any) -> np.ndarray:
@@ -191,14 +199,14 @@ class GptTrainer:
         tokens = batch.tokens.reshape(*axes, *batch.tokens.shape[1:])
         losses = self.session.run(
             {
-                program.tokens: tokens,
-                program.tokens_again: tokens,
-                program.labels: batch.labels.reshape(*axes, *batch.labels.shape[1:]),
-                program.train: repeated(train, np.bool_),
-                program.step_size: repeated(scalars[0], np.float32),
-                program.epsilon: repeated(scalars[1], np.float32),
+                streams.tokens: tokens,
+                streams.tokens_again: tokens,
+                streams.labels: batch.labels.reshape(*axes, *batch.labels.shape[1:]),
+                streams.train: repeated(train, np.bool_),
+                streams.step_size: repeated(scalars[0], np.float32),
+                streams.epsilon: repeated(scalars[1], np.float32),
             }
-        )[program.loss]
+        )[streams.loss]
         return float(np.mean(losses, dtype=np.float64))
 
     def step(self, batch: Batch) -> float:
