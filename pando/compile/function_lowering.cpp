@@ -350,6 +350,8 @@ Function FunctionLowering::resolve(MemoryReport& report) {
   function.frame_bytes = plan.total_bytes;
   function.num_arguments =
       static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
+  fill_report(report, plan, planned);
+  report.devices = measure_devices(report, planned);
   DeviceStreams streams(function.devices);
   for (PendingInstruction& pending : pending_) {
     for (const SymbolicOperand& operand : pending.operands) {
@@ -365,8 +367,6 @@ Function FunctionLowering::resolve(MemoryReport& report) {
     function.instructions.push_back(std::move(pending.instruction));
   }
   if (function.devices.size() > 1) function.streams = streams.finish();
-  fill_report(report, plan, planned);
-  report.devices = measure_devices(plan, planned);
   return function;
 }
 
@@ -377,6 +377,9 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   report.timeline = timeline_with_branches(plan);
   const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
   const int time = static_cast<int>(peak - plan.timeline.begin());
+  if (static_cast<std::size_t>(time) < pending_.size()) {
+    report.source_at_peak = pending_[static_cast<std::size_t>(time)].instruction.source;
+  }
   std::vector<const Storage*> alive;
   for (const Storage* s : planned) {
     if (s->first <= time && time <= s->last) alive.push_back(s);
@@ -388,7 +391,7 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
     if (s->function < 0) continue;
     for (LiveTensor inner :
          program_.function_memory_[static_cast<std::size_t>(s->function)].alive_at_peak) {
-      inner.name = "  " + inner.name;
+      ++inner.depth;
       report.alive_at_peak.push_back(std::move(inner));
     }
   }
@@ -416,7 +419,7 @@ std::vector<std::int64_t> FunctionLowering::timeline_with_branches(const MemoryP
 
 LiveTensor FunctionLowering::live_tensor(const Storage& storage) {
   return {storage.name, storage.bytes,
-          storage.origin == nullptr ? "" : source_location_text(*storage.origin)};
+          storage.origin == nullptr ? "" : source_location_text(*storage.origin), 0};
 }
 
 }  // namespace pando

@@ -142,7 +142,7 @@ class FunctionLowering {
   static LiveTensor live_tensor(const Storage& storage);
 
   // lower_device_memory.cpp
-  std::vector<DeviceMemoryUse> measure_devices(const MemoryPlan& plan,
+  std::vector<DeviceMemoryUse> measure_devices(const MemoryReport& whole,
                                                const std::vector<Storage*>& planned) const;
   DeviceMemoryUse measure_device(std::int32_t device, const std::vector<Storage*>& planned) const;
 

@@ -45,10 +45,12 @@ std::vector<std::int64_t> ProgramLowering::persistent_device_bytes() const {
 }
 
 std::vector<DeviceMemoryUse> FunctionLowering::measure_devices(
-    const MemoryPlan& plan, const std::vector<Storage*>& planned) const {
+    const MemoryReport& whole, const std::vector<Storage*>& planned) const {
   std::vector<DeviceMemoryUse> devices(program_.devices_.size());
   if (devices.size() == 1) {
-    devices[0].peak_frame_bytes = plan.total_bytes;
+    devices[0].peak_frame_bytes = whole.peak_frame_bytes;
+    devices[0].alive_at_peak = whole.alive_at_peak;
+    devices[0].source_at_peak = whole.source_at_peak;
     return devices;
   }
   for (std::size_t d = 0; d < devices.size(); ++d) {
@@ -71,9 +73,10 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
     const Storage& frame = storages_[static_cast<std::size_t>(pending_[i].callee_frame)];
     frames.insert(&frame);
     const std::int64_t bytes = program_.callee_device_bytes(pending_[i].instruction, device);
+    if (bytes == 0) continue;
     const int time = static_cast<int>(i);
-    if (bytes > 0) uses.push_back({live_tensor(frame), time, time});
-    if (bytes > 0) uses.back().tensor.bytes = bytes;
+    uses.push_back({live_tensor(frame), time, time});
+    uses.back().tensor.bytes = bytes;
   }
   for (const Storage* s : planned) {
     if (s->device == device && !frames.contains(s)) {
@@ -93,6 +96,9 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
     if (alive <= memory.peak_frame_bytes) continue;
     memory.peak_frame_bytes = alive;
     peak = static_cast<int>(i);
+  }
+  if (peak >= 0) {
+    memory.source_at_peak = pending_[static_cast<std::size_t>(peak)].instruction.source;
   }
   for (const TensorLife& use : uses) {
     if (use.first <= peak && peak <= use.last) memory.alive_at_peak.push_back(use.tensor);

@@ -298,6 +298,11 @@ void check_program(const Program& program) {
     if (entry != -1) require_index(entry, program.functions, "entry function");
   }
   for (const StreamDesc& stream : program.streams) checked_bytes(stream.dtype, stream.shape);
+  const auto check_source = [&](std::int32_t source) {
+    if (source != -1) require_index(source, program.sources, "source");
+  };
+  check_source(program.memory.source_at_peak);
+  for (const DeviceMemoryUse& device : program.memory.devices) check_source(device.source_at_peak);
   check_memory(program);
   for (const KernelSpec& spec : program.kernels) check_scalar(spec);
   for (std::size_t i = 0; i < program.functions.size(); ++i) FunctionCheck(program, i).run();

@@ -217,6 +217,7 @@ struct LiveTensor {
   std::string name;
   std::int64_t bytes = 0;
   std::string location;
+  std::int32_t depth = 0;  // of a callee's frame that it lies in, which is listed before it
   bool operator==(const LiveTensor&) const = default;
 };
 
@@ -225,7 +226,8 @@ struct DeviceMemoryUse {
   std::int64_t device = 0;  // its number in the user's program
   std::int64_t persistent_bytes = 0;
   std::int64_t peak_frame_bytes = 0;      // most bytes of its temporaries alive at once
-  std::vector<LiveTensor> alive_at_peak;  // several devices only; else as the whole
+  std::vector<LiveTensor> alive_at_peak;  // largest first
+  std::int32_t source_at_peak = -1;       // of the instruction that runs then
   std::int64_t total_bytes() const { return persistent_bytes + peak_frame_bytes; }
   bool operator==(const DeviceMemoryUse&) const = default;
 };
@@ -235,6 +237,7 @@ struct MemoryReport {
   std::int64_t peak_frame_bytes = 0;         // planned
   std::int64_t frame_lower_bound_bytes = 0;  // most bytes alive at once in the chosen schedule
   std::vector<LiveTensor> alive_at_peak;     // largest first, what is in a callee's frame after it
+  std::int32_t source_at_peak = -1;          // of main's instruction that runs then
   /// Bytes alive while each instruction of main runs, and in place of a choice its larger branch's.
   std::vector<std::int64_t> timeline;
   std::vector<DeviceMemoryUse> devices;  // by dense index

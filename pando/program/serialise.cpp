@@ -6,7 +6,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 8;
+constexpr std::uint32_t kVersion = 9;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -203,6 +203,7 @@ void live_tensors(Archive& archive, std::vector<LiveTensor>& tensors) {
     archive.text(tensor.name);
     archive.value(tensor.bytes);
     archive.text(tensor.location);
+    archive.value(tensor.depth);
   });
 }
 
@@ -212,12 +213,14 @@ void report(Archive& archive, MemoryReport& memory) {
   archive.value(memory.peak_frame_bytes);
   archive.value(memory.frame_lower_bound_bytes);
   live_tensors(archive, memory.alive_at_peak);
+  archive.value(memory.source_at_peak);
   archive.ints(memory.timeline);
   archive.list(memory.devices, [&](DeviceMemoryUse& device) {
     archive.value(device.device);
     archive.value(device.persistent_bytes);
     archive.value(device.peak_frame_bytes);
     live_tensors(archive, device.alive_at_peak);
+    archive.value(device.source_at_peak);
   });
 }
 

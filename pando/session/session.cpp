@@ -59,14 +59,9 @@ int threads_per_device(int num_threads, std::int64_t stems) {
   return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
 }
 
-/// What the main program does when it needs most memory; nullptr when nobody knows.
-const SourceInfo* source_at_peak(const Program& program) {
-  const auto& timeline = program.memory.timeline;
-  const auto& main = program.functions[static_cast<std::size_t>(program.main_function)];
-  const auto peak = static_cast<std::size_t>(std::max_element(timeline.begin(), timeline.end()) -
-                                             timeline.begin());
-  if (peak >= main.instructions.size() || main.instructions[peak].source < 0) return nullptr;
-  return &program.sources[static_cast<std::size_t>(main.instructions[peak].source)];
+/// nullptr when nobody knows.
+const SourceInfo* source_of(const Program& program, std::int32_t index) {
+  return index < 0 ? nullptr : &program.sources[static_cast<std::size_t>(index)];
 }
 
 /// `at`: what runs then, if that is known.
@@ -80,7 +75,8 @@ std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTenso
   }
   text += ":";
   for (const LiveTensor& tensor : alive) {
-    text += str_cat("\n  ", tensor.bytes, " bytes  ", tensor.name);
+    text += str_cat("\n  ", std::string(2 * static_cast<std::size_t>(tensor.depth), ' '),
+                    tensor.bytes, " bytes  ", tensor.name);
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
   }
   return text;
@@ -162,18 +158,16 @@ bool Session::fits(const Program& program) const {
 
 void Session::refuse(const Program& program) const {
   const MemoryReport& memory = program.memory;
-  const SourceInfo* const at = source_at_peak(program);
   const std::int64_t limit = options_.device_memory_limit_bytes;
   for (const DeviceMemoryUse& device : memory.devices) {
     if (limit <= 0 || device.total_bytes() <= limit) continue;
-    const bool alone = memory.devices.size() == 1;
+    const SourceInfo* const at = source_of(program, device.source_at_peak);
     throw OutOfMemory(
         str_cat("device ", device.device, " needs ", device.total_bytes(),
-                " bytes of memory; the limit is ", limit, " bytes a device",
-                phase_text(alone ? at : nullptr)),
-        peak_text(device.persistent_bytes, alone ? memory.alive_at_peak : device.alive_at_peak,
-                  alone ? at : nullptr));
+                " bytes of memory; the limit is ", limit, " bytes a device", phase_text(at)),
+        peak_text(device.persistent_bytes, device.alive_at_peak, at));
   }
+  const SourceInfo* const at = source_of(program, memory.source_at_peak);
   throw OutOfMemory(
       str_cat("the program needs ", device_bytes(program), " bytes of device memory; the limit is ",
               options_.memory_limit_bytes, phase_text(at)),
@@ -267,7 +261,7 @@ void Session::attach() {
     run_folder_.reset();
     throw OutOfMemory(error.what(),
                       peak_text(program_.memory.persistent_bytes, program_.memory.alive_at_peak,
-                                source_at_peak(program_)));
+                                source_of(program_, program_.memory.source_at_peak)));
   } catch (...) {
     run_folder_.reset();
     throw;

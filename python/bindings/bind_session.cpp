@@ -258,7 +258,8 @@ void bind_reports(nb::module_& m) {
   nb::class_<LiveTensor>(m, "LiveTensor")
       .def_ro("name", &LiveTensor::name)
       .def_ro("bytes", &LiveTensor::bytes)
-      .def_ro("location", &LiveTensor::location);
+      .def_ro("location", &LiveTensor::location)
+      .def_ro("depth", &LiveTensor::depth);
   nb::class_<DeviceMemoryUse>(m, "DeviceMemoryUse")
       .def_ro("device", &DeviceMemoryUse::device)
       .def_ro("persistent_bytes", &DeviceMemoryUse::persistent_bytes)

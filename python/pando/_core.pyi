@@ -660,6 +660,9 @@ class LiveTensor:
     @property
     def location(self) -> str: ...
 
+    @property
+    def depth(self) -> int: ...
+
 class DeviceMemoryUse:
     @property
     def device(self) -> int: ...

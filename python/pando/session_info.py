@@ -8,7 +8,7 @@ from typing import Any
 import popxl
 from pando.phase_report import PhaseTime, Traffic
 from pando.report import MemoryPlan, OpTime
-from pando.session_report import SessionReport
+from pando.session_report import AliveTensor, SessionReport
 from pando.settings import use_session_settings
 from pando.timeline import Box, Lane
 
@@ -83,7 +83,10 @@ def session_report(session: popxl.Session, title: str = "Pando session") -> Sess
     return SessionReport(
         title,
         memory_plan(session),
-        [(tensor.name, int(tensor.bytes)) for tensor in memory.alive_at_peak],
+        [
+            AliveTensor(tensor.name, int(tensor.bytes), int(tensor.depth))
+            for tensor in memory.alive_at_peak
+        ],
         phase_times(session),
         op_times(session),
         timeline(session),

@@ -26,13 +26,22 @@ from pando.timeline import Lane, timeline_json, timeline_section
 
 
 @dataclass(frozen=True)
+class AliveTensor:
+    """One that is alive when the program needs most memory."""
+
+    name: str
+    bytes: int
+    # Within the frame of a call, which stands before it and has room for it.
+    depth: int
+
+
+@dataclass(frozen=True)
 class SessionReport:
     """What `session_info.session_report` found."""
 
     title: str
     memory: MemoryPlan
-    # Name and bytes of the tensors that are alive when the program needs most memory.
-    alive_at_peak: Sequence[tuple[str, int]]
+    alive_at_peak: Sequence[AliveTensor]
     phases: Sequence[PhaseTime]
     op_times: Sequence[OpTime]
     timeline: Sequence[Lane]
@@ -44,7 +53,7 @@ class SessionReport:
             "",
             f"memory: {bytes_text(memory.peak_bytes)} at most, "
             f"{bytes_text(memory.persistent_bytes)} of it variables and constants",
-            *(f"  {bytes_text(size):>10}  {name}" for name, size in self.alive_at_peak),
+            *(f"  {bytes_text(t.bytes):>10}  {'  ' * t.depth}{t.name}" for t in self.alive_at_peak),
             "",
             phase_text(self.phases),
             "",
@@ -63,7 +72,7 @@ class SessionReport:
                 "peak_frame_bytes": self.memory.peak_frame_bytes,
                 "timeline": list(self.memory.timeline),
                 "alive_at_peak": [
-                    {"name": name, "bytes": size} for name, size in self.alive_at_peak
+                    {"name": t.name, "bytes": t.bytes, "depth": t.depth} for t in self.alive_at_peak
                 ],
             },
             "phases": phases_json(self.phases),

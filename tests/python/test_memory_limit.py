@@ -94,6 +94,38 @@ def test_a_device_model_has_the_memory_of_its_tiles() -> None:
     assert manager.createIpuModelDevice({"numIPUs": 2}).memory_limit_bytes == 0
 
 
+def test_what_runs_at_the_peak_is_named_after_a_conditional() -> None:
+    """The branches have more ops than the main graph before the peak."""
+
+    def branch(x: popxl.Tensor) -> popxl.Tensor:
+        for _ in range(12):
+            x = ops.softmax(x @ x, 1)
+        return x
+
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((4, 4), np.float32))
+        (chosen,) = ops.conditional(
+            popxl.constant(True, popxl.bool),
+            ir.create_graph(branch, x),
+            ir.create_graph(branch, x),
+            then_inputs=[x],
+            else_inputs=[x],
+        )
+        with popxl.name_scope("early"):
+            large = ops.concat([chosen] * 64, axis=0)
+        with popxl.name_scope("late"):
+            result = ops.sum(ops.softmax(large @ ops.transpose(large), 1))
+        with popxl.name_scope("end"):
+            for _ in range(3):
+                result = ops.cumsum(result.reshape((1,)), 0).reshape(())
+        ops.host_store(popxl.d2h_stream((), popxl.float32), result)
+    with use_session_settings(memory_limit_bytes=1):
+        error = refused(ir)
+    assert "the phase 'late' needs most" in str(error)
+    assert "alive at the peak, in the phase 'late', while" in error.getSummaryReport()
+
+
 def two_devices(in_graph: bool) -> popxl.Ir:
     """Device 1 makes a small tensor that device 4 blows up, perhaps in a called graph."""
 
