@@ -9,15 +9,16 @@ namespace pando::oracle {
 namespace {
 
 /// The plain additions round once at the end; the others work in t's dtype and round every step.
-Number accumulated(const std::string& type, DType dtype, Number t, Number x, Number f) {
+Number accumulated(const Op& op, const Inputs& in, DType dtype, Number t, Number x, Number f) {
+  const std::string& type = op.attributes.text("type");
   if (type == "Add" || type == "DampenedAdd") return t + f * x;
   if (type == "DecayAdd") return f * t + x;
   if (type == "Mean") {
     const Number b = 1.0L / (f + 1.0L);
     return (1.0L - b) * t + b * x;
   }
-  const auto step = [dtype](Number value) { return rounded(value, dtype); };
-  const Number rest = step(rounded(1.0L - f, DType::Float32));
+  const auto step = [&in, dtype](Number value) { return in.step(value, dtype); };
+  const Number rest = step(in.step(1.0L - f, DType::Float32));
   x = step(x);
   f = step(f);
   if (type == "DampenedAddSquare") return t + step(step(f * x) * x);
@@ -31,7 +32,7 @@ Number accumulated(const std::string& type, DType dtype, Number t, Number x, Num
 void accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Number f = scalar_or(op, in, 2, "factor", 1.0);
   for (std::int64_t i = 0; i < out[0].size(); ++i) {
-    out[0][i] = accumulated(op.attributes.text("type"), out[0].dtype, (*in[0])[i], (*in[1])[i], f);
+    out[0][i] = accumulated(op, in, out[0].dtype, (*in[0])[i], (*in[1])[i], f);
   }
 }
 
@@ -92,7 +93,7 @@ void add_optimizer_rules(RuleTable& table) {
     const Number decay = scalar_or(op, in, 5, "weight_decay", 0.0);
     const bool adamax = op.attributes.text("mode") == "AdaMax";
     for (std::int64_t i = 0; i < out[0].size(); ++i) {
-      const Number m = rounded((*in[1])[i] * scalar(3), in[1]->dtype);
+      const Number m = in.step((*in[1])[i] * scalar(3), in[1]->dtype);
       const Number v = (*in[2])[i];
       out[0][i] = m / ((adamax ? v : std::sqrt(v) * scalar(4)) + epsilon);
       if (decay != 0.0L) out[0][i] += decay * (*in[0])[i];

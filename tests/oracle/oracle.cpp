@@ -147,6 +147,7 @@ void Oracle::run_rule(const Op& op, Frame& frame) {
   std::vector<Array> arrays;
   arrays.reserve(static_cast<std::size_t>(op.num_inputs()));
   Inputs inputs;
+  inputs.round_floats = options_.round_floats;
   for (const Tensor* input : op.inputs()) {
     if (input == nullptr) {
       inputs.push_back(nullptr);

@@ -122,7 +122,7 @@ void add_division(RuleTable& table) {
     const bool whole = is_integer(dtype);
     for (std::int64_t i = 0; i < out[0].size(); ++i) {
       const Number sum = (*in[0])[i] + increment;
-      out[0][i] = whole && modulus == 0.0L ? 0.0L : std::fmod(rounded(sum, dtype), modulus);
+      out[0][i] = whole && modulus == 0.0L ? 0.0L : std::fmod(in.step(sum, dtype), modulus);
     }
   });
 }

@@ -13,7 +13,16 @@
 namespace pando::oracle {
 
 /// Inputs by op index, nullptr where nothing is connected.
-using Inputs = std::vector<const Array*>;
+struct Inputs : std::vector<const Array*> {
+  using std::vector<const Array*>::vector;
+
+  /// Whether the reference rounds (see OracleOptions); rules then round intermediate results.
+  bool round_floats = true;
+  /// An intermediate result of `dtype`.
+  Number step(Number x, DType dtype) const {
+    return round_floats || !is_floating_point(dtype) ? rounded(x, dtype) : x;
+  }
+};
 /// Computes the outputs, which come zeroed with their shapes and dtypes. Results are rounded to
 /// their dtypes by the caller. In-place ops give the new value of what they write.
 using Rule = std::function<void(const Op&, const Inputs&, std::vector<Array>&)>;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
 #include "pando/ops/ops.hpp"
 
 namespace pando::testing {

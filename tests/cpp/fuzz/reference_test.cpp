@@ -1,0 +1,43 @@
+// What the comparison of random programs relies on: the unrounded reference rounds nothing.
+#include <gtest/gtest.h>
+
+#include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/oracle/oracle.hpp"
+
+namespace pando::testing {
+namespace {
+
+class UnroundedReference : public ::testing::TestWithParam<const char*> {};
+
+/// The value of an accumulator of the type after the second of two runs with these numbers.
+oracle::Number accumulated(const char* type, oracle::Number number) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* accumulator = variable(main, "v", {0.5F}, {});
+  const TensorInfo info = accumulator->info;
+  Tensor* source = main.add_stream("source", info);
+  ir.add_stream(*source, StreamDirection::HostToDevice);
+  OpBuilder ops(main, {});
+  Tensor* init = ops.make(
+      "Init", {}, {{"shape", Ints{}}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
+  Tensor* loaded = ops.make("HostLoad", {init}, {{"stream", source->id()}});
+  ops.op("Accumulate", {accumulator, loaded}, {{"type", std::string(type)}, {"factor", 0.75}});
+  oracle::Oracle reference(ir, {.round_floats = false});
+  reference.streams["source"] = {{number}};
+  reference.run(2);
+  return reference.variable(*accumulator)[0];
+}
+
+// Rounded state would hide from the comparison how far a program amplifies errors.
+TEST_P(UnroundedReference, SeesWhatIsBelowTheResolutionOfTheDtype) {
+  EXPECT_NE(accumulated(GetParam(), 3.0L), accumulated(GetParam(), 3.0L + 0x1p-40L));
+}
+
+INSTANTIATE_TEST_SUITE_P(Accumulations, UnroundedReference,
+                         ::testing::Values("Add", "DampenedAdd", "DampenedAddSquare", "DecayAdd",
+                                           "DecayAddSquare", "MovingAverage", "MovingAverageSquare",
+                                           "Infinity"));
+
+}  // namespace
+}  // namespace pando::testing
