@@ -1,7 +1,9 @@
 #include "pando/compile/memory_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <random>
 
 namespace pando {
 namespace {
@@ -16,13 +18,32 @@ struct Placed {
   int last;
 };
 
+/// Of the storages from each position of the order on, the first time at which one is needed.
+std::vector<int> first_needs(const std::vector<Lifetime>& lifetimes,
+                             const std::vector<int>& order) {
+  std::vector<int> needs(order.size());
+  int need = std::numeric_limits<int>::max();
+  for (std::size_t i = order.size(); i-- > 0;) {
+    need = std::min(need, lifetimes[static_cast<std::size_t>(order[i])].first);
+    needs[i] = need;
+  }
+  return needs;
+}
+
 /// Lowest offset where each storage fits, in the given order.
 std::int64_t place_in_order(const std::vector<Lifetime>& lifetimes, const std::vector<int>& order,
                             std::vector<std::int64_t>& offsets) {
   std::vector<Placed> placed;  // sorted by offset
   placed.reserve(lifetimes.size());
+  const std::vector<int> needs = first_needs(lifetimes, order);
+  int need = 0;
   std::int64_t total = 0;
-  for (int index : order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (needs[i] > need) {
+      need = needs[i];
+      std::erase_if(placed, [need](const Placed& other) { return other.last < need; });
+    }
+    const int index = order[i];
     const Lifetime& life = lifetimes[static_cast<std::size_t>(index)];
     const std::int64_t bytes = align_bytes(life.bytes);
     std::int64_t offset = 0;
@@ -85,8 +106,29 @@ class Planner {
     }
   }
 
+  /// While the plan is far above the bound: moves a storage to another place in the best order, by
+  /// chance, and keeps what is no worse.
+  void improve() {
+    const auto n = static_cast<std::int64_t>(order_.size());
+    std::minstd_rand random(1);
+    for (std::int64_t tries = kPlacementsToImprove / std::max<std::int64_t>(1, n * n);
+         tries > 0 && is_far_above_bound(); --tries) {
+      std::vector<int> order = order_;
+      const auto from = order.begin() + static_cast<std::int64_t>(random() % order.size());
+      const auto to = order.begin() + static_cast<std::int64_t>(random() % order.size());
+      if (from < to) {
+        std::rotate(from, from + 1, to + 1);
+      } else {
+        std::rotate(to, from, from + 1);
+      }
+      place(order);
+    }
+  }
+
  private:
   static constexpr int kMaxRepairs = 32;
+  /// Pairs of storages that are compared at most: some milliseconds.
+  static constexpr std::int64_t kPlacementsToImprove = 2'000'000;
 
   bool is_far_above_bound() const {
     return plan_.total_bytes > plan_.lower_bound_bytes + plan_.lower_bound_bytes / 20;
@@ -98,7 +140,7 @@ class Planner {
   }
   void place(const std::vector<int>& order) {
     const std::int64_t total = place_in_order(lifetimes_, order, offsets_);
-    if (found_ && total >= plan_.total_bytes) return;
+    if (found_ && total > plan_.total_bytes) return;
     plan_.total_bytes = total;
     plan_.offsets = offsets_;
     order_ = order;
@@ -122,10 +164,12 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int num_instructi
     plan.lower_bound_bytes = std::max(plan.lower_bound_bytes, bytes);
   }
   Planner planner(lifetimes, plan);
+  // By far the fastest, as what is past can be forgotten: suffices for most long programs.
+  planner.attempt([](const Lifetime& life) { return -std::int64_t{life.first}; });
   planner.attempt([](const Lifetime& life) { return life.bytes; });
   planner.attempt([](const Lifetime& life) { return life.bytes * (life.last - life.first + 1); });
-  planner.attempt([](const Lifetime& life) { return -std::int64_t{life.first}; });
   planner.repair();
+  planner.improve();
   return plan;
 }
 

@@ -25,3 +25,10 @@ def test_a_training_step_changes_every_parameter(case: Case) -> None:
         session.run(dict(zip(built.inputs, (batch.x, batch.labels), strict=False)))
         same = [v.name for v in matrices if np.array_equal(session.get_tensor_data(v), before[v])]
     assert same == []
+
+
+@pytest.mark.parametrize("case", TRAINING, ids=[case.name for case in TRAINING])
+def test_the_planned_peak_is_near_the_most_bytes_alive_at_once(case: Case) -> None:
+    session = popxl.Session(popxl_programs.training(case).ir, "cpu")
+    memory = session._pb_session.program.memory
+    assert memory.peak_frame_bytes <= 1.05 * memory.frame_lower_bound_bytes
