@@ -35,26 +35,38 @@ const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cach
   return cache[&graph] = std::move(effects);
 }
 
-/// Last write and the reads since, per storage or effect.
+/// Last write of a storage or an effect, and the reads since.
 struct AccessHistory {
   int last_write = -1;
-  std::vector<int> reads;
+  int last_read = -1;  // index of AccessRecorder::reads_
 };
 
-void record_access(AccessHistory& history, int op, bool write, std::vector<int>& predecessors) {
-  if (history.last_write >= 0 && history.last_write != op) {
-    predecessors.push_back(history.last_write);
+class AccessRecorder {
+ public:
+  void record(AccessHistory& history, int op, bool write, std::vector<int>& predecessors) {
+    if (history.last_write >= 0 && history.last_write != op) {
+      predecessors.push_back(history.last_write);
+    }
+    if (!write) {
+      reads_.push_back({op, history.last_read});
+      history.last_read = static_cast<int>(reads_.size()) - 1;
+      return;
+    }
+    for (int i = history.last_read; i >= 0; i = reads_[static_cast<std::size_t>(i)].earlier) {
+      const int read = reads_[static_cast<std::size_t>(i)].op;
+      if (read != op) predecessors.push_back(read);
+    }
+    history = {op, -1};
   }
-  if (!write) {
-    history.reads.push_back(op);
-    return;
-  }
-  for (int read : history.reads) {
-    if (read != op) predecessors.push_back(read);
-  }
-  history.reads.clear();
-  history.last_write = op;
-}
+
+ private:
+  /// All reads in one list, as most storages have one or two; each knows the one before it.
+  struct Read {
+    int op;
+    int earlier;
+  };
+  std::vector<Read> reads_;
+};
 
 bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -151,9 +163,11 @@ Tensor* AliasClasses::root(const Tensor* tensor) const {
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases) {
   std::vector<std::vector<int>> result(graph.ops().size());
   std::unordered_map<const Op*, int> position;
+  position.reserve(graph.ops().size());
   TensorMap<AccessHistory> storages;
   std::map<std::string, AccessHistory> effects;
   EffectCache effect_cache;
+  AccessRecorder accesses;
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = *graph.ops()[i];
     const int index = static_cast<int>(i);
@@ -163,13 +177,13 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
       const Tensor* input = op.input(k);
       if (input == nullptr) continue;
       if (input->producer() != nullptr) predecessors.push_back(position.at(input->producer()));
-      record_access(storages[aliases.root(input)], index, contains(modified, k), predecessors);
+      accesses.record(storages[aliases.root(input)], index, contains(modified, k), predecessors);
     }
     if (op.def().has_side_effects || !op.called_graphs.empty()) {
       std::set<std::string> touched;
       add_effects(op, effect_cache, touched);
       for (const std::string& effect : touched) {
-        record_access(effects[effect], index, true, predecessors);
+        accesses.record(effects[effect], index, true, predecessors);
       }
     }
     std::sort(predecessors.begin(), predecessors.end());
