@@ -137,6 +137,10 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     )
     pipeline._schedule = schedule
     graph.ir._pipelines.append(schedule)
+    (call,) = (
+        op for op in graph._pb.ops if schedule.graph in [callee.id for callee in op.called_graphs]
+    )
+    context._ops_moved(graph._pb, call)
 
 
 def get_op_pipeline_stage(op: _ir.Op) -> int | None:
