@@ -36,7 +36,9 @@ template <class Condition>
 void IoQueue::wait_until(Lock& lock, Condition condition) {
   if (condition()) return;
   const double start = steady_seconds();
+  ++waiting_calls_;
   progress_.wait(lock, condition);
+  --waiting_calls_;
   report_.waiting_seconds += steady_seconds() - start;
 }
 
@@ -160,6 +162,11 @@ IoReport IoQueue::report() const {
   IoReport report = report_;
   if (transfers_ > 0) report.busy_seconds += steady_seconds() - busy_since_;
   return report;
+}
+
+int IoQueue::waiting_calls() const {
+  const Lock lock(mutex_);
+  return waiting_calls_;
 }
 
 void IoQueue::begin_transfer() {

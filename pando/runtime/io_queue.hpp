@@ -18,8 +18,9 @@
 namespace pando {
 
 /// Runs loads and stores on threads of its own. Transfers of one row that conflict (a store and any
-/// other one) happen in the order of the calls; the others in any order: what the program waits for
-/// comes first. Methods may be called from several threads.
+/// other one) happen in the order of the calls. Of the others, a thread takes what the program
+/// waits for first, then stores if a call waits for their room, then whatever was asked for first.
+/// Methods may be called from several threads.
 ///
 /// A store that fails keeps its value here: loads of that row read it, and the store is tried again
 /// by retry(). So a full disk costs no value.
@@ -52,6 +53,8 @@ class IoQueue {
   void retry();
 
   IoReport report() const;
+  /// Calls that wait for transfers at this moment.
+  int waiting_calls() const;
 
  private:
   enum class State : std::uint8_t { Waiting, Running, Done, Failed };
@@ -110,9 +113,10 @@ class IoQueue {
   std::vector<std::pair<std::size_t, Staging>> spare_;  // staging memory to use again, with size
   std::exception_ptr store_error_;
   IoReport report_;
-  int transfers_ = 0;         // going on
-  double busy_since_ = 0;     // while there are transfers
-  int waiting_for_room_ = 0;  // calls of store
+  int transfers_ = 0;      // going on
+  double busy_since_ = 0;  // while there are transfers
+  int waiting_calls_ = 0;
+  int waiting_for_room_ = 0;  // of them, calls of store
   bool closing_ = false;
   std::vector<std::thread> threads_;  // last: they use the rest
 };

@@ -89,6 +89,7 @@ class GraphDifferentiator {
   Tensor* output_gradient_or_zeros(const Op& op, int output);
   std::vector<Tensor*> callee_arguments(const Op& op, const GradGraphInfo& info, int first_input);
   Tensor* gradient_of(const Tensor* forward_tensor, const OpContext& context);
+  OpContext context_of_gradient(const Tensor* tensor) const;
   Tensor* forward_value(Tensor* tensor);
   Tensor* recomputed(Tensor* tensor);
   void add_contribution(const Op& op, int input, Tensor* gradient);
@@ -392,13 +393,23 @@ void GraphDifferentiator::expose_intermediates() {
   }
 }
 
+/// Of the ops that the gradient of `tensor` comes from: it is summed up on their device.
+OpContext GraphDifferentiator::context_of_gradient(const Tensor* tensor) const {
+  const auto it = contributions_.find(tensor);
+  if (it == contributions_.end()) return {};
+  for (const Tensor* contribution : it->second) {
+    if (contribution->producer() != nullptr) return contribution->producer()->context;
+  }
+  return {};
+}
+
 void GraphDifferentiator::finish(const std::vector<Tensor*>& provided,
                                  const std::vector<Tensor*>& required, bool lenient) {
   GradGraphInfo info;
   info.forward_graph = &forward_;
   info.gradient_graph = backward_;
   for (Tensor* tensor : required) {
-    Tensor* gradient = gradient_of(tensor, {});
+    Tensor* gradient = gradient_of(tensor, context_of_gradient(tensor));
     if (gradient == nullptr) continue;
     backward_->mark_output(gradient);
     info.expected_outputs.push_back({tensor, ConnectionType::FwdGrad});

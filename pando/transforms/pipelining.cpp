@@ -25,9 +25,11 @@ struct Crossing {
 class Pipeliner {
  public:
   Pipeliner(Graph& graph, const StagedOps& ops, std::int64_t steps, const OpContext& context)
-      : graph_(graph), ops_(ops), steps_(steps), context_(context) {}
+      : graph_(graph), ops_(ops), context_(context) {
+    schedule_.steps = steps;
+  }
 
-  Graph& run();
+  PipelineSchedule run();
 
  private:
   /// Graph tensors in the place where a cycle is built.
@@ -38,7 +40,7 @@ class Pipeliner {
   /// Slot j of crossing x holds what its stage made j + 1 cycles ago. Empty slots: nullptr.
   using Slots = std::vector<std::vector<Tensor*>>;
 
-  void check_steps() const;
+  void check_steps();
   void check_uses() const;
   void check_streams() const;
   void build_stages();
@@ -46,15 +48,14 @@ class Pipeliner {
   bool is_inside(const Tensor* tensor) const {
     return tensor->producer() != nullptr && stage_of_.contains(tensor->producer());
   }
-  /// Runs stages [first, last) in one cycle.
-  void run_cycle(const Place& place, std::int64_t first, std::int64_t last, Slots& slots) const;
+  /// Runs the stages that work in `cycle`.
+  void run_cycle(const Place& place, std::int64_t cycle, Slots& slots) const;
   void run_main_cycles(Slots& slots);
 
   Graph& graph_;
   const StagedOps& ops_;
-  std::int64_t steps_;
   const OpContext& context_;
-  std::int64_t num_stages_ = 0;
+  PipelineSchedule schedule_;
   std::unordered_map<const Op*, std::int64_t> stage_of_;
   std::vector<std::unique_ptr<Outliner>> stages_;
   std::vector<Crossing> crossings_;
@@ -62,11 +63,11 @@ class Pipeliner {
   Place place_;                     // the new graph
 };
 
-void Pipeliner::check_steps() const {
+void Pipeliner::check_steps() {
   std::set<std::int64_t> used;
   for (const auto& [op, stage] : ops_) used.insert(stage);
-  if (used.empty() || *used.begin() != 0 || *used.rbegin() + 1 != num_stages_ ||
-      static_cast<std::int64_t>(used.size()) != num_stages_) {
+  if (used.empty() || *used.begin() != 0 ||
+      *used.rbegin() + 1 != static_cast<std::int64_t>(used.size())) {
     std::string text;
     for (const std::int64_t stage : used) text += str_cat(text.empty() ? "" : ", ", stage);
     throw ValueError(
@@ -74,9 +75,11 @@ void Pipeliner::check_steps() const {
                 "stages ",
                 text.empty() ? "none" : text));
   }
-  if (steps_ < 2 * num_stages_) {
-    throw ValueError(str_cat("pipeline: ", num_stages_, " stages need at least ", 2 * num_stages_,
-                             " steps; given ", steps_));
+  schedule_.stages.resize(used.size());
+  const std::int64_t least = 2 * schedule_.num_stages();
+  if (schedule_.steps < least) {
+    throw ValueError(str_cat("pipeline: ", schedule_.num_stages(), " stages need at least ", least,
+                             " steps; given ", schedule_.steps));
   }
 }
 
@@ -138,18 +141,36 @@ void Pipeliner::check_streams() const {
   }
 }
 
+/// Where the ops of a graph and of those that it calls are computed. A copy between devices belongs
+/// to two: it is not counted.
+void add_devices(const Graph& graph, std::set<const Graph*>& visited,
+                 std::set<std::int64_t>& devices) {
+  if (!visited.insert(&graph).second) return;
+  for (const Op* op : graph.ops()) {
+    const bool computes = op->called_graphs.empty() && op->kind() != "IpuCopy";
+    if (computes) devices.insert(op->context.device.value_or(0));
+    for (const Graph* callee : op->called_graphs) add_devices(*callee, visited, devices);
+  }
+}
+
 void Pipeliner::build_stages() {
   Ir& ir = graph_.ir();
-  for (std::int64_t k = 0; k < num_stages_; ++k) {
+  for (std::size_t k = 0; k < schedule_.stages.size(); ++k) {
     stages_.push_back(std::make_unique<Outliner>(ir.create_graph(str_cat("pipeline_stage_", k))));
   }
   for (const auto& [op, stage] : ops_) stages_[static_cast<std::size_t>(stage)]->copy(*op);
-  for (const auto& stage : stages_) stage->mark_written_inputs();
+  for (std::size_t k = 0; k < stages_.size(); ++k) {
+    stages_[k]->mark_written_inputs();
+    std::set<const Graph*> visited;
+    std::set<std::int64_t> devices;
+    add_devices(stages_[k]->graph(), visited, devices);
+    schedule_.stages[k] = {stages_[k]->graph().id(), {devices.begin(), devices.end()}};
+  }
 }
 
 void Pipeliner::find_crossings() {
   std::unordered_map<const Tensor*, std::size_t> known;
-  for (std::int64_t k = 0; k < num_stages_; ++k) {
+  for (std::int64_t k = 0; k < schedule_.num_stages(); ++k) {
     for (Tensor* tensor : stages_[static_cast<std::size_t>(k)]->arguments()) {
       if (!is_inside(tensor)) {
         if (std::find(arguments_.begin(), arguments_.end(), tensor) == arguments_.end()) {
@@ -168,10 +189,10 @@ void Pipeliner::find_crossings() {
   }
 }
 
-void Pipeliner::run_cycle(const Place& place, std::int64_t first, std::int64_t last,
-                          Slots& slots) const {
+void Pipeliner::run_cycle(const Place& place, std::int64_t cycle, Slots& slots) const {
   std::vector<Tensor*> made(crossings_.size(), nullptr);
-  for (std::int64_t k = first; k < last; ++k) {
+  for (std::int64_t k = 0; k < schedule_.num_stages(); ++k) {
+    if (!schedule_.micro_batch(k, cycle)) continue;
     const Outliner& stage = *stages_[static_cast<std::size_t>(k)];
     std::unordered_map<const Tensor*, Tensor*> values = place.outer;
     for (std::size_t x = 0; x < crossings_.size(); ++x) {
@@ -209,21 +230,18 @@ void Pipeliner::run_main_cycles(Slots& slots) {
     inputs.push_back(argument);
     place.outer[arguments_[i]] = body.add_input(*argument, place_.graph->is_by_ref(argument));
   }
-  run_cycle(place, 0, num_stages_, inner);
+  run_cycle(place, schedule_.main_begin(), inner);
   for (const auto& row : inner) carried.insert(carried.end(), row.begin(), row.end());
-  const std::vector<Tensor*> last =
-      body.finish(*place_.graph, steps_ - (num_stages_ - 1), inputs, carried, context_);
+  const std::vector<Tensor*> last = body.finish(
+      *place_.graph, schedule_.main_end() - schedule_.main_begin(), inputs, carried, context_);
   std::size_t next = 0;
   for (auto& row : slots) {
     for (Tensor*& slot : row) slot = last[next++];
   }
 }
 
-Graph& Pipeliner::run() {
-  for (const auto& [op, stage] : ops_) {
-    stage_of_[op] = stage;
-    num_stages_ = std::max(num_stages_, stage + 1);
-  }
+PipelineSchedule Pipeliner::run() {
+  for (const auto& [op, stage] : ops_) stage_of_[op] = stage;
   check_steps();
   check_uses();
   check_streams();
@@ -231,6 +249,7 @@ Graph& Pipeliner::run() {
   find_crossings();
 
   place_.graph = &graph_.ir().create_graph("pipeline_graph");
+  schedule_.graph = place_.graph->id();
   for (Tensor* argument : arguments_) {
     const bool by_ref = std::any_of(stages_.begin(), stages_.end(), [&](const auto& stage) {
       const Tensor* input = stage->copy_of(argument);
@@ -241,10 +260,10 @@ Graph& Pipeliner::run() {
   }
   Slots slots;
   for (const Crossing& crossing : crossings_) slots.emplace_back(crossing.slots(), nullptr);
-  for (std::int64_t last = 1; last < num_stages_; ++last) run_cycle(place_, 0, last, slots);
+  for (std::int64_t c = 0; c < schedule_.main_begin(); ++c) run_cycle(place_, c, slots);
   run_main_cycles(slots);
-  for (std::int64_t first = 1; first < num_stages_; ++first) {
-    run_cycle(place_, first, num_stages_, slots);
+  for (std::int64_t c = schedule_.main_end(); c < schedule_.num_cycles(); ++c) {
+    run_cycle(place_, c, slots);
   }
   put_in_sequence(*place_.graph);
 
@@ -264,12 +283,13 @@ Graph& Pipeliner::run() {
     if (follows && !stage_of_.contains(op)) op->after.push_back(&call_op);
   }
   erase_moved_ops(graph_, moved);
-  return *place_.graph;
+  return schedule_;
 }
 
 }  // namespace
 
-Graph& pipeline(Graph& graph, const StagedOps& ops, std::int64_t steps, const OpContext& context) {
+PipelineSchedule pipeline(Graph& graph, const StagedOps& ops, std::int64_t steps,
+                          const OpContext& context) {
   return Pipeliner(graph, ops, steps, context).run();
 }
 

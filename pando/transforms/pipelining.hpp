@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "pando/ir/graph.hpp"
+#include "pando/transforms/pipeline_schedule.hpp"
 
 namespace pando {
 
 /// Moves `ops` (each with its stage, 0, 1, ...) of `graph` into a new graph
 /// `pipeline_graph_subgraph(<n>)`, called once in their place, which runs them for `steps`
-/// micro-batches. Returns the new graph.
+/// micro-batches in the cycles of the returned schedule; a Loop runs the main cycles.
 ///
-/// With S stages, cycle c runs stage k on micro-batch c - k, for all k for which that is one of the
-/// `steps` micro-batches: a ramp up of S - 1 cycles, a Loop of steps - (S - 1) cycles, a ramp down.
 /// The stages of one cycle use nothing of each other, so that devices run them side by side: a
 /// tensor that stage s makes and stage t > s uses waits t - s cycles in a row of t - s slots (the
 /// stash of an activation that its gradient needs). The results are those of running all stages in
@@ -23,7 +22,7 @@ namespace pando {
 /// Throws ValueError: fewer than 2 S steps, a stage without ops. Throws Error: a stage uses what a
 /// later one makes, or writes in place what another stage makes; two stages use one host stream;
 /// something outside the pipeline uses a tensor made inside.
-Graph& pipeline(Graph& graph, const std::vector<std::pair<Op*, std::int64_t>>& ops,
-                std::int64_t steps, const OpContext& context);
+PipelineSchedule pipeline(Graph& graph, const std::vector<std::pair<Op*, std::int64_t>>& ops,
+                          std::int64_t steps, const OpContext& context);
 
 }  // namespace pando

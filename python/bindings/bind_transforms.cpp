@@ -139,12 +139,34 @@ void bind_serialisation(nb::module_& m) {
         "Serialises a forward graph and its gradient graph.");
 }
 
+void bind_pipelines(nb::module_& m) {
+  nb::class_<PipelineSchedule::Stage>(m, "PipelineStage")
+      .def_ro("graph", &PipelineSchedule::Stage::graph, "The id of the graph of its ops.")
+      .def_ro("devices", &PipelineSchedule::Stage::devices,
+              "The virtual devices that compute them, ascending.");
+  nb::class_<PipelineSchedule>(m, "PipelineSchedule",
+                               "Which stage of a pipeline works on which micro-batch in which "
+                               "cycle; str() is a table of it.")
+      .def_ro("graph", &PipelineSchedule::graph, "The id of the graph that runs the cycles.")
+      .def_prop_ro("stages", [](const PipelineSchedule& s) { return s.stages; })
+      .def_ro("steps", &PipelineSchedule::steps, "The number of micro-batches.")
+      .def_prop_ro("num_cycles", &PipelineSchedule::num_cycles)
+      .def_prop_ro("main_begin", &PipelineSchedule::main_begin,
+                   "The first cycle in which all stages work.")
+      .def_prop_ro("main_end", &PipelineSchedule::main_end, "The first cycle of the ramp down.")
+      .def("micro_batch", &PipelineSchedule::micro_batch, nb::arg("stage"), nb::arg("cycle"),
+           "What a stage works on in a cycle; None: nothing.")
+      .def("shown_cycles", &PipelineSchedule::shown_cycles, nb::arg("most"),
+           "The columns of a picture with room for about `most` cycles; None: some are left out.")
+      .def("__str__", &PipelineSchedule::text);
+  m.def("pipeline", &pipeline, nb::arg("graph"), nb::arg("ops"), nb::arg("steps"),
+        nb::arg("context"),
+        "Moves ops with their stages into a graph that runs them as a pipeline.");
+}
+
 void bind_schedules(nb::module_& m) {
   m.def("repeat_graph", &repeat_graph, nb::arg("graph"), nb::arg("count"), nb::arg("context"),
         kOwnedByIr, "Moves all ops of a graph into a graph that a loop in their place runs.");
-  m.def("pipeline", &pipeline, nb::arg("graph"), nb::arg("ops"), nb::arg("steps"),
-        nb::arg("context"), kOwnedByIr,
-        "Moves ops with their stages into a graph that runs them as a pipeline.");
   m.def("route_tensor", &route_tensor, nb::arg("tensor"), nb::arg("target"), nb::arg("modified"),
         kOwnedByIr, "The tensor of a graph below that stands for a tensor.");
 }
@@ -155,6 +177,7 @@ void bind_transforms(nb::module_& m) {
   bind_autodiff(m);
   bind_gradient_rewrites(m);
   bind_serialisation(m);
+  bind_pipelines(m);
   bind_schedules(m);
 }
 

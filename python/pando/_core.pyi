@@ -586,11 +586,57 @@ def batch_serialise(graph: Graph, options: SerialOptions) -> BatchSerialised:
 def batch_serialise_pair(info: GradGraphInfo, named: Sequence[Tensor], options: SerialOptions, gradient_name: str) -> BatchSerialisedPair:
     """Serialises a forward graph and its gradient graph."""
 
+class PipelineStage:
+    @property
+    def graph(self) -> str:
+        """The id of the graph of its ops."""
+
+    @property
+    def devices(self) -> list[int]:
+        """The virtual devices that compute them, ascending."""
+
+class PipelineSchedule:
+    """
+    Which stage of a pipeline works on which micro-batch in which cycle; str() is a table of it.
+    """
+
+    @property
+    def graph(self) -> str:
+        """The id of the graph that runs the cycles."""
+
+    @property
+    def stages(self) -> list[PipelineStage]: ...
+
+    @property
+    def steps(self) -> int:
+        """The number of micro-batches."""
+
+    @property
+    def num_cycles(self) -> int: ...
+
+    @property
+    def main_begin(self) -> int:
+        """The first cycle in which all stages work."""
+
+    @property
+    def main_end(self) -> int:
+        """The first cycle of the ramp down."""
+
+    def micro_batch(self, stage: int, cycle: int) -> int | None:
+        """What a stage works on in a cycle; None: nothing."""
+
+    def shown_cycles(self, most: int) -> list[int | None]:
+        """
+        The columns of a picture with room for about `most` cycles; None: some are left out.
+        """
+
+    def __str__(self) -> str: ...
+
+def pipeline(graph: Graph, ops: Sequence[tuple[Op, int]], steps: int, context: OpContext) -> PipelineSchedule:
+    """Moves ops with their stages into a graph that runs them as a pipeline."""
+
 def repeat_graph(graph: Graph, count: int, context: OpContext) -> Graph:
     """Moves all ops of a graph into a graph that a loop in their place runs."""
-
-def pipeline(graph: Graph, ops: Sequence[tuple[Op, int]], steps: int, context: OpContext) -> Graph:
-    """Moves ops with their stages into a graph that runs them as a pipeline."""
 
 def route_tensor(tensor: Tensor, target: Graph, modified: bool) -> Tensor:
     """The tensor of a graph below that stands for a tensor."""

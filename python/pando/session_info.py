@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import popxl
+from pando._core import PipelineSchedule
 from pando.phase_report import PhaseTime, Traffic
 from pando.report import MemoryPlan, OpTime
 from pando.session_report import AliveTensor, SessionReport
@@ -77,6 +78,11 @@ def timeline(session: popxl.Session) -> list[Lane]:
     ]
 
 
+def pipelines(session: popxl.Session) -> list[PipelineSchedule]:
+    """The timetables of the pipelines of its program, which `print` shows as tables."""
+    return list(session.ir._pipelines)
+
+
 def session_report(session: popxl.Session, title: str = "Pando session") -> SessionReport:
     """All that is known of a session, while it is attached."""
     memory = _engine(session).program.memory
@@ -90,4 +96,5 @@ def session_report(session: popxl.Session, title: str = "Pando session") -> Sess
         phase_times(session),
         op_times(session),
         timeline(session),
+        pipelines(session),
     )

@@ -1,4 +1,6 @@
-"""The report of a session: memory, phases, ops and the timeline, as text, JSON and HTML.
+"""The report of a session: memory, pipelines, phases, ops and the timeline.
+
+As text, JSON and HTML.
 
     with use_session_settings(profile=True):
         session = popxl.Session(ir)
@@ -19,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pando._core import PipelineSchedule
 from pando.phase_report import PhaseTime, phase_section, phase_text, phases_json, seconds_text
+from pando.pipeline_chart import pipeline_section, pipelines_json
 from pando.plots import bytes_text
 from pando.report import MemoryPlan, OpTime, memory_section, merged_op_times, page, time_section
 from pando.timeline import Lane, timeline_json, timeline_section
@@ -45,6 +49,7 @@ class SessionReport:
     phases: Sequence[PhaseTime]
     op_times: Sequence[OpTime]
     timeline: Sequence[Lane]
+    pipelines: Sequence[PipelineSchedule] = ()
 
     def text(self) -> str:
         memory = self.memory
@@ -55,6 +60,7 @@ class SessionReport:
             f"{bytes_text(memory.persistent_bytes)} of it variables and constants",
             *(f"  {bytes_text(t.bytes):>10}  {'  ' * t.depth}{t.name}" for t in self.alive_at_peak),
             "",
+            *(str(schedule) for schedule in self.pipelines),
             phase_text(self.phases),
             "",
             *(
@@ -75,6 +81,7 @@ class SessionReport:
                     {"name": t.name, "bytes": t.bytes, "depth": t.depth} for t in self.alive_at_peak
                 ],
             },
+            "pipelines": pipelines_json(self.pipelines),
             "phases": phases_json(self.phases),
             "ops": [
                 {"op": time.op, "calls": time.calls, "seconds": time.seconds}
@@ -88,6 +95,8 @@ class SessionReport:
 
     def html(self) -> str:
         sections = memory_section(self.memory)
+        if self.pipelines:
+            sections += pipeline_section(self.pipelines)
         if self.phases:
             sections += phase_section(self.phases)
         if self.timeline:

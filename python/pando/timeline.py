@@ -16,7 +16,7 @@ MOST_ROWS = 4
 # Boxes of fewer pixels are drawn as one with their neighbours.
 LEAST_WIDTH = 0.5
 _LETTER = 6.2
-_COLOURS = ("#9ec5e8", "#f3c08f", "#a9d6a4", "#e6a6b5", "#c3b3e6", "#e3d48a", "#8fd0cc", "#d3b59c")
+COLOURS = ("#9ec5e8", "#f3c08f", "#a9d6a4", "#e6a6b5", "#c3b3e6", "#e3d48a", "#8fd0cc", "#d3b59c")
 _NO_PHASE = "#d5d8de"
 
 
@@ -69,7 +69,7 @@ def colours_of(lanes: Sequence[Lane]) -> dict[str, str]:
     """By phase, in the order in which they begin; neighbours differ."""
     boxes = sorted((box for lane in lanes for box in lane.boxes), key=lambda box: box.start)
     phases = dict.fromkeys(box.phase for box in boxes if box.phase)
-    return {phase: _COLOURS[index % len(_COLOURS)] for index, phase in enumerate(phases)}
+    return {phase: COLOURS[index % len(COLOURS)] for index, phase in enumerate(phases)}
 
 
 def _joined(boxes: Sequence[Box], pixels_per_second: float) -> Iterator[tuple[Box, int]]:

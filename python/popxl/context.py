@@ -139,6 +139,13 @@ class Context:
         else:
             self._previous_ops[key] = [*(previous or [None]), op]
 
+    def _ops_moved(self, graph: _core.Graph, successor: _core.Op) -> None:
+        """What would follow ops that are no longer in `graph` follows `successor` instead."""
+        for (ir_id, graph_id, _), previous in self._previous_ops.items():
+            if (ir_id, graph_id) == (graph.ir_id, graph.id):
+                current = (op if op is None or op.graph is graph else successor for op in previous)
+                previous[:] = dict.fromkeys(current)
+
     def _run_hooks(self, op: _core.Op) -> None:
         for listener in self._created_listeners:
             listener(op)

@@ -60,6 +60,8 @@ class Ir:
         # Graphs whose ops were connected by hand; what programs attached to ops, by op id.
         self._rewired: set[str] = set()
         self._op_notes: dict[int, dict[str, Any]] = {}
+        # In the order in which they were made.
+        self._pipelines: list[_core.PipelineSchedule] = []
         Ir._registry[self._pb.id] = self
         if replication == "popdist":
             import popdist.popart

@@ -8,22 +8,40 @@ from typing import Any
 
 import popxl
 from pando import _core
+from popart._internal import ir as _ir
 from popxl.context import create_op, get_current_context
 from popxl.ops.call import CallSiteInfo
 from popxl.ops.utils import check_in_graph
 from popxl.transforms.autodiff import GradGraphInfo
 
-__all__ = ["Pipelining", "pipelined_execution"]
+__all__ = ["Pipelining", "get_op_pipeline_stage", "pipelined_execution"]
+
+# Those whose contexts are open.
+_open_pipelines: list[Pipelining] = []
 
 
 class Pipelining:
-    """The stages of a pipeline while it is being built."""
+    """The stages of a pipeline while it is being built, and then its schedule."""
 
     def __init__(self, graph: popxl.Graph) -> None:
         self._graph = graph
         self._current: list[int] = []
         self._staged: list[tuple[_core.Op, int]] = []
         self._stage_of: dict[int, int] = {}
+        self._schedule: _core.PipelineSchedule | None = None
+
+    @property
+    def schedule(self) -> _core.PipelineSchedule:
+        """Which stage works on which micro-batch in which cycle; `print` shows it as a table.
+
+        RuntimeError while the pipeline is being built.
+        """
+        if self._schedule is None:
+            raise RuntimeError(
+                "schedule: wanted a pipeline that is complete; leave `with "
+                "pipelined_execution(steps)` first"
+            )
+        return self._schedule
 
     def _record(self, op: _core.Op) -> None:
         if op.graph is not self._graph._pb:
@@ -105,19 +123,52 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """
     graph = popxl.gcg()
     pipeline = Pipelining(graph)
+    _open_pipelines.append(pipeline)
     listeners: list[Any] = get_current_context()._created_listeners
     listeners.append(pipeline._record)
     try:
         yield pipeline
     finally:
         listeners.remove(pipeline._record)
-    context = get_current_context().op_context("pipelined_execution")
-    _core.pipeline(graph._pb, pipeline._staged, steps, context)
+        _open_pipelines.remove(pipeline)
+    context = get_current_context()
+    schedule = _core.pipeline(
+        graph._pb, pipeline._staged, steps, context.op_context("pipelined_execution")
+    )
+    pipeline._schedule = schedule
+    graph.ir._pipelines.append(schedule)
+    (call,) = (
+        op for op in graph._pb.ops if schedule.graph in [callee.id for callee in op.called_graphs]
+    )
+    context._ops_moved(graph._pb, call)
+
+
+def get_op_pipeline_stage(op: _ir.Op) -> int | None:
+    """The stage that an op was created in, while its pipeline is being built and afterwards.
+
+    None: it was created outside of pipelines, or in a graph that a stage calls. Afterwards the ops
+    of stage k are those of the graph `pipeline.schedule.stages[k].graph`.
+    """
+    core_op: _core.Op = op._pb
+    for pipeline in _open_pipelines:
+        if core_op.graph is pipeline._graph._pb and core_op.id in pipeline._stage_of:
+            return pipeline._stage_of[core_op.id]
+    for schedule in popxl.Ir._from_core_id(core_op.graph.ir_id)._pipelines:
+        for index, stage in enumerate(schedule.stages):
+            if stage.graph == core_op.graph.id:
+                return index
+    return None
+
+
+_INSTEAD = {
+    "PipelineBoundGraph": "pipelined_execution makes and calls the graph of a pipeline by itself",
+    "StageContext": "`pipeline.stage(i)` gives the context of a stage",
+    "Stash": "`pipeline.stash_and_restore_tensor` keeps tensors for later stages",
+    "Restore": "`pipeline.stash_and_restore_tensor` gives tensors of earlier stages",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("PipelineBoundGraph", "StageContext", "Stash", "Restore", "get_op_pipeline_stage"):
-        raise AttributeError(
-            f"{name} is not available: pipelined_execution keeps stages and stashes by itself"
-        )
+    if name in _INSTEAD:
+        raise AttributeError(f"{name} is not available: {_INSTEAD[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,8 +17,9 @@ def repeat_graph(graph: popxl.Graph, repeat_count: int) -> popxl.Graph:
     """
     if repeat_count <= 1:
         return graph
-    context = get_current_context().op_context("repeat_graph")
+    context = get_current_context()
     repeated: popxl.Graph = popxl.Graph._from_pb(
-        _core.repeat_graph(graph._pb, repeat_count, context)
+        _core.repeat_graph(graph._pb, repeat_count, context.op_context("repeat_graph"))
     )
+    context._ops_moved(graph._pb, graph._pb.ops[-1])
     return repeated

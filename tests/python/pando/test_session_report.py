@@ -125,6 +125,7 @@ def test_nothing_is_recorded_when_it_is_not_asked_for(tmp_path: Path) -> None:
         report = session_info.session_report(session)
     assert "no phases were recorded" in report.text()
     assert "Time by phase" not in report.html() and "Timeline" not in report.html()
+    assert "Pipeline" not in report.html() and report.as_dict()["pipelines"] == []
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -193,3 +193,18 @@ def test_gradient_of_a_graph_on_two_devices():
     assert len(wanted) == 3
     for a, b in zip(wanted, given, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-5, atol=2e-6)
+
+
+def test_gradients_are_summed_up_on_the_device_that_made_them():
+    spec = popxl.TensorSpec((SIZE, SIZE), popxl.float32)
+
+    def network(x, w):
+        return ops.tanh(x @ w) @ w
+
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.ipu(1):
+        gradient = popxl.transforms.autodiff(ir.create_graph(network, spec, spec))
+    places = {(op.kind, op.context.device) for op in gradient.graph._pb.ops}
+    assert ("Sum", 1) in places and {device for _, device in places} == {1}
+    lines = {op.context.line for op in gradient.graph._pb.ops}
+    assert lines == {network.__code__.co_firstlineno + 1}

@@ -151,6 +151,26 @@ def test_a_restored_tensor_is_of_the_same_micro_batch() -> None:
     np.testing.assert_array_equal(value, 4 * (data + 1) + 100 * data)
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_follows_in_sequence_follows_the_pipeline(ordered: bool) -> None:
+    ir = popxl.Ir()
+    with ir.main_graph as main, popxl.in_sequence():
+        total = popxl.variable(1.0, name="total")
+        ops.var_updates.accumulator_scale_(total, 3.0)
+        with addons.pipelined_execution(4) as pipeline, popxl.in_sequence(ordered):
+            x = chain(pipeline, 2)
+            with pipeline.stage(1):
+                ops.var_updates.accumulate_(total, x)
+        ops.var_updates.accumulator_scale_(total, 10.0)
+    first, call, last = main._pb.ops
+    assert call.kind == "Call" and set(call.after) == {first}
+    assert last.after == ([call] if ordered else [first, call])
+    session = popxl.Session(ir, "cpu")
+    with session:
+        session.run()
+    assert session.get_tensor_data(total) == (3 + 4 * 3) * 10
+
+
 def chain(pipeline: addons.transforms.Pipelining, stages: int) -> popxl.Tensor:
     x = popxl.constant(1.0)
     for index in range(stages):

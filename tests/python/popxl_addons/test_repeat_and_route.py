@@ -37,6 +37,21 @@ def test_repeating_the_main_graph_accumulates_in_variables() -> None:
     np.testing.assert_array_equal(session.get_tensor_data(seed), before + 5)
 
 
+def test_what_follows_in_sequence_follows_the_loop() -> None:
+    ir = popxl.Ir()
+    with ir.main_graph as main, popxl.in_sequence():
+        total = popxl.variable(0.0, name="total")
+        ops.add_(total, popxl.constant(1.0))
+        repeat_graph(main, 5)
+        ops.var_updates.accumulator_scale_(total, 10.0)
+    *_, loop, last = main._pb.ops
+    assert loop.kind == "Loop" and last.after == [loop]
+    session = popxl.Session(ir, "cpu")
+    with session:
+        session.run()
+    assert session.get_tensor_data(total) == 50
+
+
 def test_repeating_a_graph_with_outputs_gives_the_last_ones() -> None:
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():

@@ -1,0 +1,121 @@
+// Which transfer a thread of the queue takes next: one thread, held in a first transfer until all
+// others have been asked for and whoever waits does wait.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/io_queue.hpp"
+
+namespace pando::testing {
+namespace {
+
+constexpr std::int64_t kGate = 0;
+constexpr std::int64_t kSlots = 8;
+constexpr std::size_t kBytes = 4096;
+
+using Row = std::vector<std::byte>;
+
+/// Notes what is served. A load of the gate does not end before open().
+class GatedMemory final : public RemoteMemory {
+ public:
+  GatedMemory() : RemoteMemory(kSlots, kBytes) {}
+  ~GatedMemory() override { end_snapshot(); }
+
+  bool is_slow() const override { return true; }
+  void load(std::int64_t slot, std::byte* /*to*/, std::size_t /*bytes*/) override {
+    if (slot != kGate) return served_.push_back(str_cat("load ", slot));
+    entered_.count_down();
+    gate_.wait();
+  }
+  void wait_until_entered() { entered_.wait(); }
+  void open() { gate_.count_down(); }
+  /// Once the queue has finished.
+  const std::vector<std::string>& served() const { return served_; }
+
+ private:
+  void store_row(std::int64_t slot, const std::byte* /*from*/, std::size_t /*bytes*/) override {
+    served_.push_back(str_cat("store ", slot));
+  }
+
+  std::vector<std::string> served_;
+  std::latch entered_{1}, gate_{1};
+};
+
+class IoQueueOrder : public ::testing::Test {
+ protected:
+  /// The only thread is held in the gate, so nothing is served yet.
+  IoQueueOrder() {
+    load(kGate);
+    memory_.wait_until_entered();
+  }
+
+  IoQueue::Ticket load(std::int64_t slot) {
+    return queue_.start_load(memory_, slot, row_.data(), row_.size());
+  }
+  void store(std::int64_t slot) { queue_.store(memory_, slot, row_.data(), row_.size()); }
+
+  /// Serves everything as soon as `waiting` calls wait.
+  std::vector<std::string> served_once_waiting(int waiting) {
+    while (queue_.waiting_calls() < waiting) std::this_thread::yield();
+    memory_.open();
+    for (std::thread& thread : waiters_) thread.join();
+    queue_.finish();
+    return memory_.served();
+  }
+
+  GatedMemory memory_;
+  Row row_ = Row(kBytes);
+  std::vector<std::thread> waiters_;
+  IoQueue queue_{1, 2 * kBytes};  // room for two stores
+};
+
+using Served = std::vector<std::string>;
+
+TEST_F(IoQueueOrder, WithoutAnyoneWaitingItIsThatOfTheCalls) {
+  load(1);
+  store(2);
+  load(3);
+  store(4);
+  EXPECT_EQ(served_once_waiting(0), (Served{"load 1", "store 2", "load 3", "store 4"}));
+}
+
+TEST_F(IoQueueOrder, WhatIsWaitedForComesFirst) {
+  load(1);
+  store(2);
+  load(3);
+  const IoQueue::Ticket wanted = load(4);
+  waiters_.emplace_back([&, wanted] { queue_.wait(wanted); });
+  EXPECT_EQ(served_once_waiting(1), (Served{"load 4", "load 1", "store 2", "load 3"}));
+}
+
+TEST_F(IoQueueOrder, SoDoesTheStoreThatALoadOfItsRowNeeds) {
+  load(1);
+  store(2);
+  store(3);
+  const IoQueue::Ticket wanted = load(3);
+  waiters_.emplace_back([&, wanted] { queue_.wait(wanted); });
+  EXPECT_EQ(served_once_waiting(1), (Served{"store 3", "load 3", "load 1", "store 2"}));
+}
+
+TEST_F(IoQueueOrder, StoresGoBeforeLoadsWhileAnotherWaitsForTheirRoom) {
+  load(1);
+  store(2);
+  store(3);
+  waiters_.emplace_back([&] { store(4); });
+  EXPECT_EQ(served_once_waiting(1), (Served{"store 2", "store 3", "load 1", "store 4"}));
+}
+
+TEST_F(IoQueueOrder, ALoadThatIsWaitedForGoesBeforeStoresWhoseRoomIs) {
+  load(1);
+  store(2);
+  store(3);
+  const IoQueue::Ticket wanted = load(4);
+  waiters_.emplace_back([&, wanted] { queue_.wait(wanted); });
+  waiters_.emplace_back([&] { store(5); });
+  EXPECT_EQ(served_once_waiting(2), (Served{"load 4", "store 2", "store 3", "load 1", "store 5"}));
+}
+
+}  // namespace
+}  // namespace pando::testing
