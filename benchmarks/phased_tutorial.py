@@ -86,7 +86,8 @@ class Head(addons.Module):
 class _Phases:
     """The phases of layers of one shape: their buffers, a row for each, and graphs of a row.
 
-    ``arguments``: the weights as their graph takes them. ``forward`` is None where ``backward`` begins with the forward pass, as that of the head does.
+    ``arguments``: the weights as their graph takes them. ``forward`` is None where ``backward``
+    begins with the forward pass, as that of the head does.
     """
 
     def __init__(
