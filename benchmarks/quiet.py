@@ -36,7 +36,7 @@ class NeighbourWatch:
     """Created before a block; ``share()`` after it: what others took of the machine, 0 to 1."""
 
     def __init__(self, worker_pid: int) -> None:
-        self._pids = (worker_pid, os.getpid())
+        self._pids = {worker_pid, os.getpid()}
         self._machine = _machine_ticks()
         self._own = sum(map(_process_ticks, self._pids))
 

@@ -21,14 +21,17 @@ def normal(scale: float, shape: tuple[int, ...]) -> data.Array:
 
 
 class Adam(addons.Module):
-    """One variable's update, as in the tutorial: float16 first and float32 second moment."""
+    """One variable's update, as in the tutorial: float16 first and float32 second moment. The
+    moments of a shard are shards."""
 
     @popxl.in_sequence()
     def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
-        zeros = partial(np.zeros, weight.shape)
-        first = self.add_variable_input("first_order", zeros, popxl.float16, by_ref=True)
+        sharded = bool(weight.meta_shape)
+        add = self.add_replica_sharded_variable_input if sharded else self.add_variable_input
+        zeros = partial(np.zeros, weight.meta_shape if sharded else weight.shape)
+        first = add("first_order", zeros, popxl.float16, by_ref=True)
         ops.var_updates.accumulate_moving_average_(first, grad, f=data.BETA1)
-        second = self.add_variable_input("second_order", zeros, popxl.float32, by_ref=True)
+        second = add("second_order", zeros, popxl.float32, by_ref=True)
         ops.var_updates.accumulate_moving_average_square_(second, grad, f=data.BETA2)
         move = ops.var_updates.adam_updater(
             first,

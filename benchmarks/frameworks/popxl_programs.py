@@ -91,8 +91,11 @@ def network_inference(case: Case) -> BuiltProgram:
     return BuiltProgram(ir, [stream], output)
 
 
-def transformer_training(case: Case) -> BuiltProgram:
-    """One layer graph and one gradient graph, called once per layer. SGD without ``adam``."""
+def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
+    """One layer graph and one gradient graph, called once per layer. SGD without ``adam``.
+
+    ``recompute``: of a layer only its input is kept; its gradient graph runs it again.
+    """
     ir = popxl.Ir(replication=1)
     adam = Adam(cache=True)
     of = data.sizes(case)
@@ -109,6 +112,8 @@ def transformer_training(case: Case) -> BuiltProgram:
         x = x.reshape((-1, of.hidden))
         facts, layer = EncoderLayer(of).create_graph(x)
         layer_grad = addons.autodiff(layer)
+        if recompute:
+            layer_grad = addons.recompute_graph(layer_grad)
         net = DecoderHead(of) if case.family == "decoder" else Linear(of.classes)
         head_facts, head = net.create_graph(x)
         head_grad = addons.autodiff(head)

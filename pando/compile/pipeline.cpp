@@ -13,6 +13,7 @@
 #include "pando/transforms/expand.hpp"
 #include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
+#include "pando/transforms/unused_outputs.hpp"
 #ifndef NDEBUG
 #include "pando/ir/verifier.hpp"
 #endif
@@ -79,8 +80,9 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   name_phases(ir.main_graph());
   // Views of several tensors while every graph has its own names for them.
   stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
-  // Inlining early: it lets dead gradients of the callers' unused outputs disappear, and puts each
-  // optimizer step next to the gradient it consumes.
+  // Before inlining: a copy of a graph for one call goes in the place of the call.
+  stage("unused_outputs", [&] { drop_unused_outputs(ir); });
+  // Inlining early: it puts each optimizer step next to the gradient it consumes.
   stage("inline_calls", [&] {
     inline_calls(ir);
     for_each_graph(ir, disconnect_load_inits);

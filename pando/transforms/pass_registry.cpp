@@ -11,6 +11,7 @@
 #include "pando/transforms/inline_calls.hpp"
 #include "pando/transforms/plain_softmax.hpp"
 #include "pando/transforms/scale_checks.hpp"
+#include "pando/transforms/unused_outputs.hpp"
 
 namespace pando {
 namespace {
@@ -43,6 +44,8 @@ const std::vector<Pass>& all_passes() {
        every_graph(elide_identities)},
       {"fuse_epilogues", "Makes bias and activation part of the product before them.",
        every_graph(fuse_epilogues)},
+      {"unused_outputs", "Takes outputs that nobody uses away from calls and called graphs.",
+       drop_unused_outputs},
       {"unreachable_graphs", "Removes graphs that the main graph cannot reach.",
        erase_unreachable_graphs},
   };

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
+from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.runner import Runner, Settings  # noqa: E402
 from benchmarks.table import compare, render, render_ops  # noqa: E402
 
@@ -22,8 +23,8 @@ MODULES = {"pando": "popxl", "torch_eager": "torch", "jax": "jax", "mlx": "mlx",
 TINY = "mlp/infer/b8"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmarks", *arguments]
+def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
@@ -114,3 +115,36 @@ def test_compare_refuses_other_files(tmp_path: Path) -> None:
     done = run("compare", str(path), str(path))
     assert done.returncode == 1
     assert "x.json" in done.stderr and "unit" in done.stderr
+
+
+def test_memory_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    done = run("--quick", "--json", str(path), module="benchmarks.memory")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())
+    wanted = {
+        "phased time": 1.15,
+        "sharded optimizer state": 0.51,
+        "recomputation memory": 0.25,
+        "recomputation time": 1.4,
+    }
+    assert {row["name"]: row["wanted"] for row in rows} == wanted
+    for row in rows:
+        first, second = row["values"].values()
+        # Tiny networks of one round: the ratio of the two values.
+        assert row["measured"] == pytest.approx(first / second)
+        assert f"{row['name']} " in done.stdout and f"{row['measured']:.3f}x" in done.stdout
+
+
+def test_a_contest_takes_the_median_of_the_ratios_of_its_rounds() -> None:
+    rounds = [Round((2.0, 1.0), 0.0), Round((9.0, 3.0), 0.01), Round((4.0, 4.0), 0.0)]
+    row = Contest((lambda: None, lambda: None), rounds).row("a", 1.5, ("new", "old"), 10)
+    assert (row.measured, row.spread, row.disturbed) == (2.0, 1.0, 0.01)
+    assert row.values == pytest.approx({"new": 4e5, "old": 3e5})
+
+
+def test_memory_refuses_rounds_and_parts_that_do_not_exist() -> None:
+    for arguments in (["--rounds", "0"], ["--only", "nothing"]):
+        done = run(*arguments, module="benchmarks.memory")
+        assert done.returncode == 2
+        assert arguments[1] in done.stderr
