@@ -46,6 +46,8 @@ class Backend {
   virtual std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) = 0;
   /// Worker threads a kernel may use.
   virtual int num_threads() const = 0;
+  /// On the worker threads, from the thread that runs kernels. The two must not overlap.
+  virtual void copy(const std::byte* from, std::byte* to, std::size_t bytes) const = 0;
 };
 
 }  // namespace pando

@@ -24,6 +24,7 @@ std::size_t tensor_bytes(DType dtype, const Shape& shape) {
 Engine::Engine(const Program& program, Backend& backend, bool profile,
                std::function<bool()> should_stop, Communicator* communicator, RemoteTier remote)
     : program_(program),
+      backend_(backend),
       memory_(
           [&] {
             std::int64_t frame = 0;
@@ -279,7 +280,7 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       timed_transfer(p, operands, device);
       break;
     case Instruction::Kind::Copy:
-      std::memcpy(operands[1], operands[0], static_cast<std::size_t>(instruction.count));
+      backend_.copy(operands[0], operands[1], static_cast<std::size_t>(instruction.count));
       break;
     case Instruction::Kind::Print:
       print(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
@@ -358,7 +359,7 @@ std::byte* Engine::next_element(const PreparedInstruction& p) {
 void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int device) {
   const bool is_load = p.instruction->kind == Instruction::Kind::HostLoad;
   std::byte* const element = next_element(p);
-  std::memcpy(is_load ? memory : element, is_load ? element : memory, p.stream_bytes);
+  backend_.copy(is_load ? element : memory, is_load ? memory : element, p.stream_bytes);
   if (profile_ != nullptr) profile_->count_host(device, is_load, p.stream_bytes);
 }
 
@@ -423,13 +424,18 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, 
     return;
   }
   const std::int64_t slot = remote_slot(instruction, operands[0]);
-  if (instruction.kind == Kind::RemoteStore) {
-    if (memory.is_slow()) {
-      return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
+  if (std::byte* row = memory.row_in_memory(slot)) {
+    if (instruction.kind != Kind::RemoteStore) {
+      return backend_.copy(row, operands[1], p.stream_bytes);
     }
-    return memory.store(slot, operands[1], p.stream_bytes);
+    memory.before_store(slot);
+    backend_.copy(operands[1], row, p.stream_bytes);
+    std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
+    return;
   }
-  if (!memory.is_slow()) return memory.load(slot, operands[1], p.stream_bytes);
+  if (instruction.kind == Kind::RemoteStore) {
+    return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
+  }
   const IoQueue::Ticket ticket =
       io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
   if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);

@@ -122,6 +122,7 @@ class Engine {
   void poll_stop(int device);
 
   const Program& program_;
+  const Backend& backend_;
   DeviceMemory memory_;
   std::byte* frame_ = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels_;

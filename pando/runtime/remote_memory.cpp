@@ -19,6 +19,7 @@ class RamMemory final : public RemoteMemory {
   }
   ~RamMemory() override { end_snapshot(); }
   bool is_slow() const override { return false; }
+  std::byte* row_in_memory(std::int64_t slot) const override { return row(slot); }
 
  private:
   void store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) override {
@@ -34,8 +35,14 @@ class RamMemory final : public RemoteMemory {
 
 }  // namespace
 
-void RemoteMemory::store(std::int64_t slot, const std::byte* from, std::size_t bytes) {
+std::byte* RemoteMemory::row_in_memory(std::int64_t /*slot*/) const { return nullptr; }
+
+void RemoteMemory::before_store(std::int64_t slot) {
   if (snapshot_ != nullptr) snapshot_->before_store(slot);
+}
+
+void RemoteMemory::store(std::int64_t slot, const std::byte* from, std::size_t bytes) {
+  before_store(slot);
   store_row(slot, from, bytes);
 }
 

@@ -29,6 +29,10 @@ class RemoteMemory {
   /// `bytes` from `from`, then zeros up to slot_bytes(). Throws RuntimeFault: it cannot be written;
   /// the slot must then be stored again before it is loaded.
   void store(std::int64_t slot, const std::byte* from, std::size_t bytes);
+  /// Where the slot's slot_bytes() are, if that is memory that may be read and, after
+  /// before_store(), written; else nullptr.
+  virtual std::byte* row_in_memory(std::int64_t slot) const;
+  void before_store(std::int64_t slot);
   /// Whether a transfer takes so long that the program should go on meanwhile.
   virtual bool is_slow() const = 0;
 

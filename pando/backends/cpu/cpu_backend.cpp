@@ -1,6 +1,7 @@
 #include "pando/backends/cpu/cpu_backend.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/parallel.hpp"
 #include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 
@@ -109,6 +111,9 @@ struct SpecHash {
   }
 };
 
+/// Bytes that a thread copies in the time that it takes to wake another one.
+constexpr std::int64_t kCopyGrain = 1 << 16;
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int num_threads) : num_threads_(num_threads) {}
@@ -118,6 +123,12 @@ class CpuBackend : public Backend {
     return str_cat("cpu threads ", num_threads_, " ", processor_identity());
   }
   int num_threads() const override { return num_threads_; }
+  void copy(const std::byte* from, std::byte* to, std::size_t bytes) const override {
+    parallel_for(num_threads_, static_cast<std::int64_t>(bytes), kCopyGrain,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+                 });
+  }
 
   bool has_kernel(std::string_view kind) const override {
     return is_fused_kind(kind) || kernel_table().find(kind) != kernel_table().end();

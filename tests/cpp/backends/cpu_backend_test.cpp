@@ -53,6 +53,20 @@ TEST(CpuBackend, NamesUnknownKindsAndBadThreadCounts) {
   EXPECT_GE(make_cpu_backend(0)->num_threads(), 1);
 }
 
+TEST(CpuBackend, CopiesAnyNumberOfBytes) {
+  for (const int threads : {1, 2, 3}) {
+    const auto backend = make_cpu_backend(threads);
+    for (const std::size_t bytes : {0, 1, 65'535, 131'072, 300'003}) {
+      std::vector<std::byte> from(bytes), to(bytes + 2, std::byte{9});
+      for (std::size_t i = 0; i < bytes; ++i) from[i] = static_cast<std::byte>(i * 31 + i / 256);
+      backend->copy(from.data(), to.data() + 1, bytes);
+      EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin() + 1)) << bytes;
+      EXPECT_EQ(to.front(), std::byte{9});
+      EXPECT_EQ(to.back(), std::byte{9});
+    }
+  }
+}
+
 TEST(CpuBackend, ManyThreadsMayRunOneKernel) {
   const auto backend = make_cpu_backend(1);
   const auto kernel = backend->prepare(product(64, 48, 40));
