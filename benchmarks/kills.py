@@ -101,7 +101,7 @@ class Nursery:
     """The process that forks trainings."""
 
     def __init__(self, errors: Path) -> None:
-        paths = [str(ROOT), str(ROOT / "python"), *filter(None, sys.path)]
+        paths = [str(ROOT), *filter(None, sys.path)]
         errors.touch()
         self._errors = errors.open()
         with errors.open("a") as stderr:

@@ -117,6 +117,14 @@ std::string resource_fault(const Op& op) {
   return "";
 }
 
+/// Whether the host data is whole entries of `tensor`, as many as its settings say. One per
+/// replica: any number, since the number of replicas may change until the session compares the two.
+bool has_data_of_its_size(const Tensor& tensor) {
+  const std::size_t entry = tensor.info.bytes();
+  if (tensor.settings.entry_per_replica && entry != 0) return tensor.data->bytes % entry == 0;
+  return tensor.data->bytes == static_cast<std::size_t>(tensor.settings.num_groups()) * entry;
+}
+
 class Verifier {
  public:
   Verifier(const Ir& ir, const std::string& stage) : ir_(ir), stage_(stage) {}
@@ -152,7 +160,7 @@ class Verifier {
     if (made && !ops_.contains(tensor.producer())) {
       fail(str_cat("the producer of tensor '", tensor.id(), "' is not in its graph"));
     }
-    if (tensor.data != nullptr && tensor.data->bytes != tensor.info.bytes()) {
+    if (tensor.data != nullptr && !has_data_of_its_size(tensor)) {
       fail(str_cat("tensor '", tensor.id(), "' ", info_text(tensor.info), " has ",
                    tensor.data->bytes, " bytes of host data"));
     }

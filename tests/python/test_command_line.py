@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import popxl
+from pando import _core
 from popxl import ops
 
-TOOL = Path(__file__).resolve().parents[2] / "build" / "release" / "bin" / "pando"
+# Of the same build as the core, whose files it reads.
+TOOL = Path(_core.__file__).resolve().parents[1] / "bin" / "pando"
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="the command line tool is not built")
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+import popxl
+
 TIMEOUT = 120
 
 CHILD = '''
@@ -72,8 +74,8 @@ report(short, new_v, new_w)
 
 
 def test_an_interrupted_run_keeps_the_weights_and_training_goes_on() -> None:
-    python = str(Path(__file__).resolve().parents[2] / "python")
-    environment = {**os.environ, "PYTHONPATH": python, "OMP_WAIT_POLICY": "passive"}
+    packages = str(Path(popxl.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": packages, "OMP_WAIT_POLICY": "passive"}
     with subprocess.Popen(
         [sys.executable, "-c", CHILD],
         stdout=subprocess.PIPE,

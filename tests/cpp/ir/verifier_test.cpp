@@ -83,6 +83,21 @@ TEST_F(VerifierTest, DataOfTheWrongSize) {
   expect_fault("has 4 bytes of host data");
 }
 
+TEST_F(VerifierTest, DataOfEveryGroupOfReplicas) {
+  ir_.replication_factor = 4;
+  Tensor* v = variable(main_, "v", {1.0f, 2.0f}, {2});
+  v->info.shape = {1};
+  expect_fault("has 8 bytes of host data");
+  v->settings.groups = {0, 0, 1, 1};
+  verify(ir_);
+  v->settings.groups = {0, 1, 2, 3};
+  expect_fault("has 8 bytes of host data");
+  v->settings.entry_per_replica = true;
+  verify(ir_);
+  v->info.shape = {4};
+  expect_fault("has 8 bytes of host data");
+}
+
 TEST_F(VerifierTest, CallSiteAndCallee) {
   Graph& callee = ir_.create_graph("f");
   callee.add_input("f/y", x_->info);
