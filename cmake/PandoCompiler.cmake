@@ -35,7 +35,12 @@ target_compile_options(pando_flags INTERFACE -ffp-contract=off)
 # False alarms in std::string of GCC 12 (its bug 105329).
 target_compile_options(pando_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # SIMD targets that add code size but no speed on the machines we care for.
-target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
+set(pando_disabled_simd "HWY_SSSE3|HWY_AVX3_DL")
+if(PANDO_SANITIZE)
+  # Each target's instantiations take minutes to compile with sanitizers: SSE2 and AVX2 are left.
+  string(APPEND pando_disabled_simd "|HWY_SSE4|HWY_AVX3")
+endif()
+target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(${pando_disabled_simd})")
 option(PANDO_THREAD_TESTS_ONLY
        "For the thread sanitizer: one SIMD target, and of the tests those that start threads" OFF)
 if(PANDO_THREAD_TESTS_ONLY)

@@ -196,6 +196,9 @@ class OnTarget : public ::testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
     hwy::SetSupportedTargetsForTest(0);
+    if (GetParam() != HWY_SCALAR && (HWY_TARGETS & GetParam()) == 0) {
+      GTEST_SKIP() << "not built for " << hwy::TargetName(GetParam());
+    }
     if (GetParam() != HWY_SCALAR && (hwy::SupportedTargets() & GetParam()) == 0) {
       GTEST_SKIP() << "this machine has no " << hwy::TargetName(GetParam());
     }
