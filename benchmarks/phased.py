@@ -27,6 +27,7 @@ import numpy as np
 from pando.gpt_network import SHAPES, GptShape, shape_of
 from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.process_memory import parse_bytes, peak_resident_bytes
+from pando.session_info import phase_times
 from pando.text_data import Batch
 
 PIECE = 1 << 20
@@ -51,9 +52,9 @@ def compute_seconds(shape: GptShape, options: GptOptions, steps: int) -> float:
         trainer.initialise()
         for _ in range(steps):
             trainer.step(random_batch(trainer, rng))
-        phases = trainer.phase_times()
-    of_layers = sum(p.computing for p in phases if p.name.startswith("layers"))
-    others = sum(p.computing for p in phases) - of_layers
+        phases = phase_times(trainer.session)
+    of_layers = sum(p.compute_seconds for p in phases if p.name.startswith("layers"))
+    others = sum(p.compute_seconds for p in phases) - of_layers
     return (of_layers * shape.layers / COMPUTE_LAYERS + others) / steps
 
 

@@ -378,7 +378,8 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   const auto peak = std::max_element(plan.timeline.begin(), plan.timeline.end());
   const int time = static_cast<int>(peak - plan.timeline.begin());
   if (static_cast<std::size_t>(time) < pending_.size()) {
-    report.source_at_peak = pending_[static_cast<std::size_t>(time)].instruction.source;
+    report.source_at_peak =
+        program_.source_at_peak(pending_[static_cast<std::size_t>(time)].instruction);
   }
   std::vector<const Storage*> alive;
   for (const Storage* s : planned) {

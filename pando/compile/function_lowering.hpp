@@ -24,8 +24,8 @@ class ProgramLowering {
   ProgramLowering(Backend& backend, std::int64_t prefetch_bytes)
       : backend_(backend), prefetch_bytes_(prefetch_bytes) {}
 
-  /// Lowers `ir` (scheduled, expanded) whole.
-  Program run(const Ir& ir);
+  /// Lowers `ir` (scheduled, expanded) whole. `phases`: those of its ops, in order.
+  Program run(const Ir& ir, const std::vector<std::string>& phases);
 
  private:
   friend class FunctionLowering;
@@ -54,6 +54,11 @@ class ProgramLowering {
   /// Temporaries on the device of what a call, loop or branch calls.
   std::int64_t callee_device_bytes(const Instruction& instruction, std::int32_t device) const;
   std::vector<std::int64_t> persistent_device_bytes() const;
+  /// The source of what runs while an instruction needs most on all devices: the instruction, or
+  /// what does so in the larger one of the branches that phases go on in.
+  std::int32_t source_at_peak(const Instruction& instruction) const;
+  /// The same on one device.
+  std::int32_t source_at_peak(const Instruction& instruction, std::int32_t device) const;
 
   Backend& backend_;
   std::int64_t prefetch_bytes_;

@@ -2,8 +2,19 @@
 #include <algorithm>
 
 #include "pando/compile/function_lowering.hpp"
+#include "pando/program/phases.hpp"
 
 namespace pando {
+namespace {
+
+/// Of what two branches need (MemoryReport or DeviceMemoryUse); `unknown` if nobody knows.
+template <class Memory>
+std::int32_t source_of_larger(const Memory* one, const Memory* other, std::int32_t unknown) {
+  const Memory* const larger = one->peak_frame_bytes >= other->peak_frame_bytes ? one : other;
+  return larger->source_at_peak < 0 ? unknown : larger->source_at_peak;
+}
+
+}  // namespace
 
 std::int64_t ProgramLowering::callee_device_bytes(const Instruction& instruction,
                                                   std::int32_t device) const {
@@ -14,6 +25,26 @@ std::int64_t ProgramLowering::callee_device_bytes(const Instruction& instruction
   const std::int64_t bytes = of_function(instruction.target);
   if (instruction.kind != Instruction::Kind::If) return bytes;
   return std::max(bytes, of_function(instruction.other_target));
+}
+
+std::int32_t ProgramLowering::source_at_peak(const Instruction& instruction) const {
+  if (!has_phases_inside(program_, instruction)) return instruction.source;
+  const auto memory = [&](std::int32_t function) {
+    return &function_memory_[static_cast<std::size_t>(function)];
+  };
+  return source_of_larger(memory(instruction.target), memory(instruction.other_target),
+                          instruction.source);
+}
+
+std::int32_t ProgramLowering::source_at_peak(const Instruction& instruction,
+                                             std::int32_t device) const {
+  if (!has_phases_inside(program_, instruction)) return instruction.source;
+  const auto memory = [&](std::int32_t function) {
+    const MemoryReport& whole = function_memory_[static_cast<std::size_t>(function)];
+    return &whole.devices[static_cast<std::size_t>(device)];
+  };
+  return source_of_larger(memory(instruction.target), memory(instruction.other_target),
+                          instruction.source);
 }
 
 /// Variables belong to the device whose instruction is the first to name them.
@@ -98,7 +129,8 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
     peak = static_cast<int>(i);
   }
   if (peak >= 0) {
-    memory.source_at_peak = pending_[static_cast<std::size_t>(peak)].instruction.source;
+    memory.source_at_peak =
+        program_.source_at_peak(pending_[static_cast<std::size_t>(peak)].instruction, device);
   }
   for (const TensorLife& use : uses) {
     if (use.first <= peak && peak <= use.last) memory.alive_at_peak.push_back(use.tensor);

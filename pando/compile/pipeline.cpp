@@ -1,6 +1,7 @@
 #include "pando/compile/pipeline.hpp"
 
 #include <chrono>
+#include <set>
 
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
@@ -47,17 +48,39 @@ void check_arguments_are_connected(const Graph& graph) {
   }
 }
 
-/// See SourceInfo::phase.
-void name_phases(Graph& main) {
-  for (Op* op : main.ops()) {
-    const std::string& name = op->context.name;
-    if (const auto scope = name.find('/'); scope != std::string::npos) {
-      op->context.phase = name.substr(0, scope);
-    } else if (!op->called_graphs.empty()) {
-      op->context.phase = op->called_graphs.front()->id();
+/// Gives the ops of the main program their phases: see program/phases.hpp.
+class PhaseNames {
+ public:
+  explicit PhaseNames(Graph& main) { name(main, ""); }
+
+  /// In the order of the program.
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  /// `rest`: of what bears no scope and calls nothing.
+  void name(Graph& graph, const std::string& rest) {
+    if (!named_.insert(&graph).second) return;
+    for (Op* op : graph.ops()) {
+      const std::string& id = op->context.name;
+      if (const auto scope = id.find('/'); scope != std::string::npos) {
+        set(*op, id.substr(0, scope));
+      } else if (op->kind() == "If") {
+        for (Graph* branch : op->called_graphs) name(*branch, branch->id());
+      } else {
+        set(*op, op->called_graphs.empty() ? rest : op->called_graphs.front()->id());
+      }
     }
   }
-}
+
+  void set(Op& op, const std::string& phase) {
+    op.context.phase = phase;
+    if (!phase.empty() && known_.insert(phase).second) all_.push_back(phase);
+  }
+
+  std::vector<std::string> all_;
+  std::set<std::string> known_;
+  std::set<const Graph*> named_;
+};
 
 template <class Change>
 void for_each_graph(Ir& ir, Change change) {
@@ -77,7 +100,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     if (options.after_stage) options.after_stage(name, ir);
   };
   for_each_graph(ir, check_arguments_are_connected);
-  name_phases(ir.main_graph());
+  const PhaseNames phases(ir.main_graph());
   // Views of several tensors while every graph has its own names for them.
   stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
   // Before inlining: a copy of a graph for one call goes in the place of the call.
@@ -103,7 +126,8 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
   stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
   Program program;
-  stage("lower", [&] { program = ProgramLowering(backend, options.prefetch_bytes).run(ir); });
+  stage("lower",
+        [&] { program = ProgramLowering(backend, options.prefetch_bytes).run(ir, phases.all()); });
   return program;
 }
 

@@ -36,7 +36,8 @@ std::string source_text(const Op& op) {
 
 }  // namespace
 
-Program ProgramLowering::run(const Ir& ir) {
+Program ProgramLowering::run(const Ir& ir, const std::vector<std::string>& phases) {
+  for (const std::string& phase : phases) program_.sources.push_back({"", "", phase});
   const Graph& main = ir.main_graph();
   devices_ = devices_of(ir);
   program_.devices = static_cast<std::int64_t>(devices_.size());

@@ -31,7 +31,7 @@ struct OpContext {
   std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
   bool io_tiles = false;
   ExecutionContext execution = ExecutionContext::Normal;
-  /// Of ops of the main graph, once the compiler has named them: see SourceInfo::phase.
+  /// Once the compiler has named those of the main program: see program/phases.hpp.
   std::string phase = {};
 };
 

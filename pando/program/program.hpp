@@ -197,8 +197,8 @@ struct CollectiveDesc {
 struct SourceInfo {
   std::string op;        // `MatMul 'fc1/matmul'`
   std::string location;  // `file.py:12`, empty when unknown
-  /// Of what the main graph does: the outermost name scope of the op, or else the graph that it
-  /// calls; of the ops of a graph that was put in the place of a call, that of the call.
+  /// Of what the main program does: the outermost name scope of the op, or else the graph that it
+  /// calls, or else the branch that it is in. See phases.hpp.
   std::string phase;
   bool operator==(const SourceInfo&) const = default;
 };
@@ -237,7 +237,7 @@ struct MemoryReport {
   std::int64_t peak_frame_bytes = 0;         // planned
   std::int64_t frame_lower_bound_bytes = 0;  // most bytes alive at once in the chosen schedule
   std::vector<LiveTensor> alive_at_peak;     // largest first, what is in a callee's frame after it
-  std::int32_t source_at_peak = -1;          // of main's instruction that runs then
+  std::int32_t source_at_peak = -1;          // of the main program's instruction that runs then
   /// Bytes alive while each instruction of main runs, and in place of a choice its larger branch's.
   std::vector<std::int64_t> timeline;
   std::vector<DeviceMemoryUse> devices;  // by dense index

@@ -345,7 +345,8 @@ std::byte* Engine::next_element(const PreparedInstruction& p) {
   const auto stream = static_cast<std::size_t>(p.instruction->target);
   const StreamCursor& cursor = streams_[stream];
   const std::int64_t element = positions_[stream]++;
-  if (element >= cursor.count && !cursor.repeats) {
+  // Of what has no bytes there is always one more.
+  if (element >= cursor.count && !cursor.repeats && p.stream_bytes > 0) {
     const StreamDesc& desc = program_.streams[stream];
     throw RuntimeFault(str_cat("the program ", desc.host_to_device ? "loads" : "stores to",
                                " the stream '", desc.id, "' more often than the ", cursor.count,

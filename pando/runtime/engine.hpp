@@ -21,13 +21,13 @@
 namespace pando {
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
-/// elements apart. The k-th load or store of a run uses element k, modulo count if it
-/// repeats.
+/// elements apart. The k-th load or store of a run uses element k, modulo count if they repeat;
+/// else more of them than elements are a RuntimeFault.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::int64_t stride = 1;
-  bool repeats = true;  // else more transfers than elements are a RuntimeFault
+  bool repeats = false;
 };
 
 /// The remote buffers of a replica; see Engine.

@@ -5,6 +5,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/program/disassembly.hpp"
+#include "pando/program/phases.hpp"
 
 namespace pando {
 
@@ -14,16 +15,12 @@ double steady_seconds() {
 
 RunProfile::RunProfile(const Program& program, int io_threads)
     : program_(program), phase_names_(1), transfers_(static_cast<std::size_t>(io_threads)) {
-  phase_of_source_.assign(program.sources.size(), 0);
-  // In the order in which the program comes to them.
-  for (const Instruction& each :
-       program.functions[static_cast<std::size_t>(program.main_function)].instructions) {
-    if (each.source < 0) continue;
-    const auto source = static_cast<std::size_t>(each.source);
-    const std::string& name = program.sources[source].phase;
-    auto it = std::find(phase_names_.begin(), phase_names_.end(), name);
-    if (it == phase_names_.end()) it = phase_names_.insert(it, name);
-    phase_of_source_[source] = static_cast<std::int32_t>(it - phase_names_.begin());
+  std::map<std::string, std::int32_t> indices = {{"", 0}};
+  for (const SourceInfo& source : program.sources) {
+    const auto next = static_cast<std::int32_t>(phase_names_.size());
+    const auto [it, is_new] = indices.try_emplace(source.phase, next);
+    if (is_new) phase_names_.push_back(source.phase);
+    phase_of_source_.push_back(it->second);
   }
   phase_names_.emplace_back("end of the run");
   for (const Function& function : program.functions) {
@@ -71,8 +68,11 @@ void RunProfile::begin_run(bool is_main) {
 
 void RunProfile::begin(int device, int function, std::size_t index) {
   Device& state = devices_[static_cast<std::size_t>(device)];
-  if (state.open.empty()) state.phase = phase_of(instruction(function, static_cast<int>(index)));
-  state.open.push_back({steady_seconds(), function, static_cast<std::int32_t>(index)});
+  const Instruction& next = instruction(function, static_cast<int>(index));
+  const bool in_main = state.open.empty() || state.open.back().has_phases;
+  if (in_main) state.phase = phase_of(next);
+  state.open.push_back({steady_seconds(), 0, function, static_cast<std::int32_t>(index),
+                        state.phase, in_main, in_main && has_phases_inside(program_, next)});
 }
 
 void RunProfile::end(int device) {
@@ -90,9 +90,14 @@ void RunProfile::end(int device) {
   }
   if (!counting_) return;
   const auto depth = static_cast<std::int32_t>(state.open.size());
-  if (depth == 0) current(device).seconds += seconds;
-  if (state.boxes.size() < kMostEvents) {
-    state.boxes.push_back({open.start - origin_, now - origin_, depth, open.function, open.index});
+  if (open.in_main) {
+    state.phases[static_cast<std::size_t>(open.phase)].seconds += seconds - open.counted;
+    if (depth > 0) state.open.back().counted += seconds;
+  }
+  // What phases go on in is kept: without it, it is not known that what it ran is the main program.
+  if (state.boxes.size() < kMostEvents || open.has_phases) {
+    state.boxes.push_back(
+        {open.start - origin_, now - origin_, depth, open.function, open.index, open.phase});
   }
 }
 
@@ -118,8 +123,11 @@ void RunProfile::exchanged(int device, double seconds) {
   if (!counting_) return;
   PhaseProfile& phase = current(device);
   phase.exchange_seconds += seconds;
-  // Between instructions of the main function no box is open.
-  if (devices_[static_cast<std::size_t>(device)].open.empty()) phase.seconds += seconds;
+  // Between instructions of the main program the phase goes on that was before.
+  std::vector<Open>& open = devices_[static_cast<std::size_t>(device)].open;
+  if (!open.empty() && !open.back().has_phases) return;
+  phase.seconds += seconds;
+  if (!open.empty()) open.back().counted += seconds;
 }
 
 void RunProfile::end_run(double waiting) {
@@ -175,7 +183,7 @@ std::vector<TimelineLane> RunProfile::timeline() const {
       const std::string name = calls
                                    ? program_.functions[static_cast<std::size_t>(done.target)].name
                                    : (source.empty() ? instruction_name(program_, done) : source);
-      const auto phase = static_cast<std::size_t>(phase_of(done));
+      const auto phase = static_cast<std::size_t>(box.phase);
       lane.events.push_back({box.start, box.end, box.depth, name, phase_names_[phase]});
     }
     std::stable_sort(lane.events.begin(), lane.events.end(),

@@ -22,8 +22,8 @@ struct BufferTraffic {
   std::int64_t bytes_stored = 0;
 };
 
-/// A phase of the main program on one device: see SourceInfo::phase. All but `io_seconds` are parts
-/// of the device's time.
+/// A phase of the main program on one device: see program/phases.hpp. All but `io_seconds` are
+/// parts of the device's time.
 struct PhaseProfile {
   std::string name;
   std::int32_t device = 0;
@@ -60,8 +60,8 @@ struct TransferTag {
 };
 
 /// Instructions and phases are counted since it was made; the timeline is that of the last run, its
-/// first kMostEvents events of every lane. Each device calls from its own thread; `transferred` is
-/// called by one I/O thread at a time.
+/// first kMostEvents events of every lane and those that phases go on in. Each device calls from
+/// its own thread; `transferred` is called by one I/O thread at a time.
 class RunProfile {
  public:
   static constexpr std::size_t kMostEvents = 100000;
@@ -85,20 +85,24 @@ class RunProfile {
   TransferTag tag(int device, std::int64_t buffer) const;
 
   const std::vector<std::vector<InstructionProfile>>& instructions() const { return instructions_; }
-  /// In the order of their first instruction; those that did something. The empty name: what
-  /// belongs to no phase.
+  /// Those that did something, in the order of the program. The empty name: what belongs to no
+  /// phase.
   std::vector<PhaseProfile> phases() const;
   std::vector<TimelineLane> timeline() const;
 
  private:
   struct Open {
     double start;
+    double counted;  // seconds of what it runs that have been given to phases
     std::int32_t function;
     std::int32_t index;
+    std::int32_t phase;
+    bool in_main;     // of the main program: not within a call or a loop
+    bool has_phases;  // so is what it runs
   };
   struct Box {
     double start, end;
-    std::int32_t depth, function, index;
+    std::int32_t depth, function, index, phase;
   };
   struct Transfer {
     double start, end;

@@ -68,12 +68,13 @@ inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
 }
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
-/// the stream's shape for every replica. The k-th load or store of a run uses transfer k, modulo
-/// count if it repeats; else there must be no more.
+/// the stream's shape for every replica. The k-th load or store of a run uses transfer k; a run
+/// that asks for more ends with RuntimeFault, unless they repeat: then it uses transfer k modulo
+/// count.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
-  bool repeats = true;
+  bool repeats = false;
 };
 
 struct InstructionTime {

@@ -90,7 +90,6 @@ std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
     const std::int64_t transfer = replicas * num_elements(streams[i].shape) * bytes_per_element;
     buffers[i].data = static_cast<std::byte*>(view.buf);
     buffers[i].count = transfer == 0 ? 1 : static_cast<std::int64_t>(view.len) / transfer;
-    buffers[i].repeats = transfer == 0;
     // The list keeps the array alive, and arrays do not move while a reference is held.
     PyBuffer_Release(&view);
   }

@@ -23,13 +23,14 @@ import popart
 from pando.arguments import positive
 from pando.checkpoint import CheckpointError
 from pando.gpt_network import SHAPES, GptShape, shape_of
-from pando.gpt_phases import PhaseTime
+from pando.gpt_program import EVALUATION
 from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.loss_watch import LossWatch
+from pando.phase_report import PhaseTime
 from pando.plots import bytes_text
 from pando.process_memory import limit_private_memory, parse_bytes, peak_resident_bytes
 from pando.report import TrainingReport, write_report
-from pando.session_info import memory_plan, op_times
+from pando.session_info import memory_plan, op_times, phase_times
 from pando.text_data import TextBatches, read_tokens
 
 DEFAULT_FOLDER = Path("pando-gpt")
@@ -227,9 +228,8 @@ def summary(
 def _phase_text(phase: PhaseTime, steps: int) -> str:
     """Seconds per step."""
     return (
-        f"computing {phase.computing / steps:.2f} s, waiting {phase.waiting_for_state / steps:.2f}"
-        f" s for state and {phase.waiting_for_inputs / steps:.2f} s for inputs, handing over "
-        f"stores {phase.storing / steps:.2f} s"
+        f"computing {phase.compute_seconds / steps:.2f} s, waiting for I/O "
+        f"{phase.waiting_seconds / steps:.2f} s, I/O going on {phase.io_seconds / steps:.2f} s"
     )
 
 
@@ -265,14 +265,21 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
             trainer.initialise()
         progress = DemoRun(trainer, batches, options).run()
         times = op_times(trainer.session)
-        phases = trainer.phase_times()
+        phases = phase_times(trainer.session)
     facts = summary(name if shape == known else "custom", trainer, progress, options.memory)
-    facts += [(f"  {phase.name}", _phase_text(phase, len(progress.seconds))) for phase in phases]
+    facts += [
+        (f"  {phase.name}", _phase_text(phase, len(progress.seconds)))
+        for phase in phases
+        if phase.name not in ("", EVALUATION)
+    ]
     notes = []
     if progress.first_bad_step is not None:
         notes.append(f"The loss was not finite from step {progress.first_bad_step} on or at times.")
     plan = memory_plan(trainer.session)
-    return TrainingReport("Pando decoder", facts, progress.losses, plan, times, notes), progress
+    report = TrainingReport(
+        "Pando decoder", facts, progress.losses, plan, times, notes, phases=phases
+    )
+    return report, progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

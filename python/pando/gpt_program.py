@@ -9,6 +9,9 @@ memory only what a phase needs:
 Each phase loads its weights once and loops over the micro-batches. A backward phase computes the
 forward pass of its layer again, from the layer's input, which is all that is kept of it. One graph
 serves all layers; it is called with the row.
+
+In reports the phases of one kind are one: `embedding_forward`, `layers_forward`, `head`,
+`layers_backward`, `embedding_backward`; all of an evaluation is `evaluation`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from popxl_addons.variable_factory import NamedVariableFactories
 
 BETA1, BETA2 = 0.9, 0.999
 EPSILON = 1e-8
+
+EVALUATION = "evaluation"
 
 
 def adam_scalars(step: int, learning_rate: float) -> tuple[float, float]:
@@ -281,11 +286,14 @@ class _Phases:
 
     def forward(self) -> None:
         """From the tokens to the input of the head."""
-        self.embedding.run_forward(0)
-        for layer in range(self._layers):
-            self.block.run_forward(layer)
+        with popxl.name_scope("embedding_forward"):
+            self.embedding.run_forward(0)
+        with popxl.name_scope("layers_forward"):
+            for layer in range(self._layers):
+                self.block.run_forward(layer)
 
     @popxl.in_sequence()
+    @popxl.name_scope(EVALUATION)
     def evaluate(self) -> None:
         """Gives the loss."""
         self.forward()
@@ -295,10 +303,13 @@ class _Phases:
     def train(self, step_size: popxl.Tensor, epsilon: popxl.Tensor) -> None:
         """Gives the loss and updates every variable."""
         self.forward()
-        self.head.run_backward(0, step_size, epsilon)
-        for layer in reversed(range(self._layers)):
-            self.block.run_backward(layer, step_size, epsilon)
-        self.embedding.run_backward(0, step_size, epsilon)
+        with popxl.name_scope("head"):
+            self.head.run_backward(0, step_size, epsilon)
+        with popxl.name_scope("layers_backward"):
+            for layer in reversed(range(self._layers)):
+                self.block.run_backward(layer, step_size, epsilon)
+        with popxl.name_scope("embedding_backward"):
+            self.embedding.run_backward(0, step_size, epsilon)
 
     @property
     def buffers(self) -> dict[str, popxl.RemoteBuffer]:

@@ -14,7 +14,6 @@ import numpy as np
 import popxl
 from pando import checkpoint
 from pando.gpt_network import GptShape, initial_values
-from pando.gpt_phases import PhaseTime, phase_times
 from pando.gpt_program import GptProgram, adam_scalars, phased_program
 from pando.process_memory import resident_bytes
 from pando.settings import use_session_settings
@@ -229,11 +228,6 @@ class GptTrainer:
             float(report.busy_seconds),
             float(report.waiting_seconds),
         )
-
-    def phase_times(self) -> list[PhaseTime]:
-        """Since the session was entered; with GptOptions.profile."""
-        keys = {self._buffer(key): key for key in self.program.buffers}
-        return phase_times(self.session._pb_session.trace(), keys)
 
     # Checkpoints.
 

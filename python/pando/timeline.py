@@ -40,11 +40,14 @@ class Lane:
 
 
 def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
-    """Stretches of the main program that belong to one phase each."""
+    """Stretches of the main program that belong to one phase each. It goes on in what belongs to
+    no phase: conditionals."""
     result: list[Box] = []
+    deepest = 0
     for box in boxes:
-        if box.depth > 0:
+        if box.depth > deepest:
             continue
+        deepest = box.depth if box.phase else box.depth + 1
         if result and result[-1].phase == box.phase:
             last = result.pop()
             box = Box(last.start, box.end, 0, last.name, last.phase)

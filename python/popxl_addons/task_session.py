@@ -6,7 +6,9 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 
 import popxl
 from pando.checkpoint_folder import remove_folder, replaced_folder, whole_folder
+from popxl_addons import wandb_artifacts
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from popxl_addons.streams import InputStreams, OutputStreams
 from popxl_addons.utils import WeightsDict, timer
@@ -30,13 +33,13 @@ def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]
 def initialise_memmap_dir_from_checkpoint(
     checkpoint_dir: str | Path, memmap_dir: str | Path
 ) -> None:
-    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`. Raises as
-    `TaskSession.load_checkpoint`."""
-    folder = _checked_folder(checkpoint_dir)
-    target = Path(memmap_dir).expanduser()
-    target.mkdir(parents=True, exist_ok=True)
-    for path in sorted((folder / "model").glob("*.npy")):
-        shutil.copy(path, target / path.name)
+    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`. Takes and raises what
+    `TaskSession.load_checkpoint` does."""
+    with _checked_folder(checkpoint_dir) as folder:
+        target = Path(memmap_dir).expanduser()
+        target.mkdir(parents=True, exist_ok=True)
+        for path in sorted((folder / "model").glob("*.npy")):
+            shutil.copy(path, target / path.name)
 
 
 def _report_missing(kind: str, here: Iterable[str], there: Iterable[str], how: str) -> None:
@@ -54,17 +57,22 @@ def _report_missing(kind: str, here: Iterable[str], there: Iterable[str], how: s
 
 
 def _local_folder(checkpoint_dir: str | Path) -> Path:
-    if str(checkpoint_dir).startswith("wandb:"):
-        raise NotImplementedError(
-            f"{checkpoint_dir}: checkpoints as artifacts of wandb (wandb://) are not supported. "
-            "Give a folder on this machine, and upload it or download it with wandb's own client."
-        )
     return Path(os.path.abspath(Path(checkpoint_dir).expanduser()))
 
 
-def _checked_folder(checkpoint_dir: str | Path) -> Path:
-    """The folder with the content of a checkpoint, which has been compared with its checksums."""
-    folder, checked = whole_folder(_local_folder(checkpoint_dir))
+@contextmanager
+def _checked_folder(checkpoint_dir: str | Path) -> Iterator[Path]:
+    """The folder with the content of a checkpoint, which has been compared with its checksums; of
+    an artifact, while the body runs."""
+    if wandb_artifacts.is_artifact(checkpoint_dir):
+        with wandb_artifacts.downloaded(checkpoint_dir) as folder:
+            yield _whole_folder(folder)
+    else:
+        yield _whole_folder(_local_folder(checkpoint_dir))
+
+
+def _whole_folder(given: Path) -> Path:
+    folder, checked = whole_folder(given)
     if not checked:
         logging.warning(
             "%s has no manifest.json: another program wrote it, and whether it is whole is not "
@@ -178,8 +186,22 @@ class TaskSession(popxl.Session):
 
         Beyond `max_checkpoints` folders saved by this session the oldest is deleted. Raises
         CheckpointError (pando.checkpoint) when it cannot be written.
+
+        `wandb://name` uploads such a folder as a new version of the artifact `name` of the running
+        run of wandb, an optional package (ImportError without it). Versions are not deleted.
         """
+        if wandb_artifacts.is_artifact(checkpoint_dir):
+            wandb_artifacts.check_artifact(checkpoint_dir)
+            with tempfile.TemporaryDirectory(prefix="pando-wandb-") as root:
+                folder = Path(root) / "checkpoint"
+                self._write_checkpoint(folder)
+                wandb_artifacts.upload(folder, checkpoint_dir)
+            return
         folder = _local_folder(checkpoint_dir)
+        self._write_checkpoint(folder)
+        self._forget_old_checkpoints(folder)
+
+    def _write_checkpoint(self, folder: Path) -> None:
         tensors = self.state.to_dict()
         values = self.get_tensors_data(list(tensors.values()))
         with replaced_folder(folder) as writing:
@@ -197,7 +219,6 @@ class TaskSession(popxl.Session):
                 self._dataloader.save(str(writing / _DATALOADER))
             text = json.dumps(self.session_state)
             (writing / _SESSION_INFO).write_text(text, encoding="utf-8")
-        self._forget_old_checkpoints(folder)
 
     def _forget_old_checkpoints(self, newest: Path) -> None:
         self._saved = [path for path in self._saved if path != newest] + [newest]
@@ -207,12 +228,16 @@ class TaskSession(popxl.Session):
     def load_checkpoint(
         self, checkpoint_dir: str | Path, report_missing: str = "warn", skip_memmap: bool = False
     ) -> None:
-        """Reads what `save_checkpoint` wrote. `skip_memmap` has no effect.
+        """Reads what `save_checkpoint` wrote: a folder, or an artifact of wandb `wandb://name` or
+        `wandb://entity/project/name:version`, which is downloaded. `skip_memmap` has no effect.
 
         Raises DamagedCheckpoint, which names the file, and CheckpointError when there is none
-        (pando.checkpoint), before anything is changed.
+        (pando.checkpoint), before anything is changed; ImportError for an artifact without wandb.
         """
-        folder = _checked_folder(checkpoint_dir)
+        with _checked_folder(checkpoint_dir) as folder:
+            self._load_folder(folder, report_missing)
+
+    def _load_folder(self, folder: Path, report_missing: str) -> None:
         files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
         tensors = self.state.to_dict()
         _report_missing("Tensors", tensors, files, report_missing)

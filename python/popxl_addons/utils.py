@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import logging
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
@@ -71,12 +72,10 @@ class WeightsDict(MutableMapping[Variable, np.ndarray]):
 
 def _log_to_wandb(title: str, minutes: float) -> None:
     """Adds the duration to the summary of a running wandb session, when there is one."""
-    try:
-        import wandb
-    except ImportError:
-        return
-    if wandb.run is not None:
-        wandb.run.summary[f"{title}_mins"] = minutes
+    # Whoever runs a session has imported it: who has none need not wait for that.
+    run = getattr(sys.modules.get("wandb"), "run", None)
+    if run is not None:
+        run.summary[f"{title}_mins"] = minutes
 
 
 @contextmanager

@@ -126,6 +126,40 @@ def test_what_runs_at_the_peak_is_named_after_a_conditional() -> None:
     assert "alive at the peak, in the phase 'late', while" in error.getSummaryReport()
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("large_first", [True, False])
+def test_what_runs_at_the_peak_is_named_inside_a_branch(devices: int, large_first: bool) -> None:
+    def large(x: popxl.Tensor) -> popxl.Tensor:
+        with popxl.name_scope("early"):
+            x = ops.exp(x)
+        with popxl.name_scope("late"):
+            x = ops.concat([x] * 64, axis=0)
+            return ops.sum(ops.softmax(x @ ops.transpose(x), 1))
+
+    def small(x: popxl.Tensor) -> popxl.Tensor:
+        with popxl.name_scope("small"):
+            return ops.sum(ops.softmax(x @ x, 1))
+
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((4, 4), np.float32))
+        branches = [ir.create_graph(branch, x) for branch in (large, small)]
+        condition = popxl.constant(large_first, popxl.bool)
+        chosen = branches if large_first else branches[::-1]
+        (result,) = ops.conditional(condition, *chosen, [x], [x])
+        with popxl.name_scope("end"), popxl.ipu(devices - 1):
+            if devices > 1:
+                result = ops.ipu_copy(result, 1, 0)
+            result = ops.cumsum(result.reshape((1,)), 0).reshape(())
+            ops.host_store(popxl.d2h_stream((), popxl.float32), result)
+    limit = "memory_limit_bytes" if devices == 1 else "device_memory_limit_bytes"
+    with use_session_settings(**{limit: 1000}):
+        error = refused(ir)
+    assert "the phase 'late' needs most" in str(error)
+    assert "alive at the peak, in the phase 'late', while" in error.getSummaryReport()
+    assert "late/" in error.getSummaryReport().partition(" runs:")[0]
+
+
 def two_devices(in_graph: bool) -> popxl.Ir:
     """Device 1 makes a small tensor that device 4 blows up, perhaps in a called graph."""
 

@@ -178,5 +178,68 @@ TEST(Session, AScaleOutOfRangeStopsTheRunAndTheNextOneGoesOn) {
   }
 }
 
+/// main: repeat three times: load a value of `shape` and store it.
+std::unique_ptr<Ir> copying_program(const Shape& shape) {
+  op_registry();
+  auto ir = std::make_unique<Ir>();
+  Graph& main = ir->main_graph();
+  const TensorInfo info{DType::Float32, shape, {}};
+  Tensor* in = main.add_stream("in", info);
+  Tensor* out = main.add_stream("out", info);
+  ir->add_stream(*in, StreamDirection::HostToDevice);
+  ir->add_stream(*out, StreamDirection::DeviceToHost);
+  Graph& body = ir->create_graph("body");
+  body.add_input(body.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
+  body.mark_output(body.add_input(body.unique_tensor_id("LoopCond___"), {DType::Bool, {}, {}}));
+  OpBuilder ops(body, {});
+  Tensor* init = ops.make(
+      "Init", {},
+      {{"shape", Ints(shape)}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
+  ops.op("HostStore", {ops.make("HostLoad", {init}, {{"stream", in->id()}})},
+         {{"stream", out->id()}});
+  main.create_op(op_registry().get("Loop"), {nullptr, nullptr},
+                 {{"trip_count", std::int64_t{3}}, {"modified", Ints{}}}, {}, {&body});
+  return ir;
+}
+
+TEST(Session, ARunThatLoadsMoreOftenThanThereIsDataIsRefused) {
+  const auto ir = copying_program({2});
+  Session session(*ir);
+  session.attach();
+  std::vector<float> given = {1, 2, 3, 4, 5, 6}, taken(6);
+  const auto buffer = [](std::vector<float>& values, std::int64_t count) {
+    return StreamBuffer{reinterpret_cast<std::byte*>(values.data()), count};
+  };
+  session.run({buffer(given, 3)}, {buffer(taken, 3)});
+  EXPECT_EQ(taken, given);
+  const auto message = [&](const StreamBuffer& in, const StreamBuffer& out) -> std::string {
+    try {
+      session.run({in}, {out});
+    } catch (const RuntimeFault& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string load = message(buffer(given, 2), buffer(taken, 3));
+  EXPECT_NE(load.find("loads the stream 'in' more often than the 2 times"), std::string::npos)
+      << load;
+  const std::string store = message(buffer(given, 3), buffer(taken, 1));
+  EXPECT_NE(store.find("stores to the stream 'out' more often than the 1 times"), std::string::npos)
+      << store;
+  // Unless the caller says so.
+  StreamBuffer repeating = buffer(given, 2);
+  repeating.repeats = true;
+  session.run({repeating}, {buffer(taken, 3)});
+  EXPECT_EQ(taken, (std::vector<float>{1, 2, 3, 4, 1, 2}));
+}
+
+TEST(Session, ValuesWithoutElementsAreNeverUsedUp) {
+  const auto ir = copying_program({0});
+  Session session(*ir);
+  session.attach();
+  std::byte none{};
+  session.run({{&none, 1}}, {{&none, 1}});
+}
+
 }  // namespace
 }  // namespace pando::testing

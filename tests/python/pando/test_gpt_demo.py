@@ -58,7 +58,9 @@ def test_it_learns_and_leaves_a_report(
     for name in ("loaded per step", "stored per step", "peak resident memory", "time per step"):
         assert float(facts[name].split()[0].replace(",", "")) > 0
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "BlockBackward" in page
+    assert "BlockBackward" in page and "Time by phase" in page
+    assert facts["layers_backward"].startswith("computing ")
+    assert "evaluation" not in facts and "<td>evaluation</td>" in page
     assert len(checkpoint.checkpoints(folder / "checkpoints")) == 1
     # Of the files that the run worked in none stays.
     assert not [*folder.glob("**/*.remote")]

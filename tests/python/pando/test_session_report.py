@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pando import session_info
 from pando.phase_report import PhaseTime, Traffic, buffer_traffic, phase_text
 from pando.report import MemoryPlan, TrainingReport, report_html
 from pando.settings import use_session_settings
+from pando.timeline import phase_boxes
 from popxl import ops
 from popxl.ops import collectives
 
@@ -96,6 +98,97 @@ def test_bytes_are_exact_and_times_agree(tmp_path: Path, tier: str, replicas: in
         assert (phase.io_seconds > 0) == bool(phase.buffers)
     assert (first.exchange_seconds > 0) == (replicas > 1)
     assert ("end of the run" in phases) == (tier == "file")
+
+
+def program_with_branches(devices: int = 1) -> tuple[popxl.Ir, popxl.HostToDeviceStream]:
+    """A flag chooses between `forward`, a call of `last`, ops of no scope and, by a second
+    conditional that is always taken, `update`; and, in the other branch, `check`. Both have
+    `forward` in common."""
+    ir = popxl.Ir()
+    spec = popxl.TensorSpec((ELEMENTS,), popxl.float32)
+    with ir.main_graph, popxl.in_sequence():
+        flag = ops.host_load(stream := popxl.h2d_stream((), popxl.bool, "flag"))
+        with popxl.name_scope("first"), popxl.ipu(devices - 1):
+            x = ops.sqrt(popxl.variable(np.full(ELEMENTS, 4, np.float32), name="x"))
+            if devices > 1:
+                x = ops.ipu_copy(x, 0)
+        rows = popxl.remote_buffer((ELEMENTS,), popxl.float32, 1)
+
+        def last(x: popxl.Tensor) -> popxl.Tensor:
+            with popxl.name_scope("inner"):
+                return ops.softmax(x, 0)
+
+        def update(x: popxl.Tensor) -> popxl.Tensor:
+            with popxl.name_scope("update"):
+                return ops.softmax(x * 3.0, 0)
+
+        def same(x: popxl.Tensor) -> popxl.Tensor:
+            return x + 0.0
+
+        def train(x: popxl.Tensor) -> popxl.Tensor:
+            with popxl.name_scope("forward"):
+                x = ops.exp(x)
+                ops.remote_store(rows, 0, x)
+                if devices > 1:
+                    x = ops.ipu_copy(ops.log(ops.ipu_copy(x, 1)), 0)
+            (x,) = ops.call(last_graph, x)
+            x = ops.cumsum(x, 0)
+            always = popxl.constant(True, popxl.bool)
+            (x,) = ops.conditional(always, update_graph, same_graph, [x], [x])
+            return x
+
+        def check(x: popxl.Tensor) -> popxl.Tensor:
+            with popxl.name_scope("forward"):
+                x = ops.exp(x)
+            with popxl.name_scope("check"):
+                return ops.cumsum(x, 0)
+
+        last_graph = ir.create_graph(last, spec)
+        update_graph, same_graph = (ir.create_graph(graph, spec) for graph in (update, same))
+        chosen = [ir.create_graph(branch, spec) for branch in (train, check)]
+        (result,) = ops.conditional(flag, *chosen, [x], [x])
+        with popxl.name_scope("end"):
+            ops.host_store(popxl.d2h_stream((ELEMENTS,), popxl.float32), result * 2.0)
+    return ir, stream
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_phases_go_on_in_the_branches_of_conditionals(tmp_path: Path, devices: int) -> None:
+    ir, stream = program_with_branches(devices)
+    runs = 20
+    graphs = [f"program_with_branches.{name}" for name in ("last_subgraph(0)", "train_subgraph(3)")]
+    in_train = ["forward", *graphs, "update"]
+    found: dict[bool, dict[str, PhaseTime]] = {}
+    for flag in (True, False):
+        with session_of(ir, tmp_path, "ram") as session:
+            start = time.perf_counter()
+            for _ in range(runs):
+                session.run({stream: np.array(flag)})
+            seconds = time.perf_counter() - start
+            rows = [p for p in session_info.phase_times(session) if p.device == 0]
+            boxes = session_info.timeline(session)[0].boxes
+        found[flag] = by_name(rows)
+        # The boxes that lie in no other one are those of the main graph: all that the device did.
+        outer = sum(box.end - box.start for box in boxes if box.depth == 0)
+        inner = {box.phase for box in boxes if box.depth > 0}
+        assert 0 < outer < seconds
+        total = sum(phase.seconds for phase in rows)
+        assert total < seconds
+        for phase in rows:
+            assert 0 <= phase.waiting_seconds + phase.exchange_seconds <= phase.seconds
+        drawn = [box.phase for box in phase_boxes(boxes)]
+        in_branch = in_train if flag else ["forward", "check"]
+        assert [name for name in drawn if name not in ("first", "end")] == in_branch
+        assert inner >= set(in_branch)
+    taken = [name for name in found[True] if name]
+    first = ["first"] if devices == 1 else []
+    assert [name for name in taken if name != "first"] == [*in_train, "end"]
+    assert taken[:1] == first or devices == 2
+    others = [name for name in found[False] if name not in ("", "first")]
+    assert others == ["forward", "check", "end"]
+    assert found[True]["forward"].buffers == {1: Traffic(0, BYTES * runs)}
+    assert not found[False]["forward"].buffers
+    assert (found[True]["forward"].exchange_seconds > 0) == (devices > 1)
 
 
 def test_the_phases_of_addons_are_their_graphs(tmp_path: Path) -> None:

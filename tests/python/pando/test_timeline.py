@@ -61,6 +61,25 @@ def test_phases_join_what_follows_each_other() -> None:
     assert [len(row) for row in lane_rows(LANES[1])] == [1]
 
 
+def test_phases_go_on_in_boxes_of_no_phase() -> None:
+    boxes = [
+        Box(0.0, 0.1, 0, "HostLoad", ""),
+        Box(0.1, 0.9, 0, "If", ""),
+        Box(0.1, 0.4, 1, "layer(0)", "forward"),
+        Box(0.2, 0.3, 2, "MatMul", "forward"),
+        Box(0.4, 0.8, 1, "If", ""),
+        Box(0.5, 0.6, 2, "Adam", "update"),
+        Box(0.6, 0.7, 2, "Adam", "update"),
+        Box(0.8, 0.9, 1, "Gelu", "forward"),
+        Box(0.9, 1.0, 0, "Log", "forward"),
+    ]
+    assert phase_boxes(boxes) == [
+        Box(0.1, 0.4, 0, "forward", "forward"),
+        Box(0.5, 0.7, 0, "update", "update"),
+        Box(0.8, 1.0, 0, "forward", "forward"),
+    ]
+
+
 def test_boxes_are_where_their_times_say() -> None:
     found = boxes_of(timeline_svg(LANES))
     scale = found["forward"]["width"] / 0.6

@@ -112,17 +112,6 @@ def test_missing_tensors_are_reported(tmp_path: Path) -> None:
         larger.load_from_session(smaller, report_missing="sometimes")
 
 
-def test_artifacts_of_wandb_are_refused(tmp_path: Path) -> None:
-    task = session()
-    refused = pytest.raises(NotImplementedError, match=r"wandb://.*not supported")
-    with refused:
-        task.save_checkpoint("wandb://name")
-    with refused:
-        task.load_checkpoint("wandb://name")
-    with refused:
-        addons.task_session.initialise_memmap_dir_from_checkpoint("wandb://name", tmp_path)
-
-
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
