@@ -188,6 +188,8 @@ class OutputDropper {
 
 void drop_unused_outputs(Ir& ir) {
   for (Graph* graph : ir.graphs()) eliminate_dead_code(*graph);
+  // Calls in graphs that never run would have to follow, and would keep outputs alive.
+  erase_unreachable_graphs(ir);
   OutputDropper(ir).run();
 }
 
