@@ -1,5 +1,5 @@
 // Fused kernels against what the machine can do: pointwise chains against memcpy, the Adam update
-// against one loop written by hand with AVX2 intrinsics.
+// against one loop written by hand with AVX2 intrinsics; both as machine code and as micro-ops.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 #include <omp.h>
@@ -26,8 +26,9 @@ struct Buffer {
 };
 
 void run_kernel(benchmark::State& state, const KernelSpec& spec, int threads,
-                std::vector<Buffer>& buffers, const std::vector<int>& order, double bytes) {
-  const auto kernel = cpu::make_fused_kernel(spec, threads);
+                std::vector<Buffer>& buffers, const std::vector<int>& order, double bytes,
+                cpu::ChainCompilation compilation = cpu::ChainCompilation::Automatic) {
+  const auto kernel = cpu::make_fused_kernel(spec, threads, compilation);
   Buffer scratch(kernel->scratch_bytes());
   std::vector<std::byte*> operands;
   for (int i : order) operands.push_back(buffers[static_cast<std::size_t>(i)].data());
@@ -51,6 +52,35 @@ KernelSpec chain_spec(std::int64_t n) {
   const ScalarValue sum = e.emit(ScalarOp::Add, ax, e.constant(0.25));
   e.store(0, e.emit(ScalarOp::Max, sum, e.constant(0.0)), DType::Float32);
   return spec;
+}
+
+/// The light chain of the table: relu(x * a + b) * c + x * 0.5 - 1 with vectors for every row.
+KernelSpec light_spec(std::int64_t rows) {
+  constexpr std::int64_t kRow = 1024;
+  KernelSpec spec;
+  spec.kind = "Fused";
+  spec.inputs.push_back(OperandDesc::contiguous(DType::Float32, {rows, kRow}));
+  for (int i = 0; i < 3; ++i) spec.inputs.push_back({DType::Float32, {rows, kRow}, {0, 1}});
+  spec.outputs = {spec.inputs[0]};
+  ScalarEmitter e(spec.scalar);
+  const auto load = [&](int i) { return e.load(i, DType::Float32); };
+  const ScalarValue x = load(0);
+  const ScalarValue sum = e.emit(ScalarOp::Add, e.emit(ScalarOp::Mul, x, load(1)), load(2));
+  const ScalarValue relu = e.emit(ScalarOp::Max, sum, e.constant(0.0));
+  const ScalarValue half = e.emit(ScalarOp::Mul, x, e.constant(0.5));
+  const ScalarValue last = e.emit(ScalarOp::Add, e.emit(ScalarOp::Mul, relu, load(3)), half);
+  e.store(0, e.emit(ScalarOp::Sub, last, e.constant(1.0)), DType::Float32);
+  return spec;
+}
+
+void light_chain(benchmark::State& state, cpu::ChainCompilation compilation) {
+  const std::int64_t n = state.range(0) * (1 << 20) / 4;
+  std::vector<Buffer> buffers;
+  buffers.emplace_back(static_cast<std::size_t>(n) * 4);
+  for (int i = 0; i < 3; ++i) buffers.emplace_back(4096);
+  buffers.emplace_back(static_cast<std::size_t>(n) * 4);
+  run_kernel(state, light_spec(n / 1024), static_cast<int>(state.range(1)), buffers,
+             {0, 1, 2, 3, 4}, 8.0 * static_cast<double>(n), compilation);
 }
 
 void pointwise_chain(benchmark::State& state) {
@@ -126,11 +156,11 @@ struct AdamState {
   Buffer w, m, v, g;
 };
 
-void adam_fused(benchmark::State& state) {
+void adam_fused(benchmark::State& state, cpu::ChainCompilation compilation) {
   AdamState adam;
   std::vector<Buffer> buffers = {adam.w, adam.m, adam.v, adam.g};
   run_kernel(state, adam_spec(), static_cast<int>(state.range(0)), buffers, {0, 1, 2, 3, 0, 1, 2},
-             kAdamBytes * kParameters);
+             kAdamBytes * kParameters, compilation);
 }
 
 __attribute__((target("avx2,fma,f16c"))) __m256 round_half(__m256 v) {
@@ -183,9 +213,9 @@ void adam_hand_written(benchmark::State& state) {
                          benchmark::Counter::kIsRate);
 }
 
-void prepare_adam(benchmark::State& state) {
+void prepare_adam(benchmark::State& state, cpu::ChainCompilation compilation) {
   const KernelSpec spec = adam_spec();
-  for (auto _ : state) benchmark::DoNotOptimize(cpu::make_fused_kernel(spec, 2));
+  for (auto _ : state) benchmark::DoNotOptimize(cpu::make_fused_kernel(spec, 2, compilation));
 }
 
 void transpose(benchmark::State& state) {
@@ -216,11 +246,20 @@ void bias_sigmoid(benchmark::State& state) {
   run_kernel(state, spec, 1, buffers, {0, 1, 2}, 8.0 * static_cast<double>(rows * columns));
 }
 
+constexpr auto kCompiled = cpu::ChainCompilation::Always, kMicroOps = cpu::ChainCompilation::Never;
+BENCHMARK_CAPTURE(light_chain, compiled, kCompiled)
+    ->ArgsProduct({{1, 16, 64}, {1, 2}})
+    ->UseRealTime();
+BENCHMARK_CAPTURE(light_chain, micro_ops, kMicroOps)
+    ->ArgsProduct({{1, 16, 64}, {1, 2}})
+    ->UseRealTime();
 BENCHMARK(pointwise_chain)->ArgsProduct({{1, 16, 64}, {1, 2}})->UseRealTime();
 BENCHMARK(copy_by_memcpy)->ArgsProduct({{1, 16, 64}, {1, 2}})->UseRealTime();
-BENCHMARK(adam_fused)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(adam_fused, compiled, kCompiled)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(adam_fused, micro_ops, kMicroOps)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(adam_hand_written)->Arg(1)->Arg(2)->UseRealTime();
-BENCHMARK(prepare_adam);
+BENCHMARK_CAPTURE(prepare_adam, compiled, kCompiled);
+BENCHMARK_CAPTURE(prepare_adam, micro_ops, kMicroOps);
 BENCHMARK(transpose)->Arg(512)->Arg(2048);
 BENCHMARK(bias_sigmoid)->Arg(512)->Arg(10);
 

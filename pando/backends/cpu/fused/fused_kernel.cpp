@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pando/backends/cpu/fused/compiled_chain.hpp"
 #include "pando/backends/cpu/fused/iteration.hpp"
 #include "pando/backends/cpu/fused/plan.hpp"
 #include "pando/backends/cpu/parallel.hpp"
@@ -23,6 +24,22 @@ constexpr std::int64_t kPieceLanes = 4096;
 /// Below this much work, in rough nanoseconds, another thread costs more than it saves.
 constexpr double kThreadWork = 6000;
 
+/// Below this many elements the micro-ops are done before machine code would have been made.
+constexpr std::int64_t kCompiledElements = 16384;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+bool compiles(const KernelSpec& spec, ChainCompilation compilation) {
+  // The micro-ops of other targets round otherwise (a product and its sum apart).
+  if (compilation == ChainCompilation::Never || !chain_machine().has_fma) return false;
+  return compilation == ChainCompilation::Always ||
+         (!kSanitized && num_elements(spec.outputs.front().shape) >= kCompiledElements);
+}
+
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Those of the common shape.
@@ -36,8 +53,8 @@ std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
 
 class FusedKernel : public Kernel {
  public:
-  FusedKernel(const KernelSpec& spec, int num_threads)
-      : plan_(plan_fused(spec)),
+  FusedKernel(const KernelSpec& spec, int num_threads, ChainCompilation compilation)
+      : plan_(plan_fused(spec, compiles(spec, compilation))),
         lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
         num_operands_(spec.num_loaded_inputs() + spec.outputs.size()) {
     for (const OperandDesc* operand : all_operands(spec)) {
@@ -51,6 +68,8 @@ class FusedKernel : public Kernel {
     lay_out_scratch();
     choose_parts(num_threads);
     fill_constants();
+    if (!plan_.steps.empty()) compiled_ = compile_chain(plan_.steps, moving_slots_of_steps());
+    choose_row_loop();
   }
 
   std::size_t scratch_bytes() const override {
@@ -71,8 +90,8 @@ class FusedKernel : public Kernel {
     std::string text =
         str_cat("Fused: ", chain_machine().target, ", blocks of ", lanes_, " lanes, ",
                 plan_.num_chain_ops, " chain ops and ", plan_.num_tile_ops, " tile ops per block, ",
-                plan_.num_tiles, " temporary blocks, ", num_parts_, " threads; ", rows_,
-                " rows of ", row_length_, "; operands");
+                plan_.num_tiles, " temporary blocks, ", code_text(), num_parts_, " threads; ",
+                rows_, " rows of ", row_length_, "; operands");
     for (Access access : access_) {
       text += access == Access::Direct     ? " direct"
               : access == Access::Splat    ? " splat"
@@ -157,6 +176,20 @@ class FusedKernel : public Kernel {
     if (!merge_pieces_) piece_ = static_cast<std::int64_t>(kPhiloxGroup);
   }
 
+  /// Machine code goes from row to row by itself where a row needs nothing but its addresses.
+  void choose_row_loop() {
+    loops_over_rows_ = compiled_ != nullptr && merge_pieces_ && outer_dimensions() > 0 &&
+                       row_length_ % lanes_ == 0;
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      loops_over_rows_ = loops_over_rows_ && (access_[i] == Access::Direct || uniform_[i]);
+    }
+    if (!loops_over_rows_) return;
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      row_steps_.push_back(iteration_.strides[i][outer_dimensions() - 1] *
+                           static_cast<std::int64_t>(bytes_[i]));
+    }
+  }
+
   void lay_out_scratch() {
     std::size_t size = 0;
     const auto take = [&](std::size_t bytes) {
@@ -215,6 +248,19 @@ class FusedKernel : public Kernel {
       fill_elements(reinterpret_cast<const std::byte*>(&bits), bytes, lanes_, block);
       block += lanes * 8;
     }
+  }
+
+  std::string code_text() const {
+    if (compiled_ == nullptr) return "";
+    return str_cat(compiled_->code_bytes(), " bytes of machine code, ");
+  }
+
+  std::vector<bool> moving_slots_of_steps() const {
+    std::vector<bool> result(plan_.num_slots());
+    for (std::size_t i = 0; i < moving(); ++i) {
+      result[i] = i >= num_operands_ || access_[i] != Access::Splat;
+    }
+    return result;
   }
 
   std::size_t moving() const { return num_operands_ + plan_.generated.size(); }
@@ -278,8 +324,14 @@ class FusedKernel : public Kernel {
     std::int64_t unit = begin;
     std::int64_t row = begin / pieces_per_row_;
     go_to_row(part, row);
-    for (; unit < end; go_to_next_row(part), ++row) {
+    for (std::int64_t rows = 1; unit < end; go_on(part, rows), row += rows) {
       const std::int64_t piece = unit - row * pieces_per_row_;
+      rows = merge && piece == 0 ? rows_at_once(part, (end - unit) / pieces_per_row_) : 1;
+      if (rows > 1) {
+        run_rows(part, rows);
+        unit += rows * pieces_per_row_;
+        continue;
+      }
       const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
       const std::int64_t first = piece * piece_;
       const std::int64_t last = std::min(row_length_, (piece + pieces) * piece_);
@@ -303,10 +355,24 @@ class FusedKernel : public Kernel {
     }
   }
 
-  void go_to_next_row(const Part& part) const {
-    for (std::size_t d = outer_dimensions(); d-- > 0;) {
-      const bool wraps = ++part.indices[d] == iteration_.shape[d];
-      const std::int64_t moved = wraps ? 1 - iteration_.shape[d] : 1;
+  /// How many of `left` whole rows are evenly spaced.
+  std::int64_t rows_at_once(const Part& part, std::int64_t left) const {
+    if (!loops_over_rows_) return 1;
+    const std::size_t d = outer_dimensions() - 1;
+    return std::clamp<std::int64_t>(iteration_.shape[d] - part.indices[d], 1,
+                                    std::max<std::int64_t>(left, 1));
+  }
+
+  void run_rows(const Part& part, std::int64_t rows) const {
+    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, 0, 0, row_length_);
+    compiled_->run({part.slots, row_length_, rows, row_steps_.data()});
+  }
+
+  /// By `rows` rows, no more than are left of the last outer dimension.
+  void go_on(const Part& part, std::int64_t rows) const {
+    for (std::size_t d = outer_dimensions(); d-- > 0; rows = 1) {
+      const bool wraps = (part.indices[d] += rows) == iteration_.shape[d];
+      const std::int64_t moved = wraps ? rows - iteration_.shape[d] : rows;
       for (std::size_t i = 0; i < num_operands_; ++i) {
         if (access_[i] == Access::Computed) continue;
         part.rows[i] += moved * iteration_.strides[i][d] * static_cast<std::int64_t>(bytes_[i]);
@@ -324,14 +390,22 @@ class FusedKernel : public Kernel {
     const std::int64_t linear = row * row_length_ + first;
     for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, linear, first, count);
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
-    const std::int64_t blocks = count / lanes_;
-    chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
+    run_blocks(part, count / lanes_);
     if (count % lanes_ != 0) run_tail(part, count % lanes_);
     for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
       if (access_[i] != Access::Gathered) continue;
       scatter(iteration_, i, bytes_[i], part.memory + buffers_[i], linear, count,
               part.operands[position(i)]);
     }
+  }
+
+  void run_blocks(const Part& part, std::int64_t blocks) const {
+    if (compiled_ == nullptr) {
+      chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
+      return;
+    }
+    compiled_->run({.slots = part.slots, .lanes = blocks * lanes_});
+    for (std::size_t i = 0; i < moving(); ++i) part.slots[i] += part.steps[i] * blocks;
   }
 
   void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
@@ -417,6 +491,7 @@ class FusedKernel : public Kernel {
   };
 
   FusedPlan plan_;
+  std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
   std::vector<Product> products_;
   std::int64_t lanes_;
   std::size_t num_operands_;
@@ -431,6 +506,8 @@ class FusedKernel : public Kernel {
   std::int64_t pieces_per_row_ = 0;
   std::int64_t num_units_ = 0;  // pieces of all rows
   bool merge_pieces_ = false;
+  bool loops_over_rows_ = false;
+  std::vector<std::int64_t> row_steps_;  // by operand, bytes; of the last outer dimension
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
   // Scratch of a part: slots, steps, rows, indices, tiles, then a buffer for each operand.
@@ -444,12 +521,13 @@ class FusedKernel : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads) {
+std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
+                                          ChainCompilation compilation) {
   if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads);
   if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads);
   internal_check(spec.kind == "Fused" && !spec.outputs.empty(),
                  "a fused kernel needs kind Fused and an output");
-  return std::make_unique<FusedKernel>(spec, num_threads);
+  return std::make_unique<FusedKernel>(spec, num_threads, compilation);
 }
 
 }  // namespace pando::cpu

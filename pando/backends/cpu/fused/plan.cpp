@@ -103,6 +103,12 @@ class Scheduler {
   std::vector<int> order_;
 };
 
+bool same_layout(const KernelSpec& spec, int input, int output) {
+  const OperandDesc& a = spec.inputs[static_cast<std::size_t>(input)];
+  const OperandDesc& b = spec.outputs[static_cast<std::size_t>(output)];
+  return dtype_bytes(a.dtype) == dtype_bytes(b.dtype) && a.strides == b.strides;
+}
+
 /// Turns an order into micro-ops.
 class Emitter {
  public:
@@ -332,12 +338,6 @@ class Emitter {
     line_starts_.pop_back();
   }
 
-  bool same_layout(int input, int output) const {
-    const OperandDesc& a = spec_.inputs[static_cast<std::size_t>(input)];
-    const OperandDesc& b = spec_.outputs[static_cast<std::size_t>(output)];
-    return dtype_bytes(a.dtype) == dtype_bytes(b.dtype) && a.strides == b.strides;
-  }
-
   void find_hazards() {
     for (int output = 0; output < static_cast<int>(plan_.num_outputs); ++output) {
       const auto slot_of_output =
@@ -346,7 +346,7 @@ class Emitter {
         return op.code != chain_machine().end && op.out == slot_of_output;
       });
       for (int input = 0; input < static_cast<int>(plan_.num_inputs); ++input) {
-        if (same_layout(input, output) && is_read_after(written, input)) {
+        if (same_layout(spec_, input, output) && is_read_after(written, input)) {
           plan_.hazards.emplace_back(input, output);
         }
       }
@@ -386,7 +386,8 @@ class Emitter {
 
 class Planner {
  public:
-  explicit Planner(const KernelSpec& spec) : spec_(spec), graph_(build_nodes(spec)) {
+  Planner(const KernelSpec& spec, bool with_steps) : spec_(spec), graph_(build_nodes(spec)) {
+    if (with_steps && has_only_chain_ops(graph_)) simple_ = graph_;
     combine_nodes(graph_);
     plan_.num_inputs = spec.num_loaded_inputs();
     plan_.num_outputs = spec.outputs.size();
@@ -407,20 +408,47 @@ class Planner {
       plan_.generated[i].key0 = uniform_slot(graph_.keys[i][0]);
       plan_.generated[i].key1 = uniform_slot(graph_.keys[i][1]);
     }
-    Scheduler body(graph_, false);
-    for (int store : graph_.stores) {
-      body.visit(graph_.nodes[static_cast<std::size_t>(store)].operands[0]);
-      body.append(store);
-    }
-    plan_.body = emit(body.take(), false, "per block");
+    plan_.body = emit(body_order(graph_), false, "per block");
     for (const MicroOp& op : plan_.body) {
       ++(op.tile != nullptr ? plan_.num_tile_ops : plan_.num_chain_ops);
     }
     --plan_.num_chain_ops;  // the end
+    if (!simple_.nodes.empty()) add_steps();
     return std::move(plan_);
   }
 
  private:
+  static std::vector<int> body_order(const NodeGraph& graph) {
+    Scheduler body(graph, false);
+    for (int store : graph.stores) {
+      body.visit(graph.nodes[static_cast<std::size_t>(store)].operands[0]);
+      body.append(store);
+    }
+    return body.take();
+  }
+
+  void add_steps() {
+    const auto slot_of = [&](int id) {
+      const Node& n = simple_.nodes[static_cast<std::size_t>(id)];
+      const bool is_generated = n.kind == Node::Kind::Generated;
+      return is_generated ? static_cast<int>(plan_.first_generated()) + n.index
+                          : static_cast<int>(uniform_slot(id));
+    };
+    plan_.steps = chain_steps(simple_, body_order(simple_), slot_of, plan_.first_output());
+    for (int output = 0; output < static_cast<int>(plan_.num_outputs); ++output) {
+      for (int input = 0; input < static_cast<int>(plan_.num_inputs); ++input) {
+        const std::pair<int, int> hazard{input, output};
+        const bool known =
+            std::find(plan_.hazards.begin(), plan_.hazards.end(), hazard) != plan_.hazards.end();
+        const int slot = static_cast<int>(plan_.first_output()) + output;
+        if (!known && same_layout(spec_, input, output) &&
+            is_read_after_store(plan_.steps, input, slot)) {
+          plan_.hazards.push_back(hazard);
+        }
+      }
+    }
+  }
+
   /// Uniform nodes that the body, a store or a generator reads.
   void find_kept() {
     kept_.assign(graph_.nodes.size(), false);
@@ -456,6 +484,7 @@ class Planner {
 
   const KernelSpec& spec_;
   NodeGraph graph_;
+  NodeGraph simple_;  // before nodes were combined; empty: no steps
   FusedPlan plan_;
   Homes homes_;
   std::vector<bool> kept_;
@@ -470,6 +499,8 @@ bool is_uniform(const OperandDesc& operand) {
   return true;
 }
 
-FusedPlan plan_fused(const KernelSpec& spec) { return Planner(spec).run(); }
+FusedPlan plan_fused(const KernelSpec& spec, bool with_steps) {
+  return Planner(spec, with_steps).run();
+}
 
 }  // namespace pando::cpu

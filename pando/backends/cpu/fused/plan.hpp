@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pando/backends/cpu/fused/chain_steps.hpp"
 #include "pando/backends/cpu/fused/micro_op.hpp"
 #include "pando/program/program.hpp"
 
@@ -29,6 +30,8 @@ struct FusedPlan {
   std::vector<GeneratedOperand> generated;
   std::vector<std::pair<std::uint64_t, std::size_t>> constants;  // bits, bytes of a lane
   std::size_t num_tiles = 0;
+  /// The body again, op by op; empty where not asked for, or where it has tile ops.
+  std::vector<ChainStep> steps;
   /// (input, output) of one layout where a block of the input is read after that of the output is
   /// written: if they are the same memory, the input has to be copied first.
   std::vector<std::pair<int, int>> hazards;
@@ -46,8 +49,8 @@ struct FusedPlan {
 /// Whether every element of the operand is the same.
 bool is_uniform(const OperandDesc& operand);
 
-/// Throws NotSupported for complex dtypes and for ops that a lane type does not have, InternalError
-/// for malformed programs.
-FusedPlan plan_fused(const KernelSpec& spec);
+/// `with_steps`: also the body as steps. Throws NotSupported for complex dtypes and for ops that a
+/// lane type does not have, InternalError for malformed programs.
+FusedPlan plan_fused(const KernelSpec& spec, bool with_steps);
 
 }  // namespace pando::cpu

@@ -1,0 +1,37 @@
+// Machine code for the body of a fused program, made when its kernel is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pando/backends/cpu/fused/chain_steps.hpp"
+
+namespace pando::cpu {
+
+/// Rows of one length; a slot that moves has the lanes of a row one after the other.
+struct ChainRun {
+  const std::byte* const* slots = nullptr;
+  std::int64_t lanes = 0;  // of a row, a multiple of 16
+  std::int64_t rows = 1;
+  /// By slot, bytes from one row to the next; not read for one row, nor for slots that do not move.
+  const std::int64_t* row_steps = nullptr;
+};
+
+/// Values stay in registers from op to op, which the micro-ops, having one block in registers, can
+/// do for one value only. Every op rounds as the micro-op does: results are equal bit by bit.
+class CompiledChain {
+ public:
+  virtual ~CompiledChain() = default;
+  virtual void run(const ChainRun& run) const = 0;
+  virtual std::size_t code_bytes() const = 0;
+};
+
+/// `moves`: by slot, whether its lanes differ from block to block; the others have equal lanes.
+/// nullptr where this machine (x86-64 with AVX2, FMA and F16C), this program (no more than 13
+/// slots that move) or this process (no memory that may be executed) cannot have it.
+std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
+                                             const std::vector<bool>& moves);
+
+}  // namespace pando::cpu

@@ -1,0 +1,291 @@
+// Machine code of chains beside the plain interpreter of scalar programs.
+#include "pando/backends/cpu/fused/compiled_chain.hpp"
+
+#include "pando/backends/cpu/fused/register_plan.hpp"
+#include "tests/cpp/backends/fused_fixture.hpp"
+
+namespace pando::fused_test {
+namespace {
+
+using cpu::ChainCompilation;
+
+bool is_compiled(const KernelSpec& spec) {
+  return cpu::make_fused_kernel(spec, 1, ChainCompilation::Always)
+             ->explain()
+             .find("machine code") != std::string::npos;
+}
+
+bool machine_compiles() {
+  return is_compiled(
+      make_spec({64}, {DType::Float32}, [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+        return std::vector<std::pair<ScalarValue, DType>>{
+            {e.emit(ScalarOp::Add, in[0], in[0]), DType::Float32}};
+      }));
+}
+
+constexpr ScalarOp kFloatOps[] = {
+    ScalarOp::Add,   ScalarOp::Sub,   ScalarOp::Mul,       ScalarOp::Div,  ScalarOp::Min,
+    ScalarOp::Max,   ScalarOp::Neg,   ScalarOp::Abs,       ScalarOp::Sign, ScalarOp::Sqrt,
+    ScalarOp::Floor, ScalarOp::Ceil,  ScalarOp::RoundEven, ScalarOp::Fma,  ScalarOp::Equal,
+    ScalarOp::Less,  ScalarOp::IsNan, ScalarOp::LessEqual, ScalarOp::IsInf};
+constexpr ScalarOp kIntegerOps[] = {
+    ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul,      ScalarOp::Min,  ScalarOp::Max,
+    ScalarOp::Neg, ScalarOp::Abs, ScalarOp::Equal,    ScalarOp::Less, ScalarOp::And,
+    ScalarOp::Or,  ScalarOp::Xor, ScalarOp::LessEqual};
+
+/// Arithmetic on float32, float16 and int32 only, with as many values alive as `reach` says.
+class RandomChain {
+ public:
+  explicit RandomChain(unsigned seed) : engine_(seed) {}
+
+  KernelSpec make() {
+    static const std::vector<Shape> kShapes = {{1},           {64},     {1000},      {3, 129},
+                                               {9, 64},       {5, 640}, {2, 3, 130}, {4, 1, 600},
+                                               {2, 1, 4, 65}, {8192}};
+    shape_ = kShapes[pick(kShapes.size())];
+    reach_ = pick(2) == 0 ? 3 : 40;
+    KernelSpec spec;
+    spec.kind = "Fused";
+    ScalarEmitter emitter(spec.scalar);
+    for (std::size_t i = 0, n = 1 + pick(6); i < n; ++i) {
+      static constexpr DType kInputs[] = {DType::Float32, DType::Float32, DType::Float16,
+                                          DType::Int32};
+      const DType dtype = kInputs[pick(std::size(kInputs))];
+      spec.inputs.push_back({dtype, shape_, strides()});
+      add(emitter.load(static_cast<int>(i), dtype), emitter);
+    }
+    for (double value : {0.75, -2.0, 0.0}) add(emitter.constant(value), emitter);
+    add(emitter.integer_constant(3, LaneType::I32), emitter);
+    for (std::size_t i = 0, n = 1 + pick(60); i < n; ++i) step(emitter);
+    for (std::size_t i = 0, n = 1 + pick(4); i < n; ++i) {
+      const LaneType lane = pick(3) == 0 ? LaneType::I32 : LaneType::F32;
+      DType dtype = dtype_of(lane);
+      if (lane == LaneType::F32 && pick(3) == 0) dtype = DType::Float16;
+      emitter.store(static_cast<int>(i), any(lane), dtype);
+      spec.outputs.push_back(OperandDesc::contiguous(dtype, shape_));
+    }
+    return spec;
+  }
+
+ private:
+  std::size_t pick(std::size_t n) { return engine_() % n; }
+  Strides strides() {
+    Strides result = contiguous_strides(shape_);
+    const std::size_t kind = pick(6);
+    if (kind == 0) std::fill(result.begin(), result.end(), 0);
+    if (kind == 1) result.back() = 0;
+    if (kind == 2) result.front() = 0;
+    return result;
+  }
+  void add(ScalarValue value, const ScalarEmitter& emitter) {
+    (emitter.lane(value) == LaneType::F32 ? floats_ : integers_).push_back(value);
+  }
+  ScalarValue any(LaneType lane) {
+    const auto& pool = lane == LaneType::F32 ? floats_ : integers_;
+    return pool[pool.size() - 1 - pick(std::min(pool.size(), reach_))];
+  }
+  /// C++ says what these become as integers.
+  static ScalarValue convertible(ScalarValue value, ScalarEmitter& e) {
+    const ScalarValue number =
+        e.emit(ScalarOp::Select, e.emit(ScalarOp::IsNan, value), e.constant(1.0), value);
+    return e.emit(ScalarOp::Max, e.emit(ScalarOp::Min, number, e.constant(1e9)), e.constant(-1e9));
+  }
+  void step(ScalarEmitter& emitter) {
+    const LaneType lane = pick(3) == 0 ? LaneType::I32 : LaneType::F32;
+    const ScalarValue a = any(lane), b = any(lane), c = any(lane);
+    switch (pick(8)) {
+      case 0:
+        return add(emitter.emit(ScalarOp::Select, any(LaneType::I32), a, b), emitter);
+      case 1:
+        if (lane == LaneType::F32) return add(emitter.as_dtype(a, DType::Float16), emitter);
+        return add(emitter.convert(a, LaneType::F32), emitter);
+      case 2:
+        if (lane == LaneType::F32) {
+          return add(emitter.convert(convertible(a, emitter), LaneType::I32), emitter);
+        }
+        break;
+      default:
+        break;
+    }
+    const ScalarOp op = lane == LaneType::F32 ? kFloatOps[pick(std::size(kFloatOps))]
+                                              : kIntegerOps[pick(std::size(kIntegerOps))];
+    const int arity = scalar_arity(op);
+    add(emitter.emit(op, a, arity > 1 ? b : kNoValue, arity > 2 ? c : kNoValue), emitter);
+  }
+
+  std::mt19937 engine_;
+  Shape shape_;
+  std::size_t reach_ = 3;
+  std::vector<ScalarValue> floats_, integers_;
+};
+
+/// The micro-ops are compared with the interpreter elsewhere; here even the signs of zeros count.
+TEST(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
+  int compiled = 0;
+  constexpr unsigned kPrograms = 3000;
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    SCOPED_TRACE(str_cat("seed ", seed));
+    const KernelSpec spec = RandomChain(seed).make();
+    Numbers numbers(seed + 1);
+    std::vector<Operand> inputs, outputs, expected;
+    for (const OperandDesc& desc : spec.inputs) numbers.fill(inputs.emplace_back(desc));
+    for (const OperandDesc& desc : spec.outputs) {
+      outputs.emplace_back(desc);
+      expected.emplace_back(desc);
+    }
+    std::vector<Operand*> operands, reference;
+    for (Operand& input : inputs) operands.push_back(&input);
+    reference = operands;
+    for (Operand& output : outputs) operands.push_back(&output);
+    for (Operand& output : expected) reference.push_back(&output);
+    run(spec, 1 + static_cast<int>(seed % 3), operands, ChainCompilation::Always);
+    run(spec, 1, reference, ChainCompilation::Never);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      expect_equal(outputs[i], expected[i], 0, scalar_program_text(spec.scalar));
+    }
+    if (HasFatalFailure()) return;
+    compiled += is_compiled(spec);
+  }
+  if (machine_compiles()) {
+    EXPECT_GT(compiled, kPrograms * 3 / 4);
+  }
+}
+
+TEST(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(str_cat("seed ", seed));
+    const KernelSpec spec = RandomChain(seed).make();
+    Numbers numbers(seed);
+    std::vector<Operand> shared;
+    for (const OperandDesc& desc : spec.inputs) numbers.fill(shared.emplace_back(desc));
+    std::vector<Operand> in_place = shared, outputs, others;
+    for (const OperandDesc& desc : spec.outputs) {
+      outputs.emplace_back(desc);
+      others.emplace_back(desc);
+    }
+    std::vector<Operand*> apart, together, results;
+    for (Operand& input : shared) apart.push_back(&input);
+    for (Operand& input : in_place) together.push_back(&input);
+    std::vector<bool> taken(in_place.size());
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      apart.push_back(&outputs[o]);
+      Operand* place = &others[o];
+      for (std::size_t i = 0; i < in_place.size(); ++i) {
+        const OperandDesc &a = spec.inputs[i], &b = spec.outputs[o];
+        const bool same = a.strides == b.strides && dtype_bytes(a.dtype) == dtype_bytes(b.dtype);
+        if (same && a.dtype == b.dtype && !taken[i]) {
+          place = &in_place[i];
+          taken[i] = true;
+          break;
+        }
+      }
+      together.push_back(place);
+      results.push_back(place);
+    }
+    run(spec, 1, apart, ChainCompilation::Never);
+    run(spec, 1 + static_cast<int>(seed % 2), together, ChainCompilation::Always);
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      expect_equal(*results[o], outputs[o], 0, scalar_program_text(spec.scalar));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Every pair of unusual numbers, and of each with a third.
+TEST(CompiledChain, EveryOpOnUnusualNumbers) {
+  const auto sweep = [](LaneType lane, const auto& ops) {
+    const DType dtype = dtype_of(lane);
+    for (ScalarOp op : ops) {
+      const int arity = scalar_arity(op);
+      const KernelSpec spec = make_spec(
+          {4096}, {dtype, dtype, dtype}, [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+            const ScalarValue value =
+                e.emit(op, in[0], arity > 1 ? in[1] : kNoValue, arity > 2 ? in[2] : kNoValue);
+            return std::vector<std::pair<ScalarValue, DType>>{{value, dtype_of(e.lane(value))}};
+          });
+      Numbers numbers(static_cast<unsigned>(op));
+      check(spec, numbers, 0, 1, ChainCompilation::Always);
+      if (::testing::Test::HasFatalFailure()) return;
+      if (machine_compiles()) {
+        EXPECT_TRUE(is_compiled(spec)) << scalar_op_name(op);
+      }
+    }
+  };
+  sweep(LaneType::F32, kFloatOps);
+  sweep(LaneType::I32, kIntegerOps);
+}
+
+TEST(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {
+  const KernelSpec spec =
+      make_spec({4096}, {DType::Float32}, [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+        return std::vector<std::pair<ScalarValue, DType>>{
+            {e.convert(e.emit(ScalarOp::Mul, in[0], e.constant(1e9)), LaneType::I32),
+             DType::Int32}};
+      });
+  Numbers numbers(3);
+  Operand input(spec.inputs[0]), compiled(spec.outputs[0]), expected(spec.outputs[0]);
+  numbers.fill(input);
+  run(spec, 1, {&input, &compiled}, ChainCompilation::Always);
+  run(spec, 1, {&input, &expected}, ChainCompilation::Never);
+  EXPECT_EQ(compiled.memory(), expected.memory());
+}
+
+KernelSpec sum_of_inputs(std::size_t inputs) {
+  return make_spec({256}, std::vector<DType>(inputs, DType::Float32),
+                   [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+                     ScalarValue sum = in[0];
+                     for (std::size_t i = 1; i < in.size(); ++i) {
+                       sum = e.emit(ScalarOp::Add, sum, in[i]);
+                     }
+                     return std::vector<std::pair<ScalarValue, DType>>{{sum, DType::Float32}};
+                   });
+}
+
+TEST(CompiledChain, MoreOperandsThanThereArePointersAreLeftToTheMicroOps) {
+  Numbers numbers(5);
+  for (std::size_t inputs : {11, 12, 13, 20}) {
+    const KernelSpec spec = sum_of_inputs(inputs);
+    check(spec, numbers, 0, 1, ChainCompilation::Always);
+    if (machine_compiles()) {
+      EXPECT_EQ(is_compiled(spec), inputs <= 12) << inputs;
+    }
+  }
+}
+
+TEST(CompiledChain, FewElementsAreLeftToTheMicroOps) {
+  const KernelSpec spec = sum_of_inputs(3);
+  EXPECT_EQ(cpu::make_fused_kernel(spec, 1)->explain().find("machine code"), std::string::npos);
+}
+
+TEST(RegisterPlan, SpillsWhatIsUsedLast) {
+  using cpu::ChainOp;
+  using cpu::ChainStep;
+  using Kind = cpu::RegisterAction::Kind;
+  constexpr int kNone = cpu::kNoOperand;
+  const auto square = [&](int operand) {
+    return ChainStep{ChainStep::Kind::Compute, ChainOp::Square, {operand, kNone, kNone}, 0};
+  };
+  const auto add = [&](int a, int b) {
+    return ChainStep{ChainStep::Kind::Compute, ChainOp::AddF, {a, b, kNone}, 0};
+  };
+  // Five values of four registers are alive at step 4; step 0's is needed last.
+  const int x = cpu::block_in_slot(0);
+  const std::vector<ChainStep> steps = {
+      square(x), square(0),
+      square(1), square(2),
+      square(3), add(4, 3),
+      add(5, 2), add(6, 1),
+      add(7, 0), {ChainStep::Kind::Store, ChainOp::Move, {8, kNone, kNone}, 1}};
+  const cpu::RegisterPlan tight = cpu::plan_registers(steps, {true, true}, 4);
+  EXPECT_EQ(tight.spill_places, 1);
+  EXPECT_EQ(tight.registers_used, 4);
+  int reloads = 0;
+  for (const cpu::RegisterAction& action : tight.actions) reloads += action.kind == Kind::Reload;
+  EXPECT_EQ(reloads, 1);
+  const cpu::RegisterPlan wide = cpu::plan_registers(steps, {true, true}, 8);
+  EXPECT_EQ(wide.spill_places, 0);
+  EXPECT_EQ(wide.registers_used, 5);
+}
+
+}  // namespace
+}  // namespace pando::fused_test
