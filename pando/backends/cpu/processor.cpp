@@ -4,7 +4,9 @@
 #include <unistd.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 #include <thread>
 
 #include "pando/base/error.hpp"
@@ -44,6 +46,23 @@ std::string processor_identity() {
                  version.minor, ".", version.patch, " ", version.hash, " isa ",
                  static_cast<int>(dnnl::get_effective_cpu_isa()), " hints ",
                  static_cast<int>(dnnl::get_cpu_isa_hints()), " fpmath ", static_cast<int>(fpmath));
+}
+
+// sysconf() adds the caches of all sockets and core complexes up.
+std::size_t last_cache_bytes() {
+  static const std::size_t bytes = [] {
+    std::size_t largest = 0;
+    for (int index = 0;; ++index) {
+      std::ifstream file(str_cat("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
+      std::size_t size = 0;
+      char unit = ' ';
+      if (!(file >> size)) break;
+      file >> unit;
+      largest = std::max(largest, size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0));
+    }
+    return largest > 0 ? largest : std::size_t{32} << 20;
+  }();
+  return bytes;
 }
 
 }  // namespace pando::cpu

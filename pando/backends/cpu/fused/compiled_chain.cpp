@@ -69,11 +69,12 @@ UnrolledPlan unrolled_plan(const std::vector<ChainStep>& steps, const std::vecto
 class ChainCode final : public Xbyak::CodeGenerator {
  public:
   ChainCode(const std::vector<ChainStep>& steps, const std::vector<bool>& moves,
-            UnrolledPlan unrolled, std::size_t code_bytes)
-      : CodeGenerator(code_bytes, Xbyak::DontSetProtectRWE),
+            const UnrolledPlan& unrolled, bool streams)
+      : CodeGenerator(most_bytes(unrolled), Xbyak::DontSetProtectRWE),
         steps_(steps),
         unroll_(unrolled.unroll),
-        plan_(std::move(unrolled.plan)) {
+        plan_(unrolled.plan),
+        streams_(streams) {
     find_slots(moves);
     emit_entry();
     emit_rows();
@@ -92,6 +93,11 @@ class ChainCode final : public Xbyak::CodeGenerator {
                                            Operand::RBP, Operand::R12, Operand::R13, Operand::R14,
                                            Operand::R15};
   static constexpr std::size_t kCallerSaved = 7;  // of them
+
+  /// The most that actions take, the code around them and constants.
+  static std::size_t most_bytes(const UnrolledPlan& unrolled) {
+    return 1024 + 80 * unrolled.plan.actions.size() * static_cast<std::size_t>(unrolled.unroll);
+  }
 
   static std::vector<int> moving_slots(const std::vector<ChainStep>& steps,
                                        const std::vector<bool>& moves) {
@@ -181,6 +187,7 @@ class ChainCode final : public Xbyak::CodeGenerator {
   }
 
   void emit_exit() {
+    if (streams_) sfence();  // other threads see the stores before what this one says next
     vzeroupper();
     add(rsp, frame_bytes_);
     for (std::size_t i = pointers_.size(); i-- > kCallerSaved;) pop(Reg64(kPointers[i]));
@@ -227,10 +234,14 @@ class ChainCode final : public Xbyak::CodeGenerator {
       case ChainStep::Kind::Compute:
         return compute(step.op, reg(action.reg));
       case ChainStep::Kind::Store:
-        return vmovups(lanes_of(step.output_slot), in_register(0));
+        return store(lanes_of(step.output_slot), in_register(0));
       case ChainStep::Kind::StoreHalf:
         return vcvtps2ph(half_lanes_of(step.output_slot), in_register(0), kHalfToNearest);
     }
+  }
+
+  void store(const Address& to, const Ymm& value) {
+    streams_ ? vmovntps(to, value) : vmovups(to, value);
   }
 
   Ymm in_register(int k) {
@@ -291,7 +302,8 @@ class ChainCode final : public Xbyak::CodeGenerator {
   const Reg64 index_ = rdi, end_ = rsi;
   const std::vector<ChainStep>& steps_;
   int unroll_;
-  RegisterPlan plan_;
+  const RegisterPlan& plan_;
+  bool streams_;
   std::map<int, Reg64> pointers_;  // by slot
   std::map<int, int> invariant_registers_, invariant_places_;
   std::map<std::uint32_t, Xbyak::Label> literals_;
@@ -477,36 +489,36 @@ void ChainCode::select(const Ymm& to) {
 
 class X86Chain final : public CompiledChain {
  public:
-  X86Chain(const std::vector<ChainStep>& steps, const std::vector<bool>& moves,
-           UnrolledPlan unrolled, std::size_t code_bytes)
-      : code_(steps, moves, std::move(unrolled), code_bytes), run_(code_.getCode<Function>()) {}
+  X86Chain(const std::vector<ChainStep>& steps, const std::vector<bool>& moves, bool may_stream) {
+    const UnrolledPlan unrolled = unrolled_plan(steps, moves);
+    code_ = std::make_unique<ChainCode>(steps, moves, unrolled, false);
+    if (may_stream) streaming_ = std::make_unique<ChainCode>(steps, moves, unrolled, true);
+  }
 
   void run(const ChainRun& run) const override {
-    if (run.lanes > 0) run_(&run);
+    if (run.lanes == 0) return;
+    const ChainCode& code = run.streams ? *streaming_ : *code_;
+    code.getCode<void (*)(const ChainRun*)>()(&run);
   }
-  std::size_t code_bytes() const override { return code_.getSize(); }
+  std::size_t code_bytes() const override {
+    return code_->getSize() + (streaming_ != nullptr ? streaming_->getSize() : 0);
+  }
 
  private:
-  using Function = void (*)(const ChainRun*);
-  ChainCode code_;
-  Function run_;
+  std::unique_ptr<ChainCode> code_, streaming_;
 };
 
 }  // namespace
 
 std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
-                                             const std::vector<bool>& moves) {
+                                             const std::vector<bool>& moves, bool may_stream) {
   const bool can = has_instructions() && ChainCode::has_room(steps, moves) &&
                    std::none_of(steps.begin(), steps.end(), [&](const ChainStep& step) {
                      return reads_invariant_half(step, moves);
                    });
   if (!can) return nullptr;
-  UnrolledPlan unrolled = unrolled_plan(steps, moves);
-  // The most that an action takes, and the constants.
-  const std::size_t most_bytes =
-      1024 + 80 * unrolled.plan.actions.size() * static_cast<std::size_t>(unrolled.unroll);
   try {
-    return std::make_unique<X86Chain>(steps, moves, std::move(unrolled), most_bytes);
+    return std::make_unique<X86Chain>(steps, moves, may_stream);
   } catch (const Xbyak::Error&) {
     return nullptr;  // no executable memory: the micro-ops do
   }
@@ -519,7 +531,7 @@ std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps
 namespace pando::cpu {
 
 std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>&,
-                                             const std::vector<bool>&) {
+                                             const std::vector<bool>&, bool) {
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include "pando/backends/cpu/fused/iteration.hpp"
 #include "pando/backends/cpu/fused/plan.hpp"
 #include "pando/backends/cpu/parallel.hpp"
+#include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -68,7 +69,9 @@ class FusedKernel : public Kernel {
     lay_out_scratch();
     choose_parts(num_threads);
     fill_constants();
-    if (!plan_.steps.empty()) compiled_ = compile_chain(plan_.steps, moving_slots_of_steps());
+    if (plan_.steps.empty()) return;
+    streams_ = is_better_past_the_caches();
+    compiled_ = compile_chain(plan_.steps, moving_slots_of_steps(), streams_);
     choose_row_loop();
   }
 
@@ -109,6 +112,7 @@ class FusedKernel : public Kernel {
     std::byte** rows;       // per operand: where the current row begins
     std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
+    bool streams = false;
   };
   struct Product {
     std::size_t input, left, right;
@@ -174,6 +178,36 @@ class FusedKernel : public Kernel {
     piece_ = kPieceLanes;
     merge_pieces_ = !gathers && plan_.generated.empty();
     if (!merge_pieces_) piece_ = static_cast<std::int64_t>(kPhiloxGroup);
+  }
+
+  /// Results that the last cache could not keep push what it holds out of it, and are read into it
+  /// before they are written.
+  bool is_better_past_the_caches() const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < num_operands_; ++i) {
+      const Strides& strides = iteration_.strides[i];
+      const bool whole = std::find(strides.begin(), strides.end(), 0) == strides.end();
+      if (whole) bytes += static_cast<std::size_t>(iteration_.size()) * bytes_[i];
+      if (is_input(i)) continue;
+      const bool even = access_[i] == Access::Direct &&
+                        std::all_of(strides.begin(), strides.end() - 1, [&](std::int64_t stride) {
+                          return stride * static_cast<std::int64_t>(bytes_[i]) % 32 == 0;
+                        });
+      if (!even) return false;
+    }
+    return bytes >= last_cache_bytes() / 4 * 3;
+  }
+
+  /// In place, the line to be written is in the cache already.
+  bool streams(const Part& part) const {
+    for (std::size_t o = plan_.num_inputs; streams_ && o < num_operands_; ++o) {
+      const std::byte* output = part.operands[position(o)];
+      if (reinterpret_cast<std::uintptr_t>(output) % 32 != 0) return false;
+      for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
+        if (part.operands[position(i)] == output) return false;
+      }
+    }
+    return streams_;
   }
 
   /// Machine code goes from row to row by itself where a row needs nothing but its addresses.
@@ -292,6 +326,7 @@ class FusedKernel : public Kernel {
       chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
     }
     const bool copies_inputs = set_steps(part);
+    part.streams = streams(part);
     run_units(part, begin, end, merge_pieces_ && !copies_inputs);
   }
 
@@ -365,7 +400,7 @@ class FusedKernel : public Kernel {
 
   void run_rows(const Part& part, std::int64_t rows) const {
     for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, 0, 0, row_length_);
-    compiled_->run({part.slots, row_length_, rows, row_steps_.data()});
+    compiled_->run({part.slots, row_length_, rows, row_steps_.data(), part.streams});
   }
 
   /// By `rows` rows, no more than are left of the last outer dimension.
@@ -404,7 +439,7 @@ class FusedKernel : public Kernel {
       chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
       return;
     }
-    compiled_->run({.slots = part.slots, .lanes = blocks * lanes_});
+    compiled_->run({.slots = part.slots, .lanes = blocks * lanes_, .streams = part.streams});
     for (std::size_t i = 0; i < moving(); ++i) part.slots[i] += part.steps[i] * blocks;
   }
 
@@ -507,6 +542,7 @@ class FusedKernel : public Kernel {
   std::int64_t num_units_ = 0;  // pieces of all rows
   bool merge_pieces_ = false;
   bool loops_over_rows_ = false;
+  bool streams_ = false;                 // where outputs are apart from inputs
   std::vector<std::int64_t> row_steps_;  // by operand, bytes; of the last outer dimension
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
