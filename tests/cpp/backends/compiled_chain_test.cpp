@@ -2,6 +2,7 @@
 #include "pando/backends/cpu/fused/compiled_chain.hpp"
 
 #include "pando/backends/cpu/fused/register_plan.hpp"
+#include "pando/backends/cpu/processor.hpp"
 #include "tests/cpp/backends/fused_fixture.hpp"
 
 namespace pando::fused_test {
@@ -250,6 +251,24 @@ TEST(CompiledChain, MoreOperandsThanThereArePointersAreLeftToTheMicroOps) {
       EXPECT_EQ(is_compiled(spec), inputs <= 12) << inputs;
     }
   }
+}
+
+TEST(CompiledChain, ResultsLargerThanTheCaches) {
+  const auto rows = static_cast<std::int64_t>(cpu::last_cache_bytes() / 4096);
+  const Shape shape = {rows, 1024};
+  const auto spec =
+      make_spec(shape, {DType::Float32}, [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+        return std::vector<std::pair<ScalarValue, DType>>{
+            {e.emit(ScalarOp::Mul, in[0], e.constant(3.0)), DType::Float32}};
+      });
+  Operand input(spec.inputs[0]), output(spec.outputs[0]), expected(spec.outputs[0]);
+  Numbers numbers(11);
+  numbers.fill(input);
+  run(spec, 1, {&input, &expected}, ChainCompilation::Never);
+  run(spec, 2, {&input, &output}, ChainCompilation::Always);
+  EXPECT_EQ(output.memory(), expected.memory());
+  run(spec, 2, {&input, &input}, ChainCompilation::Always);
+  EXPECT_EQ(input.memory(), expected.memory());
 }
 
 TEST(CompiledChain, FewElementsAreLeftToTheMicroOps) {
