@@ -13,10 +13,9 @@ namespace pando {
 /// What a stream would write for `part`; text and integers without a stream, which is slow to make.
 template <class Part>
 void append_text(std::string& text, const Part& part) {
-  constexpr bool is_number = std::is_same_v<Part, int> || std::is_same_v<Part, long> ||
-                             std::is_same_v<Part, long long> || std::is_same_v<Part, unsigned> ||
-                             std::is_same_v<Part, unsigned long> ||
-                             std::is_same_v<Part, unsigned long long>;
+  constexpr bool is_number = std::is_integral_v<Part> && sizeof(Part) >= sizeof(short) &&
+                             !std::is_same_v<Part, wchar_t> && !std::is_same_v<Part, char16_t> &&
+                             !std::is_same_v<Part, char32_t>;
   if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
     text += std::string_view(part);
   } else if constexpr (is_number) {

@@ -17,7 +17,8 @@ struct ChainRun {
   std::int64_t rows = 1;
   /// By slot, bytes from one row to the next; not read for one row, nor for slots that do not move.
   const std::int64_t* row_steps = nullptr;
-  /// Writes past the caches; every row of a slot that is stored to begins at a multiple of 32 bytes.
+  /// Writes past the caches; every row of a slot that is stored to begins at a multiple of 32
+  /// bytes.
   bool streams = false;
 };
 
@@ -30,9 +31,10 @@ class CompiledChain {
   virtual std::size_t code_bytes() const = 0;
 };
 
-/// `may_stream`: runs may write past the caches. `moves`: by slot, whether its lanes differ from block to block; the others have equal lanes.
-/// nullptr where this machine (x86-64 with AVX2, FMA and F16C), this program (no more than 13
-/// slots that move) or this process (no memory that may be executed) cannot have it.
+/// `may_stream`: runs may write past the caches. `moves`: by slot, whether its lanes differ from
+/// block to block; the others have equal lanes. nullptr where this machine (x86-64 with AVX2, FMA
+/// and F16C), this program (no more than 13 slots that move) or this process (no memory that may be
+/// executed) cannot have it.
 std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
                                              const std::vector<bool>& moves, bool may_stream);
 

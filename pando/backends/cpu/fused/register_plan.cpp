@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "pando/base/error.hpp"
 
@@ -12,10 +11,9 @@ namespace {
 constexpr int kNone = -1;
 constexpr int kNever = std::numeric_limits<int>::max();
 
-/// A value of a step or the moving lanes of a slot, both by their operand number.
+/// A value of a step or the moving lanes of a slot.
 struct Value {
-  std::vector<int> uses;  // steps, in order
-  std::size_t next = 0;
+  int next_use = kNever;  // step
   int reg = kNone;
   int spill = kNone;
 };
@@ -23,15 +21,23 @@ struct Value {
 class Allocator {
  public:
   Allocator(const std::vector<ChainStep>& steps, const std::vector<bool>& moves, int registers)
-      : steps_(steps), moves_(moves), holders_(static_cast<std::size_t>(registers), kNoOperand) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (int operand : steps[i].operands) {
-        if (is_held(operand)) values_[operand].uses.push_back(static_cast<int>(i));
+      : steps_(steps),
+        moves_(moves),
+        values_(steps.size() + moves.size()),
+        uses_after_(steps.size()),
+        holders_(static_cast<std::size_t>(registers), kNoOperand) {
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      for (std::size_t k = 3; k-- > 0;) {
+        const int operand = steps[i].operands[k];
+        if (!is_held(operand)) continue;
+        uses_after_[i][k] = value(operand).next_use;
+        value(operand).next_use = static_cast<int>(i);
       }
     }
   }
 
   RegisterPlan run() {
+    plan_.actions.reserve(2 * steps_.size());
     for (std::size_t i = 0; i < steps_.size(); ++i) visit(static_cast<int>(i));
     return std::move(plan_);
   }
@@ -42,16 +48,19 @@ class Allocator {
   bool is_held(int operand) const {
     return operand >= 0 || (is_block_in_slot(operand) && moves(slot_of_block(operand)));
   }
-  static int next_use(const Value& value) {
-    return value.next < value.uses.size() ? value.uses[value.next] : kNever;
+  Value& value(int operand) {
+    const std::size_t index =
+        operand >= 0 ? static_cast<std::size_t>(operand)
+                     : steps_.size() + static_cast<std::size_t>(slot_of_block(operand));
+    return values_[index];
   }
 
   void visit(int number) {
     const ChainStep& step = steps_[static_cast<std::size_t>(number)];
     RegisterAction action;
     action.place = number;
-    pinned_.clear();
-    const int in_memory = operand_from_memory(step);
+    pinned_.fill(kNone);
+    const int in_memory = operand_from_memory(number);
     for (int k = 0; k < 3; ++k) {
       const int operand = step.operands[static_cast<std::size_t>(k)];
       OperandPlace& place = action.operands[static_cast<std::size_t>(k)];
@@ -62,59 +71,61 @@ class Allocator {
         place = {OperandPlace::Kind::Memory, slot_of_block(operand)};
       } else {
         place = {OperandPlace::Kind::Register, bring(operand)};
+        pinned_[static_cast<std::size_t>(k)] = place.index;
       }
     }
-    for (int operand : step.operands) leave(operand);
+    for (std::size_t k = 0; k < 3; ++k)
+      leave(step.operands[k], uses_after_[static_cast<std::size_t>(number)][k]);
     if (step.kind == ChainStep::Kind::Compute) action.reg = define(number);
     plan_.actions.push_back(action);
   }
 
-  /// Which operand the code itself reads from memory: lanes that no register has and nothing
-  /// needs later. Float16 lanes are always read where they are converted.
-  int operand_from_memory(const ChainStep& step) {
+  /// Which operand the code itself reads from memory: lanes that no register has and nothing else
+  /// needs. Float16 lanes are always read where they are converted.
+  int operand_from_memory(int number) {
+    const ChainStep& step = steps_[static_cast<std::size_t>(number)];
     if (step.kind != ChainStep::Kind::Compute) return kNone;
     if (step.op == ChainOp::LoadHalf) return 0;
     for (int k = 2; k >= 0; --k) {
-      const int operand = step.operands[static_cast<std::size_t>(k)];
+      const auto at = static_cast<std::size_t>(k);
+      const int operand = step.operands[at];
       if (operand >= 0 || !is_held(operand) || !may_be_in_memory(step.op, k)) continue;
-      const Value& value = values_.at(operand);
-      const bool last = value.next + 1 == value.uses.size();
-      if (value.reg == kNone && last) return k;
+      const bool needed = uses_after_[static_cast<std::size_t>(number)][at] != kNever ||
+                          std::count(step.operands.begin(), step.operands.end(), operand) > 1;
+      if (value(operand).reg == kNone && !needed) return k;
     }
     return kNone;
   }
 
   int bring(int operand) {
-    Value& value = values_.at(operand);
-    if (value.reg == kNone) {
-      value.reg = free_register();
-      holders_[static_cast<std::size_t>(value.reg)] = operand;
+    Value& wanted = value(operand);
+    if (wanted.reg == kNone) {
+      wanted.reg = free_register();
+      holders_[static_cast<std::size_t>(wanted.reg)] = operand;
       const bool reloads = operand >= 0;
       plan_.actions.push_back({reloads ? RegisterAction::Kind::Reload : RegisterAction::Kind::Load,
-                               reloads ? value.spill : slot_of_block(operand),
-                               value.reg,
+                               reloads ? wanted.spill : slot_of_block(operand),
+                               wanted.reg,
                                {}});
     }
-    pinned_.push_back(value.reg);
-    return value.reg;
+    return wanted.reg;
   }
 
   /// One use is done.
-  void leave(int operand) {
+  void leave(int operand, int next_use) {
     if (operand == kNoOperand || !is_held(operand)) return;
-    Value& value = values_.at(operand);
-    ++value.next;
-    if (next_use(value) != kNever || value.reg == kNone) return;
-    holders_[static_cast<std::size_t>(value.reg)] = kNoOperand;
-    value.reg = kNone;
+    Value& left = value(operand);
+    left.next_use = next_use;
+    if (next_use != kNever || left.reg == kNone) return;
+    holders_[static_cast<std::size_t>(left.reg)] = kNoOperand;
+    left.reg = kNone;
   }
 
   /// The operands have been read: their registers may be free by now.
   int define(int number) {
-    Value& value = values_[number];
     const int reg = free_register();
-    if (next_use(value) != kNever) {
-      value.reg = reg;
+    if (value(number).next_use != kNever) {
+      value(number).reg = reg;
       holders_[static_cast<std::size_t>(reg)] = number;
     }
     return reg;
@@ -127,22 +138,22 @@ class Allocator {
     int farthest = kNone;
     for (int r = 0; r < static_cast<int>(holders_.size()); ++r) {
       if (std::find(pinned_.begin(), pinned_.end(), r) != pinned_.end()) continue;
-      if (farthest == kNone || next_use(holder(r)) > next_use(holder(farthest))) farthest = r;
+      if (farthest == kNone || holder(r).next_use > holder(farthest).next_use) farthest = r;
     }
     internal_check(farthest != kNone, "a chain step needs more registers than there are");
     evict(farthest);
     return use(farthest);
   }
-  Value& holder(int reg) { return values_.at(holders_[static_cast<std::size_t>(reg)]); }
+  const Value& holder(int reg) { return value(holders_[static_cast<std::size_t>(reg)]); }
 
   void evict(int reg) {
     const int operand = holders_[static_cast<std::size_t>(reg)];
-    Value& value = values_.at(operand);
-    if (operand >= 0 && value.spill == kNone) {
-      value.spill = plan_.spill_places++;
-      plan_.actions.push_back({RegisterAction::Kind::Spill, value.spill, reg, {}});
+    Value& evicted = value(operand);
+    if (operand >= 0 && evicted.spill == kNone) {
+      evicted.spill = plan_.spill_places++;
+      plan_.actions.push_back({RegisterAction::Kind::Spill, evicted.spill, reg, {}});
     }
-    value.reg = kNone;
+    evicted.reg = kNone;
     holders_[static_cast<std::size_t>(reg)] = kNoOperand;
   }
 
@@ -153,9 +164,11 @@ class Allocator {
 
   const std::vector<ChainStep>& steps_;
   const std::vector<bool>& moves_;
-  std::map<int, Value> values_;
-  std::vector<int> holders_;  // by register: the operand that it holds
-  std::vector<int> pinned_;   // registers of the current step's operands
+  std::vector<Value> values_;  // of steps, then of slots
+  /// By step and operand: the step that uses it next.
+  std::vector<std::array<int, 3>> uses_after_;
+  std::vector<int> holders_;                           // by register: the operand that it holds
+  std::array<int, 3> pinned_ = {kNone, kNone, kNone};  // registers of the step's operands
   RegisterPlan plan_;
 };
 
