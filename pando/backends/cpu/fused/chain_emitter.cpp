@@ -165,7 +165,7 @@ void ChainEmitter::emit_action(const RegisterAction& action) {
       return code_.streams ? vmovntps(lanes_of(step.output_slot), in_register(0))
                            : vmovups(lanes_of(step.output_slot), in_register(0));
     case ChainStep::Kind::StoreHalf:
-      return vcvtps2ph(half_lanes_of(step.output_slot), in_register(0), 0 /* to nearest */);
+      return vcvtps2ph(half_lanes_of(step.output_slot), in_register(0), kHalfToNearest);
   }
 }
 

@@ -50,6 +50,7 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   static constexpr int kRegisterBytes = 32;
   static constexpr int kPointerBytes = 8;
   static constexpr int kLoadedInvariant = 15;
+  static constexpr std::uint8_t kHalfToNearest = 0;
 
   void place_slots();
   void emit_entry();
@@ -106,6 +107,8 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   void compute(ChainOp op, const Ymm& to);
   void compute_float(ChainOp op, const Ymm& to);
   void compute_integer(ChainOp op, const Ymm& to);
+  void extreme(bool largest, const Ymm& to);
+  void extreme_of_any(bool largest, const Ymm& to);
   void sign(const Ymm& to);
   void float_to_int(const Ymm& to);
   void fused_multiply_add(const Ymm& to);

@@ -13,7 +13,6 @@ using Xbyak::Ymm;
 
 enum Comparison : std::uint8_t { kEqual = 0, kUnordered = 3, kLess = 17, kLessEqual = 18 };
 enum Rounding : std::uint8_t { kNearest = 8, kDown = 9, kUp = 10 };
-constexpr std::uint8_t kHalfToNearest = 0;
 
 constexpr std::uint32_t kSignBit = 0x80000000U, kMagnitudeBits = 0x7fffffffU;
 constexpr std::uint32_t kInfinityBits = 0x7f800000U;
@@ -61,12 +60,6 @@ void ChainEmitter::compute_float(ChainOp op, const Ymm& to) {
   const auto round = [&](Rounding rounding) {
     with_source(0, [&](const Operand& a) { vroundps(to, a, rounding); });
   };
-  // The instruction gives its second operand for NaN.
-  const auto extreme = [&](bool largest, const Ymm& result) {
-    reversed([&](const Ymm& b, const Operand& a) {
-      largest ? vmaxps(result, b, a) : vminps(result, b, a);
-    });
-  };
   switch (op) {
     case ChainOp::Square:
       return vmulps(to, in_register(0), in_register(0));
@@ -103,19 +96,26 @@ void ChainEmitter::compute_float(ChainOp op, const Ymm& to) {
     case ChainOp::LessEqualF:
       return ordered([&](const Ymm& a, const Operand& b) { compare(a, b, kLessEqual); });
     case ChainOp::MinNumberF:
-      return extreme(false, to);
     case ChainOp::MaxNumberF:
-      return extreme(true, to);
+      return extreme(op == ChainOp::MaxNumberF, to);
     case ChainOp::MinF:
-    case ChainOp::MaxF: {
-      extreme(op == ChainOp::MaxF, second_temporary_);
-      const Ymm b = in_register(1);
-      vcmpps(t, b, b, kUnordered);
-      return vblendvps(to, second_temporary_, b, t);
-    }
+    case ChainOp::MaxF:
+      return extreme_of_any(op == ChainOp::MaxF, to);
     default:
       throw InternalError(str_cat("no machine code for chain op ", chain_op_name(op)));
   }
+}
+
+/// The instruction gives its second operand for NaN: operand 0 that way, whatever operand 1 is.
+void ChainEmitter::extreme(bool largest, const Ymm& to) {
+  reversed([&](const Ymm& b, const Operand& a) { largest ? vmaxps(to, b, a) : vminps(to, b, a); });
+}
+
+void ChainEmitter::extreme_of_any(bool largest, const Ymm& to) {
+  extreme(largest, second_temporary_);
+  const Ymm b = in_register(1);
+  vcmpps(first_temporary_, b, b, kUnordered);
+  vblendvps(to, second_temporary_, b, first_temporary_);
 }
 
 void ChainEmitter::compute_integer(ChainOp op, const Ymm& to) {

@@ -4,24 +4,13 @@
 #include <cstring>
 
 #include "pando/backends/cpu/fused/compiled_chain.hpp"
-#include "pando/backends/cpu/fused/iteration.hpp"
-#include "pando/backends/cpu/fused/plan.hpp"
+#include "pando/backends/cpu/fused/fused_layout.hpp"
 #include "pando/backends/cpu/parallel.hpp"
-#include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-/// How the blocks of an operand are reached.
-enum class Access : std::uint8_t {
-  Direct,    // in the caller's memory, one after the other
-  Splat,     // one element per row, repeated in a buffer
-  Gathered,  // element by element into (or out of) a buffer
-  Computed,  // an element of a product, in a buffer
-};
-
-constexpr std::int64_t kPieceLanes = 4096;
 /// Below this much work, in rough nanoseconds, another thread costs more than it saves.
 constexpr double kThreadWork = 6000;
 
@@ -43,36 +32,20 @@ bool compiles(const KernelSpec& spec, ChainCompilation compilation) {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Those of the common shape.
-std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
-  std::vector<const OperandDesc*> result;
-  result.reserve(spec.num_loaded_inputs() + spec.outputs.size());
-  for (std::size_t i = 0; i < spec.num_loaded_inputs(); ++i) result.push_back(&spec.inputs[i]);
-  for (const OperandDesc& output : spec.outputs) result.push_back(&output);
-  return result;
-}
-
 class FusedKernel : public Kernel {
  public:
   FusedKernel(const KernelSpec& spec, int num_threads, ChainCompilation compilation)
       : plan_(plan_fused(spec, compiles(spec, compilation))),
         lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
-        num_operands_(spec.num_loaded_inputs() + spec.outputs.size()) {
-    for (const OperandDesc* operand : all_operands(spec)) {
-      bytes_.push_back(dtype_bytes(operand->dtype));
-      uniform_.push_back(is_uniform(*operand));
-    }
-    add_products(spec);
-    iteration_ = collapse(all_operands(spec), !plan_.generated.empty() || !products_.empty());
-    choose_rows();
-    choose_access();
+        layout_(spec, plan_, lanes_) {
     lay_out_scratch();
     choose_parts(num_threads);
     fill_constants();
     if (plan_.steps.empty()) return;
-    streams_ = is_better_past_the_caches();
+    streams_ = layout_.is_better_past_the_caches();
     compiled_ = compile_chain(plan_.steps, moving_slots_of_steps(), streams_);
-    choose_row_loop();
+    // Machine code goes from row to row by itself.
+    if (compiled_ != nullptr) row_steps_ = layout_.row_steps(lanes_);
   }
 
   std::size_t scratch_bytes() const override {
@@ -94,8 +67,8 @@ class FusedKernel : public Kernel {
         str_cat("Fused: ", chain_machine().target, ", blocks of ", lanes_, " lanes, ",
                 plan_.num_chain_ops, " chain ops and ", plan_.num_tile_ops, " tile ops per block, ",
                 plan_.num_tiles, " temporary blocks, ", code_text(), num_parts_, " threads; ",
-                rows_, " rows of ", row_length_, "; operands");
-    for (Access access : access_) {
+                layout_.rows, " rows of ", layout_.row_length, "; operands");
+    for (Access access : layout_.access) {
       text += access == Access::Direct     ? " direct"
               : access == Access::Splat    ? " splat"
               : access == Access::Gathered ? " gathered"
@@ -114,114 +87,17 @@ class FusedKernel : public Kernel {
     std::byte* memory;
     bool streams = false;
   };
-  struct Product {
-    std::size_t input, left, right;
-    VectorMatrix shape;     // without the addresses
-    std::int64_t left_row;  // stride
-  };
-
-  void add_products(const KernelSpec& spec) {
-    for (const ProductInput& product : spec.products) {
-      const auto operand = [&](std::int32_t i) { return static_cast<std::size_t>(i); };
-      const OperandDesc& left = spec.inputs[operand(product.left)];
-      const OperandDesc& right = spec.inputs[operand(product.right)];
-      internal_check(spec.inputs[operand(product.value)].is_contiguous() &&
-                         !uniform_[operand(product.value)] && right.strides[1] == 1,
-                     "a fused product needs dense rows");
-      VectorMatrix shape;
-      shape.left_stride = left.strides[1];
-      shape.right_stride = right.strides[0];
-      shape.depth = left.shape[1];
-      shape.columns = right.shape[1];
-      products_.push_back({operand(product.value), operand(product.left), operand(product.right),
-                           shape, left.strides[0]});
-    }
-  }
-
-  const Product* product_of(std::size_t operand) const {
-    const auto it = std::find_if(products_.begin(), products_.end(),
-                                 [&](const Product& p) { return p.input == operand; });
-    return it == products_.end() ? nullptr : &*it;
-  }
-
-  /// Where operand i is among those of run(): the matrices of products stand before the outputs.
-  std::size_t position(std::size_t operand) const {
-    return is_input(operand) ? operand : operand + 2 * products_.size();
-  }
-
-  bool is_input(std::size_t operand) const { return operand < plan_.num_inputs; }
-
-  /// Rows are runs of the inner dimension where they hold many blocks, else everything is one row
-  /// and what is not contiguous is gathered.
-  void choose_rows() {
-    const std::int64_t inner = iteration_.inner();
-    const bool by_rows = iteration_.shape.size() == 1 ||
-                         (plan_.generated.empty() && (inner % lanes_ == 0 || inner >= 8 * lanes_));
-    row_length_ = by_rows ? inner : iteration_.size();
-    rows_ = by_rows && inner > 0 ? iteration_.size() / inner : 1;
-    by_rows_ = by_rows;
-  }
-
-  void choose_access() {
-    const Strides contiguous = contiguous_strides(iteration_.shape);
-    bool gathers = false;
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      const Strides& strides = iteration_.strides[i];
-      const bool direct = by_rows_ ? strides.back() == 1 : strides == contiguous;
-      const bool splat = is_input(i) && (uniform_[i] || (by_rows_ && strides.back() == 0));
-      Access access = direct ? Access::Direct : Access::Gathered;
-      if (splat) access = Access::Splat;
-      if (product_of(i) != nullptr) access = Access::Computed;
-      access_.push_back(access);
-      gathers = gathers || access == Access::Gathered || access == Access::Computed;
-    }
-    piece_ = kPieceLanes;
-    merge_pieces_ = !gathers && plan_.generated.empty();
-    if (!merge_pieces_) piece_ = static_cast<std::int64_t>(kPhiloxGroup);
-  }
-
-  /// Results that the last cache could not keep push what it holds out of it, and are read into it
-  /// before they are written.
-  bool is_better_past_the_caches() const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      const Strides& strides = iteration_.strides[i];
-      const bool whole = std::find(strides.begin(), strides.end(), 0) == strides.end();
-      if (whole) bytes += static_cast<std::size_t>(iteration_.size()) * bytes_[i];
-      if (is_input(i)) continue;
-      const bool even = access_[i] == Access::Direct &&
-                        std::all_of(strides.begin(), strides.end() - 1, [&](std::int64_t stride) {
-                          return stride * static_cast<std::int64_t>(bytes_[i]) % 32 == 0;
-                        });
-      if (!even) return false;
-    }
-    return bytes >= last_cache_bytes() / 4 * 3;
-  }
 
   /// In place, the line to be written is in the cache already.
   bool streams(const Part& part) const {
-    for (std::size_t o = plan_.num_inputs; streams_ && o < num_operands_; ++o) {
-      const std::byte* output = part.operands[position(o)];
+    for (std::size_t o = plan_.num_inputs; streams_ && o < layout_.num_operands; ++o) {
+      const std::byte* output = part.operands[layout_.position(o)];
       if (reinterpret_cast<std::uintptr_t>(output) % 32 != 0) return false;
       for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
-        if (part.operands[position(i)] == output) return false;
+        if (part.operands[layout_.position(i)] == output) return false;
       }
     }
     return streams_;
-  }
-
-  /// Machine code goes from row to row by itself where a row needs nothing but its addresses.
-  void choose_row_loop() {
-    loops_over_rows_ = compiled_ != nullptr && merge_pieces_ && outer_dimensions() > 0 &&
-                       row_length_ % lanes_ == 0;
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      loops_over_rows_ = loops_over_rows_ && (access_[i] == Access::Direct || uniform_[i]);
-    }
-    if (!loops_over_rows_) return;
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      row_steps_.push_back(iteration_.strides[i][outer_dimensions() - 1] *
-                           static_cast<std::int64_t>(bytes_[i]));
-    }
   }
 
   void lay_out_scratch() {
@@ -234,14 +110,15 @@ class FusedKernel : public Kernel {
     const auto block = static_cast<std::size_t>(lanes_) * 8;
     take((plan_.num_slots() + kSlotGroup) * sizeof(std::byte*));
     steps_offset_ = take(moving_slots() * sizeof(std::int64_t));
-    rows_offset_ = take(num_operands_ * sizeof(std::byte*));
-    indices_offset_ = take(iteration_.shape.size() * sizeof(std::int64_t));
+    rows_offset_ = take(layout_.num_operands * sizeof(std::byte*));
+    indices_offset_ = take(layout_.iteration.shape.size() * sizeof(std::int64_t));
     tiles_offset_ = take(plan_.num_tiles * block);
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      const bool whole_piece =
-          access_[i] == Access::Gathered || access_[i] == Access::Computed || in_hazard(i);
-      buffers_.push_back(take(whole_piece ? static_cast<std::size_t>(kPhiloxGroup) * bytes_[i]
-                                          : static_cast<std::size_t>(lanes_) * bytes_[i]));
+    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+      const bool whole_piece = layout_.access[i] == Access::Gathered ||
+                               layout_.access[i] == Access::Computed || in_hazard(i);
+      buffers_.push_back(take(whole_piece
+                                  ? static_cast<std::size_t>(kPhiloxGroup) * layout_.bytes[i]
+                                  : static_cast<std::size_t>(lanes_) * layout_.bytes[i]));
     }
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
       buffers_.push_back(take(kPhiloxGroup * sizeof(std::uint32_t)));
@@ -256,19 +133,19 @@ class FusedKernel : public Kernel {
   }
 
   void choose_parts(int num_threads) {
-    pieces_per_row_ = (row_length_ + piece_ - 1) / piece_;
-    num_units_ = rows_ * pieces_per_row_;
-    if (iteration_.size() == 0) num_units_ = 0;
+    pieces_per_row_ = (layout_.row_length + layout_.piece - 1) / layout_.piece;
+    num_units_ = layout_.rows * pieces_per_row_;
+    if (layout_.iteration.size() == 0) num_units_ = 0;
     double block_work = 2.0 * static_cast<double>(plan_.num_chain_ops) +
                         25.0 * static_cast<double>(plan_.num_tile_ops);
-    for (Access access : access_) {
+    for (Access access : layout_.access) {
       block_work += access == Access::Direct ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
     }
-    for (const Product& product : products_) {
+    for (const FusedProduct& product : layout_.products) {
       block_work += 2.0 * static_cast<double>(product.shape.depth);
     }
     const double work =
-        block_work * static_cast<double>(iteration_.size()) / static_cast<double>(lanes_);
+        block_work * static_cast<double>(layout_.iteration.size()) / static_cast<double>(lanes_);
     const auto useful = static_cast<std::int64_t>(work / kThreadWork);
     num_parts_ = std::clamp<std::int64_t>(std::min(useful, num_units_), 1, num_threads);
   }
@@ -292,12 +169,12 @@ class FusedKernel : public Kernel {
   std::vector<bool> moving_slots_of_steps() const {
     std::vector<bool> result(plan_.num_slots());
     for (std::size_t i = 0; i < moving(); ++i) {
-      result[i] = i >= num_operands_ || access_[i] != Access::Splat;
+      result[i] = i >= layout_.num_operands || layout_.access[i] != Access::Splat;
     }
     return result;
   }
 
-  std::size_t moving() const { return num_operands_ + plan_.generated.size(); }
+  std::size_t moving() const { return layout_.num_operands + plan_.generated.size(); }
   std::size_t moving_slots() const { return (moving() + kSlotGroup - 1) / kSlotGroup * kSlotGroup; }
 
   void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
@@ -318,27 +195,28 @@ class FusedKernel : public Kernel {
       part.slots[plan_.first_tile() + i] = memory + tiles_offset_ + i * block;
     }
     for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
-      if (!uniform_[i]) continue;
+      if (!layout_.uniform[i]) continue;
       part.slots[i] = memory + buffers_[i];
-      fill_elements(operands[position(i)], bytes_[i], lanes_, part.slots[i]);
+      fill_elements(operands[layout_.position(i)], layout_.bytes[i], lanes_, part.slots[i]);
     }
     if (plan_.prologue.size() > 1) {
       chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
     }
     const bool copies_inputs = set_steps(part);
     part.streams = streams(part);
-    run_units(part, begin, end, merge_pieces_ && !copies_inputs);
+    run_units(part, begin, end, layout_.merges_pieces && !copies_inputs);
   }
 
   /// Returns whether an input has to be copied because it is also an output.
   bool set_steps(const Part& part) const {
     bool copies = false;
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      part.steps[i] =
-          access_[i] == Access::Splat ? 0 : lanes_ * static_cast<std::int64_t>(bytes_[i]);
+    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+      part.steps[i] = layout_.access[i] == Access::Splat
+                          ? 0
+                          : lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
       copies = copies || must_copy(part, i);
     }
-    for (std::size_t i = num_operands_; i < moving(); ++i) {
+    for (std::size_t i = layout_.num_operands; i < moving(); ++i) {
       part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
     }
     std::fill(part.steps + moving(), part.steps + moving_slots(), 0);
@@ -348,10 +226,10 @@ class FusedKernel : public Kernel {
   bool must_copy(const Part& part, std::size_t operand) const {
     return std::any_of(plan_.hazards.begin(), plan_.hazards.end(), [&](const auto& hazard) {
       return static_cast<std::size_t>(hazard.first) == operand &&
-             access_[operand] == Access::Direct &&
+             layout_.access[operand] == Access::Direct &&
              part.operands[operand] ==
-                 part.operands[position(plan_.num_inputs +
-                                        static_cast<std::size_t>(hazard.second))];
+                 part.operands[layout_.position(plan_.num_inputs +
+                                                static_cast<std::size_t>(hazard.second))];
     });
   }
 
@@ -368,8 +246,8 @@ class FusedKernel : public Kernel {
         continue;
       }
       const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
-      const std::int64_t first = piece * piece_;
-      const std::int64_t last = std::min(row_length_, (piece + pieces) * piece_);
+      const std::int64_t first = piece * layout_.piece;
+      const std::int64_t last = std::min(layout_.row_length, (piece + pieces) * layout_.piece);
       const std::int64_t step = merge ? last - first : static_cast<std::int64_t>(kPhiloxGroup);
       for (std::int64_t at = first; at < last; at += step) {
         run_run(part, row, at, std::min(step, last - at));
@@ -379,58 +257,59 @@ class FusedKernel : public Kernel {
   }
 
   void go_to_row(const Part& part, std::int64_t row) const {
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      if (access_[i] == Access::Computed) continue;
-      part.rows[i] = part.operands[position(i)] +
-                     iteration_.offset(i, row * row_length_) * static_cast<std::int64_t>(bytes_[i]);
+    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+      if (layout_.access[i] == Access::Computed) continue;
+      part.rows[i] = part.operands[layout_.position(i)] +
+                     layout_.iteration.offset(i, row * layout_.row_length) *
+                         static_cast<std::int64_t>(layout_.bytes[i]);
     }
-    for (std::size_t d = outer_dimensions(); d-- > 0;) {
-      part.indices[d] = row % iteration_.shape[d];
-      row /= iteration_.shape[d];
+    for (std::size_t d = layout_.outer_dimensions(); d-- > 0;) {
+      part.indices[d] = row % layout_.iteration.shape[d];
+      row /= layout_.iteration.shape[d];
     }
   }
 
   /// How many of `left` whole rows are evenly spaced.
   std::int64_t rows_at_once(const Part& part, std::int64_t left) const {
-    if (!loops_over_rows_) return 1;
-    const std::size_t d = outer_dimensions() - 1;
-    return std::clamp<std::int64_t>(iteration_.shape[d] - part.indices[d], 1,
+    if (row_steps_.empty()) return 1;
+    const std::size_t d = layout_.outer_dimensions() - 1;
+    return std::clamp<std::int64_t>(layout_.iteration.shape[d] - part.indices[d], 1,
                                     std::max<std::int64_t>(left, 1));
   }
 
   void run_rows(const Part& part, std::int64_t rows) const {
-    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, 0, 0, row_length_);
-    compiled_->run({part.slots, row_length_, rows, row_steps_.data(), part.streams});
+    for (std::size_t i = 0; i < layout_.num_operands; ++i)
+      place_operand(part, i, 0, 0, layout_.row_length);
+    compiled_->run({part.slots, layout_.row_length, rows, row_steps_.data(), part.streams});
   }
 
   /// By `rows` rows, no more than are left of the last outer dimension.
   void go_on(const Part& part, std::int64_t rows) const {
-    for (std::size_t d = outer_dimensions(); d-- > 0; rows = 1) {
-      const bool wraps = (part.indices[d] += rows) == iteration_.shape[d];
-      const std::int64_t moved = wraps ? rows - iteration_.shape[d] : rows;
-      for (std::size_t i = 0; i < num_operands_; ++i) {
-        if (access_[i] == Access::Computed) continue;
-        part.rows[i] += moved * iteration_.strides[i][d] * static_cast<std::int64_t>(bytes_[i]);
+    for (std::size_t d = layout_.outer_dimensions(); d-- > 0; rows = 1) {
+      const bool wraps = (part.indices[d] += rows) == layout_.iteration.shape[d];
+      const std::int64_t moved = wraps ? rows - layout_.iteration.shape[d] : rows;
+      for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+        if (layout_.access[i] == Access::Computed) continue;
+        part.rows[i] +=
+            moved * layout_.iteration.strides[i][d] * static_cast<std::int64_t>(layout_.bytes[i]);
       }
       if (!wraps) return;
       part.indices[d] = 0;
     }
   }
 
-  /// Those that number the rows.
-  std::size_t outer_dimensions() const { return by_rows_ ? iteration_.shape.size() - 1 : 0; }
-
   /// Elements [first, first + count) of a row.
   void run_run(const Part& part, std::int64_t row, std::int64_t first, std::int64_t count) const {
-    const std::int64_t linear = row * row_length_ + first;
-    for (std::size_t i = 0; i < num_operands_; ++i) place_operand(part, i, linear, first, count);
+    const std::int64_t linear = row * layout_.row_length + first;
+    for (std::size_t i = 0; i < layout_.num_operands; ++i)
+      place_operand(part, i, linear, first, count);
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
     run_blocks(part, count / lanes_);
     if (count % lanes_ != 0) run_tail(part, count % lanes_);
-    for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
-      if (access_[i] != Access::Gathered) continue;
-      scatter(iteration_, i, bytes_[i], part.memory + buffers_[i], linear, count,
-              part.operands[position(i)]);
+    for (std::size_t i = plan_.num_inputs; i < layout_.num_operands; ++i) {
+      if (layout_.access[i] != Access::Gathered) continue;
+      scatter(layout_.iteration, i, layout_.bytes[i], part.memory + buffers_[i], linear, count,
+              part.operands[layout_.position(i)]);
     }
   }
 
@@ -446,24 +325,25 @@ class FusedKernel : public Kernel {
   void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
                      std::int64_t count) const {
     std::byte* buffer = part.memory + buffers_[i];
-    if (access_[i] == Access::Direct && !must_copy(part, i)) {
-      part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(bytes_[i]);
-    } else if (access_[i] == Access::Splat) {
+    if (layout_.access[i] == Access::Direct && !must_copy(part, i)) {
+      part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
+    } else if (layout_.access[i] == Access::Splat) {
       part.slots[i] = buffer;
-      if (!uniform_[i]) fill_elements(part.rows[i], bytes_[i], lanes_, buffer);
-    } else if (access_[i] == Access::Computed) {
+      if (!layout_.uniform[i]) fill_elements(part.rows[i], layout_.bytes[i], lanes_, buffer);
+    } else if (layout_.access[i] == Access::Computed) {
       part.slots[i] = buffer;
-      multiply(part, *product_of(i), linear, count, reinterpret_cast<float*>(buffer));
+      multiply(part, *layout_.product_of(i), linear, count, reinterpret_cast<float*>(buffer));
     } else {
       part.slots[i] = buffer;
-      if (is_input(i)) {
-        gather(iteration_, i, bytes_[i], part.operands[position(i)], linear, count, buffer);
+      if (layout_.is_input(i)) {
+        gather(layout_.iteration, i, layout_.bytes[i], part.operands[layout_.position(i)], linear,
+               count, buffer);
       }
     }
   }
 
   /// Elements [first, first + count) of a product, in C order.
-  static void multiply(const Part& part, const Product& product, std::int64_t first,
+  static void multiply(const Part& part, const FusedProduct& product, std::int64_t first,
                        std::int64_t count, float* out) {
     const auto* left = reinterpret_cast<const float*>(part.operands[product.left]);
     const auto* right = reinterpret_cast<const float*>(part.operands[product.right]);
@@ -481,7 +361,7 @@ class FusedKernel : public Kernel {
 
   void generate(const Part& part, std::size_t i, std::int64_t linear, std::int64_t count) const {
     const GeneratedOperand& operand = plan_.generated[i];
-    std::byte* buffer = part.memory + buffers_[num_operands_ + i];
+    std::byte* buffer = part.memory + buffers_[layout_.num_operands + i];
     part.slots[plan_.first_generated() + i] = buffer;
     auto* words = reinterpret_cast<std::uint32_t*>(buffer);
     if (operand.is_philox) {
@@ -500,24 +380,25 @@ class FusedKernel : public Kernel {
 
   /// The last lanes of a run go through buffers of a whole block, as micro-ops know no other size.
   void run_tail(const Part& part, std::int64_t lanes) const {
-    for (std::size_t i = 0; i < num_operands_; ++i) {
-      if (access_[i] != Access::Direct || must_copy(part, i)) continue;
+    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+      if (layout_.access[i] != Access::Direct || must_copy(part, i)) continue;
       std::byte* buffer = part.memory + buffers_[i];
       std::byte* memory = part.slots[i];
       part.slots[i] = buffer;
-      const std::size_t bytes = static_cast<std::size_t>(lanes) * bytes_[i];
-      if (is_input(i)) {
+      const std::size_t bytes = static_cast<std::size_t>(lanes) * layout_.bytes[i];
+      if (layout_.is_input(i)) {
         std::memcpy(buffer, memory, bytes);
       } else {
         part.steps[i] = memory - buffer;  // where to copy it; the steps are not needed any more
       }
     }
     chain_machine().run(plan_.body.data(), part.slots, part.steps, 0, 1);
-    for (std::size_t i = plan_.num_inputs; i < num_operands_; ++i) {
-      if (access_[i] != Access::Direct) continue;
+    for (std::size_t i = plan_.num_inputs; i < layout_.num_operands; ++i) {
+      if (layout_.access[i] != Access::Direct) continue;
       std::byte* buffer = part.memory + buffers_[i];
-      std::memcpy(buffer + part.steps[i], buffer, static_cast<std::size_t>(lanes) * bytes_[i]);
-      part.steps[i] = lanes_ * static_cast<std::int64_t>(bytes_[i]);
+      std::memcpy(buffer + part.steps[i], buffer,
+                  static_cast<std::size_t>(lanes) * layout_.bytes[i]);
+      part.steps[i] = lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
     }
   }
 
@@ -526,24 +407,13 @@ class FusedKernel : public Kernel {
   };
 
   FusedPlan plan_;
-  std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
-  std::vector<Product> products_;
   std::int64_t lanes_;
-  std::size_t num_operands_;
-  std::vector<std::size_t> bytes_;  // of an element, by operand
-  std::vector<bool> uniform_;
-  Iteration iteration_;
-  bool by_rows_ = false;
-  std::int64_t rows_ = 0;
-  std::int64_t row_length_ = 0;
-  std::vector<Access> access_;
-  std::int64_t piece_ = 0;  // work is split between threads at multiples of this in a row
+  FusedLayout layout_;
+  std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
+  bool streams_ = false;                     // where outputs are apart from inputs
+  std::vector<std::int64_t> row_steps_;      // for machine code that goes from row to row
   std::int64_t pieces_per_row_ = 0;
   std::int64_t num_units_ = 0;  // pieces of all rows
-  bool merge_pieces_ = false;
-  bool loops_over_rows_ = false;
-  bool streams_ = false;                 // where outputs are apart from inputs
-  std::vector<std::int64_t> row_steps_;  // by operand, bytes; of the last outer dimension
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
   // Scratch of a part: slots, steps, rows, indices, tiles, then a buffer for each operand.

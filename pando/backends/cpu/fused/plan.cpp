@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "pando/backends/cpu/fused/nodes.hpp"
+#include "pando/backends/cpu/fused/node_order.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -19,88 +19,6 @@ struct Step {
   int node = kNone;
   int from_chain = kNone;      // operand that is the passed block
   bool loads_operand = false;  // a store whose value has to be loaded first
-};
-
-/// Puts nodes in an order that lets chains pass their blocks on.
-class Scheduler {
- public:
-  Scheduler(const NodeGraph& graph, bool uniform) : graph_(graph), uniform_(uniform) {
-    done_.resize(graph.nodes.size());
-    sizes_.resize(graph.nodes.size());
-    slow_.resize(graph.nodes.size());
-    stores_of_.resize(graph.nodes.size());
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      sizes_[i] = 1;
-      slow_[i] = uses_divider(graph.nodes[i]);
-      for (int operand : graph.nodes[i].operands) {
-        if (operand >= 0) {
-          slow_[i] = slow_[i] || slow_[static_cast<std::size_t>(operand)];
-          sizes_[i] = std::min(sizes_[i] + sizes_[static_cast<std::size_t>(operand)], 1 << 20);
-        }
-      }
-    }
-    if (uniform) return;
-    for (int store : graph.stores) {
-      stores_of_[static_cast<std::size_t>(node(store).operands[0])].push_back(store);
-    }
-  }
-
-  void visit(int id) {
-    const Node& n = node(id);
-    if (done_[static_cast<std::size_t>(id)] || n.is_block() || n.uniform != uniform_) return;
-    std::array<int, 3> order = {0, 1, 2};
-    // The operand computed last is passed on. Combined ops take it as operand 0 only. For others
-    // the one that waits for a division or a root comes first, so that the rest runs meanwhile;
-    // then the largest, so that fewer blocks wait.
-    const bool first_only = n.kind == Node::Kind::Chain && n.chain >= ChainOp::AddThenAdd;
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      if (first_only) return a > b;
-      return weight(n.operands[static_cast<std::size_t>(a)]) >
-             weight(n.operands[static_cast<std::size_t>(b)]);
-    });
-    for (int k : order) {
-      const int operand = n.operands[static_cast<std::size_t>(k)];
-      if (operand >= 0) visit(operand);
-    }
-    append(id);
-    for (int store : stores_of_[static_cast<std::size_t>(id)]) append(store);
-  }
-
-  void append(int id) {
-    if (done_[static_cast<std::size_t>(id)]) return;
-    done_[static_cast<std::size_t>(id)] = true;
-    order_.push_back(id);
-  }
-  std::vector<int> take() { return std::move(order_); }
-
- private:
-  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
-  std::pair<bool, int> weight(int id) const {
-    if (id < 0) return {false, 0};
-    const auto i = static_cast<std::size_t>(id);
-    return {slow_[i] && !done_[i], sizes_[i]};
-  }
-
-  /// Results of the divider come much later than those of other units.
-  static bool uses_divider(const Node& n) {
-    if (n.kind != Node::Kind::Chain) return false;
-    switch (n.chain) {
-      case ChainOp::DivF:
-      case ChainOp::SqrtF:
-      case ChainOp::SqrtThenFma:
-        return true;
-      default:
-        return n.chain >= ChainOp::AddThenDiv && n.chain <= ChainOp::MulThenRdiv;
-    }
-  }
-
-  const NodeGraph& graph_;
-  bool uniform_;
-  std::vector<bool> done_;
-  std::vector<int> sizes_;
-  std::vector<bool> slow_;
-  std::vector<std::vector<int>> stores_of_;
-  std::vector<int> order_;
 };
 
 bool same_layout(const KernelSpec& spec, int input, int output) {
@@ -398,11 +316,7 @@ class Planner {
 
   FusedPlan run() {
     find_kept();
-    Scheduler uniform(graph_, true);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (kept_[i]) uniform.visit(static_cast<int>(i));
-    }
-    plan_.prologue = emit(uniform.take(), true, "once");
+    plan_.prologue = emit(prologue_order(graph_, kept_), true, "once");
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
       if (!plan_.generated[i].is_philox) continue;
       plan_.generated[i].key0 = uniform_slot(graph_.keys[i][0]);
@@ -418,15 +332,6 @@ class Planner {
   }
 
  private:
-  static std::vector<int> body_order(const NodeGraph& graph) {
-    Scheduler body(graph, false);
-    for (int store : graph.stores) {
-      body.visit(graph.nodes[static_cast<std::size_t>(store)].operands[0]);
-      body.append(store);
-    }
-    return body.take();
-  }
-
   void add_steps() {
     const auto slot_of = [&](int id) {
       const Node& n = simple_.nodes[static_cast<std::size_t>(id)];

@@ -1,0 +1,115 @@
+#include "pando/backends/cpu/fused/fused_layout.hpp"
+
+#include <algorithm>
+
+#include "pando/backends/cpu/processor.hpp"
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+namespace {
+
+constexpr std::int64_t kPieceLanes = 4096;
+
+/// Those of the common shape.
+std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
+  std::vector<const OperandDesc*> result;
+  result.reserve(spec.num_loaded_inputs() + spec.outputs.size());
+  for (std::size_t i = 0; i < spec.num_loaded_inputs(); ++i) result.push_back(&spec.inputs[i]);
+  for (const OperandDesc& output : spec.outputs) result.push_back(&output);
+  return result;
+}
+
+}  // namespace
+
+FusedLayout::FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int64_t block_lanes)
+    : num_inputs(spec.num_loaded_inputs()), num_operands(num_inputs + spec.outputs.size()) {
+  const std::vector<const OperandDesc*> operands = all_operands(spec);
+  for (const OperandDesc* operand : operands) {
+    bytes.push_back(dtype_bytes(operand->dtype));
+    uniform.push_back(is_uniform(*operand));
+  }
+  add_products(spec);
+  iteration = collapse(operands, !plan.generated.empty() || !products.empty());
+  choose_rows(plan, block_lanes);
+  choose_access(plan);
+}
+
+void FusedLayout::add_products(const KernelSpec& spec) {
+  for (const ProductInput& product : spec.products) {
+    const auto operand = [&](std::int32_t i) { return static_cast<std::size_t>(i); };
+    const OperandDesc& left = spec.inputs[operand(product.left)];
+    const OperandDesc& right = spec.inputs[operand(product.right)];
+    internal_check(spec.inputs[operand(product.value)].is_contiguous() &&
+                       !uniform[operand(product.value)] && right.strides[1] == 1,
+                   "a fused product needs dense rows");
+    VectorMatrix shape;
+    shape.left_stride = left.strides[1];
+    shape.right_stride = right.strides[0];
+    shape.depth = left.shape[1];
+    shape.columns = right.shape[1];
+    products.push_back({operand(product.value), operand(product.left), operand(product.right),
+                        shape, left.strides[0]});
+  }
+}
+
+const FusedProduct* FusedLayout::product_of(std::size_t operand) const {
+  const auto it = std::find_if(products.begin(), products.end(),
+                               [&](const FusedProduct& p) { return p.input == operand; });
+  return it == products.end() ? nullptr : &*it;
+}
+
+/// Rows are runs of the inner dimension where they hold many blocks, else everything is one row
+/// and what is not contiguous is gathered.
+void FusedLayout::choose_rows(const FusedPlan& plan, std::int64_t block_lanes) {
+  const std::int64_t inner = iteration.inner();
+  by_rows = iteration.shape.size() == 1 ||
+            (plan.generated.empty() && (inner % block_lanes == 0 || inner >= 8 * block_lanes));
+  row_length = by_rows ? inner : iteration.size();
+  rows = by_rows && inner > 0 ? iteration.size() / inner : 1;
+}
+
+void FusedLayout::choose_access(const FusedPlan& plan) {
+  const Strides contiguous = contiguous_strides(iteration.shape);
+  bool gathers = false;
+  for (std::size_t i = 0; i < num_operands; ++i) {
+    const Strides& strides = iteration.strides[i];
+    const bool direct = by_rows ? strides.back() == 1 : strides == contiguous;
+    const bool splat = is_input(i) && (uniform[i] || (by_rows && strides.back() == 0));
+    Access found = direct ? Access::Direct : Access::Gathered;
+    if (splat) found = Access::Splat;
+    if (product_of(i) != nullptr) found = Access::Computed;
+    access.push_back(found);
+    gathers = gathers || found == Access::Gathered || found == Access::Computed;
+  }
+  merges_pieces = !gathers && plan.generated.empty();
+  piece = merges_pieces ? kPieceLanes : static_cast<std::int64_t>(kPhiloxGroup);
+}
+
+bool FusedLayout::is_better_past_the_caches() const {
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < num_operands; ++i) {
+    const Strides& strides = iteration.strides[i];
+    const bool whole = std::find(strides.begin(), strides.end(), 0) == strides.end();
+    if (whole) moved += static_cast<std::size_t>(iteration.size()) * bytes[i];
+    if (is_input(i)) continue;
+    const bool even = access[i] == Access::Direct &&
+                      std::all_of(strides.begin(), strides.end() - 1, [&](std::int64_t stride) {
+                        return stride * static_cast<std::int64_t>(bytes[i]) % 32 == 0;
+                      });
+    if (!even) return false;
+  }
+  return moved >= last_cache_bytes() / 4 * 3;
+}
+
+std::vector<std::int64_t> FusedLayout::row_steps(std::int64_t block_lanes) const {
+  if (!merges_pieces || outer_dimensions() == 0 || row_length % block_lanes != 0) return {};
+  std::vector<std::int64_t> steps;
+  for (std::size_t i = 0; i < num_operands; ++i) {
+    if (access[i] != Access::Direct && !uniform[i]) return {};
+    steps.push_back(iteration.strides[i][outer_dimensions() - 1] *
+                    static_cast<std::int64_t>(bytes[i]));
+  }
+  return steps;
+}
+
+}  // namespace pando::cpu
