@@ -18,3 +18,6 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
 # Used as a header only: nothing is linked.
 pkg_check_modules(xxhash REQUIRED libxxhash>=0.8.0)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  find_path(xbyak_INCLUDE_DIR xbyak/xbyak.h REQUIRED)  # headers only
+endif()
