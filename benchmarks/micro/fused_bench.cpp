@@ -143,6 +143,21 @@ KernelSpec adam_spec() {
   return spec;
 }
 
+/// The same on a weight of (784, 512) whose gradient is a product over a batch of eight.
+constexpr std::int64_t kRows = 784, kColumns = 512, kBatch = 8;
+KernelSpec adam_of_product_spec() {
+  KernelSpec spec = adam_spec();
+  for (auto* operands : {&spec.inputs, &spec.outputs}) {
+    for (OperandDesc& operand : *operands) {
+      operand = OperandDesc::contiguous(operand.dtype, {kRows, kColumns});
+    }
+  }
+  spec.products = {{3, 4, 5}};
+  spec.inputs.push_back({DType::Float32, {kRows, kBatch}, {1, kRows}});
+  spec.inputs.push_back(OperandDesc::contiguous(DType::Float32, {kBatch, kColumns}));
+  return spec;
+}
+
 struct AdamState {
   AdamState() : w(kParameters * 4), m(kParameters * 2), v(kParameters * 4), g(kParameters * 4) {
     for (std::int64_t i = 0; i < kParameters; ++i) {
@@ -161,6 +176,13 @@ void adam_fused(benchmark::State& state, cpu::ChainCompilation compilation) {
   std::vector<Buffer> buffers = {adam.w, adam.m, adam.v, adam.g};
   run_kernel(state, adam_spec(), static_cast<int>(state.range(0)), buffers, {0, 1, 2, 3, 0, 1, 2},
              kAdamBytes * kParameters, compilation);
+}
+
+void adam_of_product(benchmark::State& state, cpu::ChainCompilation compilation) {
+  AdamState adam;
+  std::vector<Buffer> buffers = {adam.w, adam.m, adam.v, adam.g};
+  run_kernel(state, adam_of_product_spec(), static_cast<int>(state.range(0)), buffers,
+             {0, 1, 2, 3, 3, 3, 0, 1, 2}, (kAdamBytes - 4) * kRows * kColumns, compilation);
 }
 
 __attribute__((target("avx2,fma,f16c"))) __m256 round_half(__m256 v) {
@@ -257,6 +279,8 @@ BENCHMARK(pointwise_chain)->ArgsProduct({{1, 16, 64}, {1, 2}})->UseRealTime();
 BENCHMARK(copy_by_memcpy)->ArgsProduct({{1, 16, 64}, {1, 2}})->UseRealTime();
 BENCHMARK_CAPTURE(adam_fused, compiled, kCompiled)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK_CAPTURE(adam_fused, micro_ops, kMicroOps)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(adam_of_product, compiled, kCompiled)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(adam_of_product, micro_ops, kMicroOps)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(adam_hand_written)->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK_CAPTURE(prepare_adam, compiled, kCompiled);
 BENCHMARK_CAPTURE(prepare_adam, micro_ops, kMicroOps);
