@@ -27,8 +27,8 @@ struct Buffer {
 
 void run_kernel(benchmark::State& state, const KernelSpec& spec, int threads,
                 std::vector<Buffer>& buffers, const std::vector<int>& order, double bytes,
-                cpu::ChainCompilation compilation = cpu::ChainCompilation::Automatic) {
-  const auto kernel = cpu::make_fused_kernel(spec, threads, compilation);
+                MachineCode machine_code = MachineCode::Automatic) {
+  const auto kernel = cpu::make_fused_kernel(spec, threads, machine_code);
   Buffer scratch(kernel->scratch_bytes());
   std::vector<std::byte*> operands;
   for (int i : order) operands.push_back(buffers[static_cast<std::size_t>(i)].data());
@@ -73,14 +73,14 @@ KernelSpec light_spec(std::int64_t rows) {
   return spec;
 }
 
-void light_chain(benchmark::State& state, cpu::ChainCompilation compilation) {
+void light_chain(benchmark::State& state, MachineCode machine_code) {
   const std::int64_t n = state.range(0) * (1 << 20) / 4;
   std::vector<Buffer> buffers;
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
   for (int i = 0; i < 3; ++i) buffers.emplace_back(4096);
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
   run_kernel(state, light_spec(n / 1024), static_cast<int>(state.range(1)), buffers,
-             {0, 1, 2, 3, 4}, 8.0 * static_cast<double>(n), compilation);
+             {0, 1, 2, 3, 4}, 8.0 * static_cast<double>(n), machine_code);
 }
 
 void pointwise_chain(benchmark::State& state) {
@@ -171,18 +171,18 @@ struct AdamState {
   Buffer w, m, v, g;
 };
 
-void adam_fused(benchmark::State& state, cpu::ChainCompilation compilation) {
+void adam_fused(benchmark::State& state, MachineCode machine_code) {
   AdamState adam;
   std::vector<Buffer> buffers = {adam.w, adam.m, adam.v, adam.g};
   run_kernel(state, adam_spec(), static_cast<int>(state.range(0)), buffers, {0, 1, 2, 3, 0, 1, 2},
-             kAdamBytes * kParameters, compilation);
+             kAdamBytes * kParameters, machine_code);
 }
 
-void adam_of_product(benchmark::State& state, cpu::ChainCompilation compilation) {
+void adam_of_product(benchmark::State& state, MachineCode machine_code) {
   AdamState adam;
   std::vector<Buffer> buffers = {adam.w, adam.m, adam.v, adam.g};
   run_kernel(state, adam_of_product_spec(), static_cast<int>(state.range(0)), buffers,
-             {0, 1, 2, 3, 3, 3, 0, 1, 2}, (kAdamBytes - 4) * kRows * kColumns, compilation);
+             {0, 1, 2, 3, 3, 3, 0, 1, 2}, (kAdamBytes - 4) * kRows * kColumns, machine_code);
 }
 
 __attribute__((target("avx2,fma,f16c"))) __m256 round_half(__m256 v) {
@@ -235,9 +235,9 @@ void adam_hand_written(benchmark::State& state) {
                          benchmark::Counter::kIsRate);
 }
 
-void prepare_adam(benchmark::State& state, cpu::ChainCompilation compilation) {
+void prepare_adam(benchmark::State& state, MachineCode machine_code) {
   const KernelSpec spec = adam_spec();
-  for (auto _ : state) benchmark::DoNotOptimize(cpu::make_fused_kernel(spec, 2, compilation));
+  for (auto _ : state) benchmark::DoNotOptimize(cpu::make_fused_kernel(spec, 2, machine_code));
 }
 
 void transpose(benchmark::State& state) {
@@ -268,7 +268,7 @@ void bias_sigmoid(benchmark::State& state) {
   run_kernel(state, spec, 1, buffers, {0, 1, 2}, 8.0 * static_cast<double>(rows * columns));
 }
 
-constexpr auto kCompiled = cpu::ChainCompilation::Always, kMicroOps = cpu::ChainCompilation::Never;
+constexpr auto kCompiled = MachineCode::Always, kMicroOps = MachineCode::Never;
 BENCHMARK_CAPTURE(light_chain, compiled, kCompiled)
     ->ArgsProduct({{1, 16, 64}, {1, 2}})
     ->UseRealTime();

@@ -117,7 +117,7 @@ void Session::make_backends(const Ir& ir) {
   const auto devices = static_cast<std::int64_t>(devices_of(ir).size());
   const int threads = threads_per_device(options_.num_threads, ir.replication_factor * devices);
   for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
-    backends_.push_back(make_cpu_backend(threads));
+    backends_.push_back(make_cpu_backend(threads, options_.machine_code));
   }
 }
 

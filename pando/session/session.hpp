@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "pando/backends/cpu/machine_code.hpp"
 #include "pando/base/log.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/runtime/remote_settings.hpp"
@@ -45,6 +46,8 @@ struct SessionOptions {
   bool check_log2_scales = true;
   /// Whether Softmax subtracts the maximum first (see use_plain_softmax).
   bool stable_softmax = true;
+  /// Results are the same in any case.
+  MachineCode machine_code = MachineCode::Automatic;
   /// Where remote buffers live.
   RemoteSettings remote = {};
   /// Record the time of every instruction (Session::trace).

@@ -42,16 +42,27 @@ RemoteSettings remote_settings(const nb::dict& given) {
   return settings;
 }
 
+MachineCode machine_code_named(const std::string& name) {
+  if (name == "automatic") return MachineCode::Automatic;
+  if (name == "never") return MachineCode::Never;
+  if (name == "always") return MachineCode::Always;
+  throw ValueError(
+      str_cat("machine_code is \"automatic\", \"never\" or \"always\", not \"", name, "\""));
+}
+
 bool signal_pending() {
   const nb::gil_scoped_acquire gil;
   return PyErr_CheckSignals() != 0;
 }
 
-std::unique_ptr<Session> make_session(
-    const Ir& ir, std::int64_t memory_limit_bytes, std::int64_t device_memory_limit_bytes,
-    int num_threads, bool check_inplace_ambiguity, bool profile, bool check_log2_scales,
-    bool stable_softmax, double collective_timeout_seconds, std::string cache_folder,
-    std::int64_t cache_limit_bytes, const std::optional<LogCallback>& log, const nb::dict& remote) {
+std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
+                                      std::int64_t device_memory_limit_bytes, int num_threads,
+                                      bool check_inplace_ambiguity, bool profile,
+                                      bool check_log2_scales, bool stable_softmax,
+                                      double collective_timeout_seconds, std::string cache_folder,
+                                      std::int64_t cache_limit_bytes,
+                                      const std::optional<LogCallback>& log, const nb::dict& remote,
+                                      const std::string& machine_code) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.device_memory_limit_bytes = device_memory_limit_bytes;
@@ -62,6 +73,7 @@ std::unique_ptr<Session> make_session(
   options.stable_softmax = stable_softmax;
   options.collective_timeout_seconds = collective_timeout_seconds;
   options.remote = remote_settings(remote);
+  options.machine_code = machine_code_named(machine_code);
   options.should_stop = signal_pending;
   options.cache_folder = std::move(cache_folder);
   options.cache_limit_bytes = cache_limit_bytes;
@@ -300,7 +312,7 @@ void bind_session(nb::module_& m) {
            nb::arg("check_log2_scales") = true, nb::arg("stable_softmax") = true,
            nb::arg("collective_timeout_seconds") = 600.0, nb::arg("cache_folder") = "",
            nb::arg("cache_limit_bytes") = std::int64_t{1} << 30, nb::arg("log") = nb::none(),
-           nb::arg("remote") = nb::dict())
+           nb::arg("remote") = nb::dict(), nb::arg("machine_code") = "automatic")
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

@@ -1,8 +1,8 @@
 """What the engine is asked to do beyond the program: threads, profiling, a memory limit, where
 remote buffers live.
 
-PANDO_REMOTE_TIER and PANDO_REMOTE_FOLDER in the environment set `remote_tier` and
-`remote_folder` for programs that do not.
+PANDO_REMOTE_TIER, PANDO_REMOTE_FOLDER and PANDO_MACHINE_CODE in the environment set `remote_tier`,
+`remote_folder` and `machine_code` for programs that do not.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class SessionSettings:
     # Bytes of all compiled programs in a cache folder (session option cachePath) together; those
     # not used for longest are removed. 0: no limit.
     cache_limit_bytes: int = 1 << 30
+    # Whether fused arithmetic becomes machine code: "automatic" (where it pays), "never" or
+    # "always". Results are the same.
+    machine_code: str = field(
+        default_factory=lambda: os.environ.get("PANDO_MACHINE_CODE", "automatic")
+    )
     # Where remote buffers live: "ram", or "file" for files in remote_folder.
     remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
     remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))

@@ -548,4 +548,5 @@ def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
         cache_limit_bytes=settings.cache_limit_bytes,
         log=_log,
         remote=settings.remote(),
+        machine_code=settings.machine_code,
     )

@@ -116,7 +116,8 @@ constexpr std::int64_t kCopyGrain = 1 << 16;
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int num_threads) : num_threads_(num_threads) {}
+  CpuBackend(int num_threads, MachineCode machine_code)
+      : num_threads_(num_threads), machine_code_(machine_code) {}
 
   std::string name() const override { return "cpu"; }
   std::string identity() const override {
@@ -165,13 +166,14 @@ class CpuBackend : public Backend {
 
  private:
   std::shared_ptr<const Kernel> make(const KernelSpec& spec) const {
-    if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_);
+    if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_, machine_code_);
     if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads_);
     if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads_);
     return make_planned_kernel(spec, num_threads_);
   }
 
   int num_threads_;
+  MachineCode machine_code_;
   std::mutex mutex_;
   std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, SpecHash> cache_;
 };
@@ -179,7 +181,7 @@ class CpuBackend : public Backend {
 }  // namespace
 }  // namespace cpu
 
-std::shared_ptr<Backend> make_cpu_backend(int num_threads) {
+std::shared_ptr<Backend> make_cpu_backend(int num_threads, MachineCode machine_code) {
   if (num_threads < 0) {
     throw ValueError(
         str_cat("the CPU backend needs a thread count of at least 1, or 0 for all "
@@ -189,7 +191,7 @@ std::shared_ptr<Backend> make_cpu_backend(int num_threads) {
   if (num_threads == 0) {
     num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  return std::make_shared<cpu::CpuBackend>(num_threads);
+  return std::make_shared<cpu::CpuBackend>(num_threads, machine_code);
 }
 
 }  // namespace pando

@@ -8,12 +8,9 @@
 namespace pando::fused_test {
 namespace {
 
-using cpu::ChainCompilation;
-
 bool is_compiled(const KernelSpec& spec) {
-  return cpu::make_fused_kernel(spec, 1, ChainCompilation::Always)
-             ->explain()
-             .find("machine code") != std::string::npos;
+  return cpu::make_fused_kernel(spec, 1, MachineCode::Always)->explain().find("machine code") !=
+         std::string::npos;
 }
 
 bool machine_compiles() {
@@ -139,8 +136,8 @@ TEST(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
     reference = operands;
     for (Operand& output : outputs) operands.push_back(&output);
     for (Operand& output : expected) reference.push_back(&output);
-    run(spec, 1 + static_cast<int>(seed % 3), operands, ChainCompilation::Always);
-    run(spec, 1, reference, ChainCompilation::Never);
+    run(spec, 1 + static_cast<int>(seed % 3), operands, MachineCode::Always);
+    run(spec, 1, reference, MachineCode::Never);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       expect_equal(outputs[i], expected[i], 0, scalar_program_text(spec.scalar));
     }
@@ -183,8 +180,8 @@ TEST(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
       together.push_back(place);
       results.push_back(place);
     }
-    run(spec, 1, apart, ChainCompilation::Never);
-    run(spec, 1 + static_cast<int>(seed % 2), together, ChainCompilation::Always);
+    run(spec, 1, apart, MachineCode::Never);
+    run(spec, 1 + static_cast<int>(seed % 2), together, MachineCode::Always);
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       expect_equal(*results[o], outputs[o], 0, scalar_program_text(spec.scalar));
     }
@@ -205,7 +202,7 @@ TEST(CompiledChain, EveryOpOnUnusualNumbers) {
             return std::vector<std::pair<ScalarValue, DType>>{{value, dtype_of(e.lane(value))}};
           });
       Numbers numbers(static_cast<unsigned>(op));
-      check(spec, numbers, 0, 1, ChainCompilation::Always);
+      check(spec, numbers, 0, 1, MachineCode::Always);
       if (::testing::Test::HasFatalFailure()) return;
       if (machine_compiles()) {
         EXPECT_TRUE(is_compiled(spec)) << scalar_op_name(op);
@@ -226,8 +223,8 @@ TEST(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {
   Numbers numbers(3);
   Operand input(spec.inputs[0]), compiled(spec.outputs[0]), expected(spec.outputs[0]);
   numbers.fill(input);
-  run(spec, 1, {&input, &compiled}, ChainCompilation::Always);
-  run(spec, 1, {&input, &expected}, ChainCompilation::Never);
+  run(spec, 1, {&input, &compiled}, MachineCode::Always);
+  run(spec, 1, {&input, &expected}, MachineCode::Never);
   EXPECT_EQ(compiled.memory(), expected.memory());
 }
 
@@ -246,7 +243,7 @@ TEST(CompiledChain, MoreOperandsThanThereArePointersAreLeftToTheMicroOps) {
   Numbers numbers(5);
   for (std::size_t inputs : {11, 12, 13, 20}) {
     const KernelSpec spec = sum_of_inputs(inputs);
-    check(spec, numbers, 0, 1, ChainCompilation::Always);
+    check(spec, numbers, 0, 1, MachineCode::Always);
     if (machine_compiles()) {
       EXPECT_EQ(is_compiled(spec), inputs <= 12) << inputs;
     }
@@ -264,10 +261,10 @@ TEST(CompiledChain, ResultsLargerThanTheCaches) {
   Operand input(spec.inputs[0]), output(spec.outputs[0]), expected(spec.outputs[0]);
   Numbers numbers(11);
   numbers.fill(input);
-  run(spec, 1, {&input, &expected}, ChainCompilation::Never);
-  run(spec, 2, {&input, &output}, ChainCompilation::Always);
+  run(spec, 1, {&input, &expected}, MachineCode::Never);
+  run(spec, 2, {&input, &output}, MachineCode::Always);
   EXPECT_EQ(output.memory(), expected.memory());
-  run(spec, 2, {&input, &input}, ChainCompilation::Always);
+  run(spec, 2, {&input, &input}, MachineCode::Always);
   EXPECT_EQ(input.memory(), expected.memory());
 }
 

@@ -126,8 +126,8 @@ inline void expect_equal(Operand& actual, Operand& expected, double ulps,
 }
 
 inline void run(const KernelSpec& spec, int threads, const std::vector<Operand*>& operands,
-                cpu::ChainCompilation compilation = cpu::ChainCompilation::Automatic) {
-  const auto kernel = cpu::make_fused_kernel(spec, threads, compilation);
+                MachineCode machine_code = MachineCode::Automatic) {
+  const auto kernel = cpu::make_fused_kernel(spec, threads, machine_code);
   struct alignas(64) Line {
     std::byte bytes[64];
   };
@@ -139,7 +139,7 @@ inline void run(const KernelSpec& spec, int threads, const std::vector<Operand*>
 
 /// Runs the spec on fresh operands and compares with the interpreter.
 inline void check(const KernelSpec& spec, Numbers& numbers, double ulps = 0, int threads = 1,
-                  cpu::ChainCompilation compilation = cpu::ChainCompilation::Automatic) {
+                  MachineCode machine_code = MachineCode::Automatic) {
   std::vector<Operand> inputs, outputs, expected;
   for (const OperandDesc& desc : spec.inputs) numbers.fill(inputs.emplace_back(desc));
   for (const OperandDesc& desc : spec.outputs) {
@@ -150,7 +150,7 @@ inline void check(const KernelSpec& spec, Numbers& numbers, double ulps = 0, int
   for (Operand& input : inputs) all.push_back(&input), in.push_back(&input);
   for (Operand& output : outputs) all.push_back(&output);
   for (Operand& output : expected) out.push_back(&output);
-  run(spec, threads, all, compilation);
+  run(spec, threads, all, machine_code);
   testing::interpret(spec.scalar, in, out);
   const std::string context =
       str_cat(scalar_program_text(spec.scalar), "shape ", shape_text(spec.outputs[0].shape), "\n");

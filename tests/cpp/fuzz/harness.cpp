@@ -48,6 +48,8 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
                    int num_threads, const std::string& cache_folder, bool cached) {
   SessionOptions options;
   options.cache_folder = cache_folder;
+  // These programs have too few elements for it otherwise; with one thread the micro-ops run.
+  options.machine_code = num_threads > 1 ? MachineCode::Always : MachineCode::Never;
   options.log = [](LogLevel level, const std::string& message) {
     if (level == LogLevel::Warning) ADD_FAILURE() << message;
   };

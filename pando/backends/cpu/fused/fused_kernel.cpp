@@ -23,10 +23,10 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-bool compiles(const KernelSpec& spec, ChainCompilation compilation) {
+bool compiles(const KernelSpec& spec, MachineCode machine_code) {
   // The micro-ops of other targets round otherwise (a product and its sum apart).
-  if (compilation == ChainCompilation::Never || !chain_machine().has_fma) return false;
-  return compilation == ChainCompilation::Always ||
+  if (machine_code == MachineCode::Never || !chain_machine().has_fma) return false;
+  return machine_code == MachineCode::Always ||
          (!kSanitized && num_elements(spec.outputs.front().shape) >= kCompiledElements);
 }
 
@@ -34,8 +34,8 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64
 
 class FusedKernel : public Kernel {
  public:
-  FusedKernel(const KernelSpec& spec, int num_threads, ChainCompilation compilation)
-      : plan_(plan_fused(spec, compiles(spec, compilation))),
+  FusedKernel(const KernelSpec& spec, int num_threads, MachineCode machine_code)
+      : plan_(plan_fused(spec, compiles(spec, machine_code))),
         lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
         layout_(spec, plan_, lanes_) {
     lay_out_scratch();
@@ -428,12 +428,12 @@ class FusedKernel : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
-                                          ChainCompilation compilation) {
+                                          MachineCode machine_code) {
   if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads);
   if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads);
   internal_check(spec.kind == "Fused" && !spec.outputs.empty(),
                  "a fused kernel needs kind Fused and an output");
-  return std::make_unique<FusedKernel>(spec, num_threads, compilation);
+  return std::make_unique<FusedKernel>(spec, num_threads, machine_code);
 }
 
 }  // namespace pando::cpu

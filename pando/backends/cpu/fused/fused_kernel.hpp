@@ -1,19 +1,12 @@
 // The fused machine: pointwise programs, copies and fills in one pass over memory.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
+#include "pando/backends/cpu/machine_code.hpp"
 #include "pando/program/backend.hpp"
 
 namespace pando::cpu {
-
-/// Machine code for chains of arithmetic, made with the kernel.
-enum class ChainCompilation : std::uint8_t {
-  Automatic,  // where it pays: not for few elements, nor in builds whose sanitizer cannot see it
-  Never,
-  Always,  // wherever it can be
-};
 
 /// Kernel of one of three kinds.
 /// `Fused`: `spec.scalar` over the shape of the outputs. Inputs have that shape with any strides (0
@@ -25,9 +18,8 @@ enum class ChainCompilation : std::uint8_t {
 ///
 /// Results do not depend on the number of threads, nor on how ops were grouped. Throws Error for
 /// shapes that differ, NotSupported for complex pointwise arithmetic.
-std::unique_ptr<Kernel> make_fused_kernel(
-    const KernelSpec& spec, int num_threads,
-    ChainCompilation compilation = ChainCompilation::Automatic);
+std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
+                                          MachineCode machine_code = MachineCode::Automatic);
 
 /// The parts behind it: kinds `Copy` and `Fill`.
 std::unique_ptr<Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads);
