@@ -17,7 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 using Row = std::vector<std::byte>;
 
-class RemoteFile : public ::testing::TestWithParam<bool> {
+/// How the file is used.
+struct Use {
+  bool direct;
+  IoMethod method;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Use>& info) {
+  return std::string(info.param.direct ? "Direct" : "PageCache") +
+         (info.param.method == IoMethod::Threads ? "Threads" : "Automatic");
+}
+
+class RemoteFile : public ::testing::TestWithParam<Use> {
  protected:
   RemoteFile() {
     std::string name = (fs::temp_directory_path() / "pando-test-XXXXXX").string();
@@ -43,18 +54,33 @@ class RemoteFile : public ::testing::TestWithParam<bool> {
       EXPECT_NE(what.find(memory.path().string()), std::string::npos) << what;
     }
   }
+  /// A memory of buffer 7 that is used as the parameter says.
+  std::unique_ptr<FileMemory> make(const RunFolder& folder, std::int64_t elements,
+                                   std::int64_t entries) const {
+    return std::make_unique<FileMemory>(folder, buffer(elements, entries), 0, GetParam().direct,
+                                        io_);
+  }
   static RemoteBufferDesc buffer(std::int64_t elements, std::int64_t entries) {
     return {7, DType::UInt8, {elements}, entries};
   }
 
   fs::path parent_;
   std::mt19937 random_{1234};
+  std::shared_ptr<FileIo> io_ = std::make_shared<FileIo>(method());
+
+ private:
+  static IoMethod method() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    return info->value_param() == nullptr ? IoMethod::Automatic : GetParam().method;
+  }
 };
 
 TEST_P(RemoteFile, RowsComeBack) {
   const RunFolder folder(parent_);
-  for (const std::int64_t bytes : {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000}) {
-    FileMemory memory(folder, buffer(bytes, 3), 0, GetParam());
+  for (const std::int64_t bytes :
+       {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000, 12 << 20, (21 << 20) + 4321}) {
+    const auto owned = make(folder, bytes, 3);
+    FileMemory& memory = *owned;
     const auto size = static_cast<std::size_t>(bytes);
     const Row a = random_row(size), b = random_row(size);
     memory.store(2, a.data(), size);
@@ -83,7 +109,8 @@ TEST_P(RemoteFile, RowsComeBack) {
 TEST_P(RemoteFile, AlignedMemoryIsReadAndWrittenInPlace) {
   const RunFolder folder(parent_);
   constexpr std::size_t kBytes = (std::size_t{1} << 20) + 8192;
-  FileMemory memory(folder, buffer(kBytes, 1), 0, GetParam());
+  const auto owned = make(folder, kBytes, 1);
+  FileMemory& memory = *owned;
   const std::unique_ptr<std::byte, decltype(&std::free)> aligned(
       static_cast<std::byte*>(std::aligned_alloc(4096, kBytes)), &std::free);
   const Row row = random_row(kBytes);
@@ -96,7 +123,8 @@ TEST_P(RemoteFile, AlignedMemoryIsReadAndWrittenInPlace) {
 
 TEST_P(RemoteFile, AFlippedBitIsFound) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(5000, 2), 0, GetParam());
+  const auto owned = make(folder, 5000, 2);
+  FileMemory& memory = *owned;
   const Row row = random_row(5000);
   memory.store(0, row.data(), row.size());
   memory.store(1, row.data(), row.size());
@@ -116,7 +144,8 @@ TEST_P(RemoteFile, AFlippedBitIsFound) {
 
 TEST_P(RemoteFile, ATruncatedFileIsFound) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(5000, 3), 0, GetParam());
+  const auto owned = make(folder, 5000, 3);
+  FileMemory& memory = *owned;
   const Row row = random_row(5000);
   for (int slot = 0; slot < 3; ++slot) memory.store(slot, row.data(), row.size());
   fs::resize_file(memory.path(), 4096 + 2 * 8192);
@@ -128,7 +157,8 @@ TEST_P(RemoteFile, ATruncatedFileIsFound) {
 
 TEST_P(RemoteFile, RowsOutliveTheFolder) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(100, 2), 0, GetParam());
+  const auto owned = make(folder, 100, 2);
+  FileMemory& memory = *owned;
   const Row row = random_row(100);
   memory.store(0, row.data(), row.size());
   fs::remove_all(parent_);
@@ -140,13 +170,18 @@ TEST_P(RemoteFile, RowsOutliveTheFolder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(PageCache, RemoteFile, ::testing::Values(false, true));
+INSTANTIATE_TEST_SUITE_P(Uses, RemoteFile,
+                         ::testing::Values(Use{false, IoMethod::Automatic},
+                                           Use{false, IoMethod::Threads},
+                                           Use{true, IoMethod::Automatic},
+                                           Use{true, IoMethod::Threads}),
+                         name_of);
 
 class RunFolders : public RemoteFile {};
 
 TEST_F(RunFolders, HeaderSaysWhatTheFileIs) {
   const RunFolder folder(parent_);
-  const FileMemory memory(folder, buffer(5000, 3), 1, true);
+  const FileMemory memory(folder, buffer(5000, 3), 1, true, io_);
   RemoteFileHeader header;
   std::ifstream(memory.path(), std::ios::binary)
       .read(reinterpret_cast<char*>(&header), sizeof header);
@@ -164,7 +199,7 @@ TEST_F(RunFolders, HeaderSaysWhatTheFileIs) {
 TEST_F(RunFolders, TwoRunsShareAParentAndLeaveNothing) {
   {
     const RunFolder one(parent_);
-    const FileMemory memory(one, buffer(10, 1), 0, true);
+    const FileMemory memory(one, buffer(10, 1), 0, true, io_);
     const RunFolder two(parent_);
     EXPECT_NE(one.path(), two.path());
     EXPECT_NE(one.id(), two.id());
@@ -179,7 +214,7 @@ TEST_F(RunFolders, WhatAKilledRunLeftIsRemovedAndForeignFilesStay) {
   const pid_t child = fork();
   if (child == 0) {
     const RunFolder folder(parent_);
-    const FileMemory memory(folder, buffer(10, 1), 0, true);
+    const FileMemory memory(folder, buffer(10, 1), 0, true, io_);
     std::ofstream(folder.path() / "notes.txt") << "mine";
     _exit(0);  // without destructors, as a kill
   }
