@@ -2,12 +2,16 @@
 #include "pando/runtime/remote_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "pando/base/error.hpp"
 
@@ -38,7 +42,10 @@ class RemoteFile : public ::testing::TestWithParam<Use> {
 
   Row random_row(std::size_t bytes) {
     Row row(bytes);
-    for (std::byte& byte : row) byte = static_cast<std::byte>(random_());
+    for (std::size_t i = 0; i < bytes; i += sizeof(std::uint32_t)) {
+      const auto word = static_cast<std::uint32_t>(random_());
+      std::memcpy(row.data() + i, &word, std::min(sizeof word, bytes - i));
+    }
     return row;
   }
   /// What must be in the message of the RuntimeFault of loading a row.
@@ -78,7 +85,7 @@ class RemoteFile : public ::testing::TestWithParam<Use> {
 TEST_P(RemoteFile, RowsComeBack) {
   const RunFolder folder(parent_);
   for (const std::int64_t bytes :
-       {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000, 12 << 20, (21 << 20) + 4321}) {
+       {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000, 9 << 20, (17 << 20) + 4321}) {
     const auto owned = make(folder, bytes, 3);
     FileMemory& memory = *owned;
     const auto size = static_cast<std::size_t>(bytes);
@@ -170,6 +177,74 @@ TEST_P(RemoteFile, RowsOutliveTheFolder) {
   }
 }
 
+TEST_P(RemoteFile, AChildProcessDisturbsNobody) {
+  const RunFolder folder(parent_);
+  const auto owned = make(folder, 3 << 20, 2);
+  const Row row = random_row(owned->slot_bytes());
+  owned->store(0, row.data(), row.size());
+  const auto comes_back = [&](FileMemory& memory, std::int64_t slot) {
+    Row got(row.size());
+    memory.load(slot, got.data(), got.size());
+    return got == row;
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolder its_folder(parent_);
+    const auto its_own = make(its_folder, 3 << 20, 1);
+    its_own->store(0, row.data(), row.size());
+    _exit(comes_back(*its_own, 0) && comes_back(*owned, 0) ? 0 : 1);
+  }
+  owned->store(1, row.data(), row.size());
+  EXPECT_TRUE(comes_back(*owned, 0));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(comes_back(*owned, 1));
+}
+
+TEST_P(RemoteFile, ManyThreadsUseOneFile) {
+  const RunFolder folder(parent_);
+  constexpr int kThreads = 4;
+  const auto owned = make(folder, (2 << 20) + 100, kThreads);
+  std::vector<Row> rows;
+  for (int i = 0; i < kThreads; ++i) rows.push_back(random_row(owned->slot_bytes()));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const Row& row = rows[static_cast<std::size_t>(i)];
+      Row got(row.size());
+      for (int round = 0; round < 5; ++round) {
+        owned->store(i, row.data(), row.size());
+        owned->load(i, got.data(), got.size());
+        if (got != row) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(RemoteFile, AFileThatMayNotGrowIsAFault) {
+  const RunFolder folder(parent_);
+  const auto owned = make(folder, 5 << 20, 1);
+  const Row row = random_row(owned->slot_bytes());
+  fs::resize_file(owned->path(), 4096);
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limited = {4096 + (3 << 20), before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limited);
+  EXPECT_THROW(owned->store(0, row.data(), row.size()), RuntimeFault);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  Row got(row.size());
+  EXPECT_THROW(owned->load(0, got.data(), got.size()), RuntimeFault);  // it has no value
+  owned->store(0, row.data(), row.size());
+  owned->load(0, got.data(), got.size());
+  EXPECT_EQ(got, row);
+}
+
 INSTANTIATE_TEST_SUITE_P(Uses, RemoteFile,
                          ::testing::Values(Use{false, IoMethod::Automatic},
                                            Use{false, IoMethod::Threads},
@@ -178,6 +253,18 @@ INSTANTIATE_TEST_SUITE_P(Uses, RemoteFile,
                          name_of);
 
 class RunFolders : public RemoteFile {};
+
+TEST_F(RunFolders, ItIsSaidHowFilesAreUsed) {
+  EXPECT_EQ(FileIo(IoMethod::Threads).describe(), "threads");
+  const std::string method = io_->describe();
+  if (io_->method() == IoMethod::Uring) {
+    EXPECT_EQ(method, "io_uring");
+    EXPECT_EQ(FileIo(IoMethod::Uring).method(), IoMethod::Uring);
+  } else {
+    EXPECT_EQ(method.find("threads (io_uring is not used: "), 0u) << method;
+    EXPECT_THROW(FileIo(IoMethod::Uring), RuntimeFault);
+  }
+}
 
 TEST_F(RunFolders, HeaderSaysWhatTheFileIs) {
   const RunFolder folder(parent_);
