@@ -59,6 +59,10 @@ IoQueue::Ticket IoQueue::start_load(RemoteMemory& memory, std::int64_t slot, std
   Ticket ticket = 0;
   {
     const Lock lock(mutex_);
+    if (const Request* store = latest_store(memory, slot)) {
+      request->copy = store->copy;
+      request->copied_bytes = store->bytes;
+    }
     ticket = request->ticket = next_ticket_++;
     requests_.push_back(std::move(request));
   }
@@ -72,12 +76,13 @@ void IoQueue::wait(Ticket ticket) {
                                [&](const auto& request) { return request->ticket == ticket; });
   internal_check(it != requests_.end(), "a remote load is waited for twice");
   Request& request = **it;
-  for (auto earlier = requests_.begin(); earlier != it; ++earlier) {
-    if ((*earlier)->memory == request.memory && (*earlier)->slot == request.slot) {
-      (*earlier)->wanted = true;
-    }
-  }
   request.wanted = true;
+  if (request.is_copy() && request.state == State::Waiting) {
+    const double start = steady_seconds();
+    execute(request, lock, -1);
+    report_.waiting_seconds += steady_seconds() - start;
+    progress_.notify_all();
+  }
   wait_until(lock, [&] { return request.state == State::Done; });
   const std::exception_ptr error = request.error;
   forget(request);
@@ -95,10 +100,9 @@ void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* fr
   request->slot = slot;
   request->bytes = bytes;
   request->tag = tag;
-  request->copy_bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
-  request->copy = take_staging(request->copy_bytes, lock);
+  request->copy = take_staging(bytes, lock);
   lock.unlock();
-  std::memcpy(request->copy.get(), from, bytes);
+  std::memcpy(request->copy->memory.get(), from, bytes);
   lock.lock();
   request->ticket = next_ticket_++;
   requests_.push_back(std::move(request));
@@ -110,8 +114,8 @@ void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byt
                          std::size_t bytes, const TransferTag& tag, Lock& lock) {
   wait_until(lock, [&] {
     return std::none_of(requests_.begin(), requests_.end(), [&](const auto& request) {
-      const bool same_row = request->memory == &memory && request->slot == slot;
-      return same_row && (request->state == State::Waiting || request->state == State::Running);
+      return request->is_of_row(memory, slot) &&
+             (request->state == State::Waiting || request->state == State::Running);
     });
   });
   begin_transfer();
@@ -195,6 +199,9 @@ void IoQueue::serve(int thread) {
 
 IoQueue::Request* IoQueue::next_request() {
   Request* request = first_free([](const Request& candidate) { return candidate.wanted; });
+  if (request == nullptr) {
+    request = first_free([](const Request& candidate) { return candidate.is_copy(); });
+  }
   if (request == nullptr && waiting_for_room_ > 0) {
     request = first_free([](const Request& candidate) { return !candidate.is_load(); });
   }
@@ -217,34 +224,33 @@ IoQueue::Request* IoQueue::first_free(Condition condition) {
   return nullptr;
 }
 
-const IoQueue::Request* IoQueue::failed_store(const Request& load) const {
-  const Request* latest = nullptr;
-  for (const auto& request : requests_) {
-    if (request.get() == &load) break;
-    if (request->state == State::Failed && request->conflicts_with(load)) latest = request.get();
+const IoQueue::Request* IoQueue::latest_store(const RemoteMemory& memory, std::int64_t slot) const {
+  const auto latest = std::find_if(requests_.rbegin(), requests_.rend(), [&](const auto& request) {
+    return !request->is_load() && request->is_of_row(memory, slot);
+  });
+  return latest == requests_.rend() ? nullptr : latest->get();
+}
+
+void IoQueue::Request::move() const {
+  if (is_copy()) {
+    const std::size_t known = std::min(copied_bytes, bytes);
+    std::memcpy(to, copy->memory.get(), known);
+    std::memset(to + known, 0, bytes - known);
+  } else if (is_load()) {
+    memory->load(slot, to, bytes);
+  } else {
+    memory->store(slot, copy->memory.get(), bytes);
   }
-  return latest;
 }
 
 void IoQueue::execute(Request& request, Lock& lock, int thread) {
   request.state = State::Running;
-  const Request* kept = request.is_load() ? failed_store(request) : nullptr;
-  if (kept != nullptr) {
-    const std::size_t known = std::min(kept->bytes, request.bytes);
-    std::memcpy(request.to, kept->copy.get(), known);
-    std::memset(request.to + known, 0, request.bytes - known);
-    return complete(request);
-  }
   begin_transfer();
   lock.unlock();
   std::exception_ptr error;
   const double start = steady_seconds();
   try {
-    if (request.is_load()) {
-      request.memory->load(request.slot, request.to, request.bytes);
-    } else {
-      request.memory->store(request.slot, request.copy.get(), request.bytes);
-    }
+    request.move();
   } catch (...) {
     error = std::current_exception();
   }
@@ -262,21 +268,25 @@ void IoQueue::execute(Request& request, Lock& lock, int thread) {
   }
   request.error = error;
   const auto bytes = static_cast<std::int64_t>(request.bytes);
-  if (error == nullptr) (request.is_load() ? report_.bytes_loaded : report_.bytes_stored) += bytes;
+  if (error == nullptr) {
+    (request.is_copy()   ? report_.bytes_from_stores
+     : request.is_load() ? report_.bytes_loaded
+                         : report_.bytes_stored) += bytes;
+  }
   complete(request);
 }
 
 /// A load stays until its ticket is waited for.
 void IoQueue::complete(Request& request) {
   request.state = State::Done;
+  drop_copy(request);
   if (request.is_load()) return;
   // What failed earlier for this row has been replaced.
   std::erase_if(requests_, [&](const std::unique_ptr<Request>& other) {
     if (other->state != State::Failed || !other->conflicts_with(request)) return false;
-    give_staging_back(*other);
+    drop_copy(*other);
     return true;
   });
-  give_staging_back(request);
   forget(request);
 }
 
@@ -284,7 +294,8 @@ void IoQueue::forget(const Request& request) {
   std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
 }
 
-IoQueue::Staging IoQueue::take_staging(std::size_t& bytes, Lock& lock) {
+std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, Lock& lock) {
+  bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
   const auto has_room = [&] {
     return staging_used_ + static_cast<std::int64_t>(bytes) <= staging_limit_ &&
            requests_.size() < kMostRequests;
@@ -295,27 +306,30 @@ IoQueue::Staging IoQueue::take_staging(std::size_t& bytes, Lock& lock) {
   // Stores that failed fill the room: no more can be kept.
   if (!has_room() && store_error_ != nullptr) std::rethrow_exception(store_error_);
   const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const auto& spare) {
-    return spare.first >= bytes && spare.first <= 2 * bytes;
+    return spare->bytes >= bytes && spare->bytes <= 2 * bytes;
   });
-  Staging memory;
+  std::shared_ptr<Copy> copy;
   if (fits != spare_.end()) {
-    bytes = fits->first;
-    memory = std::move(fits->second);
+    copy = std::move(*fits);
     spare_.erase(fits);
   } else {
     spare_.clear();
-    memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
+    copy = std::make_shared<Copy>();
+    copy->memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
+    copy->bytes = bytes;
   }
-  if (memory == nullptr) {
+  if (copy->memory == nullptr) {
     throw OutOfMemory(str_cat("no memory for ", bytes, " bytes of a remote store under way"), "");
   }
-  staging_used_ += static_cast<std::int64_t>(bytes);
-  return memory;
+  staging_used_ += static_cast<std::int64_t>(copy->bytes);
+  return copy;
 }
 
-void IoQueue::give_staging_back(Request& request) {
-  staging_used_ -= static_cast<std::int64_t>(request.copy_bytes);
-  spare_.emplace_back(request.copy_bytes, std::move(request.copy));
+void IoQueue::drop_copy(Request& request) {
+  if (request.copy == nullptr) return;
+  if (request.copy.use_count() > 1) return request.copy.reset();
+  staging_used_ -= static_cast<std::int64_t>(request.copy->bytes);
+  spare_.push_back(std::move(request.copy));
 }
 
 }  // namespace pando

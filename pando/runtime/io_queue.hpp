@@ -18,9 +18,11 @@
 namespace pando {
 
 /// Runs loads and stores on threads of its own. Transfers of one row that conflict (a store and any
-/// other one) happen in the order of the calls. Of the others, a thread takes what the program
-/// waits for first, then stores if a call waits for their room, then whatever was asked for first.
-/// Methods may be called from several threads.
+/// other one) happen in the order of the calls; but a load of a row whose latest store has not been
+/// written yet copies that store's value, whatever becomes of the store, and conflicts with
+/// nothing. A thread takes what the program waits for first, then such copies, then stores if a
+/// call waits for their room, then whatever was asked for first. Methods may be called from several
+/// threads.
 ///
 /// A store that fails keeps its value here: loads of that row read it, and the store is tried again
 /// by retry(). So a full disk costs no value.
@@ -62,23 +64,34 @@ class IoQueue {
     void operator()(std::byte* memory) const;
   };
   using Staging = std::unique_ptr<std::byte, FreeMemory>;
+  struct Copy {
+    Staging memory;
+    std::size_t bytes = 0;
+  };
   struct Request {
     Ticket ticket = 0;
     RemoteMemory* memory = nullptr;
     std::int64_t slot = 0;
     std::size_t bytes = 0;
-    std::byte* to = nullptr;  // of a load; a store has a copy
-    Staging copy;
-    std::size_t copy_bytes = 0;
+    std::byte* to = nullptr;  // of a load
+    /// The value of a store; of a load, that of the store that it follows, if that is not written.
+    std::shared_ptr<Copy> copy;
+    std::size_t copied_bytes = 0;  // of the row, in the copy
     State state = State::Waiting;
     bool wanted = false;       // the program waits for it
     std::exception_ptr error;  // of a load
     TransferTag tag;
 
     bool is_load() const { return to != nullptr; }
-    bool conflicts_with(const Request& other) const {
-      return memory == other.memory && slot == other.slot && !(is_load() && other.is_load());
+    bool is_copy() const { return is_load() && copy != nullptr; }
+    bool is_of_row(const RemoteMemory& row_memory, std::int64_t row) const {
+      return memory == &row_memory && slot == row;
     }
+    bool conflicts_with(const Request& other) const {
+      return is_of_row(*other.memory, other.slot) && !(is_load() && other.is_load()) &&
+             !is_copy() && !other.is_copy();
+    }
+    void move() const;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -89,15 +102,16 @@ class IoQueue {
   /// Around the transfer itself: counts busy_seconds.
   void begin_transfer();
   void end_transfer();
-  /// The latest failed store before the load that holds the row's value, or nullptr.
-  const Request* failed_store(const Request& load) const;
+  /// The latest store of the row that is not written, or nullptr.
+  const Request* latest_store(const RemoteMemory& memory, std::int64_t slot) const;
+  /// `thread`: of the I/O threads, -1: a waiting one.
   void execute(Request& request, Lock& lock, int thread);
   void complete(Request& request);
   void forget(const Request& request);
   bool all_done() const;
-  /// At least `bytes`, which becomes the size.
-  Staging take_staging(std::size_t& bytes, Lock& lock);
-  void give_staging_back(Request& request);
+  std::shared_ptr<Copy> take_staging(std::size_t bytes, Lock& lock);
+  /// Gives the memory back when no other request has it.
+  void drop_copy(Request& request);
   void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
                   const TransferTag& tag, Lock& lock);
   template <class Condition>
@@ -110,7 +124,7 @@ class IoQueue {
   std::deque<std::unique_ptr<Request>> requests_;  // in the order of the calls
   Ticket next_ticket_ = 1;
   std::int64_t staging_used_ = 0;
-  std::vector<std::pair<std::size_t, Staging>> spare_;  // staging memory to use again, with size
+  std::vector<std::shared_ptr<Copy>> spare_;  // staging memory to use again
   std::exception_ptr store_error_;
   IoReport report_;
   int transfers_ = 0;      // going on

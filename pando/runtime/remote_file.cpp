@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
@@ -19,26 +17,18 @@
 namespace pando {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-/// Read or written and checked at a time: it should stay in the second-level cache.
-constexpr std::size_t kChunk = std::size_t{1} << 20;
-
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-
-/// Page-aligned memory of the calling thread, for rows that do not lie so.
-std::byte* bounce_memory() {
-  thread_local const std::unique_ptr<std::byte, Free> memory(
-      static_cast<std::byte*>(std::aligned_alloc(kPage, kChunk)));
-  if (memory == nullptr) throw OutOfMemory("no memory for a transfer of 1 MiB", "");
-  return memory.get();
+std::uint64_t round_to_pages(std::uint64_t bytes) {
+  return (bytes + kFilePage - 1) / kFilePage * kFilePage;
 }
 
-std::uint64_t round_to_pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
 bool is_page_aligned(const std::byte* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % kPage == 0;
+  return reinterpret_cast<std::uintptr_t>(memory) % kFilePage == 0;
+}
+
+/// Whether a piece that begins at `begin` of memory of `bytes` needs no copy.
+bool moves_in_place(const std::byte* memory, std::size_t begin, std::size_t piece,
+                    std::size_t bytes) {
+  return begin + piece <= bytes && piece % kFilePage == 0 && is_page_aligned(memory + begin);
 }
 
 std::string error_text(int error) {
@@ -54,11 +44,12 @@ std::uint64_t slot_bytes_of(const RemoteBufferDesc& buffer) {
 }  // namespace
 
 FileMemory::FileMemory(const RunFolder& folder, const RemoteBufferDesc& buffer,
-                       std::int64_t replica, bool direct)
+                       std::int64_t replica, bool direct, std::shared_ptr<FileIo> io)
     : RemoteMemory(buffer.entries, slot_bytes_of(buffer)),
       path_(folder.path() / str_cat("buffer-", buffer.id, ".replica-", replica, ".remote")),
       buffer_(buffer.id),
       row_bytes_(round_to_pages(slot_bytes_of(buffer))),
+      io_(std::move(io)),
       states_(static_cast<std::size_t>(buffer.entries), RowState::Empty),
       checksums_(static_cast<std::size_t>(buffer.entries), 0) {
   open_file(direct);
@@ -93,7 +84,8 @@ void FileMemory::open_file(bool direct) {
 
 /// All at once, so that a full disk shows before anything has been trained.
 void FileMemory::reserve_space() {
-  const auto bytes = static_cast<off_t>(kPage + row_bytes_ * static_cast<std::uint64_t>(slots()));
+  const auto bytes =
+      static_cast<off_t>(kFilePage + row_bytes_ * static_cast<std::uint64_t>(slots()));
   if (fallocate(file_.get(), 0, 0, bytes) == 0) return;
   // Where the file system cannot reserve, the space is taken as rows are written.
   const bool unsupported = errno == EOPNOTSUPP || errno == ENOSYS;
@@ -110,7 +102,7 @@ void FileMemory::reserve_space() {
 
 void FileMemory::write_header(const RunFolder& folder, std::int64_t replica) {
   RemoteFileHeader header;
-  header.header_bytes = kPage;
+  header.header_bytes = kFilePage;
   header.run = folder.id();
   header.buffer = buffer_;
   header.replica = replica;
@@ -119,50 +111,66 @@ void FileMemory::write_header(const RunFolder& folder, std::int64_t replica) {
   header.slots = slots();
   header.checksum =
       hash64({reinterpret_cast<const char*>(&header), offsetof(RemoteFileHeader, checksum)});
-  std::byte* page = bounce_memory();
-  std::memset(page, 0, kPage);
+  FileTransfer transfer(*io_, file_.get(), FileTransfer::Direction::Write);
+  std::byte* page = transfer.bounce_memory(0);
+  std::memset(page, 0, kFilePage);
   std::memcpy(page, &header, sizeof header);
-  write_at(page, kPage, 0);
+  transfer.start(0, page, kFilePage, 0);
+  check_written(transfer.wait(0));
 }
 
 std::uint64_t FileMemory::row_offset(std::int64_t slot) const {
-  return kPage + static_cast<std::uint64_t>(slot) * row_bytes_;
+  return kFilePage + static_cast<std::uint64_t>(slot) * row_bytes_;
 }
 
 std::string FileMemory::describe_row(std::int64_t slot) const {
   return str_cat("row ", slot, " of remote buffer ", buffer_, " in ", path_.string());
 }
 
-void FileMemory::read_at(std::byte* to, std::size_t bytes, std::uint64_t offset,
-                         std::int64_t slot) const {
-  while (bytes > 0) {
-    const ssize_t got = pread(file_.get(), to, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      throw RuntimeFault(str_cat("cannot read ", describe_row(slot), ": ", error_text(errno)));
-    }
-    if (got == 0) {
-      throw RuntimeFault(str_cat(describe_row(slot), " is missing: the file was truncated at byte ",
-                                 offset, " by something else than this run"));
-    }
-    to += got;
-    bytes -= static_cast<std::size_t>(got);
-    offset += static_cast<std::uint64_t>(got);
+std::size_t FileMemory::num_pieces() const {
+  return (slot_bytes() + kFilePieceBytes - 1) / kFilePieceBytes;
+}
+
+std::size_t FileMemory::piece_bytes(std::size_t piece) const {
+  return std::min(kFilePieceBytes, slot_bytes() - piece * kFilePieceBytes);
+}
+
+void FileMemory::start_read(FileTransfer& transfer, std::size_t piece, std::int64_t slot,
+                            std::byte* to, std::size_t bytes) const {
+  const std::size_t begin = piece * kFilePieceBytes, valid = piece_bytes(piece);
+  std::byte* memory =
+      moves_in_place(to, begin, valid, bytes) ? to + begin : transfer.bounce_memory(piece);
+  transfer.start(piece, memory, round_to_pages(valid), row_offset(slot) + begin);
+}
+
+void FileMemory::start_write(FileTransfer& transfer, std::size_t piece, std::int64_t slot,
+                             const std::byte* from, std::size_t bytes) const {
+  const std::size_t begin = piece * kFilePieceBytes, valid = piece_bytes(piece);
+  // A write only reads its memory.
+  auto* memory = const_cast<std::byte*>(from) + begin;
+  if (!moves_in_place(from, begin, valid, bytes)) {
+    const std::size_t given = begin < bytes ? std::min(valid, bytes - begin) : 0;
+    memory = transfer.bounce_memory(piece);
+    if (given > 0) std::memcpy(memory, from + begin, given);
+    std::memset(memory + given, 0, round_to_pages(valid) - given);
+  }
+  transfer.start(piece, memory, round_to_pages(valid), row_offset(slot) + begin);
+}
+
+void FileMemory::check_read(const FilePiece& piece, std::int64_t slot) const {
+  if (piece.error != 0) {
+    throw RuntimeFault(str_cat("cannot read ", describe_row(slot), ": ", error_text(piece.error)));
+  }
+  if (piece.is_missing()) {
+    throw RuntimeFault(str_cat(describe_row(slot), " is missing: the file was truncated at byte ",
+                               piece.offset + piece.done, " by something else than this run"));
   }
 }
 
-void FileMemory::write_at(const std::byte* from, std::size_t bytes, std::uint64_t offset) const {
-  while (bytes > 0) {
-    const ssize_t put = pwrite(file_.get(), from, bytes, static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) {
-      throw RuntimeFault(str_cat("cannot write remote buffer ", buffer_, " to ", path_.string(),
-                                 ": ", error_text(errno)));
-    }
-    from += put;
-    bytes -= static_cast<std::size_t>(put);
-    offset += static_cast<std::uint64_t>(put);
-  }
+void FileMemory::check_written(const FilePiece& piece) const {
+  if (piece.error == 0) return;
+  throw RuntimeFault(str_cat("cannot write remote buffer ", buffer_, " to ", path_.string(), ": ",
+                             error_text(piece.error)));
 }
 
 void FileMemory::load(std::int64_t slot, std::byte* to, std::size_t bytes) {
@@ -174,17 +182,20 @@ void FileMemory::load(std::int64_t slot, std::byte* to, std::size_t bytes) {
   if (states_[row] == RowState::Broken) {
     throw RuntimeFault(str_cat(describe_row(slot), " has no value: writing it failed before"));
   }
+  FileTransfer transfer(*io_, file_.get(), FileTransfer::Direction::Read);
   Checksum sum;
-  for (std::size_t done = 0; done < slot_bytes();) {
-    const std::size_t valid = std::min(kChunk, slot_bytes() - done);
-    const bool in_place = is_page_aligned(to + done) && valid % kPage == 0 && done + valid <= bytes;
-    std::byte* memory = in_place ? to + done : bounce_memory();
-    read_at(memory, round_to_pages(valid), row_offset(slot) + done, slot);
-    sum.update(memory, valid);
-    if (!in_place && done < bytes) {
-      std::memcpy(to + done, memory, std::min(valid, bytes - done));
+  std::size_t started = 0;
+  for (std::size_t i = 0; i < num_pieces(); ++i) {
+    for (; started < std::min(num_pieces(), i + transfer.depth()); ++started) {
+      start_read(transfer, started, slot, to, bytes);
     }
-    done += valid;
+    const FilePiece& piece = transfer.wait(i);
+    check_read(piece, slot);
+    const std::size_t begin = i * kFilePieceBytes, valid = piece_bytes(i);
+    sum.update(piece.memory, valid);
+    if (begin < bytes && piece.memory != to + begin) {
+      std::memcpy(to + begin, piece.memory, std::min(valid, bytes - begin));
+    }
   }
   if (sum.value() != checksums_[row]) {
     throw RuntimeFault(
@@ -195,23 +206,16 @@ void FileMemory::load(std::int64_t slot, std::byte* to, std::size_t bytes) {
 void FileMemory::store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) {
   const auto row = static_cast<std::size_t>(slot);
   states_[row] = RowState::Broken;
+  FileTransfer transfer(*io_, file_.get(), FileTransfer::Direction::Write);
   Checksum sum;
-  for (std::size_t done = 0; done < slot_bytes();) {
-    const std::size_t valid = std::min(kChunk, slot_bytes() - done);
-    const bool in_place =
-        is_page_aligned(from + done) && valid % kPage == 0 && done + valid <= bytes;
-    const std::byte* memory = from + done;
-    if (!in_place) {
-      std::byte* padded = bounce_memory();
-      const std::size_t given = done < bytes ? std::min(valid, bytes - done) : 0;
-      std::memcpy(padded, from + done, given);
-      std::memset(padded + given, 0, round_to_pages(valid) - given);
-      memory = padded;
-    }
-    sum.update(memory, valid);
-    write_at(memory, round_to_pages(valid), row_offset(slot) + done);
-    done += valid;
+  for (std::size_t i = 0; i < num_pieces(); ++i) {
+    if (i >= transfer.depth()) check_written(transfer.wait(i));
+    start_write(transfer, i, slot, from, bytes);
+    // While it is on its way.
+    sum.update(transfer.memory_of(i), piece_bytes(i));
   }
+  const std::size_t open = std::min(num_pieces(), transfer.depth());
+  for (std::size_t i = num_pieces() - open; i < num_pieces(); ++i) check_written(transfer.wait(i));
   checksums_[row] = sum.value();
   states_[row] = RowState::Stored;
 }

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "pando/runtime/file_io.hpp"
 #include "pando/runtime/remote_memory.hpp"
 
 namespace pando {
@@ -74,9 +76,10 @@ struct RemoteFileHeader {
 /// in memory: a file says nothing about the values of a run that has ended.
 class FileMemory final : public RemoteMemory {
  public:
-  /// Makes the file in `folder` and reserves its space. Throws RuntimeFault (no space, no right).
+  /// Makes the file in `folder` and reserves its space. Several may share `io`. Throws RuntimeFault
+  /// (no space, no right).
   FileMemory(const RunFolder& folder, const RemoteBufferDesc& buffer, std::int64_t replica,
-             bool direct);
+             bool direct, std::shared_ptr<FileIo> io);
   ~FileMemory() override;
 
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override;
@@ -93,8 +96,15 @@ class FileMemory final : public RemoteMemory {
   void open_file(bool direct);
   void reserve_space();
   void write_header(const RunFolder& folder, std::int64_t replica);
-  void read_at(std::byte* to, std::size_t bytes, std::uint64_t offset, std::int64_t slot) const;
-  void write_at(const std::byte* from, std::size_t bytes, std::uint64_t offset) const;
+  std::size_t num_pieces() const;
+  /// Bytes of the row in its `piece`-th piece.
+  std::size_t piece_bytes(std::size_t piece) const;
+  void start_read(FileTransfer& transfer, std::size_t piece, std::int64_t slot, std::byte* to,
+                  std::size_t bytes) const;
+  void start_write(FileTransfer& transfer, std::size_t piece, std::int64_t slot,
+                   const std::byte* from, std::size_t bytes) const;
+  void check_read(const FilePiece& piece, std::int64_t slot) const;
+  void check_written(const FilePiece& piece) const;
   std::uint64_t row_offset(std::int64_t slot) const;
   std::string describe_row(std::int64_t slot) const;
 
@@ -103,6 +113,7 @@ class FileMemory final : public RemoteMemory {
   std::uint64_t row_bytes_;
   FileHandle file_;
   bool direct_ = false;
+  std::shared_ptr<FileIo> io_;
   std::vector<RowState> states_;
   std::vector<std::uint64_t> checksums_;
 };

@@ -12,6 +12,13 @@ enum class MemoryTier : std::uint8_t {
   File,  // one file per buffer and replica
 };
 
+/// How files are read and written.
+enum class IoMethod : std::uint8_t {
+  Automatic,  // io_uring where the kernel has it, else threads
+  Uring,      // several pieces of a row at a time on each I/O thread
+  Threads,    // one piece at a time on each
+};
+
 struct RemoteSettings {
   MemoryTier tier = MemoryTier::Ram;
   /// By buffer id: buffers that live elsewhere than `tier` says.
@@ -28,6 +35,8 @@ struct RemoteSettings {
   int io_threads = 2;
   /// Of the file tier: past the page cache, where the file system allows it.
   bool direct = true;
+  /// Of the file tier.
+  IoMethod method = IoMethod::Automatic;
 
   MemoryTier tier_of(std::int64_t buffer) const {
     const auto it = tier_of_buffer.find(buffer);
@@ -46,6 +55,8 @@ struct RemoteSettings {
 struct IoReport {
   std::int64_t bytes_loaded = 0;
   std::int64_t bytes_stored = 0;
+  /// Of loads that took the value of a store before it was written; not in bytes_loaded.
+  std::int64_t bytes_from_stores = 0;
   double io_seconds = 0;       // of all I/O threads together
   double busy_seconds = 0;     // while at least one transfer was going on
   double waiting_seconds = 0;  // of the program

@@ -201,6 +201,7 @@ Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(opti
   op_registry();
   check_supported(ir);
   check_settings(options_.remote);
+  if (options_.remote.uses_files()) file_io_ = std::make_shared<FileIo>(options_.remote.method);
   make_backends(ir);
   Executable executable = build_or_load(ir);
   options_.log = {};
@@ -226,7 +227,7 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
       tier.memories.push_back(make_ram_memory(buffer));
     } else {
       tier.memories.push_back(
-          std::make_unique<FileMemory>(*run_folder_, buffer, replica, settings.direct));
+          std::make_unique<FileMemory>(*run_folder_, buffer, replica, settings.direct, file_io_));
     }
   }
   return tier;
@@ -275,6 +276,7 @@ void Session::detach() {
   engines_.clear();
   run_folder_.reset();
   team_.reset();
+  if (file_io_ != nullptr) file_io_->release();
 }
 
 void Session::require_attached(const char* what) const {
@@ -373,11 +375,20 @@ IoReport Session::io_report() const {
     const IoReport report = engine->io_report();
     total.bytes_loaded += report.bytes_loaded;
     total.bytes_stored += report.bytes_stored;
+    total.bytes_from_stores += report.bytes_from_stores;
     total.io_seconds += report.io_seconds;
     total.busy_seconds += report.busy_seconds;
     total.waiting_seconds += report.waiting_seconds;
   }
   return total;
+}
+
+std::string Session::io_method() const {
+  const auto is_in_file = [&](const RemoteBufferDesc& buffer) {
+    return options_.remote.tier_of(buffer.id) == MemoryTier::File;
+  };
+  const auto& buffers = program_.remote_buffers;
+  return std::any_of(buffers.begin(), buffers.end(), is_in_file) ? file_io_->describe() : "";
 }
 
 std::string Session::disassembly() const { return disassemble(program_); }
@@ -387,6 +398,8 @@ std::string Session::explain() const {
   for (const KernelSpec& spec : program_.kernels) {
     text += spec.kind + ": " + backends_[0]->prepare(spec)->explain() + "\n";
   }
+  const std::string method = io_method();
+  if (!method.empty()) text += str_cat("remote buffers in files: ", method, "\n");
   return text;
 }
 

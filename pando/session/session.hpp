@@ -23,6 +23,7 @@ namespace pando {
 
 class Backend;
 class Engine;
+class FileIo;
 class ReplicaTeam;
 class RowSnapshot;
 class RunFolder;
@@ -170,6 +171,9 @@ class Session {
   std::int64_t actual_peak_bytes() const;
   /// Remote transfers of the file tier since the last attach, of all replicas together.
   IoReport io_report() const;
+  /// How files of remote buffers are read and written, for people (FileIo::describe); empty when no
+  /// buffer is in a file.
+  std::string io_method() const;
 
   /// Checksum of the compiled program, without where its ops were made.
   std::uint64_t fingerprint() const;
@@ -238,6 +242,7 @@ class Session {
   std::vector<std::shared_ptr<Backend>> backends_;  // one per replica
   std::unique_ptr<ReplicaTeam> team_;               // while attached
   std::unique_ptr<RunFolder> run_folder_;           // while attached, of the file tier
+  std::shared_ptr<FileIo> file_io_;                 // of the file tier
   std::vector<std::unique_ptr<Engine>> engines_;    // while attached, one per replica
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;

@@ -15,6 +15,14 @@ MemoryTier tier_named(const std::string& name) {
   throw ValueError(str_cat("wanted the memory tier 'ram' or 'file'; given '", name, "'"));
 }
 
+IoMethod io_method_named(const std::string& name) {
+  if (name == "auto") return IoMethod::Automatic;
+  if (name == "io_uring") return IoMethod::Uring;
+  if (name == "threads") return IoMethod::Threads;
+  throw ValueError(
+      str_cat("wanted remote_io to be 'auto', 'io_uring' or 'threads'; given '", name, "'"));
+}
+
 RemoteSettings remote_settings(const nb::dict& given) {
   RemoteSettings settings;
   for (const auto& [key, value] : given) {
@@ -35,6 +43,8 @@ RemoteSettings remote_settings(const nb::dict& given) {
       settings.io_threads = nb::cast<int>(value);
     } else if (name == "direct") {
       settings.direct = nb::cast<bool>(value);
+    } else if (name == "io") {
+      settings.method = io_method_named(nb::cast<std::string>(value));
     } else {
       throw ValueError(str_cat("there is no remote setting called '", name, "'"));
     }
@@ -258,6 +268,7 @@ void bind_reports(nb::module_& m) {
   nb::class_<IoReport>(m, "IoReport")
       .def_ro("bytes_loaded", &IoReport::bytes_loaded)
       .def_ro("bytes_stored", &IoReport::bytes_stored)
+      .def_ro("bytes_from_stores", &IoReport::bytes_from_stores)
       .def_ro("io_seconds", &IoReport::io_seconds)
       .def_ro("busy_seconds", &IoReport::busy_seconds)
       .def_ro("waiting_seconds", &IoReport::waiting_seconds);
@@ -328,6 +339,7 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
       .def_prop_ro("io_report", &Session::io_report)
+      .def_prop_ro("io_method", &Session::io_method)
       .def("trace", &Session::trace)
       .def("phases", &Session::phases)
       .def("timeline", &Session::timeline)

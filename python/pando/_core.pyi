@@ -675,6 +675,9 @@ class IoReport:
     def bytes_stored(self) -> int: ...
 
     @property
+    def bytes_from_stores(self) -> int: ...
+
+    @property
     def io_seconds(self) -> float: ...
 
     @property
@@ -928,6 +931,9 @@ class Session:
 
     @property
     def io_report(self) -> IoReport: ...
+
+    @property
+    def io_method(self) -> str: ...
 
     def trace(self) -> list[InstructionTime]: ...
 

@@ -97,4 +97,5 @@ def session_report(session: popxl.Session, title: str = "Pando session") -> Sess
         op_times(session),
         timeline(session),
         pipelines(session),
+        str(_engine(session).program.io_method),
     )

@@ -15,6 +15,7 @@ Times need a session that profiles, and are taken before it is left.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class SessionReport:
     op_times: Sequence[OpTime]
     timeline: Sequence[Lane]
     pipelines: Sequence[PipelineSchedule] = ()
+    # How remote buffers in files are read and written; empty when there are none.
+    io_method: str = ""
 
     def text(self) -> str:
         memory = self.memory
@@ -59,6 +62,7 @@ class SessionReport:
             f"memory: {bytes_text(memory.peak_bytes)} at most, "
             f"{bytes_text(memory.persistent_bytes)} of it variables and constants",
             *(f"  {bytes_text(t.bytes):>10}  {'  ' * t.depth}{t.name}" for t in self.alive_at_peak),
+            *([f"remote buffers in files: {self.io_method}"] if self.io_method else []),
             "",
             *(str(schedule) for schedule in self.pipelines),
             phase_text(self.phases),
@@ -81,6 +85,7 @@ class SessionReport:
                     {"name": t.name, "bytes": t.bytes, "depth": t.depth} for t in self.alive_at_peak
                 ],
             },
+            "io_method": self.io_method,
             "pipelines": pipelines_json(self.pipelines),
             "phases": phases_json(self.phases),
             "ops": [
@@ -95,6 +100,8 @@ class SessionReport:
 
     def html(self) -> str:
         sections = memory_section(self.memory)
+        if self.io_method:
+            sections += f"<p>Remote buffers in files: {html.escape(self.io_method)}.</p>"
         if self.pipelines:
             sections += pipeline_section(self.pipelines)
         if self.phases:

@@ -1,8 +1,8 @@
 """What the engine is asked to do beyond the program: threads, profiling, a memory limit, where
 remote buffers live.
 
-PANDO_REMOTE_TIER, PANDO_REMOTE_FOLDER and PANDO_MACHINE_CODE in the environment set `remote_tier`,
-`remote_folder` and `machine_code` for programs that do not.
+PANDO_REMOTE_TIER, PANDO_REMOTE_FOLDER, PANDO_REMOTE_IO and PANDO_MACHINE_CODE in the environment
+set `remote_tier`, `remote_folder`, `remote_io` and `machine_code` for programs that do not.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ class SessionSettings:
     remote_io_threads: int = 2
     # Of the file tier: past the page cache, where the file system allows it.
     remote_direct: bool = True
+    # Of the file tier: "io_uring", several pieces of a row at a time on each thread; "threads", one
+    # at a time on each; "auto", io_uring where the kernel has it.
+    remote_io: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_IO", "auto"))
 
     def remote(self) -> dict[str, Any]:
         """The remote settings as the engine takes them."""
@@ -61,6 +64,7 @@ class SessionSettings:
             "prefetch_bytes": self.remote_prefetch_bytes,
             "io_threads": self.remote_io_threads,
             "direct": self.remote_direct,
+            "io": self.remote_io,
         }
 
 

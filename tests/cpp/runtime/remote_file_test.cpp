@@ -2,12 +2,16 @@
 #include "pando/runtime/remote_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "pando/base/error.hpp"
 
@@ -17,7 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 using Row = std::vector<std::byte>;
 
-class RemoteFile : public ::testing::TestWithParam<bool> {
+/// How the file is used.
+struct Use {
+  bool direct;
+  IoMethod method;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Use>& info) {
+  return std::string(info.param.direct ? "Direct" : "PageCache") +
+         (info.param.method == IoMethod::Threads ? "Threads" : "Automatic");
+}
+
+class RemoteFile : public ::testing::TestWithParam<Use> {
  protected:
   RemoteFile() {
     std::string name = (fs::temp_directory_path() / "pando-test-XXXXXX").string();
@@ -27,7 +42,10 @@ class RemoteFile : public ::testing::TestWithParam<bool> {
 
   Row random_row(std::size_t bytes) {
     Row row(bytes);
-    for (std::byte& byte : row) byte = static_cast<std::byte>(random_());
+    for (std::size_t i = 0; i < bytes; i += sizeof(std::uint32_t)) {
+      const auto word = static_cast<std::uint32_t>(random_());
+      std::memcpy(row.data() + i, &word, std::min(sizeof word, bytes - i));
+    }
     return row;
   }
   /// What must be in the message of the RuntimeFault of loading a row.
@@ -43,18 +61,33 @@ class RemoteFile : public ::testing::TestWithParam<bool> {
       EXPECT_NE(what.find(memory.path().string()), std::string::npos) << what;
     }
   }
+  /// A memory of buffer 7 that is used as the parameter says.
+  std::unique_ptr<FileMemory> make(const RunFolder& folder, std::int64_t elements,
+                                   std::int64_t entries) const {
+    return std::make_unique<FileMemory>(folder, buffer(elements, entries), 0, GetParam().direct,
+                                        io_);
+  }
   static RemoteBufferDesc buffer(std::int64_t elements, std::int64_t entries) {
     return {7, DType::UInt8, {elements}, entries};
   }
 
   fs::path parent_;
   std::mt19937 random_{1234};
+  std::shared_ptr<FileIo> io_ = std::make_shared<FileIo>(method());
+
+ private:
+  static IoMethod method() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    return info->value_param() == nullptr ? IoMethod::Automatic : GetParam().method;
+  }
 };
 
 TEST_P(RemoteFile, RowsComeBack) {
   const RunFolder folder(parent_);
-  for (const std::int64_t bytes : {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000}) {
-    FileMemory memory(folder, buffer(bytes, 3), 0, GetParam());
+  for (const std::int64_t bytes :
+       {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 4096, 2500000, 9 << 20, (17 << 20) + 4321}) {
+    const auto owned = make(folder, bytes, 3);
+    FileMemory& memory = *owned;
     const auto size = static_cast<std::size_t>(bytes);
     const Row a = random_row(size), b = random_row(size);
     memory.store(2, a.data(), size);
@@ -83,7 +116,8 @@ TEST_P(RemoteFile, RowsComeBack) {
 TEST_P(RemoteFile, AlignedMemoryIsReadAndWrittenInPlace) {
   const RunFolder folder(parent_);
   constexpr std::size_t kBytes = (std::size_t{1} << 20) + 8192;
-  FileMemory memory(folder, buffer(kBytes, 1), 0, GetParam());
+  const auto owned = make(folder, kBytes, 1);
+  FileMemory& memory = *owned;
   const std::unique_ptr<std::byte, decltype(&std::free)> aligned(
       static_cast<std::byte*>(std::aligned_alloc(4096, kBytes)), &std::free);
   const Row row = random_row(kBytes);
@@ -96,7 +130,8 @@ TEST_P(RemoteFile, AlignedMemoryIsReadAndWrittenInPlace) {
 
 TEST_P(RemoteFile, AFlippedBitIsFound) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(5000, 2), 0, GetParam());
+  const auto owned = make(folder, 5000, 2);
+  FileMemory& memory = *owned;
   const Row row = random_row(5000);
   memory.store(0, row.data(), row.size());
   memory.store(1, row.data(), row.size());
@@ -116,7 +151,8 @@ TEST_P(RemoteFile, AFlippedBitIsFound) {
 
 TEST_P(RemoteFile, ATruncatedFileIsFound) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(5000, 3), 0, GetParam());
+  const auto owned = make(folder, 5000, 3);
+  FileMemory& memory = *owned;
   const Row row = random_row(5000);
   for (int slot = 0; slot < 3; ++slot) memory.store(slot, row.data(), row.size());
   fs::resize_file(memory.path(), 4096 + 2 * 8192);
@@ -128,7 +164,8 @@ TEST_P(RemoteFile, ATruncatedFileIsFound) {
 
 TEST_P(RemoteFile, RowsOutliveTheFolder) {
   const RunFolder folder(parent_);
-  FileMemory memory(folder, buffer(100, 2), 0, GetParam());
+  const auto owned = make(folder, 100, 2);
+  FileMemory& memory = *owned;
   const Row row = random_row(100);
   memory.store(0, row.data(), row.size());
   fs::remove_all(parent_);
@@ -140,13 +177,98 @@ TEST_P(RemoteFile, RowsOutliveTheFolder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(PageCache, RemoteFile, ::testing::Values(false, true));
+TEST_P(RemoteFile, AChildProcessDisturbsNobody) {
+  const RunFolder folder(parent_);
+  const auto owned = make(folder, 3 << 20, 2);
+  const Row row = random_row(owned->slot_bytes());
+  owned->store(0, row.data(), row.size());
+  const auto comes_back = [&](FileMemory& memory, std::int64_t slot) {
+    Row got(row.size());
+    memory.load(slot, got.data(), got.size());
+    return got == row;
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolder its_folder(parent_);
+    const auto its_own = make(its_folder, 3 << 20, 1);
+    its_own->store(0, row.data(), row.size());
+    _exit(comes_back(*its_own, 0) && comes_back(*owned, 0) ? 0 : 1);
+  }
+  owned->store(1, row.data(), row.size());
+  EXPECT_TRUE(comes_back(*owned, 0));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(comes_back(*owned, 1));
+}
+
+TEST_P(RemoteFile, ManyThreadsUseOneFile) {
+  const RunFolder folder(parent_);
+  constexpr int kThreads = 4;
+  const auto owned = make(folder, (2 << 20) + 100, kThreads);
+  std::vector<Row> rows;
+  for (int i = 0; i < kThreads; ++i) rows.push_back(random_row(owned->slot_bytes()));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const Row& row = rows[static_cast<std::size_t>(i)];
+      Row got(row.size());
+      for (int round = 0; round < 5; ++round) {
+        owned->store(i, row.data(), row.size());
+        owned->load(i, got.data(), got.size());
+        if (got != row) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(RemoteFile, AFileThatMayNotGrowIsAFault) {
+  const RunFolder folder(parent_);
+  const auto owned = make(folder, 5 << 20, 1);
+  const Row row = random_row(owned->slot_bytes());
+  fs::resize_file(owned->path(), 4096);
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limited = {4096 + (3 << 20), before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limited);
+  EXPECT_THROW(owned->store(0, row.data(), row.size()), RuntimeFault);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  Row got(row.size());
+  EXPECT_THROW(owned->load(0, got.data(), got.size()), RuntimeFault);  // it has no value
+  owned->store(0, row.data(), row.size());
+  owned->load(0, got.data(), got.size());
+  EXPECT_EQ(got, row);
+}
+
+INSTANTIATE_TEST_SUITE_P(Uses, RemoteFile,
+                         ::testing::Values(Use{false, IoMethod::Automatic},
+                                           Use{false, IoMethod::Threads},
+                                           Use{true, IoMethod::Automatic},
+                                           Use{true, IoMethod::Threads}),
+                         name_of);
 
 class RunFolders : public RemoteFile {};
 
+TEST_F(RunFolders, ItIsSaidHowFilesAreUsed) {
+  EXPECT_EQ(FileIo(IoMethod::Threads).describe(), "threads");
+  const std::string method = io_->describe();
+  if (io_->method() == IoMethod::Uring) {
+    EXPECT_EQ(method, "io_uring");
+    EXPECT_EQ(FileIo(IoMethod::Uring).method(), IoMethod::Uring);
+  } else {
+    EXPECT_EQ(method.find("threads (io_uring is not used: "), 0u) << method;
+    EXPECT_THROW(FileIo(IoMethod::Uring), RuntimeFault);
+  }
+}
+
 TEST_F(RunFolders, HeaderSaysWhatTheFileIs) {
   const RunFolder folder(parent_);
-  const FileMemory memory(folder, buffer(5000, 3), 1, true);
+  const FileMemory memory(folder, buffer(5000, 3), 1, true, io_);
   RemoteFileHeader header;
   std::ifstream(memory.path(), std::ios::binary)
       .read(reinterpret_cast<char*>(&header), sizeof header);
@@ -164,7 +286,7 @@ TEST_F(RunFolders, HeaderSaysWhatTheFileIs) {
 TEST_F(RunFolders, TwoRunsShareAParentAndLeaveNothing) {
   {
     const RunFolder one(parent_);
-    const FileMemory memory(one, buffer(10, 1), 0, true);
+    const FileMemory memory(one, buffer(10, 1), 0, true, io_);
     const RunFolder two(parent_);
     EXPECT_NE(one.path(), two.path());
     EXPECT_NE(one.id(), two.id());
@@ -179,7 +301,7 @@ TEST_F(RunFolders, WhatAKilledRunLeftIsRemovedAndForeignFilesStay) {
   const pid_t child = fork();
   if (child == 0) {
     const RunFolder folder(parent_);
-    const FileMemory memory(folder, buffer(10, 1), 0, true);
+    const FileMemory memory(folder, buffer(10, 1), 0, true, io_);
     std::ofstream(folder.path() / "notes.txt") << "mine";
     _exit(0);  // without destructors, as a kill
   }

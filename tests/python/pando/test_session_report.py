@@ -243,7 +243,10 @@ def test_the_timeline_is_that_of_the_last_run(tmp_path: Path, tier: str) -> None
         open_boxes.append(box)
     assert max(box.depth for box in lanes[1][0].boxes) == 1  # the loop's
     transfers = [box for lane in lanes[1][1:] for box in lane.boxes]
-    assert len(transfers) == (11 if tier == "file" else 0)
+    assert sum(box.name.startswith("store") for box in transfers) == (5 if tier == "file" else 0)
+    # Two of six loads follow a store of their row: the device may copy the value itself.
+    loads = sum(box.name.startswith("load") for box in transfers)
+    assert 4 <= loads <= 6 if tier == "file" else loads == 0
     for lane in lanes[1][1:]:
         for before, after in zip(lane.boxes, lane.boxes[1:], strict=False):
             assert before.end <= after.start

@@ -1,5 +1,7 @@
 """Remote buffers in files: the same values as in RAM, faults."""
 
+import errno
+import html
 import os
 import re
 import subprocess
@@ -11,6 +13,7 @@ import pytest
 
 import popart
 import popxl
+from pando.session_info import session_report
 from pando.settings import session_settings, use_session_settings
 from popxl import ops
 from popxl.ops import collectives
@@ -87,6 +90,13 @@ def reference(steps, start, slots):
     return tensors, slots
 
 
+@pytest.fixture(params=["auto", "threads"])
+def io(request, monkeypatch):
+    """How files are read and written by sessions that do not say, also in processes they start."""
+    monkeypatch.setenv("PANDO_REMOTE_IO", request.param)
+    return request.param
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(tmp_path, seed):
     steps = random_steps(seed)
@@ -95,7 +105,7 @@ def test_random_programs(tmp_path, seed):
         {"remote_prefetch_bytes": 0},
         {"remote_staging_bytes": 0},
         {"remote_prefetch_bytes": 5000, "remote_staging_bytes": 9000, "remote_io_threads": 3},
-        {"remote_direct": False},
+        {"remote_direct": False, "remote_io": "threads"},
         {"remote_tiers": {1: "ram"}},
     ]
     ir, start, slots, variables, outputs = build_random(steps, (1027,), dynamic=seed % 2 == 0)
@@ -142,6 +152,7 @@ def loop_program(rows=6, width=3000):
     return ir, results, output, data
 
 
+@pytest.mark.usefixtures("io")
 def test_a_loop_over_rows(tmp_path):
     ir, results, output, data = loop_program()
     with files(tmp_path):
@@ -235,6 +246,8 @@ def test_settings_are_checked(tmp_path):
         popxl.Session(ir)
     with files(tmp_path, remote_staging_bytes=-1), pytest.raises(ValueError, match="staging_bytes"):
         popxl.Session(ir)
+    with files(tmp_path, remote_io="tape"), pytest.raises(ValueError, match="'tape'"):
+        popxl.Session(ir)
 
 
 def test_the_environment_chooses_the_tier(tmp_path, monkeypatch):
@@ -245,6 +258,71 @@ def test_the_environment_chooses_the_tier(tmp_path, monkeypatch):
     with popxl.Session(ir) as session:
         session.run()
         assert len(list(tmp_path.glob("pando-run-*/buffer-1.replica-0.remote"))) == 1
+
+
+def io_method(session):
+    return session._pb_session.program.io_method
+
+
+def test_it_is_said_how_files_are_used(tmp_path):
+    ir, _ = phases_program()
+    with files(tmp_path, remote_tier="ram"):
+        assert io_method(popxl.Session(ir)) == ""
+    with files(tmp_path, remote_io="threads"):
+        session = popxl.Session(ir)
+    assert io_method(session) == "threads"
+    assert "remote buffers in files: threads\n" in session._pb_session.program.explain()
+    with files(tmp_path):
+        session = popxl.Session(ir)
+    method = io_method(session)
+    assert method == "io_uring" or method.startswith("threads (io_uring is not used: ")
+    with session:
+        report = session_report(session)
+    assert f"remote buffers in files: {method}\n" in report.text()
+    assert report.as_dict()["io_method"] == method
+    assert html.escape(method) in report.html()
+
+
+# Refuses io_uring as a sandbox does: system calls with its number (the same on every machine) end
+# with the given error.
+WITHOUT_URING = """
+import ctypes, struct, sys
+import numpy as np
+import popart, popxl
+from tests.python.popxl.test_remote_tiers import files, io_method, phases_program
+
+load_number, is_equal, give = 0x20, 0x15, 0x06
+rules = [(load_number, 0, 0, 0), (is_equal, 0, 1, 425), (give, 0, 0, 0x00050000 | int(sys.argv[2])),
+         (give, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+program = struct.pack("HxxxxxxP", len(rules), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.create_string_buffer(program), 0, 0) == 0, ctypes.get_errno()
+
+ir, output = phases_program()
+with files(sys.argv[1]):
+    session = popxl.Session(ir)
+with session:
+    assert np.isfinite(session.run()[output]).all()
+print(io_method(session))
+with files(sys.argv[1], remote_io="io_uring"):
+    try:
+        popxl.Session(ir)
+    except popart.popart_runtime_error as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(("error", "why"), [(errno.EPERM, "permitted"), (errno.ENOSYS, "kernel")])
+def test_without_io_uring_threads_do_it(tmp_path, error, why):
+    said = " ".join(run_python(WITHOUT_URING, tmp_path, error))
+    method, _, refused = said.partition(") ")
+    assert method.startswith("threads (io_uring is not used: ")
+    assert refused.startswith("wanted io_uring for remote buffers in files, but ")
+    assert "choose remote_io='auto' or 'threads'" in refused
+    if "without liburing" not in method:
+        assert why in method and why in refused
 
 
 @pytest.mark.parametrize("tier", ["ram", "file"])
@@ -270,6 +348,7 @@ def test_a_row_out_of_range_costs_no_value(tmp_path, tier):
         np.testing.assert_array_equal(result, value)
 
 
+@pytest.mark.usefixtures("io")
 def test_damaged_and_truncated_files_are_named(tmp_path):
     ir, output = phases_program()
     with files(tmp_path):
@@ -306,6 +385,7 @@ def test_a_folder_that_cannot_be_used(tmp_path):
         assert not session.is_attached
 
 
+@pytest.mark.usefixtures("io")
 def test_a_folder_that_vanishes_costs_nothing(tmp_path):
     ir, output = phases_program()
     with files(tmp_path / "below"):
@@ -374,6 +454,7 @@ with session:
 """
 
 
+@pytest.mark.usefixtures("io")
 def test_files_that_may_not_grow(tmp_path):
     assert run_python(LIMITED_FILES, tmp_path)[:2] == ["refused", "failed"]
 
