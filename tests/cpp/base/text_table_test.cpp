@@ -9,7 +9,8 @@ namespace pando::testing {
 namespace {
 
 TEST(TextTable, HoldsWhatWasAdded) {
-  const std::vector<std::string> texts = {"", "MatMul", "", "a text that no string holds in place", "x"};
+  const std::vector<std::string> texts = {"", "MatMul", "", "a text that no string holds in place",
+                                          "x"};
   TextTable table;
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(table.add(texts[i]), i);
   ASSERT_EQ(table.size(), texts.size());
