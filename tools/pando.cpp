@@ -115,7 +115,7 @@ void explain(const Arguments& arguments) {
   std::cout << "\nmemory\n  persistent " << memory.persistent_bytes << " bytes\n  peak frame "
             << memory.peak_frame_bytes << " bytes (lower bound " << memory.frame_lower_bound_bytes
             << ")\n";
-  for (const pando::LiveTensor& tensor : memory.alive_at_peak) {
+  for (const pando::LiveTensor& tensor : memory.alive_at_peak.all()) {
     std::cout << "  at the peak: " << tensor.bytes << " bytes  " << tensor.name;
     if (!tensor.location.empty()) std::cout << "  (" << tensor.location << ")";
     std::cout << "\n";

@@ -33,25 +33,7 @@ void ByteWriter::ints(const Ints& values) {
   raw(values.data(), values.size() * sizeof(std::int64_t));
 }
 
-void ByteWriter::attributes(const Attributes& attributes) {
-  value(static_cast<std::uint64_t>(std::distance(attributes.begin(), attributes.end())));
-  for (const auto& [name, v] : attributes) {
-    text(name);
-    value(static_cast<std::uint8_t>(v.index()));
-    std::visit(
-        [&](const auto& held) {
-          using T = std::decay_t<decltype(held)>;
-          if constexpr (std::is_same_v<T, std::string>) {
-            text(held);
-          } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-            value(held);
-          } else {
-            list(held, [&](auto item) { value(item); });
-          }
-        },
-        v);
-  }
-}
+void ByteWriter::attributes(const Attributes& attributes) { write_attributes(*this, attributes); }
 
 std::string ByteWriter::finish() && {
   value(hash64(bytes_));
@@ -81,13 +63,6 @@ ByteReader::ByteReader(std::string_view bytes, std::string_view magic, std::uint
     throw Error(str_cat(what_, " is truncated or corrupt: its checksum does not match"));
   }
   rest_.remove_suffix(sizeof hash);
-}
-
-std::string_view ByteReader::raw(std::size_t size) {
-  if (size > rest_.size()) corrupt("data that ends early");
-  const std::string_view result = rest_.substr(0, size);
-  rest_.remove_prefix(size);
-  return result;
 }
 
 DType ByteReader::dtype() { return enumerator(DType::Complex128); }

@@ -53,6 +53,28 @@ class ByteWriter {
   std::string bytes_;
 };
 
+/// `out`: a ByteWriter, or what has its functions.
+template <class Out>
+void write_attributes(Out& out, const Attributes& attributes) {
+  out.value(static_cast<std::uint64_t>(std::distance(attributes.begin(), attributes.end())));
+  for (const auto& [name, v] : attributes) {
+    out.text(name);
+    out.value(static_cast<std::uint8_t>(v.index()));
+    std::visit(
+        [&](const auto& held) {
+          using T = std::decay_t<decltype(held)>;
+          if constexpr (std::is_same_v<T, std::string>) {
+            out.text(held);
+          } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+            out.value(held);
+          } else {
+            out.list(held, [&](auto item) { out.value(item); });
+          }
+        },
+        v);
+  }
+}
+
 /// Reads what ByteWriter wrote. Every read is checked: Error for data that ends early, a wrong
 /// magic, a newer version or a wrong checksum. `what` names the kind of file in messages.
 class ByteReader {
@@ -80,7 +102,12 @@ class ByteReader {
   }
   DType dtype();
   std::string text();
-  std::string_view raw(std::size_t size);
+  std::string_view raw(std::size_t size) {
+    if (size > rest_.size()) corrupt("data that ends early");
+    const std::string_view result = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return result;
+  }
   Ints ints();
   Attributes attributes();
   template <class Read>

@@ -387,13 +387,21 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   }
   std::sort(alive.begin(), alive.end(),
             [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
+  LocationTexts locations;
+  LiveTensorTable& table = report.alive_at_peak;
   for (const Storage* s : alive) {
-    report.alive_at_peak.push_back(live_tensor(*s));
+    const TextTable::Index name = table.add_text(s->name);
+    const TextTable::Index location =
+        s->origin == nullptr
+            ? table.add_text("")
+            : locations.of(*s->origin, [&](std::string_view at) { return table.add_text(at); });
+    table.add({s->bytes, name, location, 0});
     if (s->function < 0) continue;
-    for (LiveTensor inner :
-         program_.function_memory_[static_cast<std::size_t>(s->function)].alive_at_peak) {
+    const LiveTensorTable& inside =
+        program_.function_memory_[static_cast<std::size_t>(s->function)].alive_at_peak;
+    for (LiveTensor inner : inside.all()) {
       ++inner.depth;
-      report.alive_at_peak.push_back(std::move(inner));
+      table.add(inner);
     }
   }
 }

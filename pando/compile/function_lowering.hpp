@@ -17,6 +17,26 @@
 
 namespace pando {
 
+/// The texts of source locations, each made once. Names of files must stay where they are.
+class LocationTexts {
+ public:
+  /// `add_text`: puts a text into the table that this one belongs to, for its index.
+  template <class AddText>
+  TextTable::Index of(const Op& op, AddText add_text) {
+    const SourceLocation& at = op.context.location;
+    const std::pair<std::string_view, int> key =
+        at.known() ? std::pair(std::string_view(at.file), at.line) : std::pair("", 0);
+    const auto it = known_.find(key);
+    if (it != known_.end()) return it->second;
+    const TextTable::Index text =
+        at.known() ? add_text(str_cat(at.file, ":", at.line)) : add_text("");
+    return known_[key] = text;
+  }
+
+ private:
+  std::map<std::pair<std::string_view, int>, TextTable::Index> known_;
+};
+
 /// What all functions of one program share while it is lowered.
 class ProgramLowering {
  public:
@@ -44,6 +64,7 @@ class ProgramLowering {
   int collective_index(const Op& op);
   void add_remote_variables(const Ir& ir);
   int source_index(const Op& op);
+  TextTable::Index phase_text(const std::string& phase);
   std::int32_t device_index(const Op& op) const;
   int add_function(Function function, MemoryReport memory);
   /// Streams, buffers, ... that instructions use in a fixed order, callees included.
@@ -69,6 +90,8 @@ class ProgramLowering {
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   std::unordered_map<const Tensor*, std::int64_t> globals_;
   std::unordered_map<const Op*, int> sources_;
+  LocationTexts source_locations_;
+  std::unordered_map<std::string, TextTable::Index> phases_;
   std::vector<std::int64_t> devices_;  // device numbers of the user's program by index
   std::vector<std::set<AccessSpace>> function_effects_;
   std::vector<MemoryReport> function_memory_;  // by function

@@ -57,9 +57,9 @@ int ProgramLowering::collective_index(const Op& op) {
     throw Error(str_cat(describe(op), ": ", replicas, " replicas cannot be divided into groups of ",
                         collective.groups.size, " with stride ", collective.groups.stride));
   }
-  const SourceInfo& source = program_.sources[static_cast<std::size_t>(source_index(op))];
-  collective.name =
-      source.location.empty() ? source.op : str_cat(source.op, " (", source.location, ")");
+  const SourceInfo source = program_.sources[static_cast<std::size_t>(source_index(op))];
+  collective.name = source.location.empty() ? std::string(source.op)
+                                            : str_cat(source.op, " (", source.location, ")");
   program_.collectives.push_back(std::move(collective));
   return static_cast<int>(program_.collectives.size()) - 1;
 }

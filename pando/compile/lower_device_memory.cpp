@@ -132,11 +132,13 @@ DeviceMemoryUse FunctionLowering::measure_device(std::int32_t device,
     memory.source_at_peak =
         program_.source_at_peak(pending_[static_cast<std::size_t>(peak)].instruction, device);
   }
+  std::vector<const LiveTensor*> alive_at_peak;
   for (const TensorLife& use : uses) {
-    if (use.first <= peak && peak <= use.last) memory.alive_at_peak.push_back(use.tensor);
+    if (use.first <= peak && peak <= use.last) alive_at_peak.push_back(&use.tensor);
   }
-  std::sort(memory.alive_at_peak.begin(), memory.alive_at_peak.end(),
-            [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+  std::sort(alive_at_peak.begin(), alive_at_peak.end(),
+            [](const LiveTensor* a, const LiveTensor* b) { return a->bytes > b->bytes; });
+  for (const LiveTensor* tensor : alive_at_peak) memory.alive_at_peak.add(*tensor);
   return memory;
 }
 

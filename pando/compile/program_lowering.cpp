@@ -37,7 +37,10 @@ std::string source_text(const Op& op) {
 }  // namespace
 
 Program ProgramLowering::run(const Ir& ir, const std::vector<std::string>& phases) {
-  for (const std::string& phase : phases) program_.sources.push_back({"", "", phase});
+  for (const std::string& phase : phases) {
+    const TextTable::Index nothing = phase_text("");
+    program_.sources.add({nothing, nothing, phase_text(phase)});
+  }
   const Graph& main = ir.main_graph();
   devices_ = devices_of(ir);
   program_.devices = static_cast<std::int64_t>(devices_.size());
@@ -223,11 +226,17 @@ int ProgramLowering::buffer_index(const Ir& ir, std::int64_t id) {
 int ProgramLowering::source_index(const Op& op) {
   const auto it = sources_.find(&op);
   if (it != sources_.end()) return it->second;
-  const SourceLocation& at = op.context.location;
-  program_.sources.push_back({source_text(op),
-                              at.known() ? str_cat(at.file, ":", at.line) : std::string(),
-                              op.context.phase});
+  const TextTable::Index text = program_.sources.add_text(source_text(op));
+  const TextTable::Index location =
+      source_locations_.of(op, [&](std::string_view at) { return program_.sources.add_text(at); });
+  program_.sources.add({text, location, phase_text(op.context.phase)});
   return sources_[&op] = static_cast<int>(program_.sources.size()) - 1;
+}
+
+TextTable::Index ProgramLowering::phase_text(const std::string& phase) {
+  const auto it = phases_.find(phase);
+  if (it != phases_.end()) return it->second;
+  return phases_[phase] = program_.sources.add_text(phase);
 }
 
 }  // namespace pando

@@ -2,8 +2,8 @@
 
 #include "pando/base/byte_stream.hpp"
 #include "pando/base/error.hpp"
-#include "pando/base/hash.hpp"
 #include "pando/ir/ir_data.hpp"
+#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 namespace {
@@ -13,13 +13,70 @@ constexpr std::uint32_t kVersion = 3;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 
-enum class Values { Written, Signature };
+/// How a Writer writes an Ir whole.
+class FileFields {
+ public:
+  static constexpr bool kHasVariableValues = true;
 
+  explicit FileFields(ByteWriter& out) : out_(out) {}
+  ByteWriter& out() { return out_; }
+  void begin_graph() {}
+  void define(const Tensor& tensor) { out_.text(tensor.id()); }
+  void refer(const Tensor& tensor) { out_.text(tensor.id()); }
+  void file(const std::string& name) { out_.text(name); }
+  void function(const std::string& name) { out_.text(name); }
+
+ private:
+  ByteWriter& out_;
+};
+
+/// How a Writer hashes an Ir: each tensor's id once, afterwards its number among those before it;
+/// and names of files and functions where they change.
+class HashFields {
+ public:
+  static constexpr bool kHasVariableValues = false;
+
+  explicit HashFields(HashWriter& out) : out_(out) {}
+  HashWriter& out() { return out_; }
+  void begin_graph() {
+    numbers_ = TensorMap<std::uint32_t>(0);
+    last_number_ = 0;
+  }
+  void define(const Tensor& tensor) {
+    out_.text(tensor.id());
+    numbers_[&tensor] = ++last_number_;
+  }
+  void refer(const Tensor& tensor) {
+    const std::uint32_t number = numbers_.at(&tensor);
+    out_.value(number);
+    if (number == 0) out_.text(tensor.id());  // made by a later op
+  }
+  void file(const std::string& name) { if_changed(name, file_); }
+  void function(const std::string& name) { if_changed(name, function_); }
+
+ private:
+  void if_changed(const std::string& text, const std::string*& last) {
+    const bool changed = last == nullptr || *last != text;
+    out_.value(changed);
+    if (!changed) return;
+    out_.text(text);
+    last = &text;
+  }
+
+  HashWriter& out_;
+  TensorMap<std::uint32_t> numbers_{0};
+  std::uint32_t last_number_ = 0;
+  const std::string* file_ = nullptr;
+  const std::string* function_ = nullptr;
+};
+
+template <class Fields>
 class Writer {
  public:
-  explicit Writer(Values values) : values_(values) {}
+  template <class Out>
+  explicit Writer(Out& out) : fields_(out), out_(out) {}
 
-  std::string run(const Ir& ir) {
+  void run(const Ir& ir) {
     const std::vector<Graph*> graphs = ir.graphs();
     out_.section(kHeader, [&] {
       out_.value(ir.num_host_transfers);
@@ -43,7 +100,6 @@ class Writer {
     for (const Graph* graph : graphs) {
       out_.section(kGraph, [&] { write(*graph); });
     }
-    return std::move(out_).finish();
   }
 
  private:
@@ -54,7 +110,7 @@ class Writer {
   }
 
   void write_source(const Tensor& source) {
-    out_.text(source.id());
+    fields_.define(source);
     write(source.info);
     out_.value(source.kind());
     out_.value(source.graph().is_by_ref(&source));
@@ -66,21 +122,16 @@ class Writer {
     out_.value(source.data != nullptr);
     if (source.data == nullptr) return;
     out_.value(static_cast<std::uint64_t>(source.data->bytes));
-    if (values_ == Values::Written) {
+    if (Fields::kHasVariableValues || source.kind() == TensorKind::Constant) {
       out_.raw(source.data->data, source.data->bytes);
-    } else if (source.kind() == TensorKind::Constant) {
-      const Hash128 hash =
-          hash128({reinterpret_cast<const char*>(source.data->data), source.data->bytes});
-      out_.value(hash.high);
-      out_.value(hash.low);
     }
   }
 
   void write(const OpContext& context) {
     out_.text(context.name);
-    out_.text(context.location.file);
+    fields_.file(context.location.file);
     out_.value(static_cast<std::int32_t>(context.location.line));
-    out_.text(context.location.function);
+    fields_.function(context.location.function);
     out_.value(context.device.has_value());
     out_.value(context.device.value_or(0));
     out_.value(context.io_tiles);
@@ -92,11 +143,11 @@ class Writer {
     out_.text(op.kind());
     out_.list(op.inputs(), [&](const Tensor* input) {
       out_.value(input != nullptr);
-      if (input != nullptr) out_.text(input->id());
+      if (input != nullptr) fields_.refer(*input);
     });
     out_.attributes(op.attributes);
     out_.list(op.outputs(), [&](const Tensor* output) {
-      out_.text(output->id());
+      fields_.define(*output);
       write(output->info);
     });
     out_.list(op.called_graphs, [&](const Graph* graph) { out_.text(graph->id()); });
@@ -106,17 +157,18 @@ class Writer {
 
   /// Inputs in order, then variables, constants and streams sorted by id.
   void write(const Graph& graph) {
+    fields_.begin_graph();
     out_.text(graph.id());
     out_.value(graph.differentiable);
     std::vector<Tensor*> sources = graph.inputs();
     for (Tensor* source : graph.sources()) sources.push_back(source);
     out_.list(sources, [&](const Tensor* source) { write_source(*source); });
     out_.list(graph.ops(), [&](const Op* op) { write(*op); });
-    out_.list(graph.outputs(), [&](const Tensor* output) { out_.text(output->id()); });
+    out_.list(graph.outputs(), [&](const Tensor* output) { fields_.refer(*output); });
   }
 
-  ByteWriter out_{kMagic, kVersion};
-  Values values_;
+  Fields fields_;
+  std::remove_reference_t<decltype(fields_.out())>& out_;
 };
 
 class Reader {
@@ -230,9 +282,13 @@ class Reader {
 
 }  // namespace
 
-std::string serialise_ir(const Ir& ir) { return Writer(Values::Written).run(ir); }
+std::string serialise_ir(const Ir& ir) {
+  ByteWriter out(kMagic, kVersion);
+  Writer<FileFields>(out).run(ir);
+  return std::move(out).finish();
+}
 
-std::string ir_signature(const Ir& ir) { return Writer(Values::Signature).run(ir); }
+void hash_ir(HashWriter& out, const Ir& ir) { Writer<HashFields>(out).run(ir); }
 
 std::unique_ptr<Ir> deserialise_ir(std::string_view bytes) { return build_ir(Reader(bytes).run()); }
 

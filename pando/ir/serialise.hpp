@@ -5,15 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "pando/base/hash.hpp"
 #include "pando/ir/graph.hpp"
 
 namespace pando {
 
 std::string serialise_ir(const Ir& ir);
 
-/// Equal for two Irs exactly when they differ at most in the values of their variables. As
-/// serialise_ir, with the hash of each constant's value in place of the value.
-std::string ir_signature(const Ir& ir);
+/// Writes what two Irs have equal exactly when they differ at most in the values of their
+/// variables.
+void hash_ir(HashWriter& out, const Ir& ir);
 
 /// Throws Error for bytes that are no Ir, truncated, corrupt or of another version, and for the
 /// faults that `build_ir` finds.

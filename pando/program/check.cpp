@@ -58,6 +58,16 @@ Extent extent_of(const OperandDesc& desc) {
   return {first * element, (last + 1) * element};
 }
 
+/// Of the inputs, then the outputs.
+std::vector<Extent> extents_of(const KernelSpec& spec) {
+  std::vector<Extent> extents;
+  extents.reserve(spec.inputs.size() + spec.outputs.size());
+  for (const auto* operands : {&spec.inputs, &spec.outputs}) {
+    for (const OperandDesc& desc : *operands) extents.push_back(extent_of(desc));
+  }
+  return extents;
+}
+
 void check_product(const KernelSpec& spec, const ProductInput& product) {
   const auto input = [&](std::int32_t index) -> const OperandDesc& {
     require_index(index, spec.inputs, "product operand");
@@ -98,8 +108,10 @@ void check_scalar(const KernelSpec& spec) {
 
 class FunctionCheck {
  public:
-  FunctionCheck(const Program& program, std::size_t index)
-      : program_(program), index_(index), function_(program.functions[index]) {}
+  /// `extents`: by kernel.
+  FunctionCheck(const Program& program, const std::vector<std::vector<Extent>>& extents,
+                std::size_t index)
+      : program_(program), extents_(extents), index_(index), function_(program.functions[index]) {}
 
   void run() const {
     require(function_.frame_bytes >= 0 && function_.frame_bytes <= kMostBytes, "a frame's size");
@@ -146,14 +158,11 @@ class FunctionCheck {
 
   void check_kernel(const Instruction& in) const {
     require_index(in.target, program_.kernels, "kernel");
-    const KernelSpec& spec = program_.kernels[static_cast<std::size_t>(in.target)];
-    const std::size_t inputs = spec.inputs.size(), count = inputs + spec.outputs.size();
+    const std::vector<Extent>& extents = extents_[static_cast<std::size_t>(in.target)];
+    const std::size_t count = extents.size();
     // One more: scratch.
     if (in.operands.size() != count + 1) require_operands(in, count);
-    for (std::size_t i = 0; i < count; ++i) {
-      check_operand(in.operands[i],
-                    extent_of(i < inputs ? spec.inputs[i] : spec.outputs[i - inputs]));
-    }
+    for (std::size_t i = 0; i < count; ++i) check_operand(in.operands[i], extents[i]);
     if (in.operands.size() > count) check_operand(in.operands[count], {});
   }
 
@@ -262,6 +271,7 @@ class FunctionCheck {
   }
 
   const Program& program_;
+  const std::vector<std::vector<Extent>>& extents_;
   std::size_t index_;
   const Function& function_;
 };
@@ -304,8 +314,14 @@ void check_program(const Program& program) {
   check_source(program.memory.source_at_peak);
   for (const DeviceMemoryUse& device : program.memory.devices) check_source(device.source_at_peak);
   check_memory(program);
-  for (const KernelSpec& spec : program.kernels) check_scalar(spec);
-  for (std::size_t i = 0; i < program.functions.size(); ++i) FunctionCheck(program, i).run();
+  std::vector<std::vector<Extent>> extents;
+  for (const KernelSpec& spec : program.kernels) {
+    extents.push_back(extents_of(spec));
+    check_scalar(spec);
+  }
+  for (std::size_t i = 0; i < program.functions.size(); ++i) {
+    FunctionCheck(program, extents, i).run();
+  }
 }
 
 }  // namespace pando

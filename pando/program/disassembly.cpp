@@ -23,7 +23,7 @@ std::string instruction_text(const Program& program, const Instruction& instruct
   std::string text = instruction_name(program, instruction);
   for (const OperandRef& ref : instruction.operands) text += " " + operand_text(ref);
   if (instruction.source >= 0) {
-    text += "  ; " + program.sources[static_cast<std::size_t>(instruction.source)].op;
+    text += str_cat("  ; ", program.sources[static_cast<std::size_t>(instruction.source)].op);
   }
   return text;
 }

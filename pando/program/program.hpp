@@ -11,6 +11,7 @@
 #include "pando/base/replica_group.hpp"
 #include "pando/base/scalar_program.hpp"
 #include "pando/base/shape.hpp"
+#include "pando/base/text_table.hpp"
 #include "pando/base/variable_settings.hpp"
 
 namespace pando {
@@ -193,14 +194,44 @@ struct CollectiveDesc {
   bool operator==(const CollectiveDesc&) const = default;
 };
 
-/// Which op of the user's program an instruction comes from.
+/// Which op of the user's program an instruction comes from. Texts of the table that it is in.
 struct SourceInfo {
-  std::string op;        // `MatMul 'fc1/matmul'`
-  std::string location;  // `file.py:12`, empty when unknown
+  std::string_view op;        // `MatMul 'fc1/matmul'`
+  std::string_view location;  // `file.py:12`, empty when unknown
   /// Of what the main program does: the outermost name scope of the op, or else the graph that it
   /// calls, or else the branch that it is in. See phases.hpp.
-  std::string phase;
-  bool operator==(const SourceInfo&) const = default;
+  std::string_view phase;
+};
+
+/// A SourceInfo per op that instructions come from. Seldom read, so it is stored to be made and
+/// loaded at once.
+class SourceTable {
+ public:
+  /// Texts by index: one text may serve many sources.
+  struct Entry {
+    TextTable::Index op = 0;
+    TextTable::Index location = 0;
+    TextTable::Index phase = 0;
+    bool operator==(const Entry&) const = default;
+  };
+
+  TextTable::Index add_text(std::string_view text) { return texts_.add(text); }
+  void add(const Entry& entry) { entries_.push_back(entry); }
+  std::size_t size() const { return entries_.size(); }
+  SourceInfo operator[](std::size_t index) const {
+    const Entry& entry = entries_[index];
+    return {texts_[entry.op], texts_[entry.location], texts_[entry.phase]};
+  }
+  bool operator==(const SourceTable&) const = default;
+
+  const TextTable& texts() const { return texts_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Throws Error if an entry has a text that is not there.
+  static SourceTable of(TextTable texts, std::vector<Entry> entries);
+
+ private:
+  TextTable texts_;
+  std::vector<Entry> entries_;
 };
 
 /// How a print instruction writes its value (format: popxl-ops.md 14.1).
@@ -218,16 +249,52 @@ struct LiveTensor {
   std::int64_t bytes = 0;
   std::string location;
   std::int32_t depth = 0;  // of a callee's frame that it lies in, which is listed before it
-  bool operator==(const LiveTensor&) const = default;
+};
+
+/// A list of them, stored as SourceTable is.
+class LiveTensorTable {
+ public:
+  struct Entry {
+    std::int64_t bytes = 0;
+    TextTable::Index name = 0;
+    TextTable::Index location = 0;
+    std::int32_t depth = 0;
+    std::int32_t unused = 0;  // stored with the rest: no bytes of it are undefined
+    bool operator==(const Entry&) const = default;
+  };
+
+  TextTable::Index add_text(std::string_view text) { return texts_.add(text); }
+  void add(const Entry& entry) { entries_.push_back(entry); }
+  void add(const LiveTensor& tensor) {
+    const TextTable::Index name = texts_.add(tensor.name);
+    entries_.push_back({tensor.bytes, name, texts_.add(tensor.location), tensor.depth});
+  }
+  std::size_t size() const { return entries_.size(); }
+  LiveTensor operator[](std::size_t index) const {
+    const Entry& entry = entries_[index];
+    return {std::string(texts_[entry.name]), entry.bytes, std::string(texts_[entry.location]),
+            entry.depth};
+  }
+  std::vector<LiveTensor> all() const;
+  bool operator==(const LiveTensorTable&) const = default;
+
+  const TextTable& texts() const { return texts_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Throws Error if an entry has a text that is not there.
+  static LiveTensorTable of(TextTable texts, std::vector<Entry> entries);
+
+ private:
+  TextTable texts_;
+  std::vector<Entry> entries_;
 };
 
 /// What one virtual device needs.
 struct DeviceMemoryUse {
   std::int64_t device = 0;  // its number in the user's program
   std::int64_t persistent_bytes = 0;
-  std::int64_t peak_frame_bytes = 0;      // most bytes of its temporaries alive at once
-  std::vector<LiveTensor> alive_at_peak;  // largest first
-  std::int32_t source_at_peak = -1;       // of the instruction that runs then
+  std::int64_t peak_frame_bytes = 0;  // most bytes of its temporaries alive at once
+  LiveTensorTable alive_at_peak;      // largest first
+  std::int32_t source_at_peak = -1;   // of the instruction that runs then
   std::int64_t total_bytes() const { return persistent_bytes + peak_frame_bytes; }
   bool operator==(const DeviceMemoryUse&) const = default;
 };
@@ -236,7 +303,7 @@ struct MemoryReport {
   std::int64_t persistent_bytes = 0;
   std::int64_t peak_frame_bytes = 0;         // planned
   std::int64_t frame_lower_bound_bytes = 0;  // most bytes alive at once in the chosen schedule
-  std::vector<LiveTensor> alive_at_peak;     // largest first, what is in a callee's frame after it
+  LiveTensorTable alive_at_peak;             // largest first, what is in a callee's frame after it
   std::int32_t source_at_peak = -1;          // of the main program's instruction that runs then
   /// Bytes alive while each instruction of main runs, and in place of a choice its larger branch's.
   std::vector<std::int64_t> timeline;
@@ -259,7 +326,7 @@ struct Program {
   std::int64_t replicas = 1;
   std::int64_t devices = 1;  // virtual devices of one replica, numbered densely from 0
   std::vector<PrintDesc> prints;
-  std::vector<SourceInfo> sources;
+  SourceTable sources;
   MemoryReport memory;
 };
 

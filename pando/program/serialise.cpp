@@ -1,14 +1,39 @@
 #include "pando/program/serialise.hpp"
 
+#include <limits>
+#include <type_traits>
+
 #include "pando/base/byte_stream.hpp"
 
 namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 9;
+constexpr std::uint32_t kVersion = 10;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
+
+/// An instruction but for its operands, as it is stored: an array of these is read in one go. All
+/// bytes are fields.
+struct InstructionRecord {
+  std::int64_t callee_frame;
+  std::int64_t count;
+  std::int64_t num_carried;
+  std::int32_t target;
+  std::int32_t other_target;
+  std::int32_t source;
+  std::int32_t device;
+  std::uint32_t num_operands;
+  std::uint32_t kind;
+};
+static_assert(sizeof(InstructionRecord) == 48);
+
+struct OperandRecord {
+  std::int64_t offset;
+  std::int32_t slot;
+  std::uint32_t space;
+};
+static_assert(sizeof(OperandRecord) == 16);
 
 // The format is described once, over an `Archive` that writes (Saver) or reads (Loader) each field.
 class Saver {
@@ -30,6 +55,22 @@ class Saver {
     out_.value(static_cast<std::uint64_t>(items.size()));
     for (T& item : items) each(item);
   }
+  template <class Record>
+  void records(const std::vector<Record>& records) {
+    static_assert(std::has_unique_object_representations_v<Record>);
+    out_.value(static_cast<std::uint64_t>(records.size()));
+    out_.raw(records.data(), records.size() * sizeof(Record));
+  }
+  void texts(const TextTable& table) {
+    text(table.bytes());
+    records(table.ends());
+  }
+  template <class Table>
+  void table(const Table& v) {
+    texts(v.texts());
+    records(v.entries());
+  }
+  void instructions(const std::vector<Instruction>& instructions);
   template <class Work>
   void section(std::uint32_t tag, Work work) {
     out_.section(tag, work);
@@ -61,6 +102,27 @@ class Loader {
       return item;
     });
   }
+  template <class Record>
+  void records(std::vector<Record>& records) {
+    static_assert(std::has_unique_object_representations_v<Record>);
+    const auto count = in_.value<std::uint64_t>();
+    if (count > std::numeric_limits<std::uint64_t>::max() / sizeof(Record)) {
+      in_.corrupt("a list longer than the file");
+    }
+    const std::string_view bytes = in_.raw(count * sizeof(Record));
+    records.resize(count);
+    bytes.copy(reinterpret_cast<char*>(records.data()), bytes.size());
+  }
+  template <class Table>
+  void table(Table& v) {
+    std::string bytes = in_.text();
+    std::vector<std::uint32_t> ends;
+    records(ends);
+    std::vector<typename Table::Entry> entries;
+    records(entries);
+    v = Table::of(TextTable(std::move(bytes), std::move(ends)), std::move(entries));
+  }
+  void instructions(std::vector<Instruction>& instructions);
   template <class Work>
   void section(std::uint32_t tag, Work work) {
     in_.section(tag, work);
@@ -69,6 +131,54 @@ class Loader {
  private:
   ByteReader& in_;
 };
+
+void Saver::instructions(const std::vector<Instruction>& instructions) {
+  std::vector<InstructionRecord> heads;
+  std::vector<OperandRecord> operands;
+  for (const Instruction& in : instructions) {
+    heads.push_back({in.callee_frame, in.count, in.num_carried, in.target, in.other_target,
+                     in.source, in.device, static_cast<std::uint32_t>(in.operands.size()),
+                     static_cast<std::uint32_t>(in.kind)});
+    for (const OperandRef& ref : in.operands) {
+      operands.push_back({ref.offset, ref.slot, static_cast<std::uint32_t>(ref.space)});
+    }
+  }
+  records(heads);
+  records(operands);
+}
+
+void Loader::instructions(std::vector<Instruction>& instructions) {
+  std::vector<InstructionRecord> heads;
+  std::vector<OperandRecord> operands;
+  records(heads);
+  records(operands);
+  std::size_t next = 0;
+  instructions.reserve(heads.size());
+  for (const InstructionRecord& head : heads) {
+    if (head.kind > static_cast<std::uint32_t>(kLastInstructionKind) ||
+        head.num_operands > operands.size() - next) {
+      in_.corrupt("an unknown instruction or one without its operands");
+    }
+    Instruction& in = instructions.emplace_back();
+    in.kind = static_cast<Instruction::Kind>(head.kind);
+    in.target = head.target;
+    in.other_target = head.other_target;
+    in.callee_frame = head.callee_frame;
+    in.count = head.count;
+    in.num_carried = head.num_carried;
+    in.source = head.source;
+    in.device = head.device;
+    in.operands.resize(head.num_operands);
+    for (OperandRef& ref : in.operands) {
+      const OperandRecord& record = operands[next++];
+      if (record.space > static_cast<std::uint32_t>(OperandRef::Space::None)) {
+        in_.corrupt("an operand in an unknown place");
+      }
+      ref = {static_cast<OperandRef::Space>(record.space), record.slot, record.offset};
+    }
+  }
+  if (next != operands.size()) in_.corrupt("operands of no instruction");
+}
 
 template <class Archive>
 void tensor_type(Archive& archive, DType& dtype, Shape& shape) {
@@ -111,26 +221,9 @@ void kernel(Archive& archive, KernelSpec& spec) {
 }
 
 template <class Archive>
-void instruction(Archive& archive, Instruction& in) {
-  archive.enumerator(in.kind, kLastInstructionKind);
-  archive.value(in.target);
-  archive.value(in.other_target);
-  archive.list(in.operands, [&](OperandRef& ref) {
-    archive.enumerator(ref.space, OperandRef::Space::None);
-    archive.value(ref.slot);
-    archive.value(ref.offset);
-  });
-  archive.value(in.callee_frame);
-  archive.value(in.count);
-  archive.value(in.num_carried);
-  archive.value(in.source);
-  archive.value(in.device);
-}
-
-template <class Archive>
 void function(Archive& archive, Function& f) {
   archive.text(f.name);
-  archive.list(f.instructions, [&](Instruction& in) { instruction(archive, in); });
+  archive.instructions(f.instructions);
   archive.list(f.devices, [&](std::int32_t& device) { archive.value(device); });
   archive.list(f.streams, [&](std::vector<StreamStep>& stream) {
     archive.list(stream, [&](StreamStep& step) {
@@ -190,21 +283,7 @@ void host_side(Archive& archive, Program& program) {
     tensor_type(archive, print.dtype, print.shape);
     archive.attributes(print.format);
   });
-  archive.list(program.sources, [&](SourceInfo& source) {
-    archive.text(source.op);
-    archive.text(source.location);
-    archive.text(source.phase);
-  });
-}
-
-template <class Archive>
-void live_tensors(Archive& archive, std::vector<LiveTensor>& tensors) {
-  archive.list(tensors, [&](LiveTensor& tensor) {
-    archive.text(tensor.name);
-    archive.value(tensor.bytes);
-    archive.text(tensor.location);
-    archive.value(tensor.depth);
-  });
+  archive.table(program.sources);
 }
 
 template <class Archive>
@@ -212,14 +291,14 @@ void report(Archive& archive, MemoryReport& memory) {
   archive.value(memory.persistent_bytes);
   archive.value(memory.peak_frame_bytes);
   archive.value(memory.frame_lower_bound_bytes);
-  live_tensors(archive, memory.alive_at_peak);
+  archive.table(memory.alive_at_peak);
   archive.value(memory.source_at_peak);
   archive.ints(memory.timeline);
   archive.list(memory.devices, [&](DeviceMemoryUse& device) {
     archive.value(device.device);
     archive.value(device.persistent_bytes);
     archive.value(device.peak_frame_bytes);
-    live_tensors(archive, device.alive_at_peak);
+    archive.table(device.alive_at_peak);
     archive.value(device.source_at_peak);
   });
 }

@@ -15,11 +15,12 @@ double steady_seconds() {
 
 RunProfile::RunProfile(const Program& program, int io_threads)
     : program_(program), phase_names_(1), transfers_(static_cast<std::size_t>(io_threads)) {
-  std::map<std::string, std::int32_t> indices = {{"", 0}};
-  for (const SourceInfo& source : program.sources) {
+  std::map<std::string_view, std::int32_t> indices = {{"", 0}};
+  for (std::size_t i = 0; i < program.sources.size(); ++i) {
+    const SourceInfo source = program.sources[i];
     const auto next = static_cast<std::int32_t>(phase_names_.size());
     const auto [it, is_new] = indices.try_emplace(source.phase, next);
-    if (is_new) phase_names_.push_back(source.phase);
+    if (is_new) phase_names_.emplace_back(source.phase);
     phase_of_source_.push_back(it->second);
   }
   phase_names_.emplace_back("end of the run");
@@ -176,13 +177,13 @@ std::vector<TimelineLane> RunProfile::timeline() const {
     TimelineLane lane{str_cat("device ", d), {}};
     for (const Box& box : devices_[d].boxes) {
       const Instruction& done = instruction(box.function, box.index);
-      const std::string source =
+      const std::string_view source =
           done.source < 0 ? "" : program_.sources[static_cast<std::size_t>(done.source)].op;
       const bool calls =
           done.kind == Instruction::Kind::Call || done.kind == Instruction::Kind::Loop;
-      const std::string name = calls
-                                   ? program_.functions[static_cast<std::size_t>(done.target)].name
-                                   : (source.empty() ? instruction_name(program_, done) : source);
+      const std::string name =
+          calls ? program_.functions[static_cast<std::size_t>(done.target)].name
+                : (source.empty() ? instruction_name(program_, done) : std::string(source));
       const auto phase = static_cast<std::size_t>(box.phase);
       lane.events.push_back({box.start, box.end, box.depth, name, phase_names_[phase]});
     }

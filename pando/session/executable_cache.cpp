@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <random>
 #include <system_error>
 
@@ -51,8 +52,15 @@ class OpenFile {
   int descriptor_;
 };
 
+/// Not a string, which would be filled with zeros first.
+struct FileBytes {
+  std::unique_ptr<char[]> data;
+  std::size_t size = 0;
+  std::string_view view() const { return {data.get(), size}; }
+};
+
 /// nullopt when there is none.
-std::optional<std::string> read_file(const fs::path& path) {
+std::optional<FileBytes> read_file(const fs::path& path) {
   // Without O_NONBLOCK a pipe of that name would block for ever.
   const OpenFile file(path, O_RDONLY | O_NONBLOCK);
   if (!file.is_open() && errno == ENOENT) return std::nullopt;
@@ -61,16 +69,15 @@ std::optional<std::string> read_file(const fs::path& path) {
   if (::fstat(file.get(), &status) != 0) fail("look at it", errno);
   if (!S_ISREG(status.st_mode)) throw Error("it is no regular file");
   if (status.st_size > kMostFileBytes) throw Error(str_cat("it has ", status.st_size, " bytes"));
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  FileBytes bytes{std::make_unique_for_overwrite<char[]>(size)};
+  while (bytes.size < size) {
+    const ssize_t n = ::read(file.get(), bytes.data.get() + bytes.size, size - bytes.size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read it", errno);
     if (n == 0) break;
-    done += static_cast<std::size_t>(n);
+    bytes.size += static_cast<std::size_t>(n);
   }
-  bytes.resize(done);
   return bytes;
 }
 
@@ -157,9 +164,9 @@ std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir
   if (!usable_) return std::nullopt;
   const fs::path file = file_of(key);
   try {
-    const std::optional<std::string> bytes = read_file(file);
+    const std::optional<FileBytes> bytes = read_file(file);
     if (!bytes) return std::nullopt;
-    Executable executable = deserialise_executable(*bytes, key, ir);
+    Executable executable = deserialise_executable(bytes->view(), key, ir);
     if (log_) {
       log_(LogLevel::Info, str_cat("Loading serialized PopART executable from ", file.string()));
     }
@@ -228,9 +235,9 @@ std::vector<CachedProgram> cached_programs(const fs::path& folder) {
 
 std::string cached_program_fault(const fs::path& file) {
   try {
-    const std::optional<std::string> bytes = read_file(file);
+    const std::optional<FileBytes> bytes = read_file(file);
     if (!bytes) return "there is no such file";
-    const std::string key = check_executable(*bytes).hex();
+    const std::string key = check_executable(bytes->view()).hex();
     if (key != file.stem().string()) return str_cat("it holds the program ", key);
     return "";
   } catch (const std::exception& problem) {

@@ -15,7 +15,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOEXE";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr const char* kWhat = "a compiled program of Pando";
 
 enum Section : std::uint32_t { kKey = 1, kConstants };
@@ -105,7 +105,7 @@ void check_values(const Executable& executable, const Ir& ir, const ByteReader& 
 }  // namespace
 
 Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backend& backend) {
-  ByteWriter out(kMagic, kVersion);
+  HashWriter out;
   out.text(build_id());
   out.text(backend.identity());
   out.value(options.check_inplace_ambiguity);
@@ -116,8 +116,8 @@ Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backen
   // Early loads are cut until the program fits.
   if (prefetch > 0) out.value(options.memory_limit_bytes);
   if (prefetch > 0) out.value(options.device_memory_limit_bytes);
-  out.text(ir_signature(ir));
-  return hash128(std::move(out).finish());
+  hash_ir(out, ir);
+  return std::move(out).finish();
 }
 
 std::string serialise_executable(const Hash128& key, const Executable& executable, const Ir& ir) {

@@ -59,22 +59,23 @@ int threads_per_device(int num_threads, std::int64_t stems) {
   return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
 }
 
-/// nullptr when nobody knows.
-const SourceInfo* source_of(const Program& program, std::int32_t index) {
-  return index < 0 ? nullptr : &program.sources[static_cast<std::size_t>(index)];
+/// nullopt when nobody knows.
+std::optional<SourceInfo> source_of(const Program& program, std::int32_t index) {
+  if (index < 0) return std::nullopt;
+  return program.sources[static_cast<std::size_t>(index)];
 }
 
 /// `at`: what runs then, if that is known.
-std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTensor>& alive,
-                      const SourceInfo* at) {
+std::string peak_text(std::int64_t persistent_bytes, const LiveTensorTable& alive,
+                      const std::optional<SourceInfo>& at) {
   std::string text = str_cat("persistent memory (variables, constants): ", persistent_bytes,
                              " bytes; alive at the peak");
-  if (at != nullptr) {
+  if (at) {
     if (!at->phase.empty()) text += str_cat(", in the phase '", at->phase, "'");
     text += str_cat(", while ", at->op, " runs");
   }
   text += ":";
-  for (const LiveTensor& tensor : alive) {
+  for (const LiveTensor& tensor : alive.all()) {
     text += str_cat("\n  ", std::string(2 * static_cast<std::size_t>(tensor.depth), ' '),
                     tensor.bytes, " bytes  ", tensor.name);
     if (!tensor.location.empty()) text += str_cat("  (", tensor.location, ")");
@@ -82,9 +83,8 @@ std::string peak_text(std::int64_t persistent_bytes, const std::vector<LiveTenso
   return text;
 }
 
-std::string phase_text(const SourceInfo* at) {
-  return at == nullptr || at->phase.empty() ? ""
-                                            : str_cat("; the phase '", at->phase, "' needs most");
+std::string phase_text(const std::optional<SourceInfo>& at) {
+  return !at || at->phase.empty() ? "" : str_cat("; the phase '", at->phase, "' needs most");
 }
 
 std::int64_t device_bytes(const Program& program) {
@@ -161,13 +161,13 @@ void Session::refuse(const Program& program) const {
   const std::int64_t limit = options_.device_memory_limit_bytes;
   for (const DeviceMemoryUse& device : memory.devices) {
     if (limit <= 0 || device.total_bytes() <= limit) continue;
-    const SourceInfo* const at = source_of(program, device.source_at_peak);
+    const std::optional<SourceInfo> at = source_of(program, device.source_at_peak);
     throw OutOfMemory(
         str_cat("device ", device.device, " needs ", device.total_bytes(),
                 " bytes of memory; the limit is ", limit, " bytes a device", phase_text(at)),
         peak_text(device.persistent_bytes, device.alive_at_peak, at));
   }
-  const SourceInfo* const at = source_of(program, memory.source_at_peak);
+  const std::optional<SourceInfo> at = source_of(program, memory.source_at_peak);
   throw OutOfMemory(
       str_cat("the program needs ", device_bytes(program), " bytes of device memory; the limit is ",
               options_.memory_limit_bytes, phase_text(at)),
@@ -336,7 +336,7 @@ std::vector<InstructionTime> Session::trace() const {
       InstructionTime entry;
       entry.function = program_.functions[f].name;
       if (instruction.source >= 0) {
-        const SourceInfo& source = program_.sources[static_cast<std::size_t>(instruction.source)];
+        const SourceInfo source = program_.sources[static_cast<std::size_t>(instruction.source)];
         entry.op = source.op;
         entry.location = source.location;
       }

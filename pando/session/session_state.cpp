@@ -51,9 +51,11 @@ std::size_t Session::checked_slot(std::int64_t buffer, std::int64_t slot, std::s
 
 std::uint64_t Session::fingerprint() const {
   Program program = program_;
-  for (SourceInfo& source : program.sources) {
-    source.location.clear();
-    source.phase.clear();
+  program.sources = {};
+  const TextTable::Index nothing = program.sources.add_text("");
+  for (std::size_t i = 0; i < program_.sources.size(); ++i) {
+    const TextTable::Index op = program.sources.add_text(program_.sources[i].op);
+    program.sources.add({op, nothing, nothing});
   }
   program.memory = {};
   return hash64(serialise_program(program));

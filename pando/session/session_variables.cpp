@@ -46,6 +46,7 @@ void Session::collect_variables(const Ir& ir) {
     }
     variables_.push_back(std::move(variable));
   };
+  variables_.reserve(program_.persistent.size() + program_.remote_variables.size());
   for (std::size_t i = 0; i < program_.persistent.size(); ++i) {
     const PersistentTensor& tensor = program_.persistent[i];
     if (!tensor.is_variable) continue;

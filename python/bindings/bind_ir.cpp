@@ -309,6 +309,26 @@ void bind_graph(nb::module_& m) {
   bind_graph_edits(graph);
 }
 
+std::vector<std::string> used_streams(const Ir& ir, const std::string& kind) {
+  std::vector<std::string> streams;
+  for (const Graph* graph : ir.graphs()) {
+    for (const Op* op : graph->ops()) {
+      if (op->kind() != kind) continue;
+      const std::string& stream = op->attributes.text("stream");
+      if (std::find(streams.begin(), streams.end(), stream) == streams.end()) {
+        streams.push_back(stream);
+      }
+    }
+  }
+  return streams;
+}
+
+bool has_ops(const Ir& ir) {
+  const std::vector<Graph*> graphs = ir.graphs();
+  return std::any_of(graphs.begin(), graphs.end(),
+                     [](const Graph* graph) { return !graph->ops().empty(); });
+}
+
 void bind_program_parts(nb::module_& m) {
   nb::enum_<StreamDirection>(m, "StreamDirection")
       .value("HostToDevice", StreamDirection::HostToDevice)
@@ -339,6 +359,9 @@ void bind_program_parts(nb::module_& m) {
             return streams;
           },
           kOwnedByIr)
+      .def("used_streams", &used_streams, nb::arg("kind"),
+           "The ids of the streams that ops of this kind use, in order of first use.")
+      .def_prop_ro("has_ops", &has_ops)
       .def("add_remote_buffer", &Ir::add_remote_buffer, nb::arg("info"), nb::arg("entries"),
            kOwnedByIr)
       .def_prop_ro(

@@ -286,13 +286,15 @@ void bind_reports(nb::module_& m) {
       .def_ro("device", &DeviceMemoryUse::device)
       .def_ro("persistent_bytes", &DeviceMemoryUse::persistent_bytes)
       .def_ro("peak_frame_bytes", &DeviceMemoryUse::peak_frame_bytes)
-      .def_ro("alive_at_peak", &DeviceMemoryUse::alive_at_peak);
+      .def_prop_ro("alive_at_peak",
+                   [](const DeviceMemoryUse& memory) { return memory.alive_at_peak.all(); });
   nb::class_<MemoryReport>(m, "MemoryReport")
       .def_ro("devices", &MemoryReport::devices)
       .def_ro("persistent_bytes", &MemoryReport::persistent_bytes)
       .def_ro("peak_frame_bytes", &MemoryReport::peak_frame_bytes)
       .def_ro("frame_lower_bound_bytes", &MemoryReport::frame_lower_bound_bytes)
-      .def_ro("alive_at_peak", &MemoryReport::alive_at_peak)
+      .def_prop_ro("alive_at_peak",
+                   [](const MemoryReport& memory) { return memory.alive_at_peak.all(); })
       .def_ro("timeline", &MemoryReport::timeline);
   nb::class_<InstructionTime>(m, "InstructionTime")
       .def_ro("function", &InstructionTime::function)

@@ -405,6 +405,14 @@ class Ir:
     @property
     def streams(self) -> list[Stream]: ...
 
+    def used_streams(self, kind: str) -> list[str]:
+        """
+        The ids of the streams that ops of this kind use, in order of first use.
+        """
+
+    @property
+    def has_ops(self) -> bool: ...
+
     def add_remote_buffer(self, info: TensorInfo, entries: int) -> RemoteBuffer: ...
 
     @property

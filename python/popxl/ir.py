@@ -224,13 +224,7 @@ class Ir:
 
     def _used_streams(self, kind: str) -> list[Tensor]:
         """Handles of the streams that ops of `kind` use, in order of first use."""
-        found: dict[str, Tensor] = {}
-        for graph in self._pb.graphs:
-            for op in graph.ops:
-                if op.kind == kind:
-                    handle = op.attributes["stream"]
-                    found[handle] = self.main_graph.get_tensor(handle)
-        return list(found.values())
+        return [self.main_graph.get_tensor(handle) for handle in self._pb.used_streams(kind)]
 
     def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
         """Streams with at least one `host_load`."""

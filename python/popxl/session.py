@@ -123,7 +123,7 @@ class Session:
                 "weights_to_host_on_exit is off: a variable is a read-only memory-mapped array"
             )
             self.weights_to_host_on_exit = False
-        if not any(graph.ops for graph in ir._pb.graphs):
+        if not ir._pb.has_ops:
             raise RuntimeError(
                 f"The Ir {ir.id} has no graphs with ops: create ops before making a session"
             )
