@@ -204,6 +204,57 @@ TEST(Fused, OutputsMayBeTheMemoryOfInputs) {
   }
 }
 
+TEST(Fused, AnInputOfOtherStridesWhereTheyDoNotCountMayBeAnOutput) {
+  // Written before the input is read for the last time; 200 elements are three blocks and a tail.
+  KernelSpec spec = make_spec(
+      {200, 1, 1}, {DType::Float32, DType::Float32},
+      [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+        const ScalarValue half = e.emit(ScalarOp::Mul, in[0], e.constant(0.5));
+        return std::vector<std::pair<ScalarValue, DType>>{
+            {half, DType::Float32}, {e.emit(ScalarOp::Add, in[1], in[0]), DType::Float32}};
+      });
+  spec.inputs[0].strides = {1, 200, 7};
+  Numbers numbers(12, false);
+  std::vector<Operand> operands;
+  for (const OperandDesc& desc : spec.inputs) numbers.fill(operands.emplace_back(desc));
+  for (const OperandDesc& desc : spec.outputs) operands.emplace_back(desc);
+  std::vector<Operand> in_place = operands;
+  for (const MachineCode machine_code : {MachineCode::Never, MachineCode::Always}) {
+    in_place[0] = operands[0];
+    run(spec, 1, {&operands[0], &operands[1], &operands[2], &operands[3]}, machine_code);
+    run(spec, 1, {&in_place[0], &in_place[1], &in_place[0], &in_place[3]}, machine_code);
+    expect_equal(in_place[0], operands[2], 0, "half ");
+    expect_equal(in_place[3], operands[3], 0, "sum ");
+  }
+}
+
+TEST_P(OnTarget, LanesOutOfRangeDoNotChangeTheirNeighbours) {
+  for (const ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos}) {
+    const KernelSpec spec = make_spec(
+        {1024}, {DType::Float32}, [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+          return std::vector<std::pair<ScalarValue, DType>>{{e.emit(op, in[0]), DType::Float32}};
+        });
+    Operand near(spec.inputs[0]), mixed(spec.inputs[0]), wanted(spec.outputs[0]),
+        found(spec.outputs[0]);
+    Numbers numbers(13, false);
+    numbers.fill(near);
+    mixed = near;
+    const float far = 1e6f;
+    for (int i = 0; i < 1024; i += 3) std::memcpy(mixed.at(i), &far, sizeof far);
+    run(spec, 1, {&near, &wanted});
+    run(spec, 1, {&mixed, &found});
+    const double result = op == ScalarOp::Sin ? std::sin(1e6) : std::cos(1e6);
+    for (int i = 0; i < 1024; ++i) {
+      const auto value = testing::read<float>(found.at(i));
+      if (i % 3 == 0) {
+        EXPECT_NEAR(value, result, 1e-6);
+      } else {
+        EXPECT_EQ(value, testing::read<float>(wanted.at(i))) << scalar_op_name(op) << " " << i;
+      }
+    }
+  }
+}
+
 TEST(Fused, ThreadsDoNotChangeResults) {
   const Shape shape = {101, 1001};
   KernelSpec spec;

@@ -34,16 +34,6 @@ HWY_INLINE V Polynomial(V x, const float (&coefficients)[N]) {
   return sum;
 }
 
-/// `function` of every lane by itself: rare arguments.
-template <class Function>
-V EachLane(V x, Function function) {
-  const D d;
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(x, d, lanes);
-  for (float& lane : lanes) lane = function(lane);
-  return hn::Load(d, lanes);
-}
-
 HWY_INLINE V ExpF(V x) {
   const D d;
   // Above 104 the approximation leaves its range; there and at 104 it is infinite.
@@ -110,21 +100,23 @@ HWY_INLINE V ErfcF(V x) {
 /// Highway's range reduction holds up to 39000.
 constexpr float kTrigonometricRange = 39000.0f;
 
-HWY_INLINE bool InTrigonometricRange(V x) {
+/// `inside` where it holds, `function` of the other lanes: what a lane gives does not depend on its
+/// neighbours, some of which may be no data at all.
+template <class Function>
+HWY_INLINE V OutsideTrigonometricRange(V x, V inside, Function function) {
   const D d;
-  return hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kTrigonometricRange)));
+  const auto in_range = hn::Lt(hn::Abs(x), hn::Set(d, kTrigonometricRange));
+  if (HWY_LIKELY(hn::AllTrue(d, in_range))) return inside;
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(x, d, lanes);
+  for (float& lane : lanes) lane = function(lane);
+  return hn::IfThenElse(in_range, inside, hn::Load(d, lanes));
 }
 HWY_INLINE V SinF(V x) {
-  if (HWY_UNLIKELY(!InTrigonometricRange(x))) {
-    return EachLane(x, [](float lane) { return std::sin(lane); });
-  }
-  return hn::Sin(D(), x);
+  return OutsideTrigonometricRange(x, hn::Sin(D(), x), [](float lane) { return std::sin(lane); });
 }
 HWY_INLINE V CosF(V x) {
-  if (HWY_UNLIKELY(!InTrigonometricRange(x))) {
-    return EachLane(x, [](float lane) { return std::cos(lane); });
-  }
-  return hn::Cos(D(), x);
+  return OutsideTrigonometricRange(x, hn::Cos(D(), x), [](float lane) { return std::cos(lane); });
 }
 
 }  // namespace pando::cpu::HWY_NAMESPACE

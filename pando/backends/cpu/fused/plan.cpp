@@ -21,10 +21,14 @@ struct Step {
   bool loads_operand = false;  // a store whose value has to be loaded first
 };
 
+/// Whether equal elements stand at equal places, if both begin at the same one.
 bool same_layout(const KernelSpec& spec, int input, int output) {
   const OperandDesc& a = spec.inputs[static_cast<std::size_t>(input)];
   const OperandDesc& b = spec.outputs[static_cast<std::size_t>(output)];
-  return dtype_bytes(a.dtype) == dtype_bytes(b.dtype) && a.strides == b.strides;
+  for (std::size_t d = 0; d < a.shape.size(); ++d) {
+    if (a.shape[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return dtype_bytes(a.dtype) == dtype_bytes(b.dtype);
 }
 
 /// Turns an order into micro-ops.
