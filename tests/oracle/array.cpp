@@ -117,8 +117,12 @@ Number rounded(Number x, DType dtype) {
       return x != 0.0L;
     case DType::Float16:
       return round_float(x, 11, -14, 65504.0L);
-    case DType::Float32:
-      return round_float(x, 24, -126, std::numeric_limits<float>::max());
+    case DType::Float32: {
+      const Number result = round_float(x, 24, -126, std::numeric_limits<float>::max());
+      // Denormals are zero while a program runs (float_state.hpp).
+      return std::fabs(result) < std::numeric_limits<float>::min() ? std::copysign(0.0L, result)
+                                                                   : result;
+    }
     case DType::Float64:
       return round_float(x, 53, -1022, std::numeric_limits<double>::max());
     case DType::Float8_143:

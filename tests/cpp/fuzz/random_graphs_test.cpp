@@ -115,10 +115,15 @@ std::string check(std::uint64_t seed) {
   }
 }
 
+/// Pipelines: the stages one after the other, then the pipeline as it is compiled.
 std::string listing(std::uint64_t seed) {
   const FuzzProgram program =
       is_pipeline(seed) ? random_pipeline(seed) : random_program(seed, false);
-  return str_cat(program_text(program), Session(*program.ir).disassembly());
+  const std::string text = program_text(program);
+  if (is_pipeline(seed)) {
+    pipeline(program.ir->main_graph(), program.stages, program.steps, {});
+  }
+  return str_cat(text, Session(*program.ir).disassembly());
 }
 
 /// A generator that lost a kind of op would find fewer faults without failing.

@@ -1,4 +1,5 @@
-// What the comparison of random programs relies on: the unrounded reference rounds nothing.
+// What the comparison of random programs relies on: the unrounded reference rounds nothing, the
+// other one as the engine does.
 #include <gtest/gtest.h>
 
 #include "tests/cpp/ir/ir_fixture.hpp"
@@ -32,6 +33,13 @@ oracle::Number accumulated(const char* type, oracle::Number number) {
 // Rounded state would hide from the comparison how far a program amplifies errors.
 TEST_P(UnroundedReference, SeesWhatIsBelowTheResolutionOfTheDtype) {
   EXPECT_NE(accumulated(GetParam(), 3.0L), accumulated(GetParam(), 3.0L + 0x1p-40L));
+}
+
+// As the engine's threads do: a norm of tiny values is zero, and ratios of it another case.
+TEST(RoundedReference, HasNoFloat32Denormals) {
+  EXPECT_EQ(oracle::rounded(0x1p-127L, DType::Float32), 0.0L);
+  EXPECT_EQ(oracle::rounded(-0x1p-126L, DType::Float32), -0x1p-126L);
+  EXPECT_EQ(oracle::rounded(0x1p-24L, DType::Float16), 0x1p-24L);
 }
 
 INSTANTIATE_TEST_SUITE_P(Accumulations, UnroundedReference,

@@ -50,6 +50,7 @@ void ChainEmitter::place_slots() {
     }
   }
   std::vector<std::pair<int, int>> by_use;
+  by_use.reserve(uses.size());
   for (const auto& [slot, count] : uses) by_use.emplace_back(-count, slot);
   std::sort(by_use.begin(), by_use.end());
   int reg = code_.plan->registers_used * code_.unroll;
