@@ -19,21 +19,9 @@ ByteWriter::ByteWriter(std::string_view magic, std::uint32_t version) : bytes_(m
   value(version);
 }
 
-void ByteWriter::text(std::string_view v) {
-  value(static_cast<std::uint64_t>(v.size()));
-  bytes_.append(v);
-}
-
 void ByteWriter::raw(const void* data, std::size_t size) {
   bytes_.append(static_cast<const char*>(data), size);
 }
-
-void ByteWriter::ints(const Ints& values) {
-  value(static_cast<std::uint64_t>(values.size()));
-  raw(values.data(), values.size() * sizeof(std::int64_t));
-}
-
-void ByteWriter::attributes(const Attributes& attributes) { write_attributes(*this, attributes); }
 
 std::string ByteWriter::finish() && {
   value(hash64(bytes_));

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "pando/base/attributes.hpp"
+#include "pando/base/field_writer.hpp"
 
 namespace pando {
 
-class ByteWriter {
+class ByteWriter : public FieldWriter<ByteWriter> {
  public:
   /// `magic`: 8 characters.
   ByteWriter(std::string_view magic, std::uint32_t version);
@@ -27,16 +28,7 @@ class ByteWriter {
     static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
     bytes_.append(reinterpret_cast<const char*>(&v), sizeof v);
   }
-  void text(std::string_view v);
   void raw(const void* data, std::size_t size);
-  void ints(const Ints& values);
-  void attributes(const Attributes& attributes);
-  /// `items`: their number, then `write(item)` each.
-  template <class Items, class Write>
-  void list(const Items& items, Write write) {
-    value(static_cast<std::uint64_t>(items.size()));
-    for (const auto& item : items) write(item);
-  }
   template <class Work>
   void section(std::uint32_t tag, Work work) {
     value(tag);
@@ -52,28 +44,6 @@ class ByteWriter {
  private:
   std::string bytes_;
 };
-
-/// `out`: a ByteWriter, or what has its functions.
-template <class Out>
-void write_attributes(Out& out, const Attributes& attributes) {
-  out.value(static_cast<std::uint64_t>(std::distance(attributes.begin(), attributes.end())));
-  for (const auto& [name, v] : attributes) {
-    out.text(name);
-    out.value(static_cast<std::uint8_t>(v.index()));
-    std::visit(
-        [&](const auto& held) {
-          using T = std::decay_t<decltype(held)>;
-          if constexpr (std::is_same_v<T, std::string>) {
-            out.text(held);
-          } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
-            out.value(held);
-          } else {
-            out.list(held, [&](auto item) { out.value(item); });
-          }
-        },
-        v);
-  }
-}
 
 /// Reads what ByteWriter wrote. Every read is checked: Error for data that ends early, a wrong
 /// magic, a newer version or a wrong checksum. `what` names the kind of file in messages.

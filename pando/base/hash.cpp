@@ -3,8 +3,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "pando/base/byte_stream.hpp"
-
 namespace pando {
 
 std::string Hash128::hex() const {
@@ -35,8 +33,6 @@ struct HashWriter::State {
 HashWriter::HashWriter() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->hash); }
 
 HashWriter::~HashWriter() = default;
-
-void HashWriter::attributes(const Attributes& attributes) { write_attributes(*this, attributes); }
 
 void HashWriter::flush() {
   XXH3_128bits_update(&state_->hash, buffer_.data(), used_);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "pando/base/attributes.hpp"
+#include "pando/base/field_writer.hpp"
 
 namespace pando {
 
@@ -25,9 +25,9 @@ struct Hash128 {
 std::uint64_t hash64(std::string_view bytes);
 Hash128 hash128(std::string_view bytes);
 
-/// hash128 of fields that are written one after the other, with the writing functions of
-/// ByteWriter. Keeps none of them: hashing a large Ir needs no memory of its size.
-class HashWriter {
+/// hash128 of fields that are written one after the other. Keeps none of them: hashing a large Ir
+/// needs no memory of its size.
+class HashWriter : public FieldWriter<HashWriter> {
  public:
   HashWriter();
   ~HashWriter();
@@ -45,20 +45,6 @@ class HashWriter {
     if (size > buffer_.size() - used_) return raw_large(data, size);
     if (size > 0) std::memcpy(buffer_.data() + used_, data, size);
     used_ += size;
-  }
-  void text(std::string_view v) {
-    value(static_cast<std::uint64_t>(v.size()));
-    raw(v.data(), v.size());
-  }
-  void ints(const Ints& values) {
-    value(static_cast<std::uint64_t>(values.size()));
-    raw(values.data(), values.size() * sizeof(std::int64_t));
-  }
-  void attributes(const Attributes& attributes);
-  template <class Items, class Write>
-  void list(const Items& items, Write write) {
-    value(static_cast<std::uint64_t>(items.size()));
-    for (const auto& item : items) write(item);
   }
   /// Where the section ends follows from what is in it.
   template <class Work>
