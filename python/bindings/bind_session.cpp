@@ -9,18 +9,34 @@ namespace {
 
 using LogCallback = std::function<void(bool is_warning, const std::string& message)>;
 
+template <class Choice>
+Choice choice_named(const char* setting, const std::string& name,
+                    std::initializer_list<std::pair<const char*, Choice>> choices) {
+  std::string wanted;
+  for (const auto& [known, choice] : choices) {
+    if (name == known) return choice;
+    wanted += str_cat(wanted.empty() ? "'" : ", '", known, "'");
+  }
+  throw ValueError(str_cat("wanted ", setting, " to be one of ", wanted, "; given '", name, "'"));
+}
+
 MemoryTier tier_named(const std::string& name) {
-  if (name == "ram") return MemoryTier::Ram;
-  if (name == "file") return MemoryTier::File;
-  throw ValueError(str_cat("wanted the memory tier 'ram' or 'file'; given '", name, "'"));
+  return choice_named<MemoryTier>("the memory tier", name,
+                                  {{"ram", MemoryTier::Ram}, {"file", MemoryTier::File}});
 }
 
 IoMethod io_method_named(const std::string& name) {
-  if (name == "auto") return IoMethod::Automatic;
-  if (name == "io_uring") return IoMethod::Uring;
-  if (name == "threads") return IoMethod::Threads;
-  throw ValueError(
-      str_cat("wanted remote_io to be 'auto', 'io_uring' or 'threads'; given '", name, "'"));
+  return choice_named<IoMethod>("remote_io", name,
+                                {{"auto", IoMethod::Automatic},
+                                 {"io_uring", IoMethod::Uring},
+                                 {"threads", IoMethod::Threads}});
+}
+
+MachineCode machine_code_named(const std::string& name) {
+  return choice_named<MachineCode>("machine_code", name,
+                                   {{"auto", MachineCode::Automatic},
+                                    {"never", MachineCode::Never},
+                                    {"always", MachineCode::Always}});
 }
 
 RemoteSettings remote_settings(const nb::dict& given) {
@@ -50,14 +66,6 @@ RemoteSettings remote_settings(const nb::dict& given) {
     }
   }
   return settings;
-}
-
-MachineCode machine_code_named(const std::string& name) {
-  if (name == "automatic") return MachineCode::Automatic;
-  if (name == "never") return MachineCode::Never;
-  if (name == "always") return MachineCode::Always;
-  throw ValueError(
-      str_cat("machine_code is \"automatic\", \"never\" or \"always\", not \"", name, "\""));
 }
 
 bool signal_pending() {
@@ -325,7 +333,7 @@ void bind_session(nb::module_& m) {
            nb::arg("check_log2_scales") = true, nb::arg("stable_softmax") = true,
            nb::arg("collective_timeout_seconds") = 600.0, nb::arg("cache_folder") = "",
            nb::arg("cache_limit_bytes") = std::int64_t{1} << 30, nb::arg("log") = nb::none(),
-           nb::arg("remote") = nb::dict(), nb::arg("machine_code") = "automatic")
+           nb::arg("remote") = nb::dict(), nb::arg("machine_code") = "auto")
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

@@ -32,11 +32,9 @@ class SessionSettings:
     # Bytes of all compiled programs in a cache folder (session option cachePath) together; those
     # not used for longest are removed. 0: no limit.
     cache_limit_bytes: int = 1 << 30
-    # Whether fused arithmetic becomes machine code: "automatic" (where it pays), "never" or
+    # Whether fused arithmetic becomes machine code: "auto" (where it pays), "never" or
     # "always". Results are the same.
-    machine_code: str = field(
-        default_factory=lambda: os.environ.get("PANDO_MACHINE_CODE", "automatic")
-    )
+    machine_code: str = field(default_factory=lambda: os.environ.get("PANDO_MACHINE_CODE", "auto"))
     # Where remote buffers live: "ram", or "file" for files in remote_folder.
     remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
     remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))
