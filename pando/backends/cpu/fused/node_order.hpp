@@ -7,7 +7,7 @@
 
 namespace pando::cpu {
 
-/// Orders let chains pass their blocks on, and few blocks wait.
+// Orders let chains pass their blocks on, and few blocks wait.
 
 /// Of what every block needs, with the stores.
 std::vector<int> body_order(const NodeGraph& graph);
