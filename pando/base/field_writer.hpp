@@ -40,6 +40,9 @@ class FieldWriter {
   }
 
  private:
+  FieldWriter() = default;
+  friend Out;
+
   Out& out() { return static_cast<Out&>(*this); }
   void count(std::size_t number) { out().value(static_cast<std::uint64_t>(number)); }
   template <class T>
