@@ -66,7 +66,7 @@ void FunctionLowering::bind_inputs() {
     storage.kind = StorageKind::Argument;
     storage.slot = static_cast<std::int32_t>(i);
     storage.bytes = static_cast<std::int64_t>(input->info.bytes());
-    storage.name = input->name();
+    storage.named_after = input;
     storages_.push_back(storage);
     const int argument = static_cast<int>(storages_.size()) - 1;
     set_storage(input, argument);
@@ -92,7 +92,7 @@ void FunctionLowering::bind_outputs() {
     storage.kind = StorageKind::Argument;
     storage.slot = static_cast<std::int32_t>(graph_.inputs().size() + i);
     storage.bytes = static_cast<std::int64_t>(output->info.bytes());
-    storage.name = output->name();
+    storage.named_after = output;
     storages_.push_back(storage);
     set_storage(placement.root, static_cast<int>(storages_.size()) - 1);
   }
@@ -109,7 +109,7 @@ void FunctionLowering::copy_outputs() {
     storage.kind = StorageKind::Argument;
     storage.slot = slot;
     storage.bytes = static_cast<std::int64_t>(output->info.bytes());
-    storage.name = output->name();
+    storage.named_after = output;
     storages_.push_back(storage);
     const int target = static_cast<int>(storages_.size()) - 1;
     emit_copy(bind(output),
@@ -139,7 +139,8 @@ int FunctionLowering::storage_of(const Tensor* root) {
   const bool shared = std::find(program_.shared_roots_.begin(), program_.shared_roots_.end(),
                                 root) != program_.shared_roots_.end();
   const int index =
-      new_storage(static_cast<std::int64_t>(root->info.bytes()), root->name(), root->producer());
+      new_storage(static_cast<std::int64_t>(root->info.bytes()), "", root->producer());
+  storages_.back().named_after = root;
   if (root->producer() == nullptr || shared) {
     storages_.back().kind = StorageKind::Global;
     storages_.back().global_offset = program_.global_offset(*root);
@@ -153,11 +154,15 @@ void FunctionLowering::set_storage(const Tensor* root, int storage) {
   storages_[static_cast<std::size_t>(storage)].occupant = root;
 }
 
-FunctionLowering::BoundTensor FunctionLowering::bind(const Tensor* tensor) {
+FunctionLowering::SymbolicOperand FunctionLowering::operand_of(const Tensor* tensor) {
   const Placement& placement = placements_.of(tensor);
   const auto bytes = static_cast<std::int64_t>(dtype_bytes(tensor->dtype()));
-  return {{storage_of(placement.root), placement.view.offset * bytes},
-          {tensor->dtype(), placement.view.shape, placement.view.strides}};
+  return {storage_of(placement.root), placement.view.offset * bytes};
+}
+
+FunctionLowering::BoundTensor FunctionLowering::bind(const Tensor* tensor) {
+  const Placement& placement = placements_.of(tensor);
+  return {operand_of(tensor), {tensor->dtype(), placement.view.shape, placement.view.strides}};
 }
 
 FunctionLowering::BoundTensor FunctionLowering::temporary_like(const TensorInfo& info,
@@ -184,21 +189,24 @@ void FunctionLowering::emit(PendingInstruction pending, const Op* op) {
 
 void FunctionLowering::emit_kernel(const KernelSpec& spec, std::vector<SymbolicOperand> operands,
                                    const Op* op) {
-  PendingInstruction pending;
-  std::size_t scratch_bytes = 0;
-  pending.instruction.kind = Instruction::Kind::Kernel;
-  pending.instruction.target = program_.kernel_index(spec, scratch_bytes);
-  pending.operands = std::move(operands);
   const bool is_op = op != nullptr && op->kind() == spec.kind;
-  const std::vector<int> modified = is_op ? op->modified_inputs() : std::vector<int>();
+  const InputSet modified = is_op ? op->modified_inputs() : InputSet();
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
-    pending.operands[i].read_only =
-        std::find(modified.begin(), modified.end(), static_cast<int>(i)) == modified.end();
+    operands[i].read_only = !modified.contains(static_cast<int>(i));
   }
-  if (scratch_bytes > 0) {
-    const std::string name = spec.kind + " scratch";
-    pending.operands.push_back(
-        {new_storage(static_cast<std::int64_t>(scratch_bytes), name, op), 0});
+  emit_prepared(program_.prepared_kernel(spec), spec.kind, std::move(operands), op);
+}
+
+/// `kind`: what the kernel is called in reports.
+void FunctionLowering::emit_prepared(const PreparedKernel& kernel, const std::string& kind,
+                                     std::vector<SymbolicOperand> operands, const Op* op) {
+  PendingInstruction pending;
+  pending.instruction.kind = Instruction::Kind::Kernel;
+  pending.instruction.target = kernel.index;
+  pending.operands = std::move(operands);
+  if (kernel.scratch_bytes > 0) {
+    const auto bytes = static_cast<std::int64_t>(kernel.scratch_bytes);
+    pending.operands.push_back({new_storage(bytes, kind + " scratch", op), 0});
   }
   emit(std::move(pending), op);
 }
@@ -353,7 +361,9 @@ Function FunctionLowering::resolve(MemoryReport& report) {
   fill_report(report, plan, planned);
   report.devices = measure_devices(report, planned);
   DeviceStreams streams(function.devices);
+  function.instructions.reserve(pending_.size());
   for (PendingInstruction& pending : pending_) {
+    pending.instruction.operands.reserve(pending.operands.size());
     for (const SymbolicOperand& operand : pending.operands) {
       pending.instruction.operands.push_back(reference(operand));
     }
@@ -390,7 +400,7 @@ void FunctionLowering::fill_report(MemoryReport& report, const MemoryPlan& plan,
   LocationTexts locations;
   LiveTensorTable& table = report.alive_at_peak;
   for (const Storage* s : alive) {
-    const TextTable::Index name = table.add_text(s->name);
+    const TextTable::Index name = table.add_text(name_of(*s));
     const TextTable::Index location =
         s->origin == nullptr
             ? table.add_text("")
@@ -426,8 +436,12 @@ std::vector<std::int64_t> FunctionLowering::timeline_with_branches(const MemoryP
   return timeline;
 }
 
+std::string FunctionLowering::name_of(const Storage& storage) {
+  return storage.named_after == nullptr ? storage.name : storage.named_after->name();
+}
+
 LiveTensor FunctionLowering::live_tensor(const Storage& storage) {
-  return {storage.name, storage.bytes,
+  return {name_of(storage), storage.bytes,
           storage.origin == nullptr ? "" : source_location_text(*storage.origin), 0};
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pando/compile/device_streams.hpp"
+#include "pando/compile/fused_step_cache.hpp"
 #include "pando/compile/fusion_groups.hpp"
 #include "pando/compile/memory_plan.hpp"
 #include "pando/compile/placement.hpp"
@@ -57,7 +58,7 @@ class ProgramLowering {
   const std::vector<bool>& written_inputs(const Graph& graph);
   int lower_main(const Graph& graph, ExecutionContext part);
   std::int64_t global_offset(const Tensor& root);
-  int kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes);
+  PreparedKernel prepared_kernel(const KernelSpec& spec);
   int stream_index(const Ir& ir, const Op& op);
   int buffer_index(const Ir& ir, const Op& op);
   int buffer_index(const Ir& ir, std::int64_t id);  // -1: there is none
@@ -87,6 +88,7 @@ class ProgramLowering {
   Program program_;
   std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
   std::map<const Kernel*, int> kernels_;
+  FusedStepCache fused_steps_;
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   std::unordered_map<const Tensor*, std::int64_t> globals_;
   std::unordered_map<const Op*, int> sources_;
@@ -110,9 +112,10 @@ class FunctionLowering {
   struct Storage {
     StorageKind kind = StorageKind::Local;
     std::int64_t bytes = 0;
-    std::int32_t slot = 0;           // Argument
-    std::int64_t global_offset = 0;  // Global
-    std::int64_t frame_offset = 0;   // Local, once planned
+    std::int32_t slot = 0;                // Argument
+    std::int64_t global_offset = 0;       // Global
+    std::int64_t frame_offset = 0;        // Local, once planned
+    const Tensor* named_after = nullptr;  // where `name` is empty
     std::string name;
     const Op* origin = nullptr;
     int function = -1;                 // whose frame it is
@@ -150,10 +153,13 @@ class FunctionLowering {
   int storage_of(const Tensor* root);
   void set_storage(const Tensor* root, int storage);
   int new_storage(std::int64_t bytes, std::string name, const Op* op);
+  SymbolicOperand operand_of(const Tensor* tensor);
   BoundTensor bind(const Tensor* tensor);
   BoundTensor bind_contiguous(const Tensor* tensor, const Op* op);
   void emit(PendingInstruction pending, const Op* op);
   void emit_kernel(const KernelSpec& spec, std::vector<SymbolicOperand> operands, const Op* op);
+  void emit_prepared(const PreparedKernel& kernel, const std::string& kind,
+                     std::vector<SymbolicOperand> operands, const Op* op);
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
   BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
   void find_lifetimes();
@@ -167,6 +173,7 @@ class FunctionLowering {
   void fill_report(MemoryReport& report, const MemoryPlan& plan,
                    const std::vector<Storage*>& planned) const;
   std::vector<std::int64_t> timeline_with_branches(const MemoryPlan& plan) const;
+  static std::string name_of(const Storage& storage);
   static LiveTensor live_tensor(const Storage& storage);
 
   // lower_device_memory.cpp
@@ -175,6 +182,7 @@ class FunctionLowering {
   DeviceMemoryUse measure_device(std::int32_t device, const std::vector<Storage*>& planned) const;
 
   // lower_kernels.cpp
+  FusedStep fused_step(const ExecutionStep& step, int index);
   void lower_fused(const ExecutionStep& step, int index);
   void lower_kernel_op(const Op& op, int index);
   void lower_view_copy(const Op& op);

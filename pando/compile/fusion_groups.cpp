@@ -14,7 +14,7 @@ constexpr std::size_t kMaxOpsPerStep = 32;
 /// How the ops of one step touch one storage.
 struct StepAccess {
   const Tensor* root;
-  std::vector<View> views;
+  std::vector<const View*> views;  // different ones
   bool written = false;
 };
 
@@ -99,16 +99,15 @@ class StepFormer {
     const Op& first = *steps_[static_cast<std::size_t>(step)].ops.front();
     if (first.context.execution != op.context.execution) return false;
     if (device_of(first) != device_of(op)) return false;
-    const std::vector<int> modified = op.modified_inputs();
+    const InputSet modified = op.modified_inputs();
     for (int k = 0; k < op.num_inputs(); ++k) {
       if (op.input(k) == nullptr) continue;
       const Placement& placement = placements_.of(op.input(k));
       const StepAccess* access = state.find(placement.root);
       if (access == nullptr) continue;
-      const bool writes = std::find(modified.begin(), modified.end(), k) != modified.end();
-      if (!writes && !access->written) continue;
+      if (!modified.contains(k) && !access->written) continue;
       const bool same_view = std::all_of(access->views.begin(), access->views.end(),
-                                         [&](const View& v) { return v == placement.view; });
+                                         [&](const View* v) { return *v == placement.view; });
       if (!same_view) return false;
     }
     return true;
@@ -116,14 +115,14 @@ class StepFormer {
 
   void record(const Op& op, int step) {
     StepState& state = states_[static_cast<std::size_t>(step)];
+    state.accesses.reserve(state.accesses.size() + op.inputs().size() + op.outputs().size());
     const auto touch = [&](const Tensor* tensor, bool writes) {
       const Placement& placement = placements_.of(tensor);
       StepAccess& access = state.of(placement.root);
       access.written = access.written || writes;
-      if (std::find(access.views.begin(), access.views.end(), placement.view) ==
-          access.views.end()) {
-        access.views.push_back(placement.view);
-      }
+      const bool known = std::any_of(access.views.begin(), access.views.end(),
+                                     [&](const View* v) { return *v == placement.view; });
+      if (!known) access.views.push_back(&placement.view);
       last_group_[placement.root] = step;
     };
     for (const Tensor* input : op.inputs()) {

@@ -35,12 +35,14 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
                                                              int first_graph_input, int count) {
   const std::vector<bool>& written = program_.written_inputs(callee);
   Arguments arguments;
-  const std::vector<int> modified = op.modified_inputs();
+  arguments.operands.reserve(static_cast<std::size_t>(count));
+  arguments.writable.reserve(static_cast<std::size_t>(count));
+  const InputSet modified = op.modified_inputs();
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
     const bool writable =
         written[static_cast<std::size_t>(first_graph_input) + static_cast<std::size_t>(i)] &&
-        std::find(modified.begin(), modified.end(), first_op_input + i) != modified.end();
+        modified.contains(first_op_input + i);
     arguments.writable.push_back(writable);
     if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
   }
@@ -55,15 +57,17 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
           "' of the called graph) is not connected"));
     }
     const bool writable = arguments.writable[static_cast<std::size_t>(i)];
-    BoundTensor bound = bind(tensor);
-    const bool snapshot = !writable && written_roots.contains(placements_.of(tensor).root);
-    if (!bound.desc.is_contiguous() || snapshot) {
-      BoundTensor copy = temporary_like(tensor->info, tensor->name() + " (argument)", &op);
+    const Placement& placement = placements_.of(tensor);
+    const bool snapshot = !writable && written_roots.contains(placement.root);
+    SymbolicOperand operand = operand_of(tensor);
+    if (!placement.view.is_contiguous() || snapshot) {
+      const BoundTensor bound = bind(tensor);
+      const BoundTensor copy = temporary_like(tensor->info, tensor->name() + " (argument)", &op);
       emit_copy(bound, copy, &op);
       if (writable) arguments.copies_back.emplace_back(copy, bound);
-      bound = copy;
+      operand = copy.operand;
     }
-    arguments.operands.push_back(writable ? bound.operand : bound.operand.as_read_only());
+    arguments.operands.push_back(writable ? operand : operand.as_read_only());
   }
   return arguments;
 }
@@ -82,8 +86,9 @@ void FunctionLowering::lower_call(const Op& op) {
   PendingInstruction call;
   call.instruction.kind = Instruction::Kind::Call;
   call.instruction.target = program_.function_of(callee, arguments.writable);
-  call.operands = arguments.operands;
-  for (const Tensor* output : op.outputs()) call.operands.push_back(bind(output).operand);
+  call.operands = std::move(arguments.operands);
+  call.operands.reserve(call.operands.size() + op.outputs().size());
+  for (const Tensor* output : op.outputs()) call.operands.push_back(operand_of(output));
   call.callee_frame = frame_for(call.instruction.target, op);
   emit(std::move(call), &op);
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
@@ -96,7 +101,7 @@ void FunctionLowering::lower_loop(const Op& op) {
   const int user_inputs = op.num_inputs() - kControlInputs;
   const std::int64_t trips = op.attributes.integer("trip_count");
   Arguments arguments = bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
-  const std::vector<int> modified = op.modified_inputs();
+  const InputSet modified = op.modified_inputs();
   PendingInstruction loop;
   loop.instruction.kind = Instruction::Kind::Loop;
   loop.instruction.count = trips;
@@ -135,9 +140,7 @@ void FunctionLowering::lower_loop(const Op& op) {
     // A carried by-reference input ends with what the last iteration made of its own input, even
     // if that is nothing.
     const auto i = static_cast<std::size_t>(k);
-    const bool by_ref =
-        std::find(modified.begin(), modified.end(), kControlInputs + k) != modified.end();
-    if (!by_ref || trips == 0) continue;
+    if (!modified.contains(kControlInputs + k) || trips == 0) continue;
     emit_copy(others[i], bind(op.input(kControlInputs + k)), &op);
   }
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);

@@ -151,28 +151,40 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
   }
 }
 
-void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
+FusedStep FunctionLowering::fused_step(const ExecutionStep& step, int index) {
+  // A storage that dies here is not stored even if it was made elsewhere: an output may take it.
+  const auto is_stored = [&](const Tensor* root) {
+    return root->producer() == nullptr || last_step_.at(root) > index;
+  };
+  if (auto known = program_.fused_steps_.find(step, placements_, is_stored)) return *known;
   FusedKernelBuilder builder(placements_);
   for (const Op* product : step.products) builder.add_product(*product);
   for (const Op* op : step.ops) builder.add(*op);
-  std::vector<const Tensor*> stored;
+  FusedStep fused;
   for (const Tensor* tensor : builder.written()) {
-    const Tensor* root = placements_.of(tensor).root;
-    // A storage that dies here is not stored even if it was made elsewhere: an output may take it.
-    const bool needed_later = last_step_.at(root) > index;
-    if (root->producer() == nullptr || needed_later) stored.push_back(tensor);
+    if (is_stored(placements_.of(tensor).root)) fused.stored.push_back(tensor);
   }
-  if (stored.empty()) return;
-  builder.finish(stored, step.products);
+  if (fused.stored.empty()) return fused;
+  builder.finish(fused.stored, step.products);
+  fused.loaded = builder.loaded();
+  fused.kernel = program_.prepared_kernel(builder.spec());
+  program_.fused_steps_.add(step, fused);
+  return fused;
+}
+
+void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
+  const FusedStep fused = fused_step(step, index);
+  if (fused.stored.empty()) return;
   std::vector<SymbolicOperand> operands;
-  for (const Tensor* input : builder.loaded()) {
-    operands.push_back(input == nullptr ? SymbolicOperand() : bind(input).operand);
+  operands.reserve(fused.loaded.size() + fused.stored.size());
+  for (const Tensor* input : fused.loaded) {
+    operands.push_back(input == nullptr ? SymbolicOperand() : operand_of(input).as_read_only());
   }
-  for (const Tensor* output : stored) {
+  for (const Tensor* output : fused.stored) {
     reuse_dying_input(step, output, index);
-    operands.push_back(bind(output).operand);
+    operands.push_back(operand_of(output));
   }
-  emit_kernel(builder.spec(), std::move(operands), step.ops.back());
+  emit_prepared(fused.kernel, "Fused", std::move(operands), step.ops.back());
 }
 
 void FunctionLowering::lower_view_copy(const Op& op) {

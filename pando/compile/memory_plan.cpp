@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace pando {
 namespace {
@@ -54,7 +55,9 @@ class Gaps {
 /// forgotten, so this is by far the fastest.
 std::int64_t place_in_time(const std::vector<Lifetime>& lifetimes, const std::vector<int>& order,
                            int num_instructions, std::vector<std::int64_t>& offsets) {
-  std::vector<std::vector<int>> ending(static_cast<std::size_t>(num_instructions));
+  // By instruction: the storage placed last of those that end there, and each storage's other one.
+  std::vector<int> ending(static_cast<std::size_t>(num_instructions), -1);
+  std::vector<int> also_ending(lifetimes.size(), -1);
   Gaps gaps;
   std::int64_t total = 0;
   int past = 0;
@@ -62,14 +65,15 @@ std::int64_t place_in_time(const std::vector<Lifetime>& lifetimes, const std::ve
     const auto i = static_cast<std::size_t>(index);
     const Lifetime& life = lifetimes[i];
     for (; past < life.first; ++past) {
-      for (int ended : ending[static_cast<std::size_t>(past)]) {
+      for (int ended = ending[static_cast<std::size_t>(past)]; ended >= 0;) {
         const auto e = static_cast<std::size_t>(ended);
         gaps.give_back(offsets[e], offsets[e] + align_bytes(lifetimes[e].bytes));
+        ended = also_ending[e];
       }
     }
     offsets[i] = gaps.take(align_bytes(life.bytes));
     total = std::max(total, offsets[i] + align_bytes(life.bytes));
-    ending[static_cast<std::size_t>(life.last)].push_back(index);
+    also_ending[i] = std::exchange(ending[static_cast<std::size_t>(life.last)], index);
   }
   return total;
 }

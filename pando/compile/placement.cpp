@@ -97,26 +97,26 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     Tensor* output = op.output(k);
     const int alias = op.def().output_alias ? op.def().output_alias(op, k) : -1;
     if (alias >= 0) {
-      const Placement input = of(op.input(alias));
-      std::optional<View> view = input.view;
-      if (is_view_op(op)) view = op.def().view(op, k, input.view);
+      const Placement& input = of(op.input(alias));
+      std::optional<View> view = is_view_op(op) ? op.def().view(op, k, input.view) : input.view;
+      Tensor* root = input.root;
       if (!view) {
         throw NotSupported(str_cat(describe(op), ": the tensor '", op.input(alias)->name(),
                                    "' is not laid out so that it can be viewed in place; use the "
                                    "out-of-place op"));
       }
-      placements_[output] = {input.root, *view};
+      placements_[output] = {root, std::move(*view)};
       continue;
     }
     placements_[output] = {output, View::contiguous(output->shape())};
     if (!is_view_op(op)) continue;
-    const Placement input = of(op.input(0));
-    const std::optional<View> view = op.def().view(op, k, input.view);
+    const Placement& input = of(op.input(0));
+    std::optional<View> view = op.def().view(op, k, input.view);
     const bool visible = writes.ever_written(output) ||
                          writes.written_within(input.root, position, writes.last_use_of(output));
     if (crosses_devices(op) || !view || visible || !in_place_views_exist(*output, *view)) continue;
-    placements_[output] = {input.root, *view};
     classes_.join(output, input.root);
+    placements_[output] = {input.root, std::move(*view)};
     elided_.insert(&op);
   }
 }

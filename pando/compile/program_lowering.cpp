@@ -78,14 +78,14 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
 }
 
 int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
-  const auto key = std::make_pair(&graph, writable);
+  auto key = std::make_pair(&graph, writable);
   const auto it = functions_.find(key);
   if (it != functions_.end()) return it->second;
   const Placements placements(graph);
   MemoryReport report;
   Function function =
       FunctionLowering(*this, graph, placements, writable, std::nullopt).run(report);
-  return functions_[key] = add_function(std::move(function), std::move(report));
+  return functions_[std::move(key)] = add_function(std::move(function), std::move(report));
 }
 
 int ProgramLowering::add_function(Function function, MemoryReport memory) {
@@ -180,13 +180,12 @@ std::int64_t ProgramLowering::global_offset(const Tensor& root) {
   return globals_[&root] = offset;
 }
 
-int ProgramLowering::kernel_index(const KernelSpec& spec, std::size_t& scratch_bytes) {
+PreparedKernel ProgramLowering::prepared_kernel(const KernelSpec& spec) {
   const std::shared_ptr<const Kernel> kernel = backend_.prepare(spec);
-  scratch_bytes = kernel->scratch_bytes();
   const auto [it, inserted] =
       kernels_.try_emplace(kernel.get(), static_cast<int>(program_.kernels.size()));
   if (inserted) program_.kernels.push_back(spec);
-  return it->second;
+  return {it->second, kernel->scratch_bytes()};
 }
 
 int ProgramLowering::stream_index(const Ir& ir, const Op& op) {

@@ -18,8 +18,8 @@ class MemoryScheduler {
  public:
   explicit MemoryScheduler(Graph& graph)
       : graph_(graph), aliases_(graph), ops_(graph.ops().size()) {
+    const auto predecessors = dependencies(graph_, aliases_);
     join_views();
-    const auto predecessors = dependencies(graph_, AliasClasses(graph));
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       ops_[i].waiting = static_cast<int>(predecessors[i].size());
       for (int p : predecessors[i]) {

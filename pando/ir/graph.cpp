@@ -68,10 +68,19 @@ void check_input_count(const Op& op) {
 
 }  // namespace
 
+Graph::Graph(Ir& ir, std::string id)
+    : ir_(&ir),
+      id_(std::move(id)),
+      tensors_made_(&ir.memory_),
+      ops_made_(&ir.memory_),
+      tensors_(&ir.memory_),
+      sources_(&ir.memory_),
+      ops_by_id_(&ir.memory_) {}
+
 std::vector<Tensor*> Graph::tensors() const {
   std::vector<Tensor*> result;
   result.reserve(tensors_.size());
-  for (const auto& [id, tensor] : tensors_) result.push_back(tensor.get());
+  for (const auto& [id, tensor] : tensors_) result.push_back(tensor);
   std::sort(result.begin(), result.end(),
             [](const Tensor* a, const Tensor* b) { return a->id() < b->id(); });
   return result;
@@ -86,12 +95,12 @@ std::vector<Tensor*> Graph::sources() const {
 
 Tensor* Graph::find_tensor(std::string_view id) const {
   const auto it = tensors_.find(id);
-  return it == tensors_.end() ? nullptr : it->second.get();
+  return it == tensors_.end() ? nullptr : it->second;
 }
 
 Op* Graph::find_op(std::int64_t id) const {
-  const auto it = op_storage_.find(id);
-  return it == op_storage_.end() ? nullptr : it->second.get();
+  const auto it = ops_by_id_.find(id);
+  return it == ops_by_id_.end() ? nullptr : it->second;
 }
 
 std::vector<Graph*> Graph::called_graphs() const {
@@ -119,14 +128,14 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
 
 Tensor* Graph::insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind) {
   if (!has_sound_size(info)) refuse_size(info, str_cat("tensor '", id, "'"));
-  auto owned = std::make_unique<Tensor>(*this, id, num_tensors_made_, info, kind);
-  Tensor* tensor = owned.get();
-  if (!tensors_.try_emplace(tensor->id(), std::move(owned)).second) {
+  Tensor* tensor = &tensors_made_.emplace_back(*this, id, tensors_made_.size(), info, kind);
+  if (!tensors_.try_emplace(tensor->id(), tensor).second) {
+    tensors_made_.pop_back();
     throw InternalError(str_cat("a tensor called '", id, "' exists already"));
   }
-  ++num_tensors_made_;
   if (kind != TensorKind::Activation && kind != TensorKind::GraphInput) {
-    sources_.emplace(tensor->id(), tensor);
+    // Copies make them in order.
+    sources_.emplace_hint(sources_.end(), tensor->id(), tensor);
   }
   return tensor;
 }
@@ -177,36 +186,28 @@ void Graph::remove_input(int index) {
   Tensor* tensor = inputs_[static_cast<std::size_t>(index)];
   internal_check(tensor->uses().empty(), "a graph input that is used cannot be removed");
   inputs_.erase(inputs_.begin() + index);
-  std::erase(by_ref_, tensor);
-  retire(tensor->id());
+  retire(*tensor);
 }
 
 void Graph::remove_output(int index) { outputs_.erase(outputs_.begin() + index); }
 
-bool Graph::is_by_ref(const Tensor* input) const {
-  return std::find(by_ref_.begin(), by_ref_.end(), input) != by_ref_.end();
-}
-
-void Graph::set_by_ref(const Tensor* input, bool by_ref) {
-  std::erase(by_ref_, input);
-  if (by_ref) by_ref_.push_back(input);
+void Graph::set_by_ref(Tensor* input, bool by_ref) {
+  internal_check(contains(*input) && input->kind() == TensorKind::GraphInput,
+                 "only an input of the graph is passed by reference");
+  input->by_ref_ = by_ref;
 }
 
 Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
                      OpContext context, std::vector<Graph*> called_graphs,
                      const std::vector<std::string>& output_names) {
   check_attributes(def, attributes);
-  auto owned = std::make_unique<Op>(*this, def, ir_->next_op_id());
-  Op& op = *owned;
+  Op& op = ops_made_.emplace_back(*this, def, ir_->next_op_id());
   op.attributes = std::move(attributes);
   op.context = std::move(context);
   op.called_graphs = std::move(called_graphs);
   std::vector<TensorInfo> infos;
   try {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      op.set_input(static_cast<int>(i), inputs[i]);
-    }
-    op.inputs_.resize(inputs.size(), nullptr);
+    op.connect(inputs);
     check_input_count(op);
     infos = def.infer(op);
     for (const TensorInfo& info : infos) {
@@ -214,6 +215,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     }
   } catch (...) {
     for (int i = 0; i < op.num_inputs(); ++i) op.set_input(i, nullptr);
+    ops_made_.pop_back();
     throw;
   }
   for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -226,13 +228,28 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     ops_.insert(ops_.begin() + static_cast<std::ptrdiff_t>(insertion_index_), &op);
     ++insertion_index_;
   }
-  op_storage_.emplace(op.id(), std::move(owned));
+  ops_by_id_.emplace(op.id(), &op);
+  return op;
+}
+
+void Graph::reserve_like(const Graph& other) {
+  tensors_.reserve(other.tensors_.size());
+  ops_by_id_.reserve(other.ops_by_id_.size());
+  ops_.reserve(other.ops_.size());
+}
+
+Op& Graph::make_op(const OpDef& def, std::int64_t id) {
+  Op& op = ops_made_.emplace_back(*this, def, id);
+  if (!ops_by_id_.emplace(id, &op).second) {
+    ops_made_.pop_back();
+    throw InternalError(str_cat("an op with id ", id, " exists"));
+  }
+  ops_.push_back(&op);
   return op;
 }
 
 Op& Graph::clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input) {
-  auto owned = std::make_unique<Op>(*this, op.def(), op.id());
-  Op& copy = *owned;
+  Op& copy = make_op(op.def(), op.id());
   copy.attributes = op.attributes;
   copy.context = op.context;
   copy.called_graphs = op.called_graphs;
@@ -241,31 +258,24 @@ Op& Graph::clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& m
   for (int i = 0; i < op.num_inputs(); ++i) {
     if (op.input(i) != nullptr) copy.set_input(i, map_input(op.input(i)));
   }
+  copy.outputs_.reserve(op.outputs().size());
   for (const Tensor* output : op.outputs()) copy.add_output(output->id(), output->info);
-  ops_.push_back(&copy);
-  op_storage_.emplace(op.id(), std::move(owned));
   return copy;
 }
 
 Op& Graph::restore_op(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
                       const std::vector<std::pair<std::string, TensorInfo>>& outputs) {
-  if (op_storage_.contains(id)) throw InternalError(str_cat("an op with id ", id, " exists"));
-  Op& op = *op_storage_.emplace(id, std::make_unique<Op>(*this, def, id)).first->second;
-  op.inputs_.resize(inputs.size(), nullptr);
-  for (std::size_t i = 0; i < inputs.size(); ++i) op.set_input(static_cast<int>(i), inputs[i]);
+  Op& op = make_op(def, id);
+  op.connect(inputs);
   for (const auto& [tensor_id, info] : outputs) op.add_output(tensor_id, info);
-  ops_.push_back(&op);
   return op;
 }
 
 Op& Graph::clone_unconnected(const Op& op) {
-  auto owned = std::make_unique<Op>(*this, op.def(), ir_->next_op_id());
-  Op& copy = *owned;
+  Op& copy = make_op(op.def(), ir_->next_op_id());
   copy.attributes = op.attributes;
   copy.context = op.context;
   copy.called_graphs = op.called_graphs;
-  ops_.push_back(&copy);
-  op_storage_.emplace(copy.id(), std::move(owned));
   return copy;
 }
 
@@ -291,13 +301,11 @@ void Graph::erase_ops(const std::vector<Op*>& ops) {
   Graph& erased = ir_->erased_graph();
   for (Op* op : ops) {
     for (Tensor* output : op->outputs()) {
-      if (output != nullptr) retire(output->id());
+      if (output != nullptr) retire(*output);
     }
     op->graph_ = &erased;
     op->after.clear();
-    const auto it = op_storage_.find(op->id());
-    erased.erased_ops_.push_back(std::move(it->second));
-    op_storage_.erase(it);
+    ops_by_id_.erase(op->id());
   }
 }
 
@@ -324,21 +332,17 @@ void Graph::erase_from_order(const std::vector<Op*>& ops) {
   if (insertion_point_ != nullptr) set_insertion_point(insertion_point_);
 }
 
-void Graph::retire(const std::string& tensor_id) {
-  const auto it = tensors_.find(tensor_id);
-  Graph& erased = ir_->erased_graph();
-  std::unique_ptr<Tensor> tensor = std::move(it->second);
-  sources_.erase(tensor_id);
-  tensors_.erase(it);
-  tensor->graph_ = &erased;
-  tensor->data.reset();
-  erased.erased_tensors_.push_back(std::move(tensor));
+void Graph::retire(Tensor& tensor) {
+  sources_.erase(tensor.id());
+  tensors_.erase(tensor.id());
+  tensor.graph_ = &ir_->erased_graph();
+  tensor.data.reset();
 }
 
 void Graph::erase_tensor(Tensor& tensor) {
   internal_check(tensor.uses().empty() && tensor.producer() == nullptr,
                  "only a tensor without uses and producer can be erased");
-  retire(tensor.id());
+  retire(tensor);
 }
 
 void Graph::replace_uses(Tensor& from, Tensor& to) {

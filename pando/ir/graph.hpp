@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +25,7 @@ class Ir;
 /// Conflicting accesses to one storage happen in creation order.
 class Graph {
  public:
-  Graph(Ir& ir, std::string id) : ir_(&ir), id_(std::move(id)) {}
+  Graph(Ir& ir, std::string id);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -67,8 +69,8 @@ class Graph {
   void remove_input(int index);
   void remove_output(int index);
 
-  bool is_by_ref(const Tensor* input) const;
-  void set_by_ref(const Tensor* input, bool by_ref);
+  bool is_by_ref(const Tensor* input) const { return contains(*input) && input->by_ref_; }
+  void set_by_ref(Tensor* input, bool by_ref);
 
   /// Creates an op, infers its outputs and names them. `output_names` are scoped names, one per
   /// output or fewer (missing ones get the kind's default). On error nothing is left behind.
@@ -106,26 +108,28 @@ class Graph {
 
  private:
   friend class Op;
+  friend class Ir;
   void erase_from_order(const std::vector<Op*>& ops);
   Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
-  void retire(const std::string& tensor_id);
+  /// Room for a copy of `other`.
+  void reserve_like(const Graph& other);
+  void retire(Tensor& tensor);
+  Op& make_op(const OpDef& def, std::int64_t id);
 
   Ir* ir_;
   std::string id_;
   std::vector<Tensor*> inputs_;
   std::vector<Tensor*> outputs_;
-  std::vector<const Tensor*> by_ref_;
   std::vector<Op*> ops_;
   Op* insertion_point_ = nullptr;
   std::size_t insertion_index_ = 0;  // of the insertion point in ops_
+  // All that were ever made in this graph, in memory of the Ir: what is erased stays.
+  std::pmr::list<Tensor> tensors_made_;
+  std::pmr::list<Op> ops_made_;
   // By id, which the tensor itself keeps.
-  std::unordered_map<std::string_view, std::unique_ptr<Tensor>> tensors_;
-  std::map<std::string_view, Tensor*> sources_;
-  std::size_t num_tensors_made_ = 0;
-  std::unordered_map<std::int64_t, std::unique_ptr<Op>> op_storage_;
-  // Of the erased graph only.
-  std::vector<std::unique_ptr<Tensor>> erased_tensors_;
-  std::vector<std::unique_ptr<Op>> erased_ops_;
+  std::pmr::unordered_map<std::string_view, Tensor*> tensors_;
+  std::pmr::map<std::string_view, Tensor*> sources_;
+  std::pmr::unordered_map<std::int64_t, Op*> ops_by_id_;
 };
 
 enum class StreamDirection : std::uint8_t { HostToDevice, DeviceToHost };
@@ -196,6 +200,9 @@ class Ir {
   std::int64_t replication_factor = 1;
 
  private:
+  friend class Graph;
+  /// Of tensors, ops and their tables, which live as long as the Ir.
+  std::pmr::monotonic_buffer_resource memory_;
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::unique_ptr<Graph> erased_;

@@ -113,6 +113,7 @@ std::unique_ptr<Ir> Ir::clone() const {
     const Graph& graph = *graphs_[i];
     graphs[&graph] =
         graph.is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph.id());
+    graphs[&graph]->reserve_like(graph);
     clone_sources(graph, *graphs[&graph], tensors_of[i]);
   }
   for (std::size_t i = 0; i < graphs_.size(); ++i) {

@@ -24,6 +24,11 @@ void Op::set_input(int index, Tensor* tensor) {
   }
 }
 
+void Op::connect(const std::vector<Tensor*>& inputs) {
+  inputs_.resize(inputs.size(), nullptr);
+  for (std::size_t i = 0; i < inputs.size(); ++i) set_input(static_cast<int>(i), inputs[i]);
+}
+
 void Op::resize_inputs(int count) {
   internal_check(count >= 0, "the number of inputs must not be negative");
   for (int i = count; i < num_inputs(); ++i) set_input(i, nullptr);
@@ -60,8 +65,8 @@ void Op::set_output(int index, Tensor* tensor) {
   while (!outputs_.empty() && outputs_.back() == nullptr) outputs_.pop_back();
 }
 
-std::vector<int> Op::modified_inputs() const {
-  return def_->modified_inputs ? def_->modified_inputs(*this) : std::vector<int>{};
+InputSet Op::modified_inputs() const {
+  return def_->modified_inputs ? def_->modified_inputs(*this) : InputSet();
 }
 
 std::string describe(const Op& op) {

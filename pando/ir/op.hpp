@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pando/base/attributes.hpp"
+#include "pando/ir/input_set.hpp"
 #include "pando/ir/tensor.hpp"
 
 namespace pando {
@@ -78,12 +79,14 @@ class Op {
   /// Ops of the same graph that must run earlier (in_sequence).
   std::vector<Op*> after;
 
-  /// Indices of the inputs this op writes.
-  std::vector<int> modified_inputs() const;
+  /// The inputs this op writes.
+  InputSet modified_inputs() const;
   bool modifies() const { return !modified_inputs().empty(); }
 
  private:
   friend class Graph;
+  /// The first inputs, of an op that has none yet.
+  void connect(const std::vector<Tensor*>& inputs);
   Graph* graph_;
   const OpDef* def_;
   std::int64_t id_;

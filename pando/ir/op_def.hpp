@@ -50,7 +50,7 @@ struct OpDef {
   std::function<std::vector<TensorInfo>(const Op&)> infer;
 
   /// Inputs that the op writes. The new value is visible through every alias of that input.
-  std::function<std::vector<int>(const Op&)> modified_inputs = {};
+  std::function<InputSet(const Op&)> modified_inputs = {};
 
   /// For every output: the input whose storage it IS (in-place ops; in-place views), or -1.
   /// Not set: no output aliases an input.

@@ -107,6 +107,7 @@ class Tensor {
   TensorKind kind_;
   Op* producer_ = nullptr;
   int producer_index_ = -1;
+  bool by_ref_ = false;  // graph inputs
   std::vector<Use> uses_;
 };
 

@@ -89,7 +89,7 @@ std::string infer_fault(const Op& op) {
 
 std::string access_fault(const Op& op) {
   for (int index : op.modified_inputs()) {
-    if (index < 0 || op.input(index) == nullptr) {
+    if (op.input(index) == nullptr) {
       return str_cat("modified input ", index, " is not connected");
     }
   }

@@ -42,19 +42,17 @@ std::vector<TensorInfo> infos_of(const std::vector<Tensor*>& tensors, std::size_
 }
 
 /// Attribute "modified", and the inputs whose callee input is by reference.
-std::vector<int> modified_arguments(const Op& op) {
-  std::vector<int> result;
+InputSet modified_arguments(const Op& op) {
+  InputSet result;
   if (op.attributes.has("modified")) {
     for (std::int64_t index : op.attributes.ints("modified")) {
-      result.push_back(static_cast<int>(index));
+      result.insert(static_cast<int>(index));
     }
   }
   const Graph& callee = *op.called_graphs[0];
   for (std::size_t i = 0; i < callee.inputs().size(); ++i) {
-    if (callee.is_by_ref(callee.inputs()[i])) result.push_back(static_cast<int>(i));
+    if (callee.is_by_ref(callee.inputs()[i])) result.insert(static_cast<int>(i));
   }
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 

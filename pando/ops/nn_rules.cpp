@@ -55,7 +55,7 @@ Tensor* zeros(OpBuilder& builder, DType dtype, const Shape& shape) {
   return builder.broadcast_to(builder.constant(0.0, dtype), shape);
 }
 
-std::vector<int> modifies_first(const Op&) { return {0}; }
+InputSet modifies_first(const Op&) { return {0}; }
 int aliases_first(const Op&, int) { return 0; }
 
 ScalarValue number_or_input(ScalarEmitter& emitter, const Op& op, const char* name,

@@ -44,7 +44,7 @@ Shape join_shapes(Shape first, const Shape& second);
 Tensor* zeros(OpBuilder& builder, DType dtype, const Shape& shape);
 
 /// For ops that write input 0 and return it.
-std::vector<int> modifies_first(const Op& op);
+InputSet modifies_first(const Op& op);
 int aliases_first(const Op& op, int output);
 
 /// Number `name` when present, else the value of input `index` (loaded) in the lane of `like`.

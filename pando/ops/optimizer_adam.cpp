@@ -111,7 +111,7 @@ OpDef adam_updater() {
     return std::vector<TensorInfo>{updater_info(*op.input(kFirst), op.input(kWeight))};
   };
   def.modified_inputs = [](const Op& op) {
-    return op.input(kStep) != nullptr ? std::vector<int>{kStep} : std::vector<int>{};
+    return op.input(kStep) != nullptr ? InputSet{kStep} : InputSet();
   };
   def.expand = expand_adam_updater;
   return def;

@@ -229,7 +229,7 @@ OpDef in_place(OpDef def, std::string name, std::string doc) {
   def.gradient = {};
   def.gradient_is_error = false;
   def.differentiable_inputs.clear();
-  def.modified_inputs = [](const Op&) { return std::vector<int>{0}; };
+  def.modified_inputs = [](const Op&) { return InputSet{0}; };
   def.output_alias = [](const Op&, int) { return 0; };
   def.infer = [infer = std::move(def.infer)](const Op& op) {
     std::vector<TensorInfo> infos = infer(op);

@@ -33,6 +33,10 @@ class Effects {
 
 /// Storages that several parts of the program touch outlive a run: the next part reads them.
 void add_persistent_roots(const Graph& graph, const AliasClasses& aliases, TensorSet& live) {
+  const auto in_first_part = [&](const Op* op) {
+    return op->context.execution == graph.ops().front()->context.execution;
+  };
+  if (std::all_of(graph.ops().begin(), graph.ops().end(), in_first_part)) return;
   TensorMap<std::optional<ExecutionContext>> first_part;
   for (const Op* op : graph.ops()) {
     const auto touch = [&](const Tensor* tensor) {

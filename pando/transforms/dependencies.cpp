@@ -68,28 +68,25 @@ class AccessRecorder {
   std::vector<Read> reads_;
 };
 
-bool contains(const std::vector<int>& values, int value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
 /// Ancestor sets as bit rows.
 class Ancestors {
  public:
   explicit Ancestors(const Graph& graph)
       : words_((graph.ops().size() + 63) / 64), bits_(words_ * graph.ops().size()) {
-    std::unordered_map<const Op*, int> position;
-    position.reserve(graph.ops().size());
+    TensorMap<int> producer(-1);
+    const std::unordered_map<const Op*, int> in_sequence = sequenced_positions(graph);
     for (std::size_t i = 0; i < graph.ops().size(); ++i) {
       const Op* op = graph.ops()[i];
-      const auto add = [&](const Op* earlier) {
-        const auto it = position.find(earlier);
-        if (it != position.end()) merge(static_cast<int>(i), it->second);
-      };
+      const int position = static_cast<int>(i);
       for (const Tensor* input : op->inputs()) {
-        if (input != nullptr && input->producer() != nullptr) add(input->producer());
+        const int earlier = input == nullptr ? -1 : producer.at(input);
+        if (earlier >= 0) merge(position, earlier);
       }
-      for (const Op* earlier : op->after) add(earlier);
-      position[op] = static_cast<int>(i);
+      for (const Op* op_before : op->after) {
+        const auto it = in_sequence.find(op_before);
+        if (it != in_sequence.end() && it->second < position) merge(position, it->second);
+      }
+      for (const Tensor* output : op->outputs()) producer[output] = position;
     }
   }
 
@@ -99,6 +96,20 @@ class Ancestors {
   }
 
  private:
+  /// Positions of the ops that others come after by `Op::after`.
+  static std::unordered_map<const Op*, int> sequenced_positions(const Graph& graph) {
+    std::unordered_map<const Op*, int> positions;
+    for (const Op* op : graph.ops()) {
+      for (const Op* earlier : op->after) positions.emplace(earlier, 0);
+    }
+    if (positions.empty()) return positions;
+    for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+      const auto it = positions.find(graph.ops()[i]);
+      if (it != positions.end()) it->second = static_cast<int>(i);
+    }
+    return positions;
+  }
+
   void merge(int op, int ancestor) {
     std::uint64_t* to = bits_.data() + static_cast<std::size_t>(op) * words_;
     const std::uint64_t* from = row(ancestor);
@@ -117,6 +128,47 @@ class Ancestors {
 struct Access {
   int op;
   bool write;
+};
+
+/// Storages that ops write, in the order of their first write.
+std::vector<const Tensor*> written_roots(const Graph& graph, const AliasClasses& aliases) {
+  std::vector<const Tensor*> roots;
+  TensorSet known;
+  for (const Op* op : graph.ops()) {
+    for (int k : op->modified_inputs()) {
+      const Tensor* root = op->input(k) == nullptr ? nullptr : aliases.root(op->input(k));
+      if (root != nullptr && known.insert(root)) roots.push_back(root);
+    }
+  }
+  return roots;
+}
+
+/// The accesses to some storages in the order of the ops.
+class AccessLists {
+ public:
+  AccessLists(const Graph& graph, const AliasClasses& aliases,
+              const std::vector<const Tensor*>& roots)
+      : lists_(roots.size()) {
+    for (std::size_t i = 0; i < roots.size(); ++i) number_[roots[i]] = static_cast<int>(i);
+    for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+      const Op& op = *graph.ops()[i];
+      const InputSet modified = op.modified_inputs();
+      for (int k = 0; k < op.num_inputs(); ++k) {
+        const int number = op.input(k) == nullptr ? -1 : number_.at(aliases.root(op.input(k)));
+        if (number < 0) continue;
+        lists_[static_cast<std::size_t>(number)].push_back(
+            {static_cast<int>(i), modified.contains(k)});
+      }
+    }
+  }
+
+  const std::vector<Access>& of(const Tensor* root) const {
+    return lists_[static_cast<std::size_t>(number_.at(root))];
+  }
+
+ private:
+  TensorMap<int> number_{-1};
+  std::vector<std::vector<Access>> lists_;
 };
 
 void check_accesses(const Graph& graph, const Tensor& root, const std::vector<Access>& accesses,
@@ -162,22 +214,26 @@ Tensor* AliasClasses::root(const Tensor* tensor) const {
 
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases) {
   std::vector<std::vector<int>> result(graph.ops().size());
-  std::unordered_map<const Op*, int> position;
-  position.reserve(graph.ops().size());
+  TensorMap<int> producer(-1);
   TensorMap<AccessHistory> storages;
   std::map<std::string, AccessHistory> effects;
   EffectCache effect_cache;
   AccessRecorder accesses;
+  std::vector<int> predecessors;  // of one op
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = *graph.ops()[i];
     const int index = static_cast<int>(i);
-    std::vector<int>& predecessors = result[i];
-    const std::vector<int> modified = op.modified_inputs();
+    predecessors.clear();
+    const InputSet modified = op.modified_inputs();
     for (int k = 0; k < op.num_inputs(); ++k) {
       const Tensor* input = op.input(k);
       if (input == nullptr) continue;
-      if (input->producer() != nullptr) predecessors.push_back(position.at(input->producer()));
-      accesses.record(storages[aliases.root(input)], index, contains(modified, k), predecessors);
+      if (input->producer() != nullptr) {
+        const int earlier = producer.at(input);
+        internal_check(earlier >= 0, "an op must come after those that make its inputs");
+        predecessors.push_back(earlier);
+      }
+      accesses.record(storages[aliases.root(input)], index, modified.contains(k), predecessors);
     }
     if (op.def().has_side_effects || !op.called_graphs.empty()) {
       std::set<std::string> touched;
@@ -187,8 +243,8 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
       }
     }
     std::sort(predecessors.begin(), predecessors.end());
-    predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
-    position[&op] = index;
+    result[i].assign(predecessors.begin(), std::unique(predecessors.begin(), predecessors.end()));
+    for (const Tensor* output : op.outputs()) producer[output] = index;
   }
   return result;
 }
@@ -208,24 +264,11 @@ std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& 
 void check_inplace_ambiguity(const Ir& ir) {
   for (const Graph* graph : ir.graphs()) {
     const AliasClasses aliases(*graph);
-    TensorMap<std::vector<Access>> accesses;
-    std::vector<const Tensor*> written;
-    for (std::size_t i = 0; i < graph->ops().size(); ++i) {
-      const Op& op = *graph->ops()[i];
-      const std::vector<int> modified = op.modified_inputs();
-      for (int k = 0; k < op.num_inputs(); ++k) {
-        if (op.input(k) == nullptr) continue;
-        const Tensor* root = aliases.root(op.input(k));
-        const bool write = contains(modified, k);
-        if (write) written.push_back(root);
-        accesses[root].push_back({static_cast<int>(i), write});
-      }
-    }
+    const std::vector<const Tensor*> written = written_roots(*graph, aliases);
     if (written.empty()) continue;
-    std::sort(written.begin(), written.end());
-    written.erase(std::unique(written.begin(), written.end()), written.end());
+    const AccessLists accesses(*graph, aliases, written);
     const Ancestors ancestors(*graph);
-    for (const Tensor* root : written) check_accesses(*graph, *root, accesses[root], ancestors);
+    for (const Tensor* root : written) check_accesses(*graph, *root, accesses.of(root), ancestors);
   }
 }
 

@@ -28,8 +28,7 @@ std::map<const Graph*, int> count_sites(const Ir& ir) {
 
 /// By the call site or by the graph input itself.
 bool marked_modified(const Op& call, int input) {
-  const std::vector<int> modified = call.modified_inputs();
-  return std::find(modified.begin(), modified.end(), input) != modified.end();
+  return call.modified_inputs().contains(input);
 }
 
 class Inliner {

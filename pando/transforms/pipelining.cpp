@@ -102,9 +102,7 @@ void Pipeliner::check_uses() const {
           throw Error(str_cat("pipeline: stage ", it->second, " uses '", output->id(),
                               "' of the later stage ", stage, " in ", describe(*use.op)));
         }
-        const std::vector<int> modified = use.op->modified_inputs();
-        const bool written =
-            std::find(modified.begin(), modified.end(), use.index) != modified.end();
+        const bool written = use.op->modified_inputs().contains(use.index);
         if (written && it->second != stage) {
           throw Error(str_cat("pipeline: ", describe(*use.op), " of stage ", it->second,
                               " writes '", output->id(), "' of stage ", stage,

@@ -225,7 +225,11 @@ void bind_op(nb::module_& m) {
       .def_prop_ro(
           "after", [](const Op& op) { return op.after; }, kOwnedByIr)
       .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
-      .def_prop_ro("modified_inputs", &Op::modified_inputs)
+      .def_prop_ro("modified_inputs",
+                   [](const Op& op) {
+                     const InputSet modified = op.modified_inputs();
+                     return std::vector<int>(modified.begin(), modified.end());
+                   })
       .def("describe", &describe);
   bind_op_edits(bound);
 }

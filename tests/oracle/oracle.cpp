@@ -230,7 +230,7 @@ void Oracle::run_loop(const Op& op, Frame& frame) {
   for (std::size_t i = kHeader; i < op.inputs().size(); ++i) {
     state.push_back(fresh(contents(lookup(op.inputs()[i], frame))));
   }
-  const std::vector<int> modified = op.modified_inputs();
+  const InputSet modified = op.modified_inputs();
   std::map<int, std::vector<Number>> written;
   const std::size_t carried = op.outputs().size();
   for (std::int64_t n = 0; n < op.attributes.integer("trip_count"); ++n) {

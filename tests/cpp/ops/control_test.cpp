@@ -56,9 +56,9 @@ TEST_F(Control, CallWritesMarkedAndByReferenceInputs) {
   Graph& graph = callee("f", {f32({2}), f32({})});
   graph.set_by_ref(graph.inputs()[1], true);
   Op& plain = make("Call", {input(f32({2})), input(f32({}))}, {}, {&graph});
-  EXPECT_EQ(plain.modified_inputs(), std::vector<int>{1});
+  EXPECT_EQ(plain.modified_inputs(), InputSet{1});
   Op& marked = make("Call", {input(f32({2})), input(f32({}))}, {{"modified", Ints{0}}}, {&graph});
-  EXPECT_EQ(marked.modified_inputs(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(marked.modified_inputs(), (InputSet{0, 1}));
 }
 
 TEST_F(Control, LoopCarriesOutputsToInputs) {
@@ -118,7 +118,7 @@ TEST_F(Control, RemoteBuffersHaveAShape) {
   EXPECT_EQ(make("RemoteLoad", {input(f32({2})), offset}, attributes, {}).num_outputs(), 1);
   EXPECT_EQ(make("RemoteStore", {input(f32({2})), offset}, attributes, {}).num_outputs(), 0);
   Op& in_place = make("RemoteLoadInplace", {input(f32({2})), offset}, attributes, {});
-  EXPECT_EQ(in_place.modified_inputs(), std::vector<int>{0});
+  EXPECT_EQ(in_place.modified_inputs(), InputSet{0});
   EXPECT_NE(error_of<ValueError>([&] {
               make("RemoteStore", {input(f32({3})), offset}, attributes, {});
             }).find("does not match buffer"),

@@ -53,7 +53,7 @@ TEST(Infer, InPlaceKeepsTheShape) {
   expect_words(error_of("AddLhsInplace", {f32({3}), f32({2, 3})}),
                {"(2, 3) float32", "does not fit"});
   const SingleOp relu("ReluInplace", {f32({2})});
-  EXPECT_EQ(relu.op->modified_inputs(), std::vector<int>{0});
+  EXPECT_EQ(relu.op->modified_inputs(), InputSet{0});
   EXPECT_EQ(relu.op->def().output_alias(*relu.op, 0), 0);
 }
 

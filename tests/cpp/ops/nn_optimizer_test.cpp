@@ -91,7 +91,7 @@ TEST_F(Optimizer, AdamUpdaterCorrectsBiasAndCountsTheStep) {
                  {"beta1", c.beta1},
                  {"beta2", c.beta2},
                  {"epsilon", c.epsilon}});
-  EXPECT_EQ(made.modified_inputs(), std::vector<int>{3});
+  EXPECT_EQ(made.modified_inputs(), InputSet{3});
   const double result = run(made.output(0))[0];
   const double mc = c.m / (1 - std::pow(static_cast<float>(c.beta1), 3));
   const double vc = c.v / (1 - std::pow(static_cast<float>(c.beta2), 3));
