@@ -17,11 +17,13 @@ class InputSet {
  public:
   class Iterator {
    public:
+    // NOLINTBEGIN(readability-identifier-naming): the standard's names.
     using iterator_category = std::forward_iterator_tag;
     using value_type = int;
     using difference_type = std::ptrdiff_t;
     using pointer = const int*;
     using reference = int;
+    // NOLINTEND(readability-identifier-naming)
 
     Iterator() = default;
     Iterator(const InputSet& set, int index) : set_(&set), index_(set.next(index)) {}

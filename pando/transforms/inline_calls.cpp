@@ -27,9 +27,7 @@ std::map<const Graph*, int> count_sites(const Ir& ir) {
 }
 
 /// By the call site or by the graph input itself.
-bool marked_modified(const Op& call, int input) {
-  return call.modified_inputs().contains(input);
-}
+bool marked_modified(const Op& call, int input) { return call.modified_inputs().contains(input); }
 
 class Inliner {
  public:

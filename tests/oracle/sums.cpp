@@ -9,12 +9,25 @@ namespace pando::oracle {
 namespace {
 
 /// Whether the rule applied to absolute values gives the sums of the absolute terms.
-bool is_sum(const std::string& kind) {
-  static const std::set<std::string> kKinds = {
-      "MatMul", "Conv",       "ConvTranspose", "ConvDataGrad",    "ConvWeightsGrad", "ReduceSum",
-      "CumSum", "ReduceMean", "AveragePool",   "AveragePoolGrad", "MaxPoolGrad"};
-  return kKinds.contains(kind);
+bool is_sum(const Op& op) {
+  static const std::set<std::string> kKinds = {"MatMul",
+                                               "Conv",
+                                               "ConvTranspose",
+                                               "ConvDataGrad",
+                                               "ConvWeightsGrad",
+                                               "ReduceSum",
+                                               "CumSum",
+                                               "ReduceMean",
+                                               "AveragePool",
+                                               "MaxPoolGrad",
+                                               "GatherGrad",
+                                               "AveragePoolGrad",
+                                               "PopartSparseAccumulate"};
+  if (op.kind() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
+  return kKinds.contains(op.kind());
 }
+
+constexpr std::size_t kFactorInput = 2;  // of PopartSparseAccumulate
 
 bool is_whole(const Array& array) {
   return std::all_of(array.data.begin(), array.data.end(),
@@ -25,9 +38,9 @@ bool is_whole(const Array& array) {
 
 void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
                    std::vector<Array>& outputs) {
-  if (!is_sum(op.kind()) || !is_floating_point(outputs[0].dtype)) return;
+  if (!is_sum(op) || !is_floating_point(outputs[0].dtype)) return;
   std::vector<Array> absolute;
-  absolute.reserve(inputs.size());
+  absolute.reserve(inputs.size() + 1);
   Inputs pointers;
   bool exact = is_whole(outputs[0]);
   for (const Array* input : inputs) {
@@ -37,12 +50,20 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
     }
     exact = exact && is_whole(*input);
     absolute.push_back(*input);
-    for (Number& x : absolute.back().data) x = std::fabs(x);
+    // Indices stay what they are.
+    if (is_floating_point(input->dtype)) {
+      for (Number& x : absolute.back().data) x = std::fabs(x);
+    }
     pointers.push_back(&absolute.back());
   }
   if (exact) return;
   // The maxima that MaxPoolGrad compares with must stay what they are.
   if (op.kind() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  if (op.kind() == "PopartSparseAccumulate" && pointers[kFactorInput] == nullptr) {
+    absolute.emplace_back(DType::Float32, Shape{});
+    absolute.back()[0] = std::fabs(op.attributes.number_or("factor", 1.0));
+    pointers[kFactorInput] = &absolute.back();
+  }
   std::vector<Array> sums;
   sums.emplace_back(outputs[0].dtype, outputs[0].shape);
   rule(op, pointers, sums);
