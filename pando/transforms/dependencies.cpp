@@ -251,11 +251,7 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
 
 std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases) {
   TensorSet written;
-  for (const Op* op : graph.ops()) {
-    for (int k : op->modified_inputs()) {
-      if (op->input(k) != nullptr) written.insert(aliases.root(op->input(k)));
-    }
-  }
+  for (const Tensor* root : written_roots(graph, aliases)) written.insert(root);
   std::vector<bool> result;
   for (const Tensor* input : graph.inputs()) result.push_back(written.contains(input));
   return result;
