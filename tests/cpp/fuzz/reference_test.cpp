@@ -2,6 +2,8 @@
 // other one as the engine does.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/cpp/ir/ir_fixture.hpp"
 #include "tests/oracle/oracle.hpp"
 
@@ -40,6 +42,31 @@ TEST(RoundedReference, HasNoFloat32Denormals) {
   EXPECT_EQ(oracle::rounded(0x1p-127L, DType::Float32), 0.0L);
   EXPECT_EQ(oracle::rounded(-0x1p-126L, DType::Float32), -0x1p-126L);
   EXPECT_EQ(oracle::rounded(0x1p-24L, DType::Float16), 0x1p-24L);
+}
+
+/// An accumulator of 0.1 to which three rows are added, scaled: sums that float32 has to round.
+oracle::Number sparsely_accumulated(bool sum_errors) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* target = variable(main, "v", {0.1F}, {1, 1});
+  OpBuilder ops(main, {});
+  const std::vector<std::int32_t> rows(3, 0);
+  Tensor* indices = ops.constant({DType::Int32, {3}, {}}, rows.data());
+  Tensor* values = variable(main, "x", {0.3F, -0.7F, 0.9F}, {3, 1});
+  ops.op("PopartSparseAccumulate", {target, values, nullptr, indices},
+         {{"axis", std::int64_t{0}}, {"factor", -0.75}});
+  oracle::Oracle reference(ir, {.round_floats = true, .sum_errors = sum_errors});
+  reference.run(1);
+  return reference.variable(*target)[0];
+}
+
+// Else a loop that doubles the sum makes more of the engine's rounding than the bound allows.
+TEST(RoundedReference, SumsOfScatteredRowsHaveTheErrorsOfFloat32) {
+  const oracle::Number difference = sparsely_accumulated(true) - sparsely_accumulated(false);
+  const oracle::Number terms = 0.1L + 0.75L * (0.3L + 0.7L + 0.9L);
+  EXPECT_GT(std::fabs(difference), 0x1p-24L * terms);
+  EXPECT_LT(std::fabs(difference), 0x1p-22L * terms);
 }
 
 INSTANTIATE_TEST_SUITE_P(Accumulations, UnroundedReference,
