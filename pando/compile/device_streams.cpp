@@ -30,7 +30,14 @@ bool is_on_several_devices(const Graph& graph) {
 DeviceStreams::DeviceStreams(std::vector<std::int32_t> devices)
     : devices_(std::move(devices)),
       known_(devices_.size(), std::vector<int>(devices_.size(), -1)),
-      last_(devices_.size(), -1) {}
+      last_(devices_.size(), -1),
+      last_of_previous_(last_) {}
+
+void DeviceStreams::begin_pass() {
+  previous_begin_ = pass_begin_;
+  pass_begin_ = static_cast<int>(positions_.size());
+  last_of_previous_ = last_;
+}
 
 int DeviceStreams::position_of(std::int32_t device) const {
   const auto it = std::lower_bound(devices_.begin(), devices_.end(), device);
@@ -70,9 +77,15 @@ void DeviceStreams::record(const Access& access, const std::vector<int>& positio
 
 void DeviceStreams::require(int device, int other, int instruction, int by) {
   int& known = known_[static_cast<std::size_t>(device)][static_cast<std::size_t>(other)];
-  if (device == other || instruction <= known) return;
+  if (device == other || instruction < 0) return;
+  // Signals are carried over one iteration: all of the last one follows on what was before it.
+  if (instruction < previous_begin_) {
+    instruction = last_of_previous_[static_cast<std::size_t>(other)];
+  }
+  if (instruction <= known) return;
   known = instruction;
-  signals_[static_cast<std::size_t>(instruction)].emplace_back(other, device);
+  signals_[static_cast<std::size_t>(instruction)].push_back(
+      {other, device, instruction < pass_begin_});
   waits_[static_cast<std::size_t>(by)].emplace_back(device, other);
 }
 
@@ -108,18 +121,40 @@ std::vector<std::vector<StreamStep>> DeviceStreams::finish() const {
   const auto stream = [&](int position) -> std::vector<StreamStep>& {
     return streams[static_cast<std::size_t>(position)];
   };
-  for (std::size_t i = 0; i < positions_.size(); ++i) {
+  const auto signal = [&](std::size_t instruction, bool in_next_pass) {
+    for (const Signal& s : signals_[instruction]) {
+      if (s.in_next_pass != in_next_pass) continue;
+      stream(s.sender).push_back({Kind::Signal, device(s.waiter)});
+    }
+  };
+  const auto first = static_cast<std::size_t>(pass_begin_);
+  const std::size_t count = positions_.size() - first;
+  for (std::size_t i = first; i < positions_.size(); ++i) {
     for (const auto& [waiter, other] : waits_[i]) {
       stream(waiter).push_back({Kind::Wait, device(other)});
     }
     for (int position : positions_[i]) {
-      stream(position).push_back({Kind::Run, static_cast<std::int32_t>(i)});
+      stream(position).push_back({Kind::Run, static_cast<std::int32_t>(i - first)});
     }
-    for (const auto& [sender, waiter] : signals_[i]) {
-      stream(sender).push_back({Kind::Signal, device(waiter)});
-    }
+    signal(i, false);
+    if (first > 0) signal(i - count, true);
   }
   return streams;
+}
+
+std::vector<CarriedSignals> DeviceStreams::carried_signals() const {
+  std::map<std::pair<int, int>, std::int32_t> counts;
+  for (int i = previous_begin_; i < pass_begin_; ++i) {
+    for (const Signal& s : signals_[static_cast<std::size_t>(i)]) {
+      if (s.in_next_pass) ++counts[{s.sender, s.waiter}];
+    }
+  }
+  std::vector<CarriedSignals> result;
+  for (const auto& [pair, count] : counts) {
+    result.push_back({devices_[static_cast<std::size_t>(pair.first)],
+                      devices_[static_cast<std::size_t>(pair.second)], count});
+  }
+  return result;
 }
 
 }  // namespace pando

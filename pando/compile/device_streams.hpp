@@ -42,20 +42,36 @@ struct Access {
 /// Turns a sequence of instructions into one stream per device that keeps the order of all
 /// conflicting accesses (a write and any other one).
 ///
+/// The body of a loop is added kLoopPasses times, as that many iterations: the streams are those of
+/// the last one, which waits for what it must of the iteration before it, and for nothing else.
+///
 /// A wait takes the oldest signal of the other device that has not been taken, so signals and
 /// waits of two devices come in the same order. An instruction of several devices (a call) may
 /// contain signals of its own: its devices first wait for all that the others did before it, so
 /// that no older signal is left over.
 class DeviceStreams {
  public:
+  /// By the third iteration of a loop nothing new happens: what an iteration carries on is in two
+  /// places in turns.
+  static constexpr int kLoopPasses = 3;
+
   explicit DeviceStreams(std::vector<std::int32_t> devices);
 
+  /// The next iteration starts.
+  void begin_pass();
   /// The next instruction, on `devices` (ascending, some of the constructor's).
   void add(const std::vector<std::int32_t>& devices, const std::vector<Access>& accesses);
   /// One stream per device of the constructor.
   std::vector<std::vector<StreamStep>> finish() const;
+  /// The signals of the last pass but one that the last one waits for.
+  std::vector<CarriedSignals> carried_signals() const;
 
  private:
+  /// What one device tells another one after an instruction.
+  struct Signal {
+    int sender = 0, waiter = 0;
+    bool in_next_pass = false;  // only the next iteration waits for it
+  };
   /// The last accesses by device position; -1: none.
   struct History {
     std::vector<int> writes, reads;
@@ -69,11 +85,14 @@ class DeviceStreams {
 
   std::vector<std::int32_t> devices_;
   std::map<AccessSpace, Spans> spaces_;
-  std::vector<std::vector<int>> positions_;                // of the devices of each instruction
-  std::vector<std::vector<std::pair<int, int>>> waits_;    // by instruction: waiter, other
-  std::vector<std::vector<std::pair<int, int>>> signals_;  // by instruction: sender, waiter
-  std::vector<std::vector<int>> known_;                    // [waiter][other]: last one waited for
-  std::vector<int> last_;                                  // last instruction of each device
+  std::vector<std::vector<int>> positions_;              // of the devices of each instruction
+  std::vector<std::vector<std::pair<int, int>>> waits_;  // by instruction: waiter, other
+  std::vector<std::vector<Signal>> signals_;             // by instruction
+  std::vector<std::vector<int>> known_;                  // [waiter][other]: last one waited for
+  std::vector<int> last_;                                // last instruction of each device
+  int pass_begin_ = 0;                                   // first instruction of this pass
+  int previous_begin_ = 0;                               // of the one before it
+  std::vector<int> last_of_previous_;                    // as last_ was when this pass began
 };
 
 }  // namespace pando

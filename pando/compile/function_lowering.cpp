@@ -22,12 +22,13 @@ std::string source_location_text(const Op& op) {
 
 FunctionLowering::FunctionLowering(ProgramLowering& program, const Graph& graph,
                                    const Placements& placements, std::vector<bool> writable,
-                                   std::optional<ExecutionContext> part)
+                                   std::optional<ExecutionContext> part, std::optional<int> carried)
     : program_(program),
       graph_(graph),
       placements_(placements),
       writable_(std::move(writable)),
-      part_(part) {}
+      part_(part),
+      carried_(carried) {}
 
 Function FunctionLowering::run(MemoryReport& report) {
   std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
@@ -342,6 +343,38 @@ std::vector<Access> FunctionLowering::accesses_of(const PendingInstruction& pend
   return accesses;
 }
 
+/// In every other iteration of a loop, a carried input lies where the output of the same number
+/// lies in the rest.
+std::int32_t FunctionLowering::slot_in_pass(std::int32_t slot, int pass) const {
+  constexpr std::int32_t kControlInputs = 2, kControlOutputs = 1;
+  const std::int32_t carried = carried_.value_or(0);
+  const std::int32_t first_output =
+      static_cast<std::int32_t>(graph_.inputs().size()) + kControlOutputs;
+  if (pass % 2 == 0) return slot;
+  if (slot >= kControlInputs && slot < kControlInputs + carried) {
+    return slot - kControlInputs + first_output;
+  }
+  return slot >= first_output ? slot - first_output + kControlInputs : slot;
+}
+
+void FunctionLowering::separate_devices(Function& function) const {
+  DeviceStreams streams(function.devices);
+  const int passes = carried_.has_value() ? DeviceStreams::kLoopPasses : 1;
+  for (int pass = 0; pass < passes; ++pass) {
+    streams.begin_pass();
+    for (const PendingInstruction& pending : pending_) {
+      std::vector<Access> accesses = accesses_of(pending);
+      for (Access& access : accesses) {
+        if (access.space.kind != AccessSpace::Kind::Argument) continue;
+        access.space.index = slot_in_pass(access.space.index, pass);
+      }
+      streams.add(program_.devices_of_instruction(pending.instruction), accesses);
+    }
+  }
+  function.streams = streams.finish();
+  function.carried_signals = streams.carried_signals();
+}
+
 Function FunctionLowering::resolve(MemoryReport& report) {
   Function function;
   function.devices = assign_devices();
@@ -360,7 +393,7 @@ Function FunctionLowering::resolve(MemoryReport& report) {
       static_cast<std::int32_t>(graph_.inputs().size() + graph_.outputs().size());
   fill_report(report, plan, planned);
   report.devices = measure_devices(report, planned);
-  DeviceStreams streams(function.devices);
+  if (function.devices.size() > 1) separate_devices(function);
   function.instructions.reserve(pending_.size());
   for (PendingInstruction& pending : pending_) {
     pending.instruction.operands.reserve(pending.operands.size());
@@ -371,12 +404,8 @@ Function FunctionLowering::resolve(MemoryReport& report) {
       pending.instruction.callee_frame =
           storages_[static_cast<std::size_t>(pending.callee_frame)].frame_offset;
     }
-    if (function.devices.size() > 1) {
-      streams.add(program_.devices_of_instruction(pending.instruction), accesses_of(pending));
-    }
     function.instructions.push_back(std::move(pending.instruction));
   }
-  if (function.devices.size() > 1) function.streams = streams.finish();
   return function;
 }
 

@@ -52,8 +52,10 @@ class ProgramLowering {
   friend class FunctionLowering;
 
   /// The function of `graph` whose arguments in `writable` are written in place (other inputs that
-  /// the graph writes are copied first). Lowered on first use.
-  int function_of(const Graph& graph, const std::vector<bool>& writable);
+  /// the graph writes are copied first). Lowered on first use. `carried`: of a loop's body, how
+  /// many outputs of an iteration are inputs of the next one.
+  int function_of(const Graph& graph, const std::vector<bool>& writable,
+                  std::optional<int> carried = std::nullopt);
   /// Which inputs the ops of `graph` write.
   const std::vector<bool>& written_inputs(const Graph& graph);
   int lower_main(const Graph& graph, ExecutionContext part);
@@ -103,7 +105,8 @@ class ProgramLowering {
 class FunctionLowering {
  public:
   FunctionLowering(ProgramLowering& program, const Graph& graph, const Placements& placements,
-                   std::vector<bool> writable, std::optional<ExecutionContext> part);
+                   std::vector<bool> writable, std::optional<ExecutionContext> part,
+                   std::optional<int> carried = std::nullopt);
 
   Function run(MemoryReport& report);
 
@@ -169,6 +172,9 @@ class FunctionLowering {
   std::vector<std::int32_t> assign_devices();
   MemoryPlan plan_devices(const std::vector<Storage*>& planned, std::size_t num_devices) const;
   std::vector<Access> accesses_of(const PendingInstruction& pending) const;
+  std::int32_t slot_in_pass(std::int32_t slot, int pass) const;
+  /// What each device runs and waits for. Fills the function's streams and carried signals.
+  void separate_devices(Function& function) const;
   Function resolve(MemoryReport& report);
   void fill_report(MemoryReport& report, const MemoryPlan& plan,
                    const std::vector<Storage*>& planned) const;
@@ -231,6 +237,7 @@ class FunctionLowering {
   const Placements& placements_;
   std::vector<bool> writable_;
   std::optional<ExecutionContext> part_;
+  std::optional<int> carried_;  // of a loop's body
   std::vector<Storage> storages_;
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};

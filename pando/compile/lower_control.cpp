@@ -133,7 +133,7 @@ void FunctionLowering::lower_loop(const Op& op) {
     loop.operands.push_back(arguments.operands[static_cast<std::size_t>(k)]);
     writable.push_back(arguments.writable[static_cast<std::size_t>(k)]);
   }
-  loop.instruction.target = program_.function_of(wrapper, writable);
+  loop.instruction.target = program_.function_of(wrapper, writable, carried);
   loop.callee_frame = frame_for(loop.instruction.target, op);
   emit(std::move(loop), &op);
   for (int k = 0; k < carried; ++k) {

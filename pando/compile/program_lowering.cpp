@@ -77,14 +77,15 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   return add_function(std::move(function), std::move(report));
 }
 
-int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable) {
+int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable,
+                                 std::optional<int> carried) {
   auto key = std::make_pair(&graph, writable);
   const auto it = functions_.find(key);
   if (it != functions_.end()) return it->second;
   const Placements placements(graph);
   MemoryReport report;
   Function function =
-      FunctionLowering(*this, graph, placements, writable, std::nullopt).run(report);
+      FunctionLowering(*this, graph, placements, writable, std::nullopt, carried).run(report);
   return functions_[std::move(key)] = add_function(std::move(function), std::move(report));
 }
 

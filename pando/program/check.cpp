@@ -122,6 +122,11 @@ class FunctionCheck {
     const bool streamed = !function_.streams.empty();
     require(!streamed || function_.streams.size() == function_.devices.size(),
             "a function with other streams than devices");
+    for (const CarriedSignals& signals : function_.carried_signals) {
+      check_device(signals.from);
+      check_device(signals.to);
+      require(signals.count > 0, "a number of signals below one");
+    }
     for (const auto& stream : function_.streams) {
       for (const StreamStep& step : stream) {
         if (step.kind == StreamStep::Kind::Run) {

@@ -124,6 +124,15 @@ struct StreamStep {
   bool operator==(const StreamStep&) const = default;
 };
 
+/// What the body of a loop signals for the next iteration. The loop has device `from` signal as
+/// often before the first iteration, and device `to` take as many after the last one.
+struct CarriedSignals {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::int32_t count = 0;
+  bool operator==(const CarriedSignals&) const = default;
+};
+
 struct Function {
   std::string name;
   /// In an order that one device alone could run them in.
@@ -131,9 +140,12 @@ struct Function {
   /// The virtual devices that run instructions, ascending; never empty.
   std::vector<std::int32_t> devices = {0};
   /// One per device of `devices`, if those are several. Signals and waits of two devices are equal
-  /// in number and come in the same order. A call, loop or branch of several devices stands in the
+  /// in number (for a loop's body, over all iterations and `carried_signals`) and come in the same
+  /// order. A call, loop or branch of several devices stands in the
   /// stream of each, which then runs its own part of the callee.
   std::vector<std::vector<StreamStep>> streams;
+  /// Of a loop's body on several devices.
+  std::vector<CarriedSignals> carried_signals;
   std::int64_t frame_bytes = 0;  // own temporaries and those of everything called
   std::int32_t num_arguments = 0;
   bool operator==(const Function&) const = default;

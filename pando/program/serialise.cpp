@@ -231,6 +231,11 @@ void function(Archive& archive, Function& f) {
       archive.value(step.index);
     });
   });
+  archive.list(f.carried_signals, [&](CarriedSignals& signals) {
+    archive.value(signals.from);
+    archive.value(signals.to);
+    archive.value(signals.count);
+  });
   archive.value(f.frame_bytes);
   archive.value(f.num_arguments);
 }

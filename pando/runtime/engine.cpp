@@ -242,14 +242,17 @@ void Engine::wait_for_device(int device, int other) {
   profile_->exchanged(device, steady_seconds() - start);
 }
 
-void Engine::meet(int function, int device) {
-  const Function& shared = program_.functions[static_cast<std::size_t>(function)];
-  if (shared.devices.size() == 1) return;
-  for (std::int32_t other : shared.devices) {
-    if (other != device) device_team_->signal(device, other);
+void Engine::send_first_signals(const Function& body, int device) {
+  for (const CarriedSignals& signals : body.carried_signals) {
+    if (signals.from != device) continue;
+    for (std::int32_t i = 0; i < signals.count; ++i) device_team_->signal(device, signals.to);
   }
-  for (std::int32_t other : shared.devices) {
-    if (other != device) wait_for_device(device, other);
+}
+
+void Engine::take_last_signals(const Function& body, int device) {
+  for (const CarriedSignals& signals : body.carried_signals) {
+    if (signals.to != device) continue;
+    for (std::int32_t i = 0; i < signals.count; ++i) wait_for_device(device, signals.from);
   }
 }
 
@@ -301,11 +304,12 @@ void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::
   std::byte* arguments[kMaxOperands];
   // Devices count for themselves: each has an iterator and a condition of its own.
   alignas(64) std::byte own_iterator[64], own_condition[64];
-  const bool shared = program_.functions[static_cast<std::size_t>(loop.target)].devices.size() > 1;
+  const Function& body = program_.functions[static_cast<std::size_t>(loop.target)];
+  const bool shared = body.devices.size() > 1;
   std::byte* const iterator = shared ? own_iterator : operands[0];
   std::byte* const condition = shared ? own_condition : operands[1];
+  if (loop.count > 0) send_first_signals(body, device);
   for (std::int64_t i = 0; i < loop.count; ++i) {
-    if (i > 0) meet(loop.target, device);
     const auto iteration = static_cast<std::int32_t>(i);
     std::memcpy(iterator, &iteration, sizeof iteration);
     *condition = std::byte{1};
@@ -321,6 +325,7 @@ void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::
       arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
     run_function(loop.target, frame + loop.callee_frame, arguments, device);
   }
+  if (loop.count > 0) take_last_signals(body, device);
 }
 
 void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame,

@@ -105,8 +105,10 @@ class Engine {
                int device);
   void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame, int device);
   void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame, int device);
-  /// Waits until every device of `function` has come here.
-  void meet(int function, int device);
+  /// For the first iteration of a loop, which has none before it to wait for.
+  void send_first_signals(const Function& body, int device);
+  /// Of the last iteration of a loop, which has none after it to take them.
+  void take_last_signals(const Function& body, int device);
   std::byte* next_element(const PreparedInstruction& prepared);
   void move_host(const PreparedInstruction& prepared, std::byte* memory, int device);
   void print(PrintDesc print, const std::byte* value) const;

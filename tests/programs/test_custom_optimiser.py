@@ -312,7 +312,8 @@ def test_the_first_steps_at_the_tutorials_rate_agree_with_pytorch(device: str) -
 
 
 def test_trained_weights_classify_in_a_second_program() -> None:
-    program = training(8)
+    # At the tutorial's 1e-3 the last step may land anywhere: 84 to 95 % by the processor's width.
+    program = training(8, lr=1e-4)
     with program.session as session:
         for batch in image_batches(150, 8, seed=1):
             session.run(dict(zip(program.inputs, batch, strict=True)))

@@ -1,6 +1,8 @@
 // Whole programs on several virtual devices, alone and on several replicas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "pando/base/error.hpp"
 #include "pando/program/serialise.hpp"
 #include "pando/session/session.hpp"
@@ -120,29 +122,55 @@ TEST(Devices, AnErrorOfOneEndsTheRun) {
   }
 }
 
-TEST(Devices, AnInterruptEndsTheRun) {
-  // A loop on two devices that would take days.
+/// w plus all that `trips` iterations add on device 1: what device 0 doubles, w at first.
+std::unique_ptr<Ir> loop_on_two_devices(std::int64_t trips) {
   op_registry();
-  Ir ir;
-  Graph& main = ir.main_graph();
+  auto ir = std::make_unique<Ir>();
+  Graph& main = ir->main_graph();
   const TensorInfo info{DType::Float32, {3}, {}};
-  Graph& body = ir.create_graph("body");
+  Graph& body = ir->create_graph("body");
   body.add_input(body.unique_tensor_id("iterator"), {DType::Int32, {}, {}});
   Tensor* condition = body.add_input(body.unique_tensor_id("condition"), {DType::Bool, {}, {}});
   Tensor* x = body.add_input(body.unique_tensor_id("x"), info);
-  Tensor* moved = copy_to(body, on(body, 0).make("Neg", {x}), 0, 1);
+  Tensor* sum = body.add_input(body.unique_tensor_id("sum"), info);
+  Tensor* doubled = on(body, 0).make("Add", {x, x});
   body.mark_output(condition);
-  body.mark_output(copy_to(body, on(body, 1).make("Neg", {moved}), 1, 0));
+  body.mark_output(doubled);
+  body.mark_output(on(body, 1).make("Add", {sum, copy_to(body, doubled, 0, 1)}));
   Tensor* w = variable(main, "w", {1.0f, 2.0f, 3.0f}, {3});
   OpBuilder ops(main, {});
   Op& loop = main.create_op(op_registry().get("Loop"),
-                            {ops.constant(1, DType::Int32), ops.constant(1, DType::Bool), w},
-                            {{"trip_count", std::int64_t{1} << 40}}, {}, {&body});
-  store(main, loop.output(0));
+                            {ops.constant(1, DType::Int32), ops.constant(1, DType::Bool), w, w},
+                            {{"trip_count", trips}}, {}, {&body});
+  store(main, loop.output(1));
+  return ir;
+}
+
+TEST(Devices, LoopsCarrySignalsOverIterations) {
+  float factor = 1.0f;
+  for (std::int64_t trips = 0; trips <= 5; ++trips) {
+    Session session(*loop_on_two_devices(trips));
+    const Program& program = session.program();
+    const auto carries = [](const Function& function) { return !function.carried_signals.empty(); };
+    EXPECT_EQ(std::count_if(program.functions.begin(), program.functions.end(), carries), 1);
+    EXPECT_EQ(deserialise_program(serialise_program(program)).functions, program.functions);
+    EXPECT_NE(session.disassembly().find("times for the next iteration"), std::string::npos);
+    session.attach();
+    session.weights_from_host();
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(run(session, 3), (Floats32{factor, 2.0f * factor, 3.0f * factor}));
+    }
+    factor = 2.0f * factor + 1.0f;
+  }
+}
+
+TEST(Devices, AnInterruptEndsTheRun) {
+  // It would take days.
+  constexpr std::int64_t kTrips = std::int64_t{1} << 40;
   int asked = 0;
   SessionOptions options;
   options.should_stop = [&] { return ++asked == 3; };
-  Session session(ir, options);
+  Session session(*loop_on_two_devices(kTrips), options);
   session.attach();
   session.weights_from_host();
   EXPECT_THROW(run(session, 3), Interrupted);
