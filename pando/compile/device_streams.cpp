@@ -150,6 +150,7 @@ std::vector<CarriedSignals> DeviceStreams::carried_signals() const {
     }
   }
   std::vector<CarriedSignals> result;
+  result.reserve(counts.size());
   for (const auto& [pair, count] : counts) {
     result.push_back({devices_[static_cast<std::size_t>(pair.first)],
                       devices_[static_cast<std::size_t>(pair.second)], count});

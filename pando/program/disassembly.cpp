@@ -86,8 +86,8 @@ std::string disassemble(const Program& program) {
     text += str_cat("function ", function.name, " (", function.num_arguments, " arguments, frame ",
                     function.frame_bytes, " bytes)\n");
     for (const CarriedSignals& signals : function.carried_signals) {
-      text += str_cat("  device ", signals.from, " signals device ", signals.to, " ",
-                      signals.count, " times for the next iteration\n");
+      text += str_cat("  device ", signals.from, " signals device ", signals.to, " ", signals.count,
+                      " times for the next iteration\n");
     }
     for (std::size_t d = 0; d < function.streams.size(); ++d) {
       text += str_cat("  device ", function.devices[d], "\n");

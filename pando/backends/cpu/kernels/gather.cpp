@@ -40,6 +40,28 @@ std::string parse_gather(const KernelRequest& request, const Shape& shape, Gathe
   return "";
 }
 
+/// Rows of `row` bytes by indices [first, first + count); zeros for those out of range.
+void copy_rows(const GatherProblem& p, const std::byte* from, const IndexReader& indices,
+               std::int64_t first, std::int64_t count, std::int64_t row, std::byte* to) {
+  // The processor cannot know where the next rows are: it is told the first lines of them.
+  constexpr std::int64_t kAhead = 8, kLine = 64, kLines = 8;
+  const std::int64_t prefetched = std::min(row, kLines * kLine);
+  for (std::int64_t i = 0; i < count; ++i, to += row) {
+    const std::int64_t next = i + kAhead < count ? indices[first + i + kAhead] : -1;
+    if (next >= 0 && next < p.size) {
+      for (std::int64_t at = 0; at < prefetched; at += kLine) {
+        __builtin_prefetch(from + next * row + at);
+      }
+    }
+    const std::int64_t at = indices[first + i];
+    if (at < 0 || at >= p.size) {
+      std::memset(to, 0, static_cast<std::size_t>(row));
+    } else {
+      std::memcpy(to, from + at * row, static_cast<std::size_t>(row));
+    }
+  }
+}
+
 KernelPlan make_gather(const KernelRequest& request) {
   GatherProblem p;
   if (std::string fault = parse_gather(request, request.input(0).shape, p); !fault.empty()) {
@@ -53,30 +75,24 @@ KernelPlan make_gather(const KernelRequest& request) {
     std::byte* out = operands[2];
     parallel_for(p.threads, p.groups * p.outer * p.indices, row_grain(row, 1 << 15),
                  [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t r = begin; r < end; ++r) {
-                     const std::int64_t block = r / p.indices, i = r % p.indices;
-                     const std::int64_t at = indices[block / p.outer * p.indices + i];
-                     if (at < 0 || at >= p.size) {
-                       std::memset(out + r * row, 0, static_cast<std::size_t>(row));
-                     } else {
-                       std::memcpy(out + r * row, t + (block * p.size + at) * row,
-                                   static_cast<std::size_t>(row));
-                     }
+                   while (begin < end) {
+                     const std::int64_t block = begin / p.indices, first = begin % p.indices;
+                     const std::int64_t count = std::min(p.indices - first, end - begin);
+                     copy_rows(p, t + block * p.size * row, indices,
+                               block / p.outer * p.indices + first, count, row, out + begin * row);
+                     begin += count;
                    }
                  });
   };
   return plan;
 }
 
-/// Adds rows of g into `sums` (zeroed here) for columns [begin, end) of every block.
+/// Adds rows of g into `sums` for columns [begin, end) of every block.
 template <class T, class Sum>
 void add_rows(const GatherProblem& p, const T* g, const IndexReader& indices, Sum* sums,
               std::int64_t begin, std::int64_t end) {
   for (std::int64_t block = 0; block < p.groups * p.outer; ++block) {
     Sum* target = sums + block * p.size * p.inner;
-    for (std::int64_t s = 0; s < p.size; ++s) {
-      std::fill(target + s * p.inner + begin, target + s * p.inner + end, Sum{});
-    }
     for (std::int64_t i = 0; i < p.indices; ++i) {
       const std::int64_t at = indices[block / p.outer * p.indices + i];
       if (at < 0 || at >= p.size) continue;
@@ -99,7 +115,7 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
     constexpr bool kThroughFloat = std::is_same_v<T, Half>;
     if (kThroughFloat) plan.scratch_bytes = count * sizeof(float);
-    const std::int64_t work = p.groups * p.outer * (p.indices + p.size);
+    const std::int64_t work = p.groups * p.outer * p.indices;
     // Threads own columns, so that repeated indices add up in one order.
     const std::int64_t grain = std::max<std::int64_t>(16, row_grain(work, 1 << 15));
     plan.run = [p, grain](std::byte* const* operands, std::byte* scratch) {
@@ -107,11 +123,14 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
       T* out = operand_out<T>(operands, 2);
       Sum* sums = kThroughFloat ? reinterpret_cast<Sum*>(scratch) : reinterpret_cast<Sum*>(out);
       const IndexReader indices(operands[1], p.index_dtype);
+      const std::int64_t elements = p.groups * p.outer * p.size * p.inner;
+      parallel_for(p.threads, elements, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+        std::fill(sums + begin, sums + end, Sum{});
+      });
       parallel_for(p.threads, p.inner, grain, [&](std::int64_t begin, std::int64_t end) {
         add_rows(p, operand_in<T>(operands, 0), indices, sums, begin, end);
       });
       if constexpr (kThroughFloat) {
-        const std::int64_t elements = p.groups * p.outer * p.size * p.inner;
         floats_to_halves(sums, &out->bits, static_cast<std::size_t>(elements));
       }
     };

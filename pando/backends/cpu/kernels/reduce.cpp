@@ -153,6 +153,28 @@ void reduce_items(const ReducePlan& plan, Reduction reduction, const T* in, Accu
   }
 }
 
+/// Whether every result is the reduction of a row of its own, and these are evenly spaced.
+bool reduces_even_rows(const ReducePlan& plan) {
+  return plan.columns == 1 && plan.run_stride == 1 && plan.reduced.shape.empty() &&
+         plan.kept.shape.size() == 1;
+}
+
+KernelPlan plan_even_rows(const ReducePlan& plan, Reduction reduction, std::int64_t grain,
+                          int num_threads) {
+  KernelPlan kernel;
+  kernel.detail = "even rows";
+  kernel.run = [=, rows = plan.kept.shape[0], stride = plan.kept.strides[0], columns = plan.run](
+                   std::byte* const* operands, std::byte*) {
+    const float* in = operand_in<float>(operands, 0);
+    float* out = operand_out<float>(operands, 1);
+    parallel_for(num_threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      reduce_each_row_f32(reduction, in + begin * stride, end - begin, stride, columns,
+                          out + begin);
+    });
+  };
+  return kernel;
+}
+
 template <class T>
 KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
   const std::int64_t items = num_elements(plan.kept.shape) * ((plan.columns + kTile - 1) / kTile);
@@ -165,6 +187,9 @@ KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
   }
   const std::int64_t grain =
       std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(1, per_item / slices));
+  if (std::is_same_v<T, float> && slices == 1 && reduces_even_rows(plan)) {
+    return plan_even_rows(plan, reduction, grain, num_threads);
+  }
   KernelPlan kernel;
   kernel.detail = str_cat(plan.columns == 1 ? "rows" : "columns", ", slices ", slices);
   kernel.scratch_bytes = static_cast<std::size_t>(slices * outputs) * sizeof(Accumulator<T>);

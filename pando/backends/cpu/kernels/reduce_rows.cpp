@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
@@ -21,7 +22,9 @@ using V = hn::Vec<D>;
 
 // Floats summed in float before the partial sum joins the double total.
 constexpr std::int64_t kBlock = 2048;
-// The processor itself does not look beyond the page it reads.
+// Processors without AVX-512 do not look beyond the page that they read by themselves; to those
+// that have it, prefetching is a hindrance.
+constexpr bool kPrefetches = HWY_TARGET > HWY_AVX3;
 constexpr std::int64_t kLine = 16;
 constexpr std::int64_t kAhead = 32 * kLine;
 
@@ -55,6 +58,18 @@ HWY_INLINE double CombineScalar(double a, double b) {
 template <Reduction R>
 HWY_INLINE double CombineLanes(V v) {
   const D d;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (R == Reduction::Sum) {
+    const hn::Half<D> half;
+    const hn::Rebind<double, hn::Half<D>> wide;
+    return hn::GetLane(hn::SumOfLanes(wide, hn::Add(hn::PromoteTo(wide, hn::LowerHalf(half, v)),
+                                                    hn::PromoteTo(wide, hn::UpperHalf(half, v)))));
+  }
+  if constexpr (kIsExtreme<R>) {
+    if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<double>::quiet_NaN();
+    return hn::GetLane(R == Reduction::Max ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
+  }
+#endif
   HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
   hn::Store(v, d, lanes);
   double total = lanes[0];
@@ -77,8 +92,9 @@ HWY_INLINE double RunBlock(const float* values, std::int64_t count, float identi
   V sum = hn::Zero(d);  // of an extreme: NaN once a value is (or two infinities cancel)
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    hwy::Prefetch(values + i + kAhead);
-    hwy::Prefetch(values + i + kAhead + kLine);
+    if constexpr (kPrefetches) {
+      for (std::int64_t k = 0; k < 4 * lanes; k += kLine) hwy::Prefetch(values + i + kAhead + k);
+    }
     const V v0 = hn::LoadU(d, values + i), v1 = hn::LoadU(d, values + i + lanes);
     const V v2 = hn::LoadU(d, values + i + 2 * lanes), v3 = hn::LoadU(d, values + i + 3 * lanes);
     a0 = CombineNumbers<R>(a0, v0);
@@ -137,31 +153,37 @@ void Rows(float* acc, const float* rows, std::int64_t row_count, std::int64_t ro
   }
 }
 
-double ReduceRun(Reduction reduction, const float* values, std::int64_t count) {
+/// Calls body with the reduction as a type.
+template <class Body>
+HWY_INLINE auto WithReduction(Reduction reduction, const Body& body) {
   switch (reduction) {
     case Reduction::Sum:
-      return Run<Reduction::Sum>(values, count);
+      return body(std::integral_constant<Reduction, Reduction::Sum>());
     case Reduction::Max:
-      return Run<Reduction::Max>(values, count);
+      return body(std::integral_constant<Reduction, Reduction::Max>());
     case Reduction::Min:
-      return Run<Reduction::Min>(values, count);
+      return body(std::integral_constant<Reduction, Reduction::Min>());
     default:
-      return Run<Reduction::Prod>(values, count);
+      return body(std::integral_constant<Reduction, Reduction::Prod>());
   }
+}
+
+double ReduceRun(Reduction reduction, const float* values, std::int64_t count) {
+  return WithReduction(reduction, [&](auto r) { return Run<r>(values, count); });
+}
+
+void ReduceEachRow(Reduction reduction, const float* rows, std::int64_t row_count,
+                   std::int64_t row_stride, std::int64_t columns, float* results) {
+  WithReduction(reduction, [&](auto r) {
+    for (std::int64_t i = 0; i < row_count; ++i) {
+      results[i] = static_cast<float>(Run<r>(rows + i * row_stride, columns));
+    }
+  });
 }
 
 void ReduceRows(Reduction reduction, float* acc, const float* rows, std::int64_t row_count,
                 std::int64_t row_stride, std::int64_t columns) {
-  switch (reduction) {
-    case Reduction::Sum:
-      return Rows<Reduction::Sum>(acc, rows, row_count, row_stride, columns);
-    case Reduction::Max:
-      return Rows<Reduction::Max>(acc, rows, row_count, row_stride, columns);
-    case Reduction::Min:
-      return Rows<Reduction::Min>(acc, rows, row_count, row_stride, columns);
-    default:
-      return Rows<Reduction::Prod>(acc, rows, row_count, row_stride, columns);
-  }
+  WithReduction(reduction, [&](auto r) { Rows<r>(acc, rows, row_count, row_stride, columns); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -172,6 +194,7 @@ HWY_AFTER_NAMESPACE();
 namespace pando::cpu {
 
 HWY_EXPORT(ReduceRun);
+HWY_EXPORT(ReduceEachRow);
 HWY_EXPORT(ReduceRows);
 
 double reduction_identity(Reduction reduction) {
@@ -189,6 +212,11 @@ double reduction_identity(Reduction reduction) {
 
 double reduce_run_f32(Reduction reduction, const float* values, std::int64_t count) {
   return HWY_DYNAMIC_DISPATCH(ReduceRun)(reduction, values, count);
+}
+
+void reduce_each_row_f32(Reduction reduction, const float* rows, std::int64_t row_count,
+                         std::int64_t row_stride, std::int64_t columns, float* results) {
+  HWY_DYNAMIC_DISPATCH(ReduceEachRow)(reduction, rows, row_count, row_stride, columns, results);
 }
 
 void reduce_rows_f32(Reduction reduction, float* acc, const float* rows, std::int64_t row_count,

@@ -14,6 +14,10 @@ double reduction_identity(Reduction reduction);
 /// that depends on `count` only. Max and Min give NaN if any value is NaN.
 double reduce_run_f32(Reduction reduction, const float* values, std::int64_t count);
 
+/// results[i] = reduce_run_f32 of row i, rounded.
+void reduce_each_row_f32(Reduction reduction, const float* rows, std::int64_t row_count,
+                         std::int64_t row_stride, std::int64_t columns, float* results);
+
 /// acc[j] = acc[j] op row[j] for every one of `rows` rows, in order.
 void reduce_rows_f32(Reduction reduction, float* acc, const float* rows, std::int64_t row_count,
                      std::int64_t row_stride, std::int64_t columns);

@@ -122,9 +122,22 @@ KernelPlan make_concat(const KernelRequest& request) {
     at += part.size;
   }
   if (at != whole.size) return KernelPlan::reject("the inputs do not add up to the result");
+  // Threads write whole rows of the result, unless a part is not copied by these rows.
+  const std::int64_t grain = row_grain(whole.size * whole.inner * bytes, 1 << 15);
+  const bool by_row = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.copy.rows() == whole.outer;
+  });
   KernelPlan plan;
-  plan.run = [parts, threads = request.num_threads](std::byte* const* operands, std::byte*) {
+  plan.run = [=, threads = request.num_threads](std::byte* const* operands, std::byte*) {
     std::byte* result = operands[parts.size()];
+    if (by_row) {
+      parallel_for(threads, whole.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+          parts[i].copy.run(operands[i], result + parts[i].offset, begin, end);
+        }
+      });
+      return;
+    }
     for (std::size_t i = 0; i < parts.size(); ++i) {
       run_parallel(parts[i].copy, operands[i], result + parts[i].offset, threads);
     }

@@ -39,6 +39,13 @@ StridedCopy::StridedCopy(const Shape& shape, const Strides& from, const Strides&
 void StridedCopy::run(const std::byte* from, std::byte* to, std::int64_t begin,
                       std::int64_t end) const {
   const auto bytes = static_cast<std::int64_t>(bytes_);
+  if (from_.shape.size() == 1 && from_step_ == 1 && to_step_ == 1) {
+    const std::int64_t from_row = from_.strides[0] * bytes, to_row = to_.strides[0] * bytes;
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::memcpy(to + r * to_row, from + r * from_row, static_cast<std::size_t>(row_ * bytes));
+    }
+    return;
+  }
   for (std::int64_t r = begin; r < end; ++r) {
     const std::byte* source = from + strided_offset(from_, r) * bytes;
     std::byte* target = to + strided_offset(to_, r) * bytes;
