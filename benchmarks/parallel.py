@@ -1,7 +1,8 @@
 """What virtual devices and replicas gain: `python -m benchmarks.parallel` on two free cores.
 
 `pipeline`: two stages of matrix products on two devices of one core each, 16 micro-batches a run,
-over the same stages on one device with one core. `replicas`: data parallel training of the tutorial
+over the same stages on one device with one core. `loop`: the same micro-batches as iterations of a
+loop, which overlap. `replicas`: data parallel training of the tutorial
 network at batch 64 per replica, images per second of two replicas with one core each over those of
 one replica with one core. `cores` is the processor time that a run used over its wall-clock time:
 with two free cores it nears 2, and where it does not the ratio says little.
@@ -14,6 +15,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +29,9 @@ BATCH = 64
 LEARNING_RATE = 1e-3
 
 
-def pipeline(devices: int) -> tuple[popxl.Session, Callable[[popxl.Session], None]]:
+def pipeline(
+    devices: int, in_loop: bool = False
+) -> tuple[popxl.Session, Callable[[popxl.Session], None]]:
     """Two stages of equal work; each micro-batch is one transfer of a run."""
     rng = np.random.default_rng(0)
     ir = popxl.Ir()
@@ -35,20 +39,25 @@ def pipeline(devices: int) -> tuple[popxl.Session, Callable[[popxl.Session], Non
     with ir.main_graph:
         source = popxl.h2d_stream((ROWS, WIDTH), popxl.float32)
         results = popxl.d2h_stream((ROWS, WIDTH), popxl.float32)
-        weights: list[list[popxl.Tensor]] = []
-        for _ in range(2):
-            values = rng.normal(0, WIDTH**-0.5, (LAYERS_PER_STAGE, WIDTH, WIDTH))
-            weights.append([popxl.variable(value.astype(np.float32)) for value in values])
-        for _ in range(MICRO_BATCHES):
+        values = rng.normal(0, WIDTH**-0.5, (2 * LAYERS_PER_STAGE, WIDTH, WIDTH))
+        weights = [popxl.variable(value.astype(np.float32)) for value in values]
+
+        def micro_batch(*weights: popxl.Tensor) -> None:
             x = ops.host_load(source)
             for stage in range(2):
                 with popxl.ipu(stage % devices):
                     if stage % devices != 0:
                         x = ops.ipu_copy(x, stage, 0)
-                    for weight in weights[stage]:
+                    for weight in weights[stage * LAYERS_PER_STAGE :][:LAYERS_PER_STAGE]:
                         x = ops.relu(x @ weight)
             with popxl.ipu(devices - 1):
                 ops.host_store(results, x)
+
+        if in_loop:
+            ops.repeat(ir.create_graph(micro_batch, *weights), MICRO_BATCHES, *weights)
+        else:
+            for _ in range(MICRO_BATCHES):
+                micro_batch(*weights)
     data = rng.normal(size=(MICRO_BATCHES, ROWS, WIDTH)).astype(np.float32)
     return open_session(ir, devices), lambda session: session.run({source: data})
 
@@ -136,6 +145,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="a block; default: %(default)s")
     arguments = parser.parse_args()
     compare("pipeline", pipeline, 1, arguments.rounds, arguments.seconds)
+    compare("loop", partial(pipeline, in_loop=True), 1, arguments.rounds, arguments.seconds)
     compare("replicas", training, 2, arguments.rounds, arguments.seconds)
 
 
