@@ -35,7 +35,7 @@ HWY_INLINE hn::Vec<D> LoadHalf(D d, const std::uint16_t* from) {
 }
 
 template <class D>
-HWY_INLINE void StoreHalf(D d, hn::Vec<D> value, std::uint16_t* to) {
+HWY_INLINE void StoreHalf([[maybe_unused]] D d, hn::Vec<D> value, std::uint16_t* to) {
 #if PANDO_HAS_HALF
   const hn::Rebind<hwy::float16_t, D> half;
   hn::StoreU(hn::DemoteTo(half, value), half, reinterpret_cast<hwy::float16_t*>(to));
