@@ -161,7 +161,8 @@ std::string difference(const Bytes& given, DType dtype, const Numbers& wanted,
   // loop that doubles a value, chance makes factors of 50. Faults are larger.
   const oracle::Number tolerance = unit_roundoff(dtype) * 64.0L * largest + 100.0L * amplified;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const bool is_same = values[i] == wanted[i];  // also of infinite ones
+    const bool is_same = values[i] == wanted[i] ||  // also of infinite ones
+                         (std::isnan(values[i]) && std::isnan(wanted[i]));
     if (is_same || std::fabs(values[i] - wanted[i]) <= tolerance) continue;
     return str_cat("element ", i, " is ", values[i], ", wanted ", wanted[i], " +- ", tolerance);
   }

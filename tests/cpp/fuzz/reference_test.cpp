@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "tests/cpp/fuzz/harness.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 #include "tests/oracle/oracle.hpp"
 
@@ -67,6 +69,23 @@ TEST(RoundedReference, SumsOfScatteredRowsHaveTheErrorsOfFloat32) {
   const oracle::Number terms = 0.1L + 0.75L * (0.3L + 0.7L + 0.9L);
   EXPECT_GT(std::fabs(difference), 0x1p-24L * terms);
   EXPECT_LT(std::fabs(difference), 0x1p-22L * terms);
+}
+
+// Where a program divides nothing by nothing, engine and reference agree, and on nothing else.
+TEST(Comparison, TakesNanForNanOnly) {
+  op_registry();
+  fuzz::FuzzProgram program;
+  program.ir = std::make_unique<Ir>();
+  Graph& main = program.ir->main_graph();
+  Tensor* zero = variable(main, "v", {0.0F}, {});
+  store(main, OpBuilder(main, {}).make("Div", {zero, zero}));
+  const std::vector<fuzz::NamedBytes> inputs = fuzz::random_inputs(program);
+  const fuzz::References wanted = fuzz::run_reference(program, inputs);
+  fuzz::Results results = fuzz::run_engine(program, inputs, 1);
+  EXPECT_EQ(fuzz::compare(program, results, wanted), "");
+  const float number = 1.0F;
+  std::memcpy(results.outputs[0].begin()->second.data(), &number, sizeof number);
+  EXPECT_NE(fuzz::compare(program, results, wanted), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Accumulations, UnroundedReference,
