@@ -2,10 +2,10 @@
 
 `pipeline`: two stages of matrix products on two devices of one core each, 16 micro-batches a run,
 over the same stages on one device with one core. `loop`: the same micro-batches as iterations of a
-loop, which overlap. `replicas`: data parallel training of the tutorial
-network at batch 64 per replica, images per second of two replicas with one core each over those of
-one replica with one core. `cores` is the processor time that a run used over its wall-clock time:
-with two free cores it nears 2, and where it does not the ratio says little.
+loop, which overlap. `replicas`: data parallel training of the tutorial network at batch 64 per
+replica, images per second of two replicas with one core each over those of one replica with one
+core. `cores` is the processor time that a run used over its wall-clock time: with two free cores it
+nears 2, and where it does not the ratio says little.
 """
 
 from __future__ import annotations

@@ -141,8 +141,8 @@ struct Function {
   std::vector<std::int32_t> devices = {0};
   /// One per device of `devices`, if those are several. Signals and waits of two devices are equal
   /// in number (for a loop's body, over all iterations and `carried_signals`) and come in the same
-  /// order. A call, loop or branch of several devices stands in the
-  /// stream of each, which then runs its own part of the callee.
+  /// order. A call, loop or branch of several devices stands in the stream of each, which then runs
+  /// its own part of the callee.
   std::vector<std::vector<StreamStep>> streams;
   /// Of a loop's body on several devices.
   std::vector<CarriedSignals> carried_signals;
