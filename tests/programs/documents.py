@@ -18,6 +18,8 @@ import pytest
 FOLDER_VARIABLE = "PANDO_TUTORIAL_DOCUMENTS"
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHIMS = Path(__file__).resolve().parent / "shims"
+# Seconds that a program may take. Under a sanitizer, `./dev test` gives it more.
+TIME_LIMIT = 600 * int(os.environ.get("PANDO_TIME_LIMIT_FACTOR", "1"))
 
 
 def document(name: str) -> str:
@@ -82,7 +84,7 @@ def run_program(
         env=settings,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=TIME_LIMIT,
     )
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout
