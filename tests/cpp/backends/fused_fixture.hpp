@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "hwy/targets.h"
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/base/error.hpp"
 #include "tests/cpp/backends/scalar_interpreter.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::fused_test {
 
@@ -193,24 +193,6 @@ inline constexpr DType kStorage[] = {
 inline constexpr LaneType kLanes[] = {LaneType::F32, LaneType::F64, LaneType::I32,
                                       LaneType::I64, LaneType::U32, LaneType::U64};
 
-/// Runs the tests on one SIMD target, where this machine has it.
-class OnTarget : public ::testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(0);
-    if (GetParam() != HWY_SCALAR && (HWY_TARGETS & GetParam()) == 0) {
-      GTEST_SKIP() << "not built for " << hwy::TargetName(GetParam());
-    }
-    if (GetParam() != HWY_SCALAR && (hwy::SupportedTargets() & GetParam()) == 0) {
-      GTEST_SKIP() << "this machine has no " << hwy::TargetName(GetParam());
-    }
-    select(GetParam());
-  }
-  void TearDown() override { select(0); }
-  static void select(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+class OnTarget : public testing::SimdTargetTest {};
 
 }  // namespace pando::fused_test

@@ -176,11 +176,7 @@ TEST_P(OnTarget, EveryHalfLoadsRoundsAndStoresExactly) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, OnTarget,
-                         ::testing::Values(HWY_SCALAR, HWY_SSE4, HWY_AVX2, HWY_AVX3),
-                         [](const auto& target) {
-                           return std::string(hwy::TargetName(target.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Targets, OnTarget, testing::kSimdTargets, testing::target_name);
 
 }  // namespace
 }  // namespace pando::fused_test

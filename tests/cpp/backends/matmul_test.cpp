@@ -1,4 +1,7 @@
+#include <limits>
+
 #include "kernel_test_util.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
@@ -163,6 +166,65 @@ TEST(MatMul, LargeProductsHaveTheSameBitsForEveryThreadCount) {
     for (std::int64_t i = 0; i < one.size(); ++i) ASSERT_EQ(one.get(i), several.get(i)) << threads;
   }
 }
+
+class MatMulOnTarget : public SimdTargetTest {};
+
+TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
+  for (int order = 0; order < 4; ++order) {
+    check({70, 90, 340, (order & 1) != 0, (order & 2) != 0});
+    check({300, 33, 120, (order & 1) != 0, (order & 2) != 0, DType::Float32, true, "relu"});
+    check({5, 33, 70, (order & 1) != 0, (order & 2) != 0, DType::Float32, true, "gelu_tanh"});
+    check({8, 70, 333, (order & 1) != 0, (order & 2) != 0});
+  }
+}
+
+/// Whether row i of a mask keeps column j.
+using Mask = std::function<bool(std::int64_t, std::int64_t)>;
+
+/// lhs (m, k) with zeros where `keep` does not hold, times rhs (k, n), whose rows `infinite` hold
+/// an infinity: zero times that is NaN.
+void check_masked(const Case& c, const Mask& keep, const std::vector<std::int64_t>& infinite) {
+  TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
+  TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
+  TestTensor out(c.dtype, {c.m, c.n});
+  lhs.randomise(1, -1, 1);
+  rhs.randomise(2, -1, 1);
+  for (std::int64_t i = 0; i < c.m * c.k; ++i) {
+    if (!keep(i / c.k, i % c.k)) lhs.set(i, i % 2 == 0 ? 0.0 : -0.0);
+  }
+  for (const std::int64_t row : infinite) {
+    rhs.set(row * c.n + row % c.n, std::numeric_limits<double>::infinity());
+  }
+  const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, c.threads);
+  std::vector<double> wanted;
+  for (std::int64_t i = 0; i < c.m; ++i) {
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < c.k; ++k) sum += lhs.get(i * c.k + k) * rhs.get(k * c.n + j);
+      wanted.push_back(sum);
+    }
+  }
+  expect_close(out, wanted, 4e-5, explanation);
+}
+
+TEST_P(MatMulOnTarget, ZerosOfMasksMeetInfinities) {
+  const std::vector<Mask> masks = {
+      [](auto row, auto column) { return column <= row; },  // of causal attention
+      [](auto row, auto column) { return column >= row; },
+      [](auto row, auto column) { return row >= 100 && column != 3; },
+      [](auto row, auto column) { return row == 17 && column == 200; },
+      [](auto, auto) { return false; },
+  };
+  for (const Mask& keep : masks) {
+    for (const bool transposed : {false, true}) {
+      check_masked({201, 70, 333, transposed}, keep, {});
+      check_masked({201, 70, 333, transposed, true}, keep, {332});
+      check_masked({201, 70, 333, transposed}, keep, {0, 150});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, MatMulOnTarget, kSimdTargets, target_name);
 
 TEST(MatMul, IntegersWrap) {
   TestTensor lhs(DType::Int8, {1, 2}), rhs(DType::Int8, {2, 1}), out(DType::Int8, {1, 1});

@@ -1,7 +1,10 @@
 #include "kernel_test_util.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
+
+class NormOnTarget : public SimdTargetTest {};
 
 struct NormCase {
   Shape shape;
@@ -57,7 +60,7 @@ Attributes attributes_of(const NormCase& c) {
   return {{"num_groups", c.groups}, {"eps", kEps}, {"strided_channel_grouping", c.strided}};
 }
 
-TEST(GroupNormalization, MatchesLoops) {
+TEST_P(NormOnTarget, GroupNormalizationMatchesLoops) {
   for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
     for (const NormCase& c : kCases) {
       const Layout layout(c);
@@ -85,7 +88,7 @@ TEST(GroupNormalization, MatchesLoops) {
   }
 }
 
-TEST(GroupNormalizationGrad, MatchesLoopsForAnyThreadCount) {
+TEST_P(NormOnTarget, GradientsMatchLoopsForAnyThreadCount) {
   for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
     for (const NormCase& c : kCases) {
       const Layout layout(c);
@@ -142,6 +145,8 @@ TEST(GroupNormalization, RejectsGroupsThatDoNotDivide) {
   });
   EXPECT_NE(error.find("5 channels cannot form 2 groups"), std::string::npos) << error;
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, NormOnTarget, kSimdTargets, target_name);
 
 }  // namespace
 }  // namespace pando::testing

@@ -2,9 +2,12 @@
 #include <limits>
 
 #include "kernel_test_util.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
+
+class ReduceOnTarget : public SimdTargetTest {};
 
 bool contains(const Ints& axes, std::size_t axis) {
   return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end();
@@ -93,7 +96,7 @@ void check(const std::string& kind, TestTensor& in, const Ints& axes, double tol
   EXPECT_TRUE(results[0] == results[2]) << "depends on the thread count";
 }
 
-TEST(Reduce, SumsAnyAxesAndStrides) {
+TEST_P(ReduceOnTarget, SumsAnyAxesAndStrides) {
   const std::vector<OperandDesc> descs = {
       OperandDesc::contiguous(DType::Float32, {}),
       OperandDesc::contiguous(DType::Float32, {1}),
@@ -120,7 +123,7 @@ TEST(Reduce, SumsAnyAxesAndStrides) {
   }
 }
 
-TEST(Reduce, ExtremesOfInfinitiesAndNaNsAnywhereInARow) {
+TEST_P(ReduceOnTarget, ExtremesOfInfinitiesAndNaNsAnywhereInARow) {
   constexpr std::int64_t kLength = 83;  // vectors of every width, and some values left
   for (const std::int64_t at : {0, 7, 31, 64, 79, 82}) {
     for (const double special : {INFINITY, -INFINITY, NAN}) {
@@ -208,6 +211,8 @@ TEST(ReduceMedian, MatchesSorting) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, ReduceOnTarget, kSimdTargets, target_name);
 
 }  // namespace
 }  // namespace pando::testing

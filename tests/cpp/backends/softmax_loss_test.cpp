@@ -1,9 +1,12 @@
 #include <algorithm>
 
 #include "kernel_test_util.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
+
+class SoftmaxOnTarget : public SimdTargetTest {};
 
 const std::vector<DType> kFloats = {DType::Float16, DType::Float32, DType::Float64};
 
@@ -18,7 +21,7 @@ std::vector<double> softmax(const std::vector<double>& x, std::int64_t columns) 
   return y;
 }
 
-TEST(Softmax, NormalisesEverythingFromTheAxisOn) {
+TEST_P(SoftmaxOnTarget, NormalisesEverythingFromTheAxisOn) {
   for (const DType dtype : kFloats) {
     for (const Shape& shape :
          {Shape{8, 10}, Shape{3, 5, 7}, Shape{1, 1}, Shape{4, 1000}, Shape{0, 5}, Shape{2, 9001}}) {
@@ -48,7 +51,7 @@ TEST(Softmax, RunsInPlaceAndKeepsNaN) {
   }
 }
 
-TEST(SoftmaxGrad, MatchesLoops) {
+TEST_P(SoftmaxOnTarget, GradientsMatchLoops) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t columns : {1, 7, 16, 100, 5000}) {
       TestTensor out(dtype, {3, columns}), g(dtype, {3, columns}), dx(dtype, {3, columns});
@@ -185,6 +188,8 @@ TEST(Nll, RejectsLabelsOfTheWrongShape) {
   });
   EXPECT_NE(error.find("(3,) int32 for (2, 3) float32"), std::string::npos) << error;
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, SoftmaxOnTarget, kSimdTargets, target_name);
 
 }  // namespace
 }  // namespace pando::testing

@@ -13,6 +13,7 @@
 #endif
 
 #include "pando/backends/cpu/exp-inl.h"
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 
 // Without it GCC keeps arrays of vectors in memory.
@@ -38,7 +39,7 @@ HWY_INLINE void Activate(F f, float* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
     // Tanh loses NaN.
-    const auto x = hn::MaskedLoad(mask, d, out + i);
+    const auto x = LoadFirst(mask, d, out + i);
     hn::BlendedStore(hn::IfThenElse(hn::IsNaN(x), x, f(d, x)), mask, d, out + i);
   }
 }

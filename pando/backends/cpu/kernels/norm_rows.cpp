@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
 namespace HWY_NAMESPACE {
@@ -45,8 +47,7 @@ HWY_INLINE double SumOf(const float* x, std::int64_t count) {
     }
     ForVectors(
         i, end, [&](std::int64_t j) HWY_ATTR { s0 = hn::Add(s0, hn::LoadU(d, x + j)); },
-        [&](std::int64_t j, auto mask)
-            HWY_ATTR { s1 = hn::Add(s1, hn::MaskedLoad(mask, d, x + j)); });
+        [&](std::int64_t j, auto mask) HWY_ATTR { s1 = hn::Add(s1, LoadFirst(mask, d, x + j)); });
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
   }
   return total;
@@ -69,7 +70,7 @@ HWY_INLINE double SquaredDeviations(const float* x, float centre, std::int64_t c
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V a = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + i), mean));
+      const V a = hn::IfThenElseZero(mask, hn::Sub(LoadFirst(mask, d, x + i), mean));
       s0 = hn::MulAdd(a, a, s0);
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
@@ -91,7 +92,7 @@ void AffineRow(const float* x, float* y, float mean, float scale, float shift, s
       [&](std::int64_t i)
           HWY_ATTR { hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, x + i), m), a, b), d, y + i); },
       [&](std::int64_t i, auto mask) HWY_ATTR {
-        const V centred = hn::Sub(hn::MaskedLoad(mask, d, x + i), m);
+        const V centred = hn::Sub(LoadFirst(mask, d, x + i), m);
         hn::BlendedStore(hn::MulAdd(centred, a, b), mask, d, y + i);
       });
 }
@@ -107,9 +108,9 @@ void LayerNormRow(const float* x, const float* weight, const float* bias, float*
         hn::StoreU(hn::MulAdd(xhat, hn::LoadU(d, weight + i), hn::LoadU(d, bias + i)), d, y + i);
       },
       [&](std::int64_t i, auto mask) HWY_ATTR {
-        const V xhat = hn::Mul(hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s);
-        const V w = hn::MaskedLoad(mask, d, weight + i);
-        hn::BlendedStore(hn::MulAdd(xhat, w, hn::MaskedLoad(mask, d, bias + i)), mask, d, y + i);
+        const V xhat = hn::Mul(hn::Sub(LoadFirst(mask, d, x + i), m), s);
+        const V w = LoadFirst(mask, d, weight + i);
+        hn::BlendedStore(hn::MulAdd(xhat, w, LoadFirst(mask, d, bias + i)), mask, d, y + i);
       });
 }
 
@@ -128,9 +129,9 @@ GradientSums GradientSumsOf(const float* g, const float* x, float mean, float in
           s1 = hn::MulAdd(v, hn::Sub(hn::LoadU(d, x + i), m), s1);
         },
         [&](std::int64_t i, auto mask) HWY_ATTR {
-          const V v = hn::MaskedLoad(mask, d, g + i);
+          const V v = LoadFirst(mask, d, g + i);
           s0 = hn::Add(s0, v);
-          s1 = hn::MulAdd(v, hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s1);
+          s1 = hn::MulAdd(v, hn::Sub(LoadFirst(mask, d, x + i), m), s1);
         });
     sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
     sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
@@ -158,14 +159,14 @@ GradientSums LayerNormSums(const float* g, const float* x, const float* weight, 
           hn::StoreU(hn::Add(v, hn::LoadU(d, dbias + i)), d, dbias + i);
         },
         [&](std::int64_t i, auto mask) HWY_ATTR {
-          const V v = hn::MaskedLoad(mask, d, g + i);
-          const V xhat = hn::Mul(hn::Sub(hn::MaskedLoad(mask, d, x + i), m), s);
-          const V e = hn::Mul(v, hn::MaskedLoad(mask, d, weight + i));
+          const V v = LoadFirst(mask, d, g + i);
+          const V xhat = hn::Mul(hn::Sub(LoadFirst(mask, d, x + i), m), s);
+          const V e = hn::Mul(v, LoadFirst(mask, d, weight + i));
           s0 = hn::Add(s0, e);
           s1 = hn::MulAdd(e, xhat, s1);
-          hn::BlendedStore(hn::MulAdd(v, xhat, hn::MaskedLoad(mask, d, dweight + i)), mask, d,
+          hn::BlendedStore(hn::MulAdd(v, xhat, LoadFirst(mask, d, dweight + i)), mask, d,
                            dweight + i);
-          hn::BlendedStore(hn::Add(v, hn::MaskedLoad(mask, d, dbias + i)), mask, d, dbias + i);
+          hn::BlendedStore(hn::Add(v, LoadFirst(mask, d, dbias + i)), mask, d, dbias + i);
         });
     sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
     sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
@@ -189,8 +190,8 @@ void NormGradientRow(const float* g, const float* x, const float* weight, float*
         hn::StoreU(value(hn::LoadU(d, g + i), hn::LoadU(d, x + i), w), d, dx + i);
       },
       [&](std::int64_t i, auto mask) HWY_ATTR {
-        const V w = weight == nullptr ? factor : hn::MaskedLoad(mask, d, weight + i);
-        const V v = value(hn::MaskedLoad(mask, d, g + i), hn::MaskedLoad(mask, d, x + i), w);
+        const V w = weight == nullptr ? factor : LoadFirst(mask, d, weight + i);
+        const V v = value(LoadFirst(mask, d, g + i), LoadFirst(mask, d, x + i), w);
         hn::BlendedStore(v, mask, d, dx + i);
       });
 }

@@ -12,6 +12,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
 namespace HWY_NAMESPACE {
@@ -145,9 +147,9 @@ void Rows(float* acc, const float* rows, std::int64_t row_count, std::int64_t ro
   }
   for (; j < columns; j += lanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, columns - j)));
-    V a = hn::MaskedLoad(mask, d, acc + j);
+    V a = LoadFirst(mask, d, acc + j);
     for (std::int64_t r = 0; r < row_count; ++r) {
-      a = Combine<R>(a, hn::MaskedLoad(mask, d, rows + r * row_stride + j));
+      a = Combine<R>(a, LoadFirst(mask, d, rows + r * row_stride + j));
     }
     hn::BlendedStore(a, mask, d, acc + j);
   }

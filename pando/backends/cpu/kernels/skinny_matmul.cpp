@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "pando/backends/cpu/kernels/activation-inl.h"
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
@@ -57,7 +58,7 @@ HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const float*
       hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(0, columns - lanes)));
   const auto load = [&](auto mask, const float* from) HWY_ATTR {
     if constexpr (Full) return hn::LoadU(d, from);
-    return hn::MaskedLoad(mask, d, from);
+    return LoadFirst(mask, d, from);
   };
   V acc0[R], acc1[R];
   PANDO_UNROLL for (int r = 0; r < R; ++r) {
@@ -163,9 +164,9 @@ HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const float* rh
   if (k < p.k) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(p.k - k));
     PANDO_UNROLL for (int r = 0; r < R; ++r) {
-      const V a = hn::MaskedLoad(mask, d, lhs + r * p.lhs_row + k);
+      const V a = LoadFirst(mask, d, lhs + r * p.lhs_row + k);
       PANDO_UNROLL for (int c = 0; c < C; ++c) {
-        acc[r][c] = hn::MulAdd(a, hn::MaskedLoad(mask, d, rhs + c * p.rhs_column + k), acc[r][c]);
+        acc[r][c] = hn::MulAdd(a, LoadFirst(mask, d, rhs + c * p.rhs_column + k), acc[r][c]);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "pando/backends/cpu/exp-inl.h"
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
@@ -69,7 +70,7 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count) {
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V e = ExpNonPositive(d, hn::Sub(hn::MaskedLoad(mask, d, in + i), max));
+      const V e = ExpNonPositive(d, hn::Sub(LoadFirst(mask, d, in + i), max));
       hn::BlendedStore(e, mask, d, out + i);
       s0 = hn::Add(s0, hn::IfThenElseZero(mask, e));
     }
@@ -92,15 +93,15 @@ void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t co
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      s0 = hn::MulAdd(hn::MaskedLoad(mask, d, out + i), hn::MaskedLoad(mask, d, g + i), s0);
+      s0 = hn::MulAdd(LoadFirst(mask, d, out + i), LoadFirst(mask, d, g + i), s0);
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
   const V sum = hn::Set(d, static_cast<float>(total));
   for (std::int64_t i = 0; i < count; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
-    const V y = hn::MaskedLoad(mask, d, out + i);
-    hn::BlendedStore(hn::Mul(y, hn::Sub(hn::MaskedLoad(mask, d, g + i), sum)), mask, d, dx + i);
+    const V y = LoadFirst(mask, d, out + i);
+    hn::BlendedStore(hn::Mul(y, hn::Sub(LoadFirst(mask, d, g + i), sum)), mask, d, dx + i);
   }
 }
 

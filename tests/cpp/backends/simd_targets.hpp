@@ -1,0 +1,41 @@
+// Tests that run once for each SIMD target of this build and machine.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "hwy/targets.h"
+
+namespace pando::testing {
+
+/// Runs the tests on one SIMD target, where this machine has it.
+class SimdTargetTest : public ::testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override {
+    hwy::SetSupportedTargetsForTest(0);
+    if (GetParam() != HWY_SCALAR && (HWY_TARGETS & GetParam()) == 0) {
+      GTEST_SKIP() << "not built for " << hwy::TargetName(GetParam());
+    }
+    if (GetParam() != HWY_SCALAR && (hwy::SupportedTargets() & GetParam()) == 0) {
+      GTEST_SKIP() << "this machine has no " << hwy::TargetName(GetParam());
+    }
+    select(GetParam());
+  }
+  void TearDown() override { select(0); }
+  static void select(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+/// What a SimdTargetTest is instantiated with.
+inline const auto kSimdTargets =
+    ::testing::Values<std::int64_t>(HWY_SCALAR, HWY_SSE4, HWY_AVX2, HWY_AVX3);
+
+inline std::string target_name(const ::testing::TestParamInfo<std::int64_t>& target) {
+  return hwy::TargetName(target.param);
+}
+
+}  // namespace pando::testing
