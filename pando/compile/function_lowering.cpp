@@ -346,15 +346,14 @@ std::vector<Access> FunctionLowering::accesses_of(const PendingInstruction& pend
 /// In every other iteration of a loop, a carried input lies where the output of the same number
 /// lies in the rest.
 std::int32_t FunctionLowering::slot_in_pass(std::int32_t slot, int pass) const {
-  constexpr std::int32_t kControlInputs = 2, kControlOutputs = 1;
   const std::int32_t carried = carried_.value_or(0);
   const std::int32_t first_output =
-      static_cast<std::int32_t>(graph_.inputs().size()) + kControlOutputs;
+      static_cast<std::int32_t>(graph_.inputs().size()) + kLoopControlOutputs;
   if (pass % 2 == 0) return slot;
-  if (slot >= kControlInputs && slot < kControlInputs + carried) {
-    return slot - kControlInputs + first_output;
+  if (slot >= kLoopControlInputs && slot < kLoopControlInputs + carried) {
+    return slot - kLoopControlInputs + first_output;
   }
-  return slot >= first_output ? slot - first_output + kControlInputs : slot;
+  return slot >= first_output ? slot - first_output + kLoopControlInputs : slot;
 }
 
 void FunctionLowering::separate_devices(Function& function) const {

@@ -18,6 +18,10 @@
 
 namespace pando {
 
+/// What a loop's op, and its body, take and give before the values of the user's: an iterator and a
+/// condition, and a condition.
+inline constexpr int kLoopControlInputs = 2, kLoopControlOutputs = 1;
+
 /// The texts of source locations, each made once. Names of files must stay where they are.
 class LocationTexts {
  public:

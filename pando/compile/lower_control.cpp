@@ -95,12 +95,12 @@ void FunctionLowering::lower_call(const Op& op) {
 }
 
 void FunctionLowering::lower_loop(const Op& op) {
-  constexpr int kControlInputs = 2;
   const Graph& wrapper = *op.called_graphs[0];
   const int carried = op.num_outputs();
-  const int user_inputs = op.num_inputs() - kControlInputs;
+  const int user_inputs = op.num_inputs() - kLoopControlInputs;
   const std::int64_t trips = op.attributes.integer("trip_count");
-  Arguments arguments = bind_arguments(op, wrapper, kControlInputs, kControlInputs, user_inputs);
+  Arguments arguments =
+      bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs, user_inputs);
   const InputSet modified = op.modified_inputs();
   PendingInstruction loop;
   loop.instruction.kind = Instruction::Kind::Loop;
@@ -120,7 +120,7 @@ void FunctionLowering::lower_loop(const Op& op) {
   std::vector<bool> writable = {false, false};
   for (int k = 0; k < carried; ++k) {
     const auto i = static_cast<std::size_t>(k);
-    const Tensor* initial = op.input(kControlInputs + k);
+    const Tensor* initial = op.input(kLoopControlInputs + k);
     BoundTensor from = bind(initial);
     from.operand = arguments.operands[i];
     from.desc = OperandDesc::contiguous(initial->dtype(), initial->shape());
@@ -140,8 +140,8 @@ void FunctionLowering::lower_loop(const Op& op) {
     // A carried by-reference input ends with what the last iteration made of its own input, even
     // if that is nothing.
     const auto i = static_cast<std::size_t>(k);
-    if (!modified.contains(kControlInputs + k) || trips == 0) continue;
-    emit_copy(others[i], bind(op.input(kControlInputs + k)), &op);
+    if (!modified.contains(kLoopControlInputs + k) || trips == 0) continue;
+    emit_copy(others[i], bind(op.input(kLoopControlInputs + k)), &op);
   }
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
 }
