@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "pando/base/error.hpp"
@@ -18,17 +19,23 @@ DeviceMemory::DeviceMemory(std::int64_t bytes, const std::string& purpose)
                               ", but this machine has ", physical, " bytes"),
                       "");
   }
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes for ", purpose), "");
-  }
   // Large pages save TLB misses on long passes; the hint may be ignored.
   constexpr std::size_t kLargePage = std::size_t{2} << 20;
-  if (bytes_ >= kLargePage) madvise(memory, bytes_, MADV_HUGEPAGE);
-  data_ = static_cast<std::byte*>(memory);
+  const bool large = bytes_ >= kLargePage;
+  mapped_bytes_ = bytes_ + (large ? kLargePage : 0);
+  mapping_ =
+      mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping_ == MAP_FAILED) {
+    throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes for ", purpose), "");
+  }
+  data_ = static_cast<std::byte*>(mapping_);
+  if (!large) return;
+  const std::size_t behind = reinterpret_cast<std::uintptr_t>(mapping_) % kLargePage;
+  if (behind != 0) data_ += kLargePage - behind;
+  madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);
 }
 
-DeviceMemory::~DeviceMemory() { munmap(data_, bytes_); }
+DeviceMemory::~DeviceMemory() { munmap(mapping_, mapped_bytes_); }
 
 std::int64_t DeviceMemory::resident_bytes() const {
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

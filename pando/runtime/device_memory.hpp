@@ -7,7 +7,8 @@
 
 namespace pando {
 
-/// Page-aligned, from the operating system (zero at first touch).
+/// Page-aligned, with large pages if it is as long as one, from the operating system (zero at first
+/// touch).
 class DeviceMemory {
  public:
   /// Throws OutOfMemory, which says what the memory is for.
@@ -21,8 +22,10 @@ class DeviceMemory {
   std::int64_t resident_bytes() const;
 
  private:
-  std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  void* mapping_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace pando

@@ -70,9 +70,10 @@ bool Engine::remote_is_slow() const {
 
 void Engine::prepare_remote(const RemoteTier& tier) {
   if (remote_.empty()) {
-    for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
-      remote_.push_back(make_ram_memory(buffer));
-    }
+    std::vector<const RemoteBufferDesc*> buffers;
+    buffers.reserve(program_.remote_buffers.size());
+    for (const RemoteBufferDesc& buffer : program_.remote_buffers) buffers.push_back(&buffer);
+    remote_ = make_ram_memories(buffers);
   }
   internal_check(remote_.size() == program_.remote_buffers.size(),
                  "one memory per remote buffer is wanted");

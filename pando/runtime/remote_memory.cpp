@@ -1,6 +1,8 @@
 #include "pando/runtime/remote_memory.hpp"
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/device_memory.hpp"
@@ -8,11 +10,12 @@
 namespace pando {
 namespace {
 
+/// Rows of one buffer in memory that it shares with others.
 class RamMemory final : public RemoteMemory {
  public:
-  RamMemory(std::int64_t slots, std::size_t slot_bytes, const std::string& purpose)
-      : RemoteMemory(slots, slot_bytes),
-        memory_(slots * static_cast<std::int64_t>(slot_bytes), purpose) {}
+  RamMemory(std::int64_t slots, std::size_t slot_bytes, std::shared_ptr<DeviceMemory> memory,
+            std::byte* first_row)
+      : RemoteMemory(slots, slot_bytes), memory_(std::move(memory)), first_row_(first_row) {}
 
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override {
     std::memcpy(to, row(slot), bytes);
@@ -27,11 +30,20 @@ class RamMemory final : public RemoteMemory {
     std::memset(row(slot) + bytes, 0, slot_bytes() - bytes);
   }
   std::byte* row(std::int64_t slot) const {
-    return memory_.data() + static_cast<std::size_t>(slot) * slot_bytes();
+    return first_row_ + static_cast<std::size_t>(slot) * slot_bytes();
   }
 
-  DeviceMemory memory_;
+  std::shared_ptr<DeviceMemory> memory_;
+  std::byte* first_row_;
 };
+
+std::size_t slot_bytes_of(const RemoteBufferDesc& buffer) {
+  return static_cast<std::size_t>(num_elements(buffer.shape)) * dtype_bytes(buffer.dtype);
+}
+
+std::size_t bytes_of(const RemoteBufferDesc& buffer) {
+  return static_cast<std::size_t>(buffer.entries) * slot_bytes_of(buffer);
+}
 
 }  // namespace
 
@@ -55,11 +67,27 @@ void RemoteMemory::end_snapshot() {
   if (snapshot_ != nullptr) snapshot_->lose_memory();
 }
 
-std::unique_ptr<RemoteMemory> make_ram_memory(const RemoteBufferDesc& buffer) {
-  return std::make_unique<RamMemory>(
-      buffer.entries,
-      static_cast<std::size_t>(num_elements(buffer.shape)) * dtype_bytes(buffer.dtype),
-      str_cat("remote buffer ", buffer.id));
+std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
+    const std::vector<const RemoteBufferDesc*>& buffers) {
+  constexpr std::size_t kCacheLine = 64;
+  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;
+  std::string ids;
+  for (const RemoteBufferDesc* buffer : buffers) {
+    offsets.push_back(bytes);
+    bytes += (bytes_of(*buffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    ids += str_cat(ids.empty() ? "" : ", ", buffer->id);
+  }
+  std::vector<std::unique_ptr<RemoteMemory>> memories;
+  if (buffers.empty()) return memories;
+  const auto memory = std::make_shared<DeviceMemory>(
+      static_cast<std::int64_t>(bytes),
+      str_cat(buffers.size() == 1 ? "remote buffer " : "the remote buffers ", ids));
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    memories.push_back(std::make_unique<RamMemory>(buffers[i]->entries, slot_bytes_of(*buffers[i]),
+                                                   memory, memory->data() + offsets[i]));
+  }
+  return memories;
 }
 
 }  // namespace pando

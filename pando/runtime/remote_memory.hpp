@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "pando/program/program.hpp"
 #include "pando/runtime/row_snapshot.hpp"
@@ -51,7 +52,9 @@ class RemoteMemory {
   std::shared_ptr<RowSnapshot> snapshot_;
 };
 
-/// Throws OutOfMemory.
-std::unique_ptr<RemoteMemory> make_ram_memory(const RemoteBufferDesc& buffer);
+/// A memory for each buffer. They lie side by side, so that large pages hold small ones too: copies
+/// of rows would miss the TLB at every 4 KiB. Throws OutOfMemory.
+std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
+    const std::vector<const RemoteBufferDesc*>& buffers);
 
 }  // namespace pando

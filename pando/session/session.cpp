@@ -222,9 +222,15 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
   RemoteTier tier;
   tier.io_threads = settings.io_threads;
   tier.staging_bytes = settings.staging_bytes;
+  std::vector<const RemoteBufferDesc*> in_ram;
+  for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
+    if (settings.tier_of(buffer.id) == MemoryTier::Ram) in_ram.push_back(&buffer);
+  }
+  std::vector<std::unique_ptr<RemoteMemory>> ram_memories = make_ram_memories(in_ram);
+  auto next_in_ram = ram_memories.begin();
   for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
     if (settings.tier_of(buffer.id) == MemoryTier::Ram) {
-      tier.memories.push_back(make_ram_memory(buffer));
+      tier.memories.push_back(std::move(*next_in_ram++));
     } else {
       tier.memories.push_back(
           std::make_unique<FileMemory>(*run_folder_, buffer, replica, settings.direct, file_io_));

@@ -21,7 +21,8 @@ using Row = std::vector<std::byte>;
 Row filled(std::int64_t value) { return Row(kBytes, static_cast<std::byte>(value)); }
 
 std::unique_ptr<RemoteMemory> memory_with_rows() {
-  auto memory = make_ram_memory({1, DType::UInt8, {static_cast<std::int64_t>(kBytes)}, kSlots});
+  const RemoteBufferDesc buffer{1, DType::UInt8, {static_cast<std::int64_t>(kBytes)}, kSlots};
+  std::unique_ptr<RemoteMemory> memory = std::move(make_ram_memories({&buffer}).front());
   for (std::int64_t slot = 0; slot < kSlots; ++slot) {
     memory->store(slot, filled(slot).data(), kBytes);
   }
