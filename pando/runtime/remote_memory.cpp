@@ -1,6 +1,6 @@
 #include "pando/runtime/remote_memory.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -18,7 +18,7 @@ class RamMemory final : public RemoteMemory {
       : RemoteMemory(slots, slot_bytes), memory_(std::move(memory)), first_row_(first_row) {}
 
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override {
-    std::memcpy(to, row(slot), bytes);
+    std::copy_n(row(slot), bytes, to);
   }
   ~RamMemory() override { end_snapshot(); }
   bool is_slow() const override { return false; }
@@ -26,8 +26,8 @@ class RamMemory final : public RemoteMemory {
 
  private:
   void store_row(std::int64_t slot, const std::byte* from, std::size_t bytes) override {
-    std::memcpy(row(slot), from, bytes);
-    std::memset(row(slot) + bytes, 0, slot_bytes() - bytes);
+    std::byte* rest = std::copy_n(from, bytes, row(slot));
+    std::fill_n(rest, slot_bytes() - bytes, std::byte{0});
   }
   std::byte* row(std::int64_t slot) const {
     return first_row_ + static_cast<std::size_t>(slot) * slot_bytes();
@@ -43,6 +43,15 @@ std::size_t slot_bytes_of(const RemoteBufferDesc& buffer) {
 
 std::size_t bytes_of(const RemoteBufferDesc& buffer) {
   return static_cast<std::size_t>(buffer.entries) * slot_bytes_of(buffer);
+}
+
+std::string named(const std::vector<const RemoteBufferDesc*>& buffers) {
+  const RemoteBufferDesc& largest = **std::ranges::max_element(
+      buffers, {}, [](const RemoteBufferDesc* buffer) { return bytes_of(*buffer); });
+  const std::string name = str_cat("remote buffer ", largest.id);
+  if (buffers.size() == 1) return name;
+  return str_cat(buffers.size(), " remote buffers, the largest of them ", name, " (",
+                 bytes_of(largest), " bytes)");
 }
 
 }  // namespace
@@ -72,17 +81,15 @@ std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
   constexpr std::size_t kCacheLine = 64;
   std::size_t bytes = 0;
   std::vector<std::size_t> offsets;
-  std::string ids;
+  offsets.reserve(buffers.size());
   for (const RemoteBufferDesc* buffer : buffers) {
     offsets.push_back(bytes);
     bytes += (bytes_of(*buffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
-    ids += str_cat(ids.empty() ? "" : ", ", buffer->id);
   }
   std::vector<std::unique_ptr<RemoteMemory>> memories;
   if (buffers.empty()) return memories;
-  const auto memory = std::make_shared<DeviceMemory>(
-      static_cast<std::int64_t>(bytes),
-      str_cat(buffers.size() == 1 ? "remote buffer " : "the remote buffers ", ids));
+  const auto memory =
+      std::make_shared<DeviceMemory>(static_cast<std::int64_t>(bytes), named(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     memories.push_back(std::make_unique<RamMemory>(buffers[i]->entries, slot_bytes_of(*buffers[i]),
                                                    memory, memory->data() + offsets[i]));

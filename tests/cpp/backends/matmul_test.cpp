@@ -31,6 +31,24 @@ OperandDesc matrix(DType dtype, std::int64_t rows, std::int64_t columns, bool tr
   return strided(dtype, {rows, columns}, transposed ? Strides{1, rows} : Strides{columns, 1});
 }
 
+/// `batches` products of lhs (m, k) and rhs (k, n), each sum in float64 from `first` of its column.
+std::vector<double> product_by_loops(
+    const TestTensor& lhs, const TestTensor& rhs, const Case& c, std::int64_t batches = 1,
+    const std::function<double(std::int64_t)>& first = [](std::int64_t) { return 0.0; }) {
+  std::vector<double> product;
+  for (std::int64_t row = 0; row < batches * c.m; ++row) {
+    const std::int64_t rhs_row = row / c.m * c.k;
+    for (std::int64_t j = 0; j < c.n; ++j) {
+      double sum = first(j);
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        sum += lhs.get(row * c.k + k) * rhs.get((rhs_row + k) * c.n + j);
+      }
+      product.push_back(sum);
+    }
+  }
+  return product;
+}
+
 std::string check(const Case& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
@@ -45,14 +63,9 @@ std::string check(const Case& c) {
   Attributes attributes;
   if (!c.epilogue.empty()) attributes.set("epilogue", c.epilogue);
   const std::string explanation = run_kernel("MatMul", attributes, inputs, {&out}, c.threads);
-  std::vector<double> wanted;
-  for (std::int64_t i = 0; i < c.m; ++i) {
-    for (std::int64_t j = 0; j < c.n; ++j) {
-      double sum = c.bias ? bias.get(j) : 0.0;
-      for (std::int64_t k = 0; k < c.k; ++k) sum += lhs.get(i * c.k + k) * rhs.get(k * c.n + j);
-      wanted.push_back(activate(c.epilogue, sum));
-    }
-  }
+  std::vector<double> wanted =
+      product_by_loops(lhs, rhs, c, 1, [&](std::int64_t j) { return c.bias ? bias.get(j) : 0.0; });
+  for (double& value : wanted) value = activate(c.epilogue, value);
   const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 4e-5;
   expect_close(out, wanted, is_integer(c.dtype) ? 0 : tolerance, explanation);
   return explanation;
@@ -123,19 +136,8 @@ void check_batched(const OperandDesc& lhs_desc, const OperandDesc& rhs_desc, con
   const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out});
   const std::size_t rank = shape.size();
   const std::int64_t m = shape[rank - 2], n = shape[rank - 1], k = lhs.shape()[rank - 1];
-  const std::int64_t batches = num_elements(shape) / (m * n);
-  std::vector<double> wanted;
-  for (std::int64_t b = 0; b < batches; ++b) {
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (std::int64_t x = 0; x < k; ++x) {
-          sum += lhs.get((b * m + i) * k + x) * rhs.get((b * k + x) * n + j);
-        }
-        wanted.push_back(sum);
-      }
-    }
-  }
+  const std::vector<double> wanted =
+      product_by_loops(lhs, rhs, {m, n, k}, num_elements(shape) / (m * n));
   expect_close(out, wanted, lhs_desc.dtype == DType::Float16 ? 2e-3 : 1e-5, explanation);
 }
 
@@ -196,15 +198,7 @@ void check_masked(const Case& c, const Mask& keep, const std::vector<std::int64_
     rhs.set(row * c.n + row % c.n, std::numeric_limits<double>::infinity());
   }
   const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, c.threads);
-  std::vector<double> wanted;
-  for (std::int64_t i = 0; i < c.m; ++i) {
-    for (std::int64_t j = 0; j < c.n; ++j) {
-      double sum = 0;
-      for (std::int64_t k = 0; k < c.k; ++k) sum += lhs.get(i * c.k + k) * rhs.get(k * c.n + j);
-      wanted.push_back(sum);
-    }
-  }
-  expect_close(out, wanted, 4e-5, explanation);
+  expect_close(out, product_by_loops(lhs, rhs, c), 4e-5, explanation);
 }
 
 TEST_P(MatMulOnTarget, ZerosOfMasksMeetInfinities) {
