@@ -10,8 +10,9 @@ namespace pando {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-/// Of many small rows: what a search through the queue may cost.
-constexpr std::size_t kMostRequests = 256;
+/// Of small rows: what a search through the queue may cost. Loads are as many as the program
+/// starts.
+constexpr std::ptrdiff_t kMostStores = 256;
 
 }  // namespace
 
@@ -298,22 +299,17 @@ std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, Lock& lo
   bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
   const auto has_room = [&] {
     return staging_used_ + static_cast<std::int64_t>(bytes) <= staging_limit_ &&
-           requests_.size() < kMostRequests;
+           std::count_if(requests_.begin(), requests_.end(),
+                         [](const auto& request) { return !request->is_load(); }) < kMostStores;
   };
   ++waiting_for_room_;
   wait_until(lock, [&] { return has_room() || all_done(); });
   --waiting_for_room_;
   // Stores that failed fill the room: no more can be kept.
   if (!has_room() && store_error_ != nullptr) std::rethrow_exception(store_error_);
-  const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const auto& spare) {
-    return spare->bytes >= bytes && spare->bytes <= 2 * bytes;
-  });
-  std::shared_ptr<Copy> copy;
-  if (fits != spare_.end()) {
-    copy = std::move(*fits);
-    spare_.erase(fits);
-  } else {
-    spare_.clear();
+  std::shared_ptr<Copy> copy = take_spare(bytes);
+  if (copy == nullptr) {
+    make_room(bytes);
     copy = std::make_shared<Copy>();
     copy->memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
     copy->bytes = bytes;
@@ -325,10 +321,32 @@ std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, Lock& lo
   return copy;
 }
 
+std::shared_ptr<IoQueue::Copy> IoQueue::take_spare(std::size_t bytes) {
+  const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const auto& spare) {
+    return spare->bytes >= bytes && spare->bytes <= 2 * bytes;
+  });
+  if (fits == spare_.end()) return nullptr;
+  std::shared_ptr<Copy> copy = std::move(*fits);
+  spare_.erase(fits);
+  spare_bytes_ -= static_cast<std::int64_t>(copy->bytes);
+  return copy;
+}
+
+void IoQueue::make_room(std::size_t bytes) {
+  const std::int64_t wanted = staging_used_ + static_cast<std::int64_t>(bytes);
+  auto end = spare_.begin();
+  for (; end != spare_.end() && wanted + spare_bytes_ > staging_limit_; ++end) {
+    spare_bytes_ -= static_cast<std::int64_t>((*end)->bytes);
+  }
+  spare_.erase(spare_.begin(), end);
+}
+
 void IoQueue::drop_copy(Request& request) {
   if (request.copy == nullptr) return;
   if (request.copy.use_count() > 1) return request.copy.reset();
-  staging_used_ -= static_cast<std::int64_t>(request.copy->bytes);
+  const auto bytes = static_cast<std::int64_t>(request.copy->bytes);
+  staging_used_ -= bytes;
+  spare_bytes_ += bytes;
   spare_.push_back(std::move(request.copy));
 }
 

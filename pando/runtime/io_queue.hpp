@@ -110,6 +110,10 @@ class IoQueue {
   void forget(const Request& request);
   bool all_done() const;
   std::shared_ptr<Copy> take_staging(std::size_t bytes, Lock& lock);
+  /// A spare that is not much larger, or nullptr.
+  std::shared_ptr<Copy> take_spare(std::size_t bytes);
+  /// Frees the oldest spares until `bytes` of new memory keep to the limit.
+  void make_room(std::size_t bytes);
   /// Gives the memory back when no other request has it.
   void drop_copy(Request& request);
   void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
@@ -124,7 +128,8 @@ class IoQueue {
   std::deque<std::unique_ptr<Request>> requests_;  // in the order of the calls
   Ticket next_ticket_ = 1;
   std::int64_t staging_used_ = 0;
-  std::vector<std::shared_ptr<Copy>> spare_;  // staging memory to use again
+  std::vector<std::shared_ptr<Copy>> spare_;  // staging memory to use again, the oldest first
+  std::int64_t spare_bytes_ = 0;
   std::exception_ptr store_error_;
   IoReport report_;
   int transfers_ = 0;      // going on

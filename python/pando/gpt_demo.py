@@ -59,6 +59,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--batch", type=positive, default=8, help="sequences in an update (%(default)s)")
     add("--micro-batches", type=positive, default=2, help="parts of the batch (%(default)s)")
     add("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
+    add("--warmup-steps", type=positive, help="until that rate (20 for 25M to 383 for 1.5B)")
     add("--data", help="any text file (Perl's manual)")
     add("--folder", type=Path, default=DEFAULT_FOLDER, help="for all state (%(default)s)")
     add("--tier", choices=("file", "ram"), default="file", help="where state is (%(default)s)")
@@ -243,6 +244,7 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
         micro_batch=options.batch // options.micro_batches,
         micro_batches=options.micro_batches,
         learning_rate=options.learning_rate,
+        warmup_steps=options.warmup_steps,
         seed=options.seed,
         memory_bytes=options.memory,
         tier=options.tier,

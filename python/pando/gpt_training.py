@@ -23,6 +23,8 @@ from pando.text_data import Batch, TextBatches
 # kernels, what the host program allocates.
 _SPARE_BYTES = 192 << 20
 _LEAST_STAGING = 8 << 20
+# Layers times hidden size.
+_WIDTHS_PER_WARMUP_STEP = 205
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class GptOptions:
     micro_batch: int = 4
     micro_batches: int = 2
     learning_rate: float = 3e-4
-    warmup_steps: int = 20
+    # Until the whole learning rate; None: default_warmup_steps of the shape.
+    warmup_steps: int | None = None
     seed: int = 42
     # Of the whole process; 0: no limit.
     memory_bytes: int = 0
@@ -44,9 +47,15 @@ class GptOptions:
     io_mode: str = "io_overlapped"
     io_threads: int = 2
 
-    def rate(self, step: int) -> float:
-        """The learning rate of update `step`, from 1: rises linearly, then stays."""
-        return self.learning_rate * min(1.0, step / max(self.warmup_steps, 1))
+
+def default_warmup_steps(shape: GptShape) -> int:
+    """Updates until the whole learning rate: 20 for 25M, 383 for 1.5B.
+
+    Adam's first updates move every weight by nearly the rate, in a direction that its inputs agree
+    on, so they change the residual stream in proportion to layers and inputs. With a warm-up that
+    does not grow with both, the loss of large networks rises again after the first step.
+    """
+    return math.ceil(shape.layers * shape.hidden / _WIDTHS_PER_WARMUP_STEP)
 
 
 @dataclass(frozen=True)
@@ -100,17 +109,19 @@ class MemoryBudget:
     @classmethod
     def of(cls, shape: GptShape, memory_bytes: int) -> MemoryBudget:
         """Room for the next layer's weights and moments to come while this one computes, and for
-        the last one's to go. ValueError when the process alone is larger."""
+        those of two to go: one's are all stored at once, when the last one's may still be on their
+        way. ValueError when the process alone is larger."""
         one_phase = _phase_bytes(shape) + _LEAST_STAGING
+        two_phases = 2 * one_phase
         if memory_bytes == 0:
-            return cls(0, one_phase, one_phase)
+            return cls(0, two_phases, one_phase)
         left = memory_bytes - resident_bytes() - _SPARE_BYTES
         if left <= 0:
             raise ValueError(
                 f"the program alone takes {resident_bytes() + _SPARE_BYTES} bytes; the limit is "
                 f"{memory_bytes}: give more memory"
             )
-        staging = min(one_phase, max(left // 4, _LEAST_STAGING))
+        staging = min(two_phases, max(left // 4, _LEAST_STAGING))
         return cls(max(left - staging, 1), staging, min(one_phase, left // 4))
 
 
@@ -122,6 +133,8 @@ class GptTrainer:
         self.shape = shape
         self.options = options
         self.steps_done = 0
+        given = options.warmup_steps
+        self.warmup_steps = default_warmup_steps(shape) if given is None else given
         self.program: GptProgram = phased_program(
             shape, options.micro_batch, options.micro_batches, options.io_mode
         )
@@ -208,10 +221,14 @@ class GptTrainer:
         )[streams.loss]
         return float(np.mean(losses, dtype=np.float64))
 
+    def rate(self, step: int) -> float:
+        """The learning rate of update `step`, from 1: rises linearly, then stays."""
+        return self.options.learning_rate * min(1.0, step / max(self.warmup_steps, 1))
+
     def step(self, batch: Batch) -> float:
         """One update; the loss before it."""
         number = self.steps_done + 1
-        loss = self._run(batch, True, adam_scalars(number, self.options.rate(number)))
+        loss = self._run(batch, True, adam_scalars(number, self.rate(number)))
         self.steps_done = number
         return loss
 
@@ -242,7 +259,7 @@ class GptTrainer:
             "micro_batch": options.micro_batch,
             "micro_batches": options.micro_batches,
             "learning_rate": options.learning_rate,
-            "warmup_steps": options.warmup_steps,
+            "warmup_steps": self.warmup_steps,
         }
 
     def save(self, batches: TextBatches) -> checkpoint.Checkpoint:

@@ -2,6 +2,7 @@
 // others have been asked for and whoever waits does wait.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 #include <thread>
 
@@ -104,6 +105,21 @@ TEST_F(IoQueueOrder, StoresGoBeforeLoadsWhileAnotherWaitsForTheirRoom) {
   store(3);
   waiters_.emplace_back([&] { store(4); });
   EXPECT_EQ(served_once_waiting(1), (Served{"store 2", "store 3", "load 1", "store 4"}));
+}
+
+TEST_F(IoQueueOrder, AStoreDoesNotWaitForManyLoads) {
+  constexpr int kLoads = 1000;
+  for (int i = 0; i < kLoads; ++i) load(1);
+  std::atomic<bool> stored = false;
+  waiters_.emplace_back([&] {
+    store(2);
+    stored = true;
+  });
+  while (!stored && queue_.waiting_calls() == 0) std::this_thread::yield();
+  EXPECT_TRUE(stored);
+  Served wanted(kLoads, "load 1");
+  wanted.emplace_back("store 2");
+  EXPECT_EQ(served_once_waiting(0), wanted);
 }
 
 TEST_F(IoQueueOrder, ALoadThatIsWaitedForGoesBeforeStoresWhoseRoomIs) {

@@ -15,7 +15,7 @@ import popart
 from pando.checkpoint import CheckpointError
 from pando.gpt_network import SHAPES, GptShape, initial_values, parse_count, shape_of
 from pando.gpt_program import BETA1, BETA2, EPSILON
-from pando.gpt_training import GptOptions, GptTrainer
+from pando.gpt_training import GptOptions, GptTrainer, default_warmup_steps
 from pando.process_memory import resident_bytes
 from pando.session_info import phase_times
 from pando.text_data import Batch, TextBatches
@@ -212,6 +212,9 @@ def test_a_training_that_cannot_be_resumed(tmp_path: Path) -> None:
     other_rate = GptTrainer(SHAPE, options(tmp_path, learning_rate=1.0))
     with other_rate, pytest.raises(ValueError, match="learning_rate"):
         other_rate.resume(data)
+    other_warmup = GptTrainer(SHAPE, options(tmp_path, warmup_steps=9))
+    with other_warmup, pytest.raises(ValueError, match="'warmup_steps': 9"):
+        other_warmup.resume(data)
     other_size = GptTrainer(replace(SHAPE, layers=2), options(tmp_path))
     with other_size, pytest.raises(CheckpointError, match="another model"):
         other_size.resume(data)
@@ -226,6 +229,22 @@ def test_a_phase_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "the phase 'layers_backward' needs most" in str(error.value)
     with pytest.raises(ValueError, match="give more memory"):
         GptTrainer(SHAPE, options(tmp_path, memory_bytes=1 << 20))
+
+
+def test_the_rate_rises_linearly(tmp_path: Path) -> None:
+    trainer = GptTrainer(SHAPE, options(tmp_path, warmup_steps=8))
+    wanted = LEARNING_RATE * np.minimum(np.arange(1, 21) / 8, 1)
+    np.testing.assert_allclose([trainer.rate(i) for i in range(1, 21)], wanted)
+    assert GptTrainer(SHAPE, options(tmp_path)).rate(1) == LEARNING_RATE
+
+
+def test_larger_networks_warm_up_for_longer(tmp_path: Path) -> None:
+    steps = [default_warmup_steps(shape) for shape in SHAPES.values()]
+    assert steps == sorted(steps) and steps[0] == 20
+    twice = replace(SHAPES["1.5B"], layers=2 * SHAPES["1.5B"].layers)
+    assert default_warmup_steps(twice) == pytest.approx(2 * steps[-1], rel=0.01)
+    trainer = GptTrainer(SHAPE, options(tmp_path, warmup_steps=None))
+    assert trainer.warmup_steps == default_warmup_steps(SHAPE)
 
 
 def test_shapes() -> None:
