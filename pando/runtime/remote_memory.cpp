@@ -48,7 +48,7 @@ std::size_t bytes_of(const RemoteBufferDesc& buffer) {
 std::string named(const std::vector<const RemoteBufferDesc*>& buffers) {
   const RemoteBufferDesc& largest = **std::ranges::max_element(
       buffers, {}, [](const RemoteBufferDesc* buffer) { return bytes_of(*buffer); });
-  const std::string name = str_cat("remote buffer ", largest.id);
+  std::string name = str_cat("remote buffer ", largest.id);
   if (buffers.size() == 1) return name;
   return str_cat(buffers.size(), " remote buffers, the largest of them ", name, " (",
                  bytes_of(largest), " bytes)");
