@@ -23,6 +23,7 @@ from pando.text_data import Batch, TextBatches
 # kernels, what the host program allocates.
 _SPARE_BYTES = 192 << 20
 _LEAST_STAGING = 8 << 20
+_PHASES_AHEAD = 4
 # Layers times hidden size.
 _WIDTHS_PER_WARMUP_STEP = 205
 
@@ -108,21 +109,22 @@ class MemoryBudget:
 
     @classmethod
     def of(cls, shape: GptShape, memory_bytes: int) -> MemoryBudget:
-        """Room for the next layer's weights and moments to come while this one computes, and for
-        those of two to go: one's are all stored at once, when the last one's may still be on their
-        way. ValueError when the process alone is larger."""
+        """Room for the weights and moments of some layers to come while one computes, so that a
+        disk may be slow for some seconds, and for those of two to go: one's are all stored at once,
+        when the last one's may still be on their way. Less where a session would not fit.
+        ValueError when the process alone is larger."""
         one_phase = _phase_bytes(shape) + _LEAST_STAGING
-        two_phases = 2 * one_phase
+        going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
         if memory_bytes == 0:
-            return cls(0, two_phases, one_phase)
+            return cls(0, going, coming)
         left = memory_bytes - resident_bytes() - _SPARE_BYTES
         if left <= 0:
             raise ValueError(
                 f"the program alone takes {resident_bytes() + _SPARE_BYTES} bytes; the limit is "
                 f"{memory_bytes}: give more memory"
             )
-        staging = min(two_phases, max(left // 4, _LEAST_STAGING))
-        return cls(max(left - staging, 1), staging, min(one_phase, left // 4))
+        staging = min(going, max(left // 4, _LEAST_STAGING))
+        return cls(max(left - staging, 1), staging, min(coming, left // 2))
 
 
 class GptTrainer:
