@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pando/base/error.hpp"
+#include "pando/base/signals_held.hpp"
 
 namespace pando::cpu {
 
@@ -85,9 +86,15 @@ void OnednnPrimitive::run(void* const* pointers) const {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     dnnl_memory_set_data_handle(context->arguments[i].memory, pointers[i]);
   }
-  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), context->stream.get(),
-                                                      static_cast<int>(context->arguments.size()),
-                                                      context->arguments.data());
+  dnnl_status_t status = dnnl_success;
+  {
+    // For many terms oneDNN's kernels have their stack in a buffer of the heap: the frame of a
+    // signal would overwrite what lies below it.
+    const SignalsHeld held;
+    status = dnnl_primitive_execute(primitive_.get(), context->stream.get(),
+                                    static_cast<int>(context->arguments.size()),
+                                    context->arguments.data());
+  }
   pool_->give(std::move(context));
   if (status != dnnl_success) {
     throw RuntimeFault(str_cat("oneDNN failed to run a primitive (status ", int(status), ")"));
