@@ -163,8 +163,8 @@ void Engine::run_weights_from_host() { run_entry(program_.weights_from_host_func
 void Engine::run_weights_to_host() { run_entry(program_.weights_to_host_function); }
 
 void Engine::run_entry(int function) {
-  if (function < 0) return;
   positions_.assign(program_.streams.size(), 0);
+  if (function < 0) return;
   const auto run_device = [&](int device) {
     const FlushDenormals flush;
     run_function(function, frame_, nullptr, device);
@@ -350,17 +350,8 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
 std::byte* Engine::next_element(const PreparedInstruction& p) {
   const auto stream = static_cast<std::size_t>(p.instruction->target);
   const StreamCursor& cursor = streams_[stream];
-  const std::int64_t element = positions_[stream]++;
-  // Of what has no bytes there is always one more.
-  if (element >= cursor.count && !cursor.repeats && p.stream_bytes > 0) {
-    const StreamDesc& desc = program_.streams[stream];
-    throw RuntimeFault(str_cat("the program ", desc.host_to_device ? "loads" : "stores to",
-                               " the stream '", desc.id, "' more often than the ", cursor.count,
-                               " times that one run has data for: set ir.num_host_transfers to how "
-                               "often a run does so"));
-  }
-  return cursor.data +
-         static_cast<std::size_t>(element % cursor.count * cursor.stride) * p.stream_bytes;
+  const std::int64_t element = positions_[stream]++ % cursor.count;
+  return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.stream_bytes;
 }
 
 void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int device) {

@@ -21,13 +21,11 @@
 namespace pando {
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
-/// elements apart. The k-th load or store of a run uses element k, modulo count if they repeat;
-/// else more of them than elements are a RuntimeFault.
+/// elements apart. The k-th load or store of a run uses element k modulo count.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::int64_t stride = 1;
-  bool repeats = false;
 };
 
 /// The remote buffers of a replica; see Engine.
@@ -51,6 +49,8 @@ class Engine {
   /// remote offset, failed or damaged remote memory) and Interrupted; device memory stays valid.
   /// All remote transfers have ended when it returns.
   void run(const std::vector<StreamCursor>& streams);
+  /// Of each stream, the loads or stores of the last run.
+  const std::vector<std::int64_t>& stream_transfers() const { return positions_; }
   void run_weights_from_host();
   void run_weights_to_host();
 

@@ -312,8 +312,8 @@ std::vector<StreamBuffer> Session::buffers_by_stream(
   return buffers;
 }
 
-void Session::run(const std::vector<StreamBuffer>& inputs,
-                  const std::vector<StreamBuffer>& outputs) {
+std::vector<RepeatedStream> Session::run(const std::vector<StreamBuffer>& inputs,
+                                         const std::vector<StreamBuffer>& outputs) {
   const std::lock_guard lock(mutex_);
   require_attached("run");
   const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
@@ -325,10 +325,28 @@ void Session::run(const std::vector<StreamBuffer>& inputs,
       const std::size_t bytes =
           static_cast<std::size_t>(num_elements(stream.shape)) * dtype_bytes(stream.dtype);
       cursors.push_back({buffers[i].data + static_cast<std::size_t>(replica) * bytes,
-                         buffers[i].count, program_.replicas, buffers[i].repeats});
+                         buffers[i].count, program_.replicas});
     }
     engines_[static_cast<std::size_t>(replica)]->run(cursors);
   });
+  return repeated_streams(buffers);
+}
+
+std::vector<RepeatedStream> Session::repeated_streams(
+    const std::vector<StreamBuffer>& buffers) const {
+  std::vector<RepeatedStream> repeated;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const StreamDesc& stream = program_.streams[i];
+    std::int64_t transfers = 0;
+    for (const auto& engine : engines_) {
+      transfers = std::max(transfers, engine->stream_transfers()[i]);
+    }
+    // Of what has no bytes there is always one more.
+    if (transfers > buffers[i].count && num_elements(stream.shape) > 0) {
+      repeated.push_back({stream.id, stream.host_to_device, transfers, buffers[i].count});
+    }
+  }
+  return repeated;
 }
 
 std::vector<InstructionTime> Session::trace() const {

@@ -72,13 +72,19 @@ inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
 }
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
-/// the stream's shape for every replica. The k-th load or store of a run uses transfer k; a run
-/// that asks for more ends with RuntimeFault, unless they repeat: then it uses transfer k modulo
+/// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
 /// count.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
-  bool repeats = false;
+};
+
+/// A stream that a run loaded, or stored to, more often than the caller's array has transfers.
+struct RepeatedStream {
+  std::string stream;
+  bool host_to_device = true;
+  std::int64_t transfers = 0;  // of the run
+  std::int64_t count = 0;      // of the array
 };
 
 struct InstructionTime {
@@ -150,7 +156,8 @@ class Session {
 
   /// Throws RuntimeFault with the number of the replica that failed, and Interrupted; variables
   /// keep what the replicas had written by then.
-  void run(const std::vector<StreamBuffer>& inputs, const std::vector<StreamBuffer>& outputs);
+  std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
+                                  const std::vector<StreamBuffer>& outputs);
   /// Host arrays -> device memory and remote buffers of every replica for every variable, then the
   /// weights-from-host program.
   void weights_from_host();
@@ -233,6 +240,7 @@ class Session {
   std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
   void upload(const HostVariable& variable, std::int64_t replica) const;
   void download(const HostVariable& variable) const;
+  std::vector<RepeatedStream> repeated_streams(const std::vector<StreamBuffer>& buffers) const;
   std::vector<StreamBuffer> buffers_by_stream(const std::vector<StreamBuffer>& inputs,
                                               const std::vector<StreamBuffer>& outputs) const;
 

@@ -126,11 +126,11 @@ std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
   return buffers;
 }
 
-void run(Session& session, const nb::list& inputs, const nb::list& outputs) {
+std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const nb::list& outputs) {
   const auto in = stream_buffers(inputs, session.input_streams(), session.num_replicas(), false);
   const auto out = stream_buffers(outputs, session.output_streams(), session.num_replicas(), true);
   const nb::gil_scoped_release release;
-  session.run(in, out);
+  return session.run(in, out);
 }
 
 /// The bytes of a C-ordered array, held while the object lives.
@@ -285,6 +285,11 @@ void bind_reports(nb::module_& m) {
       .def_ro("dtype", &StreamDesc::dtype)
       .def_ro("shape", &StreamDesc::shape)
       .def_ro("host_to_device", &StreamDesc::host_to_device);
+  nb::class_<RepeatedStream>(m, "RepeatedStream")
+      .def_ro("stream", &RepeatedStream::stream)
+      .def_ro("host_to_device", &RepeatedStream::host_to_device)
+      .def_ro("transfers", &RepeatedStream::transfers)
+      .def_ro("count", &RepeatedStream::count);
   nb::class_<LiveTensor>(m, "LiveTensor")
       .def_ro("name", &LiveTensor::name)
       .def_ro("bytes", &LiveTensor::bytes)
@@ -342,7 +347,7 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("is_attached", &Session::is_attached)
       .def("run", &run, nb::arg("inputs"), nb::arg("outputs"),
            "Runs the program once. One C-ordered NumPy array per stream, in the order of "
-           "input_streams and output_streams.")
+           "input_streams and output_streams. Returns the streams whose array it began again.")
       .def("weights_from_host", &Session::weights_from_host)
       .def("weights_to_host", &Session::weights_to_host)
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })

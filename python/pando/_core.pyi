@@ -707,6 +707,19 @@ class StreamDesc:
     @property
     def host_to_device(self) -> bool: ...
 
+class RepeatedStream:
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def host_to_device(self) -> bool: ...
+
+    @property
+    def transfers(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
 class LiveTensor:
     @property
     def name(self) -> str: ...
@@ -919,9 +932,9 @@ class Session:
     @property
     def is_attached(self) -> bool: ...
 
-    def run(self, inputs: list, outputs: list) -> None:
+    def run(self, inputs: list, outputs: list) -> list[RepeatedStream]:
         """
-        Runs the program once. One C-ordered NumPy array per stream, in the order of input_streams and output_streams.
+        Runs the program once. One C-ordered NumPy array per stream, in the order of input_streams and output_streams. Returns the streams whose array it began again.
         """
 
     def weights_from_host(self) -> None: ...

@@ -307,7 +307,20 @@ class Session:
                 arrays.append(self._prepare_input(stream, given, kind, downcast))
         targets = [outputs[stream] for stream, _, _ in self._output_plan]
         self._in_sync = False
-        self._core.run(arrays, targets)
+        for repeated in self._core.run(arrays, targets):
+            self._warn_of_repeated(repeated)
+
+    def _warn_of_repeated(self, repeated: _core.RepeatedStream) -> None:
+        if repeated.host_to_device:
+            use, effect = "loads", "reads the same data again"
+        else:
+            use, effect = "stores to", "overwrites what it stored first"
+        _note_once(
+            f"stream {self.ir_.id} {repeated.stream}",
+            f"a run {use} the stream '{repeated.stream}' {repeated.transfers} times, and its array "
+            f"is for {repeated.count}: it {effect}. If that is not meant, set "
+            f"ir.num_host_transfers to {repeated.transfers}",
+        )
 
     def _prepare_input(
         self, stream: HostToDeviceStream, given: Any, kind: np.dtype[Any], downcast: bool

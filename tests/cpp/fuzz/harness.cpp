@@ -69,14 +69,14 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
     NamedBytes copy = given;
     for (const StreamDesc& stream : session.input_streams()) {
       // Programs load and store in loops of any length, and so does the oracle.
-      sources.push_back({copy.at(stream.id).data(), kElements, true});
+      sources.push_back({copy.at(stream.id).data(), kElements});
     }
     NamedBytes& received = results.outputs.emplace_back();
     for (const StreamDesc& stream : session.output_streams()) {
       Bytes& bytes = received[stream.id];
       bytes.resize(buffer_elements(program, {stream.dtype, stream.shape, {}}) *
                    dtype_bytes(stream.dtype));
-      targets.push_back({bytes.data(), kElements, true});
+      targets.push_back({bytes.data(), kElements});
     }
     session.run(sources, targets);
   }

@@ -202,7 +202,7 @@ std::unique_ptr<Ir> copying_program(const Shape& shape) {
   return ir;
 }
 
-TEST(Session, ARunThatLoadsMoreOftenThanThereIsDataIsRefused) {
+TEST(Session, ARunThatLoadsMoreOftenThanThereIsDataBeginsAgain) {
   const auto ir = copying_program({2});
   Session session(*ir);
   session.attach();
@@ -210,27 +210,20 @@ TEST(Session, ARunThatLoadsMoreOftenThanThereIsDataIsRefused) {
   const auto buffer = [](std::vector<float>& values, std::int64_t count) {
     return StreamBuffer{reinterpret_cast<std::byte*>(values.data()), count};
   };
-  session.run({buffer(given, 3)}, {buffer(taken, 3)});
+  EXPECT_TRUE(session.run({buffer(given, 3)}, {buffer(taken, 3)}).empty());
   EXPECT_EQ(taken, given);
-  const auto message = [&](const StreamBuffer& in, const StreamBuffer& out) -> std::string {
-    try {
-      session.run({in}, {out});
-    } catch (const RuntimeFault& error) {
-      return error.what();
-    }
-    return "";
-  };
-  const std::string load = message(buffer(given, 2), buffer(taken, 3));
-  EXPECT_NE(load.find("loads the stream 'in' more often than the 2 times"), std::string::npos)
-      << load;
-  const std::string store = message(buffer(given, 3), buffer(taken, 1));
-  EXPECT_NE(store.find("stores to the stream 'out' more often than the 1 times"), std::string::npos)
-      << store;
-  // Unless the caller says so.
-  StreamBuffer repeating = buffer(given, 2);
-  repeating.repeats = true;
-  session.run({repeating}, {buffer(taken, 3)});
+  const std::vector<RepeatedStream> loads = session.run({buffer(given, 2)}, {buffer(taken, 3)});
   EXPECT_EQ(taken, (std::vector<float>{1, 2, 3, 4, 1, 2}));
+  ASSERT_EQ(loads.size(), 1);
+  EXPECT_EQ(loads[0].stream, "in");
+  EXPECT_TRUE(loads[0].host_to_device);
+  EXPECT_EQ(loads[0].transfers, 3);
+  EXPECT_EQ(loads[0].count, 2);
+  const std::vector<RepeatedStream> stores = session.run({buffer(given, 3)}, {buffer(taken, 1)});
+  EXPECT_EQ(taken, (std::vector<float>{5, 6, 3, 4, 1, 2}));
+  ASSERT_EQ(stores.size(), 1);
+  EXPECT_EQ(stores[0].stream, "out");
+  EXPECT_FALSE(stores[0].host_to_device);
 }
 
 TEST(Session, ValuesWithoutElementsAreNeverUsedUp) {
