@@ -41,7 +41,11 @@ Function FunctionLowering::run(MemoryReport& report) {
     lower_step(steps[i], static_cast<int>(i));
   }
   copy_outputs();
-  if (program_.prefetch_bytes_ > 0) overlap_remote_loads();
+  if (program_.prefetch_bytes_ > 0) {
+    overlap_remote_loads();
+  } else {
+    use_rows_in_place();
+  }
   return resolve(report);
 }
 
@@ -259,6 +263,13 @@ void FunctionLowering::keep_shared_storages() {
 
 OperandRef FunctionLowering::reference(const SymbolicOperand& operand) const {
   if (operand.storage < 0) return {};
+  const std::int32_t row = storages_[static_cast<std::size_t>(operand.storage)].row;
+  if (row >= 0) return {OperandRef::Space::Row, row, operand.offset};
+  return own_place(operand);
+}
+
+OperandRef FunctionLowering::own_place(const SymbolicOperand& operand) const {
+  if (operand.storage < 0) return {};
   const Storage& s = storages_[static_cast<std::size_t>(operand.storage)];
   using Space = OperandRef::Space;
   switch (s.kind) {
@@ -398,6 +409,9 @@ Function FunctionLowering::resolve(MemoryReport& report) {
     pending.instruction.operands.reserve(pending.operands.size());
     for (const SymbolicOperand& operand : pending.operands) {
       pending.instruction.operands.push_back(reference(operand));
+    }
+    if (pending.instruction.row >= 0) {
+      pending.instruction.operands[1] = own_place(pending.operands[1]);
     }
     if (pending.callee_frame >= 0) {
       pending.instruction.callee_frame =

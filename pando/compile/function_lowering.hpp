@@ -91,6 +91,7 @@ class ProgramLowering {
   Backend& backend_;
   std::int64_t prefetch_bytes_;
   std::int32_t num_transfers_ = 0;  // remote loads in two parts
+  std::int32_t num_rows_ = 0;       // remote loads without a copy
   Program program_;
   std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
   std::map<const Kernel*, int> kernels_;
@@ -131,6 +132,7 @@ class FunctionLowering {
     int last = -1;
     std::int32_t device = 0;  // the first to use it
     bool shared = false;      // another one uses it too
+    std::int32_t row = -1;    // Instruction::row of the load that it holds
   };
   struct SymbolicOperand {
     int storage = -1;  // -1: not connected
@@ -172,6 +174,8 @@ class FunctionLowering {
   void find_lifetimes();
   void keep_shared_storages();
   OperandRef reference(const SymbolicOperand& operand) const;
+  /// Of what RemoteLoad fills if the row does not lie in memory, too.
+  OperandRef own_place(const SymbolicOperand& operand) const;
   /// Gives instructions that no op asked for (copies of arguments) a device.
   std::vector<std::int32_t> assign_devices();
   MemoryPlan plan_devices(const std::vector<Storage*>& planned, std::size_t num_devices) const;
@@ -232,6 +236,15 @@ class FunctionLowering {
   bool touches(const PendingInstruction& pending, int storage) const;
   bool may_overwrite(const PendingInstruction& pending, const PendingInstruction& load) const;
   void split_loads(const std::vector<EarlyLoad>& loads);
+
+  // lower_rows_in_place.cpp
+  struct LoadInPlace;
+  /// Lets remote rows in memory be operands, without copies, where nobody can tell.
+  void use_rows_in_place();
+  bool may_use_row_in_place(std::size_t load, const std::vector<std::size_t>& uses,
+                            const std::vector<LoadInPlace>& earlier);
+  bool writes(const PendingInstruction& pending, int storage) const;
+  bool may_touch_row(const PendingInstruction& pending, const PendingInstruction& load) const;
 
   // lower_collectives.cpp
   bool lower_collective(const Op& op);

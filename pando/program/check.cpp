@@ -1,6 +1,7 @@
 #include "pando/program/check.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "pando/base/error.hpp"
 
@@ -111,7 +112,18 @@ class FunctionCheck {
   /// `extents`: by kernel.
   FunctionCheck(const Program& program, const std::vector<std::vector<Extent>>& extents,
                 std::size_t index)
-      : program_(program), extents_(extents), index_(index), function_(program.functions[index]) {}
+      : program_(program), extents_(extents), index_(index), function_(program.functions[index]) {
+    for (const Instruction& in : function_.instructions) {
+      if (in.row < 0) continue;
+      require(in.kind == Instruction::Kind::RemoteLoad &&
+                  static_cast<std::size_t>(in.row) < num_instructions(),
+              "a row that nothing loads");
+      require_index(in.target, program_.remote_buffers, "remote buffer");
+      const RemoteBufferDesc& buffer = program_.remote_buffers[static_cast<std::size_t>(in.target)];
+      require(row_bytes_.emplace(in.row, checked_bytes(buffer.dtype, buffer.shape)).second,
+              "a row that is loaded twice");
+    }
+  }
 
   void run() const {
     require(function_.frame_bytes >= 0 && function_.frame_bytes <= kMostBytes, "a frame's size");
@@ -147,14 +159,22 @@ class FunctionCheck {
     using Space = OperandRef::Space;
     if (ref.space == Space::None) return;
     require(ref.offset >= 0 && ref.offset <= kMostBytes, "a negative or huge offset");
+    if (ref.space == Space::Row) {
+      const auto it = row_bytes_.find(ref.slot);
+      require(it != row_bytes_.end(), "a remote row that is not loaded");
+      return require(is_inside(ref, extent, it->second), "an operand outside of its row");
+    }
     if (ref.space == Space::Argument) {
       require(ref.slot >= 0 && ref.slot < function_.num_arguments, "an unknown argument");
       return;
     }
     const bool in_frame = ref.space == Space::Frame;
     const std::int64_t size = in_frame ? function_.frame_bytes : program_.persistent_bytes;
-    require(ref.offset <= size && extent.end <= size - ref.offset && -extent.begin <= ref.offset,
-            "an operand outside of its memory");
+    require(is_inside(ref, extent, size), "an operand outside of its memory");
+  }
+
+  static bool is_inside(const OperandRef& ref, Extent extent, std::int64_t size) {
+    return ref.offset <= size && extent.end <= size - ref.offset && -extent.begin <= ref.offset;
   }
 
   void require_operands(const Instruction& in, std::size_t count) const {
@@ -211,6 +231,12 @@ class FunctionCheck {
     check_operand(in.operands[value], {0, checked_bytes(desc.dtype, desc.shape)});
   }
 
+  std::size_t num_instructions() const {
+    std::size_t count = 0;
+    for (const Function& function : program_.functions) count += function.instructions.size();
+    return count;
+  }
+
   /// A load that has started is waited for once, in the same function.
   void require_waits(const Instruction& start) const {
     const auto same_transfer = [&](const Instruction& other) {
@@ -221,9 +247,8 @@ class FunctionCheck {
           function_.instructions.begin(), function_.instructions.end(),
           [&](const Instruction& in) { return in.kind == kind && same_transfer(in); });
     };
-    std::size_t transfers = 0;
-    for (const Function& function : program_.functions) transfers += function.instructions.size();
-    require(start.other_target >= 0 && static_cast<std::size_t>(start.other_target) < transfers &&
+    require(start.other_target >= 0 &&
+                static_cast<std::size_t>(start.other_target) < num_instructions() &&
                 count(Instruction::Kind::RemoteLoadStart) == 1 &&
                 count(Instruction::Kind::RemoteLoadWait) == 1,
             "a remote load that is not waited for once");
@@ -279,6 +304,7 @@ class FunctionCheck {
   const std::vector<std::vector<Extent>>& extents_;
   std::size_t index_;
   const Function& function_;
+  std::map<std::int32_t, std::int64_t> row_bytes_;  // of remote rows that this function loads
 };
 
 void check_memory(const Program& program) {

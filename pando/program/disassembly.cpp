@@ -13,6 +13,8 @@ std::string operand_text(const OperandRef& ref) {
       return str_cat("arg", ref.slot, "+", ref.offset);
     case OperandRef::Space::Global:
       return str_cat("global+", ref.offset);
+    case OperandRef::Space::Row:
+      return str_cat("row", ref.slot, "+", ref.offset);
     case OperandRef::Space::None:
       break;
   }
@@ -58,7 +60,8 @@ std::string instruction_name(const Program& program, const Instruction& instruct
     case Instruction::Kind::HostStore:
       return "HostStore " + program.streams[target].id;
     case Instruction::Kind::RemoteLoad:
-      return str_cat("RemoteLoad ", target);
+      return str_cat("RemoteLoad ", target,
+                     instruction.row < 0 ? "" : str_cat(" as row", instruction.row));
     case Instruction::Kind::RemoteStore:
       return str_cat("RemoteStore ", target);
     case Instruction::Kind::RemoteLoadStart:

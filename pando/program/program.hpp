@@ -64,6 +64,7 @@ struct OperandRef {
     Frame,     // the running function's frame + offset
     Argument,  // argument `slot` of the running function + offset
     Global,    // the device's persistent memory + offset (variables, constants)
+    Row,       // what the RemoteLoad whose `row` is `slot` loaded last + offset
     None,      // not connected
   };
   Space space = Space::None;
@@ -102,6 +103,11 @@ struct Instruction {
   /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
   /// carried arguments from (i even ? initial or B : A) ... see runtime/engine.hpp.
   std::int64_t num_carried = 0;
+  /// RemoteLoad: what it loads is used as operands of Space::Row, at most once at a time; -1: as
+  /// its destination. If the row lies in memory, nothing is copied: they are the row itself.
+  std::int32_t row = -1;
+  /// Those operands are written, and stored to the same row by a RemoteStore of this function.
+  bool writes_row = false;
   /// Index into Program::sources (errors, traces).
   std::int32_t source = -1;
   /// The virtual device that runs it; of a call, loop or branch on several devices the first.

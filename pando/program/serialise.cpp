@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 11;
+constexpr std::uint32_t kVersion = 12;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -25,8 +25,10 @@ struct InstructionRecord {
   std::int32_t device;
   std::uint32_t num_operands;
   std::uint32_t kind;
+  std::int32_t row;
+  std::uint32_t writes_row;
 };
-static_assert(sizeof(InstructionRecord) == 48);
+static_assert(sizeof(InstructionRecord) == 56);
 
 struct OperandRecord {
   std::int64_t offset;
@@ -138,7 +140,7 @@ void Saver::instructions(const std::vector<Instruction>& instructions) {
   for (const Instruction& in : instructions) {
     heads.push_back({in.callee_frame, in.count, in.num_carried, in.target, in.other_target,
                      in.source, in.device, static_cast<std::uint32_t>(in.operands.size()),
-                     static_cast<std::uint32_t>(in.kind)});
+                     static_cast<std::uint32_t>(in.kind), in.row, std::uint32_t{in.writes_row}});
     for (const OperandRef& ref : in.operands) {
       operands.push_back({ref.offset, ref.slot, static_cast<std::uint32_t>(ref.space)});
     }
@@ -168,6 +170,8 @@ void Loader::instructions(std::vector<Instruction>& instructions) {
     in.num_carried = head.num_carried;
     in.source = head.source;
     in.device = head.device;
+    in.row = head.row;
+    in.writes_row = head.writes_row != 0;
     in.operands.resize(head.num_operands);
     for (OperandRef& ref : in.operands) {
       const OperandRecord& record = operands[next++];

@@ -82,6 +82,7 @@ void Engine::prepare_remote(const RemoteTier& tier) {
   }
   for (const Function& function : program_.functions) {
     for (const Instruction& instruction : function.instructions) {
+      rows_.resize(std::max(rows_.size(), static_cast<std::size_t>(instruction.row + 1)), nullptr);
       if (instruction.kind != Instruction::Kind::RemoteLoadStart) continue;
       const auto transfer = static_cast<std::size_t>(instruction.other_target);
       tickets_.resize(std::max(tickets_.size(), transfer + 1), 0);
@@ -127,7 +128,13 @@ void Engine::resolve_entry(int function) {
   if (function < 0) return;
   const auto index = static_cast<std::size_t>(function);
   PreparedFunction& prepared = functions_[index];
-  for (const Instruction& instruction : program_.functions[index].instructions) {
+  const std::vector<Instruction>& instructions = program_.functions[index].instructions;
+  // Remote rows lie in another place from load to load.
+  if (std::any_of(instructions.begin(), instructions.end(),
+                  [](const Instruction& instruction) { return instruction.row >= 0; })) {
+    return;
+  }
+  for (const Instruction& instruction : instructions) {
     for (const OperandRef& ref : instruction.operands) {
       prepared.pointers.push_back(address(ref, frame_, nullptr));
     }
@@ -144,6 +151,8 @@ std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
       return arguments[ref.slot] + ref.offset;
     case OperandRef::Space::Global:
       return memory_.data() + ref.offset;
+    case OperandRef::Space::Row:
+      return rows_[static_cast<std::size_t>(ref.slot)] + ref.offset;
     case OperandRef::Space::None:
       break;
   }
@@ -423,14 +432,13 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, 
   }
   const std::int64_t slot = remote_slot(instruction, operands[0]);
   if (std::byte* row = memory.row_in_memory(slot)) {
-    if (instruction.kind != Kind::RemoteStore) {
-      return backend_.copy(row, operands[1], p.stream_bytes);
-    }
-    memory.before_store(slot);
-    backend_.copy(operands[1], row, p.stream_bytes);
-    std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
+    if (instruction.kind == Kind::RemoteStore) return store_in_memory(p, operands[1], row, slot);
+    if (instruction.row < 0) return backend_.copy(row, operands[1], p.stream_bytes);
+    if (instruction.writes_row) memory.before_store(slot);
+    rows_[static_cast<std::size_t>(instruction.row)] = row;
     return;
   }
+  if (instruction.row >= 0) rows_[static_cast<std::size_t>(instruction.row)] = operands[1];
   if (instruction.kind == Kind::RemoteStore) {
     return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
   }
@@ -438,6 +446,15 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, 
       io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
   if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);
   tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
+}
+
+void Engine::store_in_memory(const PreparedInstruction& p, const std::byte* from, std::byte* row,
+                             std::int64_t slot) {
+  if (from == row) return;  // was written in place
+  RemoteMemory& memory = remote_of(*p.instruction);
+  memory.before_store(slot);
+  backend_.copy(from, row, p.stream_bytes);
+  std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
 }
 
 void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes) {

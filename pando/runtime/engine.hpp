@@ -114,6 +114,8 @@ class Engine {
   void print(PrintDesc print, const std::byte* value) const;
   std::int64_t remote_slot(const Instruction& transfer, const std::byte* offset) const;
   void transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
+  void store_in_memory(const PreparedInstruction& prepared, const std::byte* from, std::byte* row,
+                       std::int64_t slot);
   /// Of a transfer that belongs to what the device does now.
   TransferTag tag_of(const Instruction& transfer, int device) const;
   void timed_transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
@@ -135,6 +137,7 @@ class Engine {
   std::vector<std::unique_ptr<RemoteMemory>> remote_;
   std::unique_ptr<IoQueue> io_;           // if any of them is slow
   std::vector<IoQueue::Ticket> tickets_;  // by transfer
+  std::vector<std::byte*> rows_;          // what was loaded last, by Instruction::row
   Communicator* communicator_;
   std::function<bool()> should_stop_;
   int polls_ = 0;  // of device 0

@@ -10,6 +10,12 @@
 namespace pando {
 namespace {
 
+/// Rows are operands of kernels, which expect whole cache lines.
+std::size_t row_bytes_of(std::size_t slot_bytes) {
+  constexpr std::size_t kCacheLine = 64;
+  return (slot_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 /// Rows of one buffer in memory that it shares with others.
 class RamMemory final : public RemoteMemory {
  public:
@@ -30,7 +36,7 @@ class RamMemory final : public RemoteMemory {
     std::fill_n(rest, slot_bytes() - bytes, std::byte{0});
   }
   std::byte* row(std::int64_t slot) const {
-    return first_row_ + static_cast<std::size_t>(slot) * slot_bytes();
+    return first_row_ + static_cast<std::size_t>(slot) * row_bytes_of(slot_bytes());
   }
 
   std::shared_ptr<DeviceMemory> memory_;
@@ -42,7 +48,7 @@ std::size_t slot_bytes_of(const RemoteBufferDesc& buffer) {
 }
 
 std::size_t bytes_of(const RemoteBufferDesc& buffer) {
-  return static_cast<std::size_t>(buffer.entries) * slot_bytes_of(buffer);
+  return static_cast<std::size_t>(buffer.entries) * row_bytes_of(slot_bytes_of(buffer));
 }
 
 std::string named(const std::vector<const RemoteBufferDesc*>& buffers) {
@@ -78,13 +84,12 @@ void RemoteMemory::end_snapshot() {
 
 std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
     const std::vector<const RemoteBufferDesc*>& buffers) {
-  constexpr std::size_t kCacheLine = 64;
   std::size_t bytes = 0;
   std::vector<std::size_t> offsets;
   offsets.reserve(buffers.size());
   for (const RemoteBufferDesc* buffer : buffers) {
     offsets.push_back(bytes);
-    bytes += (bytes_of(*buffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    bytes += bytes_of(*buffer);
   }
   std::vector<std::unique_ptr<RemoteMemory>> memories;
   if (buffers.empty()) return memories;

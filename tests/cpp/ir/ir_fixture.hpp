@@ -81,6 +81,26 @@ inline std::unique_ptr<Ir> program_with_everything() {
   return ir;
 }
 
+/// Stores the sum of row 1 of a remote buffer of (4) float32, which it adds one to.
+inline std::unique_ptr<Ir> row_program() {
+  op_registry();
+  auto ir = std::make_unique<Ir>();
+  Graph& main = ir->main_graph();
+  const TensorInfo info{DType::Float32, {4}, {}};
+  const Attributes buffer = {{"buffer", ir->add_remote_buffer(info, 3).id}};
+  OpBuilder ops(main, {});
+  Tensor* init =
+      ops.make("Init", {},
+               {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
+  Tensor* row_number = ops.constant(1.0, DType::Int32);
+  Tensor* row = ops.make("RemoteLoad", {init, row_number}, buffer);
+  Tensor* sum =
+      ops.make("AddLhsInplace", {row, variable(main, "one", {1.0f, 1.0f, 1.0f, 1.0f}, {4})});
+  ops.op("RemoteStore", {sum, row_number}, buffer);
+  store(main, ops.make("ReduceSum", {sum}, {{"axes", Ints{0}}, {"keepdims", false}}));
+  return ir;
+}
+
 /// A main graph of `count` random ops over float32 and int32 values with constants, views, equal
 /// subexpressions and in-place writes; stores several results.
 inline std::unique_ptr<Ir> random_program(unsigned seed, int count) {

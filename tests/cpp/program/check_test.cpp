@@ -65,58 +65,85 @@ void read_input(Program& program, std::int64_t stride) {
   }
 }
 
-TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
-  using Kind = Instruction::Kind;
-  const Program sound = compiled(*loop_program());
+void expect_refusals(const Program& sound,
+                     const std::vector<std::pair<std::string, Change>>& changes) {
   ASSERT_EQ(error_of([&] { check_program(sound); }), "no error");
-  const auto operand = [](Program& p, Kind kind) -> OperandRef& {
-    return first(p, kind).operands.at(0);
-  };
-  const std::vector<std::pair<std::string, Change>> changes = {
-      {"main function", [](Program& p) { p.main_function = 9; }},
-      {"entry function", [](Program& p) { p.weights_to_host_function = 9; }},
-      {"kernel", [](Program& p) { first(p, Kind::Kernel).target = -1; }},
-      {"too few or too many", [](Program& p) { first(p, Kind::Kernel).operands.clear(); }},
-      {"source", [](Program& p) { first(p, Kind::Kernel).source = 1000; }},
-      {"device", [](Program& p) { first(p, Kind::Kernel).device = 3; }},
-      {"later function", [](Program& p) { first(p, Kind::Loop).target = p.main_function; }},
-      {"loop", [](Program& p) { first(p, Kind::Loop).num_carried = 40; }},
-      {"loop", [](Program& p) { first(p, Kind::Loop).operands.emplace_back(); }},
-      {"stream", [](Program& p) { first(p, Kind::HostStore).target = 7; }},
-      {"outside", [](Program& p) { p.persistent.at(0).offset = 1 << 20; }},
-      {"outside",
-       [](Program& p) {
-         p.persistent.at(0).shape = {1 << 20, 1 << 20};
-       }},
-      {"larger than any",
-       [](Program& p) {
-         p.streams.at(0).shape = {1L << 40, 1L << 40};
-       }},
-      {"negative dimension", [](Program& p) { p.streams.at(0).shape = {-1}; }},
-      {"persistent memory", [](Program& p) { p.persistent_bytes = -64; }},
-      {"frame", [](Program& p) { p.functions.at(0).frame_bytes = -1; }},
-      {"outside", [&](Program& p) { operand(p, Kind::HostStore).offset = 1 << 20; }},
-      {"huge offset", [&](Program& p) { operand(p, Kind::HostStore).offset = -8; }},
-      {"argument",
-       [&](Program& p) {
-         operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 5, 0};
-       }},
-      {"stride", [](Program& p) { read_input(p, 1L << 62); }},
-      {"outside", [](Program& p) { read_input(p, 1L << 40); }},
-      {"outside", [](Program& p) { read_input(p, -(1L << 40)); }},
-      {"stride",
-       [](Program& p) {
-         p.kernels.at(0).inputs.at(0).strides = {1, 2, 3, 4, 5};
-       }},
-      {"no device", [](Program& p) { p.functions.at(0).devices.clear(); }},
-      {"no replica", [](Program& p) { p.replicas = 0; }},
-  };
   for (const auto& [found, change] : changes) {
     Program changed = sound;
     change(changed);
     const std::string error = error_of([&, &program = changed] { check_program(program); });
     EXPECT_NE(error.find(found), std::string::npos) << found << ": " << error;
   }
+}
+
+TEST(CheckProgram, RowsThatNobodyLoadsAreRefused) {
+  using Kind = Instruction::Kind;
+  const auto operand = [](Program& p) -> OperandRef& {
+    return first(p, Kind::RemoteStore).operands.at(1);
+  };
+  const Program sound = compiled(*row_program());
+  Program program = sound;
+  ASSERT_EQ(operand(program).space, OperandRef::Space::Row);
+  EXPECT_TRUE(first(program, Kind::RemoteLoad).writes_row);
+  expect_refusals(
+      sound, {{"row that nothing loads", [](Program& p) { first(p, Kind::RemoteLoad).row = 1000; }},
+              {"row that nothing loads", [](Program& p) { first(p, Kind::Kernel).row = 0; }},
+              {"row that is not loaded", [](Program& p) { first(p, Kind::RemoteLoad).row = -1; }},
+              {"row that is not loaded", [&](Program& p) { operand(p).slot = 1; }},
+              {"outside of its row", [&](Program& p) { operand(p).offset = 4; }},
+              {"remote buffer", [](Program& p) { first(p, Kind::RemoteLoad).target = 4; }},
+              {"loaded twice", [](Program& p) {
+                 auto& instructions = p.functions.at(0).instructions;
+                 instructions.push_back(first(p, Kind::RemoteLoad));
+               }}});
+}
+
+TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
+  using Kind = Instruction::Kind;
+  const auto operand = [](Program& p, Kind kind) -> OperandRef& {
+    return first(p, kind).operands.at(0);
+  };
+  expect_refusals(
+      compiled(*loop_program()),
+      {
+          {"main function", [](Program& p) { p.main_function = 9; }},
+          {"entry function", [](Program& p) { p.weights_to_host_function = 9; }},
+          {"kernel", [](Program& p) { first(p, Kind::Kernel).target = -1; }},
+          {"too few or too many", [](Program& p) { first(p, Kind::Kernel).operands.clear(); }},
+          {"source", [](Program& p) { first(p, Kind::Kernel).source = 1000; }},
+          {"device", [](Program& p) { first(p, Kind::Kernel).device = 3; }},
+          {"later function", [](Program& p) { first(p, Kind::Loop).target = p.main_function; }},
+          {"loop", [](Program& p) { first(p, Kind::Loop).num_carried = 40; }},
+          {"loop", [](Program& p) { first(p, Kind::Loop).operands.emplace_back(); }},
+          {"stream", [](Program& p) { first(p, Kind::HostStore).target = 7; }},
+          {"outside", [](Program& p) { p.persistent.at(0).offset = 1 << 20; }},
+          {"outside",
+           [](Program& p) {
+             p.persistent.at(0).shape = {1 << 20, 1 << 20};
+           }},
+          {"larger than any",
+           [](Program& p) {
+             p.streams.at(0).shape = {1L << 40, 1L << 40};
+           }},
+          {"negative dimension", [](Program& p) { p.streams.at(0).shape = {-1}; }},
+          {"persistent memory", [](Program& p) { p.persistent_bytes = -64; }},
+          {"frame", [](Program& p) { p.functions.at(0).frame_bytes = -1; }},
+          {"outside", [&](Program& p) { operand(p, Kind::HostStore).offset = 1 << 20; }},
+          {"huge offset", [&](Program& p) { operand(p, Kind::HostStore).offset = -8; }},
+          {"argument",
+           [&](Program& p) {
+             operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 5, 0};
+           }},
+          {"stride", [](Program& p) { read_input(p, 1L << 62); }},
+          {"outside", [](Program& p) { read_input(p, 1L << 40); }},
+          {"outside", [](Program& p) { read_input(p, -(1L << 40)); }},
+          {"stride",
+           [](Program& p) {
+             p.kernels.at(0).inputs.at(0).strides = {1, 2, 3, 4, 5};
+           }},
+          {"no device", [](Program& p) { p.functions.at(0).devices.clear(); }},
+          {"no replica", [](Program& p) { p.replicas = 0; }},
+      });
 }
 
 TEST(CheckProgram, ScalarProgramsReadOnlyWhatIsThere) {

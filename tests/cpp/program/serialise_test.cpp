@@ -34,6 +34,15 @@ TEST(SerialiseProgram, EveryFieldSurvives) {
   EXPECT_EQ(serialise_program(again), bytes);
 }
 
+TEST(SerialiseProgram, RemoteRowsSurvive) {
+  const Program program = Session(*row_program(), {.num_threads = 1}).program();
+  const auto& functions = program.functions;
+  ASSERT_TRUE(std::any_of(functions.front().instructions.begin(),
+                          functions.front().instructions.end(),
+                          [](const Instruction& in) { return in.row >= 0 && in.writes_row; }));
+  EXPECT_EQ(deserialise_program(serialise_program(program)).functions, functions);
+}
+
 TEST(SerialiseProgram, DamageIsNoticed) {
   const std::string bytes = serialise_program(example_program());
   for (std::size_t at = 0; at < bytes.size(); at += 3) {

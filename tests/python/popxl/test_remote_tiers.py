@@ -17,77 +17,13 @@ from pando.session_info import session_report
 from pando.settings import session_settings, use_session_settings
 from popxl import ops
 from popxl.ops import collectives
-from tests.python.popxl.remote_testing import files, phases_program
+from tests.python.popxl.remote_testing import (
+    files,
+    phases_program,
+    random_program,
+    random_steps,
+)
 from tests.python.popxl.replica_testing import load, store
-
-# Random programs against NumPy.
-
-ENTRIES = 3
-
-
-def random_steps(seed, count=40):
-    rng = np.random.default_rng(seed)
-    kinds = ["load", "load", "load_", "store", "store", "add", "scale", "graph"]
-    return [
-        (kinds[rng.integers(len(kinds))], *(int(i) for i in rng.integers(0, 3, 3)))
-        for _ in range(count)
-    ]
-
-
-def build_random(steps, shape, dynamic):
-    """Three tensors, two buffers; each step loads, stores or computes."""
-    ir = popxl.Ir()
-    rng = np.random.default_rng(1)
-    start = rng.integers(-8, 9, (3, *shape)).astype(np.float32)
-    slots = rng.integers(-8, 9, (2, ENTRIES, *shape)).astype(np.float32)
-    with ir.main_graph, popxl.in_sequence():
-        buffers = [popxl.remote_buffer(shape, popxl.float32, ENTRIES) for _ in range(2)]
-        variables = [
-            [popxl.remote_variable(slots[b, e], buffer, e) for e in range(ENTRIES)]
-            for b, buffer in enumerate(buffers)
-        ]
-        offsets = [popxl.variable(e, popxl.uint32) for e in range(3)]
-        tensors = [popxl.variable(value) + 0.0 for value in start]
-
-        def reload(x, y, offset, buffer):
-            return x + ops.remote_load(buffer, offset) * 0.5 + y
-
-        graphs = [
-            ir.create_graph(reload, tensors[0], tensors[0], offsets[0], buffer=buffer)
-            for buffer in buffers
-        ]
-        for kind, a, b, c in steps:
-            buffer, offset = buffers[a % 2], offsets[b] if dynamic else b
-            if kind == "load":
-                tensors[c] = ops.remote_load(buffer, offset)
-            elif kind == "load_":
-                tensors[c] = ops.remote_load_(buffer, offset, tensors[c] + 0.0)
-            elif kind == "store":
-                ops.remote_store(buffer, offset, tensors[c])
-            elif kind == "add":
-                tensors[c] = tensors[a] + tensors[b]
-            elif kind == "scale":
-                tensors[c] = tensors[c] * 0.5
-            else:
-                (tensors[c],) = ops.call(graphs[a % 2], tensors[a], tensors[b], offsets[b])
-        outputs = [store(tensor) for tensor in tensors]
-    return ir, start, slots, variables, outputs
-
-
-def reference(steps, start, slots):
-    tensors, slots = list(start), slots.copy()
-    for kind, a, b, c in steps:
-        if kind in ("load", "load_"):
-            tensors[c] = slots[a % 2, b].copy()
-        elif kind == "store":
-            slots[a % 2, b] = tensors[c]
-        elif kind == "add":
-            tensors[c] = tensors[a] + tensors[b]
-        elif kind == "scale":
-            tensors[c] = tensors[c] * np.float32(0.5)
-        else:
-            tensors[c] = tensors[a] + slots[a % 2, b] * np.float32(0.5) + tensors[b]
-    return tensors, slots
 
 
 @pytest.fixture(params=["auto", "threads"])
@@ -108,17 +44,10 @@ def test_random_programs(tmp_path, seed):
         {"remote_direct": False, "remote_io": "threads"},
         {"remote_tiers": {1: "ram"}},
     ]
-    ir, start, slots, variables, outputs = build_random(steps, (1027,), dynamic=seed % 2 == 0)
-    wanted, wanted_slots = reference(steps, start, slots)
+    program = random_program(steps, (1027,), dynamic=seed % 2 == 0)
     with files(tmp_path, **settings[seed % len(settings)]):
-        session = popxl.Session(ir)
-    with session:
-        results = session.run()
-        for tensor, stream in zip(wanted, outputs, strict=True):
-            np.testing.assert_array_equal(results[stream], tensor)
-        for row, wanted_row in zip(variables, wanted_slots, strict=True):
-            for variable, value in zip(row, wanted_row, strict=True):
-                np.testing.assert_array_equal(session.get_tensor_data(variable), value)
+        session = popxl.Session(program.ir)
+    program.check(session, steps)
     assert [path.name for path in tmp_path.iterdir()] == ["pando.lock"]
 
 
