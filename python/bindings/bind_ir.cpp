@@ -313,18 +313,21 @@ void bind_graph(nb::module_& m) {
   bind_graph_edits(graph);
 }
 
-std::vector<std::string> used_streams(const Ir& ir, const std::string& kind) {
-  std::vector<std::string> streams;
+/// Of the ops that load, and of those that store: their streams, in order of first use.
+std::pair<std::vector<std::string>, std::vector<std::string>> used_streams(const Ir& ir) {
+  std::vector<std::string> loaded, stored;
   for (const Graph* graph : ir.graphs()) {
     for (const Op* op : graph->ops()) {
-      if (op->kind() != kind) continue;
+      const bool is_load = op->kind() == "HostLoad";
+      if (!is_load && op->kind() != "HostStore") continue;
+      std::vector<std::string>& streams = is_load ? loaded : stored;
       const std::string& stream = op->attributes.text("stream");
       if (std::find(streams.begin(), streams.end(), stream) == streams.end()) {
         streams.push_back(stream);
       }
     }
   }
-  return streams;
+  return {loaded, stored};
 }
 
 bool has_ops(const Ir& ir) {
@@ -363,8 +366,9 @@ void bind_program_parts(nb::module_& m) {
             return streams;
           },
           kOwnedByIr)
-      .def("used_streams", &used_streams, nb::arg("kind"),
-           "The ids of the streams that ops of this kind use, in order of first use.")
+      .def("used_streams", &used_streams,
+           "The ids of the streams that ops load, and of those that they store to, in order of "
+           "first use.")
       .def_prop_ro("has_ops", &has_ops)
       .def("add_remote_buffer", &Ir::add_remote_buffer, nb::arg("info"), nb::arg("entries"),
            kOwnedByIr)

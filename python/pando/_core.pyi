@@ -405,9 +405,9 @@ class Ir:
     @property
     def streams(self) -> list[Stream]: ...
 
-    def used_streams(self, kind: str) -> list[str]:
+    def used_streams(self) -> tuple[list[str], list[str]]:
         """
-        The ids of the streams that ops of this kind use, in order of first use.
+        The ids of the streams that ops load, and of those that they store to, in order of first use.
         """
 
     @property

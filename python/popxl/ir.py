@@ -222,21 +222,24 @@ class Ir:
 
         return ReplicaGrouping._from_assignment(self, assignment)
 
-    def _used_streams(self, kind: str) -> list[Tensor]:
-        """Handles of the streams that ops of `kind` use, in order of first use."""
-        return [self.main_graph.get_tensor(handle) for handle in self._pb.used_streams(kind)]
+    def _used_streams(self) -> tuple[list[HostToDeviceStream], list[DeviceToHostStream]]:
+        """Those that ops load, and those that they store to, in order of first use."""
+        from popxl.streams import DeviceToHostStream, HostToDeviceStream
+
+        loaded, stored = self._pb.used_streams()
+        tensor = self.main_graph.get_tensor
+        return (
+            [HostToDeviceStream._from_tensor(tensor(handle)) for handle in loaded],
+            [DeviceToHostStream._from_tensor(tensor(handle)) for handle in stored],
+        )
 
     def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
         """Streams with at least one `host_load`."""
-        from popxl.streams import HostToDeviceStream
-
-        return {HostToDeviceStream._from_tensor(t) for t in self._used_streams("HostLoad")}
+        return set(self._used_streams()[0])
 
     def get_all_d2h_streams(self) -> set[DeviceToHostStream]:
         """Streams with at least one `host_store`."""
-        from popxl.streams import DeviceToHostStream
-
-        return {DeviceToHostStream._from_tensor(t) for t in self._used_streams("HostStore")}
+        return set(self._used_streams()[1])
 
     def dot_checkpoint(self, check: str, save_dir: Any = None) -> None:
         """Writes the graphs as Graphviz files if checkpoint `check` is active."""

@@ -140,8 +140,9 @@ class Session:
 
     def _prepare_streams(self) -> None:
         """What `run` needs per stream, in the order of the core's lists."""
-        self._inputs = {s.tensor_id: s for s in self.ir_.get_all_h2d_streams()}
-        self._outputs = {s.tensor_id: s for s in self.ir_.get_all_d2h_streams()}
+        inputs, outputs = self.ir_._used_streams()
+        self._inputs = {stream.tensor_id: stream for stream in inputs}
+        self._outputs = {stream.tensor_id: stream for stream in outputs}
         self._input_set = set(self._inputs.values())
         self._output_set = set(self._outputs.values())
 
