@@ -269,7 +269,6 @@ OperandRef FunctionLowering::reference(const SymbolicOperand& operand) const {
 }
 
 OperandRef FunctionLowering::own_place(const SymbolicOperand& operand) const {
-  if (operand.storage < 0) return {};
   const Storage& s = storages_[static_cast<std::size_t>(operand.storage)];
   using Space = OperandRef::Space;
   switch (s.kind) {

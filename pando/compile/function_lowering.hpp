@@ -234,17 +234,18 @@ class FunctionLowering {
   std::vector<EarlyLoad> find_early_loads() const;
   bool may_start_before(const PendingInstruction& load, const PendingInstruction& other) const;
   bool touches(const PendingInstruction& pending, int storage) const;
-  bool may_overwrite(const PendingInstruction& pending, const PendingInstruction& load) const;
+  /// Whether `pending` may have `effect` (a RemoteStore; a RemoteLoad is any transfer) on the row
+  /// of `load`.
+  bool may_transfer_row(const PendingInstruction& pending, const PendingInstruction& load,
+                        Instruction::Kind effect) const;
   void split_loads(const std::vector<EarlyLoad>& loads);
 
   // lower_rows_in_place.cpp
   struct LoadInPlace;
   /// Lets remote rows in memory be operands, without copies, where nobody can tell.
   void use_rows_in_place();
-  bool may_use_row_in_place(std::size_t load, const std::vector<std::size_t>& uses,
-                            const std::vector<LoadInPlace>& earlier);
-  bool writes(const PendingInstruction& pending, int storage) const;
-  bool may_touch_row(const PendingInstruction& pending, const PendingInstruction& load) const;
+  bool may_use_row_in_place(const LoadInPlace& load, const std::vector<LoadInPlace>& earlier) const;
+  std::size_t stored_at(const LoadInPlace& load) const;
 
   // lower_collectives.cpp
   bool lower_collective(const Op& op);

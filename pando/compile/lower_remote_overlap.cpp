@@ -20,21 +20,20 @@ bool FunctionLowering::touches(const PendingInstruction& pending, int storage) c
                      [&](const SymbolicOperand& operand) { return operand.storage == storage; });
 }
 
-bool FunctionLowering::may_overwrite(const PendingInstruction& pending,
-                                     const PendingInstruction& load) const {
-  const bool is_store = pending.instruction.kind == Instruction::Kind::RemoteStore;
-  if (is_store && pending.row && load.row && *pending.row != *load.row) return false;
-  const AccessSpace store = {AccessSpace::Kind::Effect,
-                             static_cast<std::int32_t>(Instruction::Kind::RemoteStore),
-                             load.instruction.target};
-  return program_.effects_of(pending.instruction).contains(store);
+bool FunctionLowering::may_transfer_row(const PendingInstruction& pending,
+                                        const PendingInstruction& load,
+                                        Instruction::Kind effect) const {
+  if (pending.row && load.row && *pending.row != *load.row) return false;
+  return program_.effects_of(pending.instruction)
+      .contains(
+          {AccessSpace::Kind::Effect, static_cast<std::int32_t>(effect), load.instruction.target});
 }
 
 bool FunctionLowering::may_start_before(const PendingInstruction& load,
                                         const PendingInstruction& other) const {
   const int offset = load.operands[0].storage;
   if (touches(other, load.operands[1].storage)) return false;
-  if (may_overwrite(other, load)) return false;
+  if (may_transfer_row(other, load, Instruction::Kind::RemoteStore)) return false;
   const auto is_argument = [&](int storage) {
     return storages_[static_cast<std::size_t>(storage)].kind == StorageKind::Argument;
   };

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "pando/base/alignment.hpp"
+
 namespace pando {
 
 /// Alive from instruction `first` to instruction `last`, both included.
@@ -12,11 +14,6 @@ struct Lifetime {
   int first = 0;
   int last = 0;
 };
-
-inline constexpr std::int64_t kStorageAlignment = 64;
-constexpr std::int64_t align_bytes(std::int64_t bytes) {
-  return (bytes + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
-}
 
 struct MemoryPlan {
   std::vector<std::int64_t> offsets;  // one per lifetime, bytes

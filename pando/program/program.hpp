@@ -103,8 +103,8 @@ struct Instruction {
   /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
   /// carried arguments from (i even ? initial or B : A) ... see runtime/engine.hpp.
   std::int64_t num_carried = 0;
-  /// RemoteLoad: what it loads is used as operands of Space::Row, at most once at a time; -1: as
-  /// its destination. If the row lies in memory, nothing is copied: they are the row itself.
+  /// RemoteLoad: the slot by which operands of Space::Row name what it loads: the row itself where
+  /// that lies in memory, without a copy, else its destination. -1: none do.
   std::int32_t row = -1;
   /// Those operands are written, and stored to the same row by a RemoteStore of this function.
   bool writes_row = false;
@@ -191,6 +191,11 @@ struct RemoteBufferDesc {
   DType dtype = DType::Float32;
   Shape shape;
   std::int64_t entries = 1;
+
+  /// Of one entry.
+  std::int64_t slot_bytes() const {
+    return num_elements(shape) * static_cast<std::int64_t>(dtype_bytes(dtype));
+  }
   bool operator==(const RemoteBufferDesc&) const = default;
 };
 

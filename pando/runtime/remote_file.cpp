@@ -37,18 +37,14 @@ std::string error_text(int error) {
   return text;
 }
 
-std::uint64_t slot_bytes_of(const RemoteBufferDesc& buffer) {
-  return static_cast<std::uint64_t>(num_elements(buffer.shape)) * dtype_bytes(buffer.dtype);
-}
-
 }  // namespace
 
 FileMemory::FileMemory(const RunFolder& folder, const RemoteBufferDesc& buffer,
                        std::int64_t replica, bool direct, std::shared_ptr<FileIo> io)
-    : RemoteMemory(buffer.entries, slot_bytes_of(buffer)),
+    : RemoteMemory(buffer.entries, static_cast<std::uint64_t>(buffer.slot_bytes())),
       path_(folder.path() / str_cat("buffer-", buffer.id, ".replica-", replica, ".remote")),
       buffer_(buffer.id),
-      row_bytes_(round_to_pages(slot_bytes_of(buffer))),
+      row_bytes_(round_to_pages(static_cast<std::uint64_t>(buffer.slot_bytes()))),
       io_(std::move(io)),
       states_(static_cast<std::size_t>(buffer.entries), RowState::Empty),
       checksums_(static_cast<std::size_t>(buffer.entries), 0) {

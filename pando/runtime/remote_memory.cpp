@@ -4,24 +4,21 @@
 #include <string>
 #include <utility>
 
+#include "pando/base/alignment.hpp"
 #include "pando/base/error.hpp"
 #include "pando/runtime/device_memory.hpp"
 
 namespace pando {
 namespace {
 
-/// Rows are operands of kernels, which expect whole cache lines.
-std::size_t row_bytes_of(std::size_t slot_bytes) {
-  constexpr std::size_t kCacheLine = 64;
-  return (slot_bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
-
 /// Rows of one buffer in memory that it shares with others.
 class RamMemory final : public RemoteMemory {
  public:
-  RamMemory(std::int64_t slots, std::size_t slot_bytes, std::shared_ptr<DeviceMemory> memory,
+  RamMemory(const RemoteBufferDesc& buffer, std::shared_ptr<DeviceMemory> memory,
             std::byte* first_row)
-      : RemoteMemory(slots, slot_bytes), memory_(std::move(memory)), first_row_(first_row) {}
+      : RemoteMemory(buffer.entries, static_cast<std::size_t>(buffer.slot_bytes())),
+        memory_(std::move(memory)),
+        first_row_(first_row) {}
 
   void load(std::int64_t slot, std::byte* to, std::size_t bytes) override {
     std::copy_n(row(slot), bytes, to);
@@ -36,19 +33,16 @@ class RamMemory final : public RemoteMemory {
     std::fill_n(rest, slot_bytes() - bytes, std::byte{0});
   }
   std::byte* row(std::int64_t slot) const {
-    return first_row_ + static_cast<std::size_t>(slot) * row_bytes_of(slot_bytes());
+    return first_row_ + slot * align_bytes(static_cast<std::int64_t>(slot_bytes()));
   }
 
   std::shared_ptr<DeviceMemory> memory_;
   std::byte* first_row_;
 };
 
-std::size_t slot_bytes_of(const RemoteBufferDesc& buffer) {
-  return static_cast<std::size_t>(num_elements(buffer.shape)) * dtype_bytes(buffer.dtype);
-}
-
-std::size_t bytes_of(const RemoteBufferDesc& buffer) {
-  return static_cast<std::size_t>(buffer.entries) * row_bytes_of(slot_bytes_of(buffer));
+/// Rows are operands of kernels.
+std::int64_t bytes_of(const RemoteBufferDesc& buffer) {
+  return buffer.entries * align_bytes(buffer.slot_bytes());
 }
 
 std::string named(const std::vector<const RemoteBufferDesc*>& buffers) {
@@ -84,8 +78,8 @@ void RemoteMemory::end_snapshot() {
 
 std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
     const std::vector<const RemoteBufferDesc*>& buffers) {
-  std::size_t bytes = 0;
-  std::vector<std::size_t> offsets;
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> offsets;
   offsets.reserve(buffers.size());
   for (const RemoteBufferDesc* buffer : buffers) {
     offsets.push_back(bytes);
@@ -93,11 +87,10 @@ std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
   }
   std::vector<std::unique_ptr<RemoteMemory>> memories;
   if (buffers.empty()) return memories;
-  const auto memory =
-      std::make_shared<DeviceMemory>(static_cast<std::int64_t>(bytes), named(buffers));
+  const auto memory = std::make_shared<DeviceMemory>(bytes, named(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    memories.push_back(std::make_unique<RamMemory>(buffers[i]->entries, slot_bytes_of(*buffers[i]),
-                                                   memory, memory->data() + offsets[i]));
+    memories.push_back(
+        std::make_unique<RamMemory>(*buffers[i], memory, memory->data() + offsets[i]));
   }
   return memories;
 }

@@ -154,8 +154,9 @@ class Session {
   void detach();
   bool is_attached() const { return !engines_.empty(); }
 
-  /// Throws RuntimeFault with the number of the replica that failed, and Interrupted; variables
-  /// keep what the replicas had written by then.
+  /// Returns the streams whose array it went over more than once. Throws RuntimeFault with the
+  /// number of the replica that failed, and Interrupted; variables keep what the replicas had
+  /// written by then.
   std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
                                   const std::vector<StreamBuffer>& outputs);
   /// Host arrays -> device memory and remote buffers of every replica for every variable, then the
