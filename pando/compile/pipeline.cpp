@@ -6,6 +6,7 @@
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
 #include "pando/compile/schedule.hpp"
+#include "pando/transforms/bands.hpp"
 #include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
@@ -124,6 +125,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   });
   stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
   stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
+  stage("bands", [&] { find_bands(ir); });
   stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
   Program program;
   stage("lower",

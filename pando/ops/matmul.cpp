@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "pando/base/band.hpp"
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -71,6 +72,27 @@ DType output_dtype(const Op& op) {
                                           : op.input(0)->dtype();
 }
 
+constexpr std::array<const char*, 3> kBandAttributes = {"lhs_band", "rhs_band", "out_band"};
+
+bool has_band(const Op& op) {
+  return std::any_of(kBandAttributes.begin(), kBandAttributes.end(),
+                     [&](const char* name) { return op.attributes.has(name); });
+}
+
+/// Bands are of the matrices that kernels see.
+void check_bands(const Op& op) {
+  if (!has_band(op)) return;
+  const Shape &lhs = op.input(0)->shape(), &rhs = op.input(1)->shape();
+  if (lhs.size() < 2 || rhs.size() < 2 || batch_of(lhs) != batch_of(rhs) || is_scaled(op)) {
+    wrong_input(op, "wanted matrices with equal batch dimensions where there are bands");
+  }
+  for (const char* name : kBandAttributes) {
+    if (op.attributes.has(name) && op.attributes.ints(name).size() != 2) {
+      wrong_input(op, str_cat("wanted ", name, " as [lower, upper]"));
+    }
+  }
+}
+
 std::vector<TensorInfo> infer_matmul(const Op& op) {
   for (int i : {0, 1}) {
     if (!input_info(op, i).shape.empty()) continue;
@@ -78,6 +100,7 @@ std::vector<TensorInfo> infer_matmul(const Op& op) {
                         op.input(i)->name(), "' as an operand. Use mul"));
   }
   check_dtypes(op);
+  check_bands(op);
   const DType dtype = output_dtype(op);
   if (!is_floating_point(dtype) || is_float8(dtype)) {
     wrong_input(op, str_cat("wanted output_type float16, float32 or float64, got ", dtype));
@@ -127,6 +150,7 @@ std::vector<Tensor*> expand_shared_rhs(OpBuilder& builder, const Op& op, const S
 
 std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
   if (is_scaled(op)) return expand_scaled(builder, op);
+  if (has_band(op) && output_dtype(op) == op.input(0)->dtype()) return {};
   Tensor* lhs = op.input(0);
   Tensor* rhs = op.input(1);
   if (output_dtype(op) != lhs->dtype()) return expand_output_type(builder, op);
@@ -280,22 +304,27 @@ std::vector<Tensor*> expand_matmul_epilogue(OpBuilder& builder, const Op& op) {
 }  // namespace
 
 void register_matmul_ops(Registry& registry) {
-  registry.add({.name = "MatMul",
-                .doc =
-                    "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
-                    "(default: of the operands). With float8 operands input 2 is a scalar int32 "
-                    "log2 scale and the result float16(product * 2^scale). partials_type and "
-                    "available_memory_proportion are kept for readers; sums are float32 (float64 "
-                    "for float64). A kernel for matrices with equal batch dimensions.",
-                .min_inputs = 2,
-                .max_inputs = 3,
-                .attributes = {optional(dtype_attribute("output_type")),
-                               optional(dtype_attribute("partials_type")),
-                               optional(number_attribute("available_memory_proportion"))},
-                .infer = infer_matmul,
-                .expand = expand_matmul,
-                .gradient = matmul_gradient,
-                .differentiable_inputs = {0, 1}});
+  registry.add(
+      {.name = "MatMul",
+       .doc = "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
+              "(default: of the operands). With float8 operands input 2 is a scalar int32 "
+              "log2 scale and the result float16(product * 2^scale). partials_type and "
+              "available_memory_proportion are kept for readers; sums are float32 (float64 "
+              "for float64). A kernel for matrices with equal batch dimensions. What the pass "
+              "bands knows of those: lhs_band and rhs_band [lower, upper]: elements (i, j) "
+              "without -lower <= j - i <= upper are 0; out_band: nobody reads those, and what "
+              "they become is not specified.",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .attributes = {optional(dtype_attribute("output_type")),
+                      optional(dtype_attribute("partials_type")),
+                      optional(number_attribute("available_memory_proportion")),
+                      optional(ints_attribute("lhs_band")), optional(ints_attribute("rhs_band")),
+                      optional(ints_attribute("out_band"))},
+       .infer = infer_matmul,
+       .expand = expand_matmul,
+       .gradient = matmul_gradient,
+       .differentiable_inputs = {0, 1}});
   registry.add({.name = "MatMulEpilogue",
                 .doc =
                     "epilogue(lhs rhs + bias) for inputs lhs, rhs and (optional) bias (columns,). "

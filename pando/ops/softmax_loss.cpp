@@ -1,4 +1,7 @@
 // Softmax and the negative log-likelihood losses (popxl-ops.md 3.1, 11).
+#include <cmath>
+
+#include "pando/base/band.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 
@@ -7,17 +10,39 @@ namespace {
 
 using enum AttributeType;
 
+const std::vector<AttributeSpec> kSoftmaxAttributes = {
+    {"axis", Integer}, {"scale", Number, false}, {"band", IntList, false}};
+
+void check_softmax_attributes(const Op& op, const Shape& shape) {
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const std::int64_t axis = axis_attribute(op, rank);
+  const double scale = op.attributes.number_or("scale", 1);
+  check_inputs(op, std::isfinite(scale) && scale > 0,
+               str_cat("wanted a scale above 0, got ", scale));
+  if (!op.attributes.has("band")) return;
+  const Ints& sides = op.attributes.ints("band");
+  check_inputs(op, sides.size() == 2 && rank >= 2 && axis == rank - 1,
+               "wanted a band [lower, upper] of matrices, and rows along the last axis");
+  const Band band{sides[0], sides[1]};
+  check_inputs(op, band.meets_rows(shape[rank - 2], shape[rank - 1]),
+               str_cat("band [", band.lower, ", ", band.upper, "] leaves rows of ",
+                       shape_text(shape), " empty"));
+}
+
 OpDef softmax() {
   OpDef def;
   def.name = "Softmax";
   def.doc =
-      "Inputs: 0 t (float). Attributes: axis. t seen as [prod(shape[:axis]), prod(shape[axis:])]: "
-      "every row becomes exp(x - max) / sum(exp(x - max)).";
-  def.attributes = {{"axis", Integer}};
+      "Inputs: 0 t (float). Attributes: axis, scale (default 1), band. t seen as "
+      "[prod(shape[:axis]), prod(shape[axis:])]: every row becomes exp(scale * (x - max)) / "
+      "sum(exp(scale * (x - max))). With band [lower, upper] (axis is the last) only of columns j "
+      "of row i of each matrix with -lower <= j - i <= upper; the others are not read and become "
+      "0.";
+  def.attributes = kSoftmaxAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
     check_float(op, t, "t");
-    axis_attribute(op, static_cast<std::int64_t>(t.shape().size()));
+    check_softmax_attributes(op, t.shape());
     return std::vector<TensorInfo>{t.info};
   };
   def.differentiable_inputs = {0};
@@ -26,7 +51,7 @@ OpDef softmax() {
     if (g == nullptr || !builder.wants(0)) return;
     Tensor* out = builder.forward(op.output(0));
     builder.set_input_gradient(
-        0, builder.make("SoftmaxGrad", {out, g}, pick_attributes(op, {"axis"})));
+        0, builder.make("SoftmaxGrad", {out, g}, pick_attributes(op, {"axis", "scale", "band"})));
   };
   return def;
 }
@@ -35,16 +60,17 @@ OpDef softmax_grad() {
   OpDef def;
   def.name = "SoftmaxGrad";
   def.doc =
-      "Inputs: 0 out (the softmax), 1 g. Attributes: axis. out * (g - sum(g * out)) over the rows "
-      "of Softmax.";
+      "Inputs: 0 out (the softmax), 1 g. Attributes: axis, scale (default 1), band. scale * out * "
+      "(g - sum(g * out)) over the rows of Softmax. With band [lower, upper] only of the columns "
+      "that Softmax has in it; the others are not read and become 0.";
   def.min_inputs = def.max_inputs = 2;
-  def.attributes = {{"axis", Integer}};
+  def.attributes = kSoftmaxAttributes;
   def.infer = [](const Op& op) {
     const Tensor& out = needed_input(op, 0, "out");
     const Tensor& g = needed_input(op, 1, "g");
     check_inputs(op, out.info.shape == g.info.shape && out.dtype() == g.dtype(),
                  "wanted a gradient of the softmax's shape and dtype");
-    axis_attribute(op, static_cast<std::int64_t>(out.shape().size()));
+    check_softmax_attributes(op, out.shape());
     return std::vector<TensorInfo>{out.info};
   };
   return def;

@@ -8,6 +8,7 @@
 
 #include "pando/ir/op_def.hpp"
 #include "pando/transforms/dependencies.hpp"
+#include "pando/transforms/readers.hpp"
 
 namespace pando {
 namespace {
@@ -49,24 +50,12 @@ class EpilogueFuser {
   }
 
  private:
-  /// The one op that reads the tensor, if it belongs to the same program as its producer.
-  Op* only_reader(const Tensor* tensor) const {
-    const auto& outputs = graph_.outputs();
-    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return nullptr;
-    if (tensor->uses().size() != 1) return nullptr;
-    Op* reader = tensor->uses().front().op;
-    const OpContext& own = tensor->producer()->context;
-    const bool same =
-        reader->context.execution == own.execution && reader->context.device == own.device;
-    return same ? reader : nullptr;
-  }
-
   Chain follow(Op& product) const {
     Chain chain;
     chain.ops = {&product};
-    Op* next = only_reader(chain.result());
+    Op* next = only_reader(*chain.result());
     if (next != nullptr && next->kind() == "Reshape" && keeps_columns(*next)) {
-      Op* after = only_reader(next->output(0));
+      Op* after = only_reader(*next->output(0));
       if (after == nullptr) return chain;
       const std::vector<Op*> with_reshape = {&product, next};
       if (Tensor* bias = bias_of(*after, next->output(0))) {
@@ -80,7 +69,7 @@ class EpilogueFuser {
         chain.ops.push_back(next);
       }
     }
-    next = only_reader(chain.result());
+    next = only_reader(*chain.result());
     for (const auto& [kind, epilogue] : kActivations) {
       if (next == nullptr || next->kind() != kind) continue;
       chain.epilogue = epilogue;

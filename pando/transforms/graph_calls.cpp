@@ -129,8 +129,9 @@ void erase_moved_ops(Graph& graph, const std::vector<Op*>& ops) {
     }
     graph.erase_op(**it);
   }
+  const std::set<Tensor*> outputs(graph.outputs().begin(), graph.outputs().end());
   for (Tensor* constant : constants) {
-    if (constant->uses().empty()) graph.erase_tensor(*constant);
+    if (constant->uses().empty() && !outputs.contains(constant)) graph.erase_tensor(*constant);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "pando/transforms/pass_registry.hpp"
 
 #include "pando/base/error.hpp"
+#include "pando/transforms/bands.hpp"
 #include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
@@ -44,6 +45,7 @@ const std::vector<Pass>& all_passes() {
        every_graph(elide_identities)},
       {"fuse_epilogues", "Makes bias and activation part of the product before them.",
        every_graph(fuse_epilogues)},
+      {"bands", "Skips what masks of attention hide.", find_bands},
       {"unused_outputs", "Takes outputs that nobody uses away from calls and called graphs.",
        drop_unused_outputs},
       {"unreachable_graphs", "Removes graphs that the main graph cannot reach.",

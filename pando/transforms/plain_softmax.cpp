@@ -5,7 +5,9 @@ namespace pando {
 void use_plain_softmax(Graph& graph) {
   const std::vector<Op*> ops = graph.ops();
   for (Op* op : ops) {
-    if (op->kind() != "Softmax") continue;
+    if (op->kind() != "Softmax" || op->attributes.has("scale") || op->attributes.has("band")) {
+      continue;
+    }
     graph.set_insertion_point(op);
     OpBuilder builder(graph, op->context);
     Tensor* x = op->input(0);

@@ -113,6 +113,10 @@ void add_networks(std::vector<Recipe>& all) {
   for (std::int64_t axis : {0, 1, 2}) {
     all.push_back({"Softmax", {{{2, 3, 4}}}, {{"axis", axis}}});
   }
+  for (const Ints& band : {Ints{5, 0}, Ints{1, 1}, Ints{2, 4}}) {
+    all.push_back(
+        {"Softmax", {{{2, 3, 4}}}, {{"axis", number(2)}, {"scale", 0.7}, {"band", band}}});
+  }
   for (const char* reduction : {"mean", "sum", "none"}) {
     all.push_back({"Nll",
                    {{{4, 3}, 0.1, 0.9}, integers({4}, {0, 2, 1, 2})},

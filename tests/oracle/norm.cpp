@@ -1,6 +1,7 @@
 // Group, layer and batch normalisation, and softmax.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/oracle/rules.hpp"
 
@@ -80,13 +81,26 @@ std::int64_t row_length(const Op& op, const Shape& shape) {
   return num_elements(Shape(shape.begin() + op.attributes.integer("axis"), shape.end()));
 }
 
+/// Whether element `i` is in the band, if the op has one.
+bool in_band(const Op& op, const Shape& shape, std::int64_t i) {
+  if (!op.attributes.has("band")) return true;
+  const Ints& band = op.attributes.ints("band");
+  const std::int64_t column = i % shape.back();
+  const std::int64_t row = i / shape.back() % shape[shape.size() - 2];
+  return -band[0] <= column - row && column - row <= band[1];
+}
+
 void softmax(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const std::int64_t length = row_length(op, in[0]->shape);
+  const Array& x = *in[0];
+  const std::int64_t length = row_length(op, x.shape);
+  const Number scale = op.attributes.number_or("scale", 1);
   for (std::int64_t row = 0; row < out[0].size(); row += length) {
-    Number top = (*in[0])[row], sum = 0.0L;
-    for (std::int64_t i = row; i < row + length; ++i) top = std::max(top, (*in[0])[i]);
+    Number top = -std::numeric_limits<Number>::infinity(), sum = 0.0L;
     for (std::int64_t i = row; i < row + length; ++i) {
-      sum += out[0][i] = std::exp((*in[0])[i] - top);
+      if (in_band(op, x.shape, i)) top = std::max(top, scale * x[i]);
+    }
+    for (std::int64_t i = row; i < row + length; ++i) {
+      sum += out[0][i] = in_band(op, x.shape, i) ? std::exp(scale * x[i] - top) : 0.0L;
     }
     for (std::int64_t i = row; i < row + length; ++i) out[0][i] /= sum;
   }
@@ -95,10 +109,15 @@ void softmax(const Op& op, const Inputs& in, std::vector<Array>& out) {
 void softmax_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Array &y = *in[0], &g = *in[1];
   const std::int64_t length = row_length(op, y.shape);
+  const Number scale = op.attributes.number_or("scale", 1);
   for (std::int64_t row = 0; row < y.size(); row += length) {
     Number sum = 0.0L;
-    for (std::int64_t i = row; i < row + length; ++i) sum += g[i] * y[i];
-    for (std::int64_t i = row; i < row + length; ++i) out[0][i] = y[i] * (g[i] - sum);
+    for (std::int64_t i = row; i < row + length; ++i) {
+      if (in_band(op, y.shape, i)) sum += g[i] * y[i];
+    }
+    for (std::int64_t i = row; i < row + length; ++i) {
+      out[0][i] = in_band(op, y.shape, i) ? scale * y[i] * (g[i] - sum) : 0.0L;
+    }
   }
 }
 

@@ -1,10 +1,13 @@
 #include <limits>
 
 #include "kernel_test_util.hpp"
+#include "pando/backends/cpu/kernels/matmul.hpp"
 #include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
+
+using cpu::MatMulBands;
 
 double activate(const std::string& epilogue, double x) {
   if (epilogue == "relu") return x < 0 ? 0 : x;
@@ -169,7 +172,92 @@ TEST(MatMul, LargeProductsHaveTheSameBitsForEveryThreadCount) {
   }
 }
 
+struct BandedCase {
+  std::int64_t m, n, k;
+  MatMulBands bands;
+  int threads = 2;
+};
+
+bool in_band(const std::optional<Band>& band, std::int64_t row, std::int64_t column) {
+  return !band || (-band->lower <= column - row && column - row <= band->upper);
+}
+
+/// Two heads of one matrix, in every order of the operands. Says how the kernel does it.
+std::string check_banded(const BandedCase& c, DType dtype, int order, std::int64_t batch) {
+  const bool lhs_transposed = (order & 1) != 0, rhs_transposed = (order & 2) != 0;
+  const auto heads = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
+    Strides strides = {2 * rows * columns, rows * columns, columns, 1};
+    if (transposed) strides = {2 * rows * columns, rows * columns, 1, rows};
+    return strided(dtype, {batch, 2, rows, columns}, strides);
+  };
+  TestTensor lhs(heads(c.m, c.k, lhs_transposed)), rhs(heads(c.k, c.n, rhs_transposed));
+  TestTensor out(dtype, {batch, 2, c.m, c.n});
+  lhs.randomise(21, -1, 1);
+  rhs.randomise(22, -1, 1);
+  const auto clear = [](TestTensor& matrix, const std::optional<Band>& band) {
+    const std::int64_t rows = matrix.shape()[2], columns = matrix.shape()[3];
+    for (std::int64_t i = 0; i < matrix.size(); ++i) {
+      if (!in_band(band, i / columns % rows, i % columns)) matrix.set(i, 0);
+    }
+  };
+  clear(lhs, c.bands.lhs);
+  clear(rhs, c.bands.rhs);
+  Attributes attributes;
+  if (c.bands.lhs) attributes.set("lhs_band", c.bands.lhs->attribute());
+  if (c.bands.rhs) attributes.set("rhs_band", c.bands.rhs->attribute());
+  if (c.bands.out) attributes.set("out_band", c.bands.out->attribute());
+  const std::string how = run_kernel("MatMul", attributes, {&lhs, &rhs}, {&out}, c.threads);
+  std::vector<double> wanted = product_by_loops(lhs, rhs, {c.m, c.n, c.k}, 2 * batch);
+  for (std::int64_t i = 0; i < out.size(); ++i) {
+    if (in_band(c.bands.out, i / c.n % c.m, i % c.n)) continue;
+    out.set(i, 0);
+    wanted[static_cast<std::size_t>(i)] = 0;
+  }
+  expect_close(out, wanted, dtype == DType::Float16 ? 2e-3 : 4e-5, how);
+  return how;
+}
+
+TEST(MatMul, BandsMatchLoopsInEveryOrder) {
+  const Band causal{300, 0}, upper{0, 300}, window{40, 0}, shifted{250, 60}, all{300, 300};
+  const std::vector<BandedCase> cases = {
+      {200, 200, 48, {{}, {}, causal}},      {200, 40, 200, {causal, {}, {}}},
+      {200, 40, 200, {upper, {}, {}}},       {40, 200, 200, {{}, causal, {}}},
+      {40, 200, 200, {{}, window, {}}},      {200, 260, 33, {{}, {}, shifted}},
+      {260, 17, 200, {window, {}, {}}},      {200, 200, 200, {causal, upper, {}}},
+      {200, 200, 200, {causal, {}, causal}}, {200, 200, 48, {{}, {}, all}},
+      {600, 600, 20, {{}, {}, window}},      {30, 30, 30, {causal, causal, causal}},
+  };
+  for (const BandedCase& c : cases) {
+    for (int order = 0; order < 4; ++order) {
+      for (const std::int64_t batch : {1, 3}) {
+        BandedCase each = c;
+        each.threads = 1 + order % 3;
+        check_banded(each, DType::Float32, order, batch);
+      }
+    }
+    for (const DType dtype : {DType::Float16, DType::Float64}) check_banded(c, dtype, 2, 1);
+  }
+}
+
+TEST(MatMul, BandsSkipBlocks) {
+  const auto how = [](const BandedCase& c) { return check_banded(c, DType::Float32, 0, 2); };
+  const Band causal{1024, 0};
+  EXPECT_NE(how({512, 512, 32, {{}, {}, causal}}).find("8 blocks, 56 %"), std::string::npos);
+  EXPECT_NE(how({512, 32, 512, {causal, {}, {}}}).find("8 blocks, 56 %"), std::string::npos);
+  EXPECT_NE(how({32, 512, 512, {{}, causal, {}}}).find("8 blocks, 56 %"), std::string::npos);
+  EXPECT_NE(how({512, 512, 32, {{}, {}, Band{63, 0}}}).find("8 blocks, 23 %"), std::string::npos);
+  EXPECT_EQ(how({512, 512, 32, {{}, {}, Band{500, 500}}}).find("blocks"), std::string::npos);
+}
+
 class MatMulOnTarget : public SimdTargetTest {};
+
+TEST_P(MatMulOnTarget, BandsMatchLoops) {
+  for (int order = 0; order < 4; ++order) {
+    check_banded({330, 330, 64, {{}, {}, Band{400, 0}}}, DType::Float32, order, 1);
+    check_banded({330, 64, 330, {Band{400, 0}, {}, {}}}, DType::Float32, order, 1);
+    check_banded({64, 330, 330, {{}, Band{0, 400}, {}}}, DType::Float32, order, 1);
+  }
+}
 
 TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
   for (int order = 0; order < 4; ++order) {

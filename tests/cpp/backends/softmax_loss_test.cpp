@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernel_test_util.hpp"
+#include "pando/base/band.hpp"
 #include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
@@ -70,6 +71,59 @@ TEST_P(SoftmaxOnTarget, GradientsMatchLoops) {
       expect_close(dx, wanted, epsilon_of(dtype) * 2);
     }
   }
+}
+
+/// Bands of (rows x columns) matrices, by side.
+const std::vector<Ints> kBands = {{40, 0}, {0, 0}, {3, 2}, {-1, 5}, {100, -2}, {40, 40}};
+
+bool in_band(const Ints& band, const Shape& shape, std::int64_t i) {
+  const std::int64_t column = i % shape[2], row = i / shape[2] % shape[1];
+  return -band[0] <= column - row && column - row <= band[1];
+}
+
+/// What is outside a band is NaN in the inputs: it is not read, and 0 in the result.
+TEST_P(SoftmaxOnTarget, BandsAndScalesMatchLoops) {
+  int checked = 0;
+  for (const DType dtype : kFloats) {
+    for (const Shape& shape : {Shape{2, 5, 7}, Shape{3, 40, 33}, Shape{1, 1, 1}}) {
+      for (const Ints& band : kBands) {
+        if (!Band{band[0], band[1]}.meets_rows(shape[1], shape[2])) continue;
+        ++checked;
+        TestTensor in(dtype, shape), g(dtype, shape), out(dtype, shape), dx(dtype, shape);
+        in.randomise(16, -10, 10);
+        g.randomise(17);
+        std::vector<double> y(static_cast<std::size_t>(in.size())), wanted_dx(y.size());
+        const double scale = 0.25;
+        for (std::int64_t row = 0; row < in.size(); row += shape[2]) {
+          double sum = 0, dot = 0;
+          for (std::int64_t i = row; i < row + shape[2]; ++i) {
+            if (!in_band(band, shape, i)) continue;
+            sum += y[i] = std::exp(scale * in.get(i));
+            dot += y[i] * g.get(i);
+          }
+          for (std::int64_t i = row; i < row + shape[2]; ++i) {
+            y[i] /= sum;
+            wanted_dx[i] = scale * y[i] * (g.get(i) - dot / sum);
+          }
+        }
+        for (std::int64_t i = 0; i < in.size(); ++i) {
+          if (in_band(band, shape, i)) continue;
+          in.set(i, NAN);
+          g.set(i, NAN);
+          wanted_dx[i] = 0;
+        }
+        const Attributes attributes = {{"axis", std::int64_t{2}}, {"band", band}, {"scale", scale}};
+        run_kernel("Softmax", attributes, {&in}, {&out});
+        expect_close(out, y, epsilon_of(dtype));
+        for (std::int64_t i = 0; i < in.size(); ++i) {
+          if (!in_band(band, shape, i)) out.set(i, NAN);
+        }
+        run_kernel("SoftmaxGrad", attributes, {&out, &g}, {&dx});
+        expect_close(dx, wanted_dx, epsilon_of(dtype) * 2);
+      }
+    }
+  }
+  EXPECT_GE(checked, 30);
 }
 
 struct LossCase {

@@ -167,6 +167,10 @@ class GraphGenerator {
   void remote_op();
   const RemoteBuffer& remote_buffer_like(const Candidate& c);
 
+  // generator_attention.cpp
+  void attention_op();
+  Tensor* masked(Tensor* scores);
+
   // generator_windows.cpp
   Candidate window_data();
   void conv_op();

@@ -30,7 +30,8 @@ void GraphGenerator::random_op() {
       {&GraphGenerator::random_number_op, 1}, {&GraphGenerator::transfer_op, 3},
       {&GraphGenerator::in_place_op, 8},      {&GraphGenerator::control_op, 4},
       {&GraphGenerator::conv_op, 3},          {&GraphGenerator::pool_op, 2},
-      {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3}};
+      {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3},
+      {&GraphGenerator::attention_op, 2}};
   int total = 0;
   for (const auto& [maker, weight] : kMakers) total += weight;
   int drawn = pick(total);

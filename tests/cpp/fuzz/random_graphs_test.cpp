@@ -140,6 +140,7 @@ TEST(RandomGraphsMake, EveryFamily) {
                            "MatMul",
                            "ReduceSum",
                            "Softmax",
+                           "SoftmaxGrad",
                            "GroupNormalization",
                            "Dropout",
                            "Cast",

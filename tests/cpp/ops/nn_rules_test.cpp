@@ -104,6 +104,27 @@ TEST_F(NnRules, LossesCheckLabelsAndReduction) {
   EXPECT_THROW(op("Nll", {probs, labels}, {{"reduction", text("max")}}), ValueError);
 }
 
+TEST_F(NnRules, BandsAreOfMatricesAndLeaveNoRowEmpty) {
+  Tensor* t = input({2, 4, 3});
+  const auto banded = [](std::int64_t axis, const Ints& band) {
+    return Attributes{{"axis", axis}, {"band", band}};
+  };
+  EXPECT_EQ(shape_of("Softmax", {t}, banded(2, {1, 0})), t->shape());
+  EXPECT_EQ(shape_of("SoftmaxGrad", {t, t}, banded(2, {9, 9})), t->shape());
+  EXPECT_THROW(op("Softmax", {t}, banded(1, {1, 0})), Error);
+  EXPECT_THROW(op("Softmax", {t}, banded(2, {1})), Error);
+  EXPECT_THROW(op("Softmax", {input({3})}, banded(0, {1, 0})), Error);
+  EXPECT_THROW(op("Softmax", {t}, banded(2, {0, 0})), Error);  // the fourth row has no column
+  EXPECT_THROW(op("SoftmaxGrad", {t, t}, banded(2, {4, -1})), Error);
+  for (const double scale : {0.0, -1.0, HUGE_VAL}) {
+    EXPECT_THROW(op("Softmax", {t}, {{"axis", std::int64_t{2}}, {"scale", scale}}), Error);
+  }
+  const Attributes lower = {{"lhs_band", Ints{4, 0}}};
+  EXPECT_EQ(shape_of("MatMul", {t, input({2, 3, 5})}, lower), (Shape{2, 4, 5}));
+  EXPECT_THROW(op("MatMul", {t, input({3, 5})}, lower), Error);
+  EXPECT_THROW(op("MatMul", {t, input({2, 3, 5})}, {{"out_band", Ints{4}}}), Error);
+}
+
 TEST_F(NnRules, NormalisationStatistics) {
   Tensor* t = input({6, 8, 5}, DType::Float16);
   Tensor* w = input({8}, DType::Float16);

@@ -140,7 +140,8 @@ void MatMulProblem::simplify() {
     rhs_batch.erase(rhs_batch.begin() + d);
   }
   // (..., B, M, K) x (K, N) with rows that continue across the batch is one taller product.
-  while (!batch.empty() && rhs_batch.back() == 0 && lhs_batch.back() == m * lhs_row) {
+  while (!bands.any() && !batch.empty() && rhs_batch.back() == 0 &&
+         lhs_batch.back() == m * lhs_row) {
     m *= batch.back();
     batch.pop_back();
     lhs_batch.pop_back();
@@ -209,7 +210,12 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   if (std::find(kEpilogues.begin(), kEpilogues.end(), problem.epilogue) == kEpilogues.end()) {
     return str_cat("unknown epilogue '", problem.epilogue, "'");
   }
+  problem.bands.lhs = band_attribute(request.attributes(), "lhs_band");
+  problem.bands.rhs = band_attribute(request.attributes(), "rhs_band");
+  problem.bands.out = band_attribute(request.attributes(), "out_band");
   problem.simplify();
+  problem.out_row = problem.n;
+  problem.out_product = problem.m * problem.n;
   return "";
 }
 
@@ -233,6 +239,10 @@ KernelPlan make_packed_matmul(const KernelRequest& request) {
   return make_float32_matmul(request, plan_packed_matmul);
 }
 
+KernelPlan make_banded_matmul(const KernelRequest& request) {
+  return make_float32_matmul(request, plan_banded_matmul);
+}
+
 KernelPlan make_onednn_matmul(const KernelRequest& request) {
   return make_float32_matmul(request, plan_onednn_matmul);
 }
@@ -247,9 +257,11 @@ KernelPlan make_half_matmul(const KernelRequest& request) {
     return KernelPlan::reject("empty product");
   }
   problem.dtype = DType::Float32;
-  half.inner = plan_skinny_matmul(problem, request.num_threads);
-  if (!half.inner.rejection.empty()) half.inner = plan_packed_matmul(problem, request.num_threads);
-  if (!half.inner.rejection.empty()) half.inner = plan_onednn_matmul(problem, request.num_threads);
+  for (const auto plan :
+       {plan_banded_matmul, plan_skinny_matmul, plan_packed_matmul, plan_onednn_matmul}) {
+    half.inner = plan(problem, request.num_threads);
+    if (half.inner.rejection.empty()) break;
+  }
   if (!half.inner.rejection.empty()) return KernelPlan::reject(half.inner.rejection);
   half.num_threads = request.num_threads;
   half.lhs_count = extent(request.input(0));
@@ -309,7 +321,8 @@ KernelPlan make_plain_matmul(const KernelRequest& request) {
 }
 
 void register_matmul_kernels(KernelTable& table) {
-  table["MatMul"] = {{{"skinny", make_skinny_matmul},
+  table["MatMul"] = {{{"banded", make_banded_matmul},
+                      {"skinny", make_skinny_matmul},
                       {"packed", make_packed_matmul},
                       {"onednn", make_onednn_matmul},
                       {"float16 through float32", make_half_matmul},

@@ -2,11 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/base/band.hpp"
 
 namespace pando::cpu {
+
+/// What is known of matrices of a product: see the op MatMul.
+struct MatMulBands {
+  std::optional<Band> lhs, rhs, out;
+
+  bool any() const { return lhs || rhs || out; }
+};
 
 /// out[b, m, n] = epilogue(sum_k lhs[b, m, k] * rhs[b, k, n] + bias[n]). Strides in elements.
 struct MatMulProblem {
@@ -15,11 +24,15 @@ struct MatMulProblem {
   Shape batch;  // of the output; leading dimensions
   Strides lhs_batch, rhs_batch;
   std::int64_t lhs_row = 0, lhs_column = 0, rhs_row = 0, rhs_column = 0;
+  // From one row of the result to the next, and from one product of the batch to the next.
+  std::int64_t out_row = 0, out_product = 0;
+  MatMulBands bands;
   bool has_bias = false;
   std::string epilogue;
 
   std::int64_t batch_count() const;
-  /// Merges a batch that only lhs has into its rows, and drops batch dimensions of size 1.
+  /// Merges a batch that only lhs has into its rows (unless there are bands, which are of one
+  /// product), and drops batch dimensions of size 1.
   void simplify();
 };
 
@@ -38,13 +51,15 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem);
 /// Applies `epilogue` to one value, in double or float.
 float apply_epilogue(const std::string& epilogue, float value);
 
+KernelPlan make_banded_matmul(const KernelRequest& request);
 KernelPlan make_onednn_matmul(const KernelRequest& request);
 KernelPlan make_packed_matmul(const KernelRequest& request);
 KernelPlan make_skinny_matmul(const KernelRequest& request);
 KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
 
-/// The float32 matmul that make_half_matmul runs on converted operands.
+// float32 products. Those of oneDNN and the packed ones take any strides of the result.
+KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads);

@@ -290,8 +290,8 @@ struct PackedMatMul {
       const PackSource lhs{at.lhs + row * p.lhs_row + k * p.lhs_column, p.lhs_row, p.lhs_column};
       HWY_DYNAMIC_DISPATCH(PackRows)(lhs, rows, steps, packed_lhs);
       HWY_DYNAMIC_DISPATCH(MultiplyBlock)
-      ({packed_lhs, scratch, rows, columns, steps, at.out + row * p.n + column, p.n, k == 0,
-        k + steps == p.k, at.bias == nullptr ? nullptr : at.bias + column, activation});
+      ({packed_lhs, scratch, rows, columns, steps, at.out + row * p.out_row + column, p.out_row,
+        k == 0, k + steps == p.k, at.bias == nullptr ? nullptr : at.bias + column, activation});
     }
   }
 
@@ -322,7 +322,7 @@ struct PackedMatMul {
     Operands at = first;
     at.lhs += batch_offset(problem, problem.lhs_batch, batch);
     at.rhs += batch_offset(problem, problem.rhs_batch, batch);
-    at.out += batch * problem.m * problem.n;
+    at.out += batch * problem.out_product;
     return at;
   }
 

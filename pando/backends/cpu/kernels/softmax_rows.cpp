@@ -40,7 +40,7 @@ HWY_INLINE float MaxOf(const float* in, std::int64_t count) {
   return result;
 }
 
-HWY_INLINE void Scale(float* out, float factor, std::int64_t count) {
+HWY_INLINE void MultiplyRow(float* out, float factor, std::int64_t count) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V f = hn::Set(d, factor);
@@ -51,8 +51,9 @@ HWY_INLINE void Scale(float* out, float factor, std::int64_t count) {
   for (; i < count; ++i) out[i] *= factor;
 }
 
-void SoftmaxRow(const float* in, float* out, std::int64_t count) {
+void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
   const D d;
+  const V factor = hn::Set(d, scale);
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V max = hn::Set(d, MaxOf(in, count));
   double total = 0;
@@ -61,8 +62,8 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count) {
     V s0 = hn::Zero(d), s1 = s0;
     std::int64_t i = block;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      const V e0 = ExpNonPositive(d, hn::Sub(hn::LoadU(d, in + i), max));
-      const V e1 = ExpNonPositive(d, hn::Sub(hn::LoadU(d, in + i + lanes), max));
+      const V e0 = ExpNonPositive(d, hn::Mul(factor, hn::Sub(hn::LoadU(d, in + i), max)));
+      const V e1 = ExpNonPositive(d, hn::Mul(factor, hn::Sub(hn::LoadU(d, in + i + lanes), max)));
       hn::StoreU(e0, d, out + i);
       hn::StoreU(e1, d, out + i + lanes);
       s0 = hn::Add(s0, e0);
@@ -70,16 +71,16 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count) {
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V e = ExpNonPositive(d, hn::Sub(LoadFirst(mask, d, in + i), max));
+      const V e = ExpNonPositive(d, hn::Mul(factor, hn::Sub(LoadFirst(mask, d, in + i), max)));
       hn::BlendedStore(e, mask, d, out + i);
       s0 = hn::Add(s0, hn::IfThenElseZero(mask, e));
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
-  Scale(out, static_cast<float>(1.0 / total), count);
+  MultiplyRow(out, static_cast<float>(1.0 / total), count);
 }
 
-void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count) {
+void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count, float scale) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   double total = 0;
@@ -97,10 +98,10 @@ void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t co
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
-  const V sum = hn::Set(d, static_cast<float>(total));
+  const V sum = hn::Set(d, static_cast<float>(total)), factor = hn::Set(d, scale);
   for (std::int64_t i = 0; i < count; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - i)));
-    const V y = LoadFirst(mask, d, out + i);
+    const V y = hn::Mul(factor, LoadFirst(mask, d, out + i));
     hn::BlendedStore(hn::Mul(y, hn::Sub(LoadFirst(mask, d, g + i), sum)), mask, d, dx + i);
   }
 }
@@ -115,12 +116,13 @@ namespace pando::cpu {
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SoftmaxGradRow);
 
-void softmax_row_f32(const float* in, float* out, std::int64_t count) {
-  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(in, out, count);
+void softmax_row_f32(const float* in, float* out, std::int64_t count, float scale) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(in, out, count, scale);
 }
 
-void softmax_grad_row_f32(const float* out, const float* g, float* dx, std::int64_t count) {
-  HWY_DYNAMIC_DISPATCH(SoftmaxGradRow)(out, g, dx, count);
+void softmax_grad_row_f32(const float* out, const float* g, float* dx, std::int64_t count,
+                          float scale) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxGradRow)(out, g, dx, count, scale);
 }
 
 }  // namespace pando::cpu

@@ -51,12 +51,12 @@ struct MatMulPart {
   std::size_t scratch_bytes = 0;
 };
 
-/// `p` may be a part: rows of the result are `out_row` apart.
-MatMulPart make_part(const MatMulProblem& p, std::int64_t out_row) {
+MatMulPart make_part(const MatMulProblem& p) {
   Shape out_shape = p.batch;
+  Strides out_strides = contiguous_strides(p.batch);
+  for (std::int64_t& stride : out_strides) stride *= p.out_product;
   out_shape.insert(out_shape.end(), {p.m, p.n});
-  Strides out_strides = contiguous_strides(out_shape);
-  out_strides[out_strides.size() - 2] = out_row;
+  out_strides.insert(out_strides.end(), {p.out_row, 1});
   const memory::desc lhs = matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
   const memory::desc rhs = matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
   const memory::desc out = onednn_f32(out_shape, out_strides);
@@ -97,11 +97,13 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
     const std::int64_t begin = size * i / count, length = size * (i + 1) / count - begin;
     MatMulProblem piece = p;
     (by_batch ? piece.batch[0] : by_rows ? piece.m : piece.n) = length;
-    MatMulPart part = make_part(piece, p.n);
+    MatMulPart part = make_part(piece);
     part.lhs = begin * (by_batch ? p.lhs_batch[0] : by_rows ? p.lhs_row : 0);
     part.rhs = begin * (by_batch ? p.rhs_batch[0] : by_rows ? 0 : p.rhs_column);
     part.bias = by_batch || by_rows ? 0 : begin;
-    part.out = begin * (by_batch ? p.batch_count() / p.batch[0] * p.m * p.n : by_rows ? p.n : 1);
+    part.out = begin * (by_batch  ? p.batch_count() / p.batch[0] * p.out_product
+                        : by_rows ? p.out_row
+                                  : 1);
     parts.push_back(std::move(part));
   }
   return parts;

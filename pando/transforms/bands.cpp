@@ -1,0 +1,309 @@
+#include "pando/transforms/bands.hpp"
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "pando/base/band.hpp"
+#include "pando/ir/op_def.hpp"
+#include "pando/transforms/call_facts.hpp"
+#include "pando/transforms/graph_calls.hpp"
+#include "pando/transforms/readers.hpp"
+
+namespace pando {
+namespace {
+
+/// e^x of it is 0 beside any score.
+constexpr float kMasked = -1e8F;
+
+template <class T>
+std::span<const T> values_of(const Tensor& constant) {
+  return {reinterpret_cast<const T*>(constant.data->data),
+          static_cast<std::size_t>(constant.info.num_elements())};
+}
+
+bool is_constant(const Tensor* tensor, DType dtype) {
+  return tensor != nullptr && tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
+         tensor->dtype() == dtype;
+}
+
+/// The value of a constant of one element.
+std::optional<double> scalar_of(const Tensor& tensor) {
+  if (!is_constant(&tensor, DType::Float32) || tensor.info.num_elements() != 1) return std::nullopt;
+  return values_of<float>(tensor).front();
+}
+
+/// The band of the elements that are kept, of a mask over the last two dimensions of `scores`.
+template <class T>
+std::optional<Band> band_of_mask(const Tensor& mask, const Shape& scores,
+                                 const std::function<std::optional<bool>(T)>& is_kept) {
+  const Shape& shape = mask.shape();
+  if (shape.size() < 2 || shape.size() > scores.size()) return std::nullopt;
+  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  if (rows != scores[scores.size() - 2] || columns != scores.back()) return std::nullopt;
+  const std::span<const T> values = values_of<T>(mask);
+  const auto count = static_cast<std::int64_t>(values.size());
+  const auto diagonal = [&](std::int64_t i) { return i % columns - i / columns % rows; };
+  std::vector<bool> kept(values.size());
+  Band band{-columns, -rows};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::optional<bool> keep = is_kept(values[static_cast<std::size_t>(i)]);
+    if (!keep) return std::nullopt;
+    kept[static_cast<std::size_t>(i)] = *keep;
+    if (!*keep) continue;
+    band.lower = std::max(band.lower, -diagonal(i));
+    band.upper = std::max(band.upper, diagonal(i));
+  }
+  bool hides = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool inside = -band.lower <= diagonal(i) && diagonal(i) <= band.upper;
+    if (kept[static_cast<std::size_t>(i)] != inside) return std::nullopt;
+    hides = hides || !inside;
+  }
+  if (!hides || !band.meets_rows(rows, columns)) return std::nullopt;
+  return band;
+}
+
+/// A Softmax as it could be written: of `scores` times `scale`, in `band`.
+struct MaskedSoftmax {
+  Op* softmax = nullptr;
+  Op* mask = nullptr;
+  Op* multiply = nullptr;  // by the scale, if any
+  Tensor* scores = nullptr;
+  Band band;
+  double scale = 1;
+};
+
+class BandFinder {
+ public:
+  explicit BandFinder(Ir& ir) : ir_(ir) {}
+
+  void run() {
+    bool found = false;
+    for_each("Softmax", [&](Op& op) {
+      const std::optional<MaskedSoftmax> masked = masked_softmax(op);
+      if (!masked) return;
+      if (!facts_) facts_ = std::make_unique<CallFacts>(ir_);
+      // Its scores would be read later than now.
+      if (written_.contains(masked->scores) || facts_->is_written(*masked->scores)) return;
+      replace(*masked);
+      found = true;
+    });
+    if (!found) return;
+    facts_ = std::make_unique<CallFacts>(ir_);
+    for_each("SoftmaxGrad", [&](Op& op) { mark_gradient(op); });
+    bands_.clear();
+    for_each("MatMul", [&](Op& op) { mark_operands(op); });
+  }
+
+ private:
+  template <class Change>
+  void for_each(std::string_view kind, Change change) {
+    for (Graph* graph : ir_.graphs()) {
+      const std::vector<Op*> ops = graph->ops();
+      for (Op* op : ops) {
+        if (&op->graph() == graph && op->kind() == kind) change(*op);
+      }
+    }
+  }
+
+  static std::optional<Band> band_kept_by(const Op& mask, int scores) {
+    const Shape& shape = mask.output(0)->shape();
+    if (mask.kind() == "Add") {
+      const Tensor* added = mask.input(1 - scores);
+      if (!is_constant(added, DType::Float32)) return std::nullopt;
+      return band_of_mask<float>(*added, shape, [](float value) -> std::optional<bool> {
+        if (value == 0) return true;
+        return value <= kMasked ? std::optional(false) : std::nullopt;
+      });
+    }
+    if (mask.kind() != "Where" || scores != 1) return std::nullopt;
+    const auto hidden = scalar_of(*mask.input(2));
+    if (!is_constant(mask.input(0), DType::Bool) || !hidden || !(*hidden <= kMasked)) {
+      return std::nullopt;
+    }
+    return band_of_mask<std::uint8_t>(*mask.input(0), shape,
+                                      [](std::uint8_t value) { return std::optional(value != 0); });
+  }
+
+  static std::optional<MaskedSoftmax> masked_softmax(Op& op) {
+    const Tensor& x = *op.input(0);
+    const Shape& shape = x.shape();
+    const auto rank = static_cast<std::int64_t>(shape.size());
+    if (x.dtype() != DType::Float32 || rank < 2 || op.attributes.integer("axis") != rank - 1 ||
+        op.attributes.has("band") || op.attributes.has("scale") || only_reader(x) != &op) {
+      return std::nullopt;
+    }
+    MaskedSoftmax masked;
+    masked.softmax = &op;
+    masked.mask = x.producer();
+    for (int scores : {0, 1}) {
+      Tensor* input = masked.mask->input(scores);
+      if (input == nullptr || input->shape() != shape) continue;
+      const std::optional<Band> band = band_kept_by(*masked.mask, scores);
+      if (!band) continue;
+      masked.band = *band;
+      masked.scores = input;
+      take_scale(masked);
+      return masked;
+    }
+    return std::nullopt;
+  }
+
+  static void take_scale(MaskedSoftmax& masked) {
+    Op* multiply = masked.scores->producer();
+    if (multiply == nullptr || only_reader(*masked.scores) != masked.mask) return;
+    const bool divides = multiply->kind() == "Div";
+    if (multiply->kind() != "Mul" && !divides) return;
+    for (int i : {0, 1}) {
+      if (divides && i == 1) continue;
+      Tensor* product = multiply->input(i);
+      const auto factor = scalar_of(*multiply->input(1 - i));
+      if (!factor || product->info != masked.scores->info) continue;
+      const double scale = divides ? 1 / *factor : *factor;
+      if (!std::isfinite(scale) || scale <= 0) continue;
+      masked.scores = product;
+      masked.scale = scale;
+      masked.multiply = multiply;
+      return;
+    }
+  }
+
+  void replace(const MaskedSoftmax& masked) {
+    Op& old = *masked.softmax;
+    Graph& graph = old.graph();
+    Attributes attributes = old.attributes;
+    attributes.set("band", masked.band.attribute());
+    if (masked.multiply != nullptr) attributes.set("scale", masked.scale);
+    graph.set_insertion_point(&old);
+    OpBuilder builder(graph, old.context);
+    Op& softmax = builder.op("Softmax", {masked.scores}, attributes);
+    graph.set_insertion_point(nullptr);
+    if (facts_->is_written(*old.output(0))) written_.insert(softmax.output(0));
+    graph.replace_uses(*old.output(0), *softmax.output(0));
+    std::vector<Op*> replaced = {masked.mask, &old};
+    if (masked.multiply != nullptr) replaced.insert(replaced.begin(), masked.multiply);
+    erase_moved_ops(graph, replaced);
+    mark_result(*masked.scores, softmax, masked.band);
+  }
+
+  /// Of a product that only `reader` reads, and that only in `band`.
+  static void mark_result(const Tensor& result, const Op& reader, const Band& band) {
+    Op* product = result.producer();
+    if (product == nullptr || only_reader(result) != &reader || !is_product(*product)) return;
+    product->attributes.set("out_band", band.attribute());
+  }
+
+  static bool is_product(const Op& op) {
+    if (op.kind() != "MatMul" || op.num_inputs() != 2) return false;
+    const Shape &lhs = op.input(0)->shape(), &rhs = op.input(1)->shape();
+    return lhs.size() >= 2 && lhs.size() == rhs.size() &&
+           std::equal(lhs.begin(), lhs.end() - 2, rhs.begin());
+  }
+
+  void mark_gradient(Op& op) {
+    if (op.attributes.has("band")) return;
+    const std::optional<Band> band = band_of(*op.input(0));
+    const auto rank = static_cast<std::int64_t>(op.input(0)->shape().size());
+    if (!band || op.attributes.integer("axis") != rank - 1) return;
+    op.attributes.set("band", band->attribute());
+    if (!facts_->is_written(*op.input(1))) mark_result(*op.input(1), op, *band);
+    fold_scale(op);
+  }
+
+  /// The product of the gradient and a constant becomes part of the gradient.
+  void fold_scale(Op& op) {
+    Op* multiply = only_reader(*op.output(0));
+    if (multiply == nullptr || multiply->kind() != "Mul") return;
+    const Tensor* other = multiply->input(multiply->input(0) == op.output(0) ? 1 : 0);
+    if (multiply->output(0)->info != op.output(0)->info || facts_->is_written(*op.output(0)) ||
+        facts_->is_written(*multiply->output(0))) {
+      return;
+    }
+    const auto factor = facts_->of(*other, scalar_of);
+    if (!factor || !std::isfinite(*factor) || *factor <= 0) return;
+    op.attributes.set("scale", *factor * op.attributes.number_or("scale", 1));
+    op.graph().replace_uses(*multiply->output(0), *op.output(0));
+    erase_moved_ops(op.graph(), {multiply});
+  }
+
+  void mark_operands(Op& op) {
+    if (!is_product(op)) return;
+    if (const auto band = band_of(*op.input(0))) op.attributes.set("lhs_band", band->attribute());
+    if (const auto band = band_of(*op.input(1))) op.attributes.set("rhs_band", band->attribute());
+  }
+
+  /// Of a tensor whose matrices are 0 outside.
+  std::optional<Band> band_of(const Tensor& tensor) {
+    const auto [known, inserted] = bands_.try_emplace(&tensor);
+    if (!inserted) return known->second;
+    const auto band = facts_->of(tensor, [this](const Tensor& t) { return band_made(t); });
+    bands_[&tensor] = band;
+    return band;
+  }
+
+  std::optional<Band> band_made(const Tensor& tensor) {
+    const Op* op = tensor.producer();
+    if (op == nullptr) return std::nullopt;
+    if (op->kind() == "Softmax" || op->kind() == "SoftmaxGrad") {
+      return band_attribute(op->attributes, "band");
+    }
+    if (op->kind() == "DropoutCore") return band_of(*op->input(0));
+    if (op->kind() == "Where") {
+      const bool same = op->input(1)->shape() == tensor.shape();
+      const bool else_zero = facts_->of(*op->input(2), scalar_of) == std::optional(0.0);
+      return same && else_zero ? band_of(*op->input(1)) : std::nullopt;
+    }
+    if (op->kind() == "Mul") {
+      for (const Tensor* input : op->inputs()) {
+        if (input->shape() != tensor.shape()) continue;
+        if (const auto band = band_of(*input)) return band;
+      }
+      return std::nullopt;
+    }
+    return op->def().view ? band_viewed(*op, tensor) : std::nullopt;
+  }
+
+  /// Of a view whose matrices are matrices of what is viewed, or their transposes.
+  std::optional<Band> band_viewed(const Op& op, const Tensor& tensor) {
+    const Tensor& source = *op.input(0);
+    if (source.shape().size() < 2 || tensor.shape().size() < 2) return std::nullopt;
+    const auto view = op.def().view(op, tensor.producer_index(), View::contiguous(source.shape()));
+    const std::optional<Band> band = view ? band_of(source) : std::nullopt;
+    if (!band) return std::nullopt;
+    const std::int64_t rows = source.shape()[source.shape().size() - 2];
+    const std::int64_t columns = source.shape().back();
+    const std::size_t rank = view->shape.size();
+    bool whole = view->offset % (rows * columns) == 0;
+    for (std::size_t d = 0; d + 2 < rank; ++d) {
+      whole = whole && view->strides[d] % (rows * columns) == 0;
+    }
+    if (!whole) return std::nullopt;
+    const auto last_two = [rank](const auto& list) {
+      return std::pair{list[rank - 2], list[rank - 1]};
+    };
+    const auto shape = last_two(view->shape), strides = last_two(view->strides);
+    if (shape == std::pair{rows, columns} && strides == std::pair{columns, std::int64_t{1}}) {
+      return band;
+    }
+    if (shape == std::pair{columns, rows} && strides == std::pair{std::int64_t{1}, columns}) {
+      return band->transposed();
+    }
+    return std::nullopt;
+  }
+
+  Ir& ir_;
+  std::unique_ptr<CallFacts> facts_;
+  std::unordered_set<const Tensor*> written_;  // in place, of those made since facts_
+  // What band_of has answered since ops were last given bands; nullopt while it looks.
+  std::unordered_map<const Tensor*, std::optional<Band>> bands_;
+};
+
+}  // namespace
+
+void find_bands(Ir& ir) { BandFinder(ir).run(); }
+
+}  // namespace pando
