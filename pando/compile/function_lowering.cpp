@@ -41,11 +41,8 @@ Function FunctionLowering::run(MemoryReport& report) {
     lower_step(steps[i], static_cast<int>(i));
   }
   copy_outputs();
-  if (program_.prefetch_bytes_ > 0) {
-    overlap_remote_loads();
-  } else {
-    use_rows_in_place();
-  }
+  if (program_.prefetch_bytes_ > 0) overlap_remote_loads();
+  use_loads_in_place();
   return resolve(report);
 }
 
@@ -410,7 +407,8 @@ Function FunctionLowering::resolve(MemoryReport& report) {
       pending.instruction.operands.push_back(reference(operand));
     }
     if (pending.instruction.row >= 0) {
-      pending.instruction.operands[1] = own_place(pending.operands[1]);
+      const std::size_t to = pending.instruction.destination();
+      pending.instruction.operands[to] = own_place(pending.operands[to]);
     }
     if (pending.callee_frame >= 0) {
       pending.instruction.callee_frame =

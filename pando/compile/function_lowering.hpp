@@ -91,7 +91,7 @@ class ProgramLowering {
   Backend& backend_;
   std::int64_t prefetch_bytes_;
   std::int32_t num_transfers_ = 0;  // remote loads in two parts
-  std::int32_t num_rows_ = 0;       // remote loads without a copy
+  std::int32_t num_rows_ = 0;       // loads without a copy
   Program program_;
   std::map<std::pair<const Graph*, std::vector<bool>>, int> functions_;
   std::map<const Kernel*, int> kernels_;
@@ -240,11 +240,15 @@ class FunctionLowering {
                         Instruction::Kind effect) const;
   void split_loads(const std::vector<EarlyLoad>& loads);
 
-  // lower_rows_in_place.cpp
+  // lower_loads_in_place.cpp
   struct LoadInPlace;
-  /// Lets remote rows in memory be operands, without copies, where nobody can tell.
-  void use_rows_in_place();
-  bool may_use_row_in_place(const LoadInPlace& load, const std::vector<LoadInPlace>& earlier) const;
+  static bool is_load(const Instruction& instruction);
+  static const SymbolicOperand& destination(const PendingInstruction& load);
+  std::int64_t loaded_bytes(const Instruction& load) const;
+  /// Lets remote rows in memory and arrays of the host be operands, without copies, where nobody
+  /// can tell.
+  void use_loads_in_place();
+  bool may_use_in_place(const LoadInPlace& load, const std::vector<LoadInPlace>& earlier) const;
   std::size_t stored_at(const LoadInPlace& load) const;
 
   // lower_collectives.cpp

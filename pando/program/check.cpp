@@ -107,6 +107,13 @@ void check_scalar(const KernelSpec& spec) {
   }
 }
 
+template <class Desc>
+std::int64_t loaded_bytes(const Instruction& load, const std::vector<Desc>& all, const char* what) {
+  require_index(load.target, all, what);
+  const Desc& desc = all[static_cast<std::size_t>(load.target)];
+  return checked_bytes(desc.dtype, desc.shape);
+}
+
 class FunctionCheck {
  public:
   /// `extents`: by kernel.
@@ -115,13 +122,15 @@ class FunctionCheck {
       : program_(program), extents_(extents), index_(index), function_(program.functions[index]) {
     for (const Instruction& in : function_.instructions) {
       if (in.row < 0) continue;
-      require(in.kind == Instruction::Kind::RemoteLoad &&
+      const bool is_host = in.kind == Instruction::Kind::HostLoad;
+      require((is_host || in.kind == Instruction::Kind::RemoteLoad) &&
                   static_cast<std::size_t>(in.row) < num_instructions(),
               "a row that nothing loads");
-      require_index(in.target, program_.remote_buffers, "remote buffer");
-      const RemoteBufferDesc& buffer = program_.remote_buffers[static_cast<std::size_t>(in.target)];
-      require(row_bytes_.emplace(in.row, checked_bytes(buffer.dtype, buffer.shape)).second,
-              "a row that is loaded twice");
+      require(!is_host || !in.writes_row, "an array of the host that is written");
+      const std::int64_t bytes = is_host
+                                     ? loaded_bytes(in, program_.streams, "stream")
+                                     : loaded_bytes(in, program_.remote_buffers, "remote buffer");
+      require(row_bytes_.emplace(in.row, bytes).second, "a row that is loaded twice");
     }
   }
 

@@ -44,6 +44,10 @@ std::string step_text(const Program& program, const Function& function, const St
 
 }  // namespace
 
+std::string as_row(const Instruction& load) {
+  return load.row < 0 ? "" : str_cat(" as row", load.row);
+}
+
 std::string instruction_name(const Program& program, const Instruction& instruction) {
   const auto target = static_cast<std::size_t>(instruction.target);
   switch (instruction.kind) {
@@ -56,12 +60,11 @@ std::string instruction_name(const Program& program, const Instruction& instruct
     case Instruction::Kind::If:
       return "If " + program.functions[target].name;
     case Instruction::Kind::HostLoad:
-      return "HostLoad " + program.streams[target].id;
+      return "HostLoad " + program.streams[target].id + as_row(instruction);
     case Instruction::Kind::HostStore:
       return "HostStore " + program.streams[target].id;
     case Instruction::Kind::RemoteLoad:
-      return str_cat("RemoteLoad ", target,
-                     instruction.row < 0 ? "" : str_cat(" as row", instruction.row));
+      return str_cat("RemoteLoad ", target, as_row(instruction));
     case Instruction::Kind::RemoteStore:
       return str_cat("RemoteStore ", target);
     case Instruction::Kind::RemoteLoadStart:

@@ -64,7 +64,7 @@ struct OperandRef {
     Frame,     // the running function's frame + offset
     Argument,  // argument `slot` of the running function + offset
     Global,    // the device's persistent memory + offset (variables, constants)
-    Row,       // what the RemoteLoad whose `row` is `slot` loaded last + offset
+    Row,       // what the load whose `row` is `slot` loaded last + offset
     None,      // not connected
   };
   Space space = Space::None;
@@ -103,13 +103,17 @@ struct Instruction {
   /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
   /// carried arguments from (i even ? initial or B : A) ... see runtime/engine.hpp.
   std::int64_t num_carried = 0;
-  /// RemoteLoad: the slot by which operands of Space::Row name what it loads: the row itself where
-  /// that lies in memory, without a copy, else its destination. -1: none do.
+  /// HostLoad, RemoteLoad: the slot by which operands of Space::Row name what it loads: the row
+  /// itself, of the host's array or where the remote buffer lies in memory, without a copy; else
+  /// its destination. -1: none do.
   std::int32_t row = -1;
-  /// Those operands are written, and stored to the same row by a RemoteStore of this function.
+  /// RemoteLoad: those operands are written, and stored to the same row by a RemoteStore of this
+  /// function.
   bool writes_row = false;
   /// Index into Program::sources (errors, traces).
   std::int32_t source = -1;
+  /// Of HostLoad and RemoteLoad, the operand.
+  std::size_t destination() const { return kind == Kind::HostLoad ? 0 : 1; }
   /// The virtual device that runs it; of a call, loop or branch on several devices the first.
   std::int32_t device = 0;
   bool operator==(const Instruction&) const = default;
@@ -183,6 +187,11 @@ struct StreamDesc {
   DType dtype = DType::Float32;
   Shape shape;
   bool host_to_device = true;
+
+  /// Of one transfer.
+  std::int64_t bytes() const {
+    return num_elements(shape) * static_cast<std::int64_t>(dtype_bytes(dtype));
+  }
   bool operator==(const StreamDesc&) const = default;
 };
 

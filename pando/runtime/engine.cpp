@@ -15,10 +15,6 @@ constexpr std::size_t kMaxOperands = 128;
 constexpr int kInstructionsPerPoll = 16;
 constexpr double kSecondsPerPoll = 0.02;
 
-std::size_t tensor_bytes(DType dtype, const Shape& shape) {
-  return static_cast<std::size_t>(num_elements(shape)) * dtype_bytes(dtype);
-}
-
 }  // namespace
 
 Engine::Engine(const Program& program, Backend& backend, bool profile,
@@ -82,7 +78,7 @@ void Engine::prepare_remote(const RemoteTier& tier) {
   }
   for (const Function& function : program_.functions) {
     for (const Instruction& instruction : function.instructions) {
-      rows_.resize(std::max(rows_.size(), static_cast<std::size_t>(instruction.row + 1)), nullptr);
+      rows_.resize(std::max(rows_.size(), static_cast<std::size_t>(instruction.row + 1)));
       if (instruction.kind != Instruction::Kind::RemoteLoadStart) continue;
       const auto transfer = static_cast<std::size_t>(instruction.other_target);
       tickets_.resize(std::max(tickets_.size(), transfer + 1), 0);
@@ -108,8 +104,8 @@ void Engine::prepare_function(std::size_t index) {
       p.has_scratch = p.kernel->scratch_bytes() > 0;
     } else if (instruction.kind == Instruction::Kind::HostLoad ||
                instruction.kind == Instruction::Kind::HostStore) {
-      const StreamDesc& stream = program_.streams[target];
-      p.stream_bytes = tensor_bytes(stream.dtype, stream.shape);
+      p.stream_bytes = static_cast<std::size_t>(program_.streams[target].bytes());
+      reads_host_in_place_ = reads_host_in_place_ || instruction.row >= 0;
     } else if (instruction.kind == Instruction::Kind::RemoteLoad ||
                instruction.kind == Instruction::Kind::RemoteLoadStart ||
                instruction.kind == Instruction::Kind::RemoteStore) {
@@ -129,14 +125,14 @@ void Engine::resolve_entry(int function) {
   const auto index = static_cast<std::size_t>(function);
   PreparedFunction& prepared = functions_[index];
   const std::vector<Instruction>& instructions = program_.functions[index].instructions;
-  // Remote rows lie in another place from load to load.
-  if (std::any_of(instructions.begin(), instructions.end(),
-                  [](const Instruction& instruction) { return instruction.row >= 0; })) {
-    return;
-  }
   for (const Instruction& instruction : instructions) {
     for (const OperandRef& ref : instruction.operands) {
-      prepared.pointers.push_back(address(ref, frame_, nullptr));
+      const bool is_row = ref.space == OperandRef::Space::Row;
+      if (is_row) {
+        rows_[static_cast<std::size_t>(ref.slot)].uses.push_back(
+            {index, prepared.pointers.size(), ref.offset});
+      }
+      prepared.pointers.push_back(is_row ? nullptr : address(ref, frame_, nullptr));
     }
   }
   prepared.resolved = true;
@@ -152,7 +148,7 @@ std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
     case OperandRef::Space::Global:
       return memory_.data() + ref.offset;
     case OperandRef::Space::Row:
-      return rows_[static_cast<std::size_t>(ref.slot)] + ref.offset;
+      return rows_[static_cast<std::size_t>(ref.slot)].place + ref.offset;
     case OperandRef::Space::None:
       break;
   }
@@ -165,6 +161,7 @@ std::byte* Engine::persistent(std::size_t index) const {
 
 void Engine::run(const std::vector<StreamCursor>& streams) {
   streams_ = streams;
+  may_read_host_in_place_ = reads_host_in_place_ && !outputs_overlap_inputs();
   run_entry(program_.main_function);
 }
 
@@ -356,20 +353,6 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
   run_function(function, frame + branch.callee_frame, arguments, device);
 }
 
-std::byte* Engine::next_element(const PreparedInstruction& p) {
-  const auto stream = static_cast<std::size_t>(p.instruction->target);
-  const StreamCursor& cursor = streams_[stream];
-  const std::int64_t element = positions_[stream]++ % cursor.count;
-  return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.stream_bytes;
-}
-
-void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int device) {
-  const bool is_load = p.instruction->kind == Instruction::Kind::HostLoad;
-  std::byte* const element = next_element(p);
-  backend_.copy(is_load ? element : memory, is_load ? memory : element, p.stream_bytes);
-  if (profile_ != nullptr) profile_->count_host(device, is_load, p.stream_bytes);
-}
-
 void Engine::exchange(const Instruction& collective, std::byte* const* operands, int device) {
   const auto& desc = program_.collectives[static_cast<std::size_t>(collective.target)];
   if (profile_ == nullptr) return communicator_->run(desc, operands[0], operands[1]);
@@ -381,107 +364,6 @@ void Engine::exchange(const Instruction& collective, std::byte* const* operands,
 void Engine::print(PrintDesc print, const std::byte* value) const {
   if (program_.replicas > 1) print.title += str_cat("_replica_", communicator_->rank());
   print_tensor(print, value);
-}
-
-std::int64_t Engine::remote_slot(const Instruction& transfer, const std::byte* offset) const {
-  const auto index = static_cast<std::size_t>(transfer.target);
-  const RemoteBufferDesc& buffer = program_.remote_buffers[index];
-  std::uint32_t slot = 0;
-  std::memcpy(&slot, offset, sizeof slot);
-  if (slot >= buffer.entries) {
-    throw RuntimeFault(str_cat("remote buffer ", buffer.id, " has ", buffer.entries,
-                               " entries; the program asked for entry ",
-                               static_cast<std::int32_t>(slot)));
-  }
-  return slot;
-}
-
-RemoteMemory& Engine::remote_of(const Instruction& transfer) const {
-  return *remote_[static_cast<std::size_t>(transfer.target)];
-}
-
-void Engine::timed_transfer(const PreparedInstruction& p, std::byte* const* operands, int device) {
-  if (profile_ == nullptr) return transfer(p, operands, device);
-  const double start = steady_seconds();
-  transfer(p, operands, device);
-  const double end = steady_seconds();
-  profile_->waited(device, end - start);
-  if (p.instruction->kind == Instruction::Kind::RemoteLoadWait) return;
-  const bool is_load = p.instruction->kind != Instruction::Kind::RemoteStore;
-  const TransferTag tag = tag_of(*p.instruction, device);
-  profile_->count_transfer(tag, is_load, p.stream_bytes);
-  // Slow memory's queue tells how long transfers took.
-  if (!remote_of(*p.instruction).is_slow()) {
-    profile_->transferred(tag, -1, is_load, 0, start, end);
-  }
-}
-
-TransferTag Engine::tag_of(const Instruction& transfer, int device) const {
-  if (profile_ == nullptr) return {};
-  const auto index = static_cast<std::size_t>(transfer.target);
-  return profile_->tag(device, program_.remote_buffers[index].id);
-}
-
-void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, int device) {
-  using Kind = Instruction::Kind;
-  const Instruction& instruction = *p.instruction;
-  RemoteMemory& memory = remote_of(instruction);
-  if (instruction.kind == Kind::RemoteLoadWait) {
-    if (memory.is_slow()) io_->wait(tickets_[static_cast<std::size_t>(instruction.other_target)]);
-    return;
-  }
-  const std::int64_t slot = remote_slot(instruction, operands[0]);
-  if (std::byte* row = memory.row_in_memory(slot)) {
-    if (instruction.kind == Kind::RemoteStore) return store_in_memory(p, operands[1], row, slot);
-    if (instruction.row < 0) return backend_.copy(row, operands[1], p.stream_bytes);
-    if (instruction.writes_row) memory.before_store(slot);
-    rows_[static_cast<std::size_t>(instruction.row)] = row;
-    return;
-  }
-  if (instruction.row >= 0) rows_[static_cast<std::size_t>(instruction.row)] = operands[1];
-  if (instruction.kind == Kind::RemoteStore) {
-    return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
-  }
-  const IoQueue::Ticket ticket =
-      io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
-  if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);
-  tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
-}
-
-void Engine::store_in_memory(const PreparedInstruction& p, const std::byte* from, std::byte* row,
-                             std::int64_t slot) {
-  if (from == row) return;  // was written in place
-  RemoteMemory& memory = remote_of(*p.instruction);
-  memory.before_store(slot);
-  backend_.copy(from, row, p.stream_bytes);
-  std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
-}
-
-void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes) {
-  RemoteMemory& memory = *remote_[buffer];
-  if (!memory.is_slow()) return memory.load(slot, to, bytes);
-  io_->wait(io_->start_load(memory, slot, to, bytes));
-}
-
-void Engine::store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from,
-                          std::size_t bytes) {
-  RemoteMemory& memory = *remote_[buffer];
-  if (!memory.is_slow()) return memory.store(slot, from, bytes);
-  io_->store(memory, slot, from, bytes);
-}
-
-void Engine::finish_remote() {
-  if (io_ != nullptr) io_->finish();
-}
-
-std::vector<std::shared_ptr<RowSnapshot>> Engine::snapshot_remote(
-    const std::shared_ptr<SnapshotRoom>& room) {
-  if (io_ != nullptr) io_->retry();
-  finish_remote();
-  std::vector<std::shared_ptr<RowSnapshot>> snapshots;
-  snapshots.reserve(remote_.size());
-  for (const auto& memory : remote_) snapshots.push_back(memory->snapshot(room));
-  return snapshots;
 }
 
 void Engine::poll_stop(int device) {

@@ -83,6 +83,15 @@ class Engine {
     int num_operands = 0;
     bool has_scratch = false;
   };
+  /// Where what was loaded last lies, and what entry functions have resolved of it.
+  struct LoadedRow {
+    struct Use {
+      std::size_t function = 0, pointer = 0;
+      std::int64_t offset = 0;
+    };
+    std::byte* place = nullptr;
+    std::vector<Use> uses;
+  };
   struct PreparedFunction {
     std::vector<PreparedInstruction> instructions;
     /// Entry functions run in one place: operand addresses are resolved once.
@@ -122,6 +131,10 @@ class Engine {
   void exchange(const Instruction& collective, std::byte* const* operands, int device);
   void wait_for_device(int device, int other);
   RemoteMemory& remote_of(const Instruction& transfer) const;
+  /// From now on `slot` is at `place`.
+  void place_row(std::int32_t slot, std::byte* place);
+  /// A store could change what a load gave.
+  bool outputs_overlap_inputs() const;
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop(int device);
 
@@ -137,7 +150,9 @@ class Engine {
   std::vector<std::unique_ptr<RemoteMemory>> remote_;
   std::unique_ptr<IoQueue> io_;           // if any of them is slow
   std::vector<IoQueue::Ticket> tickets_;  // by transfer
-  std::vector<std::byte*> rows_;          // what was loaded last, by Instruction::row
+  std::vector<LoadedRow> rows_;           // by Instruction::row
+  bool reads_host_in_place_ = false;      // some HostLoad has a row
+  bool may_read_host_in_place_ = false;   // in this run
   Communicator* communicator_;
   std::function<bool()> should_stop_;
   int polls_ = 0;  // of device 0

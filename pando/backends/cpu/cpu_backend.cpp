@@ -78,6 +78,7 @@ std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int nu
   const KernelRequest request{spec, num_threads};
   std::string rejections;
   for (const Candidate& candidate : entry->second.candidates) {
+    if (candidate.is_for != nullptr && !candidate.is_for(request)) continue;
     KernelPlan plan = candidate.make(request);
     if (plan.rejection.empty()) {
       std::string text = str_cat(spec.kind, ": ", candidate.name);

@@ -46,6 +46,8 @@ struct KernelPlan {
 struct Candidate {
   std::string_view name;
   KernelPlan (*make)(const KernelRequest&);
+  /// Whether it is for such specs at all: else nobody is told of its rejection.
+  bool (*is_for)(const KernelRequest&) = nullptr;
 };
 
 /// Everything the backend knows about a kind.

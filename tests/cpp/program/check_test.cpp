@@ -98,6 +98,33 @@ TEST(CheckProgram, RowsThatNobodyLoadsAreRefused) {
                }}});
 }
 
+TEST(CheckProgram, ArraysOfTheHostAreOnlyRead) {
+  using Kind = Instruction::Kind;
+  Ir ir;
+  Graph& main = ir.main_graph();
+  OpBuilder builder(main, {});
+  Tensor* from = main.add_stream("from", {DType::Float32, {4}, {}});
+  Tensor* to = main.add_stream("to", {DType::Float32, {}, {}});
+  ir.add_stream(*from, StreamDirection::HostToDevice);
+  ir.add_stream(*to, StreamDirection::DeviceToHost);
+  Tensor* init = builder.make(
+      "Init", {},
+      {{"dtype", DType::Float32}, {"shape", Ints{4}}, {"init_type", std::string("undef")}});
+  Tensor* loaded = builder.make("HostLoad", {init}, {{"stream", std::string("from")}});
+  Tensor* sum = builder.make("ReduceSum", {loaded}, {{"axes", Ints{0}}, {"keepdims", false}});
+  builder.op("HostStore", {sum}, {{"stream", std::string("to")}});
+  const Program sound = compiled(ir);
+  EXPECT_GE(std::count_if(sound.functions.at(0).instructions.begin(),
+                          sound.functions.at(0).instructions.end(),
+                          [](const Instruction& in) { return in.row >= 0; }),
+            1);
+  expect_refusals(
+      sound, {{"array of the host that is written",
+               [](Program& p) { first(p, Kind::HostLoad).writes_row = true; }},
+              {"stream", [](Program& p) { first(p, Kind::HostLoad).target = 7; }},
+              {"row that is not loaded", [](Program& p) { first(p, Kind::HostLoad).row = -1; }}});
+}
+
 TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
   using Kind = Instruction::Kind;
   const auto operand = [](Program& p, Kind kind) -> OperandRef& {

@@ -99,6 +99,13 @@ struct HalfMatMul {
   }
 };
 
+MatMulBands bands_of(const KernelRequest& request) {
+  const auto band = [&](const char* name) { return band_attribute(request.attributes(), name); };
+  return {band("lhs_band"), band("rhs_band"), band("out_band")};
+}
+
+bool has_bands(const KernelRequest& request) { return bands_of(request).any(); }
+
 KernelPlan make_float32_matmul(const KernelRequest& request,
                                KernelPlan (*plan)(const MatMulProblem&, int)) {
   MatMulProblem problem;
@@ -210,9 +217,7 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   if (std::find(kEpilogues.begin(), kEpilogues.end(), problem.epilogue) == kEpilogues.end()) {
     return str_cat("unknown epilogue '", problem.epilogue, "'");
   }
-  problem.bands.lhs = band_attribute(request.attributes(), "lhs_band");
-  problem.bands.rhs = band_attribute(request.attributes(), "rhs_band");
-  problem.bands.out = band_attribute(request.attributes(), "out_band");
+  problem.bands = bands_of(request);
   problem.simplify();
   problem.out_row = problem.n;
   problem.out_product = problem.m * problem.n;
@@ -321,7 +326,7 @@ KernelPlan make_plain_matmul(const KernelRequest& request) {
 }
 
 void register_matmul_kernels(KernelTable& table) {
-  table["MatMul"] = {{{"banded", make_banded_matmul},
+  table["MatMul"] = {{{"banded", make_banded_matmul, has_bands},
                       {"skinny", make_skinny_matmul},
                       {"packed", make_packed_matmul},
                       {"onednn", make_onednn_matmul},
