@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "pando/base/error.hpp"
 
@@ -130,7 +131,7 @@ class FunctionCheck {
       const std::int64_t bytes = is_host
                                      ? loaded_bytes(in, program_.streams, "stream")
                                      : loaded_bytes(in, program_.remote_buffers, "remote buffer");
-      require(row_bytes_.emplace(in.row, bytes).second, "a row that is loaded twice");
+      rows_[in.row] = {bytes, in.writes_row};
     }
   }
 
@@ -169,9 +170,9 @@ class FunctionCheck {
     if (ref.space == Space::None) return;
     require(ref.offset >= 0 && ref.offset <= kMostBytes, "a negative or huge offset");
     if (ref.space == Space::Row) {
-      const auto it = row_bytes_.find(ref.slot);
-      require(it != row_bytes_.end(), "a remote row that is not loaded");
-      return require(is_inside(ref, extent, it->second), "an operand outside of its row");
+      const auto it = rows_.find(ref.slot);
+      require(it != rows_.end(), "a row that is not loaded");
+      return require(is_inside(ref, extent, it->second.bytes), "an operand outside of its row");
     }
     if (ref.space == Space::Argument) {
       require(ref.slot >= 0 && ref.slot < function_.num_arguments, "an unknown argument");
@@ -180,6 +181,12 @@ class FunctionCheck {
     const bool in_frame = ref.space == Space::Frame;
     const std::int64_t size = in_frame ? function_.frame_bytes : program_.persistent_bytes;
     require(is_inside(ref, extent, size), "an operand outside of its memory");
+  }
+
+  /// Other rows may be arrays of the host.
+  void require_writable(const OperandRef& ref) const {
+    require(ref.space != OperandRef::Space::Row || rows_.at(ref.slot).is_written,
+            "a write to a row that is only read");
   }
 
   static bool is_inside(const OperandRef& ref, Extent extent, std::int64_t size) {
@@ -196,7 +203,11 @@ class FunctionCheck {
     const std::size_t count = extents.size();
     // One more: scratch.
     if (in.operands.size() != count + 1) require_operands(in, count);
-    for (std::size_t i = 0; i < count; ++i) check_operand(in.operands[i], extents[i]);
+    const std::size_t inputs = program_.kernels[static_cast<std::size_t>(in.target)].inputs.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      check_operand(in.operands[i], extents[i]);
+      if (i >= inputs) require_writable(in.operands[i]);
+    }
     if (in.operands.size() > count) check_operand(in.operands[count], {});
   }
 
@@ -269,6 +280,13 @@ class FunctionCheck {
     const CollectiveDesc& desc = program_.collectives[static_cast<std::size_t>(in.target)];
     check_operand(in.operands[0], {0, checked_bytes(desc.dtype, {desc.input_elements})});
     check_operand(in.operands[1], {0, checked_bytes(desc.dtype, {desc.output_elements})});
+    require_writable(in.operands[1]);
+  }
+
+  /// The row is what they load: they have a place of their own.
+  void require_own_place(const Instruction& load) const {
+    require(load.operands.at(load.destination()).space != OperandRef::Space::Row,
+            "a load into a row");
   }
 
   void check(const Instruction& in) const {
@@ -287,14 +305,18 @@ class FunctionCheck {
       case Kind::If:
         return check_branch(in);
       case Kind::HostLoad:
+        check_transfer(in, program_.streams, 0, "stream");
+        return require_own_place(in);
       case Kind::HostStore:
         return check_transfer(in, program_.streams, 0, "stream");
-      case Kind::RemoteLoad:
       case Kind::RemoteStore:
         return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
       case Kind::RemoteLoadStart:
         require_waits(in);
-        return check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+        [[fallthrough]];
+      case Kind::RemoteLoad:
+        check_transfer(in, program_.remote_buffers, 1, "remote buffer");
+        return require_own_place(in);
       case Kind::RemoteLoadWait:
         return check_transfer(in, program_.remote_buffers, 0, "remote buffer");
       case Kind::Print:
@@ -303,7 +325,8 @@ class FunctionCheck {
         require_operands(in, 2);
         require(in.count >= 0, "a copy of a negative size");
         check_operand(in.operands[0], {0, in.count});
-        return check_operand(in.operands[1], {0, in.count});
+        check_operand(in.operands[1], {0, in.count});
+        return require_writable(in.operands[1]);
       case Kind::Collective:
         return check_collective(in);
     }
@@ -313,8 +336,21 @@ class FunctionCheck {
   const std::vector<std::vector<Extent>>& extents_;
   std::size_t index_;
   const Function& function_;
-  std::map<std::int32_t, std::int64_t> row_bytes_;  // of remote rows that this function loads
+  struct Row {
+    std::int64_t bytes = 0;
+    bool is_written = false;
+  };
+  std::map<std::int32_t, Row> rows_;  // that this function loads
 };
+
+void check_rows(const Program& program) {
+  std::set<std::int32_t> loaded;
+  for (const Function& function : program.functions) {
+    for (const Instruction& in : function.instructions) {
+      require(in.row < 0 || loaded.insert(in.row).second, "a row that is loaded twice");
+    }
+  }
+}
 
 void check_memory(const Program& program) {
   require(program.persistent_bytes >= 0 && program.persistent_bytes <= kMostBytes,
@@ -362,6 +398,7 @@ void check_program(const Program& program) {
   for (std::size_t i = 0; i < program.functions.size(); ++i) {
     FunctionCheck(program, extents, i).run();
   }
+  check_rows(program);
 }
 
 }  // namespace pando

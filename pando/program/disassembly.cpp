@@ -21,6 +21,10 @@ std::string operand_text(const OperandRef& ref) {
   return "-";
 }
 
+std::string as_row(const Instruction& load) {
+  return load.row < 0 ? "" : str_cat(" as row", load.row);
+}
+
 std::string instruction_text(const Program& program, const Instruction& instruction) {
   std::string text = instruction_name(program, instruction);
   for (const OperandRef& ref : instruction.operands) text += " " + operand_text(ref);
@@ -43,10 +47,6 @@ std::string step_text(const Program& program, const Function& function, const St
 }
 
 }  // namespace
-
-std::string as_row(const Instruction& load) {
-  return load.row < 0 ? "" : str_cat(" as row", load.row);
-}
 
 std::string instruction_name(const Program& program, const Instruction& instruction) {
   const auto target = static_cast<std::size_t>(instruction.target);

@@ -105,7 +105,6 @@ void Engine::prepare_function(std::size_t index) {
     } else if (instruction.kind == Instruction::Kind::HostLoad ||
                instruction.kind == Instruction::Kind::HostStore) {
       p.stream_bytes = static_cast<std::size_t>(program_.streams[target].bytes());
-      reads_host_in_place_ = reads_host_in_place_ || instruction.row >= 0;
     } else if (instruction.kind == Instruction::Kind::RemoteLoad ||
                instruction.kind == Instruction::Kind::RemoteLoadStart ||
                instruction.kind == Instruction::Kind::RemoteStore) {
@@ -159,9 +158,9 @@ std::byte* Engine::persistent(std::size_t index) const {
   return memory_.data() + program_.persistent[index].offset;
 }
 
-void Engine::run(const std::vector<StreamCursor>& streams) {
+void Engine::run(const std::vector<StreamCursor>& streams, bool outputs_apart) {
   streams_ = streams;
-  may_read_host_in_place_ = reads_host_in_place_ && !outputs_overlap_inputs();
+  may_read_host_in_place_ = outputs_apart;
   run_entry(program_.main_function);
 }
 

@@ -48,7 +48,8 @@ class Engine {
   /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad
   /// remote offset, failed or damaged remote memory) and Interrupted; device memory stays valid.
   /// All remote transfers have ended when it returns.
-  void run(const std::vector<StreamCursor>& streams);
+  /// `outputs_apart`: no stream to the host lies in the memory of one from the host, of no replica.
+  void run(const std::vector<StreamCursor>& streams, bool outputs_apart);
   /// Of each stream, the loads or stores of the last run.
   const std::vector<std::int64_t>& stream_transfers() const { return positions_; }
   void run_weights_from_host();
@@ -133,8 +134,6 @@ class Engine {
   RemoteMemory& remote_of(const Instruction& transfer) const;
   /// From now on `slot` is at `place`.
   void place_row(std::int32_t slot, std::byte* place);
-  /// A store could change what a load gave.
-  bool outputs_overlap_inputs() const;
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop(int device);
 
@@ -151,7 +150,6 @@ class Engine {
   std::unique_ptr<IoQueue> io_;           // if any of them is slow
   std::vector<IoQueue::Ticket> tickets_;  // by transfer
   std::vector<LoadedRow> rows_;           // by Instruction::row
-  bool reads_host_in_place_ = false;      // some HostLoad has a row
   bool may_read_host_in_place_ = false;   // in this run
   Communicator* communicator_;
   std::function<bool()> should_stop_;

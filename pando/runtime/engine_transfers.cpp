@@ -10,8 +10,8 @@
 namespace pando {
 namespace {
 
-/// What malloc, and so NumPy, aligns arrays to. Arrays that are aligned to less are copied: kernels
-/// take any whole number of elements, which those need not be.
+/// What malloc, and so NumPy, aligns arrays to. Of less aligned ones, elements may not even be
+/// aligned to their own size, as kernels want: those are copied.
 constexpr std::uintptr_t kHostAlignment = 16;
 
 }  // namespace
@@ -29,26 +29,6 @@ std::byte* Engine::next_element(const PreparedInstruction& p) {
   const StreamCursor& cursor = streams_[stream];
   const std::int64_t element = positions_[stream]++ % cursor.count;
   return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.stream_bytes;
-}
-
-bool Engine::outputs_overlap_inputs() const {
-  const auto range_of = [&](std::size_t stream) {
-    const StreamCursor& cursor = streams_[stream];
-    const auto begin = reinterpret_cast<std::uintptr_t>(cursor.data);
-    const auto bytes = static_cast<std::uintptr_t>(program_.streams[stream].bytes());
-    return std::pair{
-        begin, begin + static_cast<std::uintptr_t>((cursor.count - 1) * cursor.stride + 1) * bytes};
-  };
-  for (std::size_t output = 0; output < streams_.size(); ++output) {
-    if (program_.streams[output].host_to_device) continue;
-    for (std::size_t input = 0; input < streams_.size(); ++input) {
-      if (!program_.streams[input].host_to_device) continue;
-      const auto [begin, end] = range_of(output);
-      const auto [input_begin, input_end] = range_of(input);
-      if (begin < input_end && input_begin < end) return true;
-    }
-  }
-  return false;
 }
 
 void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int device) {

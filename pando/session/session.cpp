@@ -312,22 +312,39 @@ std::vector<StreamBuffer> Session::buffers_by_stream(
   return buffers;
 }
 
+bool Session::are_outputs_apart(const std::vector<StreamBuffer>& buffers) const {
+  const auto range_of = [&](std::size_t stream) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
+    const std::int64_t bytes =
+        buffers[stream].count * program_.replicas * program_.streams[stream].bytes();
+    return std::pair{begin, begin + static_cast<std::uintptr_t>(bytes)};
+  };
+  for (std::size_t output = 0; output < buffers.size(); ++output) {
+    if (program_.streams[output].host_to_device) continue;
+    const auto [begin, end] = range_of(output);
+    for (std::size_t input = 0; input < buffers.size(); ++input) {
+      if (!program_.streams[input].host_to_device) continue;
+      const auto [input_begin, input_end] = range_of(input);
+      if (begin < input_end && input_begin < end) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<RepeatedStream> Session::run(const std::vector<StreamBuffer>& inputs,
                                          const std::vector<StreamBuffer>& outputs) {
   const std::lock_guard lock(mutex_);
   require_attached("run");
   const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
+  const bool outputs_apart = are_outputs_apart(buffers);
   team_->run([&](int replica) {
     std::vector<StreamCursor> cursors;
     cursors.reserve(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
-      const StreamDesc& stream = program_.streams[i];
-      const std::size_t bytes =
-          static_cast<std::size_t>(num_elements(stream.shape)) * dtype_bytes(stream.dtype);
-      cursors.push_back({buffers[i].data + static_cast<std::size_t>(replica) * bytes,
-                         buffers[i].count, program_.replicas});
+      cursors.push_back({buffers[i].data + replica * program_.streams[i].bytes(), buffers[i].count,
+                         program_.replicas});
     }
-    engines_[static_cast<std::size_t>(replica)]->run(cursors);
+    engines_[static_cast<std::size_t>(replica)]->run(cursors, outputs_apart);
   });
   return repeated_streams(buffers);
 }

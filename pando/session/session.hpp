@@ -241,6 +241,8 @@ class Session {
   std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
   void upload(const HostVariable& variable, std::int64_t replica) const;
   void download(const HostVariable& variable) const;
+  /// Whether no output lies in the memory of an input.
+  bool are_outputs_apart(const std::vector<StreamBuffer>& buffers) const;
   std::vector<RepeatedStream> repeated_streams(const std::vector<StreamBuffer>& buffers) const;
   std::vector<StreamBuffer> buffers_by_stream(const std::vector<StreamBuffer>& inputs,
                                               const std::vector<StreamBuffer>& outputs) const;

@@ -87,7 +87,7 @@ class BandFinder {
       const std::optional<MaskedSoftmax> masked = masked_softmax(op);
       if (!masked) return;
       if (!facts_) facts_ = std::make_unique<CallFacts>(ir_);
-      // Its scores would be read later than now.
+      // It would read them where the softmax stands, after who writes them.
       if (written_.contains(masked->scores) || facts_->is_written(*masked->scores)) return;
       replace(*masked);
       found = true;
@@ -148,6 +148,9 @@ class BandFinder {
       masked.band = *band;
       masked.scores = input;
       take_scale(masked);
+      // Scores of other ops may be masked themselves, in rows of which nothing is left then.
+      const Op* producer = masked.scores->producer();
+      if (producer == nullptr || !is_product(*producer)) return std::nullopt;
       return masked;
     }
     return std::nullopt;
@@ -207,8 +210,12 @@ class BandFinder {
   void mark_gradient(Op& op) {
     if (op.attributes.has("band")) return;
     const std::optional<Band> band = band_of(*op.input(0));
-    const auto rank = static_cast<std::int64_t>(op.input(0)->shape().size());
-    if (!band || op.attributes.integer("axis") != rank - 1) return;
+    const Shape& shape = op.input(0)->shape();
+    const auto rank = static_cast<std::int64_t>(shape.size());
+    if (!band || op.attributes.integer("axis") != rank - 1 ||
+        !band->meets_rows(shape[shape.size() - 2], shape.back())) {
+      return;
+    }
     op.attributes.set("band", band->attribute());
     if (!facts_->is_written(*op.input(1))) mark_result(*op.input(1), op, *band);
     fold_scale(op);
@@ -297,7 +304,7 @@ class BandFinder {
 
   Ir& ir_;
   std::unique_ptr<CallFacts> facts_;
-  std::unordered_set<const Tensor*> written_;  // in place, of those made since facts_
+  std::unordered_set<const Tensor*> written_;  // softmaxes of replace() that an op writes in place
   // What band_of has answered since ops were last given bands; nullopt while it looks.
   std::unordered_map<const Tensor*, std::optional<Band>> bands_;
 };

@@ -122,7 +122,23 @@ TEST(CheckProgram, ArraysOfTheHostAreOnlyRead) {
       sound, {{"array of the host that is written",
                [](Program& p) { first(p, Kind::HostLoad).writes_row = true; }},
               {"stream", [](Program& p) { first(p, Kind::HostLoad).target = 7; }},
-              {"row that is not loaded", [](Program& p) { first(p, Kind::HostLoad).row = -1; }}});
+              {"row that is not loaded", [](Program& p) { first(p, Kind::HostLoad).row = -1; }},
+              {"row that is only read",
+               [](Program& p) {
+                 Instruction& kernel = first(p, Kind::Kernel);
+                 kernel.operands.at(1) = kernel.operands.at(0);
+               }},
+              {"load into a row",
+               [](Program& p) {
+                 first(p, Kind::HostLoad).operands.at(0) = first(p, Kind::Kernel).operands.at(0);
+               }},
+              {"loaded twice", [](Program& p) {
+                 Function again;
+                 again.name = "again";
+                 again.frame_bytes = p.functions.at(0).frame_bytes;
+                 again.instructions = {first(p, Kind::HostLoad)};
+                 p.functions.push_back(again);
+               }}});
 }
 
 TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {

@@ -168,12 +168,43 @@ def test_a_weak_mask_is_added() -> None:
     assert weights_of_last[:-1].max() == 0
 
 
+@pytest.mark.parametrize("pad", [-np.inf, HIDDEN])
+@pytest.mark.parametrize("rows", [8, 200])
+def test_rows_of_which_padding_leaves_nothing_stay_finite(rows: int, pad: float) -> None:
+    """Texts padded at the left: hidden scores win there, as the sum of the masks has it."""
+    case = Attention(causal(rows))
+    padding = np.zeros((2, 1, 1, rows), np.float32)
+    padding[1, ..., : rows // 3] = pad
+    ir = popxl.Ir()
+    with ir.main_graph:
+        q, k, v = (popxl.variable(x) for x in (case.q, case.k, case.v))
+        given_padding = popxl.h2d_stream(padding.shape, popxl.float32)
+        scores = (q @ k.transpose((0, 1, 3, 2))) * case.scale + ops.host_load(given_padding)
+        mask = popxl.constant(np.where(case.kept, 0, HIDDEN).astype(np.float32))
+        result = ops.softmax(scores + mask, axis=-1) @ v
+        stream = popxl.d2h_stream(result.shape, result.dtype)
+        ops.host_store(stream, result)
+    with popxl.Session(ir, "cpu") as session:
+        given = session.run({given_padding: padding})[stream]
+    hidden = np.where(case.kept, np.float32(0), np.float32(HIDDEN))
+    scores_wanted = (case.q @ case.k.swapaxes(-1, -2)) * np.float32(case.scale) + padding + hidden
+    powers = np.exp(np.float64(scores_wanted - scores_wanted.max(-1, keepdims=True)))
+    wanted = powers / powers.sum(-1, keepdims=True) @ case.v
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(given[0], wanted[0], rtol=2e-4, atol=2e-5)
+    # Beside -1e9, only what rounding left of the scores of padded rows counts.
+    np.testing.assert_allclose(
+        given[1, :, rows // 3 :], wanted[1, :, rows // 3 :], rtol=2e-4, atol=2e-5
+    )
+    assert np.isfinite(given).all()
+
+
 def test_weights_that_the_program_changes_are_used_as_they_are() -> None:
     """Filled in place after the softmax, they are no band any more."""
     case = Attention(causal(200))
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
-        scores = popxl.variable(case.q[0, 0] @ case.k[0, 0].T)
+        scores = popxl.variable(case.q[0, 0]) @ popxl.variable(case.k[0, 0].T)
         values = popxl.variable(case.v[0, 0])
         mask = popxl.constant(np.where(case.kept, 0, HIDDEN).astype(np.float32))
         weights = ops.softmax(scores + mask, axis=-1)
@@ -182,9 +213,9 @@ def test_weights_that_the_program_changes_are_used_as_they_are() -> None:
         stream = popxl.d2h_stream(result.shape, result.dtype)
         ops.host_store(stream, result)
     (given,), kernels = run(Training(ir, [stream]))
+    assert products(kernels) == (1, 1)
     weights_wanted = Attention(case.kept, 1.0).weights(np.float64(case.q))[0, 0] + 1
     np.testing.assert_allclose(given, weights_wanted @ case.v[0, 0], rtol=2e-4, atol=2e-5)
-    assert products(kernels) == (0, 1)
 
 
 def test_hidden_weights_are_zero_for_whoever_reads_them() -> None:

@@ -128,6 +128,26 @@ def test_an_output_in_the_memory_of_an_input_changes_no_load(shift, overlapping)
         np.testing.assert_array_equal(given, [fresh * 2, fresh])
 
 
+def test_an_output_in_the_memory_of_another_replicas_input_changes_no_load():
+    memory = np.random.default_rng(4).standard_normal((3, 64)).astype(np.float32)
+    x, target = memory[:2], memory[1:]
+    ir = popxl.Ir()
+    ir.replication_factor = 2
+    with ir.main_graph, popxl.in_sequence():
+        stream = popxl.h2d_stream((64,), popxl.float32)
+        loaded = ops.host_load(stream)
+        # Each replica has loaded before either stores.
+        total = ops.collectives.replicated_all_reduce(loaded)
+        outputs = [store(total), store(loaded)]
+    wanted = [np.stack([x.sum(0)] * 2), x.copy()]
+    second = np.zeros((2, 64), np.float32)
+    with popxl.Session(ir, "cpu") as session:
+        assert loads(session) == (1, 1)
+        session.run_with_outputs({stream: x}, dict(zip(outputs, (target, second), strict=True)))
+    np.testing.assert_allclose(target, wanted[0], rtol=1e-6)
+    np.testing.assert_array_equal(second, wanted[1])
+
+
 @pytest.mark.parametrize("columns", [256, 257])
 def test_every_transfer_of_a_loop_reads_its_own_part(columns):
     """Of 257 floats, only every fourth transfer is aligned."""

@@ -262,8 +262,7 @@ KernelPlan make_half_matmul(const KernelRequest& request) {
     return KernelPlan::reject("empty product");
   }
   problem.dtype = DType::Float32;
-  for (const auto plan :
-       {plan_banded_matmul, plan_skinny_matmul, plan_packed_matmul, plan_onednn_matmul}) {
+  for (const auto plan : {plan_skinny_matmul, plan_packed_matmul, plan_onednn_matmul}) {
     half.inner = plan(problem, request.num_threads);
     if (half.inner.rejection.empty()) break;
   }

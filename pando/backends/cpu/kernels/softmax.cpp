@@ -37,6 +37,7 @@ struct SoftmaxRows {
   double scale = 1;
 
   IndexRange range(std::int64_t row) const {
+    // Ops refuse bands that leave rows empty.
     return band ? band->columns(row % rows_of_matrix, columns) : IndexRange{0, columns};
   }
 };
