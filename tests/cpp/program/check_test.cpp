@@ -99,6 +99,7 @@ TEST(CheckProgram, RowsThatNobodyLoadsAreRefused) {
 }
 
 TEST(CheckProgram, ArraysOfTheHostAreOnlyRead) {
+  op_registry();
   using Kind = Instruction::Kind;
   Ir ir;
   Graph& main = ir.main_graph();
