@@ -38,15 +38,15 @@ OperandDesc matrix(DType dtype, std::int64_t rows, std::int64_t columns, bool tr
 std::vector<double> product_by_loops(
     const TestTensor& lhs, const TestTensor& rhs, const Case& c, std::int64_t batches = 1,
     const std::function<double(std::int64_t)>& first = [](std::int64_t) { return 0.0; }) {
-  std::vector<double> product;
+  const std::vector<double> left = lhs.values(), right = rhs.values();
+  std::vector<double> product(static_cast<std::size_t>(batches * c.m * c.n));
   for (std::int64_t row = 0; row < batches * c.m; ++row) {
-    const std::int64_t rhs_row = row / c.m * c.k;
-    for (std::int64_t j = 0; j < c.n; ++j) {
-      double sum = first(j);
-      for (std::int64_t k = 0; k < c.k; ++k) {
-        sum += lhs.get(row * c.k + k) * rhs.get((rhs_row + k) * c.n + j);
-      }
-      product.push_back(sum);
+    double* const to = product.data() + row * c.n;
+    for (std::int64_t j = 0; j < c.n; ++j) to[j] = first(j);
+    for (std::int64_t k = 0; k < c.k; ++k) {
+      const double factor = left[static_cast<std::size_t>(row * c.k + k)];
+      const double* const from = right.data() + (row / c.m * c.k + k) * c.n;
+      for (std::int64_t j = 0; j < c.n; ++j) to[j] += factor * from[j];
     }
   }
   return product;
