@@ -1,8 +1,6 @@
 // What an engine loads from and stores to the host and remote buffers.
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/engine.hpp"

@@ -74,7 +74,6 @@ PlannedBlock plan_block(const MatMulProblem& problem, const Block& block, int nu
 }  // namespace
 
 KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads) {
-  if (!problem.bands.any()) return KernelPlan::reject("no bands");
   if (problem.has_bias || !problem.epilogue.empty()) return KernelPlan::reject("an epilogue");
   const std::vector<Block> blocks = blocks_of(problem);
   double left = 0;
