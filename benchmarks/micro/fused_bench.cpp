@@ -73,14 +73,40 @@ KernelSpec light_spec(std::int64_t rows) {
   return spec;
 }
 
-void light_chain(benchmark::State& state, MachineCode machine_code) {
+/// The GELU chain of the table: gelu(x * a + b) * c + x with vectors for every row.
+KernelSpec gelu_spec(std::int64_t rows) {
+  KernelSpec spec = light_spec(rows);
+  spec.scalar = {};
+  ScalarEmitter e(spec.scalar);
+  const auto load = [&](int i) { return e.load(i, DType::Float32); };
+  const ScalarValue x = load(0);
+  const ScalarValue sum = e.emit(ScalarOp::Add, e.emit(ScalarOp::Mul, x, load(1)), load(2));
+  const ScalarValue square = e.emit(ScalarOp::Mul, sum, sum);
+  const ScalarValue cubic = e.emit(ScalarOp::Fma, square, e.constant(0.044715), e.constant(1.0));
+  const ScalarValue twice_u =
+      e.emit(ScalarOp::Mul, e.emit(ScalarOp::Mul, sum, e.constant(1.5957691216057308)), cubic);
+  const ScalarValue gelu = e.emit(ScalarOp::Mul, sum, e.emit(ScalarOp::Sigmoid, twice_u));
+  e.store(0, e.emit(ScalarOp::Add, e.emit(ScalarOp::Mul, gelu, load(3)), x), DType::Float32);
+  return spec;
+}
+
+void row_chain(benchmark::State& state, KernelSpec (*make)(std::int64_t rows),
+               MachineCode machine_code) {
   const std::int64_t n = state.range(0) * (1 << 20) / 4;
   std::vector<Buffer> buffers;
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
   for (int i = 0; i < 3; ++i) buffers.emplace_back(4096);
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
-  run_kernel(state, light_spec(n / 1024), static_cast<int>(state.range(1)), buffers,
-             {0, 1, 2, 3, 4}, 8.0 * static_cast<double>(n), machine_code);
+  run_kernel(state, make(n / 1024), static_cast<int>(state.range(1)), buffers, {0, 1, 2, 3, 4},
+             8.0 * static_cast<double>(n), machine_code);
+}
+
+void light_chain(benchmark::State& state, MachineCode machine_code) {
+  row_chain(state, light_spec, machine_code);
+}
+
+void gelu_chain(benchmark::State& state, MachineCode machine_code) {
+  row_chain(state, gelu_spec, machine_code);
 }
 
 void pointwise_chain(benchmark::State& state) {
@@ -273,6 +299,12 @@ BENCHMARK_CAPTURE(light_chain, compiled, kCompiled)
     ->ArgsProduct({{1, 16, 64}, {1, 2}})
     ->UseRealTime();
 BENCHMARK_CAPTURE(light_chain, micro_ops, kMicroOps)
+    ->ArgsProduct({{1, 16, 64}, {1, 2}})
+    ->UseRealTime();
+BENCHMARK_CAPTURE(gelu_chain, compiled, kCompiled)
+    ->ArgsProduct({{1, 16, 64}, {1, 2}})
+    ->UseRealTime();
+BENCHMARK_CAPTURE(gelu_chain, micro_ops, kMicroOps)
     ->ArgsProduct({{1, 16, 64}, {1, 2}})
     ->UseRealTime();
 BENCHMARK(pointwise_chain)->ArgsProduct({{1, 16, 64}, {1, 2}})->UseRealTime();

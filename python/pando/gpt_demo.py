@@ -170,7 +170,7 @@ class DemoRun:
         loss = self._trainer.evaluate(self._batches.validation())
         steps = self._trainer.steps_done
         self._progress.validation.append((steps, loss))
-        tqdm.write(f"after {steps} steps: loss on held-out text {loss:.4f}")
+        tqdm.write(f"loss on held-out text at step {steps}: {loss:.4f}")
 
     def _save(self) -> None:
         if self._options.no_save:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from pando import _core
-from pando.settings import session_settings
-from popart.devices import DeviceInfo, DeviceType
+from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
-from popart.weights_io import PyWeightsIO
+from popxl.internal_session import InternalSession
 from popxl.ir import Ir
+from popxl.session_compile import compile_ir, note_once, resolve_device
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -23,81 +23,6 @@ _Array = np.ndarray[Any, Any]
 d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
 h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array]  # noqa: N816
 StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
-
-_DEVICE_TYPES = {
-    "ipu_hw": DeviceType.Ipu,
-    "ipu_model": DeviceType.IpuModel,
-    "cpu": DeviceType.Cpu,
-}
-_notes_given: set[str] = set()
-
-
-def _note_once(key: str, message: str) -> None:
-    if key not in _notes_given:
-        _notes_given.add(key)
-        getLogger("session").warn(message)
-
-
-class InternalSession:
-    """The compiled program and the raw transfers of its weights."""
-
-    def __init__(self, session: Session, core: _core.Session) -> None:
-        self._session = weakref.proxy(session)
-        self._core = core
-        self._loaded = False
-
-    @property
-    def program(self) -> _core.Session:
-        """The compiled program: `memory`, `compile_report`, `disassembly()`."""
-        return self._core
-
-    def trace(self) -> list[_core.InstructionTime]:
-        """Times by instruction since the last attach; empty unless the session profiles."""
-        times: list[_core.InstructionTime] = self._core.trace()
-        return times
-
-    def actual_peak_bytes(self) -> int:
-        """The most bytes of device memory held at once."""
-        return int(self._core.actual_peak_bytes)
-
-    def setEngineIsLoaded(self, loaded: bool) -> None:
-        """With False the next enter loads the program again and uploads the weights."""
-        if not loaded:
-            self._core.detach()
-        self._loaded = loaded
-
-    def weightsFromHost(self) -> None:
-        self._core.weights_from_host()
-
-    def weightsToHost(self) -> None:
-        self._core.weights_to_host()
-
-    def writeWeights(self, weights: PyWeightsIO) -> None:
-        """Host values by id, without checks of dtype and shape beyond NumPy's own."""
-        records = self._session.ir._variables
-        for tensor_id, value in weights.weights.items():
-            np.copyto(records[tensor_id].data, value, casting="unsafe")
-
-    def readWeights(self, weights: PyWeightsIO) -> None:
-        """Fills the arrays with the host values."""
-        records = self._session.ir._variables
-        for tensor_id, array in weights.weights.items():
-            np.copyto(array, records[tensor_id].data)
-
-    def getSummaryReport(self) -> str:
-        """Bytes of device memory and what is alive at the peak."""
-        memory = self._core.memory
-        cache_file = self._core.compile_report.cache_file
-        lines = [
-            f"program: {f'from cache {cache_file}' if cache_file else 'compiled'}",
-            f"persistent memory: {memory.persistent_bytes} bytes",
-            f"peak of the frame: {memory.peak_frame_bytes} bytes",
-        ]
-        lines += [f"  {t.bytes} bytes  {t.name}  ({t.location})" for t in memory.alive_at_peak]
-        return "\n".join(lines)
-
-    def getReport(self) -> Any:
-        raise _core.popart_exception("there are no hardware reports: use getSummaryReport()")
 
 
 class Session:
@@ -127,9 +52,9 @@ class Session:
             raise RuntimeError(
                 f"The Ir {ir.id} has no graphs with ops: create ops before making a session"
             )
-        self._device = _resolve_device(device_desc)
+        self._device = resolve_device(device_desc)
         ir._pb.replication_factor = ir.replication_factor
-        self._core = _compile(ir, self._device)
+        self._core = compile_ir(ir, self._device)
         ir._has_session = True
         ir._session_reference = weakref.ref(self)
         self._pb_session = InternalSession(self, self._core)
@@ -316,7 +241,7 @@ class Session:
             use, effect = "loads", "reads the same data again"
         else:
             use, effect = "stores to", "overwrites what it stored first"
-        _note_once(
+        note_once(
             f"stream {self.ir_.id} {repeated.stream}",
             f"a run {use} the stream '{repeated.stream}' {repeated.transfers} times, and its array "
             f"is for {repeated.count}: it {effect}. If that is not meant, set "
@@ -336,7 +261,7 @@ class Session:
             array = array.view(kind)
         self._check_shape(stream, array, "input")
         if array.dtype == np.int64 and kind == np.int32:
-            _note_once("int64", "int64 input data is converted to int32")
+            note_once("int64", "int64 input data is converted to int32")
             array = array.astype(np.int32)
         if array.dtype != kind:
             raise _core.popart_runtime_error(
@@ -507,60 +432,3 @@ class Session:
     def _get_ipu_count(self) -> int:
         count = self._get_ipus_per_replica() * self.ir_.instance_replication_factor
         return int(2 ** math.ceil(math.log2(count)))
-
-
-def _resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
-    if isinstance(device_desc, DeviceInfo):
-        return device_desc
-    if device_desc not in _DEVICE_TYPES:
-        raise ValueError(
-            f"device_desc: wanted one of {', '.join(_DEVICE_TYPES)}; given {device_desc!r}"
-        )
-    if device_desc == "ipu_hw":
-        _note_once("ipu_hw", "device 'ipu_hw' resolves to the CPU backend of this machine")
-    return DeviceInfo(_DEVICE_TYPES[device_desc])
-
-
-def _check_options(ir: Ir) -> None:
-    """Refuses options that cannot be followed and names those that have no effect."""
-    options = ir._options
-    for name, why in options.check().items():
-        text = f"session option {name} = {getattr(options, name)!r} has no effect: {why}"
-        _note_once(f"option {name}", text)
-
-
-def _log(is_warning: bool, message: str) -> None:
-    """What the core tells while it makes a session."""
-    if is_warning:
-        _note_once(message, message)
-    else:
-        getLogger("session").info(message)
-
-
-def _compile(ir: Ir, device: DeviceInfo) -> _core.Session:
-    _check_options(ir)
-    ir._settle()
-    settings = session_settings()
-    if ir.instance_replication_factor != ir.replication_factor:
-        raise NotImplementedError(
-            f"{ir!r} has {ir.replication_factor} replicas in several instances; this one runs "
-            f"{ir.instance_replication_factor}: only one instance is supported"
-        )
-    cache_folder = (str(ir._options.cachePath) or ".") if ir._options.enableEngineCaching else ""
-    limits = [b for b in (settings.device_memory_limit_bytes, device.memory_limit_bytes) if b > 0]
-    return _core.Session(
-        ir._pb,
-        memory_limit_bytes=settings.memory_limit_bytes,
-        device_memory_limit_bytes=min(limits, default=0),
-        num_threads=settings.num_threads,
-        check_inplace_ambiguity=bool(ir._options.enableInplaceAmbiguityChecking),
-        profile=settings.profile,
-        check_log2_scales=ir._options.throwIfLog2ScaleTensorNotInRange,
-        stable_softmax=not ir._options.enableNonStableSoftmax,
-        collective_timeout_seconds=settings.collective_timeout_seconds,
-        cache_folder=cache_folder,
-        cache_limit_bytes=settings.cache_limit_bytes,
-        log=_log,
-        remote=settings.remote(),
-        machine_code=settings.machine_code,
-    )

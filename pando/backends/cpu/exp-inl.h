@@ -1,6 +1,10 @@
 // e^x for x <= 0 in float32, where softmax and sigmoid need it, and sigmoid. Included once per SIMD
-// target.
+// target. fused/chain_functions.cpp has sigmoid step by step, with the same roundings.
+#include <cstddef>
+#include <iterator>
+
 #include "hwy/highway.h"
+#include "pando/backends/cpu/exp_constants.hpp"
 
 #if defined(PANDO_EXP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PANDO_EXP_INL_H
@@ -12,32 +16,39 @@
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu::HWY_NAMESPACE {
 
-/// Within 2 ULP; 0 where the result would be denormal, NaN for NaN. Half the work of the general
-/// function. x = n ln 2 + r with |r| <= ln(2) / 2, ln 2 in two parts; the polynomial of e^r is that
-/// of Cephes' expf (Moshier, 1987).
+/// `low` where x is below it, x where that is NaN.
+template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+HWY_INLINE V NotBelow(D, V x, V low) {
+  namespace hn = hwy::HWY_NAMESPACE;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Max(low, x);  // the instruction gives its second operand for NaN
+#else
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#endif
+}
+
+/// Within 2 ULP; 0 below the smallest normal number where denormal ones count as zero, NaN for NaN.
+/// Half the work of the general function.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V ExpNonPositive(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
+  using namespace exp_constants;
   const hn::RebindToSigned<D> integers;
-  // Added to n, it leaves the biased exponent n + 127 in the low bits.
-  const V shift = hn::Set(d, 12582912.0f + 127.0f);
-  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shift);
+  const V bounded = NotBelow(d, x, hn::Set(d, kLowest));
+  const V shift = hn::Set(d, kShift);
+  const V shifted = hn::MulAdd(bounded, hn::Set(d, kLog2E), shift);
   const V n = hn::Sub(shifted, shift);
-  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f),
-                            hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
-  V p = hn::Set(d, 1.9875691500e-4f);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.3981999507e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
-  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
+  const V r = hn::MulAdd(n, hn::Set(d, kMinusLn2Low),
+                         hn::MulAdd(n, hn::Set(d, kMinusLn2High), bounded));
+  V p = hn::Set(d, kPolynomial[0]);
+  for (std::size_t i = 1; i < std::size(kPolynomial); ++i) {
+    p = hn::MulAdd(p, r, hn::Set(d, kPolynomial[i]));
+  }
   const V e = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
-  const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336544f)), hn::Mul(e, scale));
+  return hn::Mul(e, hn::BitCast(d, hn::ShiftLeft<kMantissaBits>(hn::BitCast(integers, shifted))));
 }
 
-/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows. 0 below the smallest normal
-/// number.
+/// 1 / (1 + e^-x), written with e^-|x| so that nothing overflows.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
 HWY_INLINE V SigmoidOf(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;

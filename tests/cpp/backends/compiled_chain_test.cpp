@@ -31,7 +31,8 @@ constexpr ScalarOp kIntegerOps[] = {
     ScalarOp::Neg, ScalarOp::Abs, ScalarOp::Equal,    ScalarOp::Less, ScalarOp::And,
     ScalarOp::Or,  ScalarOp::Xor, ScalarOp::LessEqual};
 
-/// Arithmetic on float32, float16 and int32 only, with as many values alive as `reach` says.
+/// Arithmetic on float32, float16 and int32, and sigmoid, with as many values alive as `reach`
+/// says.
 class RandomChain {
  public:
   explicit RandomChain(unsigned seed) : engine_(seed) {}
@@ -101,6 +102,9 @@ class RandomChain {
         if (lane == LaneType::F32) {
           return add(emitter.convert(convertible(a, emitter), LaneType::I32), emitter);
         }
+        break;
+      case 3:
+        if (lane == LaneType::F32) return add(emitter.emit(ScalarOp::Sigmoid, a), emitter);
         break;
       default:
         break;
@@ -211,6 +215,58 @@ TEST(CompiledChain, EveryOpOnUnusualNumbers) {
   };
   sweep(LaneType::F32, kFloatOps);
   sweep(LaneType::I32, kIntegerOps);
+}
+
+/// Steps of several numbers, beside the tile op, from where it is 0 to where it is 1.
+TEST(CompiledChain, SigmoidIsThatOfTheTileOp) {
+  constexpr std::int64_t kSteps = 1 << 20;
+  const KernelSpec spec = make_spec({kSteps}, {DType::Float32},
+                                    [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+                                      return std::vector<std::pair<ScalarValue, DType>>{
+                                          {e.emit(ScalarOp::Sigmoid, in[0]), DType::Float32}};
+                                    });
+  Operand x(spec.inputs[0]), compiled(spec.outputs[0]), expected(spec.outputs[0]);
+  constexpr float kUnusual[] = {-0.0f, 1e-40f, -1e-40f, 3.4e38f, -3.4e38f, INFINITY, -INFINITY};
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    const float value =
+        i < std::ssize(kUnusual) ? kUnusual[i] : -120.0f + 160.0f * static_cast<float>(i) / kSteps;
+    std::memcpy(x.at(i), &value, sizeof value);
+  }
+  run(spec, 1, {&x, &compiled}, MachineCode::Always);
+  run(spec, 1, {&x, &expected}, MachineCode::Never);
+  EXPECT_EQ(compiled.memory(), expected.memory());
+  if (machine_compiles()) {
+    EXPECT_TRUE(is_compiled(spec));
+  }
+}
+
+/// Every value is needed again at the end: sigmoids beside more values than there are registers.
+TEST(CompiledChain, SigmoidsWithSpilledValues) {
+  const KernelSpec spec = make_spec(
+      {640}, {DType::Float32, DType::Float32},
+      [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+        std::vector<ScalarValue> values = in;
+        for (int i = 0; i < 12; ++i) {
+          const ScalarValue sum = e.emit(ScalarOp::Sub, values.back(), values[values.size() - 2]);
+          values.push_back(e.emit(ScalarOp::Sigmoid, sum));
+        }
+        ScalarValue total = values[0];
+        for (std::size_t i = 1; i < values.size(); ++i) {
+          total = e.emit(ScalarOp::Add, total, values[i]);
+        }
+        return std::vector<std::pair<ScalarValue, DType>>{{total, DType::Float32}};
+      });
+  Numbers numbers(17);
+  Operand a(spec.inputs[0]), b(spec.inputs[1]), compiled(spec.outputs[0]),
+      expected(spec.outputs[0]);
+  numbers.fill(a);
+  numbers.fill(b);
+  run(spec, 1, {&a, &b, &compiled}, MachineCode::Always);
+  run(spec, 1, {&a, &b, &expected}, MachineCode::Never);
+  expect_equal(compiled, expected, 0, scalar_program_text(spec.scalar));
+  if (machine_compiles()) {
+    EXPECT_TRUE(is_compiled(spec));
+  }
 }
 
 TEST(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {

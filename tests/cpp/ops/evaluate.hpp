@@ -10,7 +10,7 @@
 
 #include "pando/ops/ops.hpp"
 #include "pando/transforms/expand.hpp"
-#include "tests/cpp/scalar_interpreter.hpp"
+#include "tests/cpp/ops/double_interpreter.hpp"
 
 namespace pando::testing {
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import popxl
-import popxl.session
+import popxl.session_compile
 from pando.session_info import cache_file
 from pando.settings import use_session_settings
 from popart._internal import options as option_module
@@ -286,7 +286,7 @@ def test_the_default_folder_and_an_empty_path(
 def test_a_warning_comes_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(popxl.session, "_notes_given", set())
+    monkeypatch.setattr(popxl.session_compile, "_notes_given", set())
     (tmp_path / "file").write_text("")
     for _ in range(2):
         doubled(1.0, tmp_path / "file")

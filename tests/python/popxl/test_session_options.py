@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import popxl
-import popxl.session
+import popxl.session_compile
 from popart._internal import options as option_module
 from popxl import ops
 
@@ -55,7 +55,7 @@ def test_refused_options(name: str, value: Any) -> None:
 def test_options_without_effect_are_named_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(popxl.session, "_notes_given", set())
+    monkeypatch.setattr(popxl.session_compile, "_notes_given", set())
     for _ in range(2):
         softmax(X[:1], enableStochasticRounding=True, outlineThreshold=2.0)
     lines = [line for line in capsys.readouterr().err.splitlines() if "session option" in line]

@@ -88,8 +88,8 @@ void ChainEmitter::emit_entry() {
   }
   for (const auto& [slot, place] : invariant_places_) {
     mov(rax, slot_pointer(slot));
-    vmovups(Ymm(kLoadedInvariant), ptr[rax]);
-    vmovups(stack_place(place), Ymm(kLoadedInvariant));
+    vmovups(Ymm(kLoaded), ptr[rax]);
+    vmovups(stack_place(place), Ymm(kLoaded));
   }
   for (int slot : *code_.moving_slots) mov(pointer(slot), slot_pointer(slot));
 }
@@ -155,6 +155,7 @@ void ChainEmitter::emit_action(const RegisterAction& action) {
   }
   const ChainStep& step = (*code_.steps)[static_cast<std::size_t>(action.place)];
   operands_ = action.operands;
+  literal_ = step.literal;
   memory_is_used_ = false;
   for (const OperandPlace& place : operands_) {
     memory_is_used_ = memory_is_used_ || place.kind == OperandPlace::Kind::Memory;
@@ -173,11 +174,15 @@ void ChainEmitter::emit_action(const RegisterAction& action) {
 Xbyak::Ymm ChainEmitter::in_register(int k) {
   const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
   if (place.kind == OperandPlace::Kind::Register) return reg(place.index);
+  if (place.kind == OperandPlace::Kind::Literal) {
+    vmovups(Ymm(kLoaded), literal(literal_));
+    return Ymm(kLoaded);
+  }
   internal_check(place.kind == OperandPlace::Kind::Invariant, "a chain operand is in no register");
   const auto it = invariant_registers_.find(place.index);
   if (it != invariant_registers_.end()) return Ymm(it->second);
-  vmovups(Ymm(kLoadedInvariant), stack_place(invariant_places_.at(place.index)));
-  return Ymm(kLoadedInvariant);
+  vmovups(Ymm(kLoaded), stack_place(invariant_places_.at(place.index)));
+  return Ymm(kLoaded);
 }
 
 bool ChainEmitter::is_on_stack(int k) const {
@@ -187,7 +192,7 @@ bool ChainEmitter::is_on_stack(int k) const {
 
 bool ChainEmitter::is_in_memory(int k) const {
   return operands_[static_cast<std::size_t>(k)].kind == OperandPlace::Kind::Memory ||
-         (is_on_stack(k) && !memory_is_used_);
+         ((is_on_stack(k) || is_literal(k)) && !memory_is_used_);
 }
 
 }  // namespace pando::cpu

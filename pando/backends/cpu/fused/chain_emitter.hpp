@@ -32,7 +32,7 @@ struct ChainCode {
 class ChainEmitter final : public Xbyak::CodeGenerator {
  public:
   /// Vector registers for values; two more are for steps of several instructions, one for an
-  /// invariant that has to be loaded.
+  /// invariant or a literal that has to be loaded.
   static constexpr int kPlanRegisters = 13;
   static constexpr std::size_t kMostMovingSlots = 13;
 
@@ -49,7 +49,7 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   static constexpr int kLanes = 8;  // of a register
   static constexpr int kRegisterBytes = 32;
   static constexpr int kPointerBytes = 8;
-  static constexpr int kLoadedInvariant = 15;
+  static constexpr int kLoaded = 15;
   static constexpr std::uint8_t kHalfToNearest = 0;
 
   void place_slots();
@@ -71,15 +71,19 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   }
   Address stack_place(int place) { return ptr[rsp + place * kRegisterBytes]; }
 
-  /// Of the current step's operands.
+  /// Of the current step's operands. `in_register` may take the register of the one before.
   Ymm in_register(int k);
   bool is_on_stack(int k) const;
+  bool is_literal(int k) const {
+    return operands_[static_cast<std::size_t>(k)].kind == OperandPlace::Kind::Literal;
+  }
   bool is_in_memory(int k) const;
   /// In memory if it is there; the instruction has this one operand that may be.
   template <class Body>
   void with_source(int k, const Body& body) {
     const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
     if (place.kind == OperandPlace::Kind::Memory) return body(lanes_of(place.index));
+    if (is_literal(k) && !memory_is_used_) return body(literal(literal_));
     if (is_on_stack(k) && !memory_is_used_) {
       return body(stack_place(invariant_places_.at(place.index)));
     }
@@ -113,6 +117,7 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   void float_to_int(const Ymm& to);
   void fused_multiply_add(const Ymm& to);
   void select(const Ymm& to);
+  void select_negative(const Ymm& to);
 
   const Ymm first_temporary_{13}, second_temporary_{14};
   const Reg64 index_ = rdi, end_ = rsi;
@@ -121,7 +126,9 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   std::map<std::uint32_t, Xbyak::Label> literals_;
   int places_bytes_ = 0, frame_bytes_ = 0;
   int lane_ = 0;  // which of the registers side by side
+  // Of the current step.
   std::array<OperandPlace, 3> operands_ = {};
+  std::uint32_t literal_ = 0;
   bool memory_is_used_ = false;
 };
 

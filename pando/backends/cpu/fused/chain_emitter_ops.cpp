@@ -1,3 +1,4 @@
+#include "pando/backends/cpu/exp_constants.hpp"
 #include "pando/backends/cpu/fused/chain_emitter.hpp"
 #include "pando/base/error.hpp"
 
@@ -23,7 +24,7 @@ constexpr std::uint32_t kOne = 0x3f800000U, kMinusOne = 0xbf800000U;
 void ChainEmitter::compute(ChainOp op, const Ymm& to) {
   switch (op) {
     case ChainOp::Move:
-      return vmovaps(to, in_register(0));
+      return with_source(0, [&](const Operand& a) { vmovups(to, a); });
     case ChainOp::LoadHalf:
       return vcvtph2ps(to, half_lanes_of(operands_[0].index));
     case ChainOp::RoundHalf:
@@ -42,6 +43,10 @@ void ChainEmitter::compute(ChainOp op, const Ymm& to) {
       return fused_multiply_add(to);
     case ChainOp::SelectI:
       return select(to);
+    case ChainOp::SelectNegativeF:
+      return select_negative(to);
+    case ChainOp::ShiftToExponent:
+      return vpslld(to, in_register(0), exp_constants::kMantissaBits);
     case ChainOp::SignF:
       return sign(to);
     default:
@@ -182,8 +187,13 @@ void ChainEmitter::fused_multiply_add(const Ymm& to) {
   };
   const Ymm sum = is_result(1) || is_result(2) ? first_temporary_ : to;
   if (!is_result(0) || sum != to) vmovaps(sum, in_register(0));
-  const Ymm b = in_register(1);
-  with_source(2, [&](const Operand& c) { vfmadd213ps(sum, b, c); });
+  if (is_in_memory(1) && !is_in_memory(2)) {
+    const Ymm c = in_register(2);
+    with_source(1, [&](const Operand& b) { vfmadd132ps(sum, c, b); });
+  } else {
+    const Ymm b = in_register(1);
+    with_source(2, [&](const Operand& c) { vfmadd213ps(sum, b, c); });
+  }
   if (sum != to) vmovaps(to, sum);
 }
 
@@ -193,6 +203,12 @@ void ChainEmitter::select(const Ymm& to) {
   vpcmpeqd(is_zero, is_zero, in_register(0));
   const Ymm b = in_register(1);
   with_source(2, [&](const Operand& c) { vblendvps(to, b, c, is_zero); });
+}
+
+void ChainEmitter::select_negative(const Ymm& to) {
+  with_source(2, [&](const Operand& c) { vmovups(first_temporary_, c); });
+  const Ymm sign = in_register(0);
+  with_source(1, [&](const Operand& b) { vblendvps(to, first_temporary_, b, sign); });
 }
 
 }  // namespace pando::cpu

@@ -274,8 +274,9 @@ ChainFunction Function(ChainOp op, int from_chain, bool keep) {
     return Form<name##Code, 3, 1>(from_chain, keep);
     PANDO_PRODUCT_CHAIN_OPS(PANDO_CASE)
 #undef PANDO_CASE
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 ChainFunction StoreHalfFunction(bool round) {
@@ -322,6 +323,9 @@ constexpr std::array kChainFacts = {
 #undef PANDO_FACTS
 #define PANDO_FACTS(name) ChainFacts{#name, 3},
             PANDO_PRODUCT_CHAIN_OPS(PANDO_FACTS)
+#undef PANDO_FACTS
+#define PANDO_FACTS(name, arity) ChainFacts{#name, arity},
+                PANDO_FUNCTION_CHAIN_OPS(PANDO_FACTS)
 #undef PANDO_FACTS
 };
 

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
+#include "pando/backends/cpu/fused/chain_functions.hpp"
 #include "pando/backends/cpu/fused/nodes.hpp"
 
 namespace pando::cpu {
 
-bool has_only_chain_ops(const NodeGraph& graph) {
+bool has_steps(const NodeGraph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
     if (n.kind == Node::Kind::StoreTile) return false;
     if (n.kind == Node::Kind::StoreRaw) return n.lane_bytes == 4;
-    return n.kind != Node::Kind::Tile || n.uniform || n.uses == 0;
+    return n.kind != Node::Kind::Tile || n.uniform || n.uses == 0 || has_function_steps(n);
   });
 }
 
@@ -29,6 +30,10 @@ std::vector<ChainStep> chain_steps(const NodeGraph& graph, const std::vector<int
       if (operand < 0) continue;
       const int made = step_of[static_cast<std::size_t>(operand)];
       step.operands[k] = made != kNoOperand ? made : block_in_slot(slot_of(operand));
+    }
+    if (has_function_steps(n)) {
+      step_of[static_cast<std::size_t>(id)] = append_function_steps(step.operands[0], steps);
+      continue;
     }
     if (n.is_store()) {
       step.kind =

@@ -18,18 +18,21 @@ struct ChainStep {
   enum class Kind : std::uint8_t { Compute, Store, StoreHalf };
   Kind kind = Kind::Compute;
   ChainOp op = ChainOp::Move;
-  /// Values of earlier steps, by number; blocks in memory as block_in_slot(); kNoOperand.
+  /// Values of earlier steps, by number; blocks in memory as block_in_slot(); kLiteral, for one of
+  /// them; kNoOperand.
   std::array<int, 3> operands;
-  int output_slot = 0;  // of a store
+  int output_slot = 0;        // of a store
+  std::uint32_t literal = 0;  // bits that all lanes of kLiteral have
 };
 
 constexpr int kNoOperand = -1 << 30;
+constexpr int kLiteral = kNoOperand + 1;
 constexpr int block_in_slot(int slot) { return ~slot; }
-constexpr bool is_block_in_slot(int operand) { return operand < 0 && operand != kNoOperand; }
+constexpr bool is_block_in_slot(int operand) { return operand < 0 && operand > kLiteral; }
 constexpr int slot_of_block(int operand) { return ~operand; }
 
-/// Whether every op of the body is a chain op, on lanes of four bytes.
-bool has_only_chain_ops(const NodeGraph& graph);
+/// Whether every op of the body is a chain op or a function that has steps, on lanes of four bytes.
+bool has_steps(const NodeGraph& graph);
 
 /// `graph`: its nodes not combined. `order`: its body and stores. `slot_of`: of a node that is a
 /// block in memory when the body runs.

@@ -4,8 +4,7 @@
 // whole blocks through slots, a table of pointers, so one piece of code serves operands in the
 // caller's memory, constants, broadcast values and temporaries. There are two sorts:
 // - chain ops (4-byte lanes) pass one block from each to the next in eight vector registers and
-// call
-//   the next op themselves (a tail call), so a chain of ops touches memory only for its other
+//   call the next op themselves (a tail call), so a chain of ops touches memory only for its other
 //   operands;
 // - tile ops (every lane type) go from slots to a slot.
 #pragma once
@@ -97,6 +96,11 @@ struct MicroOp {
 // X + p * q, X - p * q, p * q - X, fma(sqrt(X), p, q): three operands X, p, q.
 #define PANDO_PRODUCT_CHAIN_OPS(X) X(AddProduct) X(SubProduct) X(RsubProduct) X(SqrtThenFma)
 
+// Of machine code alone, for the functions that are tile ops here (chain_functions.hpp).
+// SelectNegativeF: operand 1 where the sign bit of operand 0 is set, else operand 2.
+// ShiftToExponent: the low bits of a lane to where a float has its exponent.
+#define PANDO_FUNCTION_CHAIN_OPS(X) X(SelectNegativeF, 3) X(ShiftToExponent, 1)
+
 enum class ChainOp : std::uint8_t {
 #define PANDO_CHAIN_ENUM(name, arity) name,
   PANDO_SIMPLE_CHAIN_OPS(PANDO_CHAIN_ENUM)
@@ -106,6 +110,9 @@ enum class ChainOp : std::uint8_t {
 #undef PANDO_CHAIN_ENUM
 #define PANDO_CHAIN_ENUM(name) name,
           PANDO_PRODUCT_CHAIN_OPS(PANDO_CHAIN_ENUM)
+#undef PANDO_CHAIN_ENUM
+#define PANDO_CHAIN_ENUM(name, arity) name,
+              PANDO_FUNCTION_CHAIN_OPS(PANDO_CHAIN_ENUM)
 #undef PANDO_CHAIN_ENUM
 };
 

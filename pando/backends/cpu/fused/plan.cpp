@@ -309,7 +309,7 @@ class Emitter {
 class Planner {
  public:
   Planner(const KernelSpec& spec, bool with_steps) : spec_(spec), graph_(build_nodes(spec)) {
-    if (with_steps && has_only_chain_ops(graph_)) simple_ = graph_;
+    if (with_steps && has_steps(graph_)) simple_ = graph_;
     combine_nodes(graph_);
     plan_.num_inputs = spec.num_loaded_inputs();
     plan_.num_outputs = spec.outputs.size();

@@ -65,7 +65,9 @@ class Allocator {
       const int operand = step.operands[static_cast<std::size_t>(k)];
       OperandPlace& place = action.operands[static_cast<std::size_t>(k)];
       if (operand == kNoOperand) continue;
-      if (!is_held(operand)) {
+      if (operand == kLiteral) {
+        place.kind = OperandPlace::Kind::Literal;
+      } else if (!is_held(operand)) {
         place = {OperandPlace::Kind::Invariant, slot_of_block(operand)};
       } else if (k == in_memory) {
         place = {OperandPlace::Kind::Memory, slot_of_block(operand)};

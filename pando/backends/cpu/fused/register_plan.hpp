@@ -16,6 +16,7 @@ struct OperandPlace {
     Register,   // register `index`
     Memory,     // the current lanes of slot `index`
     Invariant,  // slot `index`, whose lanes are the same for all blocks
+    Literal,    // of the step
   };
   Kind kind = Kind::None;
   int index = 0;
