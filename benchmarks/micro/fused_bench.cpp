@@ -31,6 +31,7 @@ void run_kernel(benchmark::State& state, const KernelSpec& spec, int threads,
   const auto kernel = cpu::make_fused_kernel(spec, threads, machine_code);
   Buffer scratch(kernel->scratch_bytes());
   std::vector<std::byte*> operands;
+  operands.reserve(order.size());
   for (int i : order) operands.push_back(buffers[static_cast<std::size_t>(i)].data());
   for (auto _ : state) {
     kernel->run(operands.data(), scratch.data());
@@ -94,6 +95,7 @@ void row_chain(benchmark::State& state, KernelSpec (*make)(std::int64_t rows),
                MachineCode machine_code) {
   const std::int64_t n = state.range(0) * (1 << 20) / 4;
   std::vector<Buffer> buffers;
+  buffers.reserve(5);
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
   for (int i = 0; i < 3; ++i) buffers.emplace_back(4096);
   buffers.emplace_back(static_cast<std::size_t>(n) * 4);
@@ -112,6 +114,7 @@ void gelu_chain(benchmark::State& state, MachineCode machine_code) {
 void pointwise_chain(benchmark::State& state) {
   const std::int64_t n = state.range(0) * (1 << 20) / 4;
   std::vector<Buffer> buffers;
+  buffers.reserve(2);
   for (int i = 0; i < 2; ++i) buffers.emplace_back(static_cast<std::size_t>(n) * 4);
   run_kernel(state, chain_spec(n), static_cast<int>(state.range(1)), buffers, {0, 1},
              8.0 * static_cast<double>(n));
@@ -273,6 +276,7 @@ void transpose(benchmark::State& state) {
   spec.inputs = {{DType::Float32, {n, n}, {1, n}}};
   spec.outputs = {OperandDesc::contiguous(DType::Float32, {n, n})};
   std::vector<Buffer> buffers;
+  buffers.reserve(2);
   for (int i = 0; i < 2; ++i) buffers.emplace_back(static_cast<std::size_t>(n * n) * 4);
   run_kernel(state, spec, 1, buffers, {0, 1}, 8.0 * static_cast<double>(n * n));
 }
@@ -290,6 +294,7 @@ void bias_sigmoid(benchmark::State& state) {
       e.emit(ScalarOp::Add, e.load(0, DType::Float32), e.load(1, DType::Float32));
   e.store(0, e.emit(ScalarOp::Sigmoid, sum), DType::Float32);
   std::vector<Buffer> buffers;
+  buffers.reserve(3);
   for (int i = 0; i < 3; ++i) buffers.emplace_back(static_cast<std::size_t>(rows * columns) * 4);
   run_kernel(state, spec, 1, buffers, {0, 1, 2}, 8.0 * static_cast<double>(rows * columns));
 }

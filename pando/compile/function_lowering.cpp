@@ -36,9 +36,10 @@ Function FunctionLowering::run(MemoryReport& report) {
   find_last_steps(steps);
   bind_inputs();
   bind_outputs();
+  place_copied_results(steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (part_ && steps[i].ops.front()->context.execution != *part_) continue;
-    lower_step(steps[i], static_cast<int>(i));
+    if (!elided_copies_.contains(steps[i].ops.front())) lower_step(steps[i], static_cast<int>(i));
   }
   copy_outputs();
   if (program_.prefetch_bytes_ > 0) overlap_remote_loads();
@@ -86,9 +87,7 @@ void FunctionLowering::bind_outputs() {
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     const Tensor* output = graph_.outputs()[i];
     const Placement& placement = placements_.of(output);
-    const bool whole = placement.view.offset == 0 && placement.view.is_contiguous() &&
-                       output->info.bytes() == placement.root->info.bytes();
-    if (placement.root->producer() == nullptr || !whole) continue;
+    if (placement.root->producer() == nullptr || !placement.covers_root(*output)) continue;
     if (!bound.insert(placement.root).second) continue;
     Storage storage;
     storage.kind = StorageKind::Argument;

@@ -195,6 +195,11 @@ class FunctionLowering {
                                                const std::vector<Storage*>& planned) const;
   DeviceMemoryUse measure_device(std::int32_t device, const std::vector<Storage*>& planned) const;
 
+  // lower_copied_results.cpp
+  bool touches(const ExecutionStep& step, const Tensor* root) const;
+  bool is_made_for_copy(const std::vector<ExecutionStep>& steps, std::size_t copy) const;
+  void place_copied_results(const std::vector<ExecutionStep>& steps);
+
   // lower_kernels.cpp
   FusedStep fused_step(const ExecutionStep& step, int index);
   void lower_fused(const ExecutionStep& step, int index);
@@ -263,6 +268,7 @@ class FunctionLowering {
   std::vector<Storage> storages_;
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};
+  std::set<const Op*> elided_copies_;  // their source is made where they would put it
   std::vector<PendingInstruction> pending_;
 };
 

@@ -97,11 +97,6 @@ class FusedKernelBuilder {
   std::vector<const Tensor*> loaded_;
 };
 
-bool covers_storage(const Placement& placement, const Tensor* tensor) {
-  return placement.view.offset == 0 && placement.view.is_contiguous() &&
-         tensor->info.bytes() == placement.root->info.bytes();
-}
-
 /// No batch dimension backwards, and one of the last two dense in the other.
 bool has_matrix_layout(const OperandDesc& desc) {
   const std::size_t rank = desc.shape.size();
@@ -135,8 +130,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
       if (at < 0 || placement.root == root) continue;
       const Storage& storage = storages_[static_cast<std::size_t>(at)];
       const bool taken = storage.occupant != placement.root;
-      const bool same_layout = input->shape() == output->shape() &&
-                               covers_storage(placement, input) &&
+      const bool same_layout = input->shape() == output->shape() && placement.covers_root(*input) &&
                                input->info.bytes() == output->info.bytes();
       const bool one_view = std::all_of(step.ops.begin(), step.ops.end(), [&](const Op* other) {
         return std::all_of(other->inputs().begin(), other->inputs().end(), [&](const Tensor* t) {

@@ -13,6 +13,11 @@ namespace pando {
 struct Placement {
   Tensor* root = nullptr;
   View view;
+
+  /// Whether `tensor`, which is placed here, is all of its root, in order.
+  bool covers_root(const Tensor& tensor) const {
+    return view.offset == 0 && view.is_contiguous() && tensor.info.bytes() == root->info.bytes();
+  }
 };
 
 /// In-place outputs and in-place views share their input's storage. An out-of-place view op means a

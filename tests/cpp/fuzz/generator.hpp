@@ -188,6 +188,7 @@ class GraphGenerator {
   void in_place_op();
   void update_ints(const Candidate& target);
   void update_floats(const Candidate& target);
+  void copied_result(const Candidate& target);
   void dynamic_update(const Candidate& target);
   void write(const Candidate& target, Tensor* result, double bound);
   std::vector<Candidate> operands_for(const Candidate& target, bool same_shape) const;

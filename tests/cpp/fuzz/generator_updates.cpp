@@ -48,6 +48,8 @@ void GraphGenerator::in_place_op() {
           class_of(source).bound);
     return;
   }
+  const bool is_real = is_floating_point(target.tensor->dtype()) && !class_of(target).exact;
+  if (is_real && !target.tensor->shape().empty() && flip(0.2)) return copied_result(target);
   if (flip(0.15)) return dynamic_update(target);
   if (flip(0.15)) return sparse_update(target);
   if (flip(0.4)) {
@@ -104,6 +106,19 @@ void GraphGenerator::update_floats(const Candidate& target) {
       return write(target, made.output(0), sum);
     }
   }
+}
+
+/// The result of a kernel, which may be made where it is copied to unless one of the two is seen in
+/// between or later.
+void GraphGenerator::copied_result(const Candidate& target) {
+  const Shape& shape = target.tensor->shape();
+  Tensor* source = flip(0.2) ? choose(operands_for(target, true)).tensor
+                             : constant(target.tensor->dtype(), shape, false);
+  const std::int64_t axis = pick(static_cast<int>(shape.size()));
+  Tensor* result = op("Softmax", {source}, {{"axis", axis}}).output(0);
+  if (flip(0.3)) add(result, {false, 1.0});
+  if (flip(0.2)) store(target);
+  write(target, op("CopyVarUpdate", {target.tensor, result}).output(0), 1.0);
 }
 
 void GraphGenerator::dynamic_update(const Candidate& target) {
