@@ -197,6 +197,7 @@ class FunctionLowering {
 
   // lower_copied_results.cpp
   bool touches(const ExecutionStep& step, const Tensor* root) const;
+  bool writes(const ExecutionStep& step, const Tensor* root) const;
   bool is_made_for_copy(const std::vector<ExecutionStep>& steps, std::size_t copy) const;
   void place_copied_results(const std::vector<ExecutionStep>& steps);
 

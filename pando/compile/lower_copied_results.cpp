@@ -17,9 +17,18 @@ bool FunctionLowering::touches(const ExecutionStep& step, const Tensor* root) co
          std::any_of(step.products.begin(), step.products.end(), touches_root);
 }
 
-/// Whether step `copy` has nothing to do once its source lies in its target: from the first write
-/// to the source on, nothing else sees the target, nothing sees the source after, and only kernels
-/// run in between, which cannot end a run with the target half written.
+bool FunctionLowering::writes(const ExecutionStep& step, const Tensor* root) const {
+  return std::any_of(step.ops.begin(), step.ops.end(), [&](const Op* op) {
+    const InputSet modified = op->modified_inputs();
+    return std::any_of(modified.begin(), modified.end(), [&](int input) {
+      return op->input(input) != nullptr && placements_.of(op->input(input)).root == root;
+    });
+  });
+}
+
+/// Whether step `copy` has nothing to do once its source lies in its target: nothing sees the
+/// source after it, and nothing the target since the source was made. That was by one kernel, or a
+/// run that is stopped would leave a value that the program never gave the target.
 bool FunctionLowering::is_made_for_copy(const std::vector<ExecutionStep>& steps,
                                         std::size_t copy) const {
   const Op& op = *steps[copy].ops.front();
@@ -32,13 +41,14 @@ bool FunctionLowering::is_made_for_copy(const std::vector<ExecutionStep>& steps,
   if (!is_same || !is_only_copied || to.root->kind() != TensorKind::Variable) return false;
   for (std::size_t i = copy; i-- > 0;) {
     const ExecutionStep& step = steps[i];
-    const Op& first = *step.ops.front();
-    const bool is_kernel = step.pointwise || program_.backend_.has_kernel(first.kind());
-    const bool is_same_part = first.context.execution == op.context.execution;
-    if (!is_kernel || !is_same_part || touches(step, to.root)) return false;
-    if (std::find(step.ops.begin(), step.ops.end(), from.root->producer()) != step.ops.end()) {
-      return true;
+    if (touches(step, to.root)) return false;
+    if (std::find(step.ops.begin(), step.ops.end(), from.root->producer()) == step.ops.end()) {
+      if (writes(step, from.root)) return false;
+      continue;
     }
+    const Op& maker = *step.ops.front();
+    const bool is_kernel = step.pointwise || program_.backend_.has_kernel(maker.kind());
+    return is_kernel && maker.context.execution == op.context.execution;
   }
   return false;
 }
