@@ -5,6 +5,7 @@
 
 #include "hwy/highway.h"
 #include "pando/backends/cpu/exp_constants.hpp"
+#include "pando/backends/cpu/number_bounds-inl.h"
 
 #if defined(PANDO_EXP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PANDO_EXP_INL_H
@@ -16,17 +17,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu::HWY_NAMESPACE {
 
-/// `low` where x is below it, x where that is NaN.
-template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V NotBelow(D, V x, V low) {
-  namespace hn = hwy::HWY_NAMESPACE;
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-  return hn::Max(low, x);  // the instruction gives its second operand for NaN
-#else
-  return hn::IfThenElse(hn::Lt(x, low), low, x);
-#endif
-}
-
 /// Within 2 ULP; 0 below the smallest normal number where denormal ones count as zero, NaN for NaN.
 /// Half the work of the general function.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
@@ -34,7 +24,7 @@ HWY_INLINE V ExpNonPositive(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   using namespace exp_constants;
   const hn::RebindToSigned<D> integers;
-  const V bounded = NotBelow(d, x, hn::Set(d, kLowest));
+  const V bounded = LargerOfNumber(x, hn::Set(d, kLowest));
   const V shift = hn::Set(d, kShift);
   const V shifted = hn::MulAdd(bounded, hn::Set(d, kLog2E), shift);
   const V n = hn::Sub(shifted, shift);

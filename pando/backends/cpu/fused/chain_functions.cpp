@@ -59,11 +59,11 @@ class FunctionSteps {
 
 }  // namespace
 
-bool has_function_steps(const Node& node) {
+bool is_sigmoid(const Node& node) {
   return node.kind == Node::Kind::Tile && node.op == ScalarOp::Sigmoid && node.lane_bytes == 4;
 }
 
-int append_function_steps(int operand, std::vector<ChainStep>& steps) {
+int append_sigmoid(int operand, std::vector<ChainStep>& steps) {
   return FunctionSteps(steps).sigmoid(operand);
 }
 

@@ -8,11 +8,11 @@
 
 namespace pando::cpu {
 
-/// Sigmoid of float32 lanes.
-bool has_function_steps(const Node& node);
+/// Of float32 lanes.
+bool is_sigmoid(const Node& node);
 
-/// Appends the steps of the function of a node that has them; returns the number of the last one,
-/// whose value is the function's. Rounds as the tile op does: results are equal bit by bit.
-int append_function_steps(int operand, std::vector<ChainStep>& steps);
+/// Appends the steps of the sigmoid of `operand`; returns the number of the last one, whose value
+/// it is. Rounds as the tile op does: results are equal bit by bit.
+int append_sigmoid(int operand, std::vector<ChainStep>& steps);
 
 }  // namespace pando::cpu

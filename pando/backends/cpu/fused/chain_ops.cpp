@@ -8,6 +8,7 @@
 //
 #include "hwy/highway.h"
 #include "pando/backends/cpu/fused/half-inl.h"
+#include "pando/backends/cpu/number_bounds-inl.h"
 
 // Vector types as template arguments lose their attributes; nothing here depends on them.
 #pragma GCC diagnostic ignored "-Wignored-attributes"
@@ -80,21 +81,6 @@ PANDO_BINARY(DivF, hn::Div(a, b))
 PANDO_BINARY(AddRoundHalf, RoundHalf(D(), hn::Add(a, b)))
 PANDO_BINARY(SubRoundHalf, RoundHalf(D(), hn::Sub(a, b)))
 PANDO_BINARY(MulRoundHalf, RoundHalf(D(), hn::Mul(a, b)))
-/// a where it is NaN; b must be a number.
-HWY_INLINE V LargerOfNumber(V a, V b) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-  return hn::Max(b, a);  // the instruction gives its second operand for NaN
-#else
-  return hn::IfThenElse(hn::Lt(a, b), b, a);
-#endif
-}
-HWY_INLINE V SmallerOfNumber(V a, V b) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-  return hn::Min(b, a);
-#else
-  return hn::IfThenElse(hn::Gt(a, b), b, a);
-#endif
-}
 PANDO_BINARY(MinF, hn::IfThenElse(hn::Eq(b, b), SmallerOfNumber(a, b), b))
 PANDO_BINARY(MaxF, hn::IfThenElse(hn::Eq(b, b), LargerOfNumber(a, b), b))
 PANDO_BINARY(MinNumberF, SmallerOfNumber(a, b))

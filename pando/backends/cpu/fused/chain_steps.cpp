@@ -11,7 +11,7 @@ bool has_steps(const NodeGraph& graph) {
   return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
     if (n.kind == Node::Kind::StoreTile) return false;
     if (n.kind == Node::Kind::StoreRaw) return n.lane_bytes == 4;
-    return n.kind != Node::Kind::Tile || n.uniform || n.uses == 0 || has_function_steps(n);
+    return n.kind != Node::Kind::Tile || n.uniform || n.uses == 0 || is_sigmoid(n);
   });
 }
 
@@ -31,8 +31,8 @@ std::vector<ChainStep> chain_steps(const NodeGraph& graph, const std::vector<int
       const int made = step_of[static_cast<std::size_t>(operand)];
       step.operands[k] = made != kNoOperand ? made : block_in_slot(slot_of(operand));
     }
-    if (has_function_steps(n)) {
-      step_of[static_cast<std::size_t>(id)] = append_function_steps(step.operands[0], steps);
+    if (is_sigmoid(n)) {
+      step_of[static_cast<std::size_t>(id)] = append_sigmoid(step.operands[0], steps);
       continue;
     }
     if (n.is_store()) {

@@ -31,7 +31,7 @@ constexpr int block_in_slot(int slot) { return ~slot; }
 constexpr bool is_block_in_slot(int operand) { return operand < 0 && operand > kLiteral; }
 constexpr int slot_of_block(int operand) { return ~operand; }
 
-/// Whether every op of the body is a chain op or a function that has steps, on lanes of four bytes.
+/// Whether every op of the body is a chain op or sigmoid, on lanes of four bytes.
 bool has_steps(const NodeGraph& graph);
 
 /// `graph`: its nodes not combined. `order`: its body and stores. `slot_of`: of a node that is a
