@@ -23,9 +23,11 @@ from pando.demo_network import (
     training_program,
 )
 from pando.loss_watch import LossWatch
+from pando.op_times import OpTime
 from pando.plots import bytes_text
-from pando.report import OpTime, TrainingReport, write_report
-from pando.session_info import actual_peak_bytes, memory_plan, op_times, open_session
+from pando.report import TrainingReport, write_report
+from pando.session_info import actual_peak_bytes, memory_plan, op_times, open_session, timeline
+from pando.timeline import Lane
 
 DEFAULT_REPORT = Path("pando-report") / "report.html"
 # Of the first step; it falls linearly to zero over the training.
@@ -113,8 +115,10 @@ def accuracy(
     return hits / len(data)
 
 
-def profile(program: TrainingProgram, batches: Batches, threads: int) -> list[OpTime]:
-    """The time of every op over some steps of the training program.
+def profile(
+    program: TrainingProgram, batches: Batches, threads: int
+) -> tuple[list[OpTime], list[Lane]]:
+    """The time of every op over some steps of the training program, and when each ran in the last.
 
     In a session of its own: timing every instruction slows the program down.
     """
@@ -122,7 +126,7 @@ def profile(program: TrainingProgram, batches: Batches, threads: int) -> list[Op
     with session:
         for images, labels in islice(batches, PROFILED_STEPS):
             session.run(training_inputs(program, images, labels, LEARNING_RATE))
-        return op_times(session)
+        return op_times(session), timeline(session)
 
 
 def evaluate(
@@ -152,7 +156,7 @@ def run_demo(options: argparse.Namespace) -> TrainingReport:
         actual_peak = actual_peak_bytes(session)
     score = evaluate(session, program, data, options.threads)
     memory = memory_plan(session)
-    times = profile(program, batches, options.threads)
+    times, lanes = profile(program, batches, options.threads)
     facts = [
         ("data", str(options.data)),
         ("training", f"{options.epochs} epoch(s) of {len(batches)} steps of {options.batch_size}"),
@@ -165,7 +169,7 @@ def run_demo(options: argparse.Namespace) -> TrainingReport:
     notes = []
     if result.first_bad_step is not None:
         notes.append(f"The loss was not finite from step {result.first_bad_step} on or at times.")
-    return TrainingReport("Pando demo", facts, result.losses, memory, times, notes)
+    return TrainingReport("Pando demo", facts, result.losses, memory, times, notes, timeline=lanes)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -144,6 +144,27 @@ def buffer_traffic(phases: Sequence[PhaseTime]) -> dict[int, Traffic]:
     return total
 
 
+def phase_summary(phases: Sequence[PhaseTime]) -> str:
+    """What the table tells: the longest phase, waiting, and how much of the I/O was hidden."""
+    total = sum(phase.seconds for phase in phases)
+    if total <= 0:
+        return "No time was recorded."
+    longest = max(phases, key=lambda phase: phase.seconds)
+    waiting = sum(phase.waiting_seconds for phase in phases)
+    io = sum(phase.io_seconds for phase in phases)
+    text = (
+        f"The longest phase is {longest.name or UNNAMED} with {100 * longest.seconds / total:.0f} "
+        f"% of {seconds_text(total)}. "
+    )
+    if io <= 0:
+        return text + "Nothing was loaded from or stored to remote buffers."
+    hidden = max(0.0, 1 - waiting / io)
+    return text + (
+        f"Waiting for remote memory took {100 * waiting / total:.0f} %; computation hid "
+        f"{100 * hidden:.0f} % of {seconds_text(io)} of transfers."
+    )
+
+
 def phases_json(phases: Sequence[PhaseTime]) -> list[dict[str, Any]]:
     return [
         {
@@ -173,7 +194,8 @@ def phase_section(phases: Sequence[PhaseTime]) -> str:
     """The table as a section of an HTML report."""
     rows = "".join(_cells(_row(phase), "td") for phase in phases)
     return (
-        '<h2>Time by phase</h2><table class="phases">'
+        f"<h2>Time by phase</h2><p>{escape(phase_summary(phases))}</p>"
+        '<table class="numbers">'
         + _cells(_HEADINGS, "th")
         + rows
         + _cells(_total(phases), "td")

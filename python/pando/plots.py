@@ -1,4 +1,4 @@
-"""Small SVG charts: lines, steps and bars."""
+"""Small SVG charts: lines and steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 720, 280
-LEFT, RIGHT, TOP, BOTTOM = 76, 16, 14, 46
+RIGHT, TOP, BOTTOM = 16, 14, 46
+# Room at the left of the numbers for the label of the axis, and of one character of a number.
+LABEL_ROOM, CHARACTER = 34, 7.2
 INK, GRID, MAIN, LIGHT = "#334", "#dde", "#2563a8", "#bcd3ec"
 
 Formatter = Callable[[float], str]
@@ -26,6 +28,14 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [index * step for index in range(first, last + 1)]
 
 
+def byte_ticks(low: float, high: float) -> list[float]:
+    """As `nice_ticks`, round in the binary unit that the greatest value is written in."""
+    scale = 1.0
+    while max(abs(low), abs(high)) / scale >= 1024 and scale < 1 << 30:
+        scale *= 1024
+    return [tick * scale for tick in nice_ticks(low / scale, high / scale)]
+
+
 def number_text(value: float) -> str:
     return f"{value:.4g}"
 
@@ -41,8 +51,9 @@ def bytes_text(value: float) -> str:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Maps data to the pixels of the plotting area."""
+    """Maps data to the pixels of the plotting area, which begins at `left`."""
 
+    left: float
     x_low: float
     x_high: float
     y_low: float
@@ -50,7 +61,7 @@ class _Axes:
 
     def x(self, value: float) -> float:
         span = (self.x_high - self.x_low) or 1.0
-        return LEFT + (value - self.x_low) / span * (WIDTH - LEFT - RIGHT)
+        return self.left + (value - self.x_low) / span * (WIDTH - self.left - RIGHT)
 
     def y(self, value: float) -> float:
         span = (self.y_high - self.y_low) or 1.0
@@ -81,20 +92,20 @@ def _frame(
     parts = []
     for tick in y_ticks:
         y = axes.y(tick)
-        parts.append(_line(LEFT, y, WIDTH - RIGHT, y, f'stroke="{GRID}"'))
-        parts.append(_text(LEFT - 6, y + 4, y_format(tick), "end"))
+        parts.append(_line(axes.left, y, WIDTH - RIGHT, y, f'stroke="{GRID}"'))
+        parts.append(_text(axes.left - 6, y + 4, y_format(tick), "end"))
     for tick in nice_ticks(axes.x_low, axes.x_high, 8):
         if axes.x_low <= tick <= axes.x_high:
             parts.append(_text(axes.x(tick), HEIGHT - BOTTOM + 18, number_text(tick)))
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x_label))
+    parts.append(_text((axes.left + WIDTH - RIGHT) / 2, HEIGHT - 8, x_label))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(_text(14, middle, y_label, extra=f' transform="rotate(-90 14 {middle:.1f})"'))
     return parts
 
 
-def _axes_for(xs: Sequence[float], y_values: Sequence[float]) -> tuple[_Axes, list[float]]:
-    y_ticks = nice_ticks(min(0.0, *y_values), max(y_values))
-    return _Axes(min(xs), max(xs), y_ticks[0], y_ticks[-1]), y_ticks
+def _axes_for(xs: Sequence[float], y_ticks: Sequence[float], y_format: Formatter) -> _Axes:
+    left = LABEL_ROOM + CHARACTER * max(len(y_format(tick)) for tick in y_ticks)
+    return _Axes(left, min(xs), max(xs), y_ticks[0], y_ticks[-1])
 
 
 def _points(axes: _Axes, xs: Sequence[float], ys: Sequence[float]) -> str:
@@ -116,7 +127,8 @@ def line_chart(
     """A line over the band between `lows` and `highs`; all values finite."""
     if not xs:
         return _no_data("no finite values")
-    axes, y_ticks = _axes_for(xs, [*lows, *highs])
+    y_ticks = nice_ticks(min(0.0, *lows), max(highs))
+    axes = _axes_for(xs, y_ticks, number_text)
     band_xs = [*xs, *reversed(xs)]
     band_ys = [*highs, *reversed(lows)]
     parts = _frame(axes, y_ticks, x_label, y_label, number_text)
@@ -137,34 +149,15 @@ def step_chart(
     for index, value in enumerate(values):
         xs += [index, index + 1]
         ys += [value, value]
-    axes, y_ticks = _axes_for(xs, [*values, mark])
+    y_ticks = byte_ticks(min(0.0, *values), max(*values, mark))
+    axes = _axes_for(xs, y_ticks, bytes_text)
     parts = _frame(axes, y_ticks, x_label, y_label, bytes_text)
     base = f"{axes.x(xs[-1]):.1f},{axes.y(0):.1f} {axes.x(0):.1f},{axes.y(0):.1f}"
     parts.append(
         f'<polygon points="{_points(axes, xs, ys)} {base}" fill="{LIGHT}" stroke="{MAIN}"/>'
     )
     y = axes.y(mark)
-    parts.append(_line(LEFT, y, WIDTH - RIGHT, y, f'stroke="{INK}" stroke-dasharray="5 4"'))
+    dashes = f'stroke="{INK}" stroke-dasharray="5 4"'
+    parts.append(_line(axes.left, y, WIDTH - RIGHT, y, dashes))
     parts.append(_text(WIDTH - RIGHT - 4, y - 5, mark_label, "end"))
     return _svg(parts)
-
-
-def bar_chart(rows: Sequence[tuple[str, float, str]]) -> str:
-    """One horizontal bar per (name, length >= 0, text beside it)."""
-    if not rows:
-        return _no_data("nothing recorded")
-    name_width, text_width, row_height = 270, 130, 22
-    longest = max(length for _, length, _ in rows) or 1.0
-    room = WIDTH - name_width - text_width
-    parts = []
-    for index, (name, length, text) in enumerate(rows):
-        y = index * row_height
-        short = name if len(name) <= 42 else f"{name[:41]}…"
-        width = length / longest * room
-        parts.append(_text(name_width - 8, y + 15, short, "end"))
-        parts.append(
-            f'<rect x="{name_width}" y="{y + 3}" width="{width:.1f}" height="{row_height - 6}" '
-            f'fill="{MAIN}"/>'
-        )
-        parts.append(_text(name_width + width + 6, y + 15, text, "start"))
-    return _svg(parts, len(rows) * row_height + 4)

@@ -10,12 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
+from pando.op_times import OpTime, op_time_section
+from pando.perfetto import write_trace
 from pando.phase_report import PhaseTime, phase_section
-from pando.plots import bar_chart, bytes_text, line_chart, step_chart
+from pando.plots import bytes_text, line_chart, step_chart
 from pando.timeline import Lane, timeline_section
 
 MAX_POINTS = 240
-TOP_OPS = 15
+LARGEST_TENSORS = 3
+
+
+@dataclass(frozen=True)
+class AliveTensor:
+    """One that is alive when the program needs most memory."""
+
+    name: str
+    bytes: int
+    # Within the frame of a call, which stands before it and has room for it.
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -26,19 +38,18 @@ class MemoryPlan:
     peak_frame_bytes: int
     # Bytes of temporaries alive while instruction i of the main function runs.
     timeline: Sequence[int]
+    alive_at_peak: Sequence[AliveTensor] = ()
 
     @property
     def peak_bytes(self) -> int:
         return self.persistent_bytes + self.peak_frame_bytes
 
-
-@dataclass(frozen=True)
-class OpTime:
-    """How often and how long one op ran."""
-
-    op: str
-    calls: int
-    seconds: float
+    def __repr__(self) -> str:
+        return (
+            f"MemoryPlan(peak {bytes_text(self.peak_bytes)}: {bytes_text(self.persistent_bytes)} "
+            f"of variables and constants, {bytes_text(self.peak_frame_bytes)} of temporaries in "
+            f"{len(self.timeline):,} instructions)"
+        )
 
 
 @dataclass(frozen=True)
@@ -73,14 +84,35 @@ def bucketed(losses: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarr
     return tuple(np.array(rows, dtype=np.float64).reshape(-1, 4).T)
 
 
-def merged_op_times(times: Sequence[OpTime], count: int = TOP_OPS) -> list[OpTime]:
-    """The `count` ops that took longest, times of equal names added up."""
-    totals: dict[str, tuple[int, float]] = {}
-    for time in times:
-        calls, seconds = totals.get(time.op, (0, 0.0))
-        totals[time.op] = (calls + time.calls, seconds + time.seconds)
-    merged = [OpTime(op, calls, seconds) for op, (calls, seconds) in totals.items()]
-    return sorted(merged, key=lambda time: -time.seconds)[:count]
+def loss_summary(losses: np.ndarray) -> str:
+    """What the curve tells: where it begins and ends (means of a twentieth each), and its least."""
+    finite = np.flatnonzero(np.isfinite(losses))
+    if finite.size == 0:
+        return "No loss is finite." if losses.size else "No step was taken."
+    values = losses[finite].astype(np.float64)
+    part = max(1, values.size // 20)
+    least = int(np.argmin(values))
+    text = (
+        f"From {values[:part].mean():.4g} to {values[-part:].mean():.4g} (means of {part} "
+        f"step{'s' * (part > 1)}) in {losses.size:,} steps; the least is {values[least]:.4g} at "
+        f"step {finite[least]:,}."
+    )
+    bad = losses.size - finite.size
+    return text + (f" {bad:,} losses are not finite and not drawn." if bad else "")
+
+
+def memory_summary(memory: MemoryPlan) -> str:
+    """What the chart tells: the peak, when it is, and the largest tensors that are alive then."""
+    text = f"At most {bytes_text(memory.peak_bytes)}"
+    if memory.timeline:
+        peak = max(range(len(memory.timeline)), key=lambda i: memory.timeline[i])
+        text += f", in instruction {peak:,} of {len(memory.timeline):,}"
+    text += f"; {bytes_text(memory.persistent_bytes)} of it are variables and constants."
+    tensors = sorted(memory.alive_at_peak, key=lambda t: -t.bytes)[:LARGEST_TENSORS]
+    if tensors:
+        named = ", ".join(f"{t.name} ({bytes_text(t.bytes)})" for t in tensors)
+        text += f" The largest that is alive then: {named}."
+    return text
 
 
 def _loss_section(losses: np.ndarray) -> str:
@@ -90,8 +122,8 @@ def _loss_section(losses: np.ndarray) -> str:
     )
     stretch = math.ceil(losses.size / MAX_POINTS) if losses.size else 1
     return (
-        "<h2>Loss</h2>" + chart + f"<p>Mean of every {stretch} steps; the band goes from the "
-        "least to the greatest loss of those steps.</p>"
+        f"<h2>Loss</h2><p>{loss_summary(losses)}</p>{chart}<p>Mean of every {stretch} steps; the "
+        "band goes from the least to the greatest loss of those steps.</p>"
     )
 
 
@@ -102,29 +134,8 @@ def memory_section(memory: MemoryPlan) -> str:
         totals, memory.peak_bytes, label, "instruction of the training program", "memory"
     )
     return (
-        "<h2>Memory over the program</h2>"
-        + chart
-        + f"<p>{bytes_text(memory.persistent_bytes)} of variables and constants, and what is alive "
-        "beside them while each instruction runs.</p>"
-    )
-
-
-def time_section(times: Sequence[OpTime]) -> str:
-    total = sum(time.seconds for time in times)
-    rows = [
-        (
-            time.op,
-            time.seconds,
-            f"{time.seconds / time.calls * 1e6:.1f} µs, {100 * time.seconds / total:.1f} %",
-        )
-        for time in merged_op_times(times)
-        if time.calls and total > 0
-    ]
-    return (
-        "<h2>Time by op</h2>"
-        + bar_chart(rows)
-        + f"<p>The {TOP_OPS} ops that take longest: time per call and share of all recorded time, "
-        "from a separate profiled run of the same program.</p>"
+        f"<h2>Memory over the program</h2><p>{escape(memory_summary(memory))}</p>{chart}"
+        "<p>Variables and constants, and what is alive beside them while each instruction runs.</p>"
     )
 
 
@@ -133,15 +144,17 @@ body { font-family: sans-serif; color: #223; max-width: 760px; margin: 2em auto;
 table { border-collapse: collapse; } td { padding: 2px 14px 2px 0; }
 td:first-child { color: #667; } h2 { margin-top: 1.6em; } p { color: #667; font-size: 13px; }
 svg { max-width: 100%; height: auto; }
-.phases th, .phases td { padding: 2px 10px 2px 0; text-align: right; font-size: 13px;
+.numbers th, .numbers td { padding: 2px 10px 2px 0; text-align: right; font-size: 13px;
   white-space: nowrap; }
-.phases th:first-child, .phases td:first-child { text-align: left; }
+.numbers th:first-child, .numbers td:first-child { text-align: left; }
+.numbers .bar { background: linear-gradient(#bcd3ec, #bcd3ec) no-repeat left / 0% 100%;
+  min-width: 300px; }
 .wide { width: calc(100vw - 3em); position: relative; left: 50%; margin-left: calc(1.5em - 50vw); }
 """
 
 
-def report_html(report: TrainingReport) -> str:
-    """The whole page."""
+def report_html(report: TrainingReport, trace_file: str = "") -> str:
+    """The whole page; `trace_file` names the timeline's trace beside it, if there is one."""
     facts = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in report.facts
     )
@@ -150,8 +163,8 @@ def report_html(report: TrainingReport) -> str:
         _loss_section(report.losses)
         + memory_section(report.memory)
         + (phase_section(report.phases) if report.phases else "")
-        + (timeline_section(report.timeline) if report.timeline else "")
-        + time_section(report.op_times)
+        + (timeline_section(report.timeline, trace_file) if report.timeline else "")
+        + op_time_section(report.op_times)
     )
     return page(report.title, f"{notes}<table>{facts}</table>\n{sections}")
 
@@ -167,8 +180,22 @@ def page(title: str, body: str) -> str:
 
 
 def write_report(path: str | Path, report: TrainingReport) -> Path:
-    """Writes the page to `path`, making its folder; returns the absolute path."""
+    """Writes the page, making its folder, and beside it the trace of its timeline.
+
+    Args:
+        path: The page; the trace is named for it, `report.perfetto.json` beside `report.html`.
+        report: What it shows. Without a timeline there is no trace.
+
+    Returns:
+        The absolute path of the page.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
     target = Path(path).expanduser().resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(report_html(report), encoding="utf-8")
+    trace = target.with_suffix(".perfetto.json")
+    if report.timeline:
+        write_trace(trace, report.timeline, report.title)
+    target.write_text(report_html(report, trace.name), encoding="utf-8")
     return target

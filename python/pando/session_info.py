@@ -7,9 +7,10 @@ from typing import Any
 
 import popxl
 from pando._core import PipelineSchedule
+from pando.op_times import OpTime
 from pando.phase_report import PhaseTime, Traffic
-from pando.report import MemoryPlan, OpTime
-from pando.session_report import AliveTensor, SessionReport
+from pando.report import AliveTensor, MemoryPlan
+from pando.session_report import SessionReport
 from pando.settings import use_session_settings
 from pando.timeline import Box, Lane
 
@@ -29,7 +30,10 @@ def memory_plan(session: popxl.Session) -> MemoryPlan:
     """The compiler's plan of device memory."""
     memory = _engine(session).program.memory
     return MemoryPlan(
-        memory.persistent_bytes, memory.peak_frame_bytes, [int(b) for b in memory.timeline]
+        memory.persistent_bytes,
+        memory.peak_frame_bytes,
+        [int(b) for b in memory.timeline],
+        [AliveTensor(t.name, int(t.bytes), int(t.depth)) for t in memory.alive_at_peak],
     )
 
 
@@ -85,14 +89,9 @@ def pipelines(session: popxl.Session) -> list[PipelineSchedule]:
 
 def session_report(session: popxl.Session, title: str = "Pando session") -> SessionReport:
     """All that is known of a session, while it is attached."""
-    memory = _engine(session).program.memory
     return SessionReport(
         title,
         memory_plan(session),
-        [
-            AliveTensor(tensor.name, int(tensor.bytes), int(tensor.depth))
-            for tensor in memory.alive_at_peak
-        ],
         phase_times(session),
         op_times(session),
         timeline(session),

@@ -9,6 +9,7 @@ As text, JSON and HTML.
         report = session_info.session_report(session, "my program")
     print(report.text())
     report.write_html("report.html")
+    report.write_perfetto("report.perfetto.json")
 
 Times need a session that profiles, and are taken before it is left.
 """
@@ -23,21 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from pando._core import PipelineSchedule
-from pando.phase_report import PhaseTime, phase_section, phase_text, phases_json, seconds_text
+from pando.op_times import OpTime, op_time_section, op_time_summary, op_time_text
+from pando.perfetto import write_trace
+from pando.phase_report import PhaseTime, phase_section, phase_summary, phase_text, phases_json
 from pando.pipeline_chart import pipeline_section, pipelines_json
 from pando.plots import bytes_text
-from pando.report import MemoryPlan, OpTime, memory_section, merged_op_times, page, time_section
-from pando.timeline import Lane, timeline_json, timeline_section
-
-
-@dataclass(frozen=True)
-class AliveTensor:
-    """One that is alive when the program needs most memory."""
-
-    name: str
-    bytes: int
-    # Within the frame of a call, which stands before it and has room for it.
-    depth: int
+from pando.report import MemoryPlan, memory_section, memory_summary, page
+from pando.timeline import Lane, timeline_json, timeline_section, timeline_summary
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,6 @@ class SessionReport:
 
     title: str
     memory: MemoryPlan
-    alive_at_peak: Sequence[AliveTensor]
     phases: Sequence[PhaseTime]
     op_times: Sequence[OpTime]
     timeline: Sequence[Lane]
@@ -61,16 +53,16 @@ class SessionReport:
             "",
             f"memory: {bytes_text(memory.peak_bytes)} at most, "
             f"{bytes_text(memory.persistent_bytes)} of it variables and constants",
-            *(f"  {bytes_text(t.bytes):>10}  {'  ' * t.depth}{t.name}" for t in self.alive_at_peak),
+            *(
+                f"  {bytes_text(t.bytes):>10}  {'  ' * t.depth}{t.name}"
+                for t in memory.alive_at_peak
+            ),
             *([f"remote buffers in files: {self.io_method}"] if self.io_method else []),
             "",
             *(str(schedule) for schedule in self.pipelines),
             phase_text(self.phases),
             "",
-            *(
-                f"{seconds_text(time.seconds):>8}  {time.calls:>7} x  {time.op}"
-                for time in merged_op_times(self.op_times)
-            ),
+            op_time_text(self.op_times),
         ]
         return "\n".join(lines).rstrip() + "\n"
 
@@ -82,7 +74,8 @@ class SessionReport:
                 "peak_frame_bytes": self.memory.peak_frame_bytes,
                 "timeline": list(self.memory.timeline),
                 "alive_at_peak": [
-                    {"name": t.name, "bytes": t.bytes, "depth": t.depth} for t in self.alive_at_peak
+                    {"name": t.name, "bytes": t.bytes, "depth": t.depth}
+                    for t in self.memory.alive_at_peak
                 ],
             },
             "io_method": self.io_method,
@@ -98,7 +91,25 @@ class SessionReport:
     def json(self) -> str:
         return json.dumps(self.as_dict(), indent=1)
 
+    def __repr__(self) -> str:
+        """What the sections tell, a line each."""
+        lines = [f"SessionReport {self.title!r}", f"  memory: {memory_summary(self.memory)}"]
+        if self.phases:
+            lines.append(f"  phases: {phase_summary(self.phases)}")
+        if self.op_times:
+            lines.append(f"  ops: {op_time_summary(self.op_times)}")
+        if self.timeline:
+            lines.append(f"  timeline: {timeline_summary(self.timeline)}")
+        return "\n".join([*lines, "  text(), json(), write_html(path), write_perfetto(path)"])
+
+    def _repr_html_(self) -> str:
+        """The page's sections, in a notebook."""
+        return f"<h1>{html.escape(self.title)}</h1>{self._sections()}"
+
     def html(self) -> str:
+        return page(self.title, self._sections())
+
+    def _sections(self) -> str:
         sections = memory_section(self.memory)
         if self.io_method:
             sections += f"<p>Remote buffers in files: {html.escape(self.io_method)}.</p>"
@@ -109,8 +120,8 @@ class SessionReport:
         if self.timeline:
             sections += timeline_section(self.timeline)
         if self.op_times:
-            sections += time_section(self.op_times)
-        return page(self.title, sections)
+            sections += op_time_section(self.op_times)
+        return sections
 
     def write_html(self, path: str | Path) -> Path:
         """Writes the page, making its folder; returns the absolute path."""
@@ -118,3 +129,22 @@ class SessionReport:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self.html(), encoding="utf-8")
         return target
+
+    def write_perfetto(self, path: str | Path) -> Path:
+        """Writes the timeline as a trace for Perfetto (ui.perfetto.dev), making its folder.
+
+        Args:
+            path: The file, by custom `NAME.perfetto.json`.
+
+        Returns:
+            The absolute path.
+
+        Raises:
+            ValueError: The session recorded no timeline.
+            OSError: The file cannot be written.
+        """
+        if not self.timeline:
+            raise ValueError(
+                "no timeline was recorded: make the session with use_session_settings(profile=True)"
+            )
+        return write_trace(path, self.timeline, self.title)

@@ -13,6 +13,8 @@ from pando.plots import GRID, INK, nice_ticks
 WIDTH, LEFT, RIGHT, ROW, GAP = 1200, 104, 16, 16, 10
 # Deeper calls are within the boxes around them.
 MOST_ROWS = 4
+# A longer timeline is drawn as phases only: a trace viewer shows the rest better.
+MOST_BOXES = 5000
 # Boxes of fewer pixels are drawn as one with their neighbours.
 LEAST_WIDTH = 0.5
 _LETTER = 6.2
@@ -38,6 +40,10 @@ class Lane:
     name: str
     boxes: Sequence[Box]
 
+    def __repr__(self) -> str:
+        end = max((box.end for box in self.boxes), default=0.0)
+        return f"Lane({self.name!r}, {len(self.boxes):,} boxes, {seconds_text(end)})"
+
 
 def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
     """Stretches of the main program that belong to one phase each. It goes on in what belongs to
@@ -57,15 +63,15 @@ def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
     return [box for box in result if box.phase]
 
 
-def lane_rows(lane: Lane) -> list[list[Box]]:
+def lane_rows(lane: Lane, most_rows: int = MOST_ROWS) -> list[list[Box]]:
     """What is drawn below each other: phases, if there are any, then calls by depth."""
     rows = [
         row
-        for depth in range(MOST_ROWS)
+        for depth in range(most_rows)
         if (row := [box for box in lane.boxes if box.depth == depth])
     ]
     phases = phase_boxes(lane.boxes) if lane.name.startswith("device") else []
-    return [phases, *rows] if phases else rows
+    return [phases, *rows][:most_rows] if phases else rows
 
 
 def colours_of(lanes: Sequence[Lane]) -> dict[str, str]:
@@ -121,17 +127,22 @@ def _box_svg(box: Box, count: int, y: float, scale: float, colours: dict[str, st
     )
 
 
+def is_long(lanes: Sequence[Lane]) -> bool:
+    return sum(len(lane.boxes) for lane in lanes) > MOST_BOXES
+
+
 def timeline_svg(lanes: Sequence[Lane]) -> str:
-    """The picture; hovering over a box tells what it is."""
+    """The picture; hovering over a box tells what it is. Of a long one only the phases."""
     end = max((box.end for lane in lanes for box in lane.boxes), default=0.0)
     if end <= 0:
         return "<p>no run was recorded</p>"
     scale = (WIDTH - LEFT - RIGHT) / end
     colours = colours_of(lanes)
+    most_rows = 1 if is_long(lanes) else MOST_ROWS
     parts: list[str] = []
     y = 22.0
     for lane in lanes:
-        rows = lane_rows(lane)
+        rows = lane_rows(lane, most_rows)
         top = y
         parts.append(f'<g class="lane"><title>{escape(lane.name)}</title>')
         parts.append(
@@ -159,14 +170,34 @@ def timeline_svg(lanes: Sequence[Lane]) -> str:
     )
 
 
-def timeline_section(lanes: Sequence[Lane]) -> str:
-    """The picture as a section of an HTML report."""
+def busy_seconds(lane: Lane) -> float:
+    """How long the lane did something: its outermost boxes together."""
+    return sum(box.end - box.start for box in lane.boxes if box.depth == 0)
+
+
+def timeline_summary(lanes: Sequence[Lane]) -> str:
+    """What the picture tells: how long the run took and how busy each lane was."""
+    end = max((box.end for lane in lanes for box in lane.boxes), default=0.0)
+    if end <= 0:
+        return "No run was recorded."
+    busy = ", ".join(f"{lane.name} {100 * busy_seconds(lane) / end:.0f} %" for lane in lanes)
+    return f"The run took {seconds_text(end)}. Busy: {busy}."
+
+
+def timeline_section(lanes: Sequence[Lane], trace_file: str = "") -> str:
+    """The picture as a section of an HTML report; `trace_file` is the same for a trace viewer."""
+    shown = (
+        "for each device its phases; what it ran within them is too much for a picture"
+        if is_long(lanes)
+        else "for each device its phases, and below them what it ran, calls above what they call. "
+        "Very short boxes that follow each other are drawn as one"
+    )
+    where = f"{trace_file} beside this page" if trace_file else "the file of write_perfetto()"
     return (
-        '<h2>Timeline</h2><div class="wide">'
-        + timeline_svg(lanes)
-        + "</div><p>The last profiled run of the first replica: for each device its phases, and "
-        "below them what it ran, calls above what they call. Very short boxes that follow each "
-        "other are drawn as one.</p>"
+        f"<h2>Timeline</h2><p>{escape(timeline_summary(lanes))}</p>"
+        f'<div class="wide">{timeline_svg(lanes)}</div>'
+        f"<p>The last profiled run of the first replica: {shown}. To look closer, open "
+        f"{escape(where)} in Perfetto (ui.perfetto.dev, or any viewer of trace events).</p>"
     )
 
 

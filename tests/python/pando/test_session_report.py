@@ -298,9 +298,13 @@ def test_text_json_and_html_say_the_same(tmp_path: Path) -> None:
     tree = ElementTree.fromstring(html.replace('<meta charset="utf-8">', "").split("\n", 1)[1])
     assert tree.findtext(".//h1") == "Phases <of> a program"
     rows = [[cell.text for cell in row] for row in tree.iter("tr")]
-    assert len(rows) == len(report.phases) + 2 and rows[-1][0] == "total"
+    phase_rows = rows[: len(report.phases) + 2]
+    assert phase_rows[-1][0] == "total" and rows[len(phase_rows)][0] == "op"
     assert [row[7:] for row in rows if row[0] == "second"] == [["3.906 KiB", "1.953 KiB"]]
     assert "http" not in html and "<script" not in html and "src=" not in html
+    shown = repr(report)
+    assert len(shown.splitlines()) == 6 and "Phases <of> a program" in shown
+    assert "Phases &lt;of&gt; a program" in report._repr_html_()
 
 
 def test_a_table_without_names_and_traffic() -> None:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import itertools
-import json
-import os
-import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -25,8 +19,7 @@ from pando.timeline import (
     timeline_section,
     timeline_svg,
 )
-
-BROWSER = next((b for b in map(shutil.which, ("chromium", "google-chrome", "chrome")) if b), None)
+from tests.python.pando.browser import BROWSER, evaluate
 
 LANES = [
     Lane(
@@ -112,37 +105,20 @@ def test_colours_belong_to_phases() -> None:
     assert all(a != b for a, b in itertools.pairwise(found))
 
 
-MEASURE = """<script>
-const found = {};
-for (const rect of document.querySelectorAll(".timeline rect")) {
-  const box = rect.getBoundingClientRect();
-  found[rect.querySelector("title").textContent.split(":")[0]] =
-    [box.left, box.top, box.width, box.height];
-}
-const text = document.createElement("pre");
-text.id = "found";
-text.textContent = JSON.stringify({boxes: found, width: document.documentElement.scrollWidth,
-                                   view: window.innerWidth});
-document.body.append(text);
-</script>"""
+MEASURE = """(() => {
+  const boxes = {};
+  for (const rect of document.querySelectorAll(".timeline rect")) {
+    const box = rect.getBoundingClientRect();
+    boxes[rect.querySelector("title").textContent.split(":")[0]] =
+      [box.left, box.top, box.width, box.height];
+  }
+  return {boxes: boxes, width: document.documentElement.scrollWidth, view: window.innerWidth};
+})()"""
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
 def test_a_browser_shows_it(tmp_path: Path) -> None:
-    assert BROWSER is not None
-    file = tmp_path / "page.html"
-    body = timeline_section(LANES)
-    file.write_text(page("Timeline", body + MEASURE), encoding="utf-8")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,900"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()]
-    # What is loaded before the interpreter, a sanitizer, is not for the browser.
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    shown = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=True
-    ).stdout
-    match = re.search(r'<pre id="found">(.*?)</pre>', shown)
-    assert match is not None, shown[-2000:]
-    found = json.loads(html.unescape(match[1]))
+    found = evaluate(page("Timeline", timeline_section(LANES)), MEASURE, tmp_path)
     boxes = found["boxes"]
     assert boxes.keys() == boxes_of(timeline_svg(LANES)).keys()
     scale = boxes["forward"][2] / 0.6
