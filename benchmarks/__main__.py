@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.cases import FRAMEWORKS, Case, all_cases
+from benchmarks.figures import ROOT, NotFigures, load_sections, save_section
 from benchmarks.op_cases import op_cases
-from benchmarks.runner import Settings, run_cases
-from benchmarks.table import JsonRow, compare, render, render_notes, render_ops
+from benchmarks.runner import BEFORE, Row, Settings, run_cases
+from benchmarks.table import JsonRow, compare, render, render_against, render_notes, render_ops
 
 OP_FRAMEWORKS = ("pando", "torch_eager")
+FIGURES = ROOT / "docs" / "figures.json"
+# What `figures` runs, in this order; each writes a section of FIGURES.
+FIGURE_COMMANDS = (
+    ["benchmarks"],
+    ["benchmarks.memory"],
+    ["benchmarks.parallel"],
+    ["benchmarks.phased"],
+)
 
 
 def _selected(cases: list[Case], patterns: list[str]) -> list[Case]:
@@ -32,10 +41,16 @@ def _selected(cases: list[Case], patterns: list[str]) -> list[Case]:
 
 def _run_parser(frameworks: tuple[str, ...]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="row names")
     parser.add_argument(
         "--frameworks", nargs="+", choices=frameworks, default=list(frameworks), metavar="NAME"
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FOLDER",
+        help="a built checkout: its Pando beside this one, with the programs of this one",
     )
     parser.add_argument("--quick", action="store_true", help="short blocks: a check, not a result")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
@@ -44,26 +59,49 @@ def _run_parser(frameworks: tuple[str, ...]) -> argparse.ArgumentParser:
     return parser
 
 
-def _run(arguments: list[str], single_ops: bool) -> int:
-    options = _run_parser(OP_FRAMEWORKS if single_ops else FRAMEWORKS).parse_args(arguments)
+def _packages(checkout: Path) -> Path:
+    packages = checkout.resolve() / "python"
+    if not list(packages.glob("pando/_core*.so")):
+        sys.exit(f"--against {checkout}: no built Pando in {packages}: run ./dev build there")
+    return packages
+
+
+def _settings(options: argparse.Namespace) -> Settings:
     if options.threads < 1 or options.rounds < 1:
         sys.exit(f"--threads {options.threads}, --rounds {options.rounds}: both must be at least 1")
+    settings = Settings(threads=options.threads, rounds=options.rounds)
+    if options.against is not None:
+        settings = replace(settings, packages=_packages(options.against))
+    if options.quick:
+        settings = replace(settings, rounds=2, compile_rounds=1, block_seconds=0.02)
+        settings = replace(settings, retry_disturbed=False)
+    return settings
+
+
+def _run(arguments: list[str], single_ops: bool) -> int:
+    options = _run_parser(OP_FRAMEWORKS if single_ops else FRAMEWORKS).parse_args(arguments)
+    settings = _settings(options)
     cases = _selected(op_cases() if single_ops else all_cases(), options.only)
     if not cases:
         sys.exit(f"no row matches {options.only}; --list prints the names")
     if options.list:
         print("\n".join(case.name for case in cases))
         return 0
-    settings = Settings(threads=options.threads, rounds=options.rounds)
-    if options.quick:
-        settings = replace(settings, rounds=2, compile_rounds=1, block_seconds=0.02)
-        settings = replace(settings, retry_disturbed=False)
-    rows = run_cases(cases, settings, tuple(options.frameworks))
+    against = options.against is not None
+    frameworks = ("pando", BEFORE) if against else tuple(options.frameworks)
+    rows = run_cases(cases, settings, frameworks)
     found = [row.to_json() for row in rows]
+    section = "ops" if single_ops else "table"
     if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        save_section(options.json, "against" if against else section, found)
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
-    print(render_ops(found) if single_ops else render(found))
+    rendered = render_ops if single_ops else render
+    print((render_against if against else rendered)(found))
+    _print_remarks(rows, found)
+    return 0
+
+
+def _print_remarks(rows: list[Row], found: list[JsonRow]) -> None:
     print(render_notes(found))
     busy = [f"{r.case.name} ({', '.join(r.disturbed)})" for r in rows if r.disturbed]
     if busy:
@@ -75,18 +113,16 @@ def _run(arguments: list[str], single_ops: bool) -> int:
     failed = [f"{r.case.name}: {who}: {why}" for r in rows for who, why in r.failures.items()]
     if failed:
         print("failed:\n" + "\n".join(failed))
-    return 0
 
 
 def _load(path: str) -> list[JsonRow]:
     try:
-        rows = json.loads(Path(path).read_text())
-        missing = [key for key in ("name", "unit", *FRAMEWORKS) for row in rows if key not in row]
-    except (OSError, ValueError, TypeError) as error:
-        sys.exit(f"{path}: not a result of python -m benchmarks --json: {error}")
-    if missing:
-        sys.exit(f"{path}: not a result of python -m benchmarks --json: no {missing[0]!r} in a row")
-    return list(rows)
+        sections = load_sections(Path(path))
+    except NotFigures as error:
+        sys.exit(str(error))
+    if "table" not in sections:
+        sys.exit(f"{path}: no section 'table'; there are {', '.join(sections) or 'none'}")
+    return list(sections["table"]["rows"])
 
 
 def _compare(arguments: list[str]) -> int:
@@ -98,12 +134,25 @@ def _compare(arguments: list[str]) -> int:
     return 0
 
 
+def _figures(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks figures")
+    parser.add_argument("--json", type=Path, default=FIGURES, metavar="PATH")
+    options = parser.parse_args(arguments)
+    for module, *flags in FIGURE_COMMANDS:
+        command = [sys.executable, "-m", module, *flags, "--json", str(options.json)]
+        print(f"== python -m {' '.join(command[2:])}", flush=True)
+        subprocess.run(command, cwd=ROOT, check=True)
+    return 0
+
+
 def main() -> int:
     # As an exception, so that the workers are stopped on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     arguments = sys.argv[1:]
     if arguments[:1] == ["compare"]:
         return _compare(arguments[1:])
+    if arguments[:1] == ["figures"]:
+        return _figures(arguments[1:])
     if arguments[:1] == ["ops"]:
         return _run(arguments[1:], single_ops=True)
     return _run(arguments, single_ops=False)

@@ -63,7 +63,7 @@ def compare(layers: int, optimizer: str, rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cache", description=__doc__)
     parser.add_argument("--layers", type=int, nargs="+", default=[2, 12, 48], metavar="N")
-    parser.add_argument("--optimizers", nargs="+", default=["", "adam"], metavar="NAME")
+    parser.add_argument("--optimizers", nargs="+", default=["", "tutorial_adam"], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
     arguments = parser.parse_args()
     heads = "  ".join(

@@ -6,7 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 NETWORKS = ("mlp", "cnn", "transformer", "decoder")
-FRAMEWORKS = ("pando", "torch_eager", "torch_compile", "jax", "mlx", "floor")
+FRAMEWORKS = (
+    "pando",
+    "torch_eager",
+    "torch_compile",
+    "jax",
+    "mlx",
+    "library_sum",
+    "lower_bound",
+)
 PEERS = ("torch_eager", "torch_compile", "jax", "mlx")
 
 
@@ -17,7 +25,8 @@ class Case:
     ``family`` says which program it is, ``mode`` what is done with it:
 
     - mlp, cnn, transformer, decoder (GPT-2 style, 25 M parameters, bytes as tokens): ``train`` or
-      ``infer``, with ``optimizer`` and ``batch``
+      ``infer``, with ``optimizer`` (``adam``: float32 moments, corrected for their bias;
+      ``tutorial_adam``: float16 first moment, no correction; ``sgd``) and ``batch``
     - light, gelu, norm: one pass over ``megabytes`` (MiB) of float32
     - empty: one ``session.run`` of a near-empty program
     - compile (``what`` to compile in ``mode``), with ``layers`` for transformers
@@ -53,6 +62,7 @@ def all_cases() -> list[Case]:
     for batch in (8, 32, 128):
         cases += [
             _network("mlp", "train", batch, "adam"),
+            _network("mlp", "train", batch, "tutorial_adam"),
             _network("mlp", "train", batch, "sgd"),
             _network("mlp", "infer", batch),
         ]
@@ -69,8 +79,8 @@ def all_cases() -> list[Case]:
         ]
     cases.append(Case("run/near_empty", "empty", "us"))
     cases += [
-        Case("session/mlp_train", "compile", "ms", "session_mlp", "adam", 8),
-        Case("compile/mlp_train", "compile", "ms", "total_mlp", "adam", 8),
+        Case("session/mlp_train", "compile", "ms", "session_mlp", "tutorial_adam", 8),
+        Case("compile/mlp_train", "compile", "ms", "total_mlp", "tutorial_adam", 8),
     ]
     cases += [
         Case(f"session/transformer_{n}", "compile", "ms", "session_transformer", "", 4, layers=n)

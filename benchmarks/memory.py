@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import os
 import statistics
@@ -38,6 +37,7 @@ import numpy as np
 import popxl
 from benchmarks import data, phased_tutorial
 from benchmarks.cases import Case
+from benchmarks.figures import save_section
 from benchmarks.frameworks.popxl_programs import BuiltProgram, transformer_training
 from benchmarks.phased_tutorial import NEVER_SHARDED, Options
 from benchmarks.quiet import QUIET_SHARE, NeighbourWatch
@@ -211,7 +211,7 @@ def recomputation_rows(case: Case, timing: Timing) -> list[Row]:
 def all_rows(only: list[str], timing: Timing, quick: bool) -> list[Row]:
     options = Options(micro_batch=8, micro_batches=2) if quick else Options()
     layers, batch = (3, 1) if quick else (24, 4)
-    case = Case("", "transformer", "us", "train", "adam", batch, layers=layers)
+    case = Case("", "transformer", "us", "train", "tutorial_adam", batch, layers=layers)
     parts: dict[str, Callable[[], list[Row]]] = {
         "phased": lambda: phased_rows(options, timing),
         "sharding": lambda: sharding_rows(options),
@@ -227,7 +227,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="PART")
     parser.add_argument("--rounds", type=int, default=Timing.rounds, help="default: %(default)s")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: a check, not a result")
@@ -243,7 +243,7 @@ def main() -> int:
     if busy:
         print(f"other processes were running, do not trust: {', '.join(busy)}")
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        save_section(arguments.json, "memory", [asdict(row) for row in rows])
     return 0
 
 

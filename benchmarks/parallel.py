@@ -16,10 +16,12 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import popxl
+from benchmarks.figures import save_section
 from pando.session_info import open_session
 from popxl import ops
 
@@ -121,8 +123,8 @@ def compare(
     work_of_two: int,
     rounds: int,
     seconds: float,
-) -> None:
-    """Prints medians over rounds that take the two programs in turns."""
+) -> dict[str, object]:
+    """Prints and returns medians over rounds that take the two programs in turns."""
     (one, run_one), (two, run_two) = build(1), build(2)
     rows: list[tuple[float, float, float, float]] = []
     with one, two:
@@ -137,16 +139,23 @@ def compare(
         f"{name:10} one {alone * 1e3:8.3f} ms ({cores_alone:.2f} cores)   "
         f"two {both * 1e3:8.3f} ms ({cores_both:.2f} cores)   ratio {ratio:.2f}"
     )
+    return {"name": name, "one_ms": alone * 1e3, "two_ms": both * 1e3, "ratio": ratio}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.parallel", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=0.5, help="a block; default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
     arguments = parser.parse_args()
-    compare("pipeline", pipeline, 1, arguments.rounds, arguments.seconds)
-    compare("loop", partial(pipeline, in_loop=True), 1, arguments.rounds, arguments.seconds)
-    compare("replicas", training, 2, arguments.rounds, arguments.seconds)
+    timing = (arguments.rounds, arguments.seconds)
+    rows = [
+        compare("pipeline", pipeline, 1, *timing),
+        compare("loop", partial(pipeline, in_loop=True), 1, *timing),
+        compare("replicas", training, 2, *timing),
+    ]
+    if arguments.json is not None:
+        save_section(arguments.json, "parallel", rows)
 
 
 if __name__ == "__main__":

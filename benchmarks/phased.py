@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.figures import save_section
 from pando.gpt_network import SHAPES, GptShape, shape_of
 from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.process_memory import parse_bytes, peak_resident_bytes
@@ -119,8 +120,8 @@ def train_steps(shape: GptShape, options: GptOptions, steps: int) -> tuple[list[
         return seconds, trainer.io() - before
 
 
-def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> None:
-    """Prints one row."""
+def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> dict[str, object]:
+    """Prints and returns one row."""
     options.folder.mkdir(parents=True, exist_ok=True)
     bounds: list[tuple[float, Bandwidth]] = []
 
@@ -136,13 +137,26 @@ def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> None
     reading = statistics.mean(disk.reading for _, disk in bounds)
     writing = statistics.mean(disk.writing for _, disk in bounds)
     moving = (io.bytes_loaded / reading + io.bytes_stored / writing) / steps
-    tokens = shape.sequence * options.micro_batch * options.micro_batches
+    row: dict[str, object] = {
+        "name": name,
+        "tokens": shape.sequence * options.micro_batch * options.micro_batches,
+        "step_seconds": step,
+        "computing_seconds": computing,
+        "moving_seconds": moving,
+        "ratio": step / max(computing, moving),
+        "waiting_seconds": io.waiting_seconds / steps,
+        "gigabytes_moved": (io.bytes_loaded + io.bytes_stored) / steps / 1e9,
+        "reading_megabytes_per_second": reading / 1e6,
+        "writing_megabytes_per_second": writing / 1e6,
+        "resident_mebibytes": peak_resident_bytes() / 2**20,
+    }
     print(
-        f"{name:8} {tokens:7} {step:8.2f} {computing:9.2f} {moving:7.2f} "
-        f"{step / max(computing, moving):6.2f}x {io.waiting_seconds / steps:8.2f} "
-        f"{(io.bytes_loaded + io.bytes_stored) / steps / 1e9:9.2f} "
-        f"{reading / 1e6:8.0f} {writing / 1e6:8.0f} {peak_resident_bytes() / 2**20:9.0f}"
+        "{name:8} {tokens:7} {step_seconds:8.2f} {computing_seconds:9.2f} {moving_seconds:7.2f} "
+        "{ratio:6.2f}x {waiting_seconds:8.2f} {gigabytes_moved:9.2f} "
+        "{reading_megabytes_per_second:8.0f} {writing_megabytes_per_second:8.0f} "
+        "{resident_mebibytes:9.0f}".format(**row)
     )
+    return row
 
 
 def main() -> None:
@@ -154,6 +168,7 @@ def main() -> None:
     parser.add_argument("--micro-batch", type=int, default=4, help="sequences of 256 tokens")
     parser.add_argument("--micro-batches", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
     arguments = parser.parse_args()
     options = GptOptions(
         micro_batch=arguments.micro_batch,
@@ -166,9 +181,13 @@ def main() -> None:
         "size      tokens     step computing  moving   ratio  waiting GB moved   reading"
         "  writing  resident"
     )
+    rows = []
     for size in arguments.params:
         name, shape = shape_of(size)
-        measure(name, shape.with_changes(layers=arguments.layers), options, arguments.steps)
+        shape = shape.with_changes(layers=arguments.layers)
+        rows.append(measure(name, shape, options, arguments.steps))
+    if arguments.json is not None:
+        save_section(arguments.json, "phased", rows)
 
 
 if __name__ == "__main__":

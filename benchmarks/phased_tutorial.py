@@ -19,7 +19,7 @@ import popxl
 import popxl.ops as ops
 import popxl_addons as addons
 from benchmarks import data
-from benchmarks.frameworks.popxl_models import Adam, Linear
+from benchmarks.frameworks.popxl_models import Linear, TutorialAdam
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.rts import (
@@ -102,7 +102,7 @@ class _Phases:
         self.backward: GraphWithNamedArgs
         self._accumulators = accumulators
         threshold = options.sharded_threshold
-        adam = Adam(cache=True)
+        adam = TutorialAdam(cache=True)
         moments: dict[str, Any] = {}
         self._updates: dict[str, GraphWithNamedArgs] = {}
         for name, tensor in arguments.to_dict().items():
@@ -295,7 +295,7 @@ def in_memory(options: Options) -> Training:
             activations = backward.grad_graph_info.inputs_dict(call)
             backward.bind(accumulators).call(dy, args=activations)
         gradients = accumulators.accum.named_tensors
-        adam = Adam(cache=True)
+        adam = TutorialAdam(cache=True)
         for name, weight in weights.named_tensors.items():
             moments, update = adam.create_graph(weight, weight.spec, lr=data.LEARNING_RATE)
             update.bind(moments.init(name)).call(weight, gradients[name])

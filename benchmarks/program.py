@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+
+FIRST_STEPS = 3  # whose results are kept, to be compared among frameworks
+FIRST_VALUES = 64
 
 
 class NotMeasured(Exception):
@@ -12,9 +17,14 @@ class NotMeasured(Exception):
 
 
 class Program(Protocol):
-    """A built program. ``note`` names the variant that was chosen, if there was a choice."""
+    """A built program. ``note`` names the variant that was chosen, if there was a choice.
+
+    ``first`` is what the host received first: the losses of the first training steps, the start of
+    the logits or of the array of other programs; nothing of programs that only compile.
+    """
 
     note: str
+    first: list[float]
 
     def time_block(self, seconds: float) -> float:
         """Runs for about ``seconds`` and returns the seconds that one step took."""
@@ -30,21 +40,29 @@ def _nothing() -> None:
 class Steps:
     """A program that does ``run(n)``: ``n`` steps, finished when the call returns.
 
+    ``run`` returns the losses of its steps, or else what the last step computed; ``read`` reads
+    that where it stays on the device.
+
     Where one step does the thing that is measured ``repeats`` times, times are of one of them.
     """
 
     def __init__(
         self,
-        run: Callable[[int], None],
+        run: Callable[[int], Any],
         note: str = "",
         close: Callable[[], None] = _nothing,
         warm: int = 3,
         repeats: int = 1,
+        read: Callable[[], Any] | None = None,
     ) -> None:
         self.note = note
         self._repeats = repeats
         self.close = close
         self._run = run
+        result = run(FIRST_STEPS)
+        if read is not None:
+            result = read()
+        self.first = [] if result is None else first_values(result)
         run(warm)
         self._estimate = self._timed(1)
         self._estimate = self._timed(max(1, int(0.02 / self._estimate)))
@@ -72,8 +90,14 @@ class Steps:
         return max(1, int(seconds / self._estimate))
 
 
+def first_values(result: Any) -> list[float]:
+    return [float(value) for value in np.ravel(np.asarray(result))[:FIRST_VALUES]]
+
+
 class Once:
     """A program that takes its own time, once per block: compilation."""
+
+    first: list[float] = []  # noqa: RUF012 - never written
 
     def __init__(self, measure: Callable[[], float], note: str = "") -> None:
         self.note = note

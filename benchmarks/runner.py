@@ -22,9 +22,16 @@ SCALE = {"us": 1e6, "ms": 1e3}
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# The Pando of another checkout, with the programs of this one.
+BEFORE = "before"
+
+
 @dataclass(frozen=True)
 class Settings:
+    """``packages``: the folder whose ``pando`` and ``popxl`` the framework BEFORE imports."""
+
     threads: int
+    packages: Path | None = None
     rounds: int = 7
     compile_rounds: int = 3
     block_seconds: float = 0.3
@@ -71,7 +78,7 @@ class Row:
             self.disturbed[framework] = round(worst, 3)
 
     def to_json(self) -> dict[str, Any]:
-        medians = {name: self.medians.get(name) for name in FRAMEWORKS}
+        medians = {name: self.medians.get(name) for name in (*FRAMEWORKS, *self.medians)}
         row: dict[str, Any] = {"name": self.case.name, "unit": self.case.unit, **medians}
         return row | {"notes": self.notes, "spread": self.spread, "disturbed": self.disturbed}
 
@@ -118,12 +125,16 @@ class WorkerProcess:
             self._process = None
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "benchmarks.worker", self.framework]
+        adaptor = "pando" if self.framework == BEFORE else self.framework
+        command = [sys.executable, "-m", "benchmarks.worker", adaptor]
+        environment = _environment(self._settings.threads)
+        if self.framework == BEFORE:
+            environment["PYTHONPATH"] = str(self._settings.packages)
         with self._log_path.open("w") as log:
             self._process = subprocess.Popen(
                 [*command, str(self._settings.threads)],
                 cwd=ROOT,
-                env=_environment(self._settings.threads),
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -45,7 +45,8 @@ def align(header: list[str], lines: list[list[str]]) -> str:
 
 def render(rows: list[JsonRow]) -> str:
     """Medians, and how many times faster Pando is than eager and the best peer."""
-    header = ["program", "unit", *FRAMEWORKS, "eager/pando", "best peer/pando", "pando/floor"]
+    header = ["program", "unit", *FRAMEWORKS, "eager/pando", "best peer/pando"]
+    header += ["pando/library sum", "pando/lower bound"]
     lines = [
         [
             row["name"],
@@ -53,7 +54,8 @@ def render(rows: list[JsonRow]) -> str:
             *(_number(row[name]) for name in FRAMEWORKS),
             _ratio(row["torch_eager"], row["pando"]),
             _ratio(_best_peer(row), row["pando"]),
-            _ratio(row["pando"], row["floor"]),
+            _ratio(row["pando"], row["library_sum"]),
+            _ratio(row["pando"], row["lower_bound"]),
         ]
         for row in rows
     ]
@@ -96,6 +98,27 @@ def render_ops(rows: list[JsonRow]) -> str:
             f"{slowest_operation} {medians[slowest_operation]:.2f}x; "
             f"slowest row {slowest} {ratios[slowest]:.2f}x"
         )
+    return text
+
+
+def render_against(rows: list[JsonRow]) -> str:
+    """Pando beside the Pando of another checkout: above 1.00x is faster than before."""
+    lines = [
+        [
+            row["name"],
+            row["unit"],
+            _number(row["before"]),
+            _number(row["pando"]),
+            _ratio(row["before"], row["pando"]),
+            f"{max(row['spread'].values(), default=0.0):.0%}",
+        ]
+        for row in rows
+    ]
+    text = align(["program", "unit", "before", "now", "before/now", "spread"], lines)
+    ratios = [row["before"] / row["pando"] for row in rows if row["before"] and row["pando"]]
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        text += f"\n\ngeometric mean {mean:.2f}x, least {min(ratios):.2f}x"
     return text
 
 

@@ -14,6 +14,7 @@ import traceback
 from typing import Any, TextIO
 
 from benchmarks.cases import Case
+from benchmarks.denormals import flush_denormals
 from benchmarks.program import NotMeasured, Program
 
 ADAPTORS = {
@@ -22,7 +23,8 @@ ADAPTORS = {
     "torch_compile": "benchmarks.frameworks.torch_compile",
     "jax": "benchmarks.frameworks.jax_jit",
     "mlx": "benchmarks.frameworks.mlx_cpu",
-    "floor": "benchmarks.frameworks.floor",
+    "library_sum": "benchmarks.frameworks.library_sum",
+    "lower_bound": "benchmarks.frameworks.lower_bound",
 }
 
 
@@ -57,7 +59,7 @@ class Worker:
         adaptor = importlib.import_module(ADAPTORS[self._framework])
         self._program = adaptor.build(case, self._threads)
         assert self._program is not None
-        return {"ok": True, "note": self._program.note}
+        return {"ok": True, "note": self._program.note, "first": self._program.first}
 
     def _drop(self) -> None:
         if self._program is not None:
@@ -78,6 +80,7 @@ def main() -> None:
     if threads < len(allowed):
         # XLA and MLX size their pools by the cores they may use, not by a setting.
         os.sched_setaffinity(0, allowed[:threads])
+    flush_denormals()
     replies = _private_stdout()
     worker = Worker(framework, threads)
     for line in sys.stdin:

@@ -14,6 +14,7 @@ from benchmarks.cases import NETWORKS, Case
 from benchmarks.program import NotMeasured, Once, Program, Steps
 
 Params = dict[str, jax.Array]
+State = tuple[Params, Params, Params, jax.Array]  # weights, moments, steps done
 
 
 def _dense(p: Params, name: str, x: jax.Array) -> jax.Array:
@@ -78,24 +79,34 @@ def _step_function(case: Case) -> Any:
         log_probs = jax.nn.log_softmax(_logits(case, p, x))
         return -jnp.take_along_axis(log_probs, labels[:, None], axis=1).mean()
 
-    def step(state: tuple[Params, Params, Params], x: jax.Array, labels: jax.Array) -> Any:
-        p, m, v = state
+    def step(state: State, x: jax.Array, labels: jax.Array) -> Any:
+        p, m, v, count = state
         loss, g = jax.value_and_grad(loss_of)(p, x, labels)
         lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
         if case.optimizer == "sgd":
-            return (jax.tree.map(lambda w, d: w - lr * d, p, g), m, v), loss
-        m = jax.tree.map(lambda a, d: b1 * a + (1 - b1) * d, m, g)
+            return (jax.tree.map(lambda w, d: w - lr * d, p, g), m, v, count), loss
+        count = count + 1
+        mean = jax.tree.map(lambda a, d: b1 * a.astype(jnp.float32) + (1 - b1) * d, m, g)
+        m = jax.tree.map(lambda old, new: new.astype(old.dtype), m, mean)
         v = jax.tree.map(lambda a, d: b2 * a + (1 - b2) * d * d, v, g)
-        move = lambda w, a, s: w - lr * a / (jnp.sqrt(s) + data.EPSILON)  # noqa: E731
-        return (jax.tree.map(move, p, m, v), m, v), loss
+        corrected = case.optimizer == "adam"
+        scale1, scale2 = (1 - b1**count, 1 - b2**count) if corrected else (1.0, 1.0)
+
+        def move(w: jax.Array, a: jax.Array, s: jax.Array) -> jax.Array:
+            return w - lr * (a / scale1) / (jnp.sqrt(s / scale2) + data.EPSILON)
+
+        return (jax.tree.map(move, p, mean, v), m, v, count), loss
 
     return jax.jit(step, donate_argnums=0)
 
 
-def _initial_state(case: Case) -> tuple[Params, Params, Params]:
+def _initial_state(case: Case) -> State:
     p = {name: jnp.array(value) for name, value in data.weights(case).items()}
-    zeros = (jax.tree.map(jnp.zeros_like, p) if case.optimizer == "adam" else {} for _ in range(2))
-    return (p, *zeros)
+    if case.optimizer == "sgd":
+        return (p, {}, {}, jnp.zeros(()))
+    moment = jnp.float16 if case.optimizer == "tutorial_adam" else jnp.float32
+    first = jax.tree.map(lambda w: jnp.zeros(w.shape, moment), p)
+    return (p, first, jax.tree.map(jnp.zeros_like, p), jnp.zeros(()))
 
 
 def _train(case: Case) -> Steps:
@@ -103,11 +114,14 @@ def _train(case: Case) -> Steps:
     state = _initial_state(case)
     feed = itertools.cycle([(b.x, b.labels) for b in data.batches(case)])
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> list[Any]:
         nonlocal state
+        losses = []
         for x, labels in itertools.islice(feed, steps):
             state, loss = step(state, x, labels)
-        jax.block_until_ready((state, loss))
+            losses.append(loss)
+        jax.block_until_ready(state)
+        return jax.device_get(losses)
 
     return Steps(run, note="donated state")
 
@@ -117,9 +131,10 @@ def _infer(case: Case) -> Steps:
     function = jax.jit(lambda values, x: _logits(case, values, x))
     feed = itertools.cycle([b.x for b in data.batches(case)])
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> Any:
         for x in itertools.islice(feed, steps):
-            jax.device_get(function(p, x))
+            logits = jax.device_get(function(p, x))
+        return logits
 
     return Steps(run)
 
@@ -143,11 +158,11 @@ def _pass_over_memory(case: Case) -> Steps:
     x = jnp.array(data.plane(case))
     y = jnp.zeros_like(x)
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> jax.Array:
         nonlocal y
         for _ in range(steps):
             y = jitted(x, y)
-        y.block_until_ready()
+        return y.block_until_ready()
 
     return Steps(run, note="donated output")
 

@@ -65,10 +65,12 @@ def _logits(case: Case, p: Params, x: mx.array) -> mx.array:
 
 def _train(case: Case) -> Steps:
     p = {name: mx.array(value) for name, value in data.weights(case).items()}
-    adam = case.optimizer == "adam"
-    m = {name: mx.zeros_like(value) for name, value in p.items()} if adam else {}
+    adam = case.optimizer != "sgd"
+    moment = mx.float16 if case.optimizer == "tutorial_adam" else mx.float32
+    m = {name: mx.zeros(value.shape, moment) for name, value in p.items()} if adam else {}
     v = {name: mx.zeros_like(value) for name, value in p.items()} if adam else {}
-    state = [p, m, v]
+    count = {"steps": mx.array(0.0)}
+    state = [p, m, v, count]
     lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
 
     def loss_of(values: Params, x: mx.array, labels: mx.array) -> mx.array:
@@ -77,19 +79,27 @@ def _train(case: Case) -> Steps:
     @partial(mx.compile, inputs=state, outputs=state)
     def step(x: mx.array, labels: mx.array) -> mx.array:
         loss, grads = mx.value_and_grad(loss_of)(p, x, labels)
+        count["steps"] = count["steps"] + 1
+        scale1, scale2 = mx.array(1.0), mx.array(1.0)
+        if case.optimizer == "adam":
+            scale1, scale2 = 1 - b1 ** count["steps"], 1 - b2 ** count["steps"]
         for name, grad in grads.items():
             if adam:
-                m[name] = b1 * m[name] + (1 - b1) * grad
+                mean = b1 * m[name].astype(mx.float32) + (1 - b1) * grad
+                m[name] = mean.astype(moment)
                 v[name] = b2 * v[name] + (1 - b2) * grad * grad
-                grad = m[name] / (mx.sqrt(v[name]) + data.EPSILON)
+                grad = (mean / scale1) / (mx.sqrt(v[name] / scale2) + data.EPSILON)
             p[name] = p[name] - lr * grad
         return loss
 
     feed = itertools.cycle([(b.x, b.labels) for b in data.batches(case)])
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> list[Any]:
+        losses = []
         for x, labels in itertools.islice(feed, steps):
-            mx.eval(step(mx.array(x), mx.array(labels)), state)
+            losses.append(step(mx.array(x), mx.array(labels)))
+            mx.eval(losses[-1], state)
+        return [loss.item() for loss in losses]
 
     return Steps(run)
 
@@ -101,9 +111,10 @@ def _infer(case: Case) -> Steps:
     function: Any = mx.compile(lambda x: _logits(case, p, x), inputs=p)
     feed = itertools.cycle([b.x for b in data.batches(case)])
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> Any:
         for x in itertools.islice(feed, steps):
-            np.array(function(mx.array(x)))
+            logits = np.array(function(mx.array(x)))
+        return logits
 
     return Steps(run)
 
@@ -124,9 +135,11 @@ def _pass_over_memory(case: Case) -> Steps:
     function = mx.compile({"light": light, "gelu": gelu, "norm": norm}[case.family])
     x = mx.array(data.plane(case))
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> mx.array:
         for _ in range(steps):
-            mx.eval(function(x))
+            result = function(x)
+            mx.eval(result)
+        return result
 
     return Steps(run)
 

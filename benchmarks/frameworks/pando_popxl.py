@@ -19,32 +19,84 @@ from benchmarks.program import Once, Program, Steps
 DEVICE = "cpu"
 
 
-def _steps(session: popxl.Session, feeds: list[dict[Any, Any]]) -> Steps:
-    """``feeds``: what ``run`` is given, in turn; each holds other host arrays."""
-    turns = itertools.cycle(feeds)
+def _training_steps(case: Case) -> Steps:
+    built = programs.training(case)
+    session = popxl.Session(built.ir, DEVICE)
+    turns = itertools.cycle(_feeds(case, built))
     session.__enter__()
+    _write_weights(case, session)
 
-    def run(steps: int) -> None:
-        for feed in itertools.islice(turns, steps):
-            session.run(feed)
+    def run(steps: int) -> list[float]:
+        return [session.run(feed)[built.output].item() for feed in itertools.islice(turns, steps)]
 
     return Steps(run, close=lambda: session.__exit__(None, None, None))
 
 
-def _network(case: Case) -> Steps:
-    built = programs.training(case) if case.training else programs.network_inference(case)
-    session = popxl.Session(built.ir, DEVICE)
-    feeds = [
+def _output_steps(
+    session: popxl.Session, feeds: list[dict[Any, Any]], output: popxl.DeviceToHostStream
+) -> Steps:
+    """``feeds``: what ``run`` is given, in turn; each holds other host arrays."""
+    turns = itertools.cycle(feeds)
+
+    def run(steps: int) -> Any:
+        for feed in itertools.islice(turns, steps):
+            result = session.run(feed)[output]
+        return result
+
+    return Steps(run, close=lambda: session.__exit__(None, None, None))
+
+
+def _feeds(case: Case, built: programs.BuiltProgram) -> list[dict[Any, Any]]:
+    return [
         dict(zip(built.inputs, (batch.x, batch.labels), strict=False))
         for batch in data.batches(case)
     ]
-    return _steps(session, feeds)
+
+
+def _write_weights(case: Case, session: popxl.Session) -> None:
+    """The weights that every framework starts from."""
+    weights = data.weights(case)
+    named = {programs.weight_name(case, name): name for name in weights}
+    session.write_variables_data(
+        {
+            variable: weights[named[variable.name]].reshape(variable.shape)
+            for variable in session.ir.main_graph.variables
+            if variable.name in named
+        }
+    )
+
+
+def _inference_steps(case: Case) -> Steps:
+    built = programs.network_inference(case)
+    session = popxl.Session(built.ir, DEVICE)
+    session.__enter__()
+    _write_weights(case, session)
+    return _output_steps(session, _feeds(case, built), built.output)
+
+
+def _pass_over_memory(case: Case) -> Steps:
+    """Reads one variable and writes another; both stay on the device."""
+    ir, result = programs.pass_over_memory(case)
+    session = popxl.Session(ir, DEVICE)
+    session.__enter__()
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            session.run()
+
+    return Steps(
+        run,
+        close=lambda: session.__exit__(None, None, None),
+        read=lambda: session.get_tensor_data(result),
+    )
 
 
 def _near_empty() -> Steps:
     built = programs.near_empty()
     feeds = [{built.inputs[0]: np.full(1, i, np.float32)} for i in range(data.BATCHES)]
-    return _steps(popxl.Session(built.ir, DEVICE), feeds)
+    session = popxl.Session(built.ir, DEVICE)
+    session.__enter__()
+    return _output_steps(session, feeds, built.output)
 
 
 def _compile_time(case: Case) -> Once:
@@ -74,5 +126,5 @@ def build(case: Case, threads: int) -> Program:
     if case.family == "empty":
         return _near_empty()
     if case.family in NETWORKS:
-        return _network(case)
-    return _steps(popxl.Session(programs.pass_over_memory(case), DEVICE), [{}])
+        return _training_steps(case) if case.training else _inference_steps(case)
+    return _pass_over_memory(case)

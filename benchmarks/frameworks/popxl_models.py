@@ -21,6 +21,32 @@ def normal(scale: float, shape: tuple[int, ...]) -> data.Array:
 
 
 class Adam(addons.Module):
+    """One variable's update as PyTorch's: float32 moments, corrected for their bias."""
+
+    @popxl.in_sequence()
+    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
+        first, second, steps = (
+            self.add_variable_input(name, partial(np.zeros, shape), popxl.float32, by_ref=True)
+            for name, shape in (
+                ("first_order", weight.shape),
+                ("second_order", weight.shape),
+                ("steps", ()),
+            )
+        )
+        ops.var_updates.accumulate_moving_average_(first, grad, f=data.BETA1)
+        ops.var_updates.accumulate_moving_average_square_(second, grad, f=data.BETA2)
+        move = ops.var_updates.adam_updater(
+            first,
+            second,
+            time_step=steps,
+            beta1=data.BETA1,
+            beta2=data.BETA2,
+            epsilon=data.EPSILON,
+        )
+        ops.scaled_add_(weight, move, b=-lr)
+
+
+class TutorialAdam(addons.Module):
     """One variable's update, as in the tutorial: float16 first and float32 second moment. The
     moments of a shard are shards."""
 

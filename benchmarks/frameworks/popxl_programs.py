@@ -19,6 +19,7 @@ from benchmarks.frameworks.popxl_models import (
     EncoderLayer,
     Linear,
     Mlp,
+    TutorialAdam,
 )
 
 
@@ -31,16 +32,34 @@ class BuiltProgram:
     output: popxl.DeviceToHostStream
 
 
+ADAMS: dict[str, type[addons.Module]] = {"adam": Adam, "tutorial_adam": TutorialAdam}
+
 Grads = dict[popxl.Tensor, popxl.Tensor]
 
 
-def _update(optimizer: str, variables: addons.NamedTensors, grads: Grads, adam: Adam) -> None:
+def _update(
+    optimizer: str, variables: addons.NamedTensors, grads: Grads, adam: addons.Module
+) -> None:
     for _, variable in variables.named_tensors.items():
-        if optimizer == "adam":
+        if optimizer in ADAMS:
             facts, graph = adam.create_graph(variable, variable.spec, lr=data.LEARNING_RATE)
             graph.bind(facts.init()).call(variable, grads[variable])
         else:
             ops.scaled_add_(variable, grads[variable], b=-data.LEARNING_RATE)
+
+
+def _adam(case: Case) -> addons.Module:
+    return ADAMS.get(case.optimizer, Adam)(cache=True)
+
+
+def weight_name(case: Case, name: str) -> str:
+    """The variable that holds what ``data.weights`` calls ``name``."""
+    if case.family == "decoder" and name in ("tokens", "positions"):
+        return f"embedding.{name}"
+    if case.family == "decoder":
+        name = name.replace("head.", "output.") if name.startswith("head.") else name
+        return f"head.{name}" if name.split(".")[0] in ("norm", "output") else name
+    return name
 
 
 def _inputs(case: Case) -> tuple[list[popxl.HostToDeviceStream], popxl.Tensor, popxl.Tensor]:
@@ -74,7 +93,7 @@ def network_training(case: Case) -> BuiltProgram:
         activations = backward.grad_graph_info.inputs_dict(info)
         grad_info = backward.call_with_info(dx, args=activations)
         grads = backward.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_info)
-        _update(case.optimizer, variables, grads, Adam(cache=True))
+        _update(case.optimizer, variables, grads, _adam(case))
     ir.num_host_transfers = 1
     return BuiltProgram(ir, streams, output)
 
@@ -97,7 +116,7 @@ def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
     ``recompute``: of a layer only its input is kept; its gradient graph runs it again.
     """
     ir = popxl.Ir(replication=1)
-    adam = Adam(cache=True)
+    adam = _adam(case)
     of = data.sizes(case)
     with ir.main_graph:
         streams, x, labels = _inputs(case)
@@ -139,8 +158,8 @@ def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
     return BuiltProgram(ir, streams, output)
 
 
-def pass_over_memory(case: Case) -> popxl.Ir:
-    """Reads one variable and writes another; both stay on the device."""
+def pass_over_memory(case: Case) -> tuple[popxl.Ir, popxl.tensor.Variable]:
+    """Reads one variable and writes another, which is returned with the Ir."""
     ir = popxl.Ir(replication=1)
     vectors = data.row_vectors()
     with ir.main_graph, popxl.in_sequence():
@@ -154,7 +173,7 @@ def pass_over_memory(case: Case) -> popxl.Ir:
         else:
             result = ops.layer_norm(ops.softmax(x, axis=-1), a, b, eps=1e-5)
         ops.var_updates.copy_var_update_(y, result)
-    return ir
+    return ir, y
 
 
 def near_empty() -> BuiltProgram:

@@ -21,25 +21,36 @@ from benchmarks.program import NotMeasured, Once, Program, Steps, fastest
 Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def _functional_step(case: Case) -> Step:
+def functional_step(case: Case) -> Step:
     """Forward, gradient and update as one traced function that writes parameters in place."""
     net = torch_models.model(case)
     params = {name: value.detach() for name, value in net.named_parameters()}
     names = list(params)
-    first = {name: torch.zeros_like(value) for name, value in params.items()}
+    moment = torch.float16 if case.optimizer == "tutorial_adam" else torch.float32
+    first = {name: torch.zeros_like(value, dtype=moment) for name, value in params.items()}
     second = {name: torch.zeros_like(value) for name, value in params.items()}
 
     def loss_of(values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(functional_call(net, values, (x,)), y)
 
+    # A tensor: a number would be compiled into the step anew each time.
+    count = torch.zeros(())
+
     def step(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         grads, loss = grad_and_value(loss_of)(params, x, labels)
+        count.add_(1.0)
+        first_scale, second_scale = 1 - data.BETA1**count, 1 - data.BETA2**count
         for name in names:
             grad = grads[name]
-            if case.optimizer == "adam":
-                first[name].lerp_(grad, 1 - data.BETA1)
+            if case.optimizer != "sgd":
+                mean = torch.lerp(first[name].float(), grad, 1 - data.BETA1)
+                first[name].copy_(mean)
                 second[name].mul_(data.BETA2).addcmul_(grad, grad, value=1 - data.BETA2)
-                grad = first[name] / (second[name].sqrt() + data.EPSILON)
+                if case.optimizer == "adam":
+                    root = (second[name] / second_scale).sqrt()
+                    grad = mean / first_scale / (root + data.EPSILON)
+                else:
+                    grad = mean / (second[name].sqrt() + data.EPSILON)
             params[name].sub_(grad, alpha=data.LEARNING_RATE)
         return loss
 
@@ -50,9 +61,8 @@ def _optimizer_step(case: Case, **options: Any) -> Step:
     """The usual loop body; Dynamo compiles forward, backward and ``torch.optim`` in pieces."""
     net = torch_models.model(case)
     kind = torch.optim.Adam if case.optimizer == "adam" else torch.optim.SGD
-    if case.optimizer == "adam":
-        options["eps"] = data.EPSILON
-    optimizer = kind(net.parameters(), lr=data.LEARNING_RATE, **options)
+    settings = torch_models.ADAM_OPTIONS if case.optimizer == "adam" else {"lr": data.LEARNING_RATE}
+    optimizer = kind(net.parameters(), **settings, **options)
 
     def step(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         loss = F.cross_entropy(net(x), labels)
@@ -67,9 +77,12 @@ def _optimizer_step(case: Case, **options: Any) -> Step:
 def _loop(case: Case, step: Step) -> Steps:
     feed = itertools.cycle(torch_models.host_batches(case))
 
-    def run(steps: int) -> None:
-        for x, labels in itertools.islice(feed, steps):
+    def run(steps: int) -> list[float]:
+        losses = [
             step(torch.from_numpy(x), torch.from_numpy(labels))
+            for x, labels in itertools.islice(feed, steps)
+        ]
+        return [loss.item() for loss in losses]
 
     return Steps(run, warm=8)
 
@@ -82,14 +95,17 @@ def _train(case: Case) -> Steps:
 
         return build_variant
 
-    return fastest(
-        [
-            ("one graph", compiled(lambda: _functional_step(case))),
-            ("one graph, cpp_wrapper", compiled(lambda: _functional_step(case), cpp_wrapper=True)),
+    variants = [
+        ("one graph", compiled(lambda: functional_step(case))),
+        ("one graph, cpp_wrapper", compiled(lambda: functional_step(case), cpp_wrapper=True)),
+    ]
+    # torch.optim has no Adam with a float16 moment.
+    if case.optimizer != "tutorial_adam":
+        variants += [
             ("loop body, fused optimizer", compiled(lambda: _optimizer_step(case, fused=True))),
             ("loop body, foreach optimizer", compiled(lambda: _optimizer_step(case, foreach=True))),
         ]
-    )
+    return fastest(variants)
 
 
 def _infer(case: Case) -> Steps:
@@ -100,10 +116,11 @@ def _infer(case: Case) -> Steps:
             torch._dynamo.reset()
             net = torch.compile(torch_models.model(case).eval(), options=options or None)
 
-            def run(steps: int) -> None:
+            def run(steps: int) -> Any:
                 with torch.no_grad():
                     for x, _ in itertools.islice(feed, steps):
-                        net(torch.from_numpy(x)).numpy()
+                        logits = net(torch.from_numpy(x)).numpy()
+                return logits
 
             return Steps(run, warm=8)
 
@@ -125,10 +142,11 @@ def _pass_over_memory(case: Case) -> Steps:
     y = torch.empty_like(x)
     compiled = torch.compile(lambda source, target: target.copy_(function(source)))
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> torch.Tensor:
         with torch.no_grad():
             for _ in range(steps):
                 compiled(x, y)
+        return y
 
     return Steps(run)
 
@@ -140,7 +158,7 @@ def _compile_time(case: Case) -> Once:
     def measure() -> float:
         torch._dynamo.reset()
         with inductor.patch(force_disable_caches=True):
-            step = torch.compile(_functional_step(case))
+            step = torch.compile(functional_step(case))
             start = time.perf_counter()
             step(x, labels)
             first = time.perf_counter()

@@ -1,8 +1,9 @@
-"""PyTorch as people write it: modules, ``torch.optim`` defaults, ``backward``, ``loss.item``."""
+"""PyTorch as people write it: modules, ``torch.optim``, ``backward``, ``loss.item``."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,21 +16,23 @@ from benchmarks.program import NotMeasured, Steps
 
 def _train(case: Case) -> Steps:
     net = torch_models.model(case)
-    if case.optimizer == "adam":
-        optimizer: torch.optim.Optimizer = torch.optim.Adam(
-            net.parameters(), lr=data.LEARNING_RATE, eps=data.EPSILON
-        )
+    if case.optimizer == "tutorial_adam":
+        optimizer: torch.optim.Optimizer = torch_models.TutorialAdam(net.parameters())
+    elif case.optimizer == "adam":
+        optimizer = torch.optim.Adam(net.parameters(), **torch_models.ADAM_OPTIONS)
     else:
         optimizer = torch.optim.SGD(net.parameters(), lr=data.LEARNING_RATE)
     feed = itertools.cycle(torch_models.host_batches(case))
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> list[float]:
+        losses = []
         for x, labels in itertools.islice(feed, steps):
             optimizer.zero_grad()
             loss = F.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(labels))
             loss.backward()
             optimizer.step()
-            loss.item()
+            losses.append(loss.item())
+        return losses
 
     return Steps(run)
 
@@ -38,10 +41,11 @@ def _infer(case: Case) -> Steps:
     net = torch_models.model(case).eval()
     feed = itertools.cycle(torch_models.host_batches(case))
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> Any:
         with torch.no_grad():
             for x, _ in itertools.islice(feed, steps):
-                net(torch.from_numpy(x)).numpy()
+                logits = net(torch.from_numpy(x)).numpy()
+        return logits
 
     return Steps(run)
 
@@ -49,10 +53,11 @@ def _infer(case: Case) -> Steps:
 def _pass_over_memory(case: Case) -> Steps:
     function, x = torch_models.chain(case)
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> torch.Tensor:
         with torch.no_grad():
             for _ in range(steps):
-                function(x)
+                result = function(x)
+        return result
 
     return Steps(run)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -107,6 +107,38 @@ def model(case: Case) -> nn.Module:
         state[key] = tensor.T.contiguous() if dense else tensor
     net.load_state_dict(state)
     return net
+
+
+ADAM_OPTIONS = {
+    "lr": data.LEARNING_RATE,
+    "betas": (data.BETA1, data.BETA2),
+    "eps": data.EPSILON,
+}
+
+
+class TutorialAdam(torch.optim.Optimizer):
+    """The tutorial's Adam: float16 first moment, no correction for the bias, several tensors a call
+    where PyTorch has such a function."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__(parameters, {})
+        self._weights: list[torch.Tensor] = self.param_groups[0]["params"]
+        self._first = [torch.zeros_like(w, dtype=torch.float16) for w in self._weights]
+        self._second = [torch.zeros_like(w) for w in self._weights]
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        del closure
+        grads = [weight.grad for weight in self._weights]
+        torch._foreach_mul_(self._second, data.BETA2)
+        torch._foreach_addcmul_(self._second, grads, grads, value=1 - data.BETA2)
+        moves = [first.float() for first in self._first]
+        torch._foreach_lerp_(moves, grads, 1 - data.BETA1)
+        torch._foreach_copy_(self._first, moves)
+        denominators = torch._foreach_sqrt(self._second)
+        torch._foreach_add_(denominators, data.EPSILON)
+        torch._foreach_div_(moves, denominators)
+        torch._foreach_add_(self._weights, moves, alpha=-data.LEARNING_RATE)
 
 
 def host_batches(case: Case) -> list[tuple[Any, Any]]:

@@ -144,16 +144,23 @@ class Planner {
     }
   }
 
-  /// While the plan is far above the bound: moves a storage to another place in the best order, by
-  /// chance, and keeps what is no worse.
+  /// While the plan is far above the bound: moves a storage of the best order, by turns any one and
+  /// one that sticks out above the bound, to a place chosen by chance, and keeps what is no worse.
   void improve() {
     const auto n = static_cast<std::int64_t>(order_.size());
     std::minstd_rand random(1);
     for (std::int64_t tries = kPlacementsToImprove / std::max<std::int64_t>(1, n * n);
          tries > 0 && is_far_above_bound(); --tries) {
       std::vector<int> order = order_;
-      const auto from = order.begin() + static_cast<std::int64_t>(random() % order.size());
       const auto to = order.begin() + static_cast<std::int64_t>(random() % order.size());
+      auto from = order.begin() + static_cast<std::int64_t>(random() % order.size());
+      if (tries % 2 == 0) {
+        const auto sticks_out = [&](int index) {
+          return best_end(index) > plan_.lower_bound_bytes;
+        };
+        const auto next = std::find_if(from, order.end(), sticks_out);
+        from = next != order.end() ? next : std::find_if(order.begin(), order.end(), sticks_out);
+      }
       if (from < to) {
         std::rotate(from, from + 1, to + 1);
       } else {
@@ -175,6 +182,11 @@ class Planner {
   std::int64_t end(int index) const {
     const auto i = static_cast<std::size_t>(index);
     return offsets_[i] + align_bytes(lifetimes_[i].bytes);
+  }
+  /// In the best plan.
+  std::int64_t best_end(int index) const {
+    const auto i = static_cast<std::size_t>(index);
+    return plan_.offsets[i] + align_bytes(lifetimes_[i].bytes);
   }
   void place(const std::vector<int>& order) {
     const std::int64_t total = place_in_order(lifetimes_, order, offsets_);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +21,25 @@ from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.runner import Runner, Settings  # noqa: E402
 from benchmarks.table import compare, render, render_ops  # noqa: E402
 
-MODULES = {"pando": "popxl", "torch_eager": "torch", "jax": "jax", "mlx": "mlx", "floor": "torch"}
+MODULES = {
+    "pando": "popxl",
+    "torch_eager": "torch",
+    "jax": "jax",
+    "mlx": "mlx",
+    "library_sum": "torch",
+    "lower_bound": "torch",
+}
 TINY = "mlp/infer/b8"
 
 
-def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, module: str = "benchmarks", environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    variables = os.environ | (environment or {})
+    return subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300
+    )
 
 
 def require(framework: str) -> None:
@@ -39,7 +53,7 @@ def test_json_has_one_complete_row_and_a_positive_median(framework: str, tmp_pat
     path = tmp_path / "out.json"
     done = run("--quick", "--only", TINY, "--frameworks", framework, "--json", str(path))
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(path.read_text())
+    (row,) = json.loads(path.read_text())["table"]["rows"]
     assert {"name", "unit", *FRAMEWORKS} <= set(row)
     assert (row["name"], row["unit"]) == (TINY, "us")
     assert row[framework] is not None and row[framework] > 0, done.stdout
@@ -63,15 +77,15 @@ def test_unknown_pattern_is_refused_with_the_way_out() -> None:
 
 
 def test_a_failing_framework_gives_an_empty_cell_and_its_reason() -> None:
-    require("floor")
+    require("library_sum")
     broken = Case("broken", "no-such-family", "us", "infer", batch=8, megabytes=1)
     settings = Settings(threads=1, rounds=1, block_seconds=0.01)
-    with Runner(settings, ("floor",)) as runner:
+    with Runner(settings, ("library_sum",)) as runner:
         row = runner.measure(broken)
-        assert row.to_json()["floor"] is None
-        assert "no-such-family" in row.failures["floor"]
+        assert row.to_json()["library_sum"] is None
+        assert "no-such-family" in row.failures["library_sum"]
         again = runner.measure(next(c for c in all_cases() if c.name == "light/1MB"))
-    assert again.to_json()["floor"] is not None, "the worker must outlive a failed build"
+    assert again.to_json()["library_sum"] is not None, "the worker must outlive a failed build"
 
 
 def test_weights_hold_the_parameters_of_the_tutorial() -> None:
@@ -84,8 +98,9 @@ def row_of(name: str, **times: float) -> dict[str, object]:
 
 
 def test_table_divides_by_pando_and_takes_the_fastest_peer() -> None:
-    text = render([row_of("a", pando=10.0, torch_eager=40.0, jax=20.0, mlx=30.0, floor=5.0)])
-    assert text.splitlines()[-1].split()[-3:] == ["4.00x", "2.00x", "2.00x"]
+    ours = {"pando": 10.0, "library_sum": 5.0, "lower_bound": 2.5}
+    text = render([row_of("a", torch_eager=40.0, jax=20.0, mlx=30.0, **ours)])
+    assert text.splitlines()[-1].split()[-4:] == ["4.00x", "2.00x", "2.00x", "4.00x"]
 
 
 def test_ops_table_takes_medians_over_the_sizes_of_an_operation() -> None:
@@ -109,19 +124,47 @@ def test_compare_shows_ratio_and_rows_of_one_file_only() -> None:
     assert "only in the old file: b" in text and "only in the new file: c" in text
 
 
+def test_the_pando_of_another_checkout_runs_beside_this_one(tmp_path: Path) -> None:
+    """A copy of the packages, so that what answers can only come from there."""
+    packages = tmp_path / "other" / "python"
+    shutil.copytree(ROOT / "python", packages, ignore=shutil.ignore_patterns("bindings"))
+    mark = "\nimport os\nopen(os.environ['PANDO_TEST_MARK'], 'w').close()\n"
+    with (packages / "popxl" / "__init__.py").open("a") as file:
+        file.write(mark)
+    marked, path = tmp_path / "mark", tmp_path / "out.json"
+    command = ["--quick", "--only", TINY, "--against", str(packages.parent), "--json", str(path)]
+    done = run(*command, environment={"PANDO_TEST_MARK": str(marked)})
+    assert done.returncode == 0, done.stderr
+    assert marked.exists(), "the packages of the other checkout were not imported"
+    (row,) = json.loads(path.read_text())["against"]["rows"]
+    assert row["before"] > 0 and row["pando"] > 0
+    assert f"{row['before'] / row['pando']:.2f}x" in done.stdout
+
+
+def test_a_checkout_that_is_not_built_is_refused(tmp_path: Path) -> None:
+    done = run("--against", str(tmp_path))
+    assert done.returncode == 1
+    assert "./dev build" in done.stderr
+
+
 def test_compare_refuses_other_files(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    path.write_text('[{"name": "a"}]')
+    for text in ('[{"name": "a"}]', '{"table": {"rows": []}}', "{", '{"memory": {}}'):
+        path.write_text(text)
+        done = run("compare", str(path), str(path))
+        assert done.returncode == 1
+        assert "x.json" in done.stderr and "Traceback" not in done.stderr
+    path.write_text('{"memory": {"measured": {}, "rows": []}}')
     done = run("compare", str(path), str(path))
     assert done.returncode == 1
-    assert "x.json" in done.stderr and "unit" in done.stderr
+    assert "no section 'table'" in done.stderr and "memory" in done.stderr
 
 
 def test_memory_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     done = run("--quick", "--json", str(path), module="benchmarks.memory")
     assert done.returncode == 0, done.stderr
-    rows = json.loads(path.read_text())
+    rows = json.loads(path.read_text())["memory"]["rows"]
     wanted = {
         "phased time": 1.15,
         "sharded optimizer state": 0.51,

@@ -2,7 +2,7 @@
 
 PyTorch carries both MKL and oneDNN and reaches each without a framework in between: ``mm``,
 ``addmm`` and ``bmm`` with ``out=`` are MKL's sgemm, ``mkldnn._linear_pointwise`` and the
-convolutions are oneDNN. Pando may call either kind of library, so the floor takes the faster.
+convolutions are oneDNN. Pando may call either kind of library, so the library sum takes the faster.
 """
 
 from __future__ import annotations

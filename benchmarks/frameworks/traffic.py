@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from benchmarks import data
@@ -18,17 +19,18 @@ class Traffic:
     working_set: int
 
 
+def moment_bytes(optimizer: str) -> int:
+    """Of one parameter: the first moment of the tutorial's Adam is float16."""
+    return {"adam": F32 + F32, "tutorial_adam": F16 + F32, "sgd": 0}[optimizer]
+
+
 def optimizer_traffic(case: Case) -> Traffic:
     """One pass over the parameters; the gradient was written by its product, and is read here.
 
-    Adam: weight, gradient and second moment float32, first moment float16; all but the gradient
-    are written back. SGD: reads weight and gradient, writes the weight.
+    The weight and the moments are read and written back.
     """
-    count = data.parameter_count(case)
-    if case.optimizer == "adam":
-        state = F32 + F16 + F32
-        return Traffic(count * (2 * state + F32), count * (state + F32))
-    return Traffic(count * 3 * F32, count * 2 * F32)
+    count, state = data.parameter_count(case), F32 + moment_bytes(case.optimizer)
+    return Traffic(count * (2 * state + F32), count * (state + F32))
 
 
 def _mlp_activations(case: Case) -> int:
@@ -58,6 +60,27 @@ def _transformer_activations(case: Case) -> int:
     return F32 * case.layers * (residual + gelu + backward)
 
 
+def fed_bytes(case: Case) -> int:
+    """The batch that one step is fed with."""
+    return F32 * math.prod(data.input_shape(case))
+
+
+def least_traffic(case: Case) -> Traffic:
+    """What any program must move: its inputs read and its results written once.
+
+    Training reads and writes weights and moments; gradients and activations need no memory.
+    Inference reads the weights. The chains and norms read one array and write another.
+    """
+    if case.megabytes:
+        nbytes = 2 * case.megabytes * 2**20
+        return Traffic(nbytes, nbytes)
+    count = data.parameter_count(case)
+    if case.training:
+        state = count * (F32 + moment_bytes(case.optimizer))
+        return Traffic(2 * state + fed_bytes(case), state)
+    return Traffic(F32 * count + fed_bytes(case), F32 * count)
+
+
 def step_traffic(case: Case) -> Traffic:
     """Optimizer pass, activations and the copy of the fed batch."""
     activations = {
@@ -66,10 +89,7 @@ def step_traffic(case: Case) -> Traffic:
         "transformer": _transformer_activations,
         "decoder": _transformer_activations,
     }[case.family](case)
-    fed = 1
-    for extent in data.input_shape(case):
-        fed *= extent
-    moved = activations + 2 * F32 * fed
+    moved = activations + 2 * fed_bytes(case)
     if not case.training:
         weights = F32 * data.parameter_count(case)
         return Traffic(moved, max(moved, weights))

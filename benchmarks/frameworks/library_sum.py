@@ -1,52 +1,26 @@
-"""The floor: bare library kernels in turn, plus bytes over the bandwidth of the same run."""
+"""The library sum: bare library kernels in turn, plus bytes over the bandwidth of the same run.
+
+It is what a program costs that calls a library for each operation. Fusion can beat it.
+"""
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
 
 import torch
 
 from benchmarks import data
 from benchmarks.cases import Case
-from benchmarks.frameworks import floor_kernels as kernels
-from benchmarks.frameworks.floor_kernels import Kernel
-from benchmarks.frameworks.floor_traffic import Traffic, step_traffic
+from benchmarks.frameworks import library_kernels as kernels
+from benchmarks.frameworks.bandwidth import Bandwidth, average_seconds
+from benchmarks.frameworks.library_kernels import Kernel
+from benchmarks.frameworks.traffic import Traffic, step_traffic
 from benchmarks.program import NotMeasured
 
 
-class Bandwidth:
-    """Streams over ``working_set`` bytes; the best of several access patterns counts."""
-
-    def __init__(self, working_set: int, in_place: bool) -> None:
-        half = max(1024, working_set // 8)
-        a, b = torch.ones(half), torch.ones(half)
-        nbytes = 4 * half
-        # Two arrays of half the working set: bytes that each pattern reads and writes.
-        self._patterns: list[tuple[Kernel, int]] = [(lambda: b.copy_(a), 2 * nbytes)]
-        if in_place:
-            self._patterns.append((lambda: b.add_(a), 3 * nbytes))
-            self._patterns.append((lambda: (a.mul_(1.0), b.mul_(1.0)), 4 * nbytes))
-
-    def seconds_per_byte(self, seconds: float) -> float:
-        share = seconds / len(self._patterns)
-        return min(_average(run, share) / moved for run, moved in self._patterns)
-
-
-def _average(kernel: Callable[[], object], seconds: float) -> float:
-    kernel()
-    start = time.perf_counter()
-    count = 0
-    while True:
-        kernel()
-        count += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
-            return elapsed / count
-
-
-class Floor:
+class LibrarySum:
     """Half of a block goes to the kernels, half to the bandwidth."""
+
+    note = ""
+    first: list[float] = []  # noqa: RUF012 - never written
 
     def __init__(self, sequence: list[Kernel], traffic: Traffic | None, in_place: bool) -> None:
         self._sequence = sequence
@@ -54,7 +28,6 @@ class Floor:
         self._dispatch = kernels.dispatch_seconds() * len(sequence)
         if traffic is not None:
             self._bandwidth = Bandwidth(traffic.working_set, in_place)
-        self.note = ""
 
     def _kernels(self) -> None:
         for kernel in self._sequence:
@@ -63,7 +36,7 @@ class Floor:
     def time_block(self, seconds: float) -> float:
         total = 0.0
         if self._sequence:
-            total += max(0.0, _average(self._kernels, seconds / 2) - self._dispatch)
+            total += max(0.0, average_seconds(self._kernels, seconds / 2) - self._dispatch)
         if self._traffic is not None:
             total += self._traffic.moved * self._bandwidth.seconds_per_byte(seconds / 2)
         return total
@@ -119,18 +92,18 @@ def _transformer(case: Case) -> list[Kernel]:
     return layer * case.layers + _dense_kernels(case, [(tokens, hidden, of.classes)], first=False)
 
 
-def _pass_over_memory(case: Case) -> Floor:
+def _pass_over_memory(case: Case) -> LibrarySum:
     rows = case.megabytes * 2**20 // (4 * data.ROW)
     nbytes = 2 * case.megabytes * 2**20
     if case.family == "norm":
-        return Floor([kernels.softmax_layer_norm(rows, data.ROW)], None, in_place=False)
+        return LibrarySum([kernels.softmax_layer_norm(rows, data.ROW)], None, in_place=False)
     if case.family == "gelu":
-        return Floor([kernels.gelu(rows, data.ROW)], None, in_place=False)
+        return LibrarySum([kernels.gelu(rows, data.ROW)], None, in_place=False)
     # The light chain belongs to no library: arithmetic is free, one read and one write are not.
-    return Floor([], Traffic(nbytes, nbytes), in_place=False)
+    return LibrarySum([], Traffic(nbytes, nbytes), in_place=False)
 
 
-def build(case: Case, threads: int) -> Floor:
+def build(case: Case, threads: int) -> LibrarySum:
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
@@ -140,4 +113,4 @@ def build(case: Case, threads: int) -> Floor:
         return _pass_over_memory(case)
     networks = {"mlp": _mlp, "cnn": _cnn, "transformer": _transformer, "decoder": _transformer}
     sequence = networks[case.family](case)
-    return Floor(sequence, step_traffic(case), in_place=case.training)
+    return LibrarySum(sequence, step_traffic(case), in_place=case.training)
