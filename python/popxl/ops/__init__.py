@@ -1,5 +1,15 @@
 """The ops: functions that add computations to the current graph.
 
+A function creates its op in the graph of the innermost `with graph:` and raises RuntimeError
+outside of one. It returns tensors, which have values only while a session runs. Shapes and dtypes
+are checked when the op is made; what no kernel can compute is refused then, or when a session is
+made, by a `popart.popart_exception` that names the op and the line of the program. There is no
+promotion: operands of one op have one dtype unless a function says otherwise.
+
+A name that ends in an underscore works in place: it writes its first tensor, or returns an alias of
+it. The order of such an op among others that use the tensor is fixed only by data or by
+`popxl.in_sequence`.
+
 Several submodules have the name of a function; `popxl.ops.call` is the function, and `from
 popxl.ops.call import CallSiteInfo` reads the submodule.
 """

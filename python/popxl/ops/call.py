@@ -21,7 +21,11 @@ CallInput = TensorLike | Iterable[TensorLike]
 
 
 class CallSiteInfo:
-    """Relates the tensors of a graph to those of the graph that calls it."""
+    """The relation of the tensors of a called graph to those of the graph that calls it.
+
+    Args:
+        op: The op that calls: one of the core, or an internal view of it.
+    """
 
     def __init__(self, op: Any) -> None:
         self._pb: _core.Op = op._pb if isinstance(op, _ir.Op) else op
@@ -47,11 +51,21 @@ class CallSiteInfo:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The outputs of the op, in order."""
+        """The outputs of the op, in order. `autodiff` may append to them."""
         return outputs_of(self._pb)
 
     def parent_input(self, idx: int) -> Tensor:
-        """The tensor at input `idx` of the op; IndexError when there is none."""
+        """Find the tensor at an input of the op.
+
+        Args:
+            idx: The index. The inputs of a repeat begin at 2.
+
+        Returns:
+            The tensor of the calling graph.
+
+        Raises:
+            IndexError: Nothing is connected at the index.
+        """
         core_tensor = self._pb.input(idx) if idx >= 0 else None
         if core_tensor is None:
             raise IndexError(f"{self._pb.describe()} has no input at index {idx}")
@@ -59,7 +73,17 @@ class CallSiteInfo:
         return tensor
 
     def parent_output(self, idx: int) -> Tensor:
-        """The tensor at output `idx` of the op; IndexError when there is none."""
+        """Find the tensor at an output of the op.
+
+        Args:
+            idx: The index.
+
+        Returns:
+            The tensor of the calling graph.
+
+        Raises:
+            IndexError: There is no output at the index.
+        """
         core_tensor = self._pb.output(idx) if idx >= 0 else None
         if core_tensor is None:
             raise IndexError(f"{self._pb.describe()} has no output at index {idx}")
@@ -67,24 +91,64 @@ class CallSiteInfo:
         return tensor
 
     def graph_to_parent_input_index(self, idx: int) -> int:
-        """Input index of the op for input `idx` of the called graph."""
+        """Convert an input index of the called graph to one of the op.
+
+        Args:
+            idx: The index in the called graph.
+
+        Returns:
+            The index at the op: the same one.
+        """
         return idx
 
     def parent_to_graph_input_index(self, idx: int) -> int:
-        """Input index of the called graph for input `idx` of the op."""
+        """Convert an input index of the op to one of the called graph.
+
+        Args:
+            idx: The index at the op.
+
+        Returns:
+            The index in the called graph: the same one.
+        """
         return idx
 
     def graph_to_parent_output_index(self, idx: int) -> int:
-        """Output index of the op for output `idx` of the called graph."""
+        """Convert an output index of the called graph to one of the op.
+
+        Args:
+            idx: The index in the called graph.
+
+        Returns:
+            The index at the op: the same one, for a repeat 1 less, because output 0 of the wrapper
+            is the condition.
+        """
         # The first output of a loop's wrapper is its condition.
         return idx - 1 if self._is_loop else idx
 
     def parent_to_graph_output_index(self, idx: int) -> int:
-        """Output index of the called graph for output `idx` of the op."""
+        """Convert an output index of the op to one of the called graph.
+
+        Args:
+            idx: The index at the op.
+
+        Returns:
+            The index in the called graph: the same one, for a repeat 1 more.
+        """
         return idx + 1 if self._is_loop else idx
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
-        """The parent tensor of an input or output of the called graph."""
+        """Find the tensor that is given to an input, or comes from an output, of the called graph.
+
+        Args:
+            graph_tensor: An input or output of the called graph.
+
+        Returns:
+            The tensor of the calling graph; for a tensor that is both, the one that is given.
+
+        Raises:
+            IndexError: Nothing is connected to the input.
+            ValueError: The tensor is neither an input nor an output of the called graph.
+        """
         graph = self.called_graph._pb
         index = graph.input_index(graph_tensor._pb)
         if index is not None:
@@ -95,7 +159,17 @@ class CallSiteInfo:
         raise ValueError(f"Tensor {graph_tensor} is not an input or output of the called graph(s).")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
-        """The first input of the called graph that the parent tensor is given to."""
+        """Find the input of the called graph that a tensor is given to.
+
+        Args:
+            parent_tensor: An input of the op.
+
+        Returns:
+            The input of the called graph, the first one if there are several.
+
+        Raises:
+            ValueError: The tensor is not an input of the op.
+        """
         indices = self._indices_of(parent_tensor)
         if not indices:
             raise ValueError(f"{parent_tensor} is not an input of {self._pb.describe()}")
@@ -105,10 +179,15 @@ class CallSiteInfo:
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Has the final value of the graph input written back to the parent tensor.
+        """Have the final value of the graph input written back to the tensor that is given to it.
 
-        What the callee leaves as it was is written back unchanged, so the regions that can be
-        inferred make no difference to values.
+        Args:
+            parent_tensor: The tensor of the calling graph, which is exactly one input of the op.
+            infer_modified_regions: Has no effect on values: what the called graph leaves as it was
+                is written back unchanged.
+
+        Raises:
+            popart_internal_exception: The tensor is no input of the op, or several.
         """
         indices = self._indices_of(parent_tensor)
         if len(indices) != 1:
@@ -176,9 +255,24 @@ def bind_inputs(
     check_inputs: bool,
     label: str = "called",
 ) -> list[Tensor | None]:
-    """The parent tensor for every input of `graph`, None for those not given.
+    """Find the tensor for every input of a graph that is to be called.
 
     Values that are not tensors become constants of the current graph.
+
+    Args:
+        graph: The graph that is to be called.
+        inputs: Values for the first inputs, in order, flattened by one level.
+        inputs_dict: Values by input of `graph`.
+        check_inputs: Whether missing inputs are an error.
+        label: What error messages call the graph.
+
+    Returns:
+        A tensor of the current graph for every input of `graph`; None for those that are not given.
+
+    Raises:
+        RuntimeError: `graph` is of another Ir than the current graph.
+        TypeError: A value cannot become a constant.
+        ValueError: Inputs are missing, given twice, too many or of another graph.
     """
     check_in_ir(f"the {label} graph {graph.id}", graph.ir)
     graph_inputs = graph.inputs
@@ -208,7 +302,16 @@ def bind_inputs(
 
 
 def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> list[int]:
-    """Op input indices of the by-reference inputs, if input 0 of the graph is op input `first`."""
+    """List the op inputs that are given to inputs by reference.
+
+    Args:
+        graph: The called graph.
+        inputs: The tensor for every input of `graph`; None where there is none.
+        first: The index at the op of input 0 of `graph`.
+
+    Returns:
+        Indices at the op, in order.
+    """
     return [
         first + i
         for i, (graph_input, given) in enumerate(zip(graph.inputs, inputs, strict=True))
@@ -219,7 +322,19 @@ def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> l
 def create_call(
     graph: Graph, inputs: list[Tensor | None], settings_name: str | None = None
 ) -> CallSiteInfo:
-    """Creates a Call op of the current graph, called `settings_name` (default: by both graphs)."""
+    """Create a Call op in the current graph.
+
+    Args:
+        graph: The called graph.
+        inputs: The tensor for every input of `graph`; None where there is none.
+        settings_name: The name of the op. None: a name made of those of both graphs.
+
+    Returns:
+        The relation of the tensors of both graphs.
+
+    Raises:
+        popart_exception: An input does not have the shape and dtype of that of `graph`.
+    """
     op = create_op(
         "Call",
         inputs,
@@ -236,10 +351,26 @@ def call(
     *inputs: CallInput,
     inputs_dict: Mapping[Tensor, TensorLike] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Runs a graph and returns its outputs.
+    """Run a graph.
 
     Inputs are given in order, by graph tensor in `inputs_dict`, or both. They are passed by value,
-    except those that the graph takes by reference.
+    except those that the graph takes by reference, which are written back.
+
+    Args:
+        graph: The graph, of the Ir of the current graph.
+        *inputs: Values for the first inputs, in order: tensors of the current graph, or host data,
+            which become constants of the dtype of the input. Lists, tuples and arrays are flattened
+            by one level; give an array that is one value in `inputs_dict`.
+        inputs_dict: Values by input of `graph`.
+
+    Returns:
+        One tensor for each output of `graph`, as a tuple.
+
+    Raises:
+        RuntimeError: `graph` is of another Ir than the current graph.
+        TypeError: A value cannot become a constant.
+        ValueError: Inputs are missing, given twice, too many or of another graph.
+        popart_exception: An input does not have the shape and dtype of that of `graph`.
     """
     return call_with_info(graph, *inputs, inputs_dict=inputs_dict).outputs
 
@@ -250,5 +381,21 @@ def call_with_info(
     inputs_dict: Mapping[Tensor, TensorLike] | None = None,
     check_inputs: bool = True,
 ) -> CallSiteInfo:
-    """`call`, returning what relates the tensors of the graphs."""
+    """Run a graph as `call` does, and return what relates the tensors of both graphs.
+
+    Args:
+        graph: The graph, of the Ir of the current graph.
+        *inputs: Values for the first inputs, in order, as `call` takes them.
+        inputs_dict: Values by input of `graph`.
+        check_inputs: Whether missing inputs are an error; if not, they can be connected later.
+
+    Returns:
+        The relation of the tensors; its `outputs` are the results.
+
+    Raises:
+        RuntimeError: `graph` is of another Ir than the current graph.
+        TypeError: A value cannot become a constant.
+        ValueError: Inputs are missing, given twice, too many or of another graph.
+        popart_exception: An input does not have the shape and dtype of that of `graph`.
+    """
     return create_call(graph, bind_inputs(graph, inputs, inputs_dict, check_inputs))

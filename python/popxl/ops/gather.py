@@ -21,7 +21,27 @@ def gather(
     available_memory_proportion: float | None = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """The slices of `t` along `axis` at the indices; zeros out of range with `zero_OOR`."""
+    """Take the slices of a tensor at indices along an axis, as `numpy.take` does.
+
+    Indices that repeat add up in the gradient of `t`; indices have no gradient.
+
+    Args:
+        t: The tensor that is read, of any dtype.
+        indices: Positions along `axis`, of any integer dtype and shape. They are read as unsigned
+            numbers, so negative ones are out of range.
+        axis: The axis; a negative one counts from the end.
+        available_memory_proportion: Has no effect: a setting of other devices.
+        zero_OOR: Whether indices out of range give zeros; their values are unspecified otherwise.
+
+    Returns:
+        A new tensor of shape `t.shape[:axis] + indices.shape + t.shape[axis + 1:]`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The indices are not integers, or the axis is out of range.
+    """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
         "axis": handle_negative_axis(t, axis),
@@ -38,7 +58,30 @@ def groupedgather(
     available_memory_proportion: float | None = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """`gather` for every group; with group_size > 1 groups are axis 0 of both tensors."""
+    """Take slices as `gather` does, in every group on its own.
+
+    With a `group_size` above 1, axis 0 of both tensors counts the groups, and group b of the result
+    is `gather(t[b], indices[b], axis - 1)`. With 1 it is `gather`.
+
+    Args:
+        t: The tensor that is read, of any dtype.
+        indices: Positions along `axis`, of any integer dtype; read as unsigned numbers.
+        axis: The axis of `t`, counted with the axis of groups; a negative one counts from the end.
+        group_size: The number of groups.
+        available_memory_proportion: Has no effect: a setting of other devices.
+        zero_OOR: Whether indices out of range give zeros; their values are unspecified otherwise.
+
+    Returns:
+        A new tensor; for several groups of shape `t.shape[:axis] + indices.shape[1:] + t.shape[axis
+        + 1:]`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The indices are not integers, the axis is out of range or that of the
+            groups, or axis 0 of a tensor does not have the size `group_size`.
+    """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
         "axis": handle_negative_axis(t, axis),
@@ -55,7 +98,26 @@ def tied_gather(
     available_memory_proportion: float | None = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """`gather` for a table that a matrix product uses too."""
+    """Take slices as `gather` does, of a table that a matrix product uses too.
+
+    The values are those of `gather`.
+
+    Args:
+        t: The tensor that is read, of any dtype.
+        indices: Positions along `axis`, of any integer dtype and shape; read as unsigned numbers.
+        axis: The axis; a negative one counts from the end.
+        available_memory_proportion: Has no effect: a setting of other devices.
+        zero_OOR: Whether indices out of range give zeros; their values are unspecified otherwise.
+
+    Returns:
+        A new tensor of shape `t.shape[:axis] + indices.shape + t.shape[axis + 1:]`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The indices are not integers, or the axis is out of range.
+    """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
         "axis": handle_negative_axis(t, axis),
@@ -72,7 +134,29 @@ def scatter(
     axis: int = 0,
     available_memory_proportion: float | None = None,
 ) -> Tensor:
-    """A copy of `t` with values[p] at position p whose coordinate `axis` is indices[p]."""
+    """Copy a tensor with some elements replaced.
+
+    For each position p of the indices, the element at p with coordinate `axis` replaced by
+    indices[p] becomes values[p]. Indices out of range are skipped; which of several values stays is
+    unspecified.
+
+    Args:
+        t: The tensor that is copied, of any dtype.
+        indices: Integers that are not negative, of the rank of `t` and nowhere larger but along
+            `axis`.
+        values: The new elements, of the shape of `indices` and the dtype of `t`.
+        axis: The axis; a negative one counts from the end.
+        available_memory_proportion: Has no effect: a setting of other devices.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: Shapes or dtypes do not fit, or the axis is out of range.
+    """
     check_inputs(t=t, indices=indices, values=values)
     attributes: dict[str, object] = {"axis": handle_negative_axis(t, axis)}
     inputs = [t, indices, values]
@@ -80,9 +164,25 @@ def scatter(
 
 
 def onehot(t: Tensor, num_classes: Tensor, values: Tensor, axis: int) -> Tensor:
-    """`values[1]` at the class of each element and `values[0]` elsewhere.
+    """Write `values[1]` at the class of each element and `values[0]` at the other classes.
 
-    `num_classes` is a constant. Axis -1 appends the class axis, others say where it goes.
+    An element outside of 0 to num_classes - 1 gets no `values[1]`. Only `values` has a gradient.
+
+    Args:
+        t: The class of each element; any integer dtype.
+        num_classes: The number of classes: a constant of one element.
+        values: The values off and on: a tensor of shape (2,), whose dtype the result has.
+        axis: Where the new axis of classes goes, from 0 to the rank of `t`; -1: to the end.
+
+    Returns:
+        A new tensor of the rank of `t` plus 1.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: `num_classes` is no constant of one element, a shape or dtype does not
+            fit, or the axis is out of range.
     """
     check_inputs(t=t, num_classes=num_classes, values=values)
     if not isinstance(num_classes, Constant) or num_classes.nelms != 1:

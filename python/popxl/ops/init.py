@@ -18,7 +18,22 @@ def init(
     init_type: str = "zero",
     meta_shape: Iterable[int] | None = None,
 ) -> Tensor:
-    """A tensor of zeros, or of unspecified contents, made anew each time the graph runs."""
+    """Make a tensor of zeros, or of unspecified contents, anew each time the graph runs.
+
+    Args:
+        shape: The sizes, 0 or more.
+        dtype: The element type.
+        name: The name of the tensor. None: `t`.
+        init_type: `zero`, or `undef` for unspecified contents.
+        meta_shape: For a shard, the shape of the whole tensor; None or empty: it is no shard.
+
+    Returns:
+        A new tensor of the current graph.
+
+    Raises:
+        ValueError: `init_type` is another word, or `dtype` is complex.
+        popart_exception: A size is negative.
+    """
     if init_type not in _INIT_TYPES:
         raise ValueError(
             f"Unknown init_type: {init_type}. Must choose from: {', '.join(_INIT_TYPES)}"

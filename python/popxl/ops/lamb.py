@@ -7,6 +7,20 @@ from popxl.tensor import Tensor
 
 
 def lamb_square(t: Tensor) -> Tensor:
-    """The sum of squares as a float32 scalar."""
+    """Compute the sum of squares in float32, as LAMB needs it. There is no gradient.
+
+    Args:
+        t: The operand; float16, float32 or float64. Of a shard, the sum is over the shards of all
+            replicas.
+
+    Returns:
+        A new float32 tensor of rank 0.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        NotImplementedError: `t` is a shard that not all replicas hold one each of, found when a
+            session is made.
+    """
     check_inputs(t=t)
     return make("LambSquare", [t], name="lamb_square_out", settings="lamb_square")

@@ -30,7 +30,29 @@ def matmul(
     output_type: DType | None = None,
     partials_type: DType | None = None,
 ) -> Tensor:
-    """The matrix product of NumPy. `available_memory_proportion` is kept for readers."""
+    """Compute the matrix product lhs @ rhs by the rules of NumPy.
+
+    Matrices are in the last two axes, and the axes before them broadcast. A vector on the left
+    counts as a row, one on the right as a column, and the axis it gains is dropped from the result.
+
+    Args:
+        lhs: The left operand, of rank 1 or more; float16, float32 or float64.
+        rhs: The right operand, of rank 1 or more and the dtype of `lhs`.
+        available_memory_proportion: Kept with the op for programs that read it; no other effect.
+        output_type: The dtype of the result; float16, float32 or float64. None: the dtype of `lhs`.
+        partials_type: The dtype of partial sums, float16 or float32. None: that of the session
+            option `partialsTypeMatMuls`. It is kept for readers: sums are float32, or float64 for
+            float64.
+
+    Returns:
+        A new tensor of shape (batch..., rows of `lhs`, columns of `rhs`).
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the type of partial sums is not float16 or float32.
+        popart_exception: An operand has rank 0, or the shapes or dtypes do not fit.
+    """
     check_inputs(lhs=lhs, rhs=rhs)
     attributes: dict[str, object] = {"partials_type": _partials_type(partials_type)._pb}
     if output_type is not None:
@@ -46,7 +68,27 @@ def matmul_pow2scaled(
     log2_scale: Tensor,
     available_memory_proportion: float | None = None,
 ) -> Tensor:
-    """float16((lhs @ rhs) * 2^log2_scale) of float8 operands."""
+    """Compute float16((lhs @ rhs) * 2^log2_scale) of float8 operands. There is no gradient.
+
+    Args:
+        lhs: The left operand, of rank 1 or more; float8_143 or float8_152.
+        rhs: The right operand, of rank 1 or more; float8_143 or float8_152, also another than
+            `lhs`.
+        log2_scale: The exponent of the scale: an int32 tensor of rank 0. A value outside [-32, 32)
+            stops the run, unless the session option `throwIfLog2ScaleTensorNotInRange` is off.
+        available_memory_proportion: Kept with the op for programs that read it; no other effect.
+
+    Returns:
+        A new float16 tensor of the shape that `matmul` gives.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one; an operand is not float8, or the
+            scale is not int32.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the scale does not have rank 0.
+        popart_exception: An operand has rank 0, or the shapes do not fit.
+        poplar_application_runtime_error: The scale is out of range in a run.
+    """
     check_inputs(lhs=lhs, rhs=rhs, log2_scale=log2_scale)
     if not (is_float8(lhs.dtype) and is_float8(rhs.dtype)):
         raise TypeError(

@@ -31,7 +31,28 @@ def nll_loss(
     reduction: ReductionType = "mean",
     log_prob: bool = False,
 ) -> Tensor:
-    """-ln of the probability of each label; `log_prob`: `probs` are logarithms already."""
+    """Compute the negative logarithm of the probability of each label.
+
+    The loss of a label is -ln(max(p, e)) with e 1e-7, for float16 6.104e-5. A label that is no
+    class has p = 0. The mean is over the labels that are not ignored.
+
+    Args:
+        probs: Probabilities of shape (..., classes); float16, float32 or float64.
+        labels: The class of each row, of shape (...) and any integer dtype. Labels have no
+            gradient.
+        ignore_index: A class whose labels count nothing; None: all labels count.
+        reduction: `mean`, `sum`, or `none` for one loss a label.
+        log_prob: Whether `probs` are logarithms already, so that the loss of a label is -p.
+
+    Returns:
+        A new tensor with the dtype of `probs`: of rank 0, or of the shape of `labels` for `none`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the reduction is another word.
+        popart_exception: The labels are not integers, or their shape is another one.
+    """
     check_inputs(probs=probs, labels=labels)
     attributes = _attributes(reduction, ignore_index)
     attributes["log_prob"] = bool(log_prob)
@@ -45,9 +66,29 @@ def nll_loss_with_softmax_grad(
     ignore_index: int | None = None,
     reduction: ReductionType = "mean",
 ) -> tuple[Tensor, Tensor]:
-    """The loss of probs = softmax(logits) and its gradient with respect to the logits.
+    """Compute the loss of probs = softmax(logits) and its gradient with respect to the logits.
 
-    `loss_grad` scales the gradient only.
+    The loss of a label is -ln(p + 1e-7). The gradient is (probs - onehot(labels)) * loss_grad,
+    divided by the number of labels that are not ignored for `mean`; rows of ignored labels are 0.
+    The op itself has no gradient.
+
+    Args:
+        probs: Probabilities of shape (..., classes); float16, float32 or float64.
+        labels: The class of each row, of any integer dtype.
+        loss_grad: The gradient of the loss, or a loss scale: a number, a tensor of one element, or
+            for `none` one of the shape of the labels. It scales the gradient only.
+        ignore_index: A class whose labels count nothing; None: all labels count.
+        reduction: `mean`, `sum`, or `none` for one loss a label.
+
+    Returns:
+        The loss, of rank 0 or for `none` of the shape of `labels`, and the gradient, of the shape
+        of `probs`; both of the dtype of `probs`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the reduction is another word.
+        popart_exception: The shapes or dtypes do not fit, here or when a session is made.
     """
     check_inputs(probs=probs, labels=labels)
     attributes = _attributes(reduction, ignore_index)

@@ -23,12 +23,44 @@ def _arg(kind: str, t: Tensor, dim: int, keepdim: bool, name: str) -> Tensor:
 
 
 def argmax(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """int32 index of the largest element along `dim`, the lowest among equals."""
+    """Find the index of the largest element along an axis, the lowest among equals.
+
+    There is no gradient.
+
+    Args:
+        t: The operand; any dtype but float8.
+        dim: The axis; a negative one counts from the end.
+        keepdim: Whether the axis stays, with size 1.
+
+    Returns:
+        A new int32 tensor without the axis, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor; `dim` is not an int.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range.
+    """
     return _arg("ArgMax", t, dim, keepdim, "argmax")
 
 
 def argmin(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """int32 index of the smallest element along `dim`, the lowest among equals."""
+    """Find the index of the smallest element along an axis, the lowest among equals.
+
+    There is no gradient.
+
+    Args:
+        t: The operand; any dtype but float8.
+        dim: The axis; a negative one counts from the end.
+        keepdim: Whether the axis stays, with size 1.
+
+    Returns:
+        A new int32 tensor without the axis, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor; `dim` is not an int.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range.
+    """
     return _arg("ArgMin", t, dim, keepdim, "argmin")
 
 
@@ -40,7 +72,26 @@ def topk(
     sorted: bool,
     available_memory_proportion: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (smallest) elements along `axis` and their int32 indices."""
+    """Find the k largest or smallest elements along an axis, the lowest index first among equals.
+
+    Only the values have a gradient.
+
+    Args:
+        t: The operand; any dtype but float8.
+        k: How many, from 1 to the size of the axis.
+        axis: The axis, not negative.
+        largest: Whether the largest are wanted, else the smallest.
+        sorted: Whether they are in order, the most extreme first.
+        available_memory_proportion: Has no effect: a setting of other devices.
+
+    Returns:
+        The values, with the dtype of `t`, and their int32 indices; the size along the axis is k.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis or k is out of range.
+    """
     check_inputs(t=t)
     attributes: dict[str, object] = {
         "axis": int(axis),
@@ -55,14 +106,42 @@ def topk(
 
 
 def cumsum(t: Tensor, dim: int = 0) -> Tensor:
-    """Running sum along `dim`, each element included in its own sum."""
+    """Compute the running sum along an axis; each element is included in its own sum.
+
+    Args:
+        t: The operand; any dtype but float8.
+        dim: The axis; a negative one counts from the end.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range, found when a session is made.
+    """
     check_inputs(t=t)
     dimension = constant(dim, dtypes.int64, "dim", downcast=False)
     return make("CumSum", [t, dimension], name="cumsum_out", settings="cumsum")
 
 
 def histogram(t: Tensor, levels: Iterable[float], absolute_of_input: bool) -> Tensor:
-    """uint32 counts of x < l0, l0 <= x < l1, ..., x >= the last level; of |x| if asked."""
+    """Count the elements between levels. There is no gradient.
+
+    Args:
+        t: The operand; float16 or float32.
+        levels: The limits l, strictly increasing; at least one.
+        absolute_of_input: Whether |t| is counted instead of t.
+
+    Returns:
+        A new uint32 tensor with one more element than there are levels: the counts of t < l[0], of
+        l[i - 1] <= t < l[i] for each i, and of t >= l[-1].
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; there are no levels, or they do not increase.
+        popart_exception: The dtype is another one.
+    """
     check_inputs(t=t)
     bounds = [float(level) for level in levels]
     if any(upper <= lower for lower, upper in pairwise(bounds)):

@@ -12,7 +12,21 @@ _DESTINATIONS = ("executable", "compute_buffer", "io_buffer")
 
 
 def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
-    """The tensor on virtual device `destination`."""
+    """Copy a tensor to a virtual device. There is no gradient.
+
+    Args:
+        t: The tensor, of any dtype.
+        destination: The number of the virtual device to copy to.
+        source: The number of the virtual device of `t`. None: `t.ipu`.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; `source` is None and nothing tells the device
+            of `t`.
+    """
     check_inputs(t=t)
     if source is None:
         try:
@@ -28,13 +42,33 @@ def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
 
 
 def io_tile_copy(t: Tensor) -> Tensor:
-    """The tensor on the other tile set (compute or io)."""
+    """Copy a tensor to the other tile set: from `compute` to `io` or back. There is no gradient.
+
+    Args:
+        t: The tensor, of any dtype.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
     check_inputs(t=t)
     return make("IoTileCopy", [t], name=f"{t.name}_iotilecopy", settings="io_tile_copy")
 
 
 def remote_code_load(graph: Graph, destination: str) -> None:
-    """Asks for the code of a graph in executable memory, where it always is."""
+    """Ask for the code of a graph in executable memory, where it always is.
+
+    Args:
+        graph: The graph, not the current one.
+        destination: Only `executable` is supported.
+
+    Raises:
+        NotImplementedError: The destination is another one.
+        ValueError: `graph` is the current graph.
+    """
     if destination not in _DESTINATIONS:
         raise NotImplementedError(
             f"remote_code_load: destination {destination!r} is not supported: wanted 'executable'"

@@ -38,7 +38,32 @@ def average_pool(
     auto_pad: str = "not_set",
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The mean of every window; padded cells do not count. The stride is 1 by default."""
+    """Compute the mean of every window. Padded cells do not count.
+
+    Args:
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        kernel_size: The size K of the window along each spatial axis.
+        stride: The step s between windows along each spatial axis. None: 1.
+        padding: The cells added before each spatial axis, then those added behind each. None: 0.
+        out_pads: More cells of the result; only 0 is supported. None: 0.
+        dilation: The distance d of the cells of a window along each spatial axis. None: 1.
+        in_dilations: The distance of the cells of `t`; only 1 is supported. None: 1.
+        auto_pad: `not_set` takes `padding`, `valid` none, and `same_upper` and `same_lower` as many
+            cells as make ceil(D / s) windows, an odd one behind or before.
+        ceil_mode: Whether the number of windows is rounded up instead of down.
+
+    Returns:
+        A new tensor of shape (N, C, out...) with the dtype of `t`; for a size D with the paddings p
+        and q out is floor((D + p + q - d * (K - 1) - 1) / s) + 1.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        KeyError: `auto_pad` is another word.
+        NotImplementedError: `out_pads` or `in_dilations` have another value.
+        popart_exception: The lists do not fit the rank of `t`, or no window fits, here or when a
+            session is made.
+    """
     check_inputs(t=t)
     lists = {
         "strides": stride,
@@ -63,7 +88,33 @@ def max_pool(
     ceil_mode: bool = False,
     storage_order: str = "row",
 ) -> Tensor:
-    """The largest value of every window. The stride is 1 by default."""
+    """Find the largest value of every window. Each element that equals it gets the full gradient.
+
+    Args:
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        kernel_size: The size K of the window along each spatial axis.
+        stride: The step s between windows along each spatial axis. None: 1.
+        padding: The cells, of -infinity, added before each spatial axis, then those behind. None:
+            0.
+        out_pads: More cells of the result; only 0 is supported. None: 0.
+        dilation: The distance d of the cells of a window along each spatial axis. None: 1.
+        in_dilations: The distance of the cells of `t`; only 1 is supported. None: 1.
+        auto_pad: `not_set` takes `padding`, `valid` none, and `same_upper` and `same_lower` as many
+            cells as make ceil(D / s) windows, an odd one behind or before.
+        ceil_mode: Whether the number of windows is rounded up instead of down.
+        storage_order: Only `row` is supported.
+
+    Returns:
+        A new tensor of shape (N, C, out...) with the dtype of `t`; `average_pool` gives the sizes.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        KeyError: `auto_pad` is another word.
+        NotImplementedError: `out_pads` or `in_dilations` have another value.
+        popart_exception: The lists do not fit the rank of `t`, no window fits, or `storage_order`
+            is another word, here or when a session is made.
+    """
     check_inputs(t=t)
     lists = {
         "strides": stride,

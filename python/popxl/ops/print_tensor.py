@@ -22,7 +22,34 @@ def print_tensor(
     open_bracket: str = "[",
     close_bracket: str = "]",
 ) -> Tensor:
-    """A copy of `t` that prints itself to standard error every time it is computed."""
+    """Copy a tensor and print it to standard error whenever the copy is computed.
+
+    Every replica prints, with `_replica_N` behind the title where there are several.
+
+    Args:
+        t: The tensor, of any dtype.
+        title: What is printed before the values; None: `print_` and the name of `t`.
+        print_self: Whether the values are printed.
+        print_gradient: Whether the gradient is printed, under the title with `_gradient`.
+        summarise_threshold: The number of elements above which only edges are printed; 0: never.
+        edge_items: The number of elements printed at each edge.
+        max_line_width: The number of characters at which lines are broken; 0: never.
+        digits: The number of digits of a float; 0: up to six, and elements are not aligned.
+        float_format: `fixed`, `scientific`, `none` (as for 0 digits) or `auto`, which is
+            `scientific` if a magnitude is below 1e-4 or at least 1e6, else `fixed`.
+        separator: The character between elements.
+        open_bracket: The character before a row.
+        close_bracket: The character behind a row.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; the separator or a bracket is not one
+            character.
+        KeyError: `float_format` is another word.
+    """
     check_inputs(t=t)
     if float_format not in _FLOAT_FORMATS:
         raise KeyError(

@@ -32,58 +32,225 @@ def _reduce(kind: str, t: Tensor, axis: Axes, keepdims: bool, name: str, setting
 
 
 def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Sum."""
+    """Sum the elements along axes.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceSum", t, axis, keepdims, "sum", "ReduceSum")
 
 
 def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Arithmetic mean."""
+    """Compute the arithmetic mean along axes. Integers are truncated toward zero.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceMean", t, axis, keepdims, "mean", "ReduceMean")
 
 
 def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Maximum."""
+    """Find the maximum along axes. Each element that equals it gets the full gradient.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceMax", t, axis, keepdims, "max", "ReduceMax")
 
 
 def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Minimum."""
+    """Find the minimum along axes. Each element that equals it gets the full gradient.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceMin", t, axis, keepdims, "min", "ReduceMin")
 
 
 def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Product."""
+    """Multiply the elements along axes.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     # The name of these ops in profiles lacks a letter.
     return _reduce("ReduceProd", t, axis, keepdims, "prod", "ReducProd")
 
 
 def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Sum of magnitudes."""
+    """Sum the magnitudes |t| along axes.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceL1", t, axis, keepdims, "l1", "ReduceL1")
 
 
 def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Square root of the sum of squares."""
+    """Compute the square root of the sum of t^2 along axes. Where it is 0 the gradient is NaN.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceL2", t, axis, keepdims, "l2", "ReduceL2")
 
 
 def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Sum of squares."""
+    """Compute the sum of t^2 along axes.
+
+    Args:
+        t: The operand; any dtype but bool and float8.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceSumSquare", t, axis, keepdims, "sumsquare", "ReduceSumSquare")
 
 
 def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Logarithm of the sum."""
+    """Compute the natural logarithm of the sum along axes.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceLogSum", t, axis, keepdims, "logsum", "ReduceLogSum")
 
 
 def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Logarithm of the sum of exponentials."""
+    """Compute ln(sum(e^t)) along axes, as m + ln(sum(e^(t - m))) with the maximum m.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range.
+    """
     return _reduce("ReduceLogSumExp", t, axis, keepdims, "logsumexp", "ReduceLogSumExp")
 
 
 def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Lower median."""
+    """Find the lower median along axes: element (n - 1) // 2 of n in ascending order.
+
+    The element that was chosen gets the gradient.
+
+    Args:
+        t: The operand; any dtype but float8. Several axes are taken together.
+        axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
+            list: none.
+        keepdims: Whether the reduced axes stay, with size 1.
+
+    Returns:
+        A new tensor with the dtype of `t` and without the reduced axes, or with size 1 there.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: An axis is out of range, or there are no elements along the axes.
+    """
     check_inputs(t=t)
     op = create_op(
         "ReduceMedian",

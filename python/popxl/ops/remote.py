@@ -24,7 +24,26 @@ def _attributes(remote_buffer: RemoteBuffer) -> dict[str, object]:
 def remote_load(
     remote_buffer: RemoteBuffer, offset: int | Tensor, name: str | None = None
 ) -> Tensor:
-    """A copy of slot `offset`."""
+    """Copy a slot of a remote buffer.
+
+    Loads and stores of one buffer run in no fixed order, unless data or `in_sequence` gives one.
+    There is no gradient.
+
+    Args:
+        remote_buffer: The buffer, of the Ir of the current graph.
+        offset: The slot: an int, which becomes a uint32 constant, or an int32 or uint32 tensor of
+            one element.
+        name: What the names of the new tensors begin with. None: a name made of the buffer's id and
+            the offset.
+
+    Returns:
+        A new tensor with the shape, dtype and meta shape of the buffer's slots.
+
+    Raises:
+        RuntimeError: The buffer is of another Ir.
+        ValueError: `offset` is a tensor of another graph.
+        popart_exception: The offset does not have one element or is of another dtype.
+    """
     check_in_ir(str(remote_buffer), remote_buffer._ir)
     slot = _offset(offset)
     base = name or f"id_{remote_buffer.remote_buffer_id}_offset_{slot.name}"
@@ -45,7 +64,25 @@ def remote_load(
 
 
 def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> Tensor:
-    """Slot `offset`, written to `t`."""
+    """Read a slot of a remote buffer into a tensor in place.
+
+    Args:
+        remote_buffer: The buffer, of the Ir of the current graph.
+        offset: The slot: an int, which becomes a uint32 constant, or an int32 or uint32 tensor of
+            one element.
+        t: The tensor to overwrite, of the shape and dtype of a slot. It gets the buffer's meta
+            shape.
+
+    Returns:
+        An alias of `t`, which then holds the result.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; `t` does not have the shape and dtype of a slot.
+        RuntimeError: The buffer is of another Ir.
+        popart_exception: The offset does not have one element or is of another dtype.
+    """
     check_inputs(t=t)
     check_in_ir(str(remote_buffer), remote_buffer._ir)
     remote_buffer.validate_tensor_matches_buffer(t)
@@ -61,7 +98,23 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
 
 
 def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> None:
-    """Writes a tensor to slot `offset`."""
+    """Write a tensor to a slot of a remote buffer.
+
+    Loads and stores of one buffer run in no fixed order, unless data or `in_sequence` gives one.
+
+    Args:
+        remote_buffer: The buffer, of the Ir of the current graph.
+        offset: The slot: an int, which becomes a uint32 constant, or an int32 or uint32 tensor of
+            one element.
+        t: The tensor, of the shape and dtype of a slot.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; `t` does not have the shape and dtype of a slot.
+        RuntimeError: The buffer is of another Ir.
+        popart_exception: The offset does not have one element or is of another dtype.
+    """
     check_inputs(t=t)
     check_in_ir(str(remote_buffer), remote_buffer._ir)
     remote_buffer.validate_tensor_matches_buffer(t)

@@ -49,10 +49,27 @@ def repeat(
     *inputs: CallInput,
     inputs_dict: Mapping[Tensor, TensorLike] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Runs a graph `repeat_count` times and returns the last outputs.
+    """Run a graph several times and return the outputs of the last run.
 
-    The outputs of one run are the first inputs of the next; other inputs stay as they are, except
-    those that the graph takes by reference and changes.
+    The outputs of a run are the first inputs of the next one. Other inputs stay as they are, except
+    those that the graph takes by reference and writes. A loop has no gradient.
+
+    Args:
+        graph: What is repeated: a graph with at least as many inputs as outputs, of the same shapes
+            and dtypes in order.
+        repeat_count: The number of runs, 0 or more. With 0 the results are the first inputs.
+        *inputs: The inputs of the first run, as `call` takes them.
+        inputs_dict: Inputs by tensor of `graph`, as `call` takes them.
+
+    Returns:
+        One tensor for each output of `graph`.
+
+    Raises:
+        RuntimeError: `graph` is of another Ir than the current graph.
+        TypeError: A value cannot become a constant.
+        ValueError: `repeat_count` is negative, `graph` has more outputs than inputs, or inputs are
+            missing, given twice, too many or of another graph.
+        popart_exception: An input does not have the shape and dtype of that of `graph`.
     """
     return repeat_with_info(graph, repeat_count, *inputs, inputs_dict=inputs_dict).outputs
 
@@ -64,7 +81,29 @@ def repeat_with_info(
     inputs_dict: Mapping[Tensor, TensorLike] | None = None,
     check_inputs: bool = True,
 ) -> CallSiteInfo:
-    """`repeat`, returning what relates the tensors; its called graph is a wrapper of `graph`."""
+    """Run a graph as `repeat` does, and return what relates the tensors of both graphs.
+
+    The graph is called by a wrapper, which is the called graph of the loop. The first two inputs of
+    the wrapper are the number of the iteration and the condition.
+
+    Args:
+        graph: What is repeated: a graph with at least as many inputs as outputs, of the same shapes
+            and dtypes in order.
+        repeat_count: The number of runs, 0 or more. With 0 the results are the first inputs.
+        *inputs: The inputs of the first run, as `call` takes them.
+        inputs_dict: Inputs by tensor of `graph`, as `call` takes them.
+        check_inputs: Whether missing inputs are an error; if not, they can be connected later.
+
+    Returns:
+        The relation of the tensors of the wrapper to those of the current graph.
+
+    Raises:
+        RuntimeError: `graph` is of another Ir than the current graph.
+        TypeError: A value cannot become a constant.
+        ValueError: `repeat_count` is negative, `graph` has more outputs than inputs, or inputs are
+            missing, given twice, too many or of another graph.
+        popart_exception: An input does not have the shape and dtype of that of `graph`.
+    """
     if repeat_count < 0:
         raise ValueError(f"Repeat count must be >= 0. Value: {repeat_count}.")
     if len(graph.inputs) < len(graph.outputs):

@@ -21,7 +21,31 @@ def grouped_scatter_reduce(
     enable_index_broadcast: bool = True,
     available_memory_proportion: float | None = None,
 ) -> Tensor:
-    """`scatter_reduce` for every group; with group_size > 1 groups are axis 0."""
+    """Reduce elements as `scatter_reduce` does, in every group (axis 0 of all tensors) on its own.
+
+    Args:
+        data: What is reduced; any dtype but float8.
+        indices: Integers: positions along `axis`, in the shape of `data` or as one vector a group.
+        reduction: `sum`, `max`, `min` or `none`, which overwrites.
+        initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
+        axis: The axis of `data`, counted with that of groups; a negative one counts from the end.
+        axis_size: The size of the result along `axis`; wanted only without `initial_values`.
+        group_size: The number of groups; with 1 there is no axis of groups.
+        enable_index_broadcast: Whether a vector of indices holds for whole slices of `data`.
+        available_memory_proportion: Has no effect: a setting of other devices.
+
+    Returns:
+        A new tensor with the dtype of `data` and the shape of `initial_values`, or else that of
+        `data` with `axis_size` along `axis`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the reduction is unknown, or neither `initial_values` nor `axis_size` is
+            given.
+        popart_exception: Shapes or dtypes do not fit, or the axis is out of range or that of the
+            groups.
+    """
     check_inputs(data=data, indices=indices)
     if reduction not in get_args(ScatterReductionType):
         raise ValueError(
@@ -57,9 +81,34 @@ def scatter_reduce(
     enable_index_broadcast: bool = True,
     available_memory_proportion: float | None = None,
 ) -> Tensor:
-    """Reduces data[p] into position p whose coordinate `axis` is indices[p].
+    """Reduce the elements of `data` that go to one position.
 
-    Untouched positions hold the initial values, or 0 without. `none` overwrites.
+    The element data[p] goes to position p with coordinate `axis` replaced by indices[p]. Positions
+    that none goes to hold the initial values, or 0 without. With `none` the last element written
+    stays, and which one that is, is unspecified.
+
+    Args:
+        data: What is reduced; any dtype but float8.
+        indices: Integers: positions along `axis`, in the shape of `data` or as a vector along
+            `axis`.
+        reduction: `sum`, `max`, `min` or `none`, which overwrites.
+        initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
+        axis: The axis; a negative one counts from the end.
+        axis_size: The size of the result along `axis`; wanted only without `initial_values`.
+        enable_index_broadcast: Whether a vector of indices holds for whole slices of `data`. If
+            not, the indices have the rank of `data`, may be smaller, and stand for single elements.
+        available_memory_proportion: Has no effect: a setting of other devices.
+
+    Returns:
+        A new tensor with the dtype of `data` and the shape of `initial_values`, or else that of
+        `data` with `axis_size` along `axis`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; the reduction is unknown, or neither `initial_values` nor `axis_size` is
+            given.
+        popart_exception: Shapes or dtypes do not fit, or the axis is out of range.
     """
     return grouped_scatter_reduce(
         data,

@@ -26,31 +26,92 @@ def _full_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
 
 
 def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
-    """The elements in C order in another shape; one size may be -1."""
+    """Copy the elements, in C order, to another shape.
+
+    Args:
+        t: The tensor, of any dtype.
+        shape: The new shape: positive sizes, of which one may be -1, which stands for what is left.
+
+    Returns:
+        A new tensor with the dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; a size is 0 or less than -1, or several are -1.
+        popart_exception: The shape has another number of elements.
+    """
     check_inputs(t=t)
     attributes: dict[str, object] = {"shape": _full_shape(t, shape)}
     return make("Reshape", [t], attributes, name=f"{t.name}_reshaped", settings="reshape")
 
 
 def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
-    """An alias of `t` in another shape."""
+    """Make an alias of a tensor in another shape.
+
+    Args:
+        t: The tensor, of any dtype.
+        shape: The new shape: positive sizes, of which one may be -1, which stands for what is left.
+
+    Returns:
+        An alias of `t`: nothing is copied, and writes reach both.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; a size is 0 or less than -1, or several are -1.
+        popart_exception: The shape has another number of elements.
+    """
     check_inputs(t=t)
     attributes: dict[str, object] = {"shape": _full_shape(t, shape)}
     return make("ReshapeInplace", [t], attributes, name=f"{t.name}_reshaped", settings="reshape_")
 
 
 def flatten(t: Tensor) -> Tensor:
-    """The elements along one axis."""
+    """Copy the elements, in C order, to one axis.
+
+    Args:
+        t: The tensor, of any dtype.
+
+    Returns:
+        A new tensor of rank 1 with the dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
     return reshape(t, (-1,))
 
 
 def flatten_(t: Tensor) -> Tensor:
-    """An alias of `t` with one axis."""
+    """Make an alias of a tensor with one axis.
+
+    Args:
+        t: The tensor, of any dtype.
+
+    Returns:
+        An alias of `t` of rank 1: nothing is copied, and writes reach both.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
     return reshape_(t, (-1,))
 
 
 def squeeze(t: Tensor, axes: Iterable[int] | None = None) -> Tensor:
-    """Without the given axes, or without all axes, of size 1."""
+    """Remove axes of size 1.
+
+    Args:
+        t: The tensor, of any dtype.
+        axes: The axes to remove; negative ones count from the end. None: all of size 1.
+
+    Returns:
+        A new tensor with the elements of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; an axis repeats, is out of range or has another
+            size than 1.
+    """
     check_inputs(t=t)
     if axes is None:
         dropped = [axis for axis, size in enumerate(t.shape) if size == 1]
@@ -79,14 +140,40 @@ def _permutation(t: Tensor, permutation: Iterable[int] | None) -> list[int]:
 
 
 def transpose(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
-    """Axis k of the result is axis permutation[k] of `t`; by default reversed."""
+    """Permute the axes: axis k of the result is axis permutation[k] of `t`.
+
+    Args:
+        t: The tensor, of any dtype.
+        permutation: Every axis once; negative ones count from the end. None: the axes reversed.
+
+    Returns:
+        A new tensor with the elements of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; an axis is out of range.
+        popart_exception: The permutation does not name every axis once.
+    """
     check_inputs(t=t)
     attributes: dict[str, object] = {"permutation": _permutation(t, permutation)}
     return make("Transpose", [t], attributes, name=f"{t.name}_T", settings="transpose")
 
 
 def transpose_(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
-    """An alias of `t` with permuted axes."""
+    """Make an alias of a tensor with permuted axes.
+
+    Args:
+        t: The tensor, of any dtype.
+        permutation: Every axis once; negative ones count from the end. None: the axes reversed.
+
+    Returns:
+        An alias of `t`: nothing is copied, and writes reach both.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; an axis is out of range.
+        popart_exception: The permutation does not name every axis once.
+    """
     check_inputs(t=t)
     attributes: dict[str, object] = {"permutation": _permutation(t, permutation)}
     return make("TransposeInplace", [t], attributes, name=f"{t.name}_T", settings="transpose_")
@@ -107,17 +194,60 @@ def _concat(kind: str, ts: Iterable[Tensor], axis: int, settings: str) -> Tensor
 
 
 def concat(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one after the other along `axis`."""
+    """Join tensors, one after the other, along an axis.
+
+    Args:
+        ts: One or more tensors of one dtype, whose shapes are equal but for `axis`.
+        axis: The axis; a negative one counts from the end.
+
+    Returns:
+        A new tensor with the sum of the sizes along `axis`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one; the dtypes differ.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; no tensor is given.
+        popart_exception: The shapes do not fit, or the axis is out of range.
+    """
     return _concat("Concat", ts, axis, "concat")
 
 
 def concat_(ts: Iterable[Tensor], axis: int = 0) -> Tensor:
-    """`concat` that shares its elements with the tensors: writes reach both."""
+    """Join tensors along an axis so that the result shares its elements with them.
+
+    Args:
+        ts: One or more tensors of one dtype, whose shapes are equal but for `axis`.
+        axis: The axis; a negative one counts from the end.
+
+    Returns:
+        An alias of all tensors: writes to it reach them, and theirs reach it.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one; the dtypes differ.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; no tensor is given.
+        popart_exception: The shapes do not fit, or the axis is out of range.
+    """
     return _concat("ConcatInplace", ts, axis, "concat_")
 
 
 def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Parts along `axis`: that many equal ones, or of the given sizes."""
+    """Cut a tensor into parts along an axis.
+
+    Args:
+        t: The tensor, of any dtype.
+        splits: The number of equal parts, or the size of each part.
+        axis: The axis; a negative one counts from the end.
+
+    Returns:
+        A list of new tensors, in order.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; the size is not divisible by the number of
+            parts.
+        popart_exception: The axis is out of range, or the sizes do not add up to that of the axis.
+    """
     check_inputs(t=t)
     axis = handle_negative_axis(t, axis)
     if not 0 <= axis < t.rank:

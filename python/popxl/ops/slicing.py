@@ -74,9 +74,24 @@ def slice(
     step: int | Sequence[int | None] | None = None,
     axis: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """The elements from start to before stop along the axes (default: the first ones).
+    """Copy the elements from `start` to before `stop` along axes.
 
-    Steps are 1 or -1. Without start, stop and step the result is `t` itself.
+    Bounds count and are cut off as those of a Python slice. The four lists have one length.
+
+    Args:
+        t: The tensor, of any dtype.
+        start: The first element for each axis; None: the first in the direction of the step.
+        stop: The element before which to stop for each axis; None: behind the last.
+        step: 1 or -1 for each axis; None: 1.
+        axis: The axes; negative ones count from the end. None: the first ones.
+
+    Returns:
+        A new tensor, or `t` itself when start, stop and step are all None.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; the lists have different lengths, an axis
+            repeats or is out of range, or a step is neither 1 nor -1.
     """
     return _slice("Slice", t, (start, stop, step), axis, "slice")
 
@@ -88,14 +103,41 @@ def slice_(
     step: int | Sequence[int | None] | None = None,
     axis: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """An alias of the part of `t` that `slice` copies."""
+    """Make an alias of the part of a tensor that `slice` copies.
+
+    Args:
+        t: The tensor, of any dtype.
+        start: The first element for each axis; None: the first in the direction of the step.
+        stop: The element before which to stop for each axis; None: behind the last.
+        step: 1 or -1 for each axis; None: 1.
+        axis: The axes; negative ones count from the end. None: the first ones.
+
+    Returns:
+        An alias of the part of `t`, or `t` itself when start, stop and step are all None.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; the lists have different lengths, an axis
+            repeats or is out of range, or a step is neither 1 nor -1.
+    """
     return _slice("SliceInplace", t, (start, stop, step), axis, "slice_")
 
 
 def subsample(t: Tensor, strides: int | list[int]) -> Tensor:
-    """Every n-th element per axis, from the first. An int is for axis 0.
+    """Take every n-th element of each axis, from the first on.
 
-    A list shorter than the rank is extended with 1 in place.
+    Args:
+        t: The tensor, of any dtype.
+        strides: n for each axis, an int for axis 0 alone. A list that is shorter than the rank is
+            extended with 1 in place.
+
+    Returns:
+        A new tensor; a size d becomes ceil(d / n).
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph; there are more strides than axes.
+        popart_exception: A stride is less than 1.
     """
     check_inputs(t=t)
     steps = [strides] if isinstance(strides, int) else strides
@@ -117,7 +159,27 @@ def _dynamic(axes: Iterable[int], sizes: Iterable[int], no_overlap: bool) -> dic
 def dynamic_slice(
     t: Tensor, index: Tensor, axes: Iterable[int], sizes: Iterable[int], no_overlap: bool
 ) -> Tensor:
-    """A copy of the part of `t` that starts at index[i] and has sizes[i] along axes[i]."""
+    """Copy a part of a tensor whose place is known only when the program runs.
+
+    The part starts at index[i] along axes[i] and has sizes[i] elements there; other axes are whole.
+    A start outside of the tensor or too close to its end is moved so that the part fits.
+
+    Args:
+        t: The tensor, of any dtype.
+        index: An int32 or uint32 tensor with one element for each of `axes`.
+        axes: The axes, not negative.
+        sizes: The size of the part along each of `axes`.
+        no_overlap: Whether slices never overlap. It has no effect on values or gradients.
+
+    Returns:
+        A new tensor of the shape of the part, with the dtype of `t`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The axes, the sizes or the index do not fit each other or `t`.
+    """
     check_inputs(t=t, index=index)
     attributes = _dynamic(axes, sizes, no_overlap)
     inputs = [t, index]
@@ -134,7 +196,26 @@ def dynamic_update(
     sizes: Iterable[int],
     no_overlap: bool,
 ) -> Tensor:
-    """`t` with `t_update` at the part that `dynamic_slice` copies."""
+    """Copy a tensor with another one at the place that `dynamic_slice` reads.
+
+    Args:
+        t: The tensor, of any dtype.
+        index: An int32 or uint32 tensor with one element for each of `axes`.
+        t_update: What is written, of the dtype of `t` and the shape of the part.
+        axes: The axes, not negative.
+        sizes: The size of the part along each of `axes`.
+        no_overlap: Whether slices never overlap. It has no effect on values or gradients.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The axes, the sizes, the index or the update do not fit, here or when a
+            session is made.
+    """
     check_inputs(t=t, index=index, t_update=t_update)
     attributes = _dynamic(axes, sizes, no_overlap)
     inputs = [t, index, t_update]
@@ -151,7 +232,26 @@ def dynamic_update_(
     sizes: Iterable[int],
     no_overlap: bool,
 ) -> Tensor:
-    """`dynamic_update`, written to `t`."""
+    """Write a tensor to the place in `t` that `dynamic_slice` reads. There is no gradient.
+
+    Args:
+        t: The tensor to write to, of any dtype.
+        index: An int32 or uint32 tensor with one element for each of `axes`.
+        t_update: What is written, of the dtype of `t` and the shape of the part.
+        axes: The axes, not negative.
+        sizes: The size of the part along each of `axes`.
+        no_overlap: Whether slices never overlap. It has no effect on values.
+
+    Returns:
+        An alias of `t`, which then holds the result.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: The axes, the sizes, the index or the update do not fit, here or when a
+            session is made.
+    """
     check_inputs(t=t, index=index, t_update=t_update)
     return make(
         "DynamicUpdateInplace",

@@ -21,7 +21,17 @@ _MOVES = ("IpuCopy", "IoTileCopy")
 
 
 def check_in_graph(graph: Graph, *positional: Tensor, **tensors: Tensor) -> None:
-    """TypeError unless all are tensors, ValueError unless all are in `graph`."""
+    """Check that arguments are tensors of a graph.
+
+    Args:
+        graph: The graph.
+        *positional: Nothing: tensors are given by name.
+        **tensors: The tensors by the names of the arguments, which the messages say.
+
+    Raises:
+        TypeError: An argument is not a tensor, or is not given by name.
+        ValueError: A tensor is not in the graph.
+    """
     if positional:
         raise TypeError("check_in_graph: tensors are given by name, as in `t=t`")
     for name, tensor in tensors.items():
@@ -37,7 +47,15 @@ def check_in_graph(graph: Graph, *positional: Tensor, **tensors: Tensor) -> None
 
 
 def check_in_ir(what: str, ir: Ir) -> None:
-    """RuntimeError unless the current graph belongs to `ir`, that of `what`."""
+    """Check that the current graph belongs to an Ir.
+
+    Args:
+        what: What belongs to `ir`, as the message calls it.
+        ir: The Ir.
+
+    Raises:
+        RuntimeError: The current graph belongs to another one.
+    """
     graph = get_current_graph()
     if graph.ir != ir:
         raise RuntimeError(
@@ -89,52 +107,118 @@ def _check_same(what: str, tensors: Mapping[str, Tensor], place: Callable[[Tenso
 
 
 def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
-    """ValueError unless the tensors whose place is known are in one place."""
+    """Check that the tensors whose place is known are in one place.
+
+    Args:
+        **tensors: The tensors by the names of the arguments, which the messages say.
+
+    Raises:
+        ValueError: Two tensors are on different virtual devices or tile sets.
+    """
     _check_same("IPUs", tensors, _device)
     _check_same("tile sets", tensors, _tile_set)
 
 
 def check_inputs(**tensors: Tensor) -> None:
-    """The checks of an op's tensor arguments."""
+    """Check the tensor arguments of an op: their kind, graph and place.
+
+    Args:
+        **tensors: The tensors by the names of the arguments, which the messages say.
+
+    Raises:
+        TypeError: An argument is not a tensor.
+        ValueError: A tensor is not in the current graph, or two are in different places.
+    """
     check_in_graph(get_current_graph(), **tensors)
     if len(tensors) > 1:
         check_tensor_ipu_and_tile_set(**tensors)
 
 
 def handle_negative_axis(t: Tensor, axis: int) -> int:
-    """The axis counted from the first."""
+    """Count an axis from the first one.
+
+    Args:
+        t: The tensor that the axis is of.
+        axis: The axis; a negative one counts from the end.
+
+    Returns:
+        The axis as a number that is not negative, if it is in range; that is not checked.
+    """
     return axis if axis >= 0 else t.rank + axis
 
 
 def cast_if_needed(t: Tensor, data_type: DType) -> Tensor:
-    """The tensor in `data_type`; itself when it has it already."""
+    """Cast a tensor unless it has the dtype.
+
+    Args:
+        t: The tensor.
+        data_type: The dtype.
+
+    Returns:
+        `t` itself if it has the dtype, else a new tensor.
+    """
     from popxl.ops.cast import cast
 
     return t if t.dtype == data_type else cast(t, data_type)
 
 
 def convert_optional_float(v: float | None) -> OptionalFloat:
-    """None or a float, as custom ops take it."""
+    """Wrap a value as custom ops take it.
+
+    Args:
+        v: A number or None.
+
+    Returns:
+        The wrapped value, empty for None.
+    """
     return OptionalFloat() if v is None else OptionalFloat(v)
 
 
 def convert_optional_int(v: int | None) -> OptionalInt:
-    """None or an int, as custom ops take it."""
+    """Wrap a value as custom ops take it.
+
+    Args:
+        v: A number or None.
+
+    Returns:
+        The wrapped value, empty for None.
+    """
     return OptionalInt() if v is None else OptionalInt(v)
 
 
 def convert_optional_dtype(dt: DType | None) -> OptionalDataType:
-    """None or a dtype, as custom ops take it."""
+    """Wrap a dtype as custom ops take it.
+
+    Args:
+        dt: A dtype or None.
+
+    Returns:
+        The wrapped internal dtype, empty for None.
+    """
     return OptionalDataType() if dt is None else OptionalDataType(dt._pb_dtype)
 
 
 def convert_optional_int64_list(v: Iterable[int] | None) -> list[int]:
-    """None (empty) or ints, as custom ops take them."""
+    """Convert numbers to a list as custom ops take it.
+
+    Args:
+        v: Numbers or None.
+
+    Returns:
+        A list of ints, empty for None.
+    """
     return [] if v is None else [int(value) for value in v]
 
 
 def outputs_of(op: _core.Op) -> tuple[Tensor, ...]:
-    """The outputs of an op."""
+    """List the outputs of an op.
+
+    Args:
+        op: An op of the core.
+
+    Returns:
+        A tensor for each output, in order.
+    """
     return tuple(Tensor._from_pb(output) for output in op.outputs)
 
 
@@ -146,7 +230,21 @@ def make(
     name: str,
     settings: str,
 ) -> Tensor:
-    """Creates an op and returns its first output, called `name`; the op is called `settings`."""
+    """Create an op in the current graph and return its first output.
+
+    Args:
+        kind: The kind of the op.
+        inputs: The inputs; None where nothing is connected.
+        attributes: The attributes of the kind; None: none.
+        name: The name of the output, without scopes.
+        settings: The name of the op, without scopes.
+
+    Returns:
+        The first output.
+
+    Raises:
+        popart_exception: The inputs or attributes do not suit the kind.
+    """
     op = create_op(kind, inputs, attributes or {}, names=[name], settings_name=settings)
     result: Tensor = Tensor._from_pb(op.outputs[0])
     return result
@@ -155,7 +253,20 @@ def make(
 def number_or_tensor(
     name: str, value: float | Tensor | None, attributes: dict[str, object]
 ) -> Tensor | None:
-    """A tensor as the op input, a number (or nothing) in `attributes[name]`."""
+    """Take a factor as an input of an op or as an attribute.
+
+    Args:
+        name: The name of the attribute and of the argument.
+        value: A tensor, a number or None.
+        attributes: The attributes of the op, which get `name` if `value` is a number.
+
+    Returns:
+        The tensor if `value` is one, else None.
+
+    Raises:
+        TypeError: `value` is not a number.
+        ValueError: The tensor is not in the current graph.
+    """
     if isinstance(value, Tensor):
         check_inputs(**{name: value})
         return value
@@ -165,7 +276,15 @@ def number_or_tensor(
 
 
 def check_log2_scale(log2_scale: Tensor) -> None:
-    """The scale of float8 values: an int32 scalar tensor."""
+    """Check the exponent of the scale of float8 values.
+
+    Args:
+        log2_scale: The tensor, which must be an int32 of rank 0.
+
+    Raises:
+        TypeError: It is not a tensor or not int32.
+        ValueError: It is not in the current graph, or has a rank.
+    """
     check_inputs(log2_scale=log2_scale)
     if log2_scale.rank > 0:
         raise ValueError(
@@ -178,5 +297,12 @@ def check_log2_scale(log2_scale: Tensor) -> None:
 
 
 def is_float8(data_type: DType) -> Any:
-    """Whether it is one of the float8 formats."""
+    """Tell whether a dtype is one of the float8 formats.
+
+    Args:
+        data_type: The dtype.
+
+    Returns:
+        Whether it is.
+    """
     return data_type in (dtypes.float8_143, dtypes.float8_152)

@@ -53,19 +53,66 @@ def _make(ts: Iterable[Tensor], ipus: Sequence[int] | None, op: str, form: str) 
 def all_reduce(
     ts: Iterable[Tensor], ipus: Sequence[int] | None = None, op: CollectiveOps = "add"
 ) -> list[Tensor]:
-    """The reduction of all tensors, on the device of each."""
+    """Reduce tensors over the virtual devices of a replica; each device gets the result.
+
+    The gradients are reduced too. Only `add` has a gradient.
+
+    Args:
+        ts: Tensors of one shape and dtype, each on its own device.
+        ipus: The virtual device of each tensor. None: `Tensor.ipu` of each.
+        op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
+
+    Returns:
+        A list of new tensors, result i on device i.
+
+    Raises:
+        TypeError: An element of `ts` is not a tensor.
+        ValueError: `op` is unknown, a tensor is not in the current graph, or the devices are
+            unknown or not one for each tensor.
+        popart_exception: The shapes or dtypes differ.
+    """
     return _make(ts, ipus, op, "plain")
 
 
 def all_reduce_identical_inputs(
     ts: Iterable[Tensor], ipus: Sequence[int] | None = None, op: CollectiveOps = "add"
 ) -> list[Tensor]:
-    """The tensors, which are equal, as they are; their gradients are reduced."""
+    """Pass on equal tensors as they are, and reduce their gradients.
+
+    Args:
+        ts: Tensors of one shape, dtype and value, each on its own device.
+        ipus: The virtual device of each tensor. None: `Tensor.ipu` of each.
+        op: How the gradients are reduced. Only `add` has a gradient; `all_reduce` lists the others.
+
+    Returns:
+        A list of new tensors with the values of `ts`.
+
+    Raises:
+        TypeError: An element of `ts` is not a tensor.
+        ValueError: `op` is unknown, a tensor is not in the current graph, or the devices are
+            unknown or not one for each tensor.
+        popart_exception: The shapes or dtypes differ.
+    """
     return _make(ts, ipus, op, "identical_inputs")
 
 
 def all_reduce_identical_grad_inputs(
     ts: Iterable[Tensor], ipus: Sequence[int] | None = None, op: CollectiveOps = "add"
 ) -> list[Tensor]:
-    """The reduction of all tensors; their gradients, which are equal, stay as they are."""
+    """Reduce tensors as `all_reduce` does, and pass on their gradients, which are equal.
+
+    Args:
+        ts: Tensors of one shape and dtype, each on its own device.
+        ipus: The virtual device of each tensor. None: `Tensor.ipu` of each.
+        op: How the tensors are reduced, as in `all_reduce`. Only `add` has a gradient.
+
+    Returns:
+        A list of new tensors, result i on device i.
+
+    Raises:
+        TypeError: An element of `ts` is not a tensor.
+        ValueError: `op` is unknown, a tensor is not in the current graph, or the devices are
+            unknown or not one for each tensor.
+        popart_exception: The shapes or dtypes differ.
+    """
     return _make(ts, ipus, op, "identical_grads")

@@ -21,7 +21,17 @@ OP_MAP: dict[str, CollectiveOperator] = {
 
 
 def to_collective_op(op: str) -> CollectiveOperator:
-    """The operator that `op` names."""
+    """Find the operator that a word names.
+
+    Args:
+        op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or` or `square_add`.
+
+    Returns:
+        The internal operator.
+
+    Raises:
+        ValueError: The word is unknown.
+    """
     if op not in OP_MAP:
         raise ValueError(f"Not a valid op: {op}. Must choose from: {', '.join(OP_MAP)}")
     return OP_MAP[op]

@@ -57,7 +57,23 @@ def _check_axis(name: str, t: Tensor, axis: Any) -> int:
 def replicated_all_reduce(
     t: Tensor, op: CollectiveOps = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """The reduction of `t` over the group, on every replica of it."""
+    """Reduce a tensor over the replicas of each group; every replica gets the result.
+
+    There is no gradient.
+
+    Args:
+        t: The tensor of each replica; float32, float16, int32 or uint32.
+        op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
+        group: The groups. None: one group of all replicas.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph; `op` is unknown.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+    """
     to_collective_op(op)
     attributes = {"op": op, **_check("replicated_all_reduce", t, group)}
     name = f"{t.name}_all_reduce"
@@ -67,7 +83,21 @@ def replicated_all_reduce(
 def replicated_all_reduce_(
     t: Tensor, op: CollectiveOps = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """`replicated_all_reduce`, written to `t`."""
+    """Reduce a tensor over the replicas of each group in place: `t` becomes the result.
+
+    Args:
+        t: The tensor of each replica, which is overwritten; float32, float16, int32 or uint32.
+        op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
+        group: The groups. None: one group of all replicas.
+
+    Returns:
+        An alias of `t`, which then holds the result.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph; `op` is unknown.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+    """
     to_collective_op(op)
     attributes = {"op": op, **_check("replicated_all_reduce_", t, group)}
     name = f"{t.name}_all_reduce"
@@ -82,7 +112,25 @@ def replicated_reduce_scatter(
     group: ReplicaGrouping | None = None,
     configure_output_for_replicated_tensor_sharding: bool = False,
 ) -> Tensor:
-    """Each replica's part of the reduction of the flattened tensor over the group."""
+    """Reduce a tensor over each group and give every replica one part of the flattened result.
+
+    The result is padded with zeros to equal parts; part i goes to member i. There is no gradient.
+
+    Args:
+        t: The tensor of each replica, of n elements; float32, float16, int32 or uint32.
+        op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
+        group: The groups. None: one group of all replicas.
+        configure_output_for_replicated_tensor_sharding: Whether the result keeps the shape of `t`
+            as its meta shape, as shards do.
+
+    Returns:
+        A new tensor of shape (ceil(n / group size),) with the dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph; `op` is unknown.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+    """
     to_collective_op(op)
     attributes = {
         "op": op,
@@ -96,7 +144,24 @@ def replicated_reduce_scatter(
 
 
 def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Tensor:
-    """Each replica's part of its own flattened tensor."""
+    """Take the part of its own flattened tensor that a replica holds as a shard.
+
+    Nothing is exchanged. The tensor is padded with zeros to equal parts; part i is that of member i
+    of the group. `replicated_all_gather` with the same group is the inverse, and the gradient.
+
+    Args:
+        t: The tensor of each replica, of n elements; float32, float16, int32 or uint32.
+        group: The groups. None: one group of all replicas.
+
+    Returns:
+        A new tensor of shape (ceil(n / group size),) with the dtype of `t` and its shape as meta
+        shape.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+    """
     attributes = {"op": "local", "sharded": True, **_check("replica_sharded_slice", t, group)}
     name = f"{t.name}_sharded_slice"
     return make(
@@ -105,7 +170,25 @@ def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Te
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = None) -> Tensor:
-    """Each replica's equal part of its own tensor along `axis`, which goes if its size is 1."""
+    """Take an equal part, along an axis, of its own tensor on every replica.
+
+    Nothing is exchanged; part i is that of member i of the group. The gradient is gathered.
+
+    Args:
+        t: The tensor of each replica; float32, float16, int32 or uint32.
+        axis: The axis; a negative one counts from the end.
+        group: The groups. None: one group of all replicas.
+
+    Returns:
+        A new tensor; the size along `axis` is divided by that of the group, and the axis goes if it
+        is 1.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph; the axis is out of range, or its size is not
+            divisible by that of the group.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+    """
     settings = "replicated_slice"
     attributes = {"op": "local", "sharded": False, **_check(settings, t, group)}
     size = attributes["group_size"]
@@ -139,9 +222,23 @@ def replicated_all_gather(
     group: ReplicaGrouping | None = None,
     output_shape: str = "auto",
 ) -> Tensor:
-    """The tensors of the group, joined along `axis`, along a new axis 0, or as one sharded tensor.
+    """Join the tensors of the replicas of each group, in order, on every replica.
 
-    A grouping may take the place of `axis`.
+    Args:
+        t: The tensor of each replica; float32, float16, int32 or uint32.
+        axis: The axis to join along, negative from the end. A grouping may take its place.
+        group: The groups. None: one group of all replicas.
+        output_shape: `concat` joins along `axis`, `new_axis` along a new axis 0, `meta_shape` joins
+            shards, and `auto` is `meta_shape` for shards, else `concat`.
+
+    Returns:
+        A new tensor with the dtype of `t`. Its gradient is cut, not summed over the replicas.
+
+    Raises:
+        TypeError: `t` is not a tensor; `group` is not a replica grouping.
+        ValueError: `t` is not in the current graph; `axis` or `output_shape` does not suit it.
+        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        popart_exception: `group` does not have the size of the number of shards.
     """
     settings = "replicated_all_gather"
     if isinstance(axis, ReplicaGrouping):
@@ -176,7 +273,6 @@ def replicated_all_gather(
     front = _swap_axes(t, axis, name, settings) if joined else t
     whole = gather(_reshape(front, (t.nelms,), name, settings), (size * t.nelms,))
     if not joined:
-        shape = (size, *t.shape)
-        return _reshape(whole, shape, name, settings)
+        return _reshape(whole, (size, *t.shape), name, settings)
     shaped = _reshape(whole, (size * front.shape[0], *front.shape[1:]), name, settings)
     return _swap_axes(shaped, axis, name, settings)
