@@ -82,10 +82,18 @@ _VERSION = "3.4.0+pando.0.1.0"
 
 
 def versionString() -> str:
-    """The version of the interface, then that of Pando."""
+    """Give the version of the interface, then, after a plus sign, that of Pando.
+
+    Returns:
+        The version.
+    """
     return _VERSION
 
 
 def packageHash() -> str:
-    """The part of the version after the plus sign."""
+    """Give the part of the version after the plus sign.
+
+    Returns:
+        The version of Pando.
+    """
     return _VERSION.partition("+")[2]

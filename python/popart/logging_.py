@@ -27,28 +27,63 @@ def _level(text: str) -> int:
 
 
 class Logger:
-    """Writes messages of one module."""
+    """Writes messages of one module.
+
+    Args:
+        name: The name of the module.
+        level: The level of Python's logging from which on messages are written.
+    """
 
     def __init__(self, name: str, level: int) -> None:
         self._logger = logging.getLogger(f"popart.{name}")
         self._logger.setLevel(level)
 
     def setLevel(self, level: str) -> None:
+        """Set from which level on messages are written.
+
+        Args:
+            level: TRACE, DEBUG, INFO, WARN, ERR, CRITICAL or OFF; other words are OFF.
+        """
         self._logger.setLevel(_level(level))
 
     def debug(self, message: str) -> None:
+        """Write a message at the level DEBUG.
+
+        Args:
+            message: The message.
+        """
         self._logger.debug("%s", message)
 
     def info(self, message: str) -> None:
+        """Write a message at the level INFO.
+
+        Args:
+            message: The message.
+        """
         self._logger.info("%s", message)
 
     def warn(self, message: str) -> None:
+        """Write a message at the level WARN.
+
+        Args:
+            message: The message.
+        """
         self._logger.warning("%s", message)
 
     def error(self, message: str) -> None:
+        """Write a message at the level ERR.
+
+        Args:
+            message: The message.
+        """
         self._logger.error("%s", message)
 
     def critical(self, message: str) -> None:
+        """Write a message at the level CRITICAL.
+
+        Args:
+            message: The message.
+        """
         self._logger.critical("%s", message)
 
 
@@ -91,7 +126,14 @@ def _configured_level(name: str) -> int:
 
 
 def getLogger(name: str = "all") -> Logger:
-    """The logger of a module."""
+    """Find the logger of a module, which is made when it is first asked for.
+
+    Args:
+        name: The name of the module.
+
+    Returns:
+        The logger.
+    """
     root = logging.getLogger("popart")
     if not root.handlers:
         root.addHandler(_handler())

@@ -10,7 +10,7 @@ from popart._internal.ir import ReplicaGrouping
 
 
 class VariableRetrievalMode(enum.Enum):
-    """Which replicas' values are read back."""
+    """Which replicas' values are read back; AllReduceReplicas is not supported."""
 
     OnePerGroup = 0
     AllReduceReplicas = 1
@@ -27,7 +27,17 @@ class CommGroupType(enum.Enum):
 
 
 class CommGroup:
-    """A kind of grouping and the size of its groups, also of a ReplicaGrouping."""
+    """A kind of grouping of replicas and the size of its groups.
+
+    Args:
+        type: The kind, or a grouping, popxl's or an internal one, which the group is to describe.
+        replicaGroupSize: The number of replicas in a group; of no effect for All, Ungrouped and
+            groupings.
+
+    Raises:
+        TypeError: `type` is neither.
+        ValueError: No kind describes the grouping.
+    """
 
     def __init__(
         self,
@@ -44,7 +54,17 @@ class CommGroup:
         self.type, self.replicaGroupSize = _kind_of(grouping)
 
     def toReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
-        """The groups of `numReplicas` replicas. ValueError unless they have equal sizes."""
+        """Give the groups of a number of replicas.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            A new grouping.
+
+        Raises:
+            ValueError: The replicas cannot be split into groups of the size.
+        """
         if self.type is CommGroupType.All:
             return ReplicaGrouping(numReplicas, 1, numReplicas)
         if self.type is CommGroupType.Ungrouped:
@@ -78,7 +98,13 @@ def _kind_of(grouping: ReplicaGrouping) -> tuple[CommGroupType, int]:
 class VariableSettings:
     """Grouping and retrieval mode of a variable.
 
-    `()`, `(CommGroup)`, `(mode)`, `(CommGroup, mode)` or `(stride, group size, mode)`.
+    Args:
+        *args: Nothing, (CommGroup), (mode), (CommGroup, mode) or (stride, group size, mode). By
+            default one group of all replicas and the mode OnePerGroup.
+
+    Raises:
+        TypeError: The arguments are others.
+        ValueError: The mode is AllReduceReplicas.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -101,41 +127,109 @@ class VariableSettings:
         self.verify()
 
     def verify(self) -> None:
-        """ValueError for settings that do not work."""
+        """Check the settings.
+
+        Raises:
+            ValueError: The mode is AllReduceReplicas.
+        """
         if self._mode is VariableRetrievalMode.AllReduceReplicas:
             raise ValueError("VariableSettings: AllReduceReplicas is not supported")
 
     def getSharedVariableDomain(self) -> CommGroup:
+        """Give the kind of grouping.
+
+        Returns:
+            The CommGroup; the default one for a grouping by stride.
+        """
         return self._comm_group
 
     def isUsingCommGroup(self) -> bool:
+        """Tell whether the grouping is by a CommGroup, not by a stride.
+
+        Returns:
+            Whether it is.
+        """
         return self._stride is None
 
     def getCommGroupType(self) -> CommGroupType:
+        """Give the kind of the CommGroup.
+
+        Returns:
+            The kind.
+        """
         return self._comm_group.type
 
     def getStride(self) -> int:
+        """Give the distance of the members of a group.
+
+        Returns:
+            The stride; 0 for a grouping by a CommGroup.
+        """
         return self._stride or 0
 
     def getGroupSize(self) -> int:
+        """Give the size of the groups as it was set.
+
+        Returns:
+            The size; 0 if none was set.
+        """
         return self._group_size or self._comm_group.replicaGroupSize
 
     def getRetrievalMode(self) -> VariableRetrievalMode:
+        """Give the retrieval mode.
+
+        Returns:
+            The mode.
+        """
         return self._mode
 
     def getReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
+        """Give the groups of a number of replicas.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            A new grouping.
+
+        Raises:
+            ValueError: The replicas cannot be split into such groups.
+        """
         if self._stride is not None:
             return ReplicaGrouping(numReplicas, self._stride, self._group_size)
         return self._comm_group.toReplicaGrouping(numReplicas)
 
     def getRealGroupSize(self, numReplicas: int) -> int:
+        """Give the size of the groups of a number of replicas.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            The size.
+        """
         return self.getReplicaGrouping(numReplicas).getGroupSize()
 
     def getGroupCount(self, numReplicas: int) -> int:
+        """Count the groups of a number of replicas.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            The number of groups.
+        """
         return self.getReplicaGrouping(numReplicas).getNumGroups()
 
     def groups(self, numReplicas: int) -> list[list[int]]:
-        """The replicas of each group."""
+        """List the replicas of each group.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            One list for each group.
+        """
         grouping = self.getReplicaGrouping(numReplicas)
         stride, size = grouping.getStride(), grouping.getGroupSize()
         result: list[list[int]] = [[] for _ in range(grouping.getNumGroups())]
@@ -145,7 +239,14 @@ class VariableSettings:
         return result
 
     def getGroupRepresentative(self, group: int) -> int:
-        """The lowest replica of a group."""
+        """Find the lowest replica of a group.
+
+        Args:
+            group: The number of the group.
+
+        Returns:
+            The number of the replica.
+        """
         if self._stride is not None:
             size = self._group_size or 1
             return group % self._stride + self._stride * size * (group // self._stride)
@@ -154,6 +255,14 @@ class VariableSettings:
         return group
 
     def numReplicasReturningVariable(self, numReplicas: int) -> int:
+        """Count the replicas whose values are read back.
+
+        Args:
+            numReplicas: The number of replicas.
+
+        Returns:
+            All of them, or one for each group.
+        """
         if self._mode is VariableRetrievalMode.AllReplicas:
             return numReplicas
         return self.getGroupCount(numReplicas)
@@ -161,7 +270,19 @@ class VariableSettings:
     def shapeOnReplica(
         self, shape: Sequence[int], numReplicas: int, name: str = ""
     ) -> tuple[int, ...]:
-        """The shape without the group axis."""
+        """Remove the axis of groups from a shape.
+
+        Args:
+            shape: The shape on the host.
+            numReplicas: The number of replicas.
+            name: The name of the variable, for the message.
+
+        Returns:
+            The shape on a replica.
+
+        Raises:
+            ValueError: The first axis is not the number of groups.
+        """
         groups = self.getGroupCount(numReplicas)
         if groups == 1:
             return tuple(shape)
@@ -172,6 +293,14 @@ class VariableSettings:
         return tuple(shape[1:])
 
     def shapeOnHost(self, shape: Sequence[int], numReplicas: int) -> tuple[int, ...]:
-        """The shape with the group axis."""
+        """Add the axis of groups to a shape.
+
+        Args:
+            shape: The shape on a replica.
+            numReplicas: The number of replicas.
+
+        Returns:
+            The shape on the host; the same one if there is one group.
+        """
         groups = self.getGroupCount(numReplicas)
         return tuple(shape) if groups == 1 else (groups, *shape)

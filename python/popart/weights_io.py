@@ -9,7 +9,11 @@ import numpy as np
 
 
 class PyWeightsIO:
-    """Arrays by tensor id, to write from or to read into."""
+    """Arrays by tensor id, to write from or to read into.
+
+    Args:
+        weights: The arrays, which are kept, not copied.
+    """
 
     def __init__(self, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self.weights = dict(weights)

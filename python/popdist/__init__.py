@@ -4,29 +4,58 @@ from __future__ import annotations
 
 
 def isPopdistEnvSet() -> bool:
-    """Whether a launcher of several instances started this process."""
+    """Tell whether a launcher of several instances started this process.
+
+    Returns:
+        False.
+    """
     return False
 
 
 def getInstanceIndex() -> int:
+    """Give the number of this instance.
+
+    Returns:
+        0.
+    """
     return 0
 
 
 def getNumInstances() -> int:
+    """Count the instances.
+
+    Returns:
+        1.
+    """
     return 1
 
 
 def getNumTotalReplicas() -> int:
+    """Count the replicas of all instances.
+
+    Returns:
+        1.
+    """
     return 1
 
 
 def getNumLocalReplicas() -> int:
+    """Count the replicas of this instance.
+
+    Returns:
+        1.
+    """
     return 1
 
 
 def init() -> None:
-    """Nothing to prepare for a single process."""
+    """Prepare the exchange between instances: nothing, for a single one."""
 
 
 def isBackendInitialized() -> bool:
+    """Tell whether the exchange between instances is prepared.
+
+    Returns:
+        False.
+    """
     return False

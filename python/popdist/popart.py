@@ -9,12 +9,23 @@ import popdist
 
 
 def configureSessionOptions(options: Any) -> None:
-    """The replication of this run: of one instance."""
+    """Set the replication of this run: that of one instance.
+
+    Args:
+        options: The session options, which are changed.
+    """
     local = popdist.getNumLocalReplicas()
     options.replicatedGraphCount = local
     options.enableReplicatedGraphs = local > 1
 
 
 def getDevice(connectionType: Any = None) -> Any:
-    """A device of this machine."""
+    """Give a device of this machine.
+
+    Args:
+        connectionType: When it would be attached, which makes no difference.
+
+    Returns:
+        A new device, not attached.
+    """
     return importlib.import_module("popart").DeviceManager().enumerateDevices()[0]

@@ -53,7 +53,7 @@ class Context:
 
     @property
     def graph(self) -> Graph:
-        """The graph on top of the stack."""
+        """The graph that was entered last; RuntimeError when there is none."""
         if not self._graphs:
             raise RuntimeError(
                 "no graph has been selected: create ops and tensors inside `with graph:`"
@@ -62,13 +62,20 @@ class Context:
 
     @property
     def bottom_graph(self) -> Graph:
-        """The graph entered first."""
+        """The graph that was entered first; RuntimeError when there is none."""
         if not self._graphs:
             raise RuntimeError("no graph has been selected: use this inside `with graph:` of an Ir")
         return self._graphs[0]
 
     def push_graph(self, graph: Graph) -> None:
-        """Enters a graph; all graphs on the stack belong to one Ir."""
+        """Enter a graph.
+
+        Args:
+            graph: The graph, of the Ir of those entered before.
+
+        Raises:
+            RuntimeError: It is of another Ir.
+        """
         if self._graphs and self._graphs[0].ir != graph.ir:
             raise RuntimeError(
                 f"{graph!r} belongs to {graph.ir!r}, but the current graph "
@@ -77,22 +84,39 @@ class Context:
         self._graphs.append(graph)
 
     def pop_graph(self) -> None:
+        """Leave the graph that was entered last."""
         self._graphs.pop()
 
     @property
     def ipu_id(self) -> int | None:
+        """The virtual device of new ops; None: they get none."""
         return self._ipu_id
 
     @property
     def name_scopes(self) -> list[str]:
+        """The name scopes, the outermost first; a copy."""
         return list(self._name_scopes)
 
     def scoped(self, name: str) -> str:
-        """`a/b/name` inside the name scopes a and b."""
+        """Put the name scopes before a name.
+
+        Args:
+            name: The name.
+
+        Returns:
+            `a/b/name` inside the name scopes a and b.
+        """
         return "/".join([*self._name_scopes, name])
 
     def op_context(self, name: str) -> _core.OpContext:
-        """What is recorded with an op called `name` (without scopes)."""
+        """Describe where a new op is made.
+
+        Args:
+            name: The name of the op, without scopes.
+
+        Returns:
+            What is recorded with the op: name, line of the program, device, tile set and execution.
+        """
         file, line, function = user_location()
         return _core.OpContext(
             name=self.scoped(name),
@@ -162,22 +186,47 @@ _context = Context()
 
 
 def get_current_context() -> Context:
-    """The process-wide context."""
+    """Give the process-wide context.
+
+    Returns:
+        The context itself.
+    """
     return _context
 
 
 def get_current_graph() -> Graph:
-    """The graph in whose context this is called; RuntimeError when there is none."""
+    """Give the graph of the innermost `with graph:`. `gcg` is the same function.
+
+    Returns:
+        The graph.
+
+    Raises:
+        RuntimeError: There is none.
+    """
     return _context.graph
 
 
 def get_main_graph() -> Graph:
-    """The main graph of the Ir in whose context this is called."""
+    """Give the main graph of the Ir of the current graph. `gmg` is the same function.
+
+    Returns:
+        The graph.
+
+    Raises:
+        RuntimeError: There is no current graph.
+    """
     return _context.bottom_graph.ir.main_graph
 
 
 def get_ir() -> Ir:
-    """The Ir in whose context this is called."""
+    """Give the Ir of the current graph. `gir` is the same function.
+
+    Returns:
+        The Ir.
+
+    Raises:
+        RuntimeError: There is no current graph.
+    """
     return _context.bottom_graph.ir
 
 
@@ -187,7 +236,11 @@ gir = get_ir
 
 
 def user_location() -> tuple[str, int, str]:
-    """File, line and function of the innermost frame outside the project's packages."""
+    """Find the innermost frame outside of the project's packages.
+
+    Returns:
+        Its file, line and function.
+    """
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN_CODE):
         if frame.f_back is None:
@@ -197,7 +250,17 @@ def user_location() -> tuple[str, int, str]:
 
 
 def get_source_location(offset: int) -> tuple[str, int, str]:
-    """File, line and function of the frame `offset` levels above the caller."""
+    """Find a frame above the caller.
+
+    Args:
+        offset: How many levels above.
+
+    Returns:
+        Its file, line and function.
+
+    Raises:
+        IndexError: There are fewer levels.
+    """
     try:
         frame = sys._getframe(offset + 1)
     except ValueError as error:
@@ -218,10 +281,22 @@ def create_op(
     settings_name: str | None = None,
     called_graphs: Sequence[Graph] = (),
 ) -> _core.Op:
-    """Creates an op of the current graph under the current context.
+    """Create an op in the current graph under the current context.
 
-    `names` are the base names of the outputs (without scopes), `settings_name` that of the op;
-    by default they come from the kind. Inputs that are None are not connected.
+    Args:
+        kind: The kind of the op.
+        inputs: The inputs; None where nothing is connected.
+        attributes: The attributes of the kind.
+        names: The names of the outputs, without scopes; empty: names made of the kind.
+        settings_name: The name of the op, without scopes; None: one made of the kind.
+        called_graphs: The graphs that the op calls.
+
+    Returns:
+        The op of the core.
+
+    Raises:
+        RuntimeError: There is no current graph.
+        popart_exception: The inputs or attributes do not suit the kind.
     """
     context = _context
     graph = context.graph
@@ -240,10 +315,18 @@ def create_op(
 
 @contextmanager
 def in_sequence(mode: bool | str = True) -> Iterator[bool | None]:
-    """Orders the ops created in the body.
+    """Order the ops created in the body.
 
-    True: each after the one before; False: unordered among themselves but after the ops before the
-    block; `'pass'`: as if there were no `in_sequence` around.
+    Args:
+        mode: True: each op after the one before. False: unordered among themselves, but after the
+            op before the block. `pass`: as if there were no `in_sequence` around.
+
+    Yields:
+        The mode; None for `pass`.
+
+    Raises:
+        TypeError: The mode is None.
+        ValueError: It is another value.
     """
     if mode is None:
         raise TypeError("in_sequence: wanted True, False or 'pass'; given None")
@@ -265,7 +348,14 @@ def _set_in_sequence(mode: bool | None) -> None:
 
 @contextmanager
 def ipu(ipu: int | None) -> Iterator[int | None]:
-    """Ops created in the body belong to device `ipu`."""
+    """Put the ops created in the body on a virtual device. Outside of any block it is device 0.
+
+    Args:
+        ipu: The number of the device; None: the ops get none.
+
+    Yields:
+        The number.
+    """
     previous = _context._ipu_id
     _context._ipu_id = ipu
     try:
@@ -276,7 +366,11 @@ def ipu(ipu: int | None) -> Iterator[int | None]:
 
 @contextmanager
 def io_tiles() -> Iterator[None]:
-    """Ops created in the body belong to the IO tile set."""
+    """Put the ops created in the body on the IO tile set, which has no effect on values.
+
+    Yields:
+        None.
+    """
     previous = _context._io_tile_set
     _context._io_tile_set = True
     try:
@@ -287,7 +381,14 @@ def io_tiles() -> Iterator[None]:
 
 @contextmanager
 def name_scope(name: str) -> Iterator[list[str]]:
-    """Tensors and ops created in the body are called `<name>/...`."""
+    """Put a name before those of the tensors and ops created in the body: `<name>/...`.
+
+    Args:
+        name: The name.
+
+    Yields:
+        The list of the name scopes.
+    """
     depth = len(_context._name_scopes)
     _context._name_scopes.append(name)
     try:
@@ -309,10 +410,18 @@ def _execution_context(execution: _ir.ExecutionContext) -> Iterator[None]:
 
 @contextmanager
 def debug_context_frame_offset(i: int) -> Iterator[None]:
-    """Marks the body as a wrapper of `i` frames.
+    """Mark the body as a wrapper of frames.
 
-    Source lines are found by walking out of the project's packages, so the offset itself has no
-    effect.
+    Source lines are found by walking out of the project's packages, so it has no effect.
+
+    Args:
+        i: The number of frames, 0 or more.
+
+    Yields:
+        None.
+
+    Raises:
+        ValueError: The number is negative.
     """
     if i < 0:
         raise ValueError(f"debug_context_frame_offset: wanted an offset >= 0; given {i}")
@@ -320,7 +429,14 @@ def debug_context_frame_offset(i: int) -> Iterator[None]:
 
 
 def op_debug_context(name: str | _F) -> Any:
-    """Decorator of op functions; keeps signature and return value."""
+    """Decorate an op function; signature and return value stay.
+
+    Args:
+        name: The name of the op, or the function itself.
+
+    Returns:
+        The function, or a decorator.
+    """
     if callable(name):
         return name
 

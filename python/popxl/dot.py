@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 
 def checkpoint(ir: Ir, check: str, save_dir: Any) -> None:
-    """Writes the graphs of the Ir if `check` is active."""
+    """Write the graphs of an Ir as Graphviz files if a checkpoint is active.
+
+    Active are those in the session option `dotChecks` and in the environment variable
+    `POPART_DOT_CHECKS`, separated by colons; `ALL` stands for all.
+
+    Args:
+        ir: The Ir.
+        check: The name of the checkpoint; upper and lower case are equal.
+        save_dir: The folder, which is made and becomes the session option `logDir`. If nothing
+            names checkpoints, all are active from then on. None: the folder of `logDir`.
+    """
     options = ir._options
     if save_dir is not None:
         Path(save_dir).mkdir(parents=True, exist_ok=True)
@@ -49,8 +59,16 @@ def _quoted(text: str) -> str:
 
 
 def dot_text(graphs: list[_core.Graph], options: SessionOptions) -> str:
-    """The ops at positions [firstDotOp, finalDotOp), with dotOpNames also their names, and the
-    tensors between them."""
+    """Draw ops and the tensors between them.
+
+    Args:
+        graphs: The graphs.
+        options: The session options: `firstDotOp` and `finalDotOp` bound the positions of the ops
+            that are drawn, and with `dotOpNames` their names are shown too.
+
+    Returns:
+        The text of a Graphviz file.
+    """
     lines = ["digraph net {"]
     ops = [op for graph in graphs for op in graph.ops][options.firstDotOp : options.finalDotOp]
     for op in ops:

@@ -56,22 +56,27 @@ class dtype:  # noqa: N801 - the name programs know
 
     @property
     def name(self) -> str:
+        """The name, such as `float32`."""
         return self._name
 
     @property
     def is_complex(self) -> Any:
+        """Whether it is complex. No op takes complex tensors."""
         return self._is_complex
 
     @property
     def is_int(self) -> Any:
+        """Whether it is an integer type, with or without sign; bool is none."""
         return self._is_int
 
     @property
     def is_floating_point(self) -> Any:
+        """Whether it is a floating-point type, also of 8 bits."""
         return self._is_floating_point
 
     @property
     def is_signed(self) -> Any:
+        """Whether it has negative values."""
         return self._is_signed
 
     @property
@@ -91,14 +96,36 @@ class dtype:  # noqa: N801 - the name programs know
 
     @classmethod
     def from_name(cls, name: str) -> dtype:
-        """The type called `name`."""
+        """Find the type with a name.
+
+        Args:
+            name: The name, such as `float32`; `half`, `float` and `double` are no names here.
+
+        Returns:
+            The type.
+
+        Raises:
+            ValueError: No type has the name.
+        """
         if name not in cls._by_name:
             raise ValueError(f"there is no popxl dtype '{name}'; known: {', '.join(cls._by_name)}")
         return cls._by_name[name]
 
     @classmethod
     def as_dtype(cls, value: Any) -> dtype:
-        """The type that a name, Python, NumPy or torch type, array or tensor stands for."""
+        """Find the type that a value stands for.
+
+        Args:
+            value: A name, a Python, NumPy or torch type, an internal DataType, what `numpy.dtype`
+                takes, or an array or tensor, whose element type is taken. The Python type int
+                stands for int64.
+
+        Returns:
+            The type.
+
+        Raises:
+            ValueError: There is none.
+        """
         if isinstance(value, dtype):
             return value
         found = cls._find(value)
@@ -127,11 +154,23 @@ class dtype:  # noqa: N801 - the name programs know
             return None
 
     def as_numpy(self) -> np.dtype[Any]:
-        """The NumPy type."""
+        """Give the NumPy type.
+
+        Returns:
+            The NumPy type; of float8 formats a structured one of a field of uint8.
+        """
         return self._numpy
 
     def as_torch(self) -> Any:
-        """The torch type; TypeError when torch has none."""
+        """Give the torch type.
+
+        Returns:
+            The torch type.
+
+        Raises:
+            ModuleNotFoundError: Torch is not installed.
+            TypeError: Torch has no such type.
+        """
         torch = importlib.import_module("torch")
         if self._torch_name is None:
             raise TypeError(f"torch has no counterpart of {self!r}")
@@ -159,7 +198,7 @@ def _is_hashable(value: Any) -> Any:
 
 
 def _torch_types() -> dict[Any, dtype]:
-    """torch types, without importing torch for programs that do not use it."""
+    """The torch types, without importing torch for programs that do not use it."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "float32"):
         return {}

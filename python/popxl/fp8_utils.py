@@ -87,7 +87,22 @@ def _encode(
 def host_pow2scale_cast_to_fp8(
     src: Any, dtype: Any = None, log2_scale: int = 0, nan_on_overflow: bool = True
 ) -> np.ndarray[Any, Any]:
-    """`cast(src * 2**log2_scale)` as a structured uint8 array of the shape of `src`."""
+    """Convert an array to a float8 format: cast(src * 2**log2_scale).
+
+    Args:
+        src: Values of float16, float32 or float64: an array, a torch tensor or what NumPy takes.
+        dtype: `popxl.float8_143` or `popxl.float8_152`, or their NumPy types; None: float8_143.
+        log2_scale: The exponent of the scale, in [-32, 32).
+        nan_on_overflow: Whether values out of range become NaN, else the largest number with their
+            sign.
+
+    Returns:
+        A structured array of uint8 codes with the shape of `src`, rounded to nearest even.
+
+    Raises:
+        RuntimeError: The values or the target are of another type.
+        ValueError: The scale is out of range.
+    """
     array = _source(src)
     target = _float8_type(dtype)
     _check_scale(log2_scale)
@@ -106,7 +121,20 @@ def _decode(src: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def host_pow2scale_cast_from_fp8(
     src: Any, dtype: Any = None, log2_scale: int = 0
 ) -> np.ndarray[Any, Any]:
-    """`float(src) * 2**log2_scale` as float16, float32 (the default) or float64."""
+    """Convert an array of float8 codes to floats: float(src) * 2**log2_scale.
+
+    Args:
+        src: An array of a structured float8 type.
+        dtype: float16, float32 or float64, of popxl or NumPy; None: float32.
+        log2_scale: The exponent of the scale, in [-32, 32).
+
+    Returns:
+        A new array with the shape of `src`.
+
+    Raises:
+        RuntimeError: The codes or the target are of another type.
+        ValueError: The scale is out of range.
+    """
     array = np.asarray(src)
     if array.dtype not in _TABLES:
         raise RuntimeError(
@@ -123,10 +151,20 @@ def host_pow2scale_cast_from_fp8(
 
 
 def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
-    """The least mean square error over the scales in [-31, 31], and the log2 scale that has it.
+    """Search for the scale with which a float8 format holds values best.
 
-    Of scales whose errors differ by rounding only the one nearest to 0 is taken. The scale is the
-    one to give to `host_pow2scale_cast_to_fp8`.
+    The mean square error is least. Scales are 2**s with s in [-31, 31]. Of scales whose errors
+    differ by rounding only, the one nearest to 0 is taken.
+
+    Args:
+        src: Values of float16 or float32: an array, a torch tensor or what NumPy takes.
+        dtype: `popxl.float8_143` or `popxl.float8_152`, or their NumPy types; None: float8_143.
+
+    Returns:
+        The least error, and the exponent s to give to `host_pow2scale_cast_to_fp8`.
+
+    Raises:
+        RuntimeError: The values or the format are of another type.
     """
     array = _source(src)
     if array.dtype == np.float64:
@@ -144,5 +182,16 @@ def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
 
 
 def host_fp8_mse_scale_pb(src: Any, dtype: Any = None) -> int:
-    """The log2 scale of `host_fp8_mse_scale`."""
+    """Search for a scale as `host_fp8_mse_scale` does.
+
+    Args:
+        src: Values of float16 or float32.
+        dtype: The float8 format; None: float8_143.
+
+    Returns:
+        The exponent of the scale.
+
+    Raises:
+        RuntimeError: The values or the format are of another type.
+    """
     return host_fp8_mse_scale(src, dtype)[1]

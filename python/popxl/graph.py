@@ -18,7 +18,11 @@ _hook_handles = itertools.count()
 
 
 class _ByRefInputs(MutableSet["Tensor"]):
-    """The by-reference inputs of a graph; changes go straight to the graph."""
+    """The by-reference inputs of a graph; changes go straight to the graph.
+
+    Args:
+        graph: The graph.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -52,7 +56,10 @@ class _ByRefInputs(MutableSet["Tensor"]):
 
 
 class Graph:
-    """A graph of an Ir: inputs, outputs and ops. Use it as a context to create ops in it."""
+    """A graph of an Ir: inputs, outputs and ops. Use it as a context to create ops in it.
+
+    `Ir.main_graph`, `Ir.create_graph` and `Ir.create_empty_graph` give graphs.
+    """
 
     _ir: Ir
     _pb: _core.Graph
@@ -87,19 +94,22 @@ class Graph:
 
     @property
     def ir(self) -> Ir:
-        """The Ir the graph belongs to."""
+        """The Ir that the graph belongs to."""
         return self._ir
 
     @property
     def main_graph(self) -> Graph:
+        """The main graph of the Ir."""
         return self._ir.main_graph
 
     @property
     def id(self) -> str:
+        """The id, empty for the main graph."""
         return self._id
 
     @property
     def name(self) -> str:
+        """The same as the id."""
         return self._id
 
     def _wrap(self, tensors: Iterable[_core.Tensor]) -> tuple[Tensor, ...]:
@@ -107,14 +117,17 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs, in order."""
         return self._wrap(self._pb.inputs)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
+        """The outputs, in order. `autodiff` may append to them."""
         return self._wrap(self._pb.outputs)
 
     @property
     def inputs_by_name(self) -> dict[str, Tensor]:
+        """The inputs by their names."""
         return {tensor.name: tensor for tensor in self.inputs}
 
     @property
@@ -124,14 +137,14 @@ class Graph:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """Variables, sorted by id."""
+        """The variables, sorted by id; only the main graph has some."""
         from popxl.tensor import Variable
 
         return tuple(t for t in self.tensors if isinstance(t, Variable))
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """Constants, sorted by id."""
+        """The constants, sorted by id."""
         from popxl.tensor import Constant
 
         return tuple(t for t in self.tensors if isinstance(t, Constant))
@@ -142,7 +155,17 @@ class Graph:
         return tuple(self._ir._graph(graph) for graph in self._pb.called_graphs)
 
     def get_tensor(self, tensor_id: str) -> Tensor:
-        """The tensor with this id."""
+        """Find a tensor by its id.
+
+        Args:
+            tensor_id: The id, with the id of the graph before the name.
+
+        Returns:
+            The tensor.
+
+        Raises:
+            popart_exception: The graph has no such tensor.
+        """
         tensor = self._pb.find_tensor(tensor_id)
         if tensor is None:
             raise _core.popart_exception(f"{self!r} has no tensor with id '{tensor_id}'")
@@ -153,13 +176,27 @@ class Graph:
         return str(self._pb.unique_tensor_id(_context.scoped(name or "t")))
 
     def register_op_created_hook(self, fn: Callable[[internal.Op], Any]) -> int:
-        """Calls `fn` with every op created in this graph from now on; returns a handle."""
+        """Call a function with every op created in this graph from now on.
+
+        Args:
+            fn: The function, which gets an internal view of the op.
+
+        Returns:
+            A handle for `remove_op_created_hook`.
+        """
         handle = next(_hook_handles)
         self._ir._op_created_hooks.setdefault(self._id, {})[handle] = fn
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
-        """Stops the calls of the hook with this handle."""
+        """Stop the calls of a hook.
+
+        Args:
+            handle: What `register_op_created_hook` returned.
+
+        Raises:
+            ValueError: The graph has no hook with the handle.
+        """
         hooks = self._ir._op_created_hooks.get(self._id, {})
         if handle not in hooks:
             raise ValueError(f"{self!r} has no op-created hook with handle {handle}")

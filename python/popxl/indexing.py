@@ -15,7 +15,23 @@ _WANTED = "wanted ints and slices, or an integer or bool tensor, array or list o
 
 
 def index_tensor(tensor: Tensor, key: Any) -> Tensor:
-    """Slices for ints and slices, a gather for integer arrays, a mask for bool arrays."""
+    """Compute `tensor[key]`.
+
+    Ints and slices give a slice, integer arrays a gather along axis 0, and bool arrays keep the
+    shape and give 0 where they are False.
+
+    Args:
+        tensor: The tensor.
+        key: What is in the brackets: ints, slices and tuples of them, or an array, a list or a
+            tensor of integers or bools.
+
+    Returns:
+        A new tensor.
+
+    Raises:
+        TypeError: The key is of another kind.
+        ValueError: An index is out of range, a slice selects nothing, or there are too many.
+    """
     if _is_basic(key):
         return _slice(tensor, key if isinstance(key, tuple) else (key,))
     return _index_by_array(tensor, key)

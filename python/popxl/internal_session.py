@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 class InternalSession:
-    """The compiled program and the raw transfers of its weights."""
+    """The compiled program and the raw transfers of its weights.
+
+    Args:
+        session: The session that it belongs to.
+        core: The compiled program.
+    """
 
     def __init__(self, session: Session, core: _core.Session) -> None:
         self._session = weakref.proxy(session)
@@ -28,40 +33,74 @@ class InternalSession:
         return self._core
 
     def trace(self) -> list[_core.InstructionTime]:
-        """Times by instruction since the last attach; empty unless the session profiles."""
+        """Read the times of the instructions since the last attach.
+
+        Returns:
+            One entry for each execution of an instruction; none unless the session profiles.
+        """
         times: list[_core.InstructionTime] = self._core.trace()
         return times
 
     def actual_peak_bytes(self) -> int:
-        """The most bytes of device memory held at once."""
+        """Read the most bytes of device memory that were held at once.
+
+        Returns:
+            The number of bytes.
+        """
         return int(self._core.actual_peak_bytes)
 
     def setEngineIsLoaded(self, loaded: bool) -> None:
-        """With False the next enter loads the program again and uploads the weights."""
+        """Tell whether the program is loaded.
+
+        Args:
+            loaded: With False the next enter loads the program again and uploads the weights.
+        """
         if not loaded:
             self._core.detach()
         self._loaded = loaded
 
     def weightsFromHost(self) -> None:
+        """Upload the host values of all variables."""
         self._core.weights_from_host()
 
     def weightsToHost(self) -> None:
+        """Bring the values of all variables back to the host."""
         self._core.weights_to_host()
 
     def writeWeights(self, weights: PyWeightsIO) -> None:
-        """Host values by id, without checks of dtype and shape beyond NumPy's own."""
+        """Write host values, without checks of dtype and shape beyond those of NumPy.
+
+        Args:
+            weights: The arrays by tensor id.
+
+        Raises:
+            KeyError: An id is not that of a variable.
+            ValueError: An array does not broadcast to the shape of its variable.
+        """
         records = self._session.ir._variables
         for tensor_id, value in weights.weights.items():
             np.copyto(records[tensor_id].data, value, casting="unsafe")
 
     def readWeights(self, weights: PyWeightsIO) -> None:
-        """Fills the arrays with the host values."""
+        """Copy host values to arrays.
+
+        Args:
+            weights: The arrays to fill, by tensor id.
+
+        Raises:
+            KeyError: An id is not that of a variable.
+            ValueError: The value does not broadcast to the shape of its array.
+        """
         records = self._session.ir._variables
         for tensor_id, array in weights.weights.items():
             np.copyto(array, records[tensor_id].data)
 
     def getSummaryReport(self) -> str:
-        """Bytes of device memory and what is alive at the peak."""
+        """Describe the device memory of the program.
+
+        Returns:
+            Its bytes, and what is alive at the peak, one a line.
+        """
         memory = self._core.memory
         cache_file = self._core.compile_report.cache_file
         lines = [
@@ -73,4 +112,12 @@ class InternalSession:
         return "\n".join(lines)
 
     def getReport(self) -> Any:
+        """Refuse: there are no hardware reports.
+
+        Returns:
+            Nothing.
+
+        Raises:
+            popart_exception: Always.
+        """
         raise _core.popart_exception("there are no hardware reports: use getSummaryReport()")

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class VariableRecord:
-    """What the front end knows about a variable beyond the core."""
+    """What the front end knows about a variable beyond the core.
+
+    Attributes:
+        assignment: The group of each replica.
+        constant_grouping: Stride and size of the groups, if constant.
+        retrieval_mode: `one_per_group` or `all_replicas`.
+        data: The host value in `shape_on_host`.
+        remote: The id of the remote buffer and the slot; None: on the device.
+        sharded: Whether every replica of a group holds one part.
+        shape_on_host: The shape of the host value.
+    """
 
     # Group of each replica, and stride and group size if constant (a grouping would hold the Ir).
     assignment: list[int]
@@ -42,7 +52,14 @@ class VariableRecord:
 
 
 class Ir:
-    """A program: graphs, variables, streams and remote buffers."""
+    """A program: graphs, variables, streams and remote buffers.
+
+    Args:
+        replication: The number of replicas; `popdist` takes that of the launcher.
+
+    Raises:
+        ValueError: It is another word or less than 1.
+    """
 
     _registry: ClassVar[WeakValueDictionary[int, Ir]] = WeakValueDictionary()
 
@@ -132,6 +149,7 @@ class Ir:
 
     @property
     def id(self) -> int:
+        """The number of the Ir in the process."""
         return int(self._pb.id)
 
     @property
@@ -140,14 +158,37 @@ class Ir:
         return self._graph(self._pb.main_graph)
 
     def create_empty_graph(self, name: str | None = None) -> Graph:
-        """A new graph without inputs, outputs and ops."""
+        """Make a graph without inputs, outputs and ops.
+
+        Args:
+            name: What its id begins with; None: `graph`.
+
+        Returns:
+            The graph.
+        """
         return self._graph(self._pb.create_graph(name or "graph"))
 
     def create_graph(self, fn: Callable[..., Any] | Module, *args: Any, **kwargs: Any) -> Graph:
-        """A new graph with the ops that `fn` creates.
+        """Make a graph with the ops that a function creates.
 
-        Arguments that are tensors or tensor specifications become inputs of the graph, named after
-        the parameters of `fn`; what `fn` returns becomes its outputs.
+        Arguments that are tensors or tensor specifications, also in lists, become inputs of the
+        graph, named after the parameters; parameters annotated `TensorByRef` are by reference. The
+        function gets the inputs in their place, and other arguments as they are. What it returns
+        becomes the outputs.
+
+        Args:
+            fn: The function, or a module, whose `build` is taken.
+            *args: The arguments of the function.
+            **kwargs: The arguments of the function by name.
+
+        Returns:
+            The graph.
+
+        Raises:
+            TypeError: `fn` is neither, an argument mixes tensors with other values, or an
+                annotation that says `TensorByRef` cannot be evaluated.
+            ValueError: The arguments do not fit `fn`, or it returns something else than tensors of
+                the graph.
         """
         if isinstance(fn, Module):
             build: Callable[..., Any] = fn.build
@@ -176,7 +217,7 @@ class Ir:
 
     @property
     def num_host_transfers(self) -> int:
-        """Elements per stream and run: the leading dimension of stream buffers."""
+        """The elements of a stream for each run, 1 or more: the first axis of its arrays."""
         return int(self._pb.num_host_transfers)
 
     @num_host_transfers.setter
@@ -187,7 +228,7 @@ class Ir:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas in all instances."""
+        """The number of replicas in all instances. It cannot be set once a session exists."""
         options = self._options
         if options.enableDistributedReplicatedGraphs:
             return int(options.globalReplicationFactor)
@@ -207,17 +248,42 @@ class Ir:
 
     @property
     def instance_replication_factor(self) -> int:
-        """Replicas of this process."""
+        """The number of replicas of this process."""
         return int(self._options.replicatedGraphCount)
 
     def replica_grouping(self, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
-        """Groups of `group_size` replicas that lie `stride` apart."""
+        """Make groups of replicas that lie a constant stride apart.
+
+        Replica r is in group r % stride + stride * (r // (stride * group_size)).
+
+        Args:
+            stride: The distance between the members of a group, which divides the number of
+                replicas.
+            group_size: The number of members; None: as many as there are.
+
+        Returns:
+            The grouping.
+
+        Raises:
+            ValueError: The stride or the size does not suit the number of replicas.
+        """
         from popxl.replica_grouping import ReplicaGrouping
 
         return ReplicaGrouping._from_stride(self, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignment: Sequence[int]) -> ReplicaGrouping:
-        """Replica `r` belongs to group `assignment[r]`."""
+        """Make groups of replicas from the group of each one.
+
+        Args:
+            assignment: The group of each replica. Groups have equal sizes and are numbered from 0
+                on in the order in which they first appear.
+
+        Returns:
+            The grouping.
+
+        Raises:
+            ValueError: There is not one group for each replica, or sizes or numbers are wrong.
+        """
         from popxl.replica_grouping import ReplicaGrouping
 
         return ReplicaGrouping._from_assignment(self, assignment)
@@ -234,15 +300,32 @@ class Ir:
         )
 
     def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
-        """Streams with at least one `host_load`."""
+        """Find the streams that at least one op loads.
+
+        Returns:
+            A new set.
+        """
         return set(self._used_streams()[0])
 
     def get_all_d2h_streams(self) -> set[DeviceToHostStream]:
-        """Streams with at least one `host_store`."""
+        """Find the streams that at least one op stores to.
+
+        Returns:
+            A new set.
+        """
         return set(self._used_streams()[1])
 
     def dot_checkpoint(self, check: str, save_dir: Any = None) -> None:
-        """Writes the graphs as Graphviz files if checkpoint `check` is active."""
+        """Write the graphs as Graphviz files if a checkpoint is active.
+
+        Active are those in the session option `dotChecks` and in the environment variable
+        `POPART_DOT_CHECKS`; `ALL` stands for all.
+
+        Args:
+            check: The name of the checkpoint.
+            save_dir: The folder, also for later checkpoints; if nothing names checkpoints, all
+                become active. None: the session option `logDir`.
+        """
         dot.checkpoint(self, check, save_dir)
 
     def __eq__(self, other: object) -> bool:

@@ -15,7 +15,20 @@ if TYPE_CHECKING:
 
 
 class RemoteBuffer:
-    """`entries` slots, each for one tensor of a fixed shape and dtype."""
+    """An array of slots outside the device, each for one tensor of a fixed shape and dtype.
+
+    Every replica has slots of its own. They keep their contents from one run of a session to the
+    next.
+
+    Args:
+        tensor_shape: The shape of a slot.
+        tensor_dtype: The element type.
+        entries: The number of slots, at least 1.
+
+    Raises:
+        RuntimeError: There is no current graph.
+        ValueError: There are no entries, or the dtype is complex.
+    """
 
     def __init__(self, tensor_shape: Iterable[int], tensor_dtype: DType, entries: int) -> None:
         self._ir = get_current_graph().ir
@@ -40,18 +53,22 @@ class RemoteBuffer:
 
     @property
     def remote_buffer_id(self) -> int:
+        """The number of the buffer in its Ir, from 1 on."""
         return int(self._pb.id)
 
     @property
     def tensor_shape(self) -> tuple[int, ...]:
+        """The shape of a slot."""
         return tuple(self._pb.info.shape)
 
     @property
     def tensor_dtype(self) -> DType:
+        """The element type."""
         return DType._from_pb(self._pb.info.dtype)
 
     @property
     def entries(self) -> int:
+        """The number of slots; setting one below 1 is a ValueError."""
         return int(self._pb.entries)
 
     @entries.setter
@@ -61,7 +78,7 @@ class RemoteBuffer:
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """The shape before sharding; empty when not sharded."""
+        """The shape before sharding; empty when the slots hold no shards."""
         return tuple(self._pb.info.meta_shape)
 
     @meta_shape.setter
@@ -72,13 +89,30 @@ class RemoteBuffer:
     def set_remote_buffer_info(
         self, tensor_dtype: DType, tensor_shape: Iterable[int], entries: int
     ) -> None:
-        """Replaces the description."""
+        """Replace the description of the slots.
+
+        Args:
+            tensor_dtype: The element type.
+            tensor_shape: The shape of a slot.
+            entries: The number of slots, at least 1.
+
+        Raises:
+            ValueError: There are no entries, or the dtype is complex.
+        """
         _check_entries(entries)
         self._pb.info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
         self._pb.entries = entries
 
     def validate_tensor_matches_buffer(self, t: Tensor, num_shards: int = 1) -> None:
-        """ValueError unless the tensor has the shape and dtype of a slot."""
+        """Check that a tensor has the shape and dtype of a slot.
+
+        Args:
+            t: The tensor.
+            num_shards: With another number than 1 the meta shapes are compared.
+
+        Raises:
+            ValueError: It has not.
+        """
         shape = t.shape if num_shards == 1 else t.meta_shape
         wanted = self.tensor_shape if num_shards == 1 else self.meta_shape
         if shape != wanted or t.dtype != self.tensor_dtype:
@@ -109,5 +143,18 @@ def _check_entries(entries: int) -> None:
 def remote_buffer(
     tensor_shape: Iterable[int], tensor_dtype: DType, entries: int = 1
 ) -> RemoteBuffer:
-    """A remote buffer of the current Ir."""
+    """Make a remote buffer in the current Ir.
+
+    Args:
+        tensor_shape: The shape of a slot.
+        tensor_dtype: The element type.
+        entries: The number of slots, at least 1.
+
+    Returns:
+        The buffer.
+
+    Raises:
+        RuntimeError: There is no current graph.
+        ValueError: There are no entries, or the dtype is complex.
+    """
     return RemoteBuffer(tensor_shape, tensor_dtype, entries)

@@ -26,7 +26,11 @@ def _members(assignment: Sequence[int]) -> list[list[int]]:
 
 
 class ReplicaGrouping:
-    """A division of the replicas of an Ir into groups of equal size."""
+    """A division of the replicas of an Ir into groups of equal size.
+
+    `Ir.replica_grouping` and `Ir.replica_grouping_from_assignments` make one. Groupings compare by
+    their Ir and assignment and have no hash.
+    """
 
     _ir: Ir
     _assignment: list[int]
@@ -91,11 +95,12 @@ class ReplicaGrouping:
 
     @property
     def is_const(self) -> bool:
-        """Whether members of every group lie one constant stride apart."""
+        """Whether the members of every group lie one constant stride apart."""
         return self._constant is not None
 
     @property
     def stride(self) -> int:
+        """The distance of the members of a group; NotImplementedError if it is not constant."""
         if self._constant is None:
             raise NotImplementedError(
                 f"{self!r} has no constant stride between the members of a group"
@@ -104,10 +109,12 @@ class ReplicaGrouping:
 
     @property
     def group_size(self) -> int:
+        """The number of replicas in a group."""
         return self._assignment.count(self._assignment[0])
 
     @property
     def num_groups(self) -> int:
+        """The number of groups."""
         return max(self._assignment) + 1
 
     @property
@@ -136,21 +143,25 @@ class ReplicaGrouping:
 
     @property
     def to_device_map(self) -> list[int] | None:
-        """The group here of each group of `const_rg`."""
+        """The group here of each group of `const_rg`; None when the stride is constant."""
         if self.is_const:
             return None
         return [self._assignment[group[0]] for group in _members(self.const_rg._assignment)]
 
     @property
     def to_host_map(self) -> list[int] | None:
-        """The first group of `const_rg` of each group here."""
+        """The first group of `const_rg` of each group here; None when the stride is constant."""
         to_device = self.to_device_map
         if to_device is None:
             return None
         return [to_device.index(group) for group in range(self.num_groups)]
 
     def transpose(self) -> ReplicaGrouping:
-        """Group j holds the j-th member of every group here."""
+        """Group the replicas the other way: group j holds the j-th member of every group here.
+
+        Returns:
+            A new grouping, which may have no constant stride.
+        """
         position: dict[int, int] = {}
         transposed = []
         for group in self._assignment:

@@ -12,9 +12,10 @@ import numpy as np
 from pando import _core
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
+from popxl.host_values import host_value, write_host_value
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
-from popxl.session_compile import compile_ir, note_once, resolve_device
+from popxl.session_compile import compile_ir, ipus_per_replica, note_once, resolve_device
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -26,7 +27,24 @@ StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
 
 
 class Session:
-    """A compiled Ir. Inside `with session:` it is attached to a device and can run."""
+    """A compiled Ir. Inside `with session:` it is attached to a device and can run.
+
+    The first entry uploads the variables, the last exit brings them back. The Ir must not change
+    after.
+
+    Args:
+        ir: The program.
+        device_desc: `cpu`, `ipu_model` or `ipu_hw`, which all are this machine, or a
+            `popart.DeviceInfo`.
+        weights_to_host_on_exit: Whether variables are brought back; never read-only memory maps.
+
+    Raises:
+        TypeError: `ir` is not an Ir.
+        ValueError: The device is unknown.
+        RuntimeError: The Ir has no ops.
+        NotImplementedError: A session option, an op or several instances are not supported.
+        popart_exception: The program cannot be compiled or needs more memory than the limit.
+    """
 
     def __init__(
         self,
@@ -86,6 +104,7 @@ class Session:
 
     @property
     def ir(self) -> Ir:
+        """The Ir that was compiled."""
         return self.ir_
 
     @property
@@ -161,7 +180,11 @@ class Session:
     # Running.
 
     def expected_inputs(self) -> set[HostToDeviceStream]:
-        """The streams that `run` wants data for."""
+        """Find the streams that `run` wants data for.
+
+        Returns:
+            A new set: the streams that at least one op loads.
+        """
         return set(self._input_set)
 
     def _expected_outputs(self) -> set[DeviceToHostStream]:
@@ -177,7 +200,11 @@ class Session:
         return (*self._extra_input_dims, *shape)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, _Array]:
-        """Uninitialised arrays for every output stream."""
+        """Make arrays for `run_with_outputs` to fill.
+
+        Returns:
+            An uninitialised array of the full shape for every stream that ops store to.
+        """
         return {
             stream: np.empty(self._full_input_shape(stream.shape), stream.dtype.as_numpy())
             for stream in self._outputs.values()
@@ -188,7 +215,23 @@ class Session:
         inputs: h2dStreamBufferMaps | None = None,
         downcast_inputs: bool = True,
     ) -> dict[DeviceToHostStream, _Array]:
-        """Executes the main graph once; returns what it stored."""
+        """Execute the main graph once, on all replicas.
+
+        Args:
+            inputs: An array for each stream of `expected_inputs`, of shape (transfers, replicas,
+                *stream.shape); `ir.num_host_transfers` and the number of replicas are left out
+                where they are 1.
+            downcast_inputs: Whether 64-bit data become 32-bit data.
+
+        Returns:
+            A new array, of such a shape, for each stream that ops store to.
+
+        Raises:
+            TypeError: `inputs` is not a mapping.
+            ValueError: The session is not attached, or the streams or the shapes are others.
+            popart_runtime_error: Data are of another dtype than their stream.
+            poplar_application_runtime_error: A check of the program failed.
+        """
         outputs = {stream: np.empty(shape, kind) for stream, shape, kind in self._output_plan}
         if len(outputs) != len(self._output_set):
             outputs = self.create_host_outputs()
@@ -201,7 +244,17 @@ class Session:
         outputs: d2hStreamBufferMaps | None = None,
         downcast_inputs: bool = True,
     ) -> None:
-        """Executes the main graph once; fills the given arrays."""
+        """Execute the main graph once, as `run` does, and fill given arrays.
+
+        Args:
+            inputs: An array for each stream of `expected_inputs`, as `run` takes them.
+            outputs: A C-contiguous, writable array for each stream that ops store to.
+            downcast_inputs: Whether 64-bit data become 32-bit data.
+
+        Raises:
+            ValueError: What `run` refuses, or the output streams or their shapes are others.
+            popart_exception: An output array does not suit its stream.
+        """
         outputs = {} if outputs is None else outputs
         self._validate_run_outputs(outputs)
         self._execute(inputs, outputs, downcast_inputs)
@@ -324,12 +377,21 @@ class Session:
         self._in_sync = False
 
     def weights_from_host(self) -> None:
-        """Host values to the device, for every variable."""
+        """Upload the host values of all variables.
+
+        Raises:
+            ValueError: The session is not attached.
+        """
         self._require_attached("weights_from_host")
         self._upload()
 
     def weights_to_host(self) -> None:
-        """Device values to the host, for every variable."""
+        """Bring the values of all variables back to the host.
+
+        Raises:
+            ValueError: The session is not attached.
+            Exception: A variable is a read-only memory-mapped array.
+        """
         self._require_attached("weights_to_host")
         if self.ir_._has_read_only_memmap:
             raise Exception(
@@ -343,11 +405,31 @@ class Session:
                 record.data.flush()
 
     def get_tensor_data(self, tensor: Tensor) -> _Array:
-        """The host value of a variable or constant, brought up to date first."""
+        """Read the host value of a variable or constant, which is brought up to date first.
+
+        Args:
+            tensor: The variable or constant.
+
+        Returns:
+            The host value itself, not a copy, in `shape_on_host`; later transfers change it.
+
+        Raises:
+            TypeError: It is another tensor.
+        """
         return self.get_tensors_data([tensor])[tensor]
 
     def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, _Array]:
-        """Host values. The arrays are views that later transfers change."""
+        """Read host values of variables and constants, with at most one transfer.
+
+        Args:
+            tensors: The variables and constants, in a collection that can be read several times.
+
+        Returns:
+            The host values themselves, not copies, by tensor; later transfers change them.
+
+        Raises:
+            TypeError: There is another tensor.
+        """
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
                 raise TypeError(
@@ -356,78 +438,41 @@ class Session:
         wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
         if wants_variable and not self._in_sync and self.is_attached:
             self.weights_to_host()
-        return {tensor: self._host_value(tensor) for tensor in tensors}
-
-    def _host_value(self, tensor: Tensor) -> _Array:
-        if isinstance(tensor, Variable):
-            return tensor._record.data
-        array: _Array = tensor._pb.data
-        kind = tensor.dtype.as_numpy()
-        return array.view(kind) if array.dtype != kind else array
+        return {tensor: host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
-        """A new value for one variable."""
+        """Write a new value of a variable, with the errors of `write_variables_data`.
+
+        Args:
+            tensor: The variable.
+            data: An array of its dtype and `shape_on_host`, or a number.
+        """
         self.write_variables_data({tensor: data})
 
     def write_variables_data(self, tensors: Mapping[Variable, Any]) -> None:
-        """New values, on the host and, when attached, on the device."""
+        """Write new values of variables, on the host and, when attached, on the device.
+
+        Args:
+            tensors: An array of the dtype and `shape_on_host` of each variable, or a number, which
+                is cast.
+
+        Raises:
+            TypeError: There is another tensor, or data of another kind or dtype.
+            ValueError: Data have another shape.
+            NotImplementedError: A variable is read from all replicas of groups of several.
+        """
         if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
             # Uploading sends every variable: fetch the device's values of the others first.
             self.weights_to_host()
         for tensor, data in tensors.items():
-            self._write_host_value(tensor, data)
+            write_host_value(tensor, data)
         if self.is_attached:
             self._upload()
-
-    def _write_host_value(self, tensor: Variable, data: Any) -> None:
-        if not isinstance(tensor, Variable):
-            raise TypeError(
-                f"Tensor {getattr(tensor, 'id', tensor)} is not of type Variable: only variables "
-                "can be written"
-            )
-        if tensor.retrieval_mode == "all_replicas" and tensor.replica_grouping.group_size > 1:
-            raise NotImplementedError(
-                f"{tensor!r}: writing a variable with retrieval mode all_replicas and groups of "
-                "more than one replica is not supported"
-            )
-        kind = tensor.dtype.as_numpy()
-        if isinstance(data, (bool, int, float, np.generic)) and not isinstance(data, np.void):
-            if kind.names is not None:
-                raise TypeError(f"{tensor!r}: a scalar cannot be written to a float8 variable")
-            data = np.array(data).astype(kind)
-        if not isinstance(data, np.ndarray):
-            raise TypeError(f"{tensor!r}: wanted a NumPy array; given {type(data)}")
-        if data.dtype != kind:
-            raise TypeError(f"{tensor!r}: wanted data of dtype {kind}; given {data.dtype}")
-        if data.shape != tensor.shape_on_host:
-            raise ValueError(
-                f"{tensor!r}: wanted data of shape {tensor.shape_on_host}; given {data.shape}"
-            )
-        np.copyto(tensor._record.data, data)
 
     # Devices.
 
     def _get_ipus_per_replica(self) -> int:
-        devices = {
-            op.context.device
-            for graph in self.ir_._pb.graphs
-            for op in graph.ops
-            if op.context.device is not None
-        }
-        devices |= {
-            int(op.attributes["destination"])
-            for graph in self.ir_._pb.graphs
-            for op in graph.ops
-            if op.kind == "IpuCopy"
-        }
-        devices |= {
-            int(device)
-            for graph in self.ir_._pb.graphs
-            for op in graph.ops
-            if op.kind == "AllReduce"
-            for device in op.attributes["ipus"]
-        }
-        return int(max(devices, default=0)) + 1
+        return ipus_per_replica(self.ir_)
 
     def _get_ipu_count(self) -> int:
         count = self._get_ipus_per_replica() * self.ir_.instance_replication_factor

@@ -17,14 +17,29 @@ _notes_given: set[str] = set()
 
 
 def note_once(key: str, message: str) -> None:
-    """Warns, once per process and key."""
+    """Warn, once per process and key.
+
+    Args:
+        key: What the warning is about.
+        message: The text of the warning.
+    """
     if key not in _notes_given:
         _notes_given.add(key)
         getLogger("session").warn(message)
 
 
 def resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
-    """The device of a name; raises ValueError for an unknown one."""
+    """Find the device that a description names.
+
+    Args:
+        device_desc: `cpu`, `ipu_model`, `ipu_hw` or a device.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: The name is unknown.
+    """
     if isinstance(device_desc, DeviceInfo):
         return device_desc
     if device_desc not in _DEVICE_TYPES:
@@ -34,6 +49,23 @@ def resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
     if device_desc == "ipu_hw":
         note_once("ipu_hw", "device 'ipu_hw' resolves to the CPU backend of this machine")
     return DeviceInfo(_DEVICE_TYPES[device_desc])
+
+
+def ipus_per_replica(ir: Ir) -> int:
+    """Count the virtual devices that a replica of a program needs.
+
+    Args:
+        ir: The program.
+
+    Returns:
+        The highest number of a device that an op is on, or moves a tensor to, plus 1.
+    """
+    ops = [op for graph in ir._pb.graphs for op in graph.ops]
+    devices = {op.context.device for op in ops if op.context.device is not None}
+    devices |= {int(op.attributes["destination"]) for op in ops if op.kind == "IpuCopy"}
+    reduced = [op.attributes["ipus"] for op in ops if op.kind == "AllReduce"]
+    devices |= {int(device) for ipus in reduced for device in ipus}
+    return int(max(devices, default=0)) + 1
 
 
 def _check_options(ir: Ir) -> None:
@@ -53,9 +85,18 @@ def _log(is_warning: bool, message: str) -> None:
 
 
 def compile_ir(ir: Ir, device: DeviceInfo) -> _core.Session:
-    """The program of an Ir, compiled under its options and the session settings.
+    """Compile the program of an Ir under its options and the session settings.
 
-    Raises NotImplementedError for options that cannot be followed and for several instances.
+    Args:
+        ir: The Ir.
+        device: The device, whose memory is a limit.
+
+    Returns:
+        The compiled program.
+
+    Raises:
+        NotImplementedError: An option cannot be followed, or there are several instances.
+        popart_exception: The program cannot be compiled.
     """
     _check_options(ir)
     ir._settle()

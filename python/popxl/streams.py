@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """A stream; its handle tensor in the main graph names it."""
+    """A stream between the host and the program; `h2d_stream` and `d2h_stream` make one.
+
+    Streams compare by their handle tensor, so those of `Session.expected_inputs` equal the ones
+    that the program made.
+    """
 
     _stream_tensor: Tensor
 
@@ -30,24 +34,27 @@ class Stream:
 
     @property
     def tensor_id(self) -> str:
-        """The id of the handle."""
+        """The id of the handle tensor in the main graph."""
         return self._stream_tensor.id
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self._stream_tensor.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape per replica and transfer."""
+        """The shape of one element of the stream, for one replica and one transfer."""
         return self._stream_tensor.shape
 
     @property
     def spec(self) -> TensorSpec:
+        """Shape and dtype, as `graph_input(**stream.spec)` takes them."""
         return self._stream_tensor.spec
 
     @property
     def ir(self) -> Ir:
+        """The Ir that the stream belongs to."""
         return self._stream_tensor.ir
 
     def __eq__(self, other: object) -> bool:
@@ -81,14 +88,40 @@ def _make_handle(
 
 
 def h2d_stream(shape: Iterable[int], dtype: DType, name: str | None = None) -> HostToDeviceStream:
-    """A stream to the program with elements of this shape and dtype."""
+    """Make a stream from the host to the program, in the main graph of the current Ir.
+
+    Args:
+        shape: The shape of one element, for one replica and one transfer.
+        dtype: The element type.
+        name: The name of the handle; None: `h2d_stream`. Name scopes go before it.
+
+    Returns:
+        The stream.
+
+    Raises:
+        RuntimeError: There is no current graph.
+        ValueError: The dtype is complex.
+    """
     handle = _make_handle(shape, dtype, name or "h2d_stream", _core.StreamDirection.HostToDevice)
     stream: HostToDeviceStream = HostToDeviceStream._from_tensor(handle)
     return stream
 
 
 def d2h_stream(shape: Iterable[int], dtype: DType, name: str | None = None) -> DeviceToHostStream:
-    """A stream from the program with elements of this shape and dtype."""
+    """Make a stream from the program to the host, in the main graph of the current Ir.
+
+    Args:
+        shape: The shape of one element, for one replica and one transfer.
+        dtype: The element type.
+        name: The name of the handle; None: `d2h_stream`. Name scopes go before it.
+
+    Returns:
+        The stream.
+
+    Raises:
+        RuntimeError: There is no current graph.
+        ValueError: The dtype is complex.
+    """
     handle = _make_handle(shape, dtype, name or "d2h_stream", _core.StreamDirection.DeviceToHost)
     stream: DeviceToHostStream = DeviceToHostStream._from_tensor(handle)
     return stream

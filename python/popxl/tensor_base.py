@@ -15,7 +15,7 @@ from popxl.errors import UndefinedValue
 from popxl.tensor_devices import find_device, find_tile_set
 from popxl.tensor_spec import LocationInfo, TensorSpec
 from popxl.typing_ import NewAliasAnnotation
-from popxl.utils import to_numpy
+from popxl.utils import inferred_dtype
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
@@ -51,11 +51,6 @@ def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
     return constant(value, dtype)
 
 
-def inferred_dtype(value: Any) -> DType:
-    """The element type that host data has by itself."""
-    return DType.as_dtype(to_numpy(value, copy=False).dtype)
-
-
 def _binary(op_name: str) -> Any:
     def operator(self: Tensor, other: TensorLike) -> Tensor:
         return getattr(_ops(), op_name)(self, self._ensure_tensor(other))
@@ -71,7 +66,15 @@ def _reflected(op_name: str) -> Any:
 
 
 class Tensor:
-    """A value of a graph. Made by ops, `variable`, `constant` and `graph_input`."""
+    """A value of a graph. Ops, `variable`, `constant` and `graph_input` make tensors.
+
+    Operators are ops: `+ - * / @ % **` and `-t` are add, sub, mul, div, matmul, fmod, pow and
+    negate; `& | ~` are logical_and, logical_or and logical_not. Host data on the other side become
+    a constant of the tensor's dtype, except exponents, whose dtype is inferred. `+=` writes the
+    tensor in place; other augmented operators make a new one. `t[key]` takes ints, slices, and
+    arrays of ints or bools. `==` and `hash` are by identity, not by value, and a tensor cannot be
+    iterated.
+    """
 
     _ir: Ir
     _pb: _core.Tensor
@@ -117,12 +120,12 @@ class Tensor:
 
     @property
     def ir(self) -> Ir:
-        """The Ir the tensor belongs to."""
+        """The Ir that the tensor belongs to."""
         return self._ir
 
     @property
     def id(self) -> str:
-        """Unique in the Ir: graph id, name scopes and name."""
+        """The id, which is unique in the Ir: graph id, name scopes and name."""
         return self._id
 
     @property
@@ -141,18 +144,22 @@ class Tensor:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self._dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape on one replica."""
         return self._shape
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self._shape)
 
     @property
     def nelms(self) -> int:
+        """The number of elements."""
         return int(np.prod(self._shape, dtype=np.int64))
 
     @property
@@ -162,10 +169,18 @@ class Tensor:
 
     @property
     def spec(self) -> TensorSpec:
+        """Shape, dtype and meta shape, as `graph_input(**t.spec)` takes them."""
         return TensorSpec(self.shape, self.dtype, self.meta_shape)
 
     def strides(self, shape: Iterable[int] | None = None) -> tuple[int, ...]:
-        """Byte strides of a C-ordered array of `shape` (default: the own shape)."""
+        """Give the strides of a C-ordered array, in bytes.
+
+        Args:
+            shape: The shape of the array; None: that of the tensor.
+
+        Returns:
+            One stride for each axis.
+        """
         sizes = self.shape if shape is None else tuple(shape)
         item = self.dtype.as_numpy().itemsize
         return tuple(
@@ -174,6 +189,7 @@ class Tensor:
 
     @property
     def location_info(self) -> LocationInfo:
+        """Where the tensor lives, if it is a variable; on the device otherwise."""
         record = self._ir._variables.get(self._id)
         if record is None:
             return LocationInfo(None, False)
@@ -206,50 +222,119 @@ class Tensor:
         return session is None or session._in_sync
 
     def transpose(self, permutation: Iterable[int] | None = None) -> Tensor:
-        """Axes in the order `permutation`, by default reversed."""
+        """Permute the axes into a new tensor, as `ops.transpose` does.
+
+        Args:
+            permutation: Every axis once; None: the axes reversed.
+
+        Returns:
+            A new tensor.
+        """
         return _ops().transpose(self, permutation)
 
     def transpose_(self, permutation: Iterable[int] | None = None) -> Tensor:
+        """Permute the axes of an alias, as `ops.transpose_` does.
+
+        Args:
+            permutation: Every axis once; None: the axes reversed.
+
+        Returns:
+            An alias of the tensor.
+        """
         return _ops().transpose_(self, permutation)
 
     @property
     def T(self) -> Tensor:
-        """Axes reversed."""
+        """A new tensor with the axes reversed."""
         return self.transpose()
 
     @property
     def T_(self) -> Tensor:
+        """An alias with the axes reversed."""
         return self.transpose_()
 
     def reshape(self, shape: Iterable[int]) -> Tensor:
-        """The same elements in another shape; one size may be -1."""
+        """Copy the elements to another shape, as `ops.reshape` does.
+
+        Args:
+            shape: The new shape; one size may be -1.
+
+        Returns:
+            A new tensor.
+        """
         return _ops().reshape(self, shape)
 
     def reshape_(self, shape: Iterable[int]) -> Tensor:
+        """Make an alias in another shape, as `ops.reshape_` does.
+
+        Args:
+            shape: The new shape; one size may be -1.
+
+        Returns:
+            An alias of the tensor.
+        """
         return _ops().reshape_(self, shape)
 
     def flatten(self) -> Tensor:
-        """One axis."""
+        """Copy the elements to one axis.
+
+        Returns:
+            A new tensor of rank 1.
+        """
         return _ops().flatten(self)
 
     def flatten_(self) -> Tensor:
+        """Make an alias with one axis.
+
+        Returns:
+            An alias of the tensor.
+        """
         return _ops().flatten_(self)
 
     def detach(self) -> Tensor:
-        """The same value without a gradient."""
+        """Copy the tensor so that no gradient passes from the copy to it.
+
+        Returns:
+            A new tensor.
+        """
         return _ops().detach(self)
 
     def detach_(self) -> Tensor:
+        """Make an alias through which no gradient passes.
+
+        Returns:
+            An alias of the tensor.
+        """
         return _ops().detach_(self)
 
     def diag(self) -> Tensor:
-        """Every (columns + 1)-th element of a matrix: its diagonal when it is not taller."""
+        """Take every (columns + 1)-th element of a matrix.
+
+        That is its diagonal when it is not taller than wide.
+
+        Returns:
+            A new tensor of rank 1.
+
+        Raises:
+            ValueError: The rank is not 2.
+        """
         if self.rank != 2:
             raise ValueError(f"diag: wanted a tensor of rank 2; given {self!r}")
         return self.flatten()[:: self.shape[1] + 1]
 
     def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
-        """The tensor on virtual device `destination`."""
+        """Copy the tensor to a virtual device, as `ops.ipu_copy` does.
+
+        Args:
+            destination: The number of the virtual device to copy to.
+            source: That of the tensor; None: `ipu`.
+
+        Returns:
+            A new tensor.
+
+        Raises:
+            ValueError: `source` is None and nothing tells the device.
+        """
         return _ops().ipu_copy(self, destination, source)
 
     def _ensure_tensor(
@@ -319,7 +404,7 @@ class Tensor:
 
 
 class Variable(Tensor):
-    """A tensor of the main graph whose value persists between runs."""
+    """A tensor of the main graph whose value persists from one run to the next."""
 
     @property
     def _record(self) -> VariableRecord:
@@ -335,28 +420,45 @@ class Variable(Tensor):
 
     @property
     def retrieval_mode(self) -> str:
-        """`one_per_group` or `all_replicas`."""
+        """Which replicas are read back: `one_per_group` or `all_replicas`."""
         return self._record.retrieval_mode
 
     @property
     def shape_on_host(self) -> tuple[int, ...]:
-        """The shape of the host value: one entry per group when there are several."""
+        """The shape of the host value: with the groups as first axis when there are several."""
         return self._record.shape_on_host
 
     @property
     def shape_on_replica(self) -> tuple[int, ...]:
+        """The shape on one replica."""
         return self.shape
 
     def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
-        """The tensor on virtual device `dst`, from device `src`."""
+        """Copy the variable to a virtual device, as `ops.ipu_copy` does.
+
+        Args:
+            dst: The number of the virtual device to copy to.
+            src: That of the variable.
+
+        Returns:
+            A new tensor.
+        """
         return _ops().ipu_copy(self, dst, src)
 
 
 class Constant(Tensor):
-    """A tensor whose value is fixed."""
+    """A tensor whose value is fixed when the graph is built."""
 
     def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
-        """The tensor on virtual device `dst`, from device `src`."""
+        """Copy the constant to a virtual device, as `ops.ipu_copy` does.
+
+        Args:
+            dst: The number of the virtual device to copy to.
+            src: That of the constant.
+
+        Returns:
+            A new tensor.
+        """
         return _ops().ipu_copy(self, dst, src)
 
 
@@ -367,7 +469,14 @@ else:
 
 
 def tensor_class(core_tensor: _core.Tensor) -> type[Tensor]:
-    """The class of the Tensor of a core tensor."""
+    """Find the class of the Tensor of a core tensor.
+
+    Args:
+        core_tensor: The core tensor.
+
+    Returns:
+        `Variable`, `Constant` or `Tensor`.
+    """
     kind = core_tensor.kind
     if kind == _core.TensorKind.Variable:
         return Variable

@@ -21,7 +21,15 @@ def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
 
 
 def output_device(op: _core.Op, index: int) -> int | None:
-    """The virtual device of an output of an op."""
+    """Find the virtual device of an output of an op.
+
+    Args:
+        op: The op.
+        index: The index of the output.
+
+    Returns:
+        The number of the device; None: the op has none.
+    """
     if op.kind == "IpuCopy":
         return int(op.attributes["destination"])
     if op.kind in ("AllReduce", "AllReduceGrad"):
@@ -31,14 +39,30 @@ def output_device(op: _core.Op, index: int) -> int | None:
 
 
 def input_device(op: _core.Op, index: int) -> int | None:
-    """The virtual device on which an op wants an input."""
+    """Find the virtual device on which an op wants an input.
+
+    Args:
+        op: The op.
+        index: The index of the input.
+
+    Returns:
+        The number of the device; None: the op has none.
+    """
     if op.kind == "IpuCopy":
         return int(op.attributes["source"])
     return output_device(op, index)
 
 
 def find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
-    """The virtual device of a tensor, or of what it comes from; None: there is none."""
+    """Find the virtual device of a tensor, or of what it comes from.
+
+    Args:
+        core_tensor: The tensor.
+        visited: The ids of tensors that were looked at; the search adds to it.
+
+    Returns:
+        The number of the device; None: nothing determines it.
+    """
     visited.add(core_tensor.id)
     producer = core_tensor.producer
     if producer is not None:
@@ -57,7 +81,15 @@ def find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
 
 
 def find_tile_set(core_tensor: _core.Tensor, visited: set[str]) -> str | None:
-    """The tile set of a tensor, or of what it comes from; None: there is none."""
+    """Find the tile set of a tensor, or of what it comes from.
+
+    Args:
+        core_tensor: The tensor.
+        visited: The ids of tensors that were looked at; the search adds to it.
+
+    Returns:
+        `compute` or `io`; None: nothing determines it.
+    """
     visited.add(core_tensor.id)
     producer = core_tensor.producer
     if producer is not None:

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class TensorStorage(Enum):
-    """Where a tensor is stored."""
+    """Where a tensor is stored: on the device (`OnChip`) or in a remote buffer (`OffChip`)."""
 
     OnChip = "OnChip"
     OffChip = "OffChip"
@@ -20,7 +20,12 @@ class ReplicatedTensorSharding(Enum):
 
 
 class TensorLocation:
-    """Storage and sharding of a tensor."""
+    """Storage and sharding of a tensor.
+
+    Args:
+        storage: Where the tensor is stored.
+        replicated_tensor_sharding: Whether it is sharded over replicas.
+    """
 
     def __init__(
         self,
@@ -32,10 +37,12 @@ class TensorLocation:
 
     @property
     def storage(self) -> TensorStorage:
+        """Where the tensor is stored."""
         return self._storage
 
     @property
     def replicated_tensor_sharding(self) -> ReplicatedTensorSharding:
+        """Whether the tensor is sharded over replicas."""
         return self._sharding
 
     def __eq__(self, other: object) -> bool:

@@ -6,14 +6,26 @@ from popxl import dtypes
 
 
 def get_all_dtypes() -> list[dtypes.dtype]:
-    """Every element type."""
+    """List every element type.
+
+    Returns:
+        A new list.
+    """
     return list(dtypes.dtype._by_name.values())
 
 
 def get_all_int_dtypes(
     include_signed: bool = True, include_unsigned: bool = True
 ) -> list[dtypes.dtype]:
-    """The integer types."""
+    """List the integer types.
+
+    Args:
+        include_signed: Whether those with sign are among them.
+        include_unsigned: Whether those without sign are.
+
+    Returns:
+        A new list.
+    """
     return [
         d
         for d in get_all_dtypes()

@@ -7,7 +7,15 @@ from typing import Any
 
 
 def NewAliasAnnotation(name: str, tp: Any) -> Callable[[Any], Any]:
-    """A unique object to annotate with; programs compare annotations with it by identity."""
+    """Make a unique object to annotate with; programs compare annotations with it by identity.
+
+    Args:
+        name: The name of the annotation.
+        tp: The type that it stands for.
+
+    Returns:
+        The annotation, which cannot be called.
+    """
 
     def marker(_: Any) -> Any:
         raise NotImplementedError(f"{name} is an annotation and cannot be called")

@@ -22,6 +22,7 @@ __all__ = [
     "host_fp8_mse_scale_pb",
     "host_pow2scale_cast_from_fp8",
     "host_pow2scale_cast_to_fp8",
+    "inferred_dtype",
     "np_dtype_float8_143",
     "np_dtype_float8_152",
     "table_to_string",
@@ -43,11 +44,24 @@ def to_numpy(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Host data as a C-ordered NumPy array.
+    """Convert host data to a C-ordered NumPy array.
 
-    With `dtype` the data is cast to it unchecked. Without, NumPy infers the type and, if
-    `downcast`, 64-bit types become their 32-bit ones. With `copy` the memory is always fresh.
-    `log2_scale` and `nan_on_overflow` are for float8 targets only.
+    Args:
+        x: What NumPy takes, or a torch tensor. A memory-mapped array must not need a conversion.
+        dtype: The type to cast to, unchecked; None: the one that NumPy infers.
+        downcast: Whether 64-bit types become 32-bit types when `dtype` is None.
+        copy: Whether the memory is always fresh; if not, it is that of `x` when nothing is
+            converted.
+        log2_scale: For float8 targets, the exponent of the scale; None: 0.
+        nan_on_overflow: For float8 targets, whether values out of range become NaN; None: True.
+
+    Returns:
+        The array.
+
+    Raises:
+        RuntimeError: A float8 setting is given for another target.
+        TypeError: The target is float8 and the data are not floats.
+        ValueError: A memory-mapped array would have to be converted.
     """
     if isinstance(x, np.memmap):
         _check_memmap(x, dtype)
@@ -71,6 +85,18 @@ def to_numpy(
     with np.errstate(over="ignore", invalid="ignore"):
         converted = np.asarray(array.astype(target, copy=False), order="C")
     return _fresh(converted) if copy and np.may_share_memory(converted, array) else converted
+
+
+def inferred_dtype(value: Any) -> DType:
+    """Find the element type that host data have by themselves, in 32 bits instead of 64.
+
+    Args:
+        value: The data.
+
+    Returns:
+        The type.
+    """
+    return DType.as_dtype(to_numpy(value, copy=False).dtype)
 
 
 def _fresh(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -114,7 +140,16 @@ def _check_memmap(x: np.memmap[Any, Any], dtype: DType | None) -> None:
 def table_to_string(
     rows: Sequence[Sequence[Any]], delimiter: str = " | ", header: bool = True
 ) -> str:
-    """Rows of cells as aligned text, with a line of dashes after the first row."""
+    """Write a table as aligned text, with a line of dashes below the first row.
+
+    Args:
+        rows: The rows of cells, which are written with `str`.
+        delimiter: What is written between cells.
+        header: Whether there is a line of dashes.
+
+    Returns:
+        The text.
+    """
     cells = [[str(cell) for cell in row] for row in rows]
     columns = max((len(row) for row in cells), default=0)
     widths = [

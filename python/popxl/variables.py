@@ -1,4 +1,7 @@
-"""Making variables, constants, graph inputs and graph outputs."""
+"""Making variables, constants, graph inputs and graph outputs.
+
+All of them belong to the current graph: without one there is a RuntimeError.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +65,29 @@ def variable(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> Variable:
-    """A variable of the main graph that starts with `data`.
+    """Make a variable of the main graph.
 
-    With a replica grouping of several groups the first axis of `data` is the group. A memory-mapped
-    array is used as the storage itself.
+    A memory-mapped array is used as the storage itself, without a copy; other data are copied.
+
+    Args:
+        data: The first value. With a grouping of several groups its first axis is the group.
+        dtype: The element type to convert to; None: that of the data.
+        name: The name; None: `t`.
+        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
+        replica_grouping: The groups of replicas that share one value; None: one group of all.
+        retrieval_mode: `one_per_group` (None too) reads one value a group back, `all_replicas` one
+            a replica.
+        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
+        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
+
+    Returns:
+        The variable.
+
+    Raises:
+        RuntimeError: A float8 setting is given for another type.
+        TypeError: The data cannot become float8.
+        ValueError: The current graph is not the main graph, or the mode is unknown.
+        popart_exception: The first axis of the data is not the number of groups.
     """
     return _make_variable(
         data,
@@ -160,7 +182,23 @@ def constant(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> Constant:
-    """A constant of the current graph."""
+    """Make a constant of the current graph.
+
+    Args:
+        data: The value, which is copied.
+        dtype: The element type to convert to; None: that of the data.
+        name: The name; None: `t`.
+        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
+        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
+        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
+
+    Returns:
+        The constant.
+
+    Raises:
+        RuntimeError: A float8 setting is given for another type.
+        TypeError: The data are float8 and `dtype` is None, or they cannot become float8.
+    """
     graph = get_current_graph()
     given = getattr(data, "dtype", None)
     if dtype is None and isinstance(given, np.dtype) and given.names is not None:
@@ -188,9 +226,31 @@ def remote_variable(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> Variable:
-    """A variable whose value lives in slot `offset` of a remote buffer.
+    """Make a variable whose value lives in a slot of a remote buffer.
 
-    It is a handle for the host: ops reach the value by loading from the buffer.
+    It is a handle for the host: ops reach the value by loads from the buffer. Shape and dtype are
+    not compared with those of the buffer here.
+
+    Args:
+        data: The first value. With a grouping of several groups its first axis is the group.
+        remote_buffer: The buffer.
+        offset: The slot.
+        dtype: The element type to convert to; None: that of the data.
+        name: The name; None: `t`.
+        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
+        replica_grouping: The groups of replicas that share one value; None: one group of all.
+        retrieval_mode: `one_per_group` reads one value a group back, `all_replicas` one a replica.
+        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
+        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
+
+    Returns:
+        The variable.
+
+    Raises:
+        RuntimeError: A float8 setting is given for another type.
+        ValueError: The current graph is not the main graph, the mode is unknown, or the slot is
+            negative.
+        popart_exception: The first axis of the data is not the number of groups.
     """
     return _make_variable(
         data,
@@ -223,7 +283,26 @@ def remote_replica_sharded_variable(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> Variable:
-    """A remote variable of which every replica of a group holds one part."""
+    """Make a remote variable of which every replica of a group holds one part.
+
+    Args:
+        data: The first value. With a grouping of several groups its first axis is the group.
+        remote_buffer: The buffer, best of `replica_sharded_buffer`; it gets a meta shape.
+        offset: The slot.
+        dtype: The element type to convert to; None: that of the data.
+        name: The name; None: `t`.
+        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
+        replica_grouping: The groups of replicas that share one value; None: one group of all.
+        retrieval_mode: `one_per_group` reads one value a group back, `all_replicas` one a replica.
+        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
+        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
+
+    Returns:
+        The variable, a handle for the host.
+
+    Raises:
+        ValueError: There is only one replica, or the buffer does not suit the value.
+    """
     graph = _main_graph("variables")
     if graph.ir.replication_factor <= 1:
         raise ValueError(
@@ -277,7 +356,21 @@ def replica_sharded_buffer(
     shard_over: int | None = None,
     entries: int = 1,
 ) -> RemoteBuffer:
-    """A remote buffer for the shards of tensors of `shape` (with the group axis, if several)."""
+    """Make a remote buffer for the shards of tensors.
+
+    Args:
+        shape: The shape of the tensors, with the groups as first axis when there are several.
+        dtype: The element type.
+        replica_grouping: The groups of replicas that share one value; None: one group of all.
+        shard_over: The number of shards, which divides the group size; None: the group size.
+        entries: The number of slots.
+
+    Returns:
+        A buffer with slots of shape (ceil(elements / shards),).
+
+    Raises:
+        ValueError: `shard_over` does not divide the group size, or there are no entries.
+    """
     grouping = replica_grouping or get_main_graph().ir.replica_grouping()
     const = grouping.const_rg
     sizes = tuple(shape)
@@ -306,7 +399,29 @@ def replica_sharded_variable(
     log2_scale: int | None = None,
     nan_on_overflow: bool | None = None,
 ) -> tuple[Variable, Tensor]:
-    """A sharded variable and its shard, which is loaded with the weights and saved with them."""
+    """Make a sharded variable and its shard, a tensor that the program may use and write.
+
+    The shard is loaded when weights go to the device and stored when they come from it.
+
+    Args:
+        data: The first value. With a grouping of several groups its first axis is the group.
+        dtype: The element type to convert to; None: that of the data.
+        name: The name; None: `t`.
+        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
+        replica_grouping: The groups of replicas that share one value; None: one group of all.
+        shard_over: The number of shards, which divides the group size; None: the group size.
+        retrieval_mode: `one_per_group` reads one value a group back, `all_replicas` one a replica.
+        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
+        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
+
+    Returns:
+        The variable, a handle for the host, and the shard, of shape (ceil(elements / shards),).
+
+    Raises:
+        RuntimeError: A float8 setting is given for another type.
+        ValueError: There is only one replica, `shard_over` does not divide the group size, or
+            `variable` would refuse.
+    """
     # popxl.ops is built on this module.
     from popxl import ops
     from popxl.context import _execution_context
@@ -331,7 +446,22 @@ def graph_input(
     by_ref: bool = False,
     meta_shape: Iterable[int] | None = None,
 ) -> Tensor:
-    """Appends an input to the current graph."""
+    """Append an input to the current graph.
+
+    Args:
+        shape: The shape.
+        dtype: The element type.
+        name: The name; None: `t`.
+        by_ref: Whether what the graph writes to the input reaches the tensor that a call gives to
+            it.
+        meta_shape: For a shard, the shape of the whole tensor; None or empty: it is no shard.
+
+    Returns:
+        The input.
+
+    Raises:
+        ValueError: The dtype is complex.
+    """
     graph = get_current_graph()
     info = _core.TensorInfo(
         dtype._pb, [int(size) for size in shape], [int(size) for size in meta_shape or ()]
@@ -341,7 +471,15 @@ def graph_input(
 
 
 def graph_output(t: Tensor) -> None:
-    """Appends a tensor to the outputs of the current graph."""
+    """Append a tensor to the outputs of the current graph.
+
+    Args:
+        t: A tensor of the graph; it may be an output already.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
     if not isinstance(t, Tensor):
         raise TypeError(f"graph_output: wanted a tensor; given {type(t)}")
     graph = get_current_graph()

@@ -148,7 +148,7 @@ def _say_which_folder(popxl: str, popart: str) -> None:
 
 
 class SessionOptions:
-    """Options of the sessions of an Ir. Assigning an unknown option is an AttributeError."""
+    """Options of the sessions of an Ir; reading or setting an unknown one is an AttributeError."""
 
     def __init__(self) -> None:
         self.__dict__.update(_defaults())
@@ -166,15 +166,23 @@ class SessionOptions:
         self.__dict__[name] = value
 
     def enableExplicitIR(self, enable: bool) -> None:
-        """Sets the options of explicit programs together."""
+        """Set the options of explicit programs together.
+
+        Args:
+            enable: Their value.
+        """
         self.useHostCopyOps = enable
         self.enableExplicitMainLoops = enable
         self.explicitRecomputation = enable
 
     def check(self) -> dict[str, str]:
-        """The options that were changed without an effect here, each with a sentence about it.
+        """Find the options that were changed without an effect here.
 
-        NotImplementedError for options that a program relies on and that are not supported.
+        Returns:
+            A sentence about each of them, by name.
+
+        Raises:
+            NotImplementedError: An option that a program relies on is not supported.
         """
         defaults = _defaults()
         changed = [name for name, value in self.__dict__.items() if value != defaults[name]]
@@ -191,7 +199,11 @@ class SessionOptions:
         }
 
     def getGlobalReplicationFactor(self) -> int:
-        """Replicas in all instances."""
+        """Count the replicas in all instances.
+
+        Returns:
+            The number of replicas.
+        """
         if self.enableDistributedReplicatedGraphs:
             return int(self.globalReplicationFactor)
         return int(self.replicatedGraphCount) if self.enableReplicatedGraphs else 1

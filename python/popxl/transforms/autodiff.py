@@ -53,11 +53,12 @@ class ExpectedConnection:
 
     @property
     def fwd_tensor(self) -> Tensor:
+        """The tensor of the forward graph."""
         return self._tensor
 
     @property
     def connection_type(self) -> ExpectedConnectionType:
-        """`Fwd`: the tensor itself. `FwdGrad`: its gradient."""
+        """What is meant: `Fwd`, the tensor itself, or `FwdGrad`, its gradient."""
         return self._type
 
     def __eq__(self, other: object) -> bool:
@@ -75,7 +76,7 @@ class ExpectedConnection:
 
 
 class GradGraphInfo:
-    """A gradient graph and what its inputs and outputs stand for."""
+    """A gradient graph and what its inputs and outputs stand for; `autodiff` makes it."""
 
     _forward: Graph
     _graph: Graph
@@ -155,14 +156,17 @@ class GradGraphInfo:
 
     @property
     def forward_graph(self) -> Graph:
+        """The forward graph."""
         return self._forward
 
     @property
     def expected_inputs(self) -> tuple[ExpectedConnection, ...]:
+        """What each input of the gradient graph stands for."""
         return self._expected_inputs
 
     @property
     def expected_outputs(self) -> tuple[ExpectedConnection, ...]:
+        """What each output of the gradient graph stands for."""
         return self._expected_outputs
 
     @property
@@ -183,7 +187,19 @@ class GradGraphInfo:
             )
 
     def inputs_dict(self, fwd_call_info: CallSiteInfo) -> dict[Tensor, Tensor]:
-        """The forward tensors for a call of the gradient graph: all inputs but the seeds."""
+        """Find the forward tensors for a call of the gradient graph.
+
+        These are all its inputs but the gradients that are given.
+
+        Args:
+            fwd_call_info: A call of the forward graph.
+
+        Returns:
+            Tensors of the calling graph by input of the gradient graph, as `ops.call` takes them.
+
+        Raises:
+            TypeError: It is a call of another graph.
+        """
         self._check_call(fwd_call_info)
         return {
             graph_input: fwd_call_info.graph_to_parent(connection.fwd_tensor)
@@ -196,7 +212,14 @@ class GradGraphInfo:
     def fwd_graph_ins_to_grad_parent_outs(
         self, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """Forward graph tensor -> its gradient at a call of the gradient graph."""
+        """Find the gradients at a call of the gradient graph.
+
+        Args:
+            grad_call_info: The call.
+
+        Returns:
+            The gradients by tensor of the forward graph.
+        """
         return {
             connection.fwd_tensor: grad_call_info.parent_output(index)
             for index, connection in enumerate(self._expected_outputs)
@@ -205,7 +228,19 @@ class GradGraphInfo:
     def fwd_parent_ins_to_grad_parent_outs(
         self, fwd_call_info: CallSiteInfo, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """Tensor given to the forward call -> its gradient at the gradient call."""
+        """Find the gradients of the tensors that were given to a call of the forward graph.
+
+        Args:
+            fwd_call_info: The call of the forward graph.
+            grad_call_info: The call of the gradient graph.
+
+        Returns:
+            The gradients by tensor of the calling graph; of a tensor that was given twice, the last
+            one.
+
+        Raises:
+            TypeError: `fwd_call_info` is a call of another graph.
+        """
         self._check_call(fwd_call_info)
         gradients = self.fwd_graph_ins_to_grad_parent_outs(grad_call_info)
         return {fwd_call_info.graph_to_parent(t): gradient for t, gradient in gradients.items()}
@@ -228,11 +263,26 @@ def autodiff(
     called_graphs_grad_info: Mapping[Graph, GradGraphInfo] | None = None,
     return_all_grad_graphs: bool = False,
 ) -> Any:
-    """The gradient graph of `graph`.
+    """Make the gradient graph of a graph.
 
-    Its inputs are the gradients of `grads_provided` (default: the outputs) and then the forward
-    tensors it needs, its outputs the gradients of `grads_required` (default: the inputs). Forward
-    tensors that it needs and that are not inputs become outputs of `graph`.
+    Its inputs are the gradients of `grads_provided` and then the forward tensors that it needs, its
+    outputs the gradients of `grads_required`. Forward tensors that it needs and that are not inputs
+    become outputs of `graph`, also at calls that exist.
+
+    Args:
+        graph: The forward graph. Its ops must not write tensors in place.
+        grads_provided: Tensors of `graph` whose gradients will be given; None: the outputs.
+        grads_required: Tensors whose gradients are wanted; None: the inputs, also those of
+            integers, which have none.
+        called_graphs_grad_info: Gradient graphs of called graphs that are not to be made again.
+        return_all_grad_graphs: Whether the gradient graphs of called graphs are returned too.
+
+    Returns:
+        The gradient graph with what it stands for, or all of them by forward graph.
+
+    Raises:
+        popart_exception: An op writes a tensor, a gradient that is wanted cannot be made, a tensor
+            is not in the graph, or a called graph must not be differentiated.
     """
     provided = graph.outputs if grads_provided is None else tuple(grads_provided)
     required = graph.inputs if grads_required is None else tuple(grads_required)

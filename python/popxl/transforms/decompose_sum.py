@@ -7,7 +7,14 @@ from popxl.graph import Graph
 
 
 def decompose_sum(graph: Graph) -> Graph:
-    """Replaces every Sum of more than two tensors by a zero and one addition per tensor."""
+    """Replace every sum of more than two tensors by a zero and one addition for each of them.
+
+    Args:
+        graph: The graph, which is changed.
+
+    Returns:
+        The same graph.
+    """
     for op in list(graph._pb.ops):
         if op.kind == "Sum" and len(op.inputs) > 2:
             _decompose(graph._pb, op)

@@ -37,9 +37,15 @@ def _created_ops() -> Iterator[list[_core.Op]]:
 
 @contextmanager
 def merge_exchange() -> Iterator[None]:
-    """Host and remote transfers created in the body may be merged.
+    """Allow that host and remote transfers created in the body are merged.
 
     Transfers are copies on this machine; merging would change nothing, so they stay single ops.
+
+    Yields:
+        None.
+
+    Raises:
+        RuntimeError: There is no current graph.
     """
     _context.graph  # noqa: B018 - a current graph is required
     yield
@@ -47,10 +53,17 @@ def merge_exchange() -> Iterator[None]:
 
 @contextmanager
 def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
-    """`io_tiles`, `merge_exchange` and `in_sequence(False)` together.
+    """Combine `io_tiles`, `merge_exchange` and `in_sequence(False)`.
 
-    With `verify_overlap` the transfers created in the body must be mergeable into one: no transfer
-    may depend on another and nothing else may be created.
+    Args:
+        verify_overlap: Whether the transfers created in the body must be mergeable into one: no
+            transfer may depend on another and nothing else may be created.
+
+    Yields:
+        None.
+
+    Raises:
+        RuntimeError: There is no current graph, or the transfers are not mergeable.
     """
     with _created_ops() as created, io_tiles(), merge_exchange(), in_sequence(False):
         yield

@@ -1,0 +1,63 @@
+"""The host values of variables and constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from popxl.tensor import Tensor, Variable
+
+
+def host_value(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Give the host value of a variable or constant.
+
+    Args:
+        tensor: The variable or constant.
+
+    Returns:
+        The value itself, not a copy, in the shape that the host has it in.
+    """
+    if isinstance(tensor, Variable):
+        return tensor._record.data
+    array: np.ndarray[Any, Any] = tensor._pb.data
+    kind = tensor.dtype.as_numpy()
+    return array.view(kind) if array.dtype != kind else array
+
+
+def write_host_value(tensor: Variable, data: Any) -> None:
+    """Write a new host value of a variable.
+
+    Args:
+        tensor: The variable.
+        data: An array of the dtype and `shape_on_host` of the variable, or a number, which is cast.
+
+    Raises:
+        TypeError: It is another tensor, or data of another kind or dtype.
+        ValueError: The data have another shape.
+        NotImplementedError: The variable is read from all replicas of groups of several.
+    """
+    if not isinstance(tensor, Variable):
+        raise TypeError(
+            f"Tensor {getattr(tensor, 'id', tensor)} is not of type Variable: only variables "
+            "can be written"
+        )
+    if tensor.retrieval_mode == "all_replicas" and tensor.replica_grouping.group_size > 1:
+        raise NotImplementedError(
+            f"{tensor!r}: writing a variable with retrieval mode all_replicas and groups of "
+            "more than one replica is not supported"
+        )
+    kind = tensor.dtype.as_numpy()
+    if isinstance(data, (bool, int, float, np.generic)) and not isinstance(data, np.void):
+        if kind.names is not None:
+            raise TypeError(f"{tensor!r}: a scalar cannot be written to a float8 variable")
+        data = np.array(data).astype(kind)
+    if not isinstance(data, np.ndarray):
+        raise TypeError(f"{tensor!r}: wanted a NumPy array; given {type(data)}")
+    if data.dtype != kind:
+        raise TypeError(f"{tensor!r}: wanted data of dtype {kind}; given {data.dtype}")
+    if data.shape != tensor.shape_on_host:
+        raise ValueError(
+            f"{tensor!r}: wanted data of shape {tensor.shape_on_host}; given {data.shape}"
+        )
+    np.copyto(tensor._record.data, data)
