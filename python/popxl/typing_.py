@@ -18,6 +18,7 @@ def NewAliasAnnotation(name: str, tp: Any) -> Callable[[Any], Any]:
     """
 
     def marker(_: Any) -> Any:
+        """Stand in annotations; `NewAliasAnnotation` made it."""
         raise NotImplementedError(f"{name} is an annotation and cannot be called")
 
     marker.__name__ = name
