@@ -18,10 +18,10 @@ def NewAliasAnnotation(name: str, tp: Any) -> Callable[[Any], Any]:
     """
 
     def marker(_: Any) -> Any:
-        """Stand in annotations; `NewAliasAnnotation` made it."""
         raise NotImplementedError(f"{name} is an annotation and cannot be called")
 
     marker.__name__ = name
     marker.__qualname__ = name
+    marker.__doc__ = f"{name} stands in annotations; programs compare with it by identity."
     marker.__supertype__ = tp  # type: ignore[attr-defined]
     return marker
