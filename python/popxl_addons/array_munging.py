@@ -11,7 +11,18 @@ Array = np.ndarray
 
 
 def handle_negative_axis(x: Array, axis: int) -> int:
-    """`axis` counted from the front. IndexError when `x` has no such axis."""
+    """An axis counted from the front.
+
+    Args:
+        x: An array of any dtype with at least one axis.
+        axis: From -rank to rank - 1; a negative one counts from the last axis.
+
+    Returns:
+        The same axis as a number from 0 to rank - 1.
+
+    Raises:
+        IndexError: `x` has no such axis.
+    """
     rank = x.ndim
     if not -rank <= axis < rank:
         raise IndexError(f"Axis {axis} is out of range for an array of rank {rank}.")
@@ -19,44 +30,129 @@ def handle_negative_axis(x: Array, axis: int) -> int:
 
 
 def shard(x: Array, n: int, axis: int) -> Array:
-    """`x` split in `n` along `axis`, the parts stacked on a new first axis."""
+    """Splits an array into equal parts.
+
+    Args:
+        x: An array of any shape and dtype.
+        n: The number of parts; it must divide the size of `axis`.
+        axis: The axis to split.
+
+    Returns:
+        A new array (n, ...): the parts stacked on a new first axis.
+
+    Raises:
+        ValueError: `n` does not divide the size of the axis (from NumPy).
+    """
     return np.stack(np.split(x, n, axis=axis))
 
 
 def unshard_arrays(xs: Sequence[Array], axis: int) -> Array:
-    """The arrays joined along `axis`."""
+    """Joins arrays.
+
+    Args:
+        xs: Arrays that differ in the size of `axis` at most.
+        axis: The axis along which they are joined.
+
+    Returns:
+        A new array that holds them one after the other.
+    """
     return np.concatenate(list(xs), axis=axis)
 
 
 def unshard(x: Array, axis: int) -> Array:
-    """Inverse of `shard`; `axis` does not count the shard axis."""
+    """Joins what `shard` split.
+
+    Args:
+        x: The parts (n, ...), stacked on the first axis.
+        axis: The axis that was split, counted without the first axis of `x`.
+
+    Returns:
+        A new array with the parts one after the other along `axis`.
+    """
     return unshard_arrays(list(x), axis)
 
 
 def repeat(x: Array, n: int, axis: int = 0) -> Array:
-    """`n` copies of `x` along a new axis at `axis`."""
+    """Copies an array along a new axis.
+
+    Args:
+        x: An array of any shape and dtype.
+        n: The number of copies.
+        axis: Where the new axis stands in the result; 0 makes it the first.
+
+    Returns:
+        A new array with one more axis, of size `n`.
+    """
     return np.repeat(np.expand_dims(x, axis), n, axis=axis)
 
 
 def repeat_axis(x: Array, n: int, axis: int = 0) -> Array:
-    """`x` tiled `n` times along `axis`."""
+    """Tiles an array along one of its axes.
+
+    Args:
+        x: An array of any shape and dtype.
+        n: How many times the whole array is repeated.
+        axis: The axis that becomes `n` times as long.
+
+    Returns:
+        A new array: `x`, then `x` again, and so on along `axis`.
+
+    Raises:
+        IndexError: `x` has no such axis.
+    """
     repetitions = [1] * x.ndim
     repetitions[handle_negative_axis(x, axis)] = n
     return np.tile(x, repetitions)
 
 
 def split2D(x: Array, n1: int, n2: int, a1: int, a2: int) -> list[list[Array]]:
-    """`x` split in `n1` along `a1`, each part in `n2` along `a2`."""
+    """Splits an array along two axes.
+
+    Args:
+        x: An array of any shape and dtype.
+        n1: The number of parts along `a1`; it must divide the size of the axis.
+        n2: The number of parts along `a2`; it must divide the size of the axis.
+        a1: The axis that is split first.
+        a2: The axis along which each part is split again.
+
+    Returns:
+        `n1` lists of `n2` arrays, which are views of `x`.
+    """
     return [np.split(part, n2, axis=a2) for part in np.split(x, n1, axis=a1)]
 
 
 def shard2D(x: Array, n1: int, n2: int, a1: int, a2: int) -> Array:
-    """The parts of `split2D` stacked on a new first axis, those along `a1` outermost."""
+    """Splits an array along two axes and stacks the parts.
+
+    Args:
+        x: An array of any shape and dtype.
+        n1: The number of parts along `a1`.
+        n2: The number of parts along `a2`.
+        a1: The axis whose parts are outermost.
+        a2: The other axis.
+
+    Returns:
+        A new array (n1 * n2, ...): part (i, j) is at i * n2 + j.
+    """
     return np.stack([part for row in split2D(x, n1, n2, a1, a2) for part in row])
 
 
 def unshard2D(x: Array, n1: int, n2: int, a1: int, a2: int) -> Array:
-    """Inverse of `shard2D`."""
+    """Joins what `shard2D` split.
+
+    Args:
+        x: The parts (n1 * n2, ...).
+        n1: The number of parts along `a1`.
+        n2: The number of parts along `a2`.
+        a1: The axis that was split into `n1`, counted without the first axis of `x`.
+        a2: The axis that was split into `n2`, counted likewise.
+
+    Returns:
+        A new array of the shape that `shard2D` was given.
+
+    Raises:
+        AssertionError: `x` does not have n1 * n2 parts.
+    """
     assert x.shape[0] == n1 * n2, f"{n1} x {n2} shards wanted, the array has {x.shape[0]}."
     rows = [unshard_arrays(list(x[i * n2 : (i + 1) * n2]), a2) for i in range(n1)]
     return unshard_arrays(rows, a1)
@@ -65,10 +161,22 @@ def unshard2D(x: Array, n1: int, n2: int, a1: int, a2: int) -> Array:
 def repeat_shard(
     x: Array, n_repeats: int, n_shards: int, shard_axis: int, sharded_tensor: str = "contiguous"
 ) -> Array:
-    """Shards of `x`, each `n_repeats` times.
+    """Splits an array and repeats the parts.
 
-    "contiguous": all shards in turn, again and again (s0 s1 s0 s1). "strided": that list viewed
-    as (n_shards, n_repeats) and transposed (s0 s0 s1 s1 for two repeats).
+    Args:
+        x: An array of any shape and dtype.
+        n_repeats: How many times each part is there.
+        n_shards: The number of parts.
+        shard_axis: The axis to split.
+        sharded_tensor: "contiguous" repeats the list of all parts: s0 s1 s0 s1. "strided" reads
+            that list as a table (n_shards, n_repeats) and takes it by columns: s0 s0 s1 s1 for two
+            of each.
+
+    Returns:
+        A new array (n_shards * n_repeats, ...).
+
+    Raises:
+        ValueError: `sharded_tensor` is neither of the two.
     """
     if sharded_tensor not in ("contiguous", "strided"):
         raise ValueError(
@@ -84,7 +192,15 @@ def repeat_shard(
 
 
 def squeeze_safe(x: Array, axis: int | Sequence[int] | None = None) -> Array:
-    """As np.squeeze, but axes whose size is not 1 stay."""
+    """Removes axes of size 1; unlike np.squeeze, axes of another size stay.
+
+    Args:
+        x: An array of any shape and dtype.
+        axis: The axes that may go; None means all of them.
+
+    Returns:
+        A view of `x`.
+    """
     if axis is None:
         return np.squeeze(x)
     axes = [axis] if isinstance(axis, int) else list(axis)
@@ -92,7 +208,20 @@ def squeeze_safe(x: Array, axis: int | Sequence[int] | None = None) -> Array:
 
 
 def pad_axis(x: Array, n: int, axis: int, value: Any = 0) -> Array:
-    """`x` filled up with `value` at the end of `axis` to length `n`."""
+    """Makes an axis longer.
+
+    Args:
+        x: An array of any shape and dtype.
+        n: The size that `axis` gets.
+        axis: The axis to be filled up at its end.
+        value: What the new elements are.
+
+    Returns:
+        A new array.
+
+    Raises:
+        AssertionError: The axis is longer than `n`.
+    """
     missing = n - x.shape[axis]
     assert missing >= 0, f"Axis {axis} is already longer ({x.shape[axis]}) than {n}."
     padding = [(0, 0)] * x.ndim
@@ -103,10 +232,20 @@ def pad_axis(x: Array, n: int, axis: int, value: Any = 0) -> Array:
 def tensor_parallel_input(
     data: Array, tp: int, rf: int, repeat_fn: Callable[[Array, int], Array] | None = None
 ) -> Array:
-    """Samples (n, ...) laid out for `rf` replicas of which `tp` in a row share each sample.
+    """Lays samples out for replicas of which some in a row work on the same sample.
 
-    The result is (n * tp / rf, rf, ...) without leading axes of size 1. `repeat_fn(copy, i)` may
-    alter the i-th copy. ValueError unless `tp` divides `rf`.
+    Args:
+        data: Samples (n, ...), n a multiple of rf / tp.
+        tp: How many replicas share a sample.
+        rf: The number of all replicas.
+        repeat_fn: Called as `repeat_fn(copy, i)` for the copy of all samples that the i-th member
+            of each group gets; its result takes the place of the copy. None leaves them alike.
+
+    Returns:
+        A new array (n * tp / rf, rf, ...), the leading axes left out where their size is 1.
+
+    Raises:
+        ValueError: `tp` does not divide `rf`.
     """
     if tp > rf or rf % tp != 0:
         raise ValueError(f"The tensor parallel size {tp} must divide the replication factor {rf}.")
@@ -127,8 +266,21 @@ def tensor_parallel_output(
     tp_identical: bool = True,
     true_num_host_transfers: int | None = None,
 ) -> Array:
-    """Inverse of `tensor_parallel_input`: (samples, ...), or (samples, tp, ...) when the members
-    of a group differ. Keeps `true_num_host_transfers` of the transfers when given."""
+    """Takes the results of the samples out of what replicas stored; undoes `tensor_parallel_input`.
+
+    Args:
+        out: What a run gave, of num_host_transfers * rf * prod(data_shape) elements.
+        num_host_transfers: Transfers of a run.
+        tp: How many replicas in a row shared a sample.
+        rf: The number of all replicas.
+        data_shape: The shape of one result.
+        tp_identical: Whether the members of a group stored the same, so that the first one's
+            counts.
+        true_num_host_transfers: Only so many transfers are kept; None keeps all.
+
+    Returns:
+        A view (samples, *data_shape) or, unless `tp_identical`, (samples, tp, *data_shape).
+    """
     result = out.reshape(num_host_transfers, rf, *data_shape)
     if true_num_host_transfers is not None:
         result = result[:true_num_host_transfers]

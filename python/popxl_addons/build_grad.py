@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -46,16 +46,28 @@ class AuxStore:
         return self._inputs[key]
 
     def values(self) -> dict[str, Any]:
-        """A copy of what is stored."""
+        """All that is stored.
+
+        Returns:
+            A new dict: key -> tensor of the forward graph or other value.
+        """
         return dict(self._values)
 
     def clear(self) -> None:
+        """Forgets all that is stored."""
         self._values.clear()
 
     @contextmanager
     def reading(self, values: Mapping[str, Any]) -> Iterator[dict[popxl.Tensor, popxl.Tensor]]:
-        """Allows reading `values`. Yields gradient graph input -> forward tensor, filled at the
-        end of the body."""
+        """Allows reading while the gradient graph is built.
+
+        Args:
+            values: What the forward graph's `build` stored.
+
+        Yields:
+            Gradient graph input -> forward tensor, filled at the end of the body with those that
+            were read.
+        """
         connected: dict[popxl.Tensor, popxl.Tensor] = {}
         self._values, self._inputs = dict(values), {}
         try:
@@ -94,7 +106,14 @@ class VarGradStore:
     def collecting(
         self, variables: Mapping[str, popxl.Tensor]
     ) -> Iterator[dict[popxl.Tensor, popxl.Tensor]]:
-        """Allows setting; yields forward variable -> gradient."""
+        """Allows setting while the gradient graph is built.
+
+        Args:
+            variables: Flat key -> the forward graph's input of that variable.
+
+        Yields:
+            Forward variable -> gradient, filled by the body.
+        """
         self._variables, self._gradients = dict(variables), {}
         try:
             yield self._gradients
@@ -110,10 +129,24 @@ def create_grad_graph_info(
     grad_output_to_fwd_input: Mapping[popxl.Tensor, popxl.Tensor],
     fwd_tensors: Sequence[popxl.Tensor],
 ) -> GradGraphInfo:
-    """The contract between a forward graph and a gradient graph written by hand.
+    """The contract between a forward graph and a gradient graph that was written by hand.
 
-    Gradient inputs whose forward tensor is in `fwd_tensors` take that tensor, the others its
-    gradient. Raises ValueError for graphs of another Ir and for inputs that are not described.
+    Args:
+        ir: The Ir of both graphs.
+        fwd_graph: The forward graph.
+        grad_graph: The gradient graph.
+        grad_input_to_fwd_output: For each gradient graph input the tensor of the forward graph that
+            it takes, or whose gradient it takes.
+        grad_output_to_fwd_input: For each gradient graph output the forward tensor whose gradient
+            it is.
+        fwd_tensors: The forward tensors of which inputs take the value itself; others take the
+            gradient.
+
+    Returns:
+        What `popxl.transforms.autodiff` gives for a graph that it made itself.
+
+    Raises:
+        ValueError: A graph belongs to another Ir, or an input or output is not described.
     """
     if fwd_graph.ir != ir or grad_graph.ir != ir:
         raise ValueError(f"{fwd_graph.name} and {grad_graph.name} must both belong to {ir}.")
@@ -178,14 +211,33 @@ def _check_gradients(
             raise ValueError(f"{name} returned a gradient of shape {gradient.shape} for {tensor}.")
 
 
+def _add_outputs(graph: popxl.Graph, values: Iterable[Any]) -> None:
+    """Every tensor among the values becomes one more output."""
+    with graph:
+        for value in values:
+            if isinstance(value, popxl.Tensor):
+                popxl.graph_output(value)
+
+
 def build_grad_graph(
     module: Module,
     fwd_graph: GraphWithNamedArgs,
     grads_provided: Sequence[popxl.Tensor] | None,
     grads_required: Sequence[popxl.Tensor] | None,
 ) -> GraphWithNamedArgs:
-    """Runs `module.build_grad` as a new graph. Every tensor in the forward graph's aux becomes
-    one more output of the forward graph."""
+    """Builds a gradient graph from a module's `build_grad`.
+
+    Every tensor in the forward graph's aux becomes one more output of the forward graph.
+
+    Args:
+        module: The module that `fwd_graph` comes from; the rest is as for its `create_grad_graph`.
+        fwd_graph: The forward graph.
+        grads_provided: Gradients that are given.
+        grads_required: Gradients that are wanted.
+
+    Returns:
+        The gradient graph.
+    """
     graph = fwd_graph.graph
     provided = _checked_members(
         graph, "grads_provided", graph.outputs if grads_provided is None else grads_provided
@@ -215,10 +267,7 @@ def build_grad_graph(
         build.__qualname__ = name
         grad_graph = graph.ir.create_graph(build, *(t.spec for t in provided))
 
-    aux_tensors = [v for v in fwd_graph._aux.values() if isinstance(v, popxl.Tensor)]
-    with graph:
-        for tensor in aux_tensors:
-            popxl.graph_output(tensor)
+    _add_outputs(graph, fwd_graph._aux.values())
     seeds = dict(zip(grad_graph.inputs, provided, strict=False))
     info = make_grad_graph_info(
         graph,

@@ -17,12 +17,37 @@ def _enabled(level: str) -> bool:
 
 
 def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: Any) -> popxl.Tensor:
-    """`ops.print_tensor`, or `t` as it is when MODEL_LOG_LEVEL is above `level`."""
+    """Prints a tensor when the program runs, if the log level of the model allows it.
+
+    The level is that of the environment variable MODEL_LOG_LEVEL when this module was imported:
+    TRACE, DEBUG, INFO (the default) or WARN.
+
+    Args:
+        t: The tensor, of any shape and dtype.
+        *args: Further arguments of `popxl.ops.print_tensor`.
+        level: The level of this print; it is left out when MODEL_LOG_LEVEL is above it.
+        **kwargs: Further keyword arguments of `popxl.ops.print_tensor`.
+
+    Returns:
+        The result of `popxl.ops.print_tensor`, or `t` where nothing is printed.
+
+    Raises:
+        KeyError: `level` is no level.
+    """
     return ops.print_tensor(t, *args, **kwargs) if _enabled(level) else t
 
 
 def print_text(text: str, num: popxl.Tensor | None = None, level: str = "DEBUG") -> None:
-    """Prints `text`, with the value of `num` if given, when the program runs."""
+    """Prints a text when the program runs, if the log level of the model allows it.
+
+    Args:
+        text: What is printed.
+        num: A tensor whose value follows the text; None prints 0 there.
+        level: As for `print_tensor`.
+
+    Raises:
+        KeyError: `level` is no level.
+    """
     if _enabled(level):
         value = popxl.constant(0, popxl.uint32) if num is None else num
         ops.print_tensor(value, title=text)

@@ -13,13 +13,29 @@ Tree = TypeVar("Tree", bound="DotTree[Any]")
 
 
 def sanitise(name: str) -> str:
-    """Makes a Python identifier of `name`: other characters and a leading digit get `_`."""
+    """Makes a Python identifier of a name.
+
+    Args:
+        name: Any text.
+
+    Returns:
+        The text with `_` for each character that is no letter, digit or underscore, and with a `_`
+        before a leading digit.
+    """
     clean = re.sub(r"\W", "_", name)
     return f"_{clean}" if clean[:1].isdigit() else clean
 
 
 def to_mapping(a: DotTree[Any], b: DotTree[Any]) -> dict[Any, Any]:
-    """Leaf of `a` -> leaf of `b` for the flat keys that both have, in no stated order."""
+    """Pairs the leaves of two trees by their flat keys.
+
+    Args:
+        a: The tree whose leaves become keys.
+        b: The tree whose leaves become values.
+
+    Returns:
+        Leaf of `a` -> leaf of `b` for the flat keys that both have, in no stated order.
+    """
     left, right = a.to_dict(), b.to_dict()
     return {left[key]: right[key] for key in left.keys() & right.keys()}
 
@@ -41,8 +57,11 @@ def _checked_key(key: int | str) -> str:
 class DotTree(Generic[Leaf]):
     """An ordered map from names to leaves or further trees.
 
-    A flat key is the path of a leaf joined by dots. `tree.a.b`, `tree["a.b"]` and
-    `tree.get("a.b")` are the same leaf. Trees given as values are kept by reference.
+    A flat key is the path of a leaf joined by dots. `tree.a.b`, `tree["a.b"]` and `tree.get("a.b")`
+    are the same leaf. Trees given as values are kept by reference.
+
+    Args:
+        **kwargs: The first items, in this order.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -53,11 +72,18 @@ class DotTree(Generic[Leaf]):
     # Reading one item -----------------------------------------------------------------------
 
     def get(self, key: int | str) -> Any:
-        """The leaf or tree under `key`.
+        """The leaf or tree under a key.
 
-        A negative number counts back from one past the highest number among the keys.
-        Raises KeyError when there is none, ValueError for a negative number in a tree without
-        numeric keys.
+        Args:
+            key: A name, a flat key or a number. A negative number counts back from one past the
+                highest number among the keys.
+
+        Returns:
+            The leaf itself or the nested tree itself.
+
+        Raises:
+            KeyError: There is nothing under `key`.
+            ValueError: `key` is negative and the tree has no numeric keys.
         """
         if isinstance(key, int):
             return self._child(self._positive_key(key) if key < 0 else str(key))
@@ -107,10 +133,18 @@ class DotTree(Generic[Leaf]):
     # Changing -------------------------------------------------------------------------------
 
     def insert(self, key: int | str, value: Any, overwrite: bool = False) -> None:
-        """Puts `value` under `key`; dotted keys make nested trees.
+        """Puts a value under a key; dotted keys make nested trees.
 
-        The first component must be new unless `overwrite`. Then a nested tree is copied before
-        it is extended, so that other holders of that tree do not see the change.
+        Args:
+            key: A number of at least 0, or names and numbers joined by dots.
+            value: A leaf, or a tree, which is kept by reference.
+            overwrite: Whether the first part of `key` may exist. A nested tree is then copied
+                before it is extended, so that other holders of that tree do not see the change.
+
+        Raises:
+            ValueError: The key exists and `overwrite` is False, it is negative, or a part of it is
+                neither a number nor a Python identifier.
+            AttributeError: The key leads through a leaf.
         """
         name = _checked_key(key)
         head, _, rest = name.partition(".")
@@ -141,12 +175,30 @@ class DotTree(Generic[Leaf]):
             self._nested(head, name)._extend(rest, value)
 
     def update(self, values: DotTree[Leaf], overwrite: bool = False) -> None:
-        """Inserts a copy of every top-level item of `values`."""
+        """Inserts a copy of every top-level item of another tree.
+
+        Args:
+            values: The other tree. Its trees are copied, its leaves shared.
+            overwrite: Whether keys may exist; their whole items are replaced, not merged.
+
+        Raises:
+            ValueError: A key exists and `overwrite` is False.
+        """
         for key, value in values.copy()._map.items():
             self.insert(key, value, overwrite)
 
     def pop(self, key: int | str) -> Any:
-        """Removes and returns the item under `key`."""
+        """Removes an item.
+
+        Args:
+            key: As for `get`, but not negative.
+
+        Returns:
+            The leaf or tree that was there.
+
+        Raises:
+            KeyError: There is nothing under `key`.
+        """
         head, _, last = str(key).rpartition(".")
         parent = self.get(head) if head else self
         if not isinstance(parent, DotTree):
@@ -166,14 +218,25 @@ class DotTree(Generic[Leaf]):
     # Copies ---------------------------------------------------------------------------------
 
     def copy(self: Tree) -> Tree:
-        """A tree of the same class: nested trees are copied, leaves shared."""
+        """A copy of the tree.
+
+        Returns:
+            A tree of the same class: nested trees are copied, leaves shared.
+        """
         result = type(self)()
         for key, value in self._map.items():
             result._map[key] = value.copy() if isinstance(value, DotTree) else value
         return result
 
     def map(self: Tree, fn: Callable[[Any], Any]) -> Tree:
-        """The same keys with `fn(leaf)` for each leaf."""
+        """Applies a function to every leaf.
+
+        Args:
+            fn: Takes a leaf and returns its replacement.
+
+        Returns:
+            A new tree of the same class with the same keys.
+        """
         result = type(self)()
         for key, value in self._map.items():
             is_tree = isinstance(value, DotTree)
@@ -181,7 +244,18 @@ class DotTree(Generic[Leaf]):
         return result
 
     def filter_keys(self: Tree, keys: Iterable[int | str]) -> Tree:
-        """A tree of only those keys (which may name whole sub-trees), in the order given."""
+        """A part of the tree.
+
+        Args:
+            keys: Flat keys of leaves or of whole sub-trees.
+
+        Returns:
+            A new tree with only those, in the order given.
+
+        Raises:
+            ValueError: A key is given more than once.
+            KeyError: The tree has no such key.
+        """
         names = [str(key) for key in keys]
         if repeated := duplicate_items(names):
             raise ValueError(f"The keys {repeated} are given more than once.")
@@ -193,8 +267,19 @@ class DotTree(Generic[Leaf]):
 
     @classmethod
     def from_dict(cls: type[Tree], mapping: Mapping[Any, Any]) -> Tree:
-        """A tree from flat keys. Trees among the values are kept by reference, and extended in
-        place by later keys below them."""
+        """Makes a tree of flat keys.
+
+        Args:
+            mapping: Flat key or number -> leaf or tree. Trees are kept by reference, and extended
+                in place by later keys below them.
+
+        Returns:
+            A tree of this class in the order of the mapping.
+
+        Raises:
+            ValueError: A key exists already or is no key (see `insert`).
+            AttributeError: A key leads through a leaf.
+        """
         result = cls()
         for key, value in mapping.items():
             result._extend(_checked_key(key), value)
@@ -202,31 +287,73 @@ class DotTree(Generic[Leaf]):
 
     @classmethod
     def pack(cls: type[Tree], keys: Iterable[int | str], values: Iterable[Any]) -> Tree:
-        """`from_dict` of the pairs; what one of them has more is left out."""
+        """Makes a tree of keys and values that are in two lists.
+
+        Args:
+            keys: Flat keys.
+            values: As many leaves or trees; what one of the two has more is left out.
+
+        Returns:
+            `from_dict` of the pairs.
+        """
         return cls.from_dict(dict(zip(keys, values, strict=False)))
 
     # Listing --------------------------------------------------------------------------------
 
     def keys(self) -> list[str]:
+        """The names of the top level.
+
+        Returns:
+            A new list, in insertion order.
+        """
         return list(self._map.keys())
 
     def values(self) -> list[Any]:
+        """The leaves and trees of the top level.
+
+        Returns:
+            A new list, in insertion order.
+        """
         return list(self._map.values())
 
     def len(self) -> int:
+        """How many items the top level has.
+
+        Returns:
+            Their number; nested trees count once.
+        """
         return len(self._map)
 
     def keys_flat(self) -> list[str]:
+        """The flat keys of all leaves.
+
+        Returns:
+            A new list, depth first in insertion order.
+        """
         return list(self.to_dict().keys())
 
     def values_flat(self) -> list[Leaf]:
+        """All leaves.
+
+        Returns:
+            A new list, depth first in insertion order.
+        """
         return list(self.to_dict().values())
 
     def len_flat(self) -> int:
+        """How many leaves the whole tree has.
+
+        Returns:
+            Their number.
+        """
         return len(self.to_dict())
 
     def to_dict(self) -> OrderedDict[str, Leaf]:
-        """Flat key -> leaf, depth first in insertion order."""
+        """All leaves by flat key.
+
+        Returns:
+            A new ordered dict, depth first in insertion order.
+        """
         result: OrderedDict[str, Leaf] = OrderedDict()
         for key, value in self._map.items():
             if isinstance(value, DotTree):
@@ -237,12 +364,25 @@ class DotTree(Generic[Leaf]):
         return result
 
     def unpack(self) -> Iterable[Any]:
-        """Names and leaves, both sorted by flat key: `names, leaves = tree.unpack()`."""
+        """Names and leaves, for `names, leaves = tree.unpack()`.
+
+        Returns:
+            The flat keys and the leaves as two tuples, both sorted by flat key; two empty lists for
+            a tree without leaves.
+        """
         items = sorted(self.to_dict().items(), key=lambda item: item[0])
         return zip(*items, strict=True) if items else ([], [])
 
     def to_mapping(self, other: DotTree[Any]) -> dict[Leaf, Any]:
-        """Leaf of this tree -> leaf of `other` for the flat keys that both have."""
+        """Pairs the leaves of this tree with those of another one.
+
+        Args:
+            other: The tree whose leaves become values.
+
+        Returns:
+            Leaf of this tree -> leaf of `other` for the flat keys that both have, in no stated
+            order.
+        """
         return to_mapping(self, other)
 
     def __repr__(self) -> str:

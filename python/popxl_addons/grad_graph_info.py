@@ -16,8 +16,18 @@ def make_grad_graph_info(
     inputs: Sequence[tuple[popxl.Tensor, bool]],
     outputs: Sequence[popxl.Tensor],
 ) -> GradGraphInfo:
-    """For each gradient graph input its forward tensor and whether it is that tensor itself
-    (True) or its gradient (False); for each output the forward tensor whose gradient it is."""
+    """The contract of a gradient graph that does not come straight from autodiff.
+
+    Args:
+        forward_graph: The forward graph.
+        gradient_graph: The gradient graph.
+        inputs: For each gradient graph input its forward tensor, and whether it takes that tensor
+            itself (True) or its gradient (False).
+        outputs: For each gradient graph output the forward tensor whose gradient it is.
+
+    Returns:
+        The contract.
+    """
     kinds = _ir.ExpectedConnectionType
     expected_inputs = [
         _ir.ExpectedConnection(tensor.id, kinds.Fwd if itself else kinds.FwdGrad)
@@ -32,9 +42,18 @@ def make_grad_graph_info(
 def remap_grad_info(
     grad_info: GradGraphInfo, forward_graph: GraphLike, backward_graph: GraphLike
 ) -> GradGraphInfo:
-    """The connections of `grad_info`, by input and output index, for another pair of graphs.
+    """The contract of one pair of graphs for another pair with the same inputs and outputs.
 
-    Raises ValueError when a forward tensor is neither an input nor an output of its graph.
+    Args:
+        grad_info: The contract to take over, by index of inputs and outputs.
+        forward_graph: The other forward graph.
+        backward_graph: The other gradient graph.
+
+    Returns:
+        The contract of the other pair.
+
+    Raises:
+        ValueError: A forward tensor is neither an input nor an output of its graph.
     """
     old, new = grad_info.forward_graph, plain_graph(forward_graph)
     mapping = dict(zip(old.outputs, new.outputs, strict=False))

@@ -54,37 +54,78 @@ def _coerced(graph: popxl.Graph, values: Sequence[Any]) -> list[Any]:
 
 
 def create_named_graph(name: str, function: Callable[..., Any], *args: Any) -> popxl.Graph:
-    """The graph of a function, called `<name>_subgraph(<n>)`."""
+    """Makes a graph with a name of its own.
+
+    Args:
+        name: The graph is called `<name>_subgraph(<n>)`.
+        function: Builds the graph.
+        *args: Its arguments, as for `popxl.Ir.create_graph`.
+
+    Returns:
+        The new graph of the current Ir.
+    """
     function.__qualname__ = name
     return popxl.gcg().ir.create_graph(function, *args)
 
 
 class BoundGraph:
-    """A graph together with outer tensors for some of its inputs."""
+    """A graph together with outer tensors for some of its inputs.
+
+    Args:
+        graph: The graph.
+        args: Graph input -> tensor of the graph that calls it.
+    """
 
     def __init__(self, graph: popxl.Graph, args: TensorMap | None = None) -> None:
         self.graph = graph
         self.args: dict[popxl.Tensor, Any] = dict(args or {})
 
     def call(self, *tensors: Any, args: TensorMap | None = None) -> tuple[popxl.Tensor, ...]:
-        """Calls the graph from the current graph and returns the outer outputs.
+        """Calls the graph from the current graph.
 
-        `tensors` fill the graph's inputs from the first on: tensors, lists of tensors, numbers or
-        arrays. The bound arguments and then `args` (graph input -> outer tensor) fill the rest.
-        Raises ValueError when an input is given twice or not at all, TypeError for a value that
-        cannot become a tensor.
+        Args:
+            *tensors: Fill the graph's inputs from the first on: tensors, lists of tensors, numbers
+                or arrays.
+            args: Graph input -> outer tensor, for inputs that are neither bound nor given by
+                position. They win over bound ones.
+
+        Returns:
+            The outer outputs; an empty tuple for a graph without outputs.
+
+        Raises:
+            ValueError: An input is given twice or not at all.
+            TypeError: A value cannot become a tensor.
         """
         return tuple(self.call_with_info(*tensors, args=args).outputs)
 
     def call_with_info(self, *tensors: Any, args: TensorMap | None = None) -> CallSiteInfo:
-        """As call; returns the call site."""
+        """Calls the graph from the current graph.
+
+        Args:
+            *tensors: As for `call`.
+            args: As for `call`.
+
+        Returns:
+            The call site, which knows what belongs to which input and output.
+
+        Raises:
+            ValueError: An input is given twice or not at all.
+            TypeError: A value cannot become a tensor.
+        """
         inputs_dict = {**self.args, **(args or {})}
         return ops.call_with_info(
             self.graph, *_coerced(self.graph, tensors), inputs_dict=inputs_dict
         )
 
     def bind(self, mapping: TensorMap) -> BoundGraph:
-        """A bound graph with more arguments; new ones win."""
+        """Binds more arguments.
+
+        Args:
+            mapping: Graph input -> outer tensor; these win over those that are bound.
+
+        Returns:
+            A new bound graph.
+        """
         return BoundGraph(self.graph, {**self.args, **mapping})
 
     def subgraph_io_map(
@@ -93,7 +134,19 @@ class BoundGraph:
         args: TensorMap | None = None,
         outs: Sequence[popxl.Tensor],
     ) -> dict[popxl.Tensor, Any]:
-        """Graph outputs -> `outs` and graph inputs -> what a call with these arguments passes."""
+        """What a call with these arguments connects.
+
+        Args:
+            *tensors: As for `call`.
+            args: As for `call`.
+            outs: The outer outputs of the call.
+
+        Returns:
+            Graph output -> outer output and graph input -> outer tensor, in one dict.
+
+        Raises:
+            TypeError: `outs` is None.
+        """
         if outs is None:
             raise TypeError("subgraph_io_map needs the outer output tensors `outs`; got None.")
         result: dict[popxl.Tensor, Any] = dict(zip(self.graph.outputs, outs, strict=False))
@@ -103,7 +156,16 @@ class BoundGraph:
 
 
 class GraphWithNamedArgs:
-    """A graph whose inputs (some of them) have names, and what is known about its gradient."""
+    """A graph of which some inputs have names, and what is known about its gradient.
+
+    Args:
+        graph: The graph.
+        args: Its named inputs; None means none.
+        grad_graph_info: What its inputs and outputs stand for, if it is a gradient graph.
+        from_module: The module that built it.
+        aux: What that module's `build` left for its `build_grad`.
+        called_graphs_grad_info: Known gradients of graphs that it calls.
+    """
 
     def __init__(
         self,
@@ -128,12 +190,24 @@ class GraphWithNamedArgs:
     def from_grad_graph(
         cls, grad_graph_info: GradGraphInfo, args: NamedTensors | None = None
     ) -> GraphWithNamedArgs:
-        """Wraps the gradient graph of `grad_graph_info`."""
+        """Wraps a gradient graph.
+
+        Args:
+            grad_graph_info: What `popxl.transforms.autodiff` returned.
+            args: Named inputs of the gradient graph; None means none.
+
+        Returns:
+            The wrapper of `grad_graph_info.graph`.
+        """
         return cls(grad_graph_info.graph, args, grad_graph_info)
 
     @property
     def grad_graph_info(self) -> GradGraphInfo:
-        """What this gradient graph's inputs and outputs stand for."""
+        """What this gradient graph's inputs and outputs stand for.
+
+        Raises:
+            AttributeError: This is not a gradient graph.
+        """
         if self._grad_graph_info is None:
             raise AttributeError(
                 f"{self.graph.name} has no grad_graph_info: it is not a gradient graph."
@@ -145,15 +219,47 @@ class GraphWithNamedArgs:
         self._grad_graph_info = info
 
     def bind(self, args: DotTree[Any] | None = None) -> BoundGraph:
-        """Binds the tensors whose names are names of arguments; other names are left out."""
+        """Binds named inputs.
+
+        Args:
+            args: Outer tensors by name. Names that only one side has are left out; None binds
+                nothing.
+
+        Returns:
+            The graph with these inputs bound.
+        """
         return BoundGraph(self.graph, self.args.to_mapping(args) if args is not None else None)
 
     def call(self, *tensors: Any, args: TensorMap | None = None) -> tuple[popxl.Tensor, ...]:
-        """See BoundGraph.call."""
+        """Calls the graph from the current graph without binding names.
+
+        Args:
+            *tensors: As for `BoundGraph.call`.
+            args: As for `BoundGraph.call`.
+
+        Returns:
+            The outer outputs.
+
+        Raises:
+            ValueError: An input is given twice or not at all.
+            TypeError: A value cannot become a tensor.
+        """
         return BoundGraph(self.graph).call(*tensors, args=args)
 
     def call_with_info(self, *tensors: Any, args: TensorMap | None = None) -> CallSiteInfo:
-        """See BoundGraph.call_with_info."""
+        """Calls the graph from the current graph without binding names.
+
+        Args:
+            *tensors: As for `BoundGraph.call`.
+            args: As for `BoundGraph.call`.
+
+        Returns:
+            The call site.
+
+        Raises:
+            ValueError: An input is given twice or not at all.
+            TypeError: A value cannot become a tensor.
+        """
         return BoundGraph(self.graph).call_with_info(*tensors, args=args)
 
     def autodiff(
@@ -164,10 +270,24 @@ class GraphWithNamedArgs:
         method: str = "auto",
         force: bool = False,
     ) -> GraphWithNamedArgs:
-        """The gradient graph.
+        """Makes the gradient graph.
 
-        `method`: "build_grad" (what the module wrote), "autodiff" (the transform) or "auto" (the
-        first where there is one). A second use needs `force`.
+        Args:
+            grads_provided: Outputs whose gradients are given; None means all.
+            grads_required: Inputs whose gradients are wanted; None means all.
+            called_graphs_grad_info: Known gradients of called graphs; they win over those that the
+                wrapper has.
+            method: "build_grad" (what the module wrote), "autodiff" (the transform) or "auto" (the
+                first where there is one).
+            force: Whether the graph may have been differentiated before.
+
+        Returns:
+            The gradient graph, with its `grad_graph_info`.
+
+        Raises:
+            ValueError: `method` is none of the three.
+            Exception: The graph was differentiated before and `force` is False, or the module that
+                it comes from has no `build_grad`.
         """
         if self._autodiff_applied and not force:
             raise Exception(
@@ -203,9 +323,18 @@ class GraphWithNamedArgs:
         return module.create_grad_graph(self, grads_provided, grads_required)
 
     def copy(self) -> GraphWithNamedArgs:
-        """A wrapper of the same graph with copied arguments and the same gradient information."""
+        """Another wrapper of the same graph.
+
+        Returns:
+            A wrapper with copied arguments and the same `grad_graph_info`; it no longer knows its
+            module.
+        """
         return GraphWithNamedArgs(self.graph, self.args.copy(), self._grad_graph_info)
 
     def print_schedule(self) -> str:
-        """The graph's ops as text, one line per op in schedule order."""
+        """The graph's ops as text; nothing is printed.
+
+        Returns:
+            One line per op in schedule order, after the graph's name, inputs and outputs.
+        """
         return schedule_text(self.graph, self.args)

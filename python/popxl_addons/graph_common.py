@@ -18,14 +18,28 @@ CalledGraphsGradInfo = dict[popxl.Graph, GradGraphInfo]
 
 
 def plain_graph(graph: GraphLike) -> popxl.Graph:
-    """The popxl graph behind a wrapper."""
+    """The popxl graph behind a wrapper.
+
+    Args:
+        graph: A popxl.Graph, GraphWithNamedArgs or BoundGraph.
+
+    Returns:
+        The popxl.Graph.
+    """
     return graph if isinstance(graph, popxl.Graph) else graph.graph
 
 
 def called_graphs_grad_info_of(
     info: CalledGraphsGradInfoLike | None,
 ) -> CalledGraphsGradInfo:
-    """The mapping with wrappers replaced by what they wrap."""
+    """A mapping of graphs to gradients with wrappers replaced by what they wrap.
+
+    Args:
+        info: Graph or wrapper -> GradGraphInfo or gradient graph; None means no gradients.
+
+    Returns:
+        popxl.Graph -> GradGraphInfo.
+    """
     return {
         plain_graph(graph): grad if isinstance(grad, GradGraphInfo) else grad.grad_graph_info
         for graph, grad in (info or {}).items()

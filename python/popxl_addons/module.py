@@ -13,6 +13,7 @@ from popxl_addons.build_grad import AuxStore, VarGradStore, build_grad_graph
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import CacheEntry, GraphCache, function_key
 from popxl_addons.graph_common import CalledGraphsGradInfo
+from popxl_addons.module_call import GradsFunction, ModuleCall
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.utils import overrides
 from popxl_addons.variable_factory import (
@@ -27,11 +28,9 @@ _being_built: list[Module] = []
 
 _INLINING_ERRORS = ("error", "warning", "none")
 
-GradsFunction = Callable[[GraphWithNamedArgs], Sequence[popxl.Tensor]]
-
 
 class NameScopeMeta(type):
-    """Runs every `build` that a class defines inside the module's name scope."""
+    """Metaclass of modules: runs every `build` of a class inside the module's name scope."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
@@ -54,9 +53,15 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
     """A function over tensors, `build`, together with the variables it needs.
 
     `module(...)` builds in the current graph; `create_graph` makes a graph of its own.
-    `cache`: equal arguments give the same graph (a GraphCache to share one, or any true value).
-    `grad_inlining_error`: what happens when a module with its own `build_grad` is built in place,
-    where autodiff cannot use it: "error", "warning" or "none".
+
+    Args:
+        cache: Whether equal arguments give the same graph; a GraphCache shares one among modules.
+        grad_inlining_error: What happens when a module with its own `build_grad` is built in place,
+            where autodiff cannot use it: "error", "warning" or "none".
+
+    Raises:
+        ValueError: `grad_inlining_error` is none of the three, or `cache` is set and the class
+            overrides `build_grad`.
     """
 
     def __init__(
@@ -87,20 +92,51 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
     # Building -------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Builds in the current graph; returns what `build` returns."""
+        """Builds in the current graph.
+
+        Args:
+            *args: Arguments of `build`.
+            **kwargs: Keyword arguments of `build`.
+
+        Returns:
+            What `build` returns.
+
+        Raises:
+            Exception: The class overrides `build_grad` and `grad_inlining_error` is "error".
+        """
         if self.implements_grad_graph and not (_being_built and _being_built[-1] is self):
             self._report_inlining()
         return self.build(*args, **kwargs)
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """To be written by subclasses: returns None, a tensor or an iterable of tensors."""
+        """The function; subclasses write it.
+
+        Args:
+            *args: Tensors and other values, as the subclass names them.
+            **kwargs: The same.
+
+        Returns:
+            None, a tensor or an iterable of tensors.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError(f"{type(self).__qualname__} must define build.")
 
     def build_grad(self, *grads: popxl.Tensor) -> Any:
-        """May be written by subclasses: the gradient of `build`.
+        """The gradient of `build`; subclasses may write it.
 
-        Takes one gradient per forward output; returns the gradients of the inputs that are not
-        variables and puts those of variables into `var_grad`.
+        It puts the gradients of variables into `var_grad`.
+
+        Args:
+            *grads: One gradient for each forward output for which one is provided. They must be
+                named positional parameters.
+
+        Returns:
+            The gradients of the required inputs that are not variables, in order.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
         """
         raise NotImplementedError(f"{type(self).__qualname__} does not define build_grad.")
 
@@ -122,10 +158,17 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
     def create_graph(
         self, *args: Any, **kwargs: Any
     ) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
-        """The graph of `build` for these arguments, and the factories of its variables.
+        """Makes the graph of `build`.
 
-        Tensors and TensorSpecs become graph inputs in the order of the signature, followed by the
-        variable inputs in the order in which they are added; all other values are fixed.
+        Args:
+            *args: Arguments of `build`. Tensors and TensorSpecs, also in lists and tuples, become
+                graph inputs in the order of the signature, of the same shape, dtype and meta shape;
+                all other values are fixed.
+            **kwargs: Keyword arguments of `build`, likewise.
+
+        Returns:
+            The factories of the module's variables, and the graph. Its variable inputs follow the
+            others in the order in which they were added, and have names.
         """
         if not self._cached:
             return self._create_new_graph(*args, **kwargs)
@@ -186,9 +229,20 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         grads_provided: Sequence[popxl.Tensor] | None = None,
         grads_required: Sequence[popxl.Tensor] | None = None,
     ) -> GraphWithNamedArgs:
-        """The gradient graph that `build_grad` writes; to be made once per forward graph.
+        """Makes the gradient graph that `build_grad` writes; once per forward graph.
 
-        Defaults: gradients of all outputs are provided, gradients of all inputs required.
+        Args:
+            fwd_graph: What `create_graph` of this module gave.
+            grads_provided: Outputs of the forward graph whose gradients are given; None means all.
+            grads_required: Inputs of the forward graph whose gradients are wanted; None means all.
+
+        Returns:
+            The gradient graph, with its `grad_graph_info`.
+
+        Raises:
+            TypeError: `build_grad` takes other parameters than one for each gradient provided.
+            ValueError: A tensor is not of the forward graph, or a gradient has another shape.
+            Exception: A required gradient is missing.
         """
         return build_grad_graph(self, fwd_graph, grads_provided, grads_required)
 
@@ -203,7 +257,22 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         replica_grouping: popxl.ReplicaGrouping | None = None,
         overwrite: bool = False,
     ) -> popxl.Tensor:
-        """An input of the current graph for a variable whose values `data_iter` gives."""
+        """Adds an input for a variable to the current graph.
+
+        Args:
+            name: The key of the variable in this module; dotted names nest.
+            data_iter: Gives the values, as for `VariableFactory`.
+            dtype: Of the variable; None means that of the data.
+            by_ref: Whether calls pass it by reference, so that changes reach the variable.
+            replica_grouping: Replicas in one group have the same value; None means all replicas.
+            overwrite: Whether the key may exist.
+
+        Returns:
+            The graph input, of the shape of the data.
+
+        Raises:
+            ValueError: The key exists or is no key, or the data cannot be used.
+        """
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
         return self._register(name, factory, factory.create_input(), overwrite)
 
@@ -216,7 +285,22 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         replica_grouping: popxl.ReplicaGrouping | None = None,
         shard_over: int | None = None,
     ) -> popxl.Tensor:
-        """As add_variable_input, for one replica's 1-D shard of the variable."""
+        """Adds an input for one replica's shard of a variable to the current graph.
+
+        Args:
+            name: The key of the variable in this module; dotted names nest.
+            data_iter: Gives the values of the whole variable, as for `VariableFactory`.
+            dtype: Of the variable; None means that of the data.
+            by_ref: Whether calls pass it by reference.
+            replica_grouping: Replicas in one group share the value; None means all replicas.
+            shard_over: Over how many replicas it is sharded; None means the whole group.
+
+        Returns:
+            The graph input: 1-D, with the shape of the data as its meta shape.
+
+        Raises:
+            ValueError: The key exists or is no key, or the data cannot be used.
+        """
         group = replica_grouping or popxl.gcg().ir.replica_grouping()
         factory = VariableFactory(
             data_iter, dtype, name, by_ref, group, shard_over or group.group_size
@@ -226,7 +310,19 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
     def add_variable_inputs(
         self, name: str | int, factories: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
-        """One graph input per factory, registered as a tree under `name`."""
+        """Adds an input for each of several variables to the current graph.
+
+        Args:
+            name: The key of the tree in this module; a name or a number of at least 0.
+            factories: The variables; a copy of the tree is registered.
+            overwrite: Whether the key may exist.
+
+        Returns:
+            The graph inputs, under the keys of the factories.
+
+        Raises:
+            ValueError: The key exists or is no key.
+        """
         inputs = NamedTensors.from_dict(
             {key: factory.create_input() for key, factory in factories.to_dict().items()}
         )
@@ -237,7 +333,18 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
     def add_variable_factory(
         self, factory: VariableFactory, name: str | None = None
     ) -> popxl.Tensor:
-        """A graph input for an existing factory, registered under `name` or its own name."""
+        """Adds an input for a variable whose factory exists to the current graph.
+
+        Args:
+            factory: The variable.
+            name: The key in this module; None means the factory's own name.
+
+        Returns:
+            The graph input.
+
+        Raises:
+            ValueError: There is no name, or the key exists.
+        """
         key = name or factory.name
         if key is None:
             raise ValueError("The factory has no name of its own; give one.")
@@ -262,7 +369,14 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
 
     @classmethod
     def from_list(cls, modules: Iterable[Module]) -> Module:
-        """A container with the modules as its attributes "0", "1", ..."""
+        """A container of modules.
+
+        Args:
+            modules: They become the attributes "0", "1", ...
+
+        Returns:
+            A module that can be iterated over and indexed, and has all their variables.
+        """
         container = cls()
         container._length = 0
         for index, module in enumerate(modules):
@@ -272,14 +386,31 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
 
     @classmethod
     def from_variable_factories(cls, factories: Iterable[VariableFactory]) -> Module:
-        """A container with graph inputs for the factories as "0", "1", ..."""
+        """A container of variables; to be made inside a graph.
+
+        Args:
+            factories: The graph inputs for them become the attributes "0", "1", ...
+
+        Returns:
+            A module with those variables.
+        """
         container = cls()
         for index, factory in enumerate(factories):
             setattr(container, str(index), container.add_variable_factory(factory, str(index)))
         return container
 
     def get(self, key: int | str) -> Any:
-        """The attribute of that name or number."""
+        """An attribute by name or number.
+
+        Args:
+            key: The name, or the number of a module in a container.
+
+        Returns:
+            The attribute.
+
+        Raises:
+            AttributeError: There is none.
+        """
         return getattr(self, str(key))
 
     def __getitem__(self, key: int | str) -> Any:
@@ -293,7 +424,11 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         return (self.get(index) for index in range(self._length))
 
     def set_name_scope(self, name: str) -> None:
-        """Names of tensors and ops made in `build` start with `name/`."""
+        """Sets what the names of tensors and ops made in `build` start with.
+
+        Args:
+            name: The scope; names become `name/...`.
+        """
         self._name_scope = name
 
     def _name_scope_context(self) -> AbstractContextManager[Any]:
@@ -316,59 +451,22 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         grads_provided: GradsFunction | None = None,
         grads_required: GradsFunction | None = None,
     ) -> ModuleCall:
-        """A callable that makes a graph of `module`, registers its variables here and calls it."""
+        """Prepares a call of another module's graph.
+
+        Args:
+            module: The module that gets a graph of its own.
+            name: The key of its variables here; None means the name of its class.
+            autodiff: Whether its gradient graph is made too: "build_grad" (the one that it writes),
+                "autodiff" (by the transform), "auto" (the first where there is one) or "none".
+            grads_provided: Gives the outputs whose gradients are provided, of the graph; None means
+                all.
+            grads_required: Gives the inputs whose gradients are required, of the graph; None means
+                all.
+
+        Returns:
+            A callable that takes the arguments of the module's `build`.
+
+        Raises:
+            ValueError: `autodiff` is none of the four.
+        """
         return ModuleCall(self, module, name, autodiff, grads_provided, grads_required)
-
-
-class ModuleCall:
-    """See Module.call_module. `graph`, `var_factories` and `n_outputs_pre_autodiff` are set by
-    the call."""
-
-    def __init__(
-        self,
-        parent: Module,
-        module: Module,
-        name: str | None,
-        autodiff: str,
-        grads_provided: GradsFunction | None,
-        grads_required: GradsFunction | None,
-    ) -> None:
-        methods = ("auto", "autodiff", "build_grad", "none")
-        if autodiff not in methods:
-            raise ValueError(f"autodiff must be one of {methods}; got {autodiff!r}.")
-        self._parent = parent
-        self._module = module
-        self._name = name or type(module).__name__
-        self._autodiff = autodiff
-        self._grads_provided = grads_provided
-        self._grads_required = grads_required
-        self.graph: GraphWithNamedArgs
-        self.var_factories: NamedVariableFactories
-        self.n_outputs_pre_autodiff: int
-
-    def __call__(self, *args: Any) -> tuple[popxl.Tensor, ...]:
-        self.var_factories, self.graph = self._module.create_graph(*args)
-        self.n_outputs_pre_autodiff = len(self.graph.graph.outputs)
-        variables = self._parent.add_variable_inputs(self._name, self.var_factories)
-        self._parent._own_grad_info.update(self.graph.called_graphs_grad_info)
-        self._differentiate()
-        tensors = [arg for arg in args if _is_tensor_argument(arg)]
-        return self.graph.bind(variables).call(*tensors)[: self.n_outputs_pre_autodiff]
-
-    def _differentiate(self) -> None:
-        by_hand = self._module.implements_grad_graph
-        if self._autodiff == "none" or (self._autodiff == "auto" and not by_hand):
-            return
-        gradient = self.graph.autodiff(
-            self._grads_provided(self.graph) if self._grads_provided else None,
-            self._grads_required(self.graph) if self._grads_required else None,
-            method=self._autodiff,
-        )
-        self._parent._own_grad_info[self.graph.graph] = gradient.grad_graph_info
-
-
-def _is_tensor_argument(argument: Any) -> bool:
-    """Whether an argument of create_graph became graph inputs."""
-    if isinstance(argument, list | tuple):
-        return any(isinstance(item, popxl.Tensor) for item in argument)
-    return isinstance(argument, popxl.Tensor)

@@ -19,14 +19,30 @@ class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
     def build_groups(
         cls, names: Iterable[str], value: popxl.ReplicaGrouping
     ) -> NamedReplicaGrouping:
-        """A tree with `value` under every name."""
+        """A tree with the same grouping everywhere.
+
+        Args:
+            names: The flat keys.
+            value: The grouping that each of them gets.
+
+        Returns:
+            The new tree.
+        """
         return cls.from_dict(dict.fromkeys(names, value))
 
 
 def fill_none_group(
     replica_grouping: popxl.ReplicaGrouping | None, none_value: popxl.ReplicaGrouping
 ) -> popxl.ReplicaGrouping:
-    """`replica_grouping`, or `none_value` in place of None."""
+    """A grouping, or a default.
+
+    Args:
+        replica_grouping: A grouping or None.
+        none_value: What None stands for.
+
+    Returns:
+        `replica_grouping`, or `none_value` in place of None.
+    """
     return none_value if replica_grouping is None else replica_grouping
 
 
@@ -51,23 +67,41 @@ def _limited(
 def get_instance_replica_grouping(
     replica_grouping: popxl.ReplicaGrouping | None = None,
 ) -> popxl.ReplicaGrouping:
-    """The grouping (default: all replicas) limited to the replicas of one process.
+    """A grouping limited to the replicas of one process.
 
-    Raises ValueError when members lie further apart than that.
+    Args:
+        replica_grouping: The grouping; None means all replicas.
+
+    Returns:
+        The grouping itself where its groups are within one process, else one of smaller groups.
+
+    Raises:
+        ValueError: Members lie further apart than a process has replicas.
     """
     size = popxl.gcg().ir.instance_replication_factor
     return _limited(replica_grouping, size, "one instance")
 
 
 def is_cross_instance(replica_grouping: popxl.ReplicaGrouping) -> bool:
-    """Whether groups span several processes."""
+    """Whether groups span several processes.
+
+    Args:
+        replica_grouping: The grouping.
+
+    Returns:
+        True if the members of a group lie further apart than one process has replicas.
+    """
     span = replica_grouping.group_size * replica_grouping.stride
     return span > popxl.gcg().ir.instance_replication_factor
 
 
 def get_ild_size_from_popdist() -> int:
-    """Replicas whose devices are linked directly: `ipuLinkDomainSize` of the JSON text in the
-    environment variable POPLAR_TARGET_OPTIONS, else all, up to 64."""
+    """How many replicas have devices that are linked directly.
+
+    Returns:
+        `ipuLinkDomainSize` of the JSON text in the environment variable POPLAR_TARGET_OPTIONS, else
+        the number of replicas, 64 at most.
+    """
     options = json.loads(os.environ.get("POPLAR_TARGET_OPTIONS") or "{}")
     replicas = popxl.gcg().ir.replication_factor
     return int(options.get("ipuLinkDomainSize", min(replicas, _LINKED_DEVICES)))
@@ -76,13 +110,28 @@ def get_ild_size_from_popdist() -> int:
 def get_ild_replica_grouping(
     replica_grouping: popxl.ReplicaGrouping | None = None,
 ) -> popxl.ReplicaGrouping:
-    """The grouping (default: all replicas) limited to directly linked devices.
+    """A grouping limited to devices that are linked directly.
 
-    Raises ValueError when members lie further apart than that.
+    Args:
+        replica_grouping: The grouping; None means all replicas.
+
+    Returns:
+        The grouping itself where its groups are within one set of linked devices, else one of
+        smaller groups.
+
+    Raises:
+        ValueError: Members lie further apart than a set has replicas.
     """
     return _limited(replica_grouping, get_ild_size_from_popdist(), "one link domain")
 
 
 def is_cross_ild(replica_grouping: popxl.ReplicaGrouping) -> bool:
-    """Whether groups span several sets of directly linked devices."""
+    """Whether groups span several sets of directly linked devices.
+
+    Args:
+        replica_grouping: The grouping.
+
+    Returns:
+        True if the members of a group lie further apart than a set has replicas.
+    """
     return replica_grouping.group_size * replica_grouping.stride > get_ild_size_from_popdist()

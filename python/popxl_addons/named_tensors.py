@@ -25,7 +25,17 @@ class NamedTensors(DotTree[popxl.Tensor]):
         return dict(self.to_dict())
 
     def remap(self, mapping: Mapping[popxl.Tensor, popxl.Tensor]) -> NamedTensors:
-        """The same keys with `mapping[tensor]` for each tensor; KeyError when one is missing."""
+        """Replaces every tensor.
+
+        Args:
+            mapping: Tensor -> its replacement.
+
+        Returns:
+            A new tree with the same keys.
+
+        Raises:
+            KeyError: A tensor is not in the mapping.
+        """
         return self.map(lambda tensor: mapping[tensor])
 
 
@@ -34,7 +44,14 @@ class NamedTensorData(DotTree[np.ndarray]):
 
 
 def print_named_tensors(tensors: NamedTensors) -> NamedTensors:
-    """Prints every tensor when the program runs, titled with its flat key."""
+    """Prints every tensor when the program runs, titled with its flat key.
+
+    Args:
+        tensors: Tensors of the current graph.
+
+    Returns:
+        The results of the prints under the same keys, in insertion order.
+    """
     return NamedTensors.from_dict(
         {key: ops.print_tensor(t, title=key) for key, t in tensors.to_dict().items()}
     )

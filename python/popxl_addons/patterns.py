@@ -16,9 +16,16 @@ patterns_level = {
 
 
 def apply_pre_alias_patterns(ir: popxl.Ir, level: str = "default") -> None:
-    """Simplifies every graph without a change to its results. KeyError for an unknown level.
+    """Simplifies every graph without a change to its results.
 
     The compiler does so by itself for every session, whatever the level.
+
+    Args:
+        ir: The Ir whose graphs are simplified.
+        level: "no_patterns", "minimal", "default" or "all".
+
+    Raises:
+        KeyError: The level is none of them.
     """
     pb_ir = ir._pb_ir
     pb_ir.setPatterns(Patterns(patterns_level[level]))

@@ -35,7 +35,18 @@ def _op_flops(op: Any) -> int | None:
 
 
 def evaluate_FLOPs(graph: GraphLike) -> Breakdown:
-    """Op type -> {op id: operations}, called graphs nested, and their sum under "TOT"."""
+    """Counts the floating-point operations of a graph.
+
+    Counted are sums, differences, products and quotients (one per element of the result), matrix
+    products (2 k per element) and group normalisation (7 per element).
+
+    Args:
+        graph: The graph or a wrapper of it.
+
+    Returns:
+        Op type -> {op id: operations}; called graphs nested, times the iterations of loops; and the
+        sum under "TOT".
+    """
     result: Breakdown = {}
     total = 0
     internal: Any = plain_graph(graph)._pb_graph
@@ -61,18 +72,43 @@ def _multiplied(breakdown: Mapping[Any, Any], factor: int) -> Breakdown:
 
 
 def evaluate_ir_FLOPs(ir: popxl.Ir) -> Breakdown:
-    """`evaluate_FLOPs` of the main graph on all replicas."""
+    """Counts the floating-point operations of one run.
+
+    Args:
+        ir: The program.
+
+    Returns:
+        `evaluate_FLOPs` of the main graph, times the number of replicas.
+    """
     return _multiplied(evaluate_FLOPs(ir.main_graph), ir.replication_factor)
 
 
 def total_FLOPs(ir: popxl.Ir) -> int:
-    """Operations of one run on all replicas."""
+    """The floating-point operations of one run on all replicas.
+
+    Args:
+        ir: The program.
+
+    Returns:
+        Their number.
+    """
     return int(evaluate_ir_FLOPs(ir)[TOTAL])
 
 
 def format_flops_scientific(value: float, format: str = "nearest3") -> str:
-    """Mantissa with three decimals and an exponent: fixed by "K", "M", "G", "T", or the multiple
-    of three nearest to the value's own ("nearest3")."""
+    """A number as a mantissa with three decimals and an exponent of ten.
+
+    Args:
+        value: The number.
+        format: "K", "M", "G" or "T" fix the exponent at 3, 6, 9 or 12; "nearest3" takes the
+            multiple of three nearest to the value's own.
+
+    Returns:
+        Text such as `64.000E+00`.
+
+    Raises:
+        ValueError: The format is none of them.
+    """
     if format in _EXPONENTS:
         exponent = _EXPONENTS[format]
     elif format == "nearest3":
@@ -99,7 +135,16 @@ def _flat(breakdown: Mapping[Any, Any], path: str = "") -> list[tuple[str, int, 
 def print_FLOPs(
     breakdown: Mapping[Any, Any], mode: str = "type", numerical_format: str = "nearest3"
 ) -> None:
-    """Prints a table by op type ("type") or of single ops ("flat"), the largest first."""
+    """Prints a table of operations, the largest numbers first.
+
+    Args:
+        breakdown: What `evaluate_FLOPs` gave.
+        mode: "type" for a row per op type with its share, "flat" for a row per op.
+        numerical_format: As `format` of `format_flops_scientific`.
+
+    Raises:
+        ValueError: The mode or the format is none of those.
+    """
     if mode not in ("type", "flat"):
         raise ValueError(f"mode must be 'type' or 'flat'; got {mode!r}.")
     total = breakdown[TOTAL]

@@ -61,12 +61,24 @@ def create_remote_buffer(
     sharded_threshold: int | None = None,
     shard_group: popxl.ReplicaGrouping | None = None,
 ) -> popxl.RemoteBuffer:
-    """A remote buffer for tensors of this shape and dtype.
+    """Makes a remote buffer for tensors of one shape and dtype.
 
-    A shard (`meta_shape`) goes into a buffer of shards. Else the tensor is sharded over
-    `shard_over` replicas of `replica_group` (default: all of it); 1 keeps it whole. With
-    `sharded_threshold` only tensors of at least so many elements that divide evenly are sharded.
-    Raises ValueError when the elements cannot be shared out evenly.
+    A shard (a spec with a meta shape) goes into a buffer of such shards, whatever else is given.
+
+    Args:
+        spec: A tensor or TensorSpec: shape, dtype and meta shape.
+        entries: The number of slots.
+        replica_group: The replicas over which a whole tensor is sharded; None means all.
+        shard_over: Over how many replicas of the group; None means all of it, 1 keeps it whole.
+        sharded_threshold: Only tensors of at least so many elements that divide evenly are sharded;
+            None sets no threshold.
+        shard_group: An older form of `shard_over`: the size of this group.
+
+    Returns:
+        The buffer.
+
+    Raises:
+        ValueError: The elements cannot be shared out evenly.
     """
     if spec.meta_shape:
         return _plain_buffer(spec, entries)
@@ -118,11 +130,24 @@ def named_variable_buffers(
     sharded_threshold: int | None = None,
     shard_groups: Mapping[str, popxl.ReplicaGrouping] | DotTree[Any] | None = None,
 ) -> NamedRemoteBuffers:
-    """One buffer per factory, under the same keys.
+    """Makes a remote buffer for each variable.
 
-    `shard_over_dict`: flat key -> over how many replicas (missing: the whole group), or one number
-    for all, True (the whole group) or False (not at all). `sharded_threshold`, of older releases:
-    shard what has at least so many elements and divides evenly over the replicas of an instance.
+    Args:
+        named_variables: The variables.
+        entries: The number of slots of each buffer.
+        shard_over_dict: Flat key -> over how many replicas (missing: the whole group), or one
+            number for all, True (the whole group) or False (not at all). Factories of shards keep
+            their shards.
+        sharded_threshold: The rule of older releases, in place of `shard_over_dict`: sharded is
+            what has at least so many elements and divides evenly over the replicas of an instance.
+        shard_groups: With that rule: flat key -> group over which it is sharded.
+
+    Returns:
+        The buffers under the same keys.
+
+    Raises:
+        ValueError: `shard_over_dict` is of another kind, a number is not between 1 and the size of
+            the group, or elements cannot be shared out evenly.
     """
     if sharded_threshold is None:
         return _buffers_by_rule(named_variables, entries, shard_over_dict)
@@ -159,7 +184,17 @@ def named_buffers(
     *,
     sharded_threshold: int | None = None,
 ) -> NamedRemoteBuffers:
-    """One buffer per tensor, of the tensor's own shape unless `sharded_threshold` is given."""
+    """Makes a remote buffer for each tensor.
+
+    Args:
+        named_tensors: The tensors.
+        entries: The number of slots of each buffer.
+        sharded_threshold: Tensors of at least so many elements that divide evenly are sharded over
+            all replicas; None shards nothing but what is a shard already.
+
+    Returns:
+        The buffers under the same keys.
+    """
     return NamedRemoteBuffers.from_dict(
         {
             key: (
@@ -189,9 +224,17 @@ def _load(buffer: popxl.RemoteBuffer, entry: int | popxl.Tensor, key: str) -> po
 def load_remote_graph(
     buffers: DotTree[popxl.RemoteBuffer], entries: int = 1, use_io_tiles: bool = False
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that takes an index and returns that entry of every buffer, sorted by flat key.
+    """Makes a graph that loads one entry of every buffer.
 
-    Also returns those keys. The buffers get at least `entries` entries.
+    Its only input is the index of the entry, an int32 scalar; its outputs are sorted by flat key.
+
+    Args:
+        buffers: The buffers; those with fewer than `entries` slots get so many.
+        entries: The number of slots needed.
+        use_io_tiles: Whether the loads are marked for IO tiles, which has no effect on results.
+
+    Returns:
+        The graph, and the flat keys of its outputs in order.
     """
     _grow(buffers, entries)
     by_key = _sorted_buffers(buffers)
@@ -207,8 +250,19 @@ def load_remote_graph(
 def store_remote_graph(
     buffers: DotTree[popxl.RemoteBuffer], entries: int = 1, use_io_tiles: bool = False
 ) -> GraphWithNamedArgs:
-    """A graph that takes an index and, as named arguments, a tensor for every buffer, which it
-    stores in that entry. The buffers get at least `entries` entries."""
+    """Makes a graph that stores a tensor in one entry of every buffer.
+
+    Its first input is the index of the entry, an int32 scalar; the tensors are named arguments
+    under the keys of the buffers.
+
+    Args:
+        buffers: The buffers; those with fewer than `entries` slots get so many.
+        entries: The number of slots needed.
+        use_io_tiles: Whether the stores are marked for IO tiles, which has no effect on results.
+
+    Returns:
+        The graph, which has no outputs.
+    """
     _grow(buffers, entries)
     args: dict[str, popxl.Tensor] = {}
 
@@ -230,7 +284,16 @@ def load_remote(
     entry: int | popxl.Tensor = 0,
     use_io_tiles: bool = False,
 ) -> NamedTensors:
-    """An entry of every buffer, loaded in the current graph, under the same keys."""
+    """Loads an entry of every buffer in the current graph.
+
+    Args:
+        buffers: The buffers.
+        entry: The slot, a number or an integer scalar tensor.
+        use_io_tiles: Whether the loads are marked for IO tiles, which has no effect on results.
+
+    Returns:
+        The loaded tensors under the same keys.
+    """
     with _tiles(use_io_tiles):
         return NamedTensors.from_dict(
             {key: _load(buffer, entry, key) for key, buffer in buffers.to_dict().items()}
@@ -243,7 +306,14 @@ def store_remote(
     entry: int | popxl.Tensor = 0,
     use_io_tiles: bool = False,
 ) -> None:
-    """Stores the tensors whose keys name a buffer; the others are left out."""
+    """Stores tensors in the current graph.
+
+    Args:
+        buffers: The buffers.
+        tensors: What is stored under the same keys; keys that only one side has are left out.
+        entry: The slot, a number or an integer scalar tensor.
+        use_io_tiles: Whether the stores are marked for IO tiles, which has no effect on results.
+    """
     with _tiles(use_io_tiles):
         for buffer, tensor in buffers.to_mapping(tensors).items():
             ops.remote_store(buffer, entry, tensor)

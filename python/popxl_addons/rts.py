@@ -50,11 +50,22 @@ def replica_sharded_spec(
     threshold: int | None = None,
     replica_grouping: popxl.ReplicaGrouping | None = None,
 ) -> popxl.TensorSpec:
-    """The specification of a shard of `t`, or of `t` itself where it is not sharded.
+    """What a shard of a tensor looks like.
 
-    `shard_over` a grouping: sharded over its groups if the elements divide evenly. Else the rule of
-    older releases: sharded over `instance replicas / number of groups` replicas if there are at
-    least `threshold` elements (default 1024; also as second argument) that divide evenly.
+    Args:
+        t: The whole tensor, of any graph.
+        shard_over: The grouping over whose groups it is sharded if the elements divide evenly. A
+            number is a `threshold`; None means the rule of older releases.
+        threshold: For the rule of older releases: the least number of elements that is sharded,
+            over `instance replicas / number of groups` replicas. None means 1024.
+        replica_grouping: For that rule: the grouping; None means all replicas.
+
+    Returns:
+        A 1-D spec with the shape of `t` as its meta shape, or the spec of `t` where it is not
+        sharded.
+
+    Raises:
+        TypeError: `shard_over` is neither a grouping nor a number.
     """
     if isinstance(shard_over, popxl.ReplicaGrouping):
         return _shard_spec(t, shard_over.group_size, 0)
@@ -82,7 +93,16 @@ def gather_replica_sharded_tensor(
     use_io_tiles: bool = False,
     replica_group: popxl.ReplicaGrouping | None = None,
 ) -> popxl.Tensor:
-    """The whole tensor of a shard (from all replicas of the group); other tensors as they are."""
+    """Makes a shard whole.
+
+    Args:
+        t: A tensor; one without a meta shape is given back as it is.
+        use_io_tiles: Whether the op is marked for IO tiles, which has no effect on results.
+        replica_group: The replicas that have the shards; None means all.
+
+    Returns:
+        A tensor of the shape that was the meta shape, or `t`.
+    """
     if not t.meta_shape:
         return t
     with _tiles(use_io_tiles):
@@ -112,9 +132,16 @@ def all_gather_replica_sharded_graph(
     use_io_tiles: bool = False,
     replica_groups: Groups | None = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that gathers every tensor that is a shard and returns all, sorted by flat key.
+    """Makes a graph that makes every tensor whole.
 
-    Also returns those keys. `replica_groups` has a grouping for every key; default: all replicas.
+    Args:
+        tensors: Those that are shards are gathered; the others are given back as they are.
+        use_io_tiles: Whether the ops are marked for IO tiles, which has no effect on results.
+        replica_groups: Flat key -> replicas that have the shards, for every key; None means all.
+
+    Returns:
+        The graph, with one named argument and one output per tensor, sorted by flat key; and the
+        keys.
     """
 
     def gather(key: str, tensor: popxl.Tensor) -> popxl.Tensor:
@@ -137,11 +164,23 @@ def reduce_replica_sharded_tensor(
     *,
     threshold: int | None = None,
 ) -> popxl.Tensor:
-    """The reduction of `t` over `replica_group` (default: all replicas), sharded over `shard_group`
-    (default: the same) if the elements divide evenly.
+    """Reduces a tensor over replicas and keeps one shard of the result on each.
 
-    With `threshold`, of older releases, only tensors of at least so many elements are sharded, and
-    the default shard group are the replicas of an instance.
+    Args:
+        t: A whole tensor.
+        op: "add" or "mean".
+        replica_group: The replicas whose values are reduced; None means all. A number is a
+            `threshold`.
+        shard_group: The replicas over which the result is sharded if the elements divide evenly;
+            None means `replica_group`.
+        threshold: The rule of older releases: only tensors of at least so many elements are
+            sharded, and the default of `shard_group` are the replicas of an instance.
+
+    Returns:
+        The reduced shard, 1-D with the shape of `t` as its meta shape, or the whole reduced tensor.
+
+    Raises:
+        ValueError: `op` is another one.
     """
     _check_reduction(op)
     if _is_threshold(replica_group):
@@ -193,10 +232,24 @@ def reduce_replica_sharded_graph(
     *,
     threshold: int | None = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that reduces every tensor (see `reduce_replica_sharded_tensor`) and returns all,
-    sorted by flat key.
+    """Makes a graph that applies `reduce_replica_sharded_tensor` to every tensor.
 
-    Also returns those keys. A key that `shard_groups` lacks is sharded over `replica_group`.
+    Args:
+        tensors: Tensors, or anything with their shape, dtype, meta shape and name.
+        op: "add" or "mean".
+        use_io_tiles: Whether the ops are marked for IO tiles, which has no effect on results. A
+            number is a `threshold`.
+        shard_groups: Flat key -> replicas over which the result is sharded; for other keys and with
+            None it is `replica_group`.
+        replica_group: The replicas whose values are reduced; None means all.
+        threshold: As for `reduce_replica_sharded_tensor`.
+
+    Returns:
+        The graph, with one named argument and one output per tensor, sorted by flat key; and the
+        keys.
+
+    Raises:
+        ValueError: `op` is another one.
     """
     if _is_threshold(use_io_tiles):
         threshold, use_io_tiles = int(use_io_tiles), False
@@ -219,8 +272,18 @@ def replica_sharded_slice_graph(
     use_io_tiles: bool = False,
     shard_groups: Groups | None = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that cuts this replica's shard out of every tensor of at least `threshold` elements
-    that divide evenly, and returns all, sorted by flat key. Also returns those keys."""
+    """Makes a graph that cuts this replica's shard out of every tensor.
+
+    Args:
+        tensors: Whole tensors, which are the same on all replicas of a group.
+        threshold: Tensors of fewer elements stay whole, and so do those that do not divide evenly.
+        use_io_tiles: Whether the ops are marked for IO tiles, which has no effect on results.
+        shard_groups: Flat key -> replicas over which it is sharded; other keys: all replicas.
+
+    Returns:
+        The graph, with one named argument and one output per tensor, sorted by flat key; and the
+        keys.
+    """
 
     def cut(key: str, tensor: popxl.Tensor) -> popxl.Tensor:
         group = _all_replicas()

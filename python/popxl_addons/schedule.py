@@ -34,7 +34,16 @@ def _op_line(op: Any, numbering: _Numbering) -> str:
 
 
 def schedule_text(graph: popxl.Graph, args: NamedTensors) -> str:
-    """One line per op in schedule order; `args` name graph inputs."""
+    """The ops of a graph as text.
+
+    Args:
+        graph: The graph.
+        args: Names of some of its inputs.
+
+    Returns:
+        Several lines: the graph's name, its inputs and outputs, then one op each in schedule order.
+        Tensors are numbered in the order in which they appear.
+    """
     names = {tensor.id: key for key, tensor in args.to_dict().items()}
     numbering = _Numbering()
     inputs = ", ".join(

@@ -12,10 +12,19 @@ from popxl.tensor import Variable
 def seed_variable(
     seed: int, replica_grouping: popxl.ReplicaGrouping | None = None
 ) -> tuple[Variable, popxl.Tensor]:
-    """A variable with one seed per replica (or per group), and this replica's seed.
+    """Makes a random seed that lives on the device.
 
-    The seed is loaded with the weights and saved with them, so that changes in place
-    (`seed += 1`) last from run to run.
+    It is loaded with the weights and saved with them, so that changes in place (`seed += 1`) last
+    from run to run.
+
+    Args:
+        seed: The number from which the seeds of all replicas are drawn.
+        replica_grouping: Replicas in one group have the same seed; None means a seed for each
+            replica.
+
+    Returns:
+        The variable `random_seed`, uint32 (2,) or (groups, 2), and this replica's seed, uint32
+        (2,).
     """
     ir = popxl.gcg().ir
     group = replica_grouping or ir.replica_grouping(group_size=1)

@@ -16,6 +16,9 @@ class _Streams(Generic[StreamT]):
     """An ordered collection of streams: by name as attribute or key, by position, by slice.
 
     Iterating gives the streams; `keys`, `items`, `len` and `in` go by name.
+
+    Args:
+        **streams: Name -> shape of one transfer and dtype.
     """
 
     def __init__(self, **streams: ShapeAndType) -> None:
@@ -29,7 +32,14 @@ class _Streams(Generic[StreamT]):
 
     @classmethod
     def from_streams(cls: type[Streams], streams: Iterable[Any]) -> Streams:
-        """Existing streams, each under its `tensor_id`."""
+        """A collection of streams that exist.
+
+        Args:
+            streams: The streams; each gets its `tensor_id` as its name.
+
+        Returns:
+            The collection, in the same order.
+        """
         result = cls()
         result._streams = {stream.tensor_id: stream for stream in streams}
         return result
@@ -59,22 +69,50 @@ class _Streams(Generic[StreamT]):
         return name in self._streams
 
     def keys(self) -> list[str]:
+        """The names.
+
+        Returns:
+            A new list, in order.
+        """
         return list(self._streams)
 
     def values(self) -> list[StreamT]:
+        """The streams.
+
+        Returns:
+            A new list, in order.
+        """
         return list(self._streams.values())
 
     def items(self) -> list[tuple[str, StreamT]]:
+        """Names and streams.
+
+        Returns:
+            A new list of pairs, in order.
+        """
         return list(self._streams.items())
 
 
 class InputStreams(_Streams[popxl.HostToDeviceStream]):
-    """`InputStreams(images=((8, 28, 28), popxl.float32), ...)`."""
+    """Host-to-device streams by name, such as `InputStreams(images=((8, 28, 28), popxl.float32))`.
+
+    They are attributes and items by name, and items by position or slice. Iterating gives the
+    streams; `keys`, `items`, `len` and `in` go by name.
+
+    Args:
+        **streams: Name -> shape of one transfer and dtype.
+    """
 
     _make = staticmethod(popxl.h2d_stream)
 
 
 class OutputStreams(_Streams[popxl.DeviceToHostStream]):
-    """`OutputStreams(loss=((), popxl.float32), ...)`."""
+    """Device-to-host streams by name, such as `OutputStreams(loss=((), popxl.float32))`.
+
+    They are read as those of `InputStreams`.
+
+    Args:
+        **streams: Name -> shape of one transfer and dtype.
+    """
 
     _make = staticmethod(popxl.d2h_stream)

@@ -26,15 +26,29 @@ _DATALOADER = "dataloader.bin"
 
 
 def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:
-    """Writes host values of variables, to the device too when the session is attached."""
+    """Writes host values of variables, to the device too when the session is attached.
+
+    Args:
+        session: The session.
+        weights: Variable -> array of its dtype and host shape.
+    """
     session.write_variables_data(dict(weights))
 
 
 def initialise_memmap_dir_from_checkpoint(
     checkpoint_dir: str | Path, memmap_dir: str | Path
 ) -> None:
-    """Copies the raw memory-mapped files of a checkpoint into `memmap_dir`. Takes and raises what
-    `TaskSession.load_checkpoint` does."""
+    """Copies the memory-mapped files of a checkpoint.
+
+    Args:
+        checkpoint_dir: A folder or an artifact, as for `TaskSession.load_checkpoint`.
+        memmap_dir: The folder for the copies, made when missing; `~` is the home folder.
+
+    Raises:
+        CheckpointError: There is no such checkpoint.
+        DamagedCheckpoint: A file of it is not what was written.
+        ImportError: It is an artifact and wandb is not installed.
+    """
     with _checked_folder(checkpoint_dir) as folder:
         target = Path(memmap_dir).expanduser()
         target.mkdir(parents=True, exist_ok=True)
@@ -83,8 +97,19 @@ def _whole_folder(given: Path) -> Path:
 
 
 class TaskSession(popxl.Session):
-    """A popxl session with named streams (`inputs`, `outputs`), its variables (`state`) and
-    values that belong to the run (`session_state`, with the number of `steps`)."""
+    """A popxl session with named streams, named variables and values that belong to the run.
+
+    `session_state` is a dict of those values, with the number of `steps`.
+
+    Args:
+        inputs: The input streams; others than InputStreams get their `tensor_id` as names.
+        outputs: The output streams, likewise.
+        state: The variables that checkpoints hold; None means none.
+        max_checkpoints: How many folders that this session saved stay.
+        *args: Arguments of `popxl.Session`: the Ir, the device and so on.
+        model: The older name of `state`.
+        **kwargs: Keyword arguments of `popxl.Session`.
+    """
 
     def __init__(
         self,
@@ -117,20 +142,42 @@ class TaskSession(popxl.Session):
         return self.state
 
     def run(self, inputs: Any = None, downcast_inputs: bool = True) -> Any:
-        """As Session.run; counts the step."""
+        """Runs the program once, as `popxl.Session.run`, and counts the step.
+
+        Args:
+            inputs: Stream -> array; None for a program without inputs.
+            downcast_inputs: Whether 64-bit data may be converted to 32 bits.
+
+        Returns:
+            Stream -> array of what the program stored.
+        """
         self.session_state["steps"] += 1
         return super().run(inputs, downcast_inputs)
 
     # Values ---------------------------------------------------------------------------------
 
     def get_named_tensors_data(self) -> NamedTensorData:
-        """The values of `state` under the same keys."""
+        """The values of `state`.
+
+        Returns:
+            Host arrays under the same keys; they are views that later transfers change.
+        """
         tensors = self.state.to_dict()
         values = self.get_tensors_data(list(tensors.values()))
         return NamedTensorData.from_dict({key: values[t] for key, t in tensors.items()})
 
     def load_from_session(self, src: TaskSession, report_missing: str = "none") -> None:
-        """Copies the values under the keys that both sessions have."""
+        """Copies the values under the keys that both sessions have.
+
+        Args:
+            src: The session whose values are taken.
+            report_missing: What happens to keys of one side only: "none", "warn" (logged) or
+                "error".
+
+        Raises:
+            ValueError: There are such keys and `report_missing` is "error", or it is none of the
+                three.
+        """
         mine, theirs = self.state.to_dict(), src.state.to_dict()
         _report_missing("Tensors", mine, theirs, report_missing)
         values = src.get_tensors_data(list(theirs.values()))
@@ -138,14 +185,28 @@ class TaskSession(popxl.Session):
         self.write_variables_data(WeightsDict(common))
 
     def add_session_state_info(self, info: Mapping[str, Any]) -> None:
-        """Merges `info` into `session_state`."""
+        """Merges values into `session_state`.
+
+        Args:
+            info: Name -> value; what a checkpoint shall hold must be JSON.
+        """
         self.session_state.update(info)
 
     # Logs -----------------------------------------------------------------------------------
 
     def wandb_histogram(self, name: str, step: int, data: np.ndarray) -> None:
-        """Logs the finite values as `<name>:histogram`, the number of others as
-        `<name>:not_finite`. ImportError without the package wandb."""
+        """Logs a histogram to wandb.
+
+        The finite values go to `<name>:histogram`, the number of others to `<name>:not_finite`.
+
+        Args:
+            name: Of the histogram.
+            step: The step that it belongs to.
+            data: Numbers of any shape.
+
+        Raises:
+            ImportError: wandb is not installed.
+        """
         import wandb
 
         finite = np.isfinite(data)
@@ -156,7 +217,14 @@ class TaskSession(popxl.Session):
         wandb.log(values, step=step)
 
     def wandb_variable_histograms(self, step: int = 0) -> None:
-        """`wandb_histogram` of every tensor of `state`."""
+        """Logs a histogram of every tensor of `state`.
+
+        Args:
+            step: The step that they belong to.
+
+        Raises:
+            ImportError: wandb is not installed.
+        """
         for name, data in self.get_named_tensors_data().to_dict().items():
             self.wandb_histogram(name, step, data)
 
@@ -164,7 +232,7 @@ class TaskSession(popxl.Session):
 
     @property
     def dataloader(self) -> Any:
-        """What feeds the session; saved and resumed with its checkpoints."""
+        """What feeds the session; checkpoints hold its state."""
         if self._dataloader is None:
             logging.warning("The session has no dataloader.")
         return self._dataloader
@@ -181,14 +249,20 @@ class TaskSession(popxl.Session):
     # Checkpoints ----------------------------------------------------------------------------
 
     def save_checkpoint(self, checkpoint_dir: str | Path) -> None:
-        """Writes `state`, the data loader and `session_state` to a folder, which takes its place
-        when it is whole and durable: a process that is killed leaves what was there before.
+        """Saves `state`, the data loader and `session_state`.
 
-        Beyond `max_checkpoints` folders saved by this session the oldest is deleted. Raises
-        CheckpointError (pando.checkpoint) when it cannot be written.
+        A folder takes its place when it is whole and durable: a process that is killed leaves what
+        was there before. Beyond `max_checkpoints` folders saved by this session the oldest is
+        deleted.
 
-        `wandb://name` uploads such a folder as a new version of the artifact `name` of the running
-        run of wandb, an optional package (ImportError without it). Versions are not deleted.
+        Args:
+            checkpoint_dir: A folder, or `wandb://name` to upload it as a new version of the
+                artifact `name` of the running run of wandb. Versions are not deleted.
+
+        Raises:
+            CheckpointError: It cannot be written or uploaded, or there is no run of wandb.
+            ImportError: It is an artifact and wandb is not installed.
+            ValueError: The artifact has no name, or one with a project or version.
         """
         if wandb_artifacts.is_artifact(checkpoint_dir):
             wandb_artifacts.check_artifact(checkpoint_dir)
@@ -228,11 +302,24 @@ class TaskSession(popxl.Session):
     def load_checkpoint(
         self, checkpoint_dir: str | Path, report_missing: str = "warn", skip_memmap: bool = False
     ) -> None:
-        """Reads what `save_checkpoint` wrote: a folder, or an artifact of wandb `wandb://name` or
-        `wandb://entity/project/name:version`, which is downloaded. `skip_memmap` has no effect.
+        """Reads what `save_checkpoint` wrote.
 
-        Raises DamagedCheckpoint, which names the file, and CheckpointError when there is none
-        (pando.checkpoint), before anything is changed; ImportError for an artifact without wandb.
+        Files of variables in memory-mapped files are not read: those have their data.
+
+        Args:
+            checkpoint_dir: A folder, or an artifact `wandb://name` or
+                `wandb://entity/project/name:version`, which is downloaded.
+            report_missing: What happens to keys of one side only: "none", "warn" (logged) or
+                "error".
+            skip_memmap: Has no effect.
+
+        Raises:
+            CheckpointError: There is no such checkpoint.
+            DamagedCheckpoint: A file, which is named, is not what was written. Nothing is changed
+                then.
+            ImportError: It is an artifact and wandb is not installed.
+            ValueError: There are such keys and `report_missing` is "error", or it is none of the
+                three.
         """
         with _checked_folder(checkpoint_dir) as folder:
             self._load_folder(folder, report_missing)

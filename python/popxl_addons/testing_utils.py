@@ -16,7 +16,12 @@ Weights = Mapping[popxl.Tensor, np.ndarray]
 
 
 class TensorInput:
-    """A host value that `run_module` turns into a tensor."""
+    """A host value that `run_module` turns into a tensor.
+
+    Args:
+        data: An array or number.
+        dtype: Of the tensor; None means that of the data.
+    """
 
     def __init__(self, data: Any, dtype: popxl.dtype | None = None) -> None:
         self.data = data
@@ -33,10 +38,17 @@ def run_module(
     weights: Weights | Callable[[NamedTensors], Weights] | None = None,
     **kwargs: Any,
 ) -> list[np.ndarray]:
-    """Builds a program that calls the module's graph once, runs it and returns the outputs.
+    """Builds a program that calls the module's graph once, and runs it.
 
-    `weights`: values for the module's variables, or a function of those variables that gives
-    them.
+    Args:
+        module: The module.
+        *args: Arguments of `build`; TensorInputs become tensors.
+        weights: Values for the module's variables, or a function of those variables that gives
+            them; None leaves their initial values.
+        **kwargs: Keyword arguments of `build`, likewise.
+
+    Returns:
+        The outputs as arrays.
     """
     ir = popxl.Ir()
     with ir.main_graph:
@@ -61,5 +73,13 @@ def run_module(
 
 
 def ops_of_type(ops_to_count: Iterable[Any], op_type: type) -> int:
-    """How many of the ops are instances of `op_type`."""
+    """Counts the ops of one kind.
+
+    Args:
+        ops_to_count: The ops.
+        op_type: Their class.
+
+    Returns:
+        How many of the ops are instances of it.
+    """
     return sum(isinstance(op, op_type) for op in ops_to_count)

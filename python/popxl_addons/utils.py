@@ -24,7 +24,14 @@ class OrderedDict(collections.OrderedDict[Key, Value]):
     """An ordered dict with access by position and one printed line per item."""
 
     def idx(self, position: int) -> Value:
-        """The value at `position` in insertion order."""
+        """A value by position.
+
+        Args:
+            position: In insertion order, from 0; a negative one counts from the end.
+
+        Returns:
+            The value.
+        """
         return list(self.values())[position]
 
     def __repr__(self) -> str:
@@ -35,7 +42,14 @@ class OrderedDict(collections.OrderedDict[Key, Value]):
 
 
 class WeightsDict(MutableMapping[Variable, np.ndarray]):
-    """Variables and their host values, checked as they are set."""
+    """Variables and their host values, checked as they are set.
+
+    A value that has another dtype or shape than the variable on the host raises ValueError.
+
+    Args:
+        *args: As for dict.
+        **kwargs: As for dict.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._data: dict[Variable, np.ndarray] = {}
@@ -80,7 +94,12 @@ def _log_to_wandb(title: str, minutes: float) -> None:
 
 @contextmanager
 def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]:
-    """Logs how many minutes the body takes."""
+    """Logs how many minutes the body takes.
+
+    Args:
+        title: Named in the log; None names nothing.
+        log_to_wandb: Whether a running run of wandb gets the minutes as `<title>_mins`.
+    """
     if title:
         logging.info("Starting %s", title)
     start = time.perf_counter()
@@ -96,21 +115,45 @@ def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]
 
 @contextmanager
 def null_context() -> Iterator[None]:
-    """Does nothing."""
+    """A context that does nothing."""
     yield
 
 
 def suffix_graph_name(name: str, suffix: str) -> str:
-    """`name` without any `_subgraph(n)`, followed by `_suffix`."""
+    """The name of a graph that is made of another one.
+
+    Args:
+        name: The name of the other one.
+        suffix: What the new graph is.
+
+    Returns:
+        `name` without any `_subgraph(n)`, followed by `_suffix`.
+    """
     return re.sub(r"_subgraph\(\d+\)", "", name) + f"_{suffix}"
 
 
 def overrides(cls: type, base: type, method: str) -> bool:
-    """Whether `cls` has another `method` than `base`."""
+    """Whether a class has its own form of a method.
+
+    Args:
+        cls: The class.
+        base: The class that defines the method.
+        method: The name of the method.
+
+    Returns:
+        True if `cls` has another `method` than `base`.
+    """
     return getattr(cls, method) is not getattr(base, method)
 
 
 def duplicate_items(items: Iterable[Item]) -> list[Item]:
-    """Items seen more than once, in the order of their first appearance."""
+    """What is in a list more than once.
+
+    Args:
+        items: Items that can be hashed.
+
+    Returns:
+        Those seen more than once, in the order of their first appearance.
+    """
     counts: Mapping[Item, int] = collections.Counter(items)
     return [item for item, count in counts.items() if count > 1]

@@ -47,10 +47,25 @@ def _data_iterator(data_iter: DataIterable) -> Iterator[Any]:
 class VariableFactory:
     """Makes graph inputs and variables of one shape and dtype.
 
-    `data_iter` is a function called for each value, or an iterable that is consumed. With
-    `shard_over > 1` the graph input is one replica's 1-D shard; `meta_shape` is the whole shape.
-    Raises ValueError for data of another kind and more shards than elements, RuntimeError outside a
-    graph context.
+    A function is called once to see whether it works and once to learn shape and dtype; the second
+    value is the first that is used.
+
+    Args:
+        data_iter: A function without arguments that is called for each value, or an iterable that
+            is consumed. Values are arrays or tensors, without an axis for groups.
+        dtype: Of the variable; None means that of the data.
+        name: The name of inputs and variables; None leaves it to popxl.
+        by_ref: Whether graph inputs are passed by reference.
+        replica_grouping: Replicas in one group have the same value; None means all replicas.
+        shard_over: With more than 1 the graph input is one replica's 1-D shard of so many;
+            `meta_shape` is the whole shape then.
+        replica_sharded: An older form of `shard_over`: True means the size of the group.
+
+    Raises:
+        ValueError: The data are of another kind, the function fails, or there are more shards than
+            elements.
+        AssertionError: There are more shards than replicas in a group.
+        RuntimeError: There is no current graph.
     """
 
     def __init__(
@@ -112,7 +127,14 @@ class VariableFactory:
         return (groups, *shape) if groups > 1 else shape
 
     def create_input(self, prefix: str | None = None) -> popxl.Tensor:
-        """A graph input of the current graph, named `name` or `prefix.name`."""
+        """Adds an input to the current graph.
+
+        Args:
+            prefix: The input is named `prefix.name`; None means `name`.
+
+        Returns:
+            The graph input, of the factory's shape, dtype and meta shape.
+        """
         return self._create_named_input(f"{prefix}.{self.name}" if prefix else self.name)
 
     def _create_named_input(self, name: str | None) -> popxl.Tensor:
@@ -127,7 +149,21 @@ class VariableFactory:
         memmap_dir: str | Path | None = None,
         read_only_if_exists: bool = False,
     ) -> popxl.tensor.Variable:
-        """A variable of the main graph with the next data, always the whole (unsharded) shape."""
+        """Makes a variable of the main graph with the next data.
+
+        Args:
+            name: Its name; None means the factory's.
+            empty: Whether its data are left uninitialised; nothing is consumed then.
+            memmap_dir: A folder for its data as a memory-mapped file; None keeps them in memory.
+            read_only_if_exists: Whether an existing file is only read.
+
+        Returns:
+            The variable, always whole (not sharded).
+
+        Raises:
+            ValueError: The current graph is not the main graph, or a file has no name.
+            StopIteration: The data are used up.
+        """
         name = name or self.name
         data = self._variable_data(name, empty, memmap_dir, read_only_if_exists)
         return popxl.variable(data, self.dtype, name, replica_grouping=self.replica_grouping)
@@ -141,7 +177,23 @@ class VariableFactory:
         memmap_dir: str | Path | None = None,
         read_only_if_exists: bool = False,
     ) -> popxl.tensor.Variable:
-        """A variable that lives in slot `entry` of `buffer`."""
+        """Makes a variable that lives in a remote buffer, with the next data.
+
+        Args:
+            buffer: The remote buffer; one with a meta shape keeps shards.
+            entry: The slot.
+            name: As for `create_tensor`.
+            empty: As for `create_tensor`.
+            memmap_dir: As for `create_tensor`.
+            read_only_if_exists: As for `create_tensor`.
+
+        Returns:
+            The variable.
+
+        Raises:
+            ValueError: The current graph is not the main graph, or a file has no name.
+            StopIteration: The data are used up.
+        """
         name = name or self.name
         data = self._variable_data(name, empty, memmap_dir, read_only_if_exists)
         sharded = bool(buffer.meta_shape)
@@ -162,10 +214,17 @@ class VariableFactory:
         return self.next_memmap(memmap_dir, name, empty, read_only_if_exists)
 
     def next_data(self, empty: bool = False) -> np.ndarray:
-        """The next value: one element, or one per replica group stacked on a new first axis.
+        """The next value.
 
-        `empty`: an uninitialised array instead, and nothing is consumed. Raises StopIteration
-        when the data is used up.
+        Args:
+            empty: Whether to give an uninitialised array instead, without consuming anything.
+
+        Returns:
+            An array of the factory's dtype and whole shape; with several groups, one value each,
+            stacked on a new first axis.
+
+        Raises:
+            StopIteration: The data are used up.
         """
         if empty:
             return np.empty(self._host_shape(), self.dtype.as_numpy())
@@ -181,9 +240,18 @@ class VariableFactory:
         empty: bool = False,
         read_only_if_exists: bool = False,
     ) -> np.memmap[Any, Any]:
-        """The memory-mapped raw file `memmap_dir/<name>.npy`, made and filled when missing.
+        """The value in a memory-mapped file `memmap_dir/<name>.npy`, which has no header.
 
         The content of an existing file wins over the data of this factory.
+
+        Args:
+            memmap_dir: The folder, made when missing.
+            name: The name of the variable.
+            empty: Whether a new file is left as it is, instead of being filled with `next_data`.
+            read_only_if_exists: Whether an existing file is only read.
+
+        Returns:
+            The array in the file.
         """
         path = Path(memmap_dir) / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +278,21 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         memmap_dir: str | Path | None = None,
         read_only_if_exists: bool = False,
     ) -> NamedTensors:
-        """One variable per factory, in the order of the flat keys, each named by its key."""
+        """Makes one variable per factory, in the order of the flat keys.
+
+        Args:
+            prefix: Each variable is named `prefix.key`; None means `key`.
+            empty: Whether the data are left uninitialised.
+            memmap_dir: A folder for the data as memory-mapped files; None keeps them in memory.
+            read_only_if_exists: Whether existing files are only read.
+
+        Returns:
+            The variables under the same keys, sorted by flat key.
+
+        Raises:
+            ValueError: The current graph is not the main graph.
+            StopIteration: Data are used up.
+        """
         return NamedTensors.from_dict(
             {
                 key: factory.create_tensor(
@@ -229,7 +311,24 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         memmap_dir: str | Path | None = None,
         read_only_if_exists: bool = False,
     ) -> NamedTensors:
-        """As init, in slot `entry` of the buffer with the same key; KeyError when it is missing."""
+        """Makes one variable per factory in remote buffers, in the order of the flat keys.
+
+        Args:
+            buffers: The buffers, under the same keys.
+            entry: The slot of each buffer.
+            prefix: As for `init`.
+            empty: As for `init`.
+            memmap_dir: As for `init`.
+            read_only_if_exists: As for `init`.
+
+        Returns:
+            The variables under the same keys, sorted by flat key.
+
+        Raises:
+            KeyError: A factory has no buffer.
+            ValueError: The current graph is not the main graph.
+            StopIteration: Data are used up.
+        """
         return NamedTensors.from_dict(
             {
                 key: factory.create_remote_tensor(
@@ -245,11 +344,19 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         )
 
     def init_zero(self) -> NamedTensors:
-        """A zero tensor of the current graph per factory, in insertion order."""
+        """Makes a zero tensor of the current graph for each factory.
+
+        Returns:
+            The tensors under the same keys, in insertion order; shards without their meta shape.
+        """
         return self._init_tensors("zero")
 
     def init_undef(self) -> NamedTensors:
-        """A tensor of the current graph with undefined content per factory."""
+        """Makes a tensor of the current graph with undefined content for each factory.
+
+        Returns:
+            The tensors under the same keys, in insertion order; shards without their meta shape.
+        """
         return self._init_tensors("undef")
 
     def _init_tensors(self, init_type: str) -> NamedTensors:
@@ -279,7 +386,18 @@ def add_variable_input(
     by_ref: bool = False,
     replica_grouping: popxl.ReplicaGrouping | None = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
-    """An input of the current graph and the factory for the variable to be bound to it."""
+    """Adds an input for a variable to the current graph.
+
+    Args:
+        name: Of the input and the factory.
+        data_iter: Gives the values, as for `VariableFactory`.
+        dtype: Of the variable; None means that of the data.
+        by_ref: Whether calls pass it by reference.
+        replica_grouping: Replicas in one group have the same value; None means all replicas.
+
+    Returns:
+        The graph input, and the factory for the variable to be bound to it.
+    """
     factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
     return factory.create_input(), factory
 
@@ -292,7 +410,19 @@ def add_replica_sharded_variable_input(
     replica_grouping: popxl.ReplicaGrouping | None = None,
     shard_over: int | None = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
-    """As add_variable_input, for one replica's shard; the default is to shard over the group."""
+    """Adds an input for one replica's shard of a variable to the current graph.
+
+    Args:
+        name: Of the input and the factory.
+        data_iter: Gives the values of the whole variable, as for `VariableFactory`.
+        dtype: Of the variable; None means that of the data.
+        by_ref: Whether calls pass it by reference.
+        replica_grouping: Replicas in one group share the value; None means all replicas.
+        shard_over: Over how many replicas it is sharded; None means the whole group.
+
+    Returns:
+        The graph input, 1-D with the shape of the data as its meta shape, and the factory.
+    """
     group = replica_grouping or popxl.gcg().ir.replica_grouping()
     factory = VariableFactory(data_iter, dtype, name, by_ref, group, shard_over or group.group_size)
     return factory.create_input(), factory

@@ -19,8 +19,14 @@ _TYPE = "model"
 
 
 def is_artifact(path: str | Path) -> bool:
-    """Whether a path names an artifact: `wandb://name`, or with all parts
-    `wandb://entity/project/name:alias`."""
+    """Whether a path names an artifact of wandb.
+
+    Args:
+        path: Text or path.
+
+    Returns:
+        True for `wandb://name` and `wandb://entity/project/name:alias`.
+    """
     return str(path).startswith(_SCHEME)
 
 
@@ -40,8 +46,16 @@ def _wandb(path: str | Path) -> Any:
 
 
 def check_artifact(path: str | Path) -> None:
-    """Raises what stands against an upload to `path`: ImportError without wandb, ValueError without
-    a name for a new version, CheckpointError without a run of wandb that it can belong to."""
+    """Raises what stands against an upload.
+
+    Args:
+        path: `wandb://name`.
+
+    Raises:
+        ImportError: wandb is not installed.
+        ValueError: The path has no name, or one with a project or version.
+        CheckpointError: There is no run of wandb that it can belong to.
+    """
     name = _name(path)
     if "/" in name or ":" in name:
         raise ValueError(
@@ -53,10 +67,18 @@ def check_artifact(path: str | Path) -> None:
 
 
 def upload(folder: Path, path: str | Path) -> None:
-    """Logs the files of `folder` as a new version of an artifact of the running run.
+    """Logs the files of a folder as a new version of an artifact of the running run.
 
-    Returns when the server has it; an offline run keeps it for `wandb sync`. Raises as
-    check_artifact, and CheckpointError when the server does not take it.
+    Returns when the server has it; an offline run keeps it for `wandb sync`.
+
+    Args:
+        folder: The folder.
+        path: `wandb://name`.
+
+    Raises:
+        ImportError: wandb is not installed.
+        ValueError: The path has no name, or one with a project or version.
+        CheckpointError: There is no run, or the server does not take it.
     """
     check_artifact(path)
     wandb = _wandb(path)
@@ -72,11 +94,21 @@ def upload(folder: Path, path: str | Path) -> None:
 
 @contextmanager
 def downloaded(path: str | Path) -> Iterator[Path]:
-    """The files of an artifact in a folder that is there as long as the body runs: of the version
-    `latest` unless the path names another one. A running run is told that it uses the artifact.
+    """The files of an artifact, while the body runs.
 
-    Raises ImportError without wandb and CheckpointError when there is no such artifact or the
-    server cannot be reached.
+    A running run is told that it uses the artifact.
+
+    Args:
+        path: `wandb://name` or with all parts `wandb://entity/project/name:alias`; the version is
+            `latest` unless the path names another one.
+
+    Yields:
+        The folder with the files, which is removed at the end.
+
+    Raises:
+        ImportError: wandb is not installed.
+        ValueError: The path has no name.
+        CheckpointError: There is no such artifact, or the server cannot be reached.
     """
     name = _name(path)
     wandb = _wandb(path)

@@ -20,10 +20,27 @@ _PAD_TYPES = ("same_upper", "same_lower", "valid")
 
 
 class Conv2D(Module):
-    """Convolves (n, channels, h, w); weight (out, channels / groups, kh, kw), bias (1, out, 1, 1).
+    """A convolution over images (n, channels, h, w).
 
-    `paddings` is (top, left, bottom, right), "same_upper", "same_lower" or "valid" (else
-    ValueError). Memory proportions, partials types and dithering have no effect.
+    Variables: `weight` (out_channels, channels / groups, kh, kw), normal within two deviations of
+    0.02, and `bias` (1, out_channels, 1, 1), zeros.
+
+    Args:
+        out_channels: Channels of the result.
+        kernel_size: Height and width of the window, or one number for both.
+        strides: Steps of the window, down and to the right.
+        paddings: Zeros added at (top, left, bottom, right), or "same_upper", "same_lower" or
+            "valid".
+        dilations: Distance between the elements of the window, down and to the right.
+        groups: Channels are split into so many groups that do not meet.
+        bias: Whether there is a bias.
+        available_memory_proportions: Has no effect.
+        partials_types: Has no effect.
+        enable_conv_dithering: Has no effect.
+        replica_grouping: Replicas in one group have the same variables; None means all replicas.
+
+    Raises:
+        ValueError: `paddings` is another text.
     """
 
     def __init__(
@@ -63,6 +80,14 @@ class Conv2D(Module):
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Convolves.
+
+        Args:
+            x: Images (n, channels, h, w), float.
+
+        Returns:
+            (n, out_channels, h', w') in the dtype of `x`.
+        """
         parameters: dict[str, Any] = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
         shape = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
         weight = self.add_variable_input("weight", truncated_normal(shape), **parameters)
@@ -89,7 +114,16 @@ class Conv2D(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """The values of a torch.nn.Conv2d for this layer's variables."""
+        """The values of a torch layer for this layer's variables.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.Conv2d.
+            dtype: Of the variables.
+
+        Returns:
+            Variable -> array.
+        """
         weights = WeightsDict({variables.weight: to_numpy(nn_layer.weight, dtype)})
         if nn_layer.bias is not None:
             weights[variables.bias] = to_numpy(nn_layer.bias.reshape(1, -1, 1, 1), dtype)

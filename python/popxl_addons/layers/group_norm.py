@@ -16,7 +16,16 @@ from popxl_addons.utils import WeightsDict
 
 
 class GroupNorm(Module):
-    """Normalises groups of channels of a (n, channels, ...) tensor; weight, bias (channels,)."""
+    """Normalises groups of channels.
+
+    Variables: `weight` (channels,), ones, and `bias` (channels,), zeros.
+
+    Args:
+        num_groups: Into how many groups the channels are split.
+        replica_grouping: Replicas in one group have the same variables; None means all replicas.
+        eps: Added to the variance.
+        cache: Whether equal arguments give the same graph.
+    """
 
     def __init__(
         self,
@@ -31,6 +40,17 @@ class GroupNorm(Module):
         self.eps = eps
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Normalises.
+
+        Args:
+            x: (n, channels, ...), float.
+
+        Returns:
+            The normalised, scaled and shifted tensor, of the shape and dtype of `x`.
+
+        Raises:
+            ValueError: `x` has fewer than two axes.
+        """
         if len(x.shape) < 2:
             raise ValueError(f"GroupNorm needs a tensor of rank 2 or more; given {x}.")
         parameters: dict[str, Any] = {"dtype": x.dtype, "replica_grouping": self.replica_grouping}
@@ -43,5 +63,14 @@ class GroupNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """The values of a torch.nn.GroupNorm for this layer's variables."""
+        """The values of a torch layer for this layer's variables.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.GroupNorm.
+            dtype: Of the variables.
+
+        Returns:
+            Variable -> array.
+        """
         return LayerNorm.torch_mapping(variables, nn_layer, dtype)

@@ -16,9 +16,24 @@ from popxl_addons.utils import WeightsDict
 
 
 class LayerNorm(Module):
-    """Normalises the rows of a (n, channels) tensor; weight and bias (channels,)."""
+    """Normalises the rows of a tensor.
+
+    Variables: `weight` (channels,), ones, and `bias` (channels,), zeros.
+    """
 
     def build(self, x: popxl.Tensor, eps: float = 1e-5) -> popxl.Tensor:
+        """Normalises.
+
+        Args:
+            x: (n, channels), float.
+            eps: Added to the variance.
+
+        Returns:
+            The normalised, scaled and shifted tensor, of the shape and dtype of `x`.
+
+        Raises:
+            ValueError: `x` does not have two axes.
+        """
         if len(x.shape) != 2:
             raise ValueError(f"LayerNorm needs a tensor of rank 2; {x} has rank {len(x.shape)}.")
         weight = self.add_variable_input("weight", partial(np.ones, x.shape[-1:]), x.dtype)
@@ -29,7 +44,16 @@ class LayerNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """The values of a torch.nn.LayerNorm for this layer's variables."""
+        """The values of a torch layer for this layer's variables.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.LayerNorm.
+            dtype: Of the variables.
+
+        Returns:
+            Variable -> array.
+        """
         return WeightsDict(
             {
                 variables.weight: to_numpy(nn_layer.weight.flatten(), dtype),

@@ -13,13 +13,31 @@ from popxl_addons.ops.layer_norm_distributed import layer_norm_distributed
 
 
 class LayerNormDistributed(Module):
-    """Normalises rows whose features are split over the members of the grouping."""
+    """Normalises rows whose features are split over replicas.
+
+    Variables: `weight` and `bias`, one element per feature of this replica, ones and zeros.
+
+    Args:
+        replica_grouping: The members of a group have the parts of the same rows.
+    """
 
     def __init__(self, replica_grouping: popxl.ReplicaGrouping) -> None:
         super().__init__()
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor, eps: float = 1e-5) -> popxl.Tensor:
+        """Normalises.
+
+        Args:
+            x: This replica's part of the rows, (n, features / members).
+            eps: Added to the variance.
+
+        Returns:
+            This replica's part of the result, of the shape and dtype of `x`.
+
+        Raises:
+            AssertionError: `x` does not have two axes.
+        """
         # Every member has features, hence variables, of its own.
         parameters: dict[str, Any] = {
             "dtype": x.dtype,

@@ -16,7 +16,16 @@ from popxl_addons.utils import WeightsDict
 
 
 class Linear(Module):
-    """`x @ weight + bias`; weight (in, out), bias (out,)."""
+    """A fully connected layer: x @ weight + bias.
+
+    Variables: `weight` (in, out_features), normal within two deviations of 0.02, and `bias`
+    (out_features,), zeros.
+
+    Args:
+        out_features: The size of the last axis of the result.
+        bias: Whether there is a bias.
+        replica_grouping: Replicas in one group have the same variables; None means all replicas.
+    """
 
     def __init__(
         self,
@@ -30,6 +39,14 @@ class Linear(Module):
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: (..., in), float.
+
+        Returns:
+            (..., out_features) in the dtype of `x`.
+        """
         weight = self.add_variable_input(
             "weight",
             truncated_normal((x.shape[-1], self.out_features)),
@@ -50,7 +67,16 @@ class Linear(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """The values of a torch.nn.Linear for this layer's variables."""
+        """The values of a torch layer for this layer's variables; the weight is transposed.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.Linear.
+            dtype: Of the variables.
+
+        Returns:
+            Variable -> array.
+        """
         weights = WeightsDict({variables.weight: to_numpy(nn_layer.weight.T, dtype)})
         if nn_layer.bias is not None:
             weights[variables.bias] = to_numpy(nn_layer.bias, dtype)

@@ -37,13 +37,23 @@ def _product(
 
 
 class LinearFP8(Module):
-    """`x @ weight + bias`; weight (in, out), bias (out,). Weight and input are cast to float8_143,
-    output gradients to float8_152; products come in float16.
+    """A fully connected layer in float8: x @ weight + bias.
 
-    scale_metric: how the powers of two are found that bring values into the range of the casts:
-    "amax" (the largest value fits), "mse" (the least mean square error) or "manual_scale" (`scale`
-    for weight and input, amax for gradients); ValueError otherwise. It has a gradient of its own,
-    so it must be called as a graph (`call_module`, `create_graph`).
+    Weight and input are cast to float8_143, output gradients to float8_152; products come in
+    float16. The layer has a gradient of its own, so it must be called as a graph (`call_module`,
+    `create_graph`). Variables as those of `Linear`.
+
+    Args:
+        out_features: The size of the last axis of the result.
+        bias: Whether there is a bias.
+        scale_metric: How the powers of two are found that bring values into the range of the casts:
+            "amax" (the largest value fits), "mse" (the least mean square error) or "manual_scale"
+            (`scale` for weight and input, amax for gradients).
+        scale: The exponent for "manual_scale".
+        replica_grouping: Replicas in one group have the same variables; None means all replicas.
+
+    Raises:
+        ValueError: `scale_metric` is another text.
     """
 
     def __init__(
@@ -74,6 +84,14 @@ class LinearFP8(Module):
         return popxl.constant(self.scale, popxl.int32)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: (..., in), float16 or float32.
+
+        Returns:
+            (..., out_features) in the dtype of `x`.
+        """
         weight = self.add_variable_input(
             "weight",
             truncated_normal((x.shape[-1], self.out_features)),
@@ -99,6 +117,14 @@ class LinearFP8(Module):
         return y
 
     def build_grad(self, dy: popxl.Tensor) -> popxl.Tensor:  # type: ignore[override]
+        """The gradient of the layer.
+
+        Args:
+            dy: The gradient of the result, (..., out_features).
+
+        Returns:
+            The gradient of the input, (..., in) in the dtype of `dy`.
+        """
         rows = ops.reshape(dy, (-1, self.out_features))
         scale = fp8_amax_scale(rows, popxl.float8_152) - popxl.constant(
             _GRADIENT_MARGIN, popxl.int32
@@ -120,5 +146,14 @@ class LinearFP8(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """The values of a torch.nn.Linear for this layer's variables."""
+        """The values of a torch layer for this layer's variables; the weight is transposed.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.Linear.
+            dtype: Of the variables.
+
+        Returns:
+            Variable -> array.
+        """
         return Linear.torch_mapping(variables, nn_layer, dtype)

@@ -21,11 +21,22 @@ __all__ = ["LinearGQ", "group_quantize_compress_numpy"]
 
 
 class LinearGQ(Module):
-    """`x @ weight + bias`, the weight (in, out) made from groups of four-bit numbers along `dim`.
+    """A fully connected layer, x @ weight + bias, whose weight is kept in four bits.
 
-    Variables: `weight_compressed` (other axis, size of dim / group_size, group_size / 4) uint16,
-    `weight_decompression_scale` and `weight_decompression_bias` (..., 1), `bias` (out,); all start
-    at zero. ValueError unless group_size is a positive multiple of 4 that divides the axis.
+    The weight (in, out_features) is made from groups of four-bit numbers along `dim`. Variables,
+    all zeros at first: `weight_compressed` (other axis, size of dim / group_size, group_size / 4)
+    uint16, `weight_decompression_scale` and `weight_decompression_bias` (..., 1), and `bias`
+    (out_features,).
+
+    Args:
+        out_features: The size of the last axis of the result.
+        bias: Whether there is a bias.
+        replica_grouping: Replicas in one group have the same variables; None means all replicas.
+        group_size: How many numbers share a scale: a positive multiple of 4 that divides the axis.
+        dim: The axis of the weight that is split into groups: -2, -1, 0 or 1.
+
+    Raises:
+        ValueError: `group_size` or `dim` is another number.
     """
 
     def __init__(
@@ -56,6 +67,17 @@ class LinearGQ(Module):
         )
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: (..., in), float.
+
+        Returns:
+            (..., out_features) in the dtype of `x`.
+
+        Raises:
+            ValueError: `group_size` does not divide the axis.
+        """
         shape = (x.shape[-1], self.out_features)
         rows, columns = shape if self.dim in (-1, 1) else shape[::-1]
         if columns % self.group_size:
@@ -80,7 +102,18 @@ class LinearGQ(Module):
         group_size: int = 64,
         dim: int = -1,
     ) -> WeightsDict:
-        """The compressed values of a torch.nn.Linear for this layer's variables."""
+        """The compressed values of a torch layer for this layer's variables.
+
+        Args:
+            variables: The variables of this layer.
+            nn_layer: A torch.nn.Linear.
+            dtype: Of scale, bias and offsets.
+            group_size: As that of the layer.
+            dim: As that of the layer.
+
+        Returns:
+            Variable -> array.
+        """
         weight = to_numpy(nn_layer.weight.T, popxl.float32)
         packed, scale, offset = group_quantize_compress_numpy(weight, group_size, dim)
         weights = WeightsDict(

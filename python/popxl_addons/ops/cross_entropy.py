@@ -13,10 +13,19 @@ def cross_entropy(
     ignore_index: int | None = None,
     reduction: ReductionType = "mean",
 ) -> popxl.Tensor:
-    """The negative log likelihood of `labels` (...) under softmax of the last axis of `x` (..., C).
+    """The negative log likelihood of class labels under the softmax of scores.
 
-    `reduction` "mean" and "sum" give a scalar, "none" the shape of the labels; else ValueError.
-    Labels equal to `ignore_index` count neither in the loss nor in the mean.
+    Args:
+        x: Scores (..., classes), float.
+        labels: Classes (...), integer.
+        ignore_index: Labels equal to it count neither in the loss nor in the mean; None counts all.
+        reduction: "mean" or "sum" over the labels, or "none".
+
+    Returns:
+        A scalar, or the shape of the labels for "none", in the dtype of `x`.
+
+    Raises:
+        ValueError: The reduction is none of the three.
     """
     return ops.nll_loss(ops.softmax(x, axis=-1), labels, ignore_index, reduction)
 
@@ -28,9 +37,21 @@ def cross_entropy_with_grad(
     ignore_index: int | None = None,
     reduction: ReductionType = "mean",
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
-    """The cross entropy and its gradient with respect to `x`.
+    """The cross entropy and its gradient.
 
-    Only the gradient is multiplied by `loss_scaling`, a number or a scalar tensor.
+    Args:
+        x: Scores (..., classes), float.
+        labels: Classes (...), integer.
+        loss_scaling: The gradient alone is multiplied by it, a number or a scalar tensor.
+        ignore_index: Labels equal to it count neither in the loss nor in the mean; None counts all.
+        reduction: "mean" or "sum" over the labels, or "none".
+
+    Returns:
+        The loss as `cross_entropy` gives it, and the gradient with respect to `x`, of its shape and
+        dtype.
+
+    Raises:
+        ValueError: The reduction is none of the three.
     """
     if not isinstance(loss_scaling, popxl.Tensor):
         loss_scaling = popxl.constant(loss_scaling, popxl.float32, "loss_scaling")

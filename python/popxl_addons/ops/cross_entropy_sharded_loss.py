@@ -13,7 +13,15 @@ __all__ = ["cross_entropy_sharded_loss"]
 
 
 def picked_logit(logits: popxl.Tensor, indices: popxl.Tensor) -> popxl.Tensor:
-    """logits[i, indices[i]] (n,); zero where the index is out of range."""
+    """The score of the true class.
+
+    Args:
+        logits: Scores (n, classes).
+        indices: Classes (n,), integer.
+
+    Returns:
+        `logits[i, indices[i]]` (n,); zero where the index is out of range.
+    """
     classes = popxl.constant(np.arange(logits.shape[1])[None], popxl.int32, "classes")
     column = ops.reshape(ops.cast(indices, popxl.int32), (indices.shape[0], 1))
     zero = popxl.constant(0, logits.dtype, "zero")
@@ -21,7 +29,16 @@ def picked_logit(logits: popxl.Tensor, indices: popxl.Tensor) -> popxl.Tensor:
 
 
 def check_logits(name: str, logits: popxl.Tensor, indices: popxl.Tensor) -> None:
-    """popart_exception unless logits are (n, classes) and indices (n,)."""
+    """Checks the shapes of scores and labels.
+
+    Args:
+        name: The op that the error names.
+        logits: To be (n, classes).
+        indices: To be (n,).
+
+    Raises:
+        popart_exception: They have other shapes.
+    """
     if logits.rank != 2 or indices.shape != logits.shape[:1]:
         raise popart_exception(
             f"{name}: wanted logits (n, classes) and indices (n,); given {logits} and {indices}"
@@ -51,13 +68,28 @@ def cross_entropy_sharded_loss(
     reduction: str = "mean",
     available_memory_proportion: float = 0.4,
 ) -> popxl.Tensor:
-    """-log softmax of the true class over the classes of all members of the group.
+    """The negative log likelihood of class labels where the classes are split over replicas.
 
-    `logits` (n, classes of this member), `indices` (n,) and the tensor `ignore_index` count from
-    the first class of this member and may lie outside its range. Computed in float32; the result,
-    the same on all members, has the dtype of the logits: a scalar for the reductions "mean" and
-    "sum", (n,) for "none" (else ValueError). The gradient, for the logits only, is
-    softmax - onehot of the member's own classes. popart_exception for other shapes.
+    Computed in float32. The gradient, for the logits only, is softmax - onehot of the member's own
+    classes.
+
+    Args:
+        logits: Scores of this member's classes, (n, classes / members), float.
+        indices: Classes (n,), integer, counted from the first class of this member; they may lie
+            outside its range.
+        ignore_index: A scalar tensor, counted likewise; labels equal to it count neither in the
+            loss nor in the mean. None counts all.
+        replica_grouping: The members of a group have the classes of the same samples; None means
+            all replicas.
+        reduction: "mean" or "sum" over the samples, or "none".
+        available_memory_proportion: Has no effect.
+
+    Returns:
+        A scalar, or (n,) for "none", in the dtype of the logits and the same on all members.
+
+    Raises:
+        ValueError: The reduction is none of the three.
+        popart_exception: The shapes are others.
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(

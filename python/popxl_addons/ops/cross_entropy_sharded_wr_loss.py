@@ -26,12 +26,22 @@ def cross_entropy_sharded_wr_loss(
     indices: Sequence[popxl.Tensor],
     ipus: Sequence[int] | None = None,
 ) -> popxl.Tensor:
-    """-log softmax of the true class (n,) over the classes of all logits, on the first device.
+    """The negative log likelihood of class labels where the classes are split over virtual devices.
 
-    Entry i of `logits`, (n, its classes), and of `indices`, (n,), is on device i of `ipus`; the
-    logits hold consecutive ranges of the classes and the indices count over all of them. Computed
-    in float32, differentiable in all logits. ValueError for lists of other lengths, and where
-    logits and indices are on different devices or on unknown ones.
+    Computed in float32, differentiable in all logits.
+
+    Args:
+        logits: For each device the scores of its classes, (n, its classes); consecutive ranges.
+        indices: For each device the labels (n,), counted over all classes.
+        ipus: The devices; None means those that the tensors are on.
+
+    Returns:
+        The losses (n,) on the first device, in the dtype of its logits.
+
+    Raises:
+        ValueError: The lists differ in length, or logits and indices are on different or unknown
+            devices.
+        popart_exception: The shapes are others.
     """
     if not logits or len(logits) != len(indices):
         raise ValueError(

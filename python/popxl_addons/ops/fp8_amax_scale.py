@@ -15,9 +15,19 @@ _FORMATS = {popxl.float8_143: float8_143_def, popxl.float8_152: float8_152_def}
 
 
 def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
-    """floor(log2(largest number of `dtype` / max abs(src))) within [-31, 31], an int32 scalar.
+    """The exponent with which the largest value of a tensor fits a float8 type.
 
-    RuntimeError unless `src` is float16 or float32 and `dtype` a float8 type.
+    floor(log2(largest number of dtype / max(abs(src)))) within [-31, 31], without a gradient.
+
+    Args:
+        src: A tensor of any shape, float16 or float32.
+        dtype: float8_143 or float8_152.
+
+    Returns:
+        An int32 scalar.
+
+    Raises:
+        RuntimeError: One of the dtypes is another.
     """
     if src.dtype not in (popxl.float16, popxl.float32):
         raise RuntimeError(f"fp8_amax_scale: wanted float16 or float32; given {src}")

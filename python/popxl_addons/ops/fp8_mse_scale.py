@@ -17,10 +17,20 @@ _SCALES = sorted(range(-31, 32), key=abs)
 
 
 def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
-    """The log2 scale within [-31, 31] with the least mean square error, an int32 scalar, as
-    popxl.fp8_utils.host_fp8_mse_scale finds it. Every scale is tried, in a loop.
+    """The exponent that loses least when a tensor is cast to a float8 type.
 
-    RuntimeError unless `src` is float16 or float32 and `dtype` a float8 type.
+    The one within [-31, 31] with the least mean square error, as popxl.fp8_utils.host_fp8_mse_scale
+    finds it; all are tried, in a loop. No gradient.
+
+    Args:
+        src: A tensor of any shape, float16 or float32.
+        dtype: float8_143 or float8_152.
+
+    Returns:
+        An int32 scalar.
+
+    Raises:
+        RuntimeError: One of the dtypes is another.
     """
     if src.dtype not in (popxl.float16, popxl.float32):
         raise RuntimeError(f"fp8_mse_scale: wanted float16 or float32; given {src}")

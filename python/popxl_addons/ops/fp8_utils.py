@@ -14,7 +14,18 @@ __all__ = [
 
 
 class FpDef(NamedTuple):
-    """Bits, bias and range of a format; `min_exp` is the exponent of the smallest number."""
+    """What defines a floating-point format.
+
+    Attributes:
+        num_exp_bits: Bits of the exponent.
+        num_mantissa_bits: Bits of the mantissa.
+        fix_exponent_bias: What is subtracted from the stored exponent.
+        include_denorm: Whether there are denormal numbers.
+        has_nans: Whether there are NaN and infinity.
+        max_value: The largest number.
+        max_exp: The exponent of the largest number.
+        min_exp: The exponent of the smallest number.
+    """
 
     num_exp_bits: int
     num_mantissa_bits: int

@@ -9,7 +9,15 @@ __all__ = ["grad_reduce_square_add"]
 
 
 def grad_reduce_square_add(t: popxl.Tensor, loss_scaling: float | popxl.Tensor) -> popxl.Tensor:
-    """The sum of (t / loss_scaling)^2, a float32 scalar without a gradient."""
+    """The squared norm of a gradient: the sum of (t / loss_scaling)^2.
+
+    Args:
+        t: A tensor of any shape, float.
+        loss_scaling: What the gradient is divided by, a number or a scalar tensor.
+
+    Returns:
+        A float32 scalar without a gradient.
+    """
     unscaled = ops.cast(ops.detach(t), popxl.float32)
     if not isinstance(loss_scaling, popxl.Tensor):
         loss_scaling = popxl.constant(loss_scaling, popxl.float32, "loss_scaling")

@@ -20,9 +20,20 @@ _LEVELS = 16
 def group_quantize_compress_numpy(
     t: np.ndarray, group_size: int, dim: int = -1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(uint16 (..., groups, group_size / 4), float16 scale and bias (..., groups, 1)) of `t` with
-    axis `dim` last, where q * scale + bias is close to the data. ValueError for data that are not
-    finite, and for an axis that does not divide."""
+    """Packs an array into four-bit numbers q in groups, so that q * scale + bias is close to it.
+
+    Args:
+        t: Numbers of any shape.
+        group_size: How many numbers share scale and bias: a multiple of 4 that divides the axis.
+        dim: The axis that is split into groups; it is the last one of the results.
+
+    Returns:
+        The numbers, four in a uint16 with the first in the highest bits, (..., groups, group_size /
+        4); the scale and the bias, float16 (..., groups, 1).
+
+    Raises:
+        ValueError: The data are not all finite, or `group_size` does not divide the axis.
+    """
     values = np.moveaxis(np.asarray(t), dim, -1).astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError("group_quantize_compress_numpy: the data are not all finite")
@@ -46,9 +57,17 @@ def group_quantize_compress_numpy(
 def group_quantize_decompress_numpy(
     t: np.ndarray, group_scale: np.ndarray, group_bias: np.ndarray, dim: int = -1
 ) -> np.ndarray:
-    """q * scale + bias of the uint16 (..., groups, words), groups joined, the last axis at `dim`.
+    """Unpacks what `group_quantize_compress_numpy` packed.
 
-    Scale and bias are (..., groups) or (..., groups, 1)."""
+    Args:
+        t: uint16 (..., groups, words).
+        group_scale: (..., groups) or (..., groups, 1).
+        group_bias: The same.
+        dim: Where the axis of the groups belongs.
+
+    Returns:
+        q * scale + bias in the dtype of the scale, without an axis for groups.
+    """
     shifts = np.array([12, 8, 4, 0], np.uint16)
     numbers = (np.asarray(t)[..., None] >> shifts) & (_LEVELS - 1)
     numbers = numbers.reshape(*t.shape[:-1], -1)
@@ -72,11 +91,20 @@ def _per_group(name: str, values: popxl.Tensor, t: popxl.Tensor) -> popxl.Tensor
 def group_quantize_decompress(
     t: popxl.Tensor, group_scale: popxl.Tensor, group_bias: popxl.Tensor, dim: int = -1
 ) -> popxl.Tensor:
-    """q * scale + bias (rows, groups * words * 4) of the uint16 `t` (rows, groups, words), in the
-    dtype of the scale, with the last axis moved to `dim`.
+    """Unpacks what `group_quantize_compress_numpy` packed, on the device; it has no gradient.
 
-    Scale and bias are (rows, groups[, 1]). Each word holds four numbers, the highest bits first.
-    NotImplementedError for another rank, ValueError for other shapes. No gradient.
+    Args:
+        t: uint16 (rows, groups, words).
+        group_scale: (rows, groups) or (rows, groups, 1), float.
+        group_bias: The same.
+        dim: Where the axis of the groups belongs: -1 or 1 leaves it last, -2 or 0 makes it first.
+
+    Returns:
+        q * scale + bias in the dtype of the scale, (rows, groups * words * 4) or transposed.
+
+    Raises:
+        NotImplementedError: `t` does not have three axes.
+        ValueError: Scale or bias have another shape, or `dim` is none of these.
     """
     if t.rank != 3:
         raise NotImplementedError(

@@ -16,10 +16,23 @@ def layer_norm_distributed(
     epsilon: float = 1e-5,
     group: popxl.ReplicaGrouping | None = None,
 ) -> popxl.Tensor:
-    """(t - mean) / sqrt(var + epsilon) * w + b over rows that the members of the group share.
+    """Normalises rows whose features are split over replicas.
 
-    `t` (n, features / members), `w` and `b` (features / members,); AssertionError otherwise. The
-    statistics are those of whole rows in float32, the variance the biased one.
+    The result is (t - mean) / sqrt(var + epsilon) * w + b. Mean and (biased) variance are those of
+    whole rows, in float32.
+
+    Args:
+        t: This member's part of the rows, (n, features / members), float.
+        w: The scale of this member's features, (features / members,).
+        b: The shift, likewise.
+        epsilon: Added to the variance.
+        group: The replicas that share rows; None means all.
+
+    Returns:
+        This member's part of the result, of the shape and dtype of `t`.
+
+    Raises:
+        AssertionError: The shapes are others.
     """
     assert t.rank == 2, f"layer_norm_distributed: wanted a tensor of rank 2; given {t}"
     for name, parameter in (("w", w), ("b", b)):

@@ -9,5 +9,13 @@ __all__ = ["linear_layout"]
 
 
 def linear_layout(t: popxl.Tensor, bs: int = 1) -> popxl.Tensor:
-    """The values of `t`; the block size has no effect."""
+    """A copy of a tensor: there are no tiles to lay it out on.
+
+    Args:
+        t: A tensor of any shape and dtype.
+        bs: Has no effect.
+
+    Returns:
+        The values of `t`.
+    """
     return ops.identity(t)

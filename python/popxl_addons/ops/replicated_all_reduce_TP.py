@@ -25,8 +25,23 @@ def tensor_parallel_all_reduce(
     reduce_gradient: bool,
     allowed: tuple[str, ...] = ("add",),
 ) -> Tensor:
-    """`t`, reduced over the group (default: all replicas) if `reduce`; its gradient is reduced if
-    `reduce_gradient`. popart_exception for an op that is not allowed."""
+    """A reduction over replicas whose gradient is or is not reduced.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: The reduction, one of `allowed`.
+        group: The replicas; None means all.
+        reduce: Whether `t` is reduced.
+        reduce_gradient: Whether its gradient is reduced.
+        allowed: What `op` may be.
+
+    Returns:
+        The reduced values, of the shape and dtype of `t`.
+
+    Raises:
+        popart_exception: `op` is not allowed.
+        NotImplementedError: The grouping has no stride.
+    """
     check_inputs(t=t)
     if op not in allowed:
         raise popart_exception(
@@ -54,19 +69,58 @@ def tensor_parallel_all_reduce(
 def replicated_all_reduce(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """The sum of `t` over the group; its gradient is the sum of the gradients over the group."""
+    """The sum over replicas; its gradient is the sum of the gradients.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add".
+        group: The replicas; None means all.
+
+    Returns:
+        The sum, of the shape and dtype of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(t, op, group, reduce=True, reduce_gradient=True)
 
 
 def replicated_all_reduce_identical_inputs(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """`t`, the same on all members of the group; the gradients of all members are summed."""
+    """A tensor that is the same on all members of a group; its gradients are summed over them.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add".
+        group: The replicas; None means all.
+
+    Returns:
+        The values of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(t, op, group, reduce=False, reduce_gradient=True)
 
 
 def replicated_all_reduce_identical_grad_inputs(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """The sum of `t` over the group; the gradient, the same on all members, stays as it is."""
+    """The sum over replicas; its gradient, the same on all members, stays as it is.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add".
+        group: The replicas; None means all.
+
+    Returns:
+        The sum, of the shape and dtype of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(t, op, group, reduce=True, reduce_gradient=False)

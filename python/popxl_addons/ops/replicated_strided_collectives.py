@@ -28,7 +28,20 @@ _REDUCTIONS = ("add", "mean")
 def replicated_all_reduce_strided(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """The reduction ("add" or "mean") of `t` over the group; the same for its gradient."""
+    """The reduction over replicas; its gradient is reduced in the same way.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add" or "mean".
+        group: The replicas, at any stride; None means all.
+
+    Returns:
+        The reduced values, of the shape and dtype of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(
         t, op, group, reduce=True, reduce_gradient=True, allowed=_REDUCTIONS
     )
@@ -37,7 +50,20 @@ def replicated_all_reduce_strided(
 def replicated_all_reduce_strided_identical_inputs(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """`t`, the same on all members of the group; its gradient is reduced."""
+    """A tensor that is the same on all members of the group; its gradient is reduced.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add" or "mean", for the gradient.
+        group: The replicas, at any stride; None means all.
+
+    Returns:
+        The values of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(
         t, op, group, reduce=False, reduce_gradient=True, allowed=_REDUCTIONS
     )
@@ -46,7 +72,20 @@ def replicated_all_reduce_strided_identical_inputs(
 def replicated_all_reduce_strided_identical_grad_inputs(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """The reduction of `t`; the gradient, the same on all members, stays as it is."""
+    """The reduction over replicas; its gradient, the same on all members, stays as it is.
+
+    Args:
+        t: A tensor of any shape, float.
+        op: "add" or "mean".
+        group: The replicas, at any stride; None means all.
+
+    Returns:
+        The reduced values, of the shape and dtype of `t`.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     return tensor_parallel_all_reduce(
         t, op, group, reduce=True, reduce_gradient=False, allowed=_REDUCTIONS
     )
@@ -58,8 +97,22 @@ def replicated_all_reduce_strided_graph(
     group: ReplicaGrouping | None = None,
     use_io_tiles: bool = False,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph with one named input and one reduced output per tensor, sorted by flat key, and
-    those keys."""
+    """Makes a graph that reduces every tensor over replicas.
+
+    Args:
+        tensors: The tensors.
+        op: "add" or "mean".
+        group: The replicas, at any stride; None means all.
+        use_io_tiles: Whether the ops are marked for IO tiles, which has no effect on results.
+
+    Returns:
+        The graph, with one named argument and one output per tensor, sorted by flat key; and the
+        keys.
+
+    Raises:
+        popart_exception: `op` is another one.
+        NotImplementedError: The grouping has no stride.
+    """
     by_key = dict(sorted(tensors.to_dict().items()))
     args: dict[str, Tensor] = {}
     tiles: AbstractContextManager[Any] = popxl.io_tiles() if use_io_tiles else nullcontext()
@@ -75,7 +128,15 @@ def replicated_all_reduce_strided_graph(
 
 
 def replicated_all_gather_strided(t: Tensor, group: ReplicaGrouping | None = None) -> Tensor:
-    """The elements of `t` of all members in order, 1-D; in the whole shape if `t` is a shard."""
+    """The elements that all members of a group have.
+
+    Args:
+        t: A tensor of any shape; each member has its own.
+        group: The replicas, at any stride; None means all.
+
+    Returns:
+        The elements of all members in order, 1-D; in the meta shape of `t` if it is a shard.
+    """
     if t.meta_shape:
         return ops.collectives.replicated_all_gather(t, group=group, output_shape="meta_shape")
     flat = ops.reshape(t, (t.nelms,))
@@ -88,8 +149,21 @@ def replicated_reduce_scatter_strided(
     group: ReplicaGrouping | None = None,
     configure_output_for_replicated_tensor_sharding: bool = False,
 ) -> Tensor:
-    """This member's part of the flattened reduction ("add" or "mean"), padded with zeros to equal
-    parts. `t`'s shape becomes its meta shape where configured for sharding."""
+    """This member's part of the reduction over replicas.
+
+    Args:
+        t: A tensor of any shape.
+        op: "add" or "mean".
+        group: The replicas, at any stride; None means all.
+        configure_output_for_replicated_tensor_sharding: Whether the result is a shard, with the
+            shape of `t` as its meta shape.
+
+    Returns:
+        The part, 1-D; the flattened reduction is padded with zeros to equal parts.
+
+    Raises:
+        popart_exception: `op` is another one.
+    """
     if op not in _REDUCTIONS:
         raise popart_exception(
             f"replicated_reduce_scatter_strided: wanted op 'add' or 'mean'; given {op!r}"

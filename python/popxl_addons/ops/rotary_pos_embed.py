@@ -16,7 +16,17 @@ __all__ = ["rotary_pos_embed", "trig_table_constants", "trig_tables"]
 def trig_tables(
     seq_len: int, rotary_dim: int, base: int = 10000, np_dtype: Any = "float32"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(sin, cos) of position * base^(-2 i / rotary_dim), each (seq_len, rotary_dim / 2)."""
+    """Sine and cosine of position * base^(-2 i / rotary_dim).
+
+    Args:
+        seq_len: The number of positions, from 0.
+        rotary_dim: The number of features that are turned; i goes from 0 to half of it.
+        base: The base of the frequencies.
+        np_dtype: Of the tables.
+
+    Returns:
+        The sines and the cosines, each (seq_len, rotary_dim / 2).
+    """
     frequencies = float(base) ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
     angles = np.outer(np.arange(seq_len), frequencies)
     return np.sin(angles).astype(np_dtype), np.cos(angles).astype(np_dtype)
@@ -25,7 +35,17 @@ def trig_tables(
 def trig_table_constants(
     seq_len: int, rotary_dim: int, base: int = 10000, dtype: popxl.dtype = popxl.float32
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
-    """`trig_tables` as constants of the current graph."""
+    """The tables of `trig_tables` as constants of the current graph.
+
+    Args:
+        seq_len: As for `trig_tables`.
+        rotary_dim: As for `trig_tables`.
+        base: As for `trig_tables`.
+        dtype: Of the constants.
+
+    Returns:
+        The sines and the cosines, each (seq_len, rotary_dim / 2).
+    """
     sin, cos = trig_tables(seq_len, rotary_dim, base)
     return popxl.constant(sin, dtype, "sin"), popxl.constant(cos, dtype, "cos")
 
@@ -46,11 +66,23 @@ def _table(table: popxl.Tensor, t: popxl.Tensor, pairs: int) -> popxl.Tensor:
 def rotary_pos_embed(
     t: popxl.Tensor, sin: popxl.Tensor, cos: popxl.Tensor, rotary_dim: int | None = None
 ) -> popxl.Tensor:
-    """Turns the first `rotary_dim` features (default: all) of `t` (batch, seq, heads, features).
+    """Turns pairs of features by an angle that grows with the position.
 
-    Neighbours (a, b) become (a cos - b sin, b cos + a sin). The tables, (seq, rotary_dim / 2) or
-    with a leading axis of 1 or batch, have no gradient. AssertionError for other ranks,
-    popart_exception for an odd rotary_dim.
+    Neighbours (a, b) become (a cos - b sin, b cos + a sin). The tables have no gradient.
+
+    Args:
+        t: (batch, seq, heads, features), float.
+        sin: (seq, rotary_dim / 2), alone or after an axis of 1 or batch.
+        cos: The same.
+        rotary_dim: How many features, from the first on, are turned; None means all.
+
+    Returns:
+        The turned features followed by the others, of the shape and dtype of `t`.
+
+    Raises:
+        AssertionError: `t` does not have four axes, or a table has neither two nor three.
+        ValueError: A table has another shape.
+        popart_exception: `rotary_dim` is odd or larger than there are features.
     """
     assert t.rank == 4, f"rotary_pos_embed: wanted a tensor of rank 4; given {t}"
     features = t.shape[-1]

@@ -40,10 +40,13 @@ def _scaled_gradient(
 
 
 class AdamOptimizerStep(Module):
-    """Updates one variable in place: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
-    var -= lr (m' / (sqrt(v') + eps) + weight_decay var), m' and v' corrected for their bias.
+    """An Adam update of one variable in place.
 
-    Parameters given as TensorSpec become inputs of the graph, the others are fixed in it. State:
+        m = beta1 m + (1 - beta1) g
+        v = beta2 v + (1 - beta2) g^2
+        var = var - lr (m' / (sqrt(v') + eps) + weight_decay var)
+
+    m' and v' are m / (1 - beta1^t) and v / (1 - beta2^t) with bias correction, else m and v. State:
     `first_order`, `second_order` and, with bias correction, `step`.
     """
 
@@ -65,6 +68,25 @@ class AdamOptimizerStep(Module):
         global_norm: popxl.Tensor | None = None,
         global_norm_max: Number | None = None,
     ) -> None:
+        """Updates the variable.
+
+        Numbers given as TensorSpec become inputs of the graph, others are fixed in it.
+
+        Args:
+            var: The variable, changed in place; whole or a shard.
+            grad: Its gradient, of the same shape.
+            replica_grouping: Of the state; None means all replicas.
+            lr: The learning rate.
+            beta1: The decay of the first moment.
+            beta2: The decay of the second moment.
+            eps: Added to the root of the second moment.
+            weight_decay: The share of the variable that is added to the step.
+            first_order_dtype: Of the first moment; the second one is float32.
+            bias_correction: Whether the moments are corrected for having begun at zero.
+            loss_scaling: The gradient is divided by it.
+            global_norm: The norm of all gradients, a scalar; None means that none is cut.
+            global_norm_max: Gradients are made shorter where `global_norm` exceeds it.
+        """
         grad = _scaled_gradient(grad, loss_scaling, global_norm, global_norm_max)
         first = self._state("first_order", var, first_order_dtype, replica_grouping)
         ops.var_updates.accumulate_moving_average_(first, grad, f=beta1)

@@ -32,11 +32,21 @@ def autodiff(
     grads_required: Sequence[popxl.Tensor] | None = None,
     called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
 ) -> GraphWithNamedArgs:
-    """The gradient graph of `graph`.
+    """Makes the gradient graph of a graph.
 
-    Defaults: gradients of all outputs are provided, gradients of all inputs required. Gradients
-    known for called graphs come from the wrapper and from `called_graphs_grad_info`, which wins.
-    Forward tensors that the gradient needs become further outputs of the forward graph.
+    Forward tensors that the gradient needs become further outputs of the forward graph. The inputs
+    of the gradient graph are the provided gradients, then those forward tensors.
+
+    Args:
+        graph: The forward graph.
+        grads_provided: Its outputs whose gradients are given; None means all.
+        grads_required: Its inputs whose gradients are wanted, in the order of the results; None
+            means all.
+        called_graphs_grad_info: Gradients of called graphs that exist; they win over those that the
+            wrapper has.
+
+    Returns:
+        The gradient graph, with its `grad_graph_info` and without named arguments.
     """
     wrapper = graph if isinstance(graph, GraphWithNamedArgs) else GraphWithNamedArgs(graph)
     known = {
@@ -70,11 +80,26 @@ def autodiff_with_accumulation(
     called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
     replica_groupings: ReplicaGroupings | None = None,
 ) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
-    """A gradient graph that keeps the running mean of some gradients in variables.
+    """Makes a gradient graph that keeps the running mean of some gradients in variables.
 
-    Each call with counter c does `accum = c/(c+1) accum + 1/(c+1) gradient`, then adds 1 to the
-    counter; a counter of 0 starts afresh. The graph returns the gradients of `grads_required`
-    (none by default); the accumulators are its arguments `accum.<name>` and `mean_accum_counter`.
+    A call with counter c makes accum = c / (c + 1) accum + 1 / (c + 1) gradient, then adds 1 to the
+    counter; a counter of 0 starts afresh.
+
+    Args:
+        graph: The forward graph.
+        tensors_to_accumulate_grads: Its inputs whose gradients are accumulated.
+        grads_provided: Its outputs whose gradients are given; None means all.
+        grads_required: Its inputs whose gradients are returned; None means none.
+        called_graphs_grad_info: As for `autodiff`.
+        replica_groupings: Flat key in `graph.args` -> grouping of the accumulator; None means all
+            replicas for each.
+
+    Returns:
+        Factories of the accumulators `accum.<key>` and of `mean_accum_counter`, float32; and the
+        gradient graph, which has them as named arguments by reference.
+
+    Raises:
+        KeyError: `replica_groupings` is given and lacks a key.
     """
     required = list(grads_required or ())
     accumulated = list(tensors_to_accumulate_grads)

@@ -28,10 +28,16 @@ def _set(core_graphs: Any, proportions: Sequence[float]) -> None:
 
 
 def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:
-    """Checks the proportions (index: device) for every matrix product and convolution.
+    """Checks the memory proportions of every matrix product and convolution; they have no effect.
 
-    Scratch memory is planned by the compiler, so they have no effect. KeyError when there are none
-    and an op needs one.
+    Scratch memory is planned by the compiler.
+
+    Args:
+        ir: The program.
+        proportions: One per device; missing devices have that of device 0.
+
+    Raises:
+        KeyError: There are none and an op needs one.
     """
     _set(ir._pb.graphs, proportions)
 
@@ -39,7 +45,15 @@ def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[f
 def set_graph_available_memory_proportion_by_ipu(
     graph: popxl.Graph, proportions: Sequence[float]
 ) -> None:
-    """As `set_available_memory_proportion_by_ipu`, for a graph and all that it calls."""
+    """As `set_available_memory_proportion_by_ipu`, for a graph and all that it calls.
+
+    Args:
+        graph: The graph.
+        proportions: One per device.
+
+    Raises:
+        KeyError: There are none and an op needs one.
+    """
     seen: dict[str, Any] = {}
     waiting = [graph._pb]
     while waiting:

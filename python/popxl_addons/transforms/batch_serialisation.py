@@ -36,10 +36,13 @@ RowOffset = int | None | Callable[[popxl.Tensor], popxl.Tensor]
 
 @dataclass
 class RemoteHandle:
-    """Where the values of a tensor lie: entry (row, step) of `buffer` seen as a matrix.
+    """Where the values of a tensor lie: entry (row, step) of a buffer seen as a matrix.
 
-    `row_offset`: rows from the row that the graph is called with; None: always row 0; a function:
-    row tensor -> row tensor. `shard_group`: the entries are shards over this group.
+    Attributes:
+        buffer: The remote buffer.
+        row_offset: Rows from the row that the graph is called with; None means always row 0; a
+            function takes the row, an int32 scalar, and returns another one.
+        shard_group: The entries are shards over this group; None means that they are whole.
     """
 
     buffer: popxl.RemoteBuffer
@@ -53,14 +56,29 @@ Handles = MutableMapping[popxl.Tensor, Any]
 
 @dataclass
 class BatchSerialResult:
-    """A batch serialised graph and how it relates to the original."""
+    """A batch serialised graph and how it relates to the original.
+
+    Attributes:
+        graph: The graph, whose first input is the row.
+        stored_buffers: Tensor of the original graph -> where its values are stored.
+    """
 
     graph: GraphWithNamedArgs
     stored_buffers: dict[popxl.Tensor, RemoteHandle]
     _remap: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict)
 
     def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:
-        """Tensors of the original graph -> those of the transformed one, under the same keys."""
+        """The tensors of the new graph for those of the original one.
+
+        Args:
+            named_tensors: Inputs of the original graph that the caller passes.
+
+        Returns:
+            Inputs of the new graph under the same keys.
+
+        Raises:
+            KeyError: A tensor is no such input.
+        """
         return named_tensors.remap(self._remap)
 
 
@@ -72,10 +90,21 @@ def batch_serial_buffer(
     *,
     sharded_threshold: int | None = None,
 ) -> popxl.RemoteBuffer:
-    """A remote buffer of rows x steps entries for tensors like `t`.
+    """Makes a remote buffer with an entry for every step of every row.
 
-    A `shard_group` of several replicas shards the entries; ValueError when the elements cannot be
-    shared out evenly. With `sharded_threshold` only tensors of at least so many elements are.
+    Args:
+        t: A tensor or spec like those that are stored.
+        steps: Entries of a row.
+        rows: The number of rows.
+        shard_group: The replicas over which entries are sharded; None keeps them whole.
+        sharded_threshold: Only tensors of at least so many elements are sharded; None sets no
+            threshold.
+
+    Returns:
+        The buffer, of rows * steps entries.
+
+    Raises:
+        ValueError: The elements cannot be shared out evenly.
     """
     if shard_group is None:
         return create_remote_buffer(t, steps * rows, shard_over=1)
@@ -271,15 +300,33 @@ def batch_serialise(
     rows: int = 1,
     io_mode: str = "io",
 ) -> BatchSerialResult:
-    """A graph that runs `graph` `steps` times.
+    """Makes a graph that runs another one for several steps.
 
-    Inputs with a handle are loaded in every step, `seed_input` gets a new seed, the others are
-    passed by the caller after the row (and the seed). What `store_streams` and `store_buffers` name
-    is stored; other outputs are dropped. Element (row r, step i) of a buffer is entry
-    `r * steps + i`.
+    Each step loads inputs and stores results. Inputs that are neither loaded nor the seed are
+    passed by the caller, after the row (and the seed). Outputs that are not stored are dropped.
+    Step i of row r is entry r * steps + i of a buffer.
 
-    `io_mode`: "io" and "io_overlapped" need the session option numIOTiles; the latter loads the
-    next step and stores the one before beside the computation.
+    Args:
+        graph: The graph of one step.
+        steps: How many steps there are.
+        load_handles: Input -> stream, RemoteHandle, or tuple of its attributes; tuples are replaced
+            in place.
+        store_streams: Input or output -> stream that it is stored to.
+        store_buffers: Input or output -> RemoteHandle or tuple; what is loaded from a buffer is not
+            stored.
+        seed_input: An input, uint32 (2,), that gets a new seed in each step; None means none.
+        rows: How many rows buffers have at least.
+        io_mode: "compute" and "io" load, compute and store one step after the other;
+            "io_overlapped" loads the next step and stores the one before beside the computation.
+            The last two need the session option numIOTiles.
+
+    Returns:
+        The graph, which has no outputs, and where its results are.
+
+    Raises:
+        ValueError: `rows` is less than 1, `io_mode` is unknown, or it needs numIOTiles.
+        KeyError: A named argument of `graph` has a load handle.
+        TypeError: A handle is of another kind.
     """
     request = _Request(steps, load_handles, store_streams, store_buffers, seed_input, rows, io_mode)
     _refuse_loaded_args(graph, load_handles)
@@ -300,7 +347,21 @@ def batch_serialise_non_overlapped(
     rows: int = 1,
     use_io_tiles: bool = False,
 ) -> BatchSerialResult:
-    """`batch_serialise` that loads, computes and stores one step after the other."""
+    """`batch_serialise` that loads, computes and stores one step after the other.
+
+    Args:
+        graph: As for `batch_serialise`.
+        steps: As for `batch_serialise`.
+        load_handles: As for `batch_serialise`.
+        store_streams: As for `batch_serialise`.
+        store_buffers: As for `batch_serialise`.
+        seed_input: As for `batch_serialise`.
+        rows: As for `batch_serialise`.
+        use_io_tiles: True is the mode "io", False "compute".
+
+    Returns:
+        As `batch_serialise`.
+    """
     mode = "io" if use_io_tiles else "compute"
     return batch_serialise(
         graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, mode
@@ -316,7 +377,20 @@ def batch_serialise_overlapped(
     seed_input: popxl.Tensor | None = None,
     rows: int = 1,
 ) -> BatchSerialResult:
-    """`batch_serialise` that loads and stores other steps beside the computation."""
+    """`batch_serialise` that loads and stores other steps beside the computation.
+
+    Args:
+        graph: As for `batch_serialise`.
+        steps: As for `batch_serialise`.
+        load_handles: As for `batch_serialise`.
+        store_streams: As for `batch_serialise`.
+        store_buffers: As for `batch_serialise`.
+        seed_input: As for `batch_serialise`.
+        rows: As for `batch_serialise`.
+
+    Returns:
+        As `batch_serialise`.
+    """
     return batch_serialise(
         graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, "io_overlapped"
     )
@@ -336,11 +410,27 @@ def batch_serialise_fwd_and_grad(
 ) -> tuple[BatchSerialResult, BatchSerialResult]:
     """Batch serialises a forward graph and its gradient graph.
 
-    A forward tensor that the gradient needs is one of its named arguments if it is among
-    `named_inputs_for_grad_graph`; else it is loaded from the buffer that it is stored to or was
-    loaded from, or from a new buffer. A grouping as value in `store_buffers` has the new buffer
-    sharded. Every output gradient needs a load handle (ValueError). `gradient_graph.args` gets the
-    new named arguments.
+    A forward tensor that the gradient needs is passed by name if it is among the named inputs; else
+    it is loaded from the buffer that it is stored to or was loaded from, or from a new one.
+
+    Args:
+        forward_graph: The forward graph.
+        gradient_graph: Its gradient graph, whose `args` get the new named arguments.
+        named_inputs_for_grad_graph: Inputs of the forward graph, by name.
+        steps: How many steps there are.
+        load_handles: As for `batch_serialise`, of both graphs; every output gradient needs one.
+        store_streams: As for `batch_serialise`, of both graphs.
+        store_buffers: As for `batch_serialise`, of both graphs; a grouping as value has the new
+            buffer of that tensor sharded over it.
+        seed_input: As for `batch_serialise`, of the forward graph.
+        rows: As for `batch_serialise`.
+        io_mode: As for `batch_serialise`.
+
+    Returns:
+        The two results, forward and gradient.
+
+    Raises:
+        ValueError: An output gradient has no load handle. All errors of `batch_serialise`.
     """
     request = _Request(steps, load_handles, store_streams, store_buffers, seed_input, rows, io_mode)
     info = gradient_graph.grad_graph_info

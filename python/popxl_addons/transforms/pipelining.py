@@ -21,7 +21,11 @@ _open_pipelines: list[Pipelining] = []
 
 
 class Pipelining:
-    """The stages of a pipeline while it is being built, and then its schedule."""
+    """The stages of a pipeline while it is being built, and then its schedule.
+
+    Args:
+        graph: The graph in which the ops are created.
+    """
 
     def __init__(self, graph: popxl.Graph) -> None:
         self._graph = graph
@@ -34,7 +38,8 @@ class Pipelining:
     def schedule(self) -> _core.PipelineSchedule:
         """Which stage works on which micro-batch in which cycle; `print` shows it as a table.
 
-        RuntimeError while the pipeline is being built.
+        Raises:
+            RuntimeError: The pipeline is being built.
         """
         if self._schedule is None:
             raise RuntimeError(
@@ -60,7 +65,14 @@ class Pipelining:
 
     @contextmanager
     def stage(self, stage: int) -> Iterator[None]:
-        """Ops created in the body belong to `stage`; stages are 0, 1, 2, ..."""
+        """A context in which ops belong to a stage.
+
+        Args:
+            stage: 0, 1, 2, ...; a stage may be entered several times.
+
+        Raises:
+            ValueError: The number is negative.
+        """
         if stage < 0:
             raise ValueError(f"wanted a stage of 0 or more; given {stage}")
         self._current.append(stage)
@@ -72,10 +84,18 @@ class Pipelining:
     def stash_and_restore_tensor(
         self, t: popxl.Tensor, from_stage: int | None = None
     ) -> popxl.Tensor:
-        """`t` as its stage made it for the micro-batch that the current stage works on.
+        """A tensor as its stage made it for the micro-batch that the current stage works on.
 
-        `from_stage` defaults to the stage that made `t`. RuntimeError outside a stage and for a
-        tensor without a stage; TypeError when both stages are the same.
+        Args:
+            t: A tensor of an earlier stage.
+            from_stage: That stage; None means the one that made `t`.
+
+        Returns:
+            A tensor of the current stage with those values.
+
+        Raises:
+            RuntimeError: There is no current stage, or no stage made `t` and none is given.
+            TypeError: The stage is not before the current one.
         """
         if not self._current:
             raise RuntimeError("stash_and_restore_tensor: wanted to be called inside a stage")
@@ -97,8 +117,20 @@ class Pipelining:
     def stash_and_restore_activations(
         self, call_info: CallSiteInfo, grad_info: GradGraphInfo
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """`grad_info.inputs_dict(call_info)`, with what earlier stages of the pipeline made
-        restored for the current one. Variables and other tensors from outside stay."""
+        """What a gradient graph needs of a forward call that was made in an earlier stage.
+
+        Args:
+            call_info: The forward call.
+            grad_info: The contract of the gradient graph.
+
+        Returns:
+            Gradient graph input -> tensor, for the `args` of its call. What earlier stages of the
+            pipeline made is restored; variables and other tensors from outside are passed as they
+            are.
+
+        Raises:
+            RuntimeError: There is no current stage.
+        """
         activations = grad_info.inputs_dict(call_info)
         if not self._current:
             raise RuntimeError("stash_and_restore_activations: wanted to be called inside a stage")
@@ -117,9 +149,18 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Turns the ops created in the body, each inside a stage, into a pipeline.
 
     With S stages, stage k works on micro-batch c - k in cycle c. The results are those of running
-    all stages in order for `steps` micro-batches, if state is only read in the stage that writes
-    it. On exit the ops are in a graph of their own that the current graph calls once. Every stream
-    is used `steps` times. Raises ValueError for fewer than 2 S steps.
+    all stages in order for every micro-batch, if state is only read in the stage that writes it. On
+    exit the ops are in a graph of their own that the current graph calls once.
+
+    Args:
+        steps: The number of micro-batches, at least 2 S; a run uses every stream so often.
+
+    Yields:
+        The pipeline, with its `stage` contexts.
+
+    Raises:
+        ValueError: There are fewer steps.
+        RuntimeError: An op was created outside of a stage.
     """
     graph = popxl.gcg()
     pipeline = Pipelining(graph)
@@ -146,8 +187,14 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
 def get_op_pipeline_stage(op: _ir.Op) -> int | None:
     """The stage that an op was created in, while its pipeline is being built and afterwards.
 
-    None: it was created outside of pipelines, or in a graph that a stage calls. Afterwards the ops
-    of stage k are those of the graph `pipeline.schedule.stages[k].graph`.
+    Afterwards the ops of stage k are those of the graph `pipeline.schedule.stages[k].graph`.
+
+    Args:
+        op: An op of the internal graph, as `graph._pb_graph.getOps()` lists them.
+
+    Returns:
+        The number of the stage; None for an op that was created outside of pipelines or in a graph
+        that a stage calls.
     """
     core_op: _core.Op = op._pb
     for pipeline in _open_pipelines:

@@ -30,8 +30,12 @@ def add_recompute_inputs(
 ) -> tuple[TensorMap, TensorMap, list[ExpectedConnection]]:
     """Adds to the current graph the inputs that recomputation needs.
 
-    Returns forward graph input -> new input, gradient graph input -> new input, and what the new
-    inputs stand for.
+    Args:
+        grad_info: The contract of the gradient graph.
+
+    Returns:
+        Forward graph input -> new input, gradient graph input -> new input, and what the new inputs
+        stand for.
     """
     core = _core.add_recompute_inputs(popxl.gcg()._pb, grad_info._pb)
     expected = [
@@ -45,10 +49,19 @@ def add_recompute_inputs(
 
 
 def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
-    """A gradient graph with the same results that needs forward *inputs* only.
+    """Makes a gradient graph that runs the forward graph again instead of taking its activations.
 
-    It calls the forward graph and then `grad_graph` with the fresh activations. Raises ValueError
-    when the forward graph changes inputs by reference: it runs twice.
+    It takes the inputs of the forward graph in place of the activations, calls it and then
+    `grad_graph`.
+
+    Args:
+        grad_graph: A gradient graph.
+
+    Returns:
+        The new gradient graph, with the named arguments of `grad_graph`.
+
+    Raises:
+        ValueError: The forward graph changes inputs by reference: it runs twice.
     """
     core = _core.recompute(
         grad_graph.grad_graph_info._pb,

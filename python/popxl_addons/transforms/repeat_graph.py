@@ -10,10 +10,16 @@ __all__ = ["repeat_graph"]
 
 
 def repeat_graph(graph: popxl.Graph, repeat_count: int) -> popxl.Graph:
-    """Moves all ops of `graph` into a new graph that runs `repeat_count` times in their place.
+    """Moves all ops of a graph into a new graph that runs several times in their place.
 
-    Returns the new graph; `graph` itself, unchanged, for a count of 1 or less. Variables keep their
-    changes from one iteration to the next. Every stream is used `repeat_count` times as often.
+    Variables keep their changes from one iteration to the next.
+
+    Args:
+        graph: The graph; it may be the main graph.
+        repeat_count: How many times. A run uses every stream so many times as often.
+
+    Returns:
+        The new graph; `graph` itself, unchanged, for a count of 1 or less.
     """
     if repeat_count <= 1:
         return graph
