@@ -68,12 +68,18 @@ _pending: WeakKeyDictionary[Any, PendingCheckpoint] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved or loaded."""
+    """What was saved or loaded.
+
+    Attributes:
+        path: Its folder.
+        step: Its step.
+        extra: What else belongs to the run, as given to `save`.
+        skipped: Why damaged checkpoints were passed over.
+    """
 
     path: Path
     step: int
     extra: dict[str, Any]
-    # Damaged checkpoints that were passed over: why.
     skipped: list[str] = field(default_factory=list)
 
 
@@ -98,10 +104,21 @@ def save(
 ) -> Checkpoint:
     """Saves the state of an attached session as `folder/step-...`, between runs.
 
-    extra: what else belongs to the run, as JSON. generators: NumPy generators whose state `load`
-    brings back. keep: how many of the newest checkpoints stay; None: all.
+    Args:
+        session: A popxl session, inside its context.
+        folder: The folder of checkpoints, made when missing.
+        step: The step that the state belongs to, at least 0.
+        extra: What else belongs to the run, as JSON can hold it.
+        generators: Name -> NumPy generator whose state `load` brings back.
+        keep: How many of the newest checkpoints stay; None means all.
 
-    Raises CheckpointError when it cannot be written; earlier checkpoints then stay as they are.
+    Returns:
+        The checkpoint, which is durable.
+
+    Raises:
+        CheckpointError: It cannot be written; earlier checkpoints stay as they are.
+        ValueError: The session is not attached, `step` is negative or `keep` less than 1.
+        TypeError: JSON cannot hold `extra`.
     """
     # The program does not run meanwhile, so there are no rows to copy.
     return _job(session, folder, step, extra, generators, keep, room_bytes=0).run()
@@ -117,11 +134,27 @@ def save_later(
     keep: int | None = None,
     room_bytes: int = 256 << 20,
 ) -> PendingCheckpoint:
-    """As `save`, by a thread while the session runs on; it holds the state of now.
+    """Saves the state of now, as `save`, by a thread while the session runs on.
 
     Variables are copied at once. A row of a remote buffer that the program stores before it has
-    been written is copied first; beyond `room_bytes` of such copies the program waits for the row.
-    A later save waits for this one to end, and so does leaving the session.
+    been written is copied first. A later save waits for this one to end, and so does leaving the
+    session.
+
+    Args:
+        session: As for `save`.
+        folder: As for `save`.
+        step: As for `save`.
+        extra: As for `save`.
+        generators: As for `save`.
+        keep: As for `save`.
+        room_bytes: Bytes of copied rows; beyond them the program waits for rows to be written.
+
+    Returns:
+        The checkpoint under way, which can be waited for.
+
+    Raises:
+        ValueError: As for `save`.
+        TypeError: As for `save`.
     """
     pending = PendingCheckpoint(_job(session, folder, step, extra, generators, keep, room_bytes))
     _pending[session] = pending
@@ -204,7 +237,11 @@ class _Job:
 
 
 class PendingCheckpoint:
-    """A checkpoint that is written while the session goes on."""
+    """A checkpoint that is written while the session goes on; `save_later` makes it.
+
+    Args:
+        job: The snapshot and where it goes.
+    """
 
     def __init__(self, job: _Job) -> None:
         self._job = job
@@ -230,7 +267,14 @@ class PendingCheckpoint:
         self._thread.join()
 
     def wait(self) -> Checkpoint:
-        """Returns when it is durable; raises what went wrong."""
+        """Returns when it is durable.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            CheckpointError: It could not be written.
+        """
         self.join()
         if self._error is not None:
             raise self._error
@@ -245,7 +289,14 @@ def _json_state(state: Any) -> Any:
 
 
 def checkpoints(folder: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints in a folder, oldest first; they are not looked into."""
+    """The checkpoints in a folder; they are not looked into.
+
+    Args:
+        folder: The folder; one that is missing has none.
+
+    Returns:
+        Their folders, oldest first.
+    """
     root = Path(folder)
     return [path for _, _, path in complete_checkpoints(root)] if root.is_dir() else []
 
@@ -258,11 +309,26 @@ def load(
     fallback: bool = False,
     generators: Mapping[str, np.random.Generator] | None = None,
 ) -> Checkpoint:
-    """Brings back the newest checkpoint in `folder`, or that of `step`.
+    """Brings back a checkpoint.
 
-    A damaged checkpoint raises DamagedCheckpoint, which names the file; with `fallback` the next
-    older one is taken. One of another model raises WrongCheckpoint, which says what differs. The
-    session is changed only by a checkpoint that has been read and checked whole.
+    The session is changed only by a checkpoint that has been read and checked whole.
+
+    Args:
+        session: A popxl session, inside its context.
+        folder: The folder of checkpoints.
+        step: The step; None means the newest checkpoint.
+        fallback: Whether the next older one is taken where one is damaged.
+        generators: Name -> NumPy generator that gets its state back.
+
+    Returns:
+        The checkpoint that was loaded.
+
+    Raises:
+        CheckpointError: There is none.
+        DamagedCheckpoint: A file, which is named, is not what was written.
+        WrongCheckpoint: It is one of another model, or lacks a generator; the error says what
+            differs.
+        ValueError: The session is not attached.
     """
     core = _core_session(session)
     found = [c for c in reversed(checkpoints(folder)) if step is None or step_of(c) == step]

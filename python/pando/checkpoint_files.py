@@ -39,7 +39,14 @@ class WrongCheckpoint(CheckpointError):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Only one process writes to a folder of checkpoints at a time."""
+    """Lets only one process write to a folder of checkpoints.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        CheckpointError: Another process is writing to it.
+    """
     with (folder / _LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,6 +61,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
+    """Makes the entries of a folder durable.
+
+    Args:
+        folder: The folder.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -62,7 +74,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def complete_checkpoints(root: Path) -> list[tuple[int, int, Path]]:
-    """The checkpoints of a folder, by step and version, oldest first."""
+    """The checkpoints of a folder.
+
+    Args:
+        root: The folder.
+
+    Returns:
+        Step, version and path of each, oldest first.
+    """
     found = []
     for path in root.iterdir():
         match = _NAME.fullmatch(path.name)
@@ -72,20 +91,41 @@ def complete_checkpoints(root: Path) -> list[tuple[int, int, Path]]:
 
 
 def step_of(path: Path) -> int:
+    """The step in a checkpoint's name.
+
+    Args:
+        path: The checkpoint.
+
+    Returns:
+        The step.
+
+    Raises:
+        AssertionError: The name is not that of a checkpoint.
+    """
     match = _NAME.fullmatch(path.name)
     assert match is not None
     return int(match[1])
 
 
 def remove_leftovers(root: Path) -> None:
-    """What killed processes left."""
+    """Removes what killed processes left.
+
+    Args:
+        root: The folder of checkpoints.
+    """
     for path in root.iterdir():
         if path.name.startswith((WRITING, _DELETED)):
             shutil.rmtree(path)
 
 
 def forget_old(root: Path, newest: Path, keep: int | None) -> None:
-    """Beyond `keep`, the oldest; of a step that was saved again, the older versions."""
+    """Removes old checkpoints and, of a step that was saved again, the older versions.
+
+    Args:
+        root: The folder of checkpoints.
+        newest: The one that was just written, which stays.
+        keep: How many of the newest stay; None means all.
+    """
     checkpoints = complete_checkpoints(root)
     last = {step: path for step, _, path in checkpoints}
     outdated = [path for step, _, path in checkpoints if last[step] != path]
@@ -99,6 +139,12 @@ def forget_old(root: Path, newest: Path, keep: int | None) -> None:
 
 
 def write_manifest(path: Path, body: dict[str, Any]) -> None:
+    """Writes a manifest with its checksum, durably.
+
+    Args:
+        path: The file, which must not exist.
+        body: What it says, as JSON can hold it.
+    """
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -116,7 +162,18 @@ def _body_checksum(body: dict[str, Any]) -> str:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The body of a checkpoint's manifest. DamagedCheckpoint, WrongCheckpoint."""
+    """What the manifest of a checkpoint says.
+
+    Args:
+        path: The checkpoint's folder.
+
+    Returns:
+        The body.
+
+    Raises:
+        DamagedCheckpoint: It is missing or is not what was written.
+        WrongCheckpoint: It has another format or version.
+    """
     file = path / MANIFEST
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
@@ -135,8 +192,18 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def verify(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads all of a checkpoint; returns the body of its manifest. Raises DamagedCheckpoint, which
-    names the file."""
+    """Reads all of a checkpoint and compares it with its checksums.
+
+    Args:
+        path: The checkpoint's folder.
+
+    Returns:
+        The body of its manifest.
+
+    Raises:
+        DamagedCheckpoint: A file, which is named, is not what was written.
+        WrongCheckpoint: It has another format or version.
+    """
     folder = Path(path)
     body = read_manifest(folder)
     for record in body["files"]:

@@ -33,11 +33,19 @@ _DELETED = ".deleted-"
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """Yields an empty folder that takes the place of `folder`, durable and with checksums, when the
-    body ends well. When it does not, or the process is killed, `folder` stays as it was.
+    """An empty folder that takes the place of another one, durable and with checksums.
 
-    Entries of `folder` that the new one has not and that no earlier writer made are kept. Raises
-    CheckpointError when something cannot be written.
+    When the body fails, or the process is killed, the other one stays as it was. Its entries that
+    the new one has not and that no earlier writer made are kept.
+
+    Args:
+        folder: The folder that is replaced; it need not exist.
+
+    Yields:
+        The new folder, to be filled.
+
+    Raises:
+        CheckpointError: Something cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -62,10 +70,17 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
 
 
 def whole_folder(folder: Path) -> tuple[Path, bool]:
-    """Where the last whole content of `folder` lies, all of it read and compared with its
-    checksums, and whether it has any: folders of other writers have not.
+    """The last whole content of a folder, all of it read and compared with its checksums.
 
-    Raises CheckpointError (no such folder) and DamagedCheckpoint.
+    Args:
+        folder: What `replaced_folder` wrote, or another program.
+
+    Returns:
+        Where it lies, and whether it has checksums: folders of other writers have none.
+
+    Raises:
+        CheckpointError: There is no such folder.
+        DamagedCheckpoint: A file is not what was written.
     """
     replaced = folder.with_name(_REPLACED + folder.name)
     # A process was killed between the two renames of an exchange.
@@ -79,7 +94,11 @@ def whole_folder(folder: Path) -> tuple[Path, bool]:
 
 
 def remove_folder(folder: Path) -> None:
-    """At no instant half of it is left under its name. One that is not there is passed over."""
+    """Removes a folder; at no instant half of it is left under its name.
+
+    Args:
+        folder: The folder; one that is not there is passed over.
+    """
     deleted = folder.with_name(_DELETED + folder.name)
     shutil.rmtree(deleted, ignore_errors=True)
     if folder.is_dir():

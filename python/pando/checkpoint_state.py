@@ -56,7 +56,14 @@ def _buffers(core: Any) -> list[TensorEntry]:
 
 
 def model_of(core: Any) -> dict[str, Any]:
-    """What a checkpoint and a program must agree on."""
+    """What a checkpoint and a program must agree on.
+
+    Args:
+        core: The core's session.
+
+    Returns:
+        Replicas, variables and remote buffers with dtypes and shapes, for JSON.
+    """
 
     def described(entries: list[TensorEntry]) -> dict[str, Any]:
         return {e.name: {"dtype": e.dtype, "shape": list(e.shape)} for e in entries}
@@ -69,7 +76,13 @@ def model_of(core: Any) -> dict[str, Any]:
 
 
 class StateWriter:
-    """Writes one snapshot to files in a folder."""
+    """Writes one snapshot to files in a folder.
+
+    Args:
+        core: The core's session.
+        snapshot: Its state of one moment.
+        folder: Where the files go.
+    """
 
     def __init__(self, core: Any, snapshot: Any, folder: Path) -> None:
         self._snapshot = snapshot
@@ -79,7 +92,14 @@ class StateWriter:
         self._buffers = _buffers(core)
 
     def write(self) -> list[dict[str, Any]]:
-        """What the manifest says of the files; those of replica 0 come first."""
+        """Writes all files, durably.
+
+        Returns:
+            What the manifest says of each; those of replica 0 come first.
+
+        Raises:
+            CheckpointError: Another snapshot of the session began.
+        """
         rows = [self._buffer_files(replica) for replica in range(self._replicas)]
         self._write_rows(rows)
         known: dict[str, str] = {}
@@ -154,6 +174,16 @@ def _differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
 
 
 def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
+    """Compares a checkpoint with a program; warns where only the ops differ.
+
+    Args:
+        path: The checkpoint.
+        body: What its manifest says.
+        core: The core's session.
+
+    Raises:
+        WrongCheckpoint: Replicas, variables or remote buffers differ.
+    """
     different = _differences(body["model"], model_of(core))
     if different:
         shown = different[:_MOST_DIFFERENCES]
@@ -169,6 +199,13 @@ def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
 
 
 def restore(core: Any, path: Path, body: dict[str, Any]) -> None:
+    """Writes the state of a checkpoint to a session.
+
+    Args:
+        core: The core's session.
+        path: The checkpoint, which has been checked.
+        body: What its manifest says.
+    """
     # The files of replica 0 come first; later ones have only what differs.
     for record in body["files"]:
         with TensorFileReader(path / record["name"]) as file:

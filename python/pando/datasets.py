@@ -50,10 +50,17 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def read_idx(path: str | Path) -> np.ndarray:
-    """The array in an IDX file; `.gz` may be missing from or added to the name.
+    """The array in an IDX file, plain or compressed by gzip.
 
-    Raises FileNotFoundError, or ValueError for a file that is no IDX file or does not have the
-    size that its header states.
+    Args:
+        path: The file; `.gz` may be missing from or added to the name.
+
+    Returns:
+        A new array of the dtype and shape that the file states.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no IDX file, or does not have the size that its header states.
     """
     file = _find_file(Path(path))
     data = _read_bytes(file)
@@ -85,7 +92,12 @@ def read_idx(path: str | Path) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images (n, height, width) uint8 and their labels (n,) uint8."""
+    """Images and their labels.
+
+    Attributes:
+        images: uint8 (n, height, width).
+        labels: uint8 (n,).
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -96,7 +108,12 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class ImageData:
-    """A training and a test set."""
+    """A training and a test set.
+
+    Attributes:
+        train: The images to train on.
+        test: The images to test with.
+    """
 
     train: ImageSet
     test: ImageSet
@@ -113,7 +130,11 @@ class ImageData:
         return int(max(self.train.labels.max(), self.test.labels.max())) + 1
 
     def mean_and_deviation(self) -> tuple[float, float]:
-        """Mean and standard deviation of the training pixels scaled to 0..1."""
+        """Mean and deviation of the training pixels scaled to 0..1.
+
+        Returns:
+            Mean and standard deviation.
+        """
         counts = np.bincount(self.train.images.reshape(-1), minlength=256) / self.train.images.size
         values = np.arange(256) / 255
         mean = float(np.sum(values * counts))
@@ -140,10 +161,18 @@ def _load_set(folder: Path, prefix: str) -> ImageSet:
 
 
 def load_mnist_format(folder: str | Path = DEFAULT_FOLDER) -> ImageData:
-    """The data set in `folder`: the four files `train-` and `t10k-` `images-idx3-ubyte` and
-    `labels-idx1-ubyte`, with or without `.gz`.
+    """A data set in the format of MNIST.
 
-    Raises FileNotFoundError for a missing folder or file, ValueError for bad content.
+    Args:
+        folder: Holds `train-` and `t10k-` `images-idx3-ubyte` and `labels-idx1-ubyte`, with or
+            without `.gz`.
+
+    Returns:
+        Training and test set.
+
+    Raises:
+        FileNotFoundError: The folder or a file is missing.
+        ValueError: The content is not that of such a set.
     """
     path = Path(folder).expanduser()
     if not path.is_dir():
@@ -163,11 +192,18 @@ def load_mnist_format(folder: str | Path = DEFAULT_FOLDER) -> ImageData:
 
 
 class Batches:
-    """Normalised float32 images and int32 labels in batches of one size; the remainder is left
-    out.
+    """Normalised float32 images and int32 labels in batches of one size; the remainder is left out.
 
-    With `shuffle_seed`, every iteration takes the images in another order, the same orders for
-    the same seed.
+    Args:
+        data: The images.
+        batch_size: Images in a batch.
+        mean: What is subtracted from pixels scaled to 0..1.
+        deviation: What they are divided by then.
+        shuffle_seed: Every iteration takes the images in another order, the same orders for the
+            same seed; None keeps their order.
+
+    Raises:
+        ValueError: The batch size is less than 1 or larger than the set.
     """
 
     def __init__(

@@ -39,6 +39,14 @@ STEPS_PER_BAR_UPDATE = 64
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line.
+
+    Args:
+        arguments: The arguments; None means those of the process.
+
+    Returns:
+        The options by name.
+    """
     parser = argparse.ArgumentParser(prog="python -m pando.demo", description=__doc__)
     parser.add_argument(
         "--data", default=str(DEFAULT_FOLDER), help="an MNIST-format folder (default: %(default)s)"
@@ -53,7 +61,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @dataclass
 class TrainingResult:
-    """Losses in the order of the steps, and how fast they came."""
+    """What a training gave.
+
+    Attributes:
+        losses: float32, in the order of the steps.
+        images_per_second: How fast they came.
+        first_bad_step: The first step whose loss was not finite; None if all were.
+    """
 
     losses: np.ndarray
     images_per_second: float
@@ -63,7 +77,17 @@ class TrainingResult:
 def training_inputs(
     program: TrainingProgram, images: np.ndarray, labels: np.ndarray, learning_rate: float
 ) -> dict[popxl.HostToDeviceStream, np.ndarray]:
-    """What one step reads."""
+    """What one step reads.
+
+    Args:
+        program: The program.
+        images: float32 (batch, height, width).
+        labels: int32 (batch,).
+        learning_rate: Of the step.
+
+    Returns:
+        Stream -> array.
+    """
     return {
         program.images: images,
         program.labels: labels,
@@ -74,7 +98,18 @@ def training_inputs(
 def train(
     session: popxl.Session, program: TrainingProgram, batches: Batches, epochs: int, batch_size: int
 ) -> TrainingResult:
-    """Runs every batch of every epoch; call inside the session's context."""
+    """Runs every batch of every epoch; call it inside the session's context.
+
+    Args:
+        session: Of the program.
+        program: The training program.
+        batches: The data of an epoch.
+        epochs: How often they are gone through.
+        batch_size: Images in a batch.
+
+    Returns:
+        The losses and how fast they came.
+    """
     steps = len(batches) * epochs
     watch = LossWatch(tqdm.write)
     start = time.perf_counter()
@@ -100,7 +135,19 @@ def accuracy(
     mean: float,
     deviation: float,
 ) -> float:
-    """The share of all images whose highest score is the label's."""
+    """The share of images whose highest score is the label's.
+
+    Args:
+        session: Of the program, not entered.
+        program: The inference program.
+        data: The images.
+        batch_size: That of the program.
+        mean: What is subtracted from pixels scaled to 0..1.
+        deviation: What they are divided by then.
+
+    Returns:
+        From 0 to 1.
+    """
     hits = 0
     with session:
         for start in range(0, len(data), batch_size):
@@ -120,7 +167,15 @@ def profile(
 ) -> tuple[list[OpTime], list[Lane]]:
     """The time of every op over some steps of the training program, and when each ran in the last.
 
-    In a session of its own: timing every instruction slows the program down.
+    It is a session of its own: timing every instruction slows the program down.
+
+    Args:
+        program: The training program.
+        batches: The data.
+        threads: Of the session; 0 means one for every core.
+
+    Returns:
+        A row for each op.
     """
     session = open_session(program.ir, threads, profile=True)
     with session:
@@ -132,7 +187,17 @@ def profile(
 def evaluate(
     trained: popxl.Session, program: TrainingProgram, data: ImageData, threads: int
 ) -> float:
-    """The accuracy of the trained weights on the test images, by an inference-only program."""
+    """The accuracy of the trained weights on the test images, by an inference-only program.
+
+    Args:
+        trained: The session that trained.
+        program: Its program.
+        data: The data set.
+        threads: Of the new session; 0 means one for every core.
+
+    Returns:
+        From 0 to 1.
+    """
     batch_size = min(TEST_BATCH_SIZE, len(data.test))
     inference = inference_program(batch_size, data.image_shape, data.num_classes)
     session = open_session(inference.ir, threads)
@@ -144,7 +209,18 @@ def evaluate(
 
 
 def run_demo(options: argparse.Namespace) -> TrainingReport:
-    """Trains, evaluates, profiles; returns what there is to report."""
+    """Trains, evaluates, profiles.
+
+    Args:
+        options: What `parse_arguments` gave.
+
+    Returns:
+        What there is to report.
+
+    Raises:
+        FileNotFoundError: The data are missing.
+        ValueError: The data or the batch size cannot be used.
+    """
     data = load_mnist_format(options.data)
     mean, deviation = data.mean_and_deviation()
     batches = Batches(data.train, options.batch_size, mean, deviation, options.seed)
@@ -173,6 +249,14 @@ def run_demo(options: argparse.Namespace) -> TrainingReport:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `python -m pando.demo`.
+
+    Args:
+        arguments: The arguments; None means those of the process.
+
+    Returns:
+        The exit code: 0, 1 for data that cannot be used, 130 when interrupted.
+    """
     options = parse_arguments(arguments)
     try:
         report = run_demo(options)

@@ -15,7 +15,12 @@ WEIGHT_DEVIATION = 0.02
 
 
 class Linear(addons.Module):
-    """`x @ weight + bias`, with normally distributed weights."""
+    """x @ weight + bias, with normally distributed weights of deviation 0.02.
+
+    Args:
+        out_features: The size of the last axis of the result.
+        rng: Draws the weights.
+    """
 
     def __init__(self, out_features: int, rng: np.random.Generator) -> None:
         super().__init__()
@@ -23,6 +28,14 @@ class Linear(addons.Module):
         self._rng = rng
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: (n, in), float32.
+
+        Returns:
+            (n, out_features).
+        """
         shape = (x.shape[-1], self._out_features)
         draw = partial(self._rng.normal, 0, WEIGHT_DEVIATION, shape)
         weight = self.add_variable_input("weight", draw, x.dtype)
@@ -31,7 +44,12 @@ class Linear(addons.Module):
 
 
 class Network(addons.Module):
-    """Images (n, height, width) to class scores (n, classes)."""
+    """Images to class scores: four linear layers with GELU between them.
+
+    Args:
+        num_classes: The number of scores.
+        rng: Draws the weights.
+    """
 
     def __init__(self, num_classes: int, rng: np.random.Generator) -> None:
         super().__init__()
@@ -41,6 +59,14 @@ class Network(addons.Module):
         self.fc4 = Linear(num_classes, rng)
 
     def build(self, images: popxl.Tensor) -> popxl.Tensor:
+        """Applies the network.
+
+        Args:
+            images: float32 (n, height, width).
+
+        Returns:
+            Scores (n, classes).
+        """
         x = images.reshape((images.shape[0], -1))
         for layer in (self.fc1, self.fc2, self.fc3):
             x = ops.gelu(layer(x))
@@ -64,6 +90,16 @@ class Adam(addons.Module):
         beta2: float = 0.999,
         epsilon: float = 1e-5,
     ) -> None:
+        """Updates the variable.
+
+        Args:
+            weight: The variable, changed in place.
+            grad: Its gradient, of the same shape.
+            lr: The learning rate.
+            beta1: The decay of the first moment.
+            beta2: The decay of the second moment.
+            epsilon: Added to the root of the second moment.
+        """
         zeros = partial(np.zeros, weight.shape)
         first = self.add_variable_input("first_order", zeros, popxl.float16, by_ref=True)
         ops.var_updates.accumulate_moving_average_(first, grad, f=beta1)
@@ -86,7 +122,16 @@ def _update(
 
 @dataclass(frozen=True)
 class TrainingProgram:
-    """One optimiser step per run: images, labels and the learning rate in, loss out."""
+    """A step of training: images, labels and learning rate in, loss out.
+
+    Attributes:
+        ir: The program.
+        images: float32 (batch, height, width).
+        labels: int32 (batch,).
+        learning_rate: float32 scalar.
+        loss: float32 scalar.
+        variables: The weights.
+    """
 
     ir: popxl.Ir
     images: popxl.HostToDeviceStream
@@ -98,7 +143,14 @@ class TrainingProgram:
 
 @dataclass(frozen=True)
 class InferenceProgram:
-    """Class scores of a batch of images per run."""
+    """Class scores of a batch of images per run.
+
+    Attributes:
+        ir: The program.
+        images: float32 (batch, height, width).
+        scores: float32 (batch, classes).
+        variables: The weights.
+    """
 
     ir: popxl.Ir
     images: popxl.HostToDeviceStream
@@ -112,7 +164,17 @@ def training_program(
     num_classes: int,
     rng: np.random.Generator,
 ) -> TrainingProgram:
-    """Forward, loss, backward and update of every variable."""
+    """Forward, loss, backward and update of every variable.
+
+    Args:
+        batch_size: Images in a step.
+        image_shape: Height and width.
+        num_classes: The number of scores.
+        rng: Draws the weights.
+
+    Returns:
+        The program with its streams.
+    """
     ir = popxl.Ir()
     with ir.main_graph:
         images_in = popxl.h2d_stream((batch_size, *image_shape), popxl.float32, "images")
@@ -141,7 +203,16 @@ def training_program(
 def inference_program(
     batch_size: int, image_shape: tuple[int, int], num_classes: int
 ) -> InferenceProgram:
-    """The forward pass; its weights are to be written from a trained program."""
+    """The forward pass; its weights are to be written from a trained program.
+
+    Args:
+        batch_size: Images in a run.
+        image_shape: Height and width.
+        num_classes: The number of scores.
+
+    Returns:
+        The program with its streams.
+    """
     ir = popxl.Ir()
     with ir.main_graph:
         images_in = popxl.h2d_stream((batch_size, *image_shape), popxl.float32, "images")

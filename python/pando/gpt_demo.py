@@ -45,6 +45,14 @@ def _bytes(text: str) -> int:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line.
+
+    Args:
+        arguments: The arguments; None means those of the process.
+
+    Returns:
+        The options by name.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m pando.gpt_demo",
         description=__doc__,
@@ -82,7 +90,14 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def stop_request() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C has been pressed, or a termination asked for; a second time stops at once."""
+    """Takes Ctrl-C and termination as a wish to stop; a second one stops at once.
+
+    Yields:
+        Tells whether a stop was asked for.
+
+    Raises:
+        KeyboardInterrupt: It was asked for a second time.
+    """
     asked = False
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -104,19 +119,33 @@ def stop_request() -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class Progress:
-    """What a run did."""
+    """What a run did.
+
+    Attributes:
+        losses: One per step.
+        seconds: One per step.
+        validation: Steps done and the loss on held-out text.
+        io: Remote transfers of each training step.
+        stopped: Whether the user stopped it.
+        first_bad_step: The first step whose loss was not finite; None if all were.
+    """
 
     losses: np.ndarray
-    seconds: list[float] = field(default_factory=list)  # by step
-    validation: list[tuple[int, float]] = field(default_factory=list)  # steps done, loss
-    # Of the training steps only.
+    seconds: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float]] = field(default_factory=list)
     io: list[IoCounts] = field(default_factory=list)
     stopped: bool = False
     first_bad_step: int | None = None
 
 
 class DemoRun:
-    """Trains and tells about it; the trainer is entered."""
+    """Trains and tells about it.
+
+    Args:
+        trainer: The trainer, which is entered.
+        batches: The text.
+        options: What `parse_arguments` gave.
+    """
 
     def __init__(
         self, trainer: GptTrainer, batches: TextBatches, options: argparse.Namespace
@@ -127,6 +156,11 @@ class DemoRun:
         self._progress = Progress(np.empty(0, np.float32))
 
     def run(self) -> Progress:
+        """Makes all steps, validates and saves.
+
+        Returns:
+            What it did.
+        """
         options, progress = self._options, self._progress
         watch = LossWatch(tqdm.write)
         self._validate()
@@ -182,8 +216,19 @@ class DemoRun:
 def summary(
     name: str, trainer: GptTrainer, progress: Progress, memory_bytes: int
 ) -> list[tuple[str, str]]:
-    """What there is to say at the end, by name. The first step is left out of the times when
-    there are others."""
+    """What there is to say at the end.
+
+    The first step is left out of the times when there are others.
+
+    Args:
+        name: Of the shape.
+        trainer: What trained.
+        progress: What it did.
+        memory_bytes: The limit; 0 means none.
+
+    Returns:
+        Names and texts, in order.
+    """
     skipped = 1 if len(progress.seconds) > 1 else 0
     seconds = np.array(progress.seconds[skipped:])
     counts = progress.io[skipped:]
@@ -235,7 +280,14 @@ def _phase_text(phase: PhaseTime, steps: int) -> str:
 
 
 def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
-    """Trains, validates, saves; returns what there is to report."""
+    """Trains, validates, saves.
+
+    Args:
+        options: What `parse_arguments` gave.
+
+    Returns:
+        What there is to report, and what the run did.
+    """
     name, known = shape_of(options.params)
     shape: GptShape = known.with_changes(
         **{size: getattr(options, size) for size in ("layers", "hidden", "heads", "sequence")}
@@ -285,6 +337,14 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `python -m pando.gpt_demo`.
+
+    Args:
+        arguments: The arguments; None means those of the process.
+
+    Returns:
+        The exit code: 0, 1 for what cannot be done, 130 when stopped.
+    """
     options = parse_arguments(arguments)
     try:
         report, progress = run_demo(options)

@@ -23,7 +23,18 @@ MASKED = -1e9
 
 @dataclass(frozen=True)
 class GptShape:
-    """The sizes of a decoder."""
+    """The sizes of a decoder.
+
+    Attributes:
+        layers: Blocks.
+        hidden: Numbers per position.
+        heads: Of attention; they divide `hidden`.
+        sequence: Positions.
+        vocabulary: Tokens.
+
+    Raises:
+        ValueError: A size is less than 1, or the heads do not divide `hidden`.
+    """
 
     layers: int
     hidden: int
@@ -50,7 +61,14 @@ class GptShape:
         return self.layers * self.layer_parameters + tables * self.hidden + self.vocabulary
 
     def with_changes(self, **changes: int | None) -> GptShape:
-        """Some sizes replaced; None keeps one."""
+        """Another shape with some sizes replaced.
+
+        Args:
+            **changes: Size by name; None keeps it.
+
+        Returns:
+            The new shape.
+        """
         return replace(self, **{k: v for k, v in changes.items() if v is not None})
 
 
@@ -66,7 +84,17 @@ SHAPES: Mapping[str, GptShape] = {
 
 
 def parse_count(text: str) -> float:
-    """ "1.5B" -> 1.5e9, "25M", "300K", "1000". ValueError for anything else."""
+    """A number of parameters as users write it.
+
+    Args:
+        text: "1.5B", "25M", "300K" or "1000".
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: It is anything else.
+    """
     units = {"K": 1e3, "M": 1e6, "B": 1e9}
     unit = units.get(text[-1:].upper())
     number = text[:-1] if unit else text
@@ -80,7 +108,17 @@ def parse_count(text: str) -> float:
 
 
 def shape_of(params: str) -> tuple[str, GptShape]:
-    """The shape of that name, or the one whose number of parameters is nearest."""
+    """The shape for a number of parameters.
+
+    Args:
+        params: A name of `SHAPES`, or a number as `parse_count` takes it.
+
+    Returns:
+        The name and shape: that one, or the one whose number of parameters is nearest.
+
+    Raises:
+        ValueError: It is no number.
+    """
     if params in SHAPES:
         return params, SHAPES[params]
     count = parse_count(params)
@@ -102,31 +140,62 @@ class LayerNorm(_Layer):
     """Rows with mean 0 and variance 1, scaled and shifted."""
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Normalises.
+
+        Args:
+            x: float32 (n, hidden).
+
+        Returns:
+            (n, hidden).
+        """
         weight, bias = self.add("weight", x.shape[-1]), self.add("bias", x.shape[-1])
         return ops.layer_norm(x, weight, bias, eps=1e-5)
 
 
 class Linear(_Layer):
-    """`x @ weight + bias`."""
+    """x @ weight + bias.
+
+    Args:
+        out_features: The size of the last axis of the result.
+    """
 
     def __init__(self, out_features: int) -> None:
         super().__init__()
         self.out_features = out_features
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: float32 (n, in).
+
+        Returns:
+            (n, out_features).
+        """
         weight = self.add("weight", x.shape[-1], self.out_features)
         return x @ weight + self.add("bias", self.out_features)
 
 
 class Embedding(_Layer):
-    """Tokens (batch, sequence) to (batch * sequence, hidden): a vector for each byte plus one for
-    its position."""
+    """A vector for each byte plus one for its position.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
         self.sizes = shape
 
     def build(self, tokens: popxl.Tensor) -> popxl.Tensor:
+        """Looks vectors up.
+
+        Args:
+            tokens: int32 (batch, sequence).
+
+        Returns:
+            float32 (batch * sequence, hidden).
+        """
         sizes = self.sizes
         vectors = self.add("tokens", sizes.vocabulary, sizes.hidden)
         positions = self.add("positions", sizes.sequence, sizes.hidden)
@@ -134,7 +203,11 @@ class Embedding(_Layer):
 
 
 class Block(addons.Module):
-    """One pre-norm decoder layer on (batch * sequence, hidden)."""
+    """One pre-norm decoder layer.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -144,11 +217,26 @@ class Block(addons.Module):
         self.ff1, self.ff2 = Linear(4 * shape.hidden), Linear(shape.hidden)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: float32 (batch * sequence, hidden).
+
+        Returns:
+            The same shape.
+        """
         x = x + self.proj(self.attention(self.qkv(self.norm1(x))))
         return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
 
     def attention(self, qkv: popxl.Tensor) -> popxl.Tensor:
-        """Every position looks at itself and those before it."""
+        """Causal attention: every position looks at itself and those before it.
+
+        Args:
+            qkv: Queries, keys and values, float32 (batch * sequence, 3 * hidden).
+
+        Returns:
+            (batch * sequence, hidden).
+        """
         sizes = self.sizes
         depth = sizes.hidden // sizes.heads
         split = (-1, sizes.sequence, sizes.heads, depth)
@@ -164,7 +252,11 @@ class Block(addons.Module):
 
 
 class Head(addons.Module):
-    """(n, hidden) to scores for the next token (n, vocabulary)."""
+    """Scores for the next token.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -172,11 +264,23 @@ class Head(addons.Module):
         self.output = Linear(shape.vocabulary)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Applies the head.
+
+        Args:
+            x: float32 (n, hidden).
+
+        Returns:
+            (n, vocabulary).
+        """
         return self.output(self.norm(x))
 
 
 class HeadLoss(addons.Module):
-    """(n, hidden) and the n tokens that come next to the loss, with the variables of Head."""
+    """The loss, with the variables of Head.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -184,6 +288,15 @@ class HeadLoss(addons.Module):
         self.output = Linear(shape.vocabulary)
 
     def build(self, x: popxl.Tensor, labels: popxl.Tensor) -> popxl.Tensor:
+        """Applies head and loss.
+
+        Args:
+            x: float32 (n, hidden).
+            labels: The n tokens that come next, int32 of any shape.
+
+        Returns:
+            A scalar.
+        """
         return addons.ops.cross_entropy(self.output(self.norm(x)), labels.reshape((-1,)))
 
 
@@ -191,7 +304,14 @@ class HeadLoss(addons.Module):
 
 
 def variable_shapes(shape: GptShape) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Key -> shape and number of rows (one per layer) of every variable."""
+    """What variables a decoder has.
+
+    Args:
+        shape: The sizes of the decoder.
+
+    Returns:
+        Key -> shape and number of rows (one per layer).
+    """
     h = shape.hidden
     block: dict[str, tuple[int, ...]] = {}
     for name in ("norm1", "norm2"):
@@ -224,7 +344,15 @@ def _deviation(key: str, layers: int) -> float:
 
 
 def initial_values(shape: GptShape, seed: int) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Key, row and value of every variable of every layer, one at a time."""
+    """Draws the values of every variable of every layer, one at a time.
+
+    Args:
+        shape: The sizes of the decoder.
+        seed: Of the weights; biases are 0 and scales of norms 1.
+
+    Yields:
+        Key, row and value.
+    """
     for key, (size, rows) in variable_shapes(shape).items():
         for row in range(rows):
             if key.endswith("bias"):

@@ -39,10 +39,17 @@ EVALUATION = "evaluation"
 
 
 def adam_scalars(step: int, learning_rate: float) -> tuple[float, float]:
-    """Step size and epsilon that correct the moments of update `step` (from 1) for their bias.
+    """Step size and epsilon that correct the moments for having begun at zero.
 
-    lr (m / c1) / (sqrt(v / c2) + eps) = (lr sqrt(c2) / c1) m / (sqrt(v) + eps sqrt(c2)), with
-    c = 1 - beta^step.
+    lr (m / c1) / (sqrt(v / c2) + eps) = (lr sqrt(c2) / c1) m / (sqrt(v) + eps sqrt(c2)), with c = 1
+    - beta^step.
+
+    Args:
+        step: The update, from 1.
+        learning_rate: Its rate.
+
+    Returns:
+        lr sqrt(c2) / c1 and eps sqrt(c2).
     """
     root = float(np.sqrt(1 - BETA2**step))
     return learning_rate * root / (1 - BETA1**step), EPSILON * root
@@ -59,6 +66,14 @@ class Adam(addons.Module):
         step_size: popxl.Tensor,
         epsilon: popxl.Tensor,
     ) -> None:
+        """Updates the variable.
+
+        Args:
+            weight: The variable, changed in place.
+            grad: Its gradient, of the same shape.
+            step_size: The first scalar of `adam_scalars`.
+            epsilon: The second one.
+        """
         zeros = partial(np.broadcast_to, np.float32(0), weight.shape)
         first = self.add_variable_input("moment1", zeros, popxl.float32, by_ref=True)
         ops.var_updates.accumulate_moving_average_(first, grad, f=BETA1)
@@ -99,26 +114,50 @@ class _Backward(addons.Module):
 
 
 class BlockBackward(_Backward):
-    """Input and output gradient of a block to its input gradient."""
+    """The gradient of a block."""
 
     def build(self, x: popxl.Tensor, dy: popxl.Tensor) -> popxl.Tensor:
+        """Runs the block again and takes its gradient back.
+
+        Args:
+            x: The input of the block.
+            dy: The gradient of its output.
+
+        Returns:
+            The gradient of `x`.
+        """
         _, backward = self.recompute(x)
         (dx,) = backward(dy)
         return dx
 
 
 class EmbeddingBackward(_Backward):
-    """Tokens and output gradient of the embedding to nothing but the accumulators."""
+    """The gradient of the embedding, which has nothing but accumulators."""
 
     def build(self, tokens: popxl.Tensor, dy: popxl.Tensor) -> None:
+        """Runs the embedding again and takes its gradient back.
+
+        Args:
+            tokens: Its input.
+            dy: The gradient of its output.
+        """
         _, backward = self.recompute(tokens, wants_dx=False)
         backward(dy)
 
 
 class HeadBackward(_Backward):
-    """Input of the head and labels to the loss and the input gradient."""
+    """Head, loss and their gradient."""
 
     def build(self, x: popxl.Tensor, labels: popxl.Tensor) -> tuple[popxl.Tensor, popxl.Tensor]:
+        """Gives the loss and its gradient.
+
+        Args:
+            x: The input of the head.
+            labels: The tokens that come next.
+
+        Returns:
+            The loss, and the gradient of `x`.
+        """
         scores, backward = self.recompute(x)
         loss, dy = addons.ops.cross_entropy_with_grad(scores, labels.reshape((-1,)))
         (dx,) = backward(dy)
@@ -127,10 +166,19 @@ class HeadBackward(_Backward):
 
 @dataclass(frozen=True)
 class GptStreams:
-    """What a run takes and gives: a first axis of micro-batches, if there are several."""
+    """What a run takes and gives: a first axis of micro-batches, if there are several.
+
+    Attributes:
+        tokens: int32 (batch, sequence).
+        tokens_again: The same, for the backward pass: a stream gives each micro-batch once.
+        labels: int32 (batch, sequence).
+        train: bool scalar; whether variables are updated.
+        step_size: float32 scalar.
+        epsilon: float32 scalar.
+        loss: float32 scalar.
+    """
 
     tokens: popxl.HostToDeviceStream
-    # The same, for the backward pass: a stream gives each micro-batch once.
     tokens_again: popxl.HostToDeviceStream
     labels: popxl.HostToDeviceStream
     train: popxl.HostToDeviceStream
@@ -140,6 +188,15 @@ class GptStreams:
 
     @classmethod
     def of(cls, shape: GptShape, micro_batch: int) -> GptStreams:
+        """Makes the streams in the current Ir.
+
+        Args:
+            shape: The sizes of the decoder.
+            micro_batch: Sequences in a micro-batch.
+
+        Returns:
+            The streams.
+        """
         batch = (micro_batch, shape.sequence)
         return cls(
             popxl.h2d_stream(batch, popxl.int32, "tokens"),
@@ -154,13 +211,18 @@ class GptStreams:
 
 @dataclass(frozen=True)
 class GptProgram:
-    """One optimizer step per run with `train` true; else the loss of the same weights only."""
+    """One optimizer step per run with `train` true; else the loss of the same weights only.
+
+    Attributes:
+        ir: The program.
+        streams: What a run takes and gives.
+        buffers: Of weights and moments, by key: embedding.fwd.tokens, block.moment1.qkv.weight, ...
+        activations: Of layer inputs and of their gradients.
+    """
 
     ir: popxl.Ir
     streams: GptStreams
-    # Of weights and moments, by key: embedding.fwd.tokens, block.moment1.qkv.weight, ...
     buffers: dict[str, popxl.RemoteBuffer]
-    # Of layer inputs and their gradients.
     activations: tuple[popxl.RemoteBuffer, ...]
 
 
@@ -324,9 +386,16 @@ class _Phases:
 def phased_program(
     shape: GptShape, micro_batch: int, micro_batches: int, io_mode: str = "io_overlapped"
 ) -> GptProgram:
-    """Each run takes `micro_batches` batches of `micro_batch` sequences.
+    """The program that trains a decoder, phase by phase.
 
-    `io_mode`: of the loops over micro-batches, see addons.batch_serialise.
+    Args:
+        shape: The sizes of the decoder.
+        micro_batch: Sequences in a micro-batch.
+        micro_batches: Micro-batches in a run.
+        io_mode: Of the loops over micro-batches, see `popxl_addons.batch_serialise`.
+
+    Returns:
+        The program with its streams and buffers.
     """
     ir = popxl.Ir()
     ir.num_host_transfers = micro_batches

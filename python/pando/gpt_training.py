@@ -30,17 +30,29 @@ _WIDTHS_PER_WARMUP_STEP = 205
 
 @dataclass(frozen=True)
 class GptOptions:
-    """How to train; the sizes are in GptShape."""
+    """How to train; the sizes are in GptShape.
+
+    Attributes:
+        micro_batch: Sequences in a micro-batch.
+        micro_batches: Micro-batches in an update.
+        learning_rate: After the warm-up.
+        warmup_steps: Updates until that rate; None means `default_warmup_steps`.
+        seed: Of the weights.
+        memory_bytes: Of the whole process; 0 means no limit.
+        tier: Where state is: "file" or "ram".
+        folder: For the files and checkpoints.
+        threads: Of the session; 0 means one for every core.
+        profile: Whether the time of every op is recorded.
+        io_mode: Of the loops over micro-batches, see `popxl_addons.batch_serialise`.
+        io_threads: Threads for files.
+    """
 
     micro_batch: int = 4
     micro_batches: int = 2
     learning_rate: float = 3e-4
-    # Until the whole learning rate; None: default_warmup_steps of the shape.
     warmup_steps: int | None = None
     seed: int = 42
-    # Of the whole process; 0: no limit.
     memory_bytes: int = 0
-    # "file" or "ram".
     tier: str = "file"
     folder: Path = Path("pando-gpt")
     threads: int = 0
@@ -55,19 +67,30 @@ def default_warmup_steps(shape: GptShape) -> int:
     Adam's first updates move every weight by nearly the rate, in a direction that its inputs agree
     on, so they change the residual stream in proportion to layers and inputs. With a warm-up that
     does not grow with both, the loss of large networks rises again after the first step.
+
+    Args:
+        shape: The sizes of the decoder.
+
+    Returns:
+        Their number.
     """
     return math.ceil(shape.layers * shape.hidden / _WIDTHS_PER_WARMUP_STEP)
 
 
 @dataclass(frozen=True)
 class IoCounts:
-    """Remote transfers up to a moment, or between two."""
+    """Remote transfers up to a moment, or between two.
+
+    Attributes:
+        bytes_loaded: To the device.
+        bytes_stored: To the files.
+        busy_seconds: While at least one transfer was going on.
+        waiting_seconds: The program's, for transfers.
+    """
 
     bytes_loaded: int = 0
     bytes_stored: int = 0
-    # While at least one transfer was going on.
     busy_seconds: float = 0.0
-    # Of the program, for transfers.
     waiting_seconds: float = 0.0
 
     def __add__(self, other: IoCounts) -> IoCounts:
@@ -101,18 +124,37 @@ def _phase_bytes(shape: GptShape) -> int:
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """What a session may use of the memory of the process."""
+    """What a session may use of the memory of the process.
 
-    device_bytes: int  # 0: no limit
+    Attributes:
+        device_bytes: Device memory; 0 means no limit.
+        staging_bytes: Stores under way.
+        prefetch_bytes: Loads that come early, within device memory.
+    """
+
+    device_bytes: int
     staging_bytes: int
     prefetch_bytes: int
 
     @classmethod
     def of(cls, shape: GptShape, memory_bytes: int) -> MemoryBudget:
-        """Room for the weights and moments of some layers to come while one computes, so that a
-        disk may be slow for some seconds, and for those of two to go: one's are all stored at once,
-        when the last one's may still be on their way. Less where a session would not fit.
-        ValueError when the process alone is larger."""
+        """Shares the memory of the process out.
+
+        There is room for the weights and moments of some layers to come while one computes, so that
+        a disk may be slow for some seconds, and for those of two to go: one's are all stored at
+        once, when the last one's may still be on their way. There is less where a session would not
+        fit.
+
+        Args:
+            shape: The sizes of the decoder.
+            memory_bytes: Of the whole process; 0 means no limit.
+
+        Returns:
+            The shares.
+
+        Raises:
+            ValueError: The process alone is larger.
+        """
         one_phase = _phase_bytes(shape) + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
         if memory_bytes == 0:
@@ -128,10 +170,22 @@ class MemoryBudget:
 
 
 class GptTrainer:
-    """Trains with `step`; use inside `with`. All state is in remote buffers."""
+    """Trains a decoder with `step`; use it inside `with`. All state is in remote buffers.
+
+    Args:
+        shape: The sizes of the decoder.
+        options: How to train.
+
+    Attributes:
+        steps_done: Updates of the state.
+        program: What runs.
+        session: Its session.
+
+    Raises:
+        OutOfMemoryException: A phase does not fit the memory limit.
+    """
 
     def __init__(self, shape: GptShape, options: GptOptions) -> None:
-        """Compiles. Raises OutOfMemoryException when a phase does not fit the memory limit."""
         self.shape = shape
         self.options = options
         self.steps_done = 0
@@ -178,6 +232,7 @@ class GptTrainer:
 
     @property
     def tokens_per_step(self) -> int:
+        """How many tokens an update learns from."""
         return math.prod(self.sequences)
 
     # State.
@@ -187,9 +242,25 @@ class GptTrainer:
         return self._index[self.program.buffers[key].remote_buffer_id]
 
     def write_row(self, key: str, row: int, value: np.ndarray) -> None:
+        """Writes one row of a remote buffer.
+
+        Args:
+            key: As in `GptProgram.buffers`.
+            row: The layer.
+            value: float32 of the row's shape.
+        """
         self._core.write_remote(0, self._buffer(key), row, value)
 
     def read_row(self, key: str, row: int) -> np.ndarray:
+        """Reads one row of a remote buffer.
+
+        Args:
+            key: As in `GptProgram.buffers`.
+            row: The layer.
+
+        Returns:
+            A new array.
+        """
         buffer = self.program.buffers[key]
         value = np.empty(buffer.tensor_shape, buffer.tensor_dtype.as_numpy())
         self._core.read_remote(0, self._buffer(key), row, value)
@@ -224,22 +295,47 @@ class GptTrainer:
         return float(np.mean(losses, dtype=np.float64))
 
     def rate(self, step: int) -> float:
-        """The learning rate of update `step`, from 1: rises linearly, then stays."""
+        """The learning rate of an update: it rises linearly, then stays.
+
+        Args:
+            step: The update, from 1.
+
+        Returns:
+            The rate.
+        """
         return self.options.learning_rate * min(1.0, step / max(self.warmup_steps, 1))
 
     def step(self, batch: Batch) -> float:
-        """One update; the loss before it."""
+        """Makes one update.
+
+        Args:
+            batch: What is learnt from.
+
+        Returns:
+            The loss before it.
+        """
         number = self.steps_done + 1
         loss = self._run(batch, True, adam_scalars(number, self.rate(number)))
         self.steps_done = number
         return loss
 
     def evaluate(self, batch: Batch) -> float:
-        """The loss; nothing changes."""
+        """The loss; nothing changes.
+
+        Args:
+            batch: What it is computed of.
+
+        Returns:
+            The mean over all tokens.
+        """
         return self._run(batch, False, (0.0, 0.0))
 
     def io(self) -> IoCounts:
-        """Remote transfers since the session was entered."""
+        """Remote transfers since the session was entered.
+
+        Returns:
+            Their bytes and times.
+        """
         report = self._core.io_report
         return IoCounts(
             int(report.bytes_loaded),
@@ -265,7 +361,17 @@ class GptTrainer:
         }
 
     def save(self, batches: TextBatches) -> checkpoint.Checkpoint:
-        """Keeps the state of now and removes that of before."""
+        """Saves the state of now and removes that of before.
+
+        Args:
+            batches: Whose generator is saved too.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
         return checkpoint.save(
             self.session,
             self._checkpoints,
@@ -276,8 +382,18 @@ class GptTrainer:
         )
 
     def resume(self, batches: TextBatches) -> checkpoint.Checkpoint:
-        """Goes on from the last saved state. CheckpointError when there is none, ValueError when
-        it was trained in another way."""
+        """Goes on from the last saved state.
+
+        Args:
+            batches: Whose generator is brought back too.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            CheckpointError: There is none, or it is damaged.
+            ValueError: It was trained in another way.
+        """
         loaded = checkpoint.load(
             self.session, self._checkpoints, generators={"data": batches.generator}
         )

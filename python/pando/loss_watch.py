@@ -9,8 +9,16 @@ import numpy as np
 
 
 class LossWatch:
-    """Keeps the losses of the steps, counted from 1, and reports the first one that is NaN or
-    infinite: once, with its step. Training goes on."""
+    """Keeps the losses of a training run and reports the first one that is NaN or infinite.
+
+    It is reported once, with its step, counted from 1; training goes on.
+
+    Args:
+        report: Called with the text of the report.
+
+    Attributes:
+        first_bad_step: The step of that loss; None while all are finite.
+    """
 
     def __init__(self, report: Callable[[str], None] = print) -> None:
         self._report = report
@@ -18,7 +26,11 @@ class LossWatch:
         self.first_bad_step: int | None = None
 
     def add(self, loss: Any) -> None:
-        """The loss of the next step: one number."""
+        """Takes the loss of the next step.
+
+        Args:
+            loss: One number.
+        """
         value = float(loss)
         self._losses.append(value)
         if self.first_bad_step is None and not np.isfinite(value):
@@ -27,14 +39,22 @@ class LossWatch:
 
     @property
     def num_steps(self) -> int:
+        """How many losses were added."""
         return len(self._losses)
 
     @property
     def losses(self) -> np.ndarray:
-        """One float32 for each step."""
+        """All losses, float32 (steps,)."""
         return np.array(self._losses, np.float32)
 
     def recent(self, count: int = 500) -> float:
-        """The mean of the latest losses; NaN when there are none."""
+        """The mean of the latest losses.
+
+        Args:
+            count: How many of them at most.
+
+        Returns:
+            The mean; NaN when there are none.
+        """
         latest = self._losses[-count:]
         return float(np.mean(latest)) if latest else float("nan")

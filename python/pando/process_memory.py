@@ -10,7 +10,17 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def parse_bytes(text: str) -> int:
-    """ "4GiB", "512M", "1000" (units of 1024). ValueError for anything else."""
+    """A number of bytes as users write it.
+
+    Args:
+        text: "4GiB", "512M", "1000"; units are powers of 1024.
+
+    Returns:
+        The bytes, at least 1.
+
+    Raises:
+        ValueError: It is anything else.
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     value = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if value < 1:
@@ -27,20 +37,34 @@ def _status(name: str) -> int:
 
 
 def resident_bytes() -> int:
-    """Resident now."""
+    """The memory that this process has now.
+
+    Returns:
+        Resident bytes (VmRSS).
+    """
     return _status("VmRSS")
 
 
 def peak_resident_bytes() -> int:
-    """The most that was resident at once since the process began (VmHWM)."""
+    """The most memory that this process had at once.
+
+    Returns:
+        Resident bytes at their peak since the process began (VmHWM).
+    """
     return _status("VmHWM")
 
 
 def limit_private_memory(limit: int) -> int:
-    """Lets the process have `limit` bytes resident: RLIMIT_DATA, which counts private writable
-    memory whether touched or not, is set to what is left beside mapped files. Returns it.
+    """Limits the memory that this process may have.
 
-    Beyond it allocations fail. A limit can be lowered again, not raised.
+    RLIMIT_DATA, which counts private writable memory whether touched or not, is set to what is left
+    beside mapped files. Beyond it allocations fail. A limit can be lowered again, not raised.
+
+    Args:
+        limit: Resident bytes.
+
+    Returns:
+        The value that RLIMIT_DATA now has.
     """
     mapped_files = _status("RssFile") + _status("RssShmem")
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

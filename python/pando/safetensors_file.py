@@ -43,7 +43,14 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """One tensor of a file. A dtype that the format lacks is kept as bytes, with one more axis."""
+    """One tensor of a file. A dtype that the format lacks is kept as bytes, with one more axis.
+
+    Attributes:
+        name: Of the tensor.
+        dtype: The name of its dtype.
+        shape: Its axes.
+        bytes_per_element: Of its dtype.
+    """
 
     name: str
     dtype: str
@@ -52,12 +59,21 @@ class TensorEntry:
 
     @property
     def num_bytes(self) -> int:
+        """What its data take."""
         count = self.bytes_per_element
         for size in self.shape:
             count *= size
         return count
 
     def header(self, begin: int) -> dict[str, Any]:
+        """What the header of the file says of it.
+
+        Args:
+            begin: Where its data begin, in bytes after the header.
+
+        Returns:
+            dtype, shape and first and last byte.
+        """
         known = self.dtype in _NAMES
         shape = self.shape if known else (*self.shape, self.bytes_per_element)
         return {
@@ -79,15 +95,30 @@ def _header_bytes(entries: Sequence[TensorEntry]) -> bytes:
 
 
 def checksum(data: bytes | Bytes) -> str:
-    """XXH3, 64 bits, as text."""
+    """The checksum of data.
+
+    Args:
+        data: Bytes.
+
+    Returns:
+        XXH3 of 64 bits, as 16 hexadecimal digits.
+    """
     total = _core.Checksum()
     total.update(data)
     return f"{total.value:016x}"
 
 
 class TensorFileWriter:
-    """Writes the data of `entries` in pieces of their first axis, in any order: all pieces have
-    `piece_bytes`, or each entry is one. `close` makes the file durable."""
+    """Writes the data of tensors in pieces of their first axis, in any order.
+
+    Args:
+        path: The file, which must not exist.
+        entries: The tensors.
+        piece_bytes: The size of all pieces; None means that each tensor is one.
+
+    Attributes:
+        num_bytes: The size of the file.
+    """
 
     def __init__(
         self, path: Path, entries: Sequence[TensorEntry], piece_bytes: int | None = None
@@ -107,6 +138,12 @@ class TensorFileWriter:
             _write_at(file, header, 0)
 
     def write(self, piece: int, data: Bytes) -> None:
+        """Writes a piece.
+
+        Args:
+            piece: Its number, in the order of the tensors.
+            data: Its bytes.
+        """
         self._checksums[piece] = checksum(data)
         with self._path.open("r+b", buffering=0) as file:
             _write_at(file, data, self._offsets[piece])
@@ -117,6 +154,11 @@ class TensorFileWriter:
         return None not in self._checksums
 
     def close(self) -> None:
+        """Makes the file durable.
+
+        Raises:
+            ValueError: Pieces are missing.
+        """
         if not self.is_complete:
             raise ValueError(f"{self._path}: {self._checksums.count(None)} pieces are missing")
         with self._path.open("rb") as file:
@@ -125,7 +167,11 @@ class TensorFileWriter:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def record(self) -> dict[str, Any]:
-        """What `check_file` needs."""
+        """What `check_file` needs.
+
+        Returns:
+            Name, size and checksums, for JSON.
+        """
         return {
             "name": self._path.name,
             "bytes": self.num_bytes,
@@ -142,7 +188,15 @@ def _write_at(file: IO[bytes], data: bytes | Bytes, offset: int) -> None:
 
 
 def file_record(folder: Path, name: Path) -> dict[str, Any]:
-    """What `check_file` needs of a file of any other kind."""
+    """What `check_file` needs of a file of any other kind.
+
+    Args:
+        folder: The folder that the name is below.
+        name: The file.
+
+    Returns:
+        Name, size and checksum, for JSON.
+    """
     path = folder / name
     size = path.stat().st_size
     with path.open("rb", buffering=0) as file:
@@ -156,7 +210,15 @@ def file_record(folder: Path, name: Path) -> dict[str, Any]:
 
 
 def check_file(folder: Path, record: dict[str, Any]) -> str:
-    """Reads a whole file; says what is wrong with it, or nothing."""
+    """Reads a whole file and compares it with its checksums.
+
+    Args:
+        folder: Where it lies.
+        record: What `record` or `file_record` gave when it was written.
+
+    Returns:
+        What is wrong with it; empty when nothing is.
+    """
     path = folder / record["name"]
     try:
         size = path.stat().st_size
@@ -189,7 +251,11 @@ def _checksum_of_next(file: RawIOBase, count: int) -> str:
 
 
 class TensorFileReader:
-    """Reads the data of a file's tensors, from their beginning, in pieces of any size."""
+    """Reads the data of a file's tensors, from their beginning, in pieces of any size.
+
+    Args:
+        path: The file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
@@ -209,9 +275,25 @@ class TensorFileReader:
         self._file.close()
 
     def seek(self, name: str) -> None:
+        """Goes to the beginning of a tensor.
+
+        Args:
+            name: Of the tensor.
+
+        Raises:
+            KeyError: The file has no such tensor.
+        """
         self._file.seek(self._data + self._header[name]["data_offsets"][0])
 
     def read_into(self, data: Bytes) -> None:
+        """Reads on.
+
+        Args:
+            data: The memory that is filled.
+
+        Raises:
+            EOFError: The file ends before.
+        """
         view = memoryview(data)  # type: ignore[arg-type]
         while view:
             count = self._file.readinto(view)

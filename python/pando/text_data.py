@@ -33,10 +33,17 @@ def _read(path: Path) -> np.ndarray:
 
 
 def read_tokens(path: str | Path | None = None) -> np.ndarray:
-    """The bytes of a text file, or of Perl's manual, as uint16, each file followed by
-    END_OF_TEXT.
+    """The bytes of a text as tokens.
 
-    Raises FileNotFoundError, and ValueError for an empty file.
+    Args:
+        path: A text file; None means Perl's manual, as Debian's package perl-doc installs it.
+
+    Returns:
+        uint16, one per byte, each file followed by END_OF_TEXT.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is empty.
     """
     files = _default_files() if path is None else [Path(path).expanduser()]
     parts: list[np.ndarray] = []
@@ -50,19 +57,35 @@ def read_tokens(path: str | Path | None = None) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens and the ones that follow them, int32 (micro-batches, sequences, length)."""
+    """Tokens and the ones that follow them.
+
+    Attributes:
+        tokens: int32 (micro-batches, sequences, length).
+        labels: int32 of the same shape: the next token for each.
+    """
 
     tokens: np.ndarray
     labels: np.ndarray
 
 
 class TextBatches:
-    """Windows of a text: random ones of its beginning to train on, evenly spread ones of its end,
-    which is held out, to validate with."""
+    """Windows of a text to train on and to validate with.
+
+    Those to train on are random ones of its beginning, the others are spread over its held-out end.
+
+    Args:
+        tokens: The text, integers (n,).
+        shape: Micro-batches, sequences in each, their length.
+        seed: Of the random windows.
+
+    Attributes:
+        generator: The NumPy generator that draws windows; its state belongs to a checkpoint.
+
+    Raises:
+        ValueError: The text is too short to hold a window in each part.
+    """
 
     def __init__(self, tokens: np.ndarray, shape: tuple[int, int, int], seed: int) -> None:
-        """`shape`: micro-batches, sequences in each, their length. ValueError for a text that is
-        too short to hold a window in each part."""
         self._shape = shape
         held_out = max(int(tokens.size * VALIDATION_SHARE), shape[2] + 1)
         self._training, self._validation = tokens[:-held_out], tokens[-held_out:]
@@ -71,7 +94,6 @@ class TextBatches:
                 f"The text has {tokens.size} tokens; sequences of {shape[2]} need at least "
                 f"{2 * (shape[2] + 1)}."
             )
-        # Its state belongs to a checkpoint.
         self.generator = np.random.default_rng(seed)
 
     def _cut(self, text: np.ndarray, starts: np.ndarray) -> Batch:
@@ -82,13 +104,21 @@ class TextBatches:
         )
 
     def next(self) -> Batch:
-        """Random windows to train on."""
+        """Random windows to train on.
+
+        Returns:
+            The next batch.
+        """
         count = self._shape[0] * self._shape[1]
         last = self._training.size - self._shape[2]
         return self._cut(self._training, self.generator.integers(0, last, count))
 
     def validation(self) -> Batch:
-        """The same windows of the held-out part every time."""
+        """Windows of the held-out part.
+
+        Returns:
+            The same batch every time.
+        """
         count = self._shape[0] * self._shape[1]
         last = self._validation.size - self._shape[2] - 1
         return self._cut(self._validation, np.linspace(0, last, count).astype(np.int64))
