@@ -51,7 +51,7 @@ class GptShape:
 
     @property
     def layer_parameters(self) -> int:
-        """Of one block: 12 hidden^2 in matrices, 13 hidden in biases and norms."""
+        """The numbers of one block, 12 hidden^2 in matrices and 13 hidden in biases and norms."""
         return (12 * self.hidden + 13) * self.hidden
 
     @property
