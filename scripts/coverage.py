@@ -70,14 +70,18 @@ class Item:
 
 
 def read_items(path: Path) -> list[Item]:
-    """The items of one list; SystemExit for unknown fields and repeated names."""
+    """The items of one list; SystemExit for unknown fields and sections and repeated names."""
     items = []
-    for given in tomllib.loads(path.read_text())["items"]:
+    content = tomllib.loads(path.read_text())
+    for given in content["items"]:
         unknown = set(given) - FIELDS
         if unknown:
             raise SystemExit(f"{path.name}: {given['name']}: unknown fields {sorted(unknown)}")
+        if given["section"] not in content["sections"]:
+            raise SystemExit(f"{path.name}: {given['name']}: no section {given['section']!r}")
         lists = {key: tuple(given[key]) for key in ("ops", "grad") if key in given}
-        items.append(Item(**{**given, **lists}))
+        section = content["sections"][given["section"]]
+        items.append(Item(**{**given, **lists, "section": section}))
     repeated = [name for name, n in Counter(item.name for item in items).items() if n > 1]
     if repeated:
         raise SystemExit(f"{path.name}: listed more than once: {repeated}")
@@ -312,7 +316,7 @@ def summary(results: dict[str, list[Result]]) -> str:
 
 
 def table(results: list[Result]) -> str:
-    lines = ["| section | item | tier | status | test |", "| --- " * 5 + "|"]
+    lines = ["| about | item | tier | status | test |", "| --- " * 5 + "|"]
     for r in results:
         test = r.test.removeprefix("tests/") if r.test else ""
         item = f"`{r.item.shown_name}`"
