@@ -188,7 +188,15 @@ def _job(
 
 
 class _Job:
-    """A snapshot on its way to a folder."""
+    """A snapshot on its way to a folder.
+
+    Args:
+        core: The core's session.
+        snapshot: Its state of one moment.
+        root: The folder of checkpoints.
+        facts: What the manifest says beside the state.
+        keep: How many checkpoints stay; None means all.
+    """
 
     def __init__(
         self, core: Any, snapshot: Any, root: Path, facts: dict[str, Any], keep: int | None
@@ -199,6 +207,14 @@ class _Job:
         self._core = core
 
     def run(self) -> Checkpoint:
+        """Writes it.
+
+        Returns:
+            The checkpoint, which is durable.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
         step = self._facts["step"]
         try:
             self._root.mkdir(parents=True, exist_ok=True)

@@ -165,7 +165,7 @@ def accuracy(
 def profile(
     program: TrainingProgram, batches: Batches, threads: int
 ) -> tuple[list[OpTime], list[Lane]]:
-    """The time of every op over some steps of the training program, and when each ran in the last.
+    """The time of every op over some steps of the training program, and the last step's timeline.
 
     It is a session of its own: timing every instruction slows the program down.
 
@@ -175,7 +175,7 @@ def profile(
         threads: Of the session; 0 means one for every core.
 
     Returns:
-        A row for each op.
+        A row for each op, and a lane for each device.
     """
     session = open_session(program.ir, threads, profile=True)
     with session:

@@ -133,6 +133,15 @@ def _values_come_later(*shape: int) -> np.ndarray:
 
 class _Layer(addons.Module):
     def add(self, name: str, *shape: int) -> popxl.Tensor:
+        """Adds a float32 variable.
+
+        Args:
+            name: Its key.
+            *shape: Its axes.
+
+        Returns:
+            The graph input.
+        """
         return self.add_variable_input(name, lambda: _values_come_later(*shape), popxl.float32)
 
 

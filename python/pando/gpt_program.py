@@ -84,9 +84,12 @@ class Adam(addons.Module):
 
 
 class _Backward(addons.Module):
-    """The gradients of `forward`, which is computed again, averaged in accumulators.
+    """The gradients of a module, which is computed again, averaged in accumulators.
 
     Variables `fwd` and accumulators `bwd`.
+
+    Args:
+        forward: The module.
     """
 
     def __init__(self, forward: addons.Module) -> None:
@@ -97,7 +100,15 @@ class _Backward(addons.Module):
     def recompute(
         self, x: popxl.Tensor, wants_dx: bool = True
     ) -> tuple[popxl.Tensor, Callable[[popxl.Tensor], tuple[popxl.Tensor, ...]]]:
-        """The output of the forward graph, and what takes its gradient back to that of `x`."""
+        """Calls the forward graph.
+
+        Args:
+            x: Its input.
+            wants_dx: Whether the gradient of `x` is needed.
+
+        Returns:
+            Its output, and what takes the gradient of that back to the gradient of `x`.
+        """
         factories, graph = self._create_forward(x)
         # Before the call: the transform gives the forward graph more outputs.
         accumulators, gradient = addons.autodiff_with_accumulation(
@@ -257,12 +268,22 @@ class _Phase:
         self._store = addons.store_remote_graph(self.buffers, self.rows)
 
     def run_forward(self, row: int) -> None:
-        """Load weights, loop over the micro-batches."""
+        """Loads weights, loops over the micro-batches.
+
+        Args:
+            row: The layer.
+        """
         weights = NamedTensors.pack(self._load_keys, self._load.call(row))
         self.forward.bind(weights).call(row)
 
     def run_backward(self, row: int, step_size: popxl.Tensor, epsilon: popxl.Tensor) -> None:
-        """Load weights and moments, loop over the micro-batches, update, store."""
+        """Loads weights and moments, loops over the micro-batches, updates, stores.
+
+        Args:
+            row: The layer.
+            step_size: The first scalar of `adam_scalars`.
+            epsilon: The second one.
+        """
         state = NamedTensors.pack(self._all_keys, self._load_all.call(row))
         accumulators = self.accumulators.init_zero()
         self.backward.bind(NamedTensors(fwd=state.fwd, bwd=accumulators)).call(row)
@@ -276,8 +297,16 @@ class _Phase:
 
 
 class _Phases:
-    """All phases of the decoder, connected through buffers of layer inputs and their gradients:
-    row i belongs to the input of layer i, the last row to that of the head."""
+    """All phases of the decoder, connected through buffers of layer inputs and their gradients.
+
+    Row i belongs to the input of layer i, the last row to that of the head.
+
+    Args:
+        shape: The sizes of the decoder.
+        streams: What a run takes and gives.
+        micro_batches: Micro-batches in a run.
+        io_mode: Of the loops over them.
+    """
 
     def __init__(self, shape: GptShape, streams: GptStreams, micro_batches: int, io_mode: str):
         self._steps = micro_batches
@@ -363,7 +392,12 @@ class _Phases:
 
     @popxl.in_sequence()
     def train(self, step_size: popxl.Tensor, epsilon: popxl.Tensor) -> None:
-        """Gives the loss and updates every variable."""
+        """Gives the loss and updates every variable.
+
+        Args:
+            step_size: The first scalar of `adam_scalars`.
+            epsilon: The second one.
+        """
         self.forward()
         with popxl.name_scope("head"):
             self.head.run_backward(0, step_size, epsilon)
@@ -375,6 +409,7 @@ class _Phases:
 
     @property
     def buffers(self) -> dict[str, popxl.RemoteBuffer]:
+        """Of weights and moments, by key."""
         parts = {"embedding": self.embedding, "block": self.block, "head": self.head}
         return {
             f"{name}.{key}": buffer

@@ -13,7 +13,13 @@ TOP_OPS = 15
 
 @dataclass(frozen=True)
 class OpTime:
-    """How often one op ran, and how many seconds all its calls took together."""
+    """How often and how long one op ran.
+
+    Attributes:
+        op: Its description, such as `MatMul 'fc1/matmul'`.
+        calls: How often it ran.
+        seconds: In all these calls together.
+    """
 
     op: str
     calls: int
@@ -21,14 +27,20 @@ class OpTime:
 
     @property
     def kind(self) -> str:
-        """Such as `MatMul` of `MatMul 'fc1/matmul'`."""
+        """The kind of the op, such as `MatMul`."""
         return self.op.split()[0] if self.op else ""
 
 
 def merged_op_times(times: Sequence[OpTime], count: int = TOP_OPS) -> list[OpTime]:
-    """The `count` ops that took longest, times of equal names added up.
+    """The ops that took longest.
 
-    What the others took together is one more row at the end, named for how many they are.
+    Args:
+        times: A row for each op.
+        count: How many ops at most.
+
+    Returns:
+        Rows by falling time; times of equal names are added up. What the others took together is
+        one more row at the end, named for how many they are.
     """
     totals: dict[str, tuple[int, float]] = {}
     for time in times:
@@ -45,7 +57,14 @@ def merged_op_times(times: Sequence[OpTime], count: int = TOP_OPS) -> list[OpTim
 
 
 def kind_times(times: Sequence[OpTime]) -> list[tuple[str, float]]:
-    """Seconds by kind of op, longest first."""
+    """The time of each kind of op.
+
+    Args:
+        times: A row for each op.
+
+    Returns:
+        Kinds and seconds, the longest first.
+    """
     totals: dict[str, float] = {}
     for time in times:
         totals[time.kind] = totals.get(time.kind, 0.0) + time.seconds
@@ -73,7 +92,14 @@ def _rows(times: Sequence[OpTime]) -> list[tuple[str, ...]]:
 
 
 def op_time_text(times: Sequence[OpTime]) -> str:
-    """The table, one line per op; empty when nothing was recorded."""
+    """The ops that took longest, as a table for a terminal.
+
+    Args:
+        times: A row for each op.
+
+    Returns:
+        One line per op; empty when nothing was recorded.
+    """
     rows = _rows(times)
     if not rows:
         return ""
@@ -87,7 +113,14 @@ def op_time_text(times: Sequence[OpTime]) -> str:
 
 
 def op_time_summary(times: Sequence[OpTime]) -> str:
-    """What the table tells: the kinds of op and the one op that took most."""
+    """What the table tells: the kinds of op and the one op that took most.
+
+    Args:
+        times: A row for each op.
+
+    Returns:
+        A sentence or two.
+    """
     total = sum(time.seconds for time in times)
     if total <= 0:
         return "No time was recorded."
@@ -101,7 +134,14 @@ def op_time_summary(times: Sequence[OpTime]) -> str:
 
 
 def op_time_section(times: Sequence[OpTime]) -> str:
-    """The table as a section of an HTML report; bars behind the names show the shares."""
+    """The ops that took longest, as a section of an HTML report.
+
+    Args:
+        times: A row for each op.
+
+    Returns:
+        HTML with a table; bars behind the names show the shares.
+    """
     rows = _rows(times)
     if not rows:
         return "<h2>Time by op</h2><p>No time was recorded.</p>"

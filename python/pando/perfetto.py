@@ -50,6 +50,9 @@ def trace(lanes: Sequence[Lane], title: str) -> dict[str, Any]:
     Args:
         lanes: What `session_info.timeline` gives; times in seconds since the run began.
         title: Stands beside the replica's name.
+
+    Returns:
+        The trace-event format, with complete events and metadata events.
     """
     events = [_metadata("process_name", 0, name=f"{title}, replica {REPLICA}")]
     for thread, (name, boxes) in enumerate(_threads(lanes)):

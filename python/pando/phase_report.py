@@ -15,7 +15,12 @@ UNNAMED = "(no phase)"
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes between the device and one remote buffer."""
+    """Bytes between the device and one remote buffer.
+
+    Attributes:
+        bytes_loaded: To the device.
+        bytes_stored: To the buffer.
+    """
 
     bytes_loaded: int
     bytes_stored: int
@@ -28,6 +33,18 @@ class PhaseTime:
     A phase is what bears one outermost name scope in the main graph or, outside of any, the calls
     of one graph. Its time is compute, waiting and exchange; transfers go on during other phases
     too, so `io_seconds` may be larger or smaller than the waiting for them.
+
+    Attributes:
+        name: Of the phase; empty for what belongs to none.
+        device: The virtual device.
+        seconds: From the begin to the end of its instructions.
+        waiting_seconds: Of these, in remote transfers: waiting for I/O threads, or copying from and
+            to RAM.
+        exchange_seconds: Of these, in collectives, and waiting for other devices.
+        io_seconds: How long its remote transfers took, on whichever thread.
+        host_bytes_loaded: From the host.
+        host_bytes_stored: To the host.
+        buffers: Id of a remote buffer -> its traffic.
     """
 
     name: str
@@ -46,14 +63,17 @@ class PhaseTime:
 
     @property
     def compute_seconds(self) -> float:
+        """Its time without waiting and exchange."""
         return self.seconds - self.waiting_seconds - self.exchange_seconds
 
     @property
     def bytes_loaded(self) -> int:
+        """From all remote buffers together."""
         return sum(traffic.bytes_loaded for traffic in self.buffers.values())
 
     @property
     def bytes_stored(self) -> int:
+        """To all remote buffers together."""
         return sum(traffic.bytes_stored for traffic in self.buffers.values())
 
     @property
@@ -65,6 +85,14 @@ class PhaseTime:
 
 
 def seconds_text(seconds: float) -> str:
+    """A time with a fitting unit.
+
+    Args:
+        seconds: The time.
+
+    Returns:
+        Three digits with s, ms or µs.
+    """
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
@@ -111,7 +139,14 @@ def _total(phases: Sequence[PhaseTime]) -> tuple[str, ...]:
 
 
 def phase_text(phases: Sequence[PhaseTime]) -> str:
-    """A table, one line per phase, and the traffic of every remote buffer below it."""
+    """A table of phases for a terminal.
+
+    Args:
+        phases: The phases.
+
+    Returns:
+        One line per phase, a total, and the traffic of every remote buffer.
+    """
     if not phases:
         return "no phases were recorded: make the session with use_session_settings(profile=True)"
     rows = [_HEADINGS, *(_row(phase) for phase in phases), _total(phases)]
@@ -132,7 +167,14 @@ def phase_text(phases: Sequence[PhaseTime]) -> str:
 
 
 def buffer_traffic(phases: Sequence[PhaseTime]) -> dict[int, Traffic]:
-    """The traffic of every remote buffer in all phases together."""
+    """The traffic of every remote buffer in all phases together.
+
+    Args:
+        phases: The phases.
+
+    Returns:
+        Id of the buffer -> bytes.
+    """
     total: dict[int, Traffic] = {}
     for phase in phases:
         for buffer, traffic in phase.buffers.items():
@@ -145,7 +187,14 @@ def buffer_traffic(phases: Sequence[PhaseTime]) -> dict[int, Traffic]:
 
 
 def phase_summary(phases: Sequence[PhaseTime]) -> str:
-    """What the table tells: the longest phase, waiting, and how much of the I/O was hidden."""
+    """What the table tells: the longest phase, waiting, and how much of the I/O was hidden.
+
+    Args:
+        phases: The phases.
+
+    Returns:
+        A sentence or two.
+    """
     total = sum(phase.seconds for phase in phases)
     if total <= 0:
         return "No time was recorded."
@@ -166,6 +215,14 @@ def phase_summary(phases: Sequence[PhaseTime]) -> str:
 
 
 def phases_json(phases: Sequence[PhaseTime]) -> list[dict[str, Any]]:
+    """Phases as data for JSON.
+
+    Args:
+        phases: The phases.
+
+    Returns:
+        A dict for each.
+    """
     return [
         {
             "name": phase.name,
@@ -191,7 +248,14 @@ def _cells(row: Sequence[str], tag: str) -> str:
 
 
 def phase_section(phases: Sequence[PhaseTime]) -> str:
-    """The table as a section of an HTML report."""
+    """Phases as a section of an HTML report.
+
+    Args:
+        phases: The phases.
+
+    Returns:
+        HTML with a table.
+    """
     rows = "".join(_cells(_row(phase), "td") for phase in phases)
     return (
         f"<h2>Time by phase</h2><p>{escape(phase_summary(phases))}</p>"

@@ -16,7 +16,15 @@ LEAST_COLUMN_WIDTH, MOST_COLUMN_WIDTH = 18, 40
 
 
 def stage_name(schedule: PipelineSchedule, stage: int) -> str:
-    """Such as `stage 1 on device 0, 2`."""
+    """What a stage is called in charts.
+
+    Args:
+        schedule: The timetable.
+        stage: Its number.
+
+    Returns:
+        Text such as `stage 1 on device 0, 2`.
+    """
     devices = ", ".join(map(str, schedule.stages[stage].devices))
     return f"stage {stage}" + (f" on device {devices}" if devices else "")
 
@@ -68,7 +76,14 @@ def _headings(schedule: PipelineSchedule, x: dict[int, float], width: float, end
 
 
 def pipeline_svg(schedule: PipelineSchedule) -> str:
-    """The picture; a column of dots stands for main cycles that are left out."""
+    """A timetable as a picture: a row per stage, a column per cycle.
+
+    Args:
+        schedule: The timetable.
+
+    Returns:
+        SVG; a column of dots stands for main cycles that are left out.
+    """
     cycles = schedule.shown_cycles(MOST_COLUMNS)
     stages = range(len(schedule.stages))
     bottom = TOP + ROW * len(stages)
@@ -91,7 +106,14 @@ def pipeline_svg(schedule: PipelineSchedule) -> str:
 
 
 def pipeline_section(schedules: Sequence[PipelineSchedule]) -> str:
-    """The pictures as a section of an HTML report."""
+    """Timetables as a section of an HTML report.
+
+    Args:
+        schedules: The timetables.
+
+    Returns:
+        HTML with a picture for each.
+    """
     pictures = "".join(
         f"<p>{escape(str(schedule).splitlines()[0])}</p>{pipeline_svg(schedule)}"
         for schedule in schedules
@@ -103,6 +125,14 @@ def pipeline_section(schedules: Sequence[PipelineSchedule]) -> str:
 
 
 def pipelines_json(schedules: Sequence[PipelineSchedule]) -> list[dict[str, Any]]:
+    """Timetables as data for JSON.
+
+    Args:
+        schedules: The timetables.
+
+    Returns:
+        A dict for each.
+    """
     return [
         {
             "graph": schedule.graph,

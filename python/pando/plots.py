@@ -17,7 +17,16 @@ Formatter = Callable[[float], str]
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """About `count` round numbers that span low..high (both finite)."""
+    """Round numbers for an axis.
+
+    Args:
+        low: The least value, finite.
+        high: The greatest value, finite.
+        count: About how many numbers.
+
+    Returns:
+        Rising numbers that span low to high.
+    """
     if high <= low:
         high = low + (abs(low) or 1.0)
     raw = (high - low) / max(count, 1)
@@ -29,7 +38,15 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def byte_ticks(low: float, high: float) -> list[float]:
-    """As `nice_ticks`, round in the binary unit that the greatest value is written in."""
+    """Numbers for an axis of bytes, round in the binary unit that the greatest value is written in.
+
+    Args:
+        low: The least value, finite.
+        high: The greatest value, finite.
+
+    Returns:
+        Rising numbers that span low to high.
+    """
     scale = 1.0
     while max(abs(low), abs(high)) / scale >= 1024 and scale < 1 << 30:
         scale *= 1024
@@ -37,11 +54,26 @@ def byte_ticks(low: float, high: float) -> list[float]:
 
 
 def number_text(value: float) -> str:
+    """A number with four digits.
+
+    Args:
+        value: The number.
+
+    Returns:
+        Text.
+    """
     return f"{value:.4g}"
 
 
 def bytes_text(value: float) -> str:
-    """A number of bytes with a binary unit."""
+    """A number of bytes with a binary unit.
+
+    Args:
+        value: The bytes.
+
+    Returns:
+        Text such as `1.5 MiB`.
+    """
     for unit in ("B", "KiB", "MiB"):
         if abs(value) < 1024:
             return f"{value:.4g} {unit}"
@@ -124,7 +156,19 @@ def line_chart(
     x_label: str,
     y_label: str,
 ) -> str:
-    """A line over the band between `lows` and `highs`; all values finite."""
+    """A line over a band.
+
+    Args:
+        xs: Rising positions, finite like all values.
+        ys: The line.
+        lows: The lower edge of the band.
+        highs: The upper edge of the band.
+        x_label: Text below the axis.
+        y_label: Text beside the axis.
+
+    Returns:
+        SVG.
+    """
     if not xs:
         return _no_data("no finite values")
     y_ticks = nice_ticks(min(0.0, *lows), max(highs))
@@ -141,7 +185,18 @@ def line_chart(
 def step_chart(
     values: Sequence[float], mark: float, mark_label: str, x_label: str, y_label: str
 ) -> str:
-    """Value i holds from i to i + 1; `mark` is a dashed horizontal line. Values are bytes."""
+    """Bytes that change in steps: value i holds from i to i + 1.
+
+    Args:
+        values: The bytes.
+        mark: Where a dashed horizontal line is drawn.
+        mark_label: Text at that line.
+        x_label: Text below the axis.
+        y_label: Text beside the axis.
+
+    Returns:
+        SVG.
+    """
     if not values:
         return _no_data("no instructions")
     xs: list[float] = []

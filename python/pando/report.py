@@ -32,7 +32,14 @@ class AliveTensor:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes of device memory that a program takes, as planned."""
+    """Device memory that a program takes, as planned, in bytes of one replica.
+
+    Attributes:
+        persistent_bytes: Variables and constants.
+        peak_frame_bytes: Temporaries, at most.
+        timeline: Temporaries alive while instruction i of the main function runs.
+        alive_at_peak: The tensors that are alive when most memory is needed.
+    """
 
     persistent_bytes: int
     peak_frame_bytes: int
@@ -42,6 +49,7 @@ class MemoryPlan:
 
     @property
     def peak_bytes(self) -> int:
+        """Variables, constants and temporaries at the peak."""
         return self.persistent_bytes + self.peak_frame_bytes
 
     def __repr__(self) -> str:
@@ -54,7 +62,18 @@ class MemoryPlan:
 
 @dataclass(frozen=True)
 class TrainingReport:
-    """What the report shows."""
+    """What the report of a training run shows.
+
+    Attributes:
+        title: The heading.
+        facts: Name and value, in order.
+        losses: float32, one per step.
+        memory: The plan of device memory.
+        op_times: How long the ops took.
+        notes: Sentences that stand out.
+        phases: What the phases did in the profiled run.
+        timeline: When what ran in the profiled run.
+    """
 
     title: str
     facts: Sequence[tuple[str, str]]
@@ -68,9 +87,16 @@ class TrainingReport:
 
 
 def bucketed(losses: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarray, ...]:
-    """Middle step, mean, least and greatest of up to `max_points` stretches of the losses.
+    """Averages losses over stretches of the training, for a chart.
 
     Losses that are not finite are left out, and with them stretches that hold no others.
+
+    Args:
+        losses: One per step.
+        max_points: How many stretches at most.
+
+    Returns:
+        Middle step, mean, least and greatest loss of each stretch: four float64 arrays.
     """
     if losses.size == 0:
         return tuple(np.empty((4, 0)))
@@ -85,7 +111,14 @@ def bucketed(losses: np.ndarray, max_points: int = MAX_POINTS) -> tuple[np.ndarr
 
 
 def loss_summary(losses: np.ndarray) -> str:
-    """What the curve tells: where it begins and ends (means of a twentieth each), and its least."""
+    """What the chart of losses tells: how they began and ended.
+
+    Args:
+        losses: One per step.
+
+    Returns:
+        A sentence or two.
+    """
     finite = np.flatnonzero(np.isfinite(losses))
     if finite.size == 0:
         return "No loss is finite." if losses.size else "No step was taken."
@@ -102,7 +135,14 @@ def loss_summary(losses: np.ndarray) -> str:
 
 
 def memory_summary(memory: MemoryPlan) -> str:
-    """What the chart tells: the peak, when it is, and the largest tensors that are alive then."""
+    """What the chart tells: the peak, when it is, and the largest tensors that are alive then.
+
+    Args:
+        memory: The plan.
+
+    Returns:
+        A sentence or two.
+    """
     text = f"At most {bytes_text(memory.peak_bytes)}"
     if memory.timeline:
         peak = max(range(len(memory.timeline)), key=lambda i: memory.timeline[i])
@@ -128,6 +168,14 @@ def _loss_section(losses: np.ndarray) -> str:
 
 
 def memory_section(memory: MemoryPlan) -> str:
+    """The memory over the program as a section of an HTML report.
+
+    Args:
+        memory: The plan.
+
+    Returns:
+        HTML with a chart.
+    """
     totals = [memory.persistent_bytes + alive for alive in memory.timeline]
     label = f"planned peak {bytes_text(memory.peak_bytes)}"
     chart = step_chart(
@@ -154,7 +202,15 @@ svg { max-width: 100%; height: auto; }
 
 
 def report_html(report: TrainingReport, trace_file: str = "") -> str:
-    """The whole page; `trace_file` names the timeline's trace beside it, if there is one."""
+    """The report of a training run.
+
+    Args:
+        report: What it shows.
+        trace_file: The name of the timeline's trace beside the page; empty for none.
+
+    Returns:
+        A whole page.
+    """
     facts = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in report.facts
     )
@@ -170,7 +226,15 @@ def report_html(report: TrainingReport, trace_file: str = "") -> str:
 
 
 def page(title: str, body: str) -> str:
-    """A whole page: no scripts, nothing from elsewhere."""
+    """A whole HTML page: no scripts, nothing from elsewhere.
+
+    Args:
+        title: Text of the title and heading.
+        body: HTML below the heading.
+
+    Returns:
+        HTML.
+    """
     title = escape(title)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'

@@ -16,7 +16,16 @@ from pando.timeline import Box, Lane
 
 
 def open_session(ir: popxl.Ir, threads: int = 0, profile: bool = False) -> popxl.Session:
-    """A session of `ir` on this machine; 0 threads means every core."""
+    """A session on this machine.
+
+    Args:
+        ir: The program.
+        threads: Of all replicas together; 0 means one for every core.
+        profile: Whether the time of every op is recorded.
+
+    Returns:
+        The session, compiled and not yet entered.
+    """
     with use_session_settings(num_threads=threads, profile=profile):
         return popxl.Session(ir, "cpu")
 
@@ -27,7 +36,14 @@ def _engine(session: popxl.Session) -> Any:
 
 
 def memory_plan(session: popxl.Session) -> MemoryPlan:
-    """The compiler's plan of device memory."""
+    """The compiler's plan of device memory.
+
+    Args:
+        session: A session, entered or not.
+
+    Returns:
+        Bytes of the plan, of one replica.
+    """
     memory = _engine(session).program.memory
     return MemoryPlan(
         memory.persistent_bytes,
@@ -38,23 +54,51 @@ def memory_plan(session: popxl.Session) -> MemoryPlan:
 
 
 def cache_file(session: popxl.Session) -> Path | None:
-    """The file that the compiled program was read from; None if this session compiled it."""
+    """The file that the compiled program was read from.
+
+    Args:
+        session: A session.
+
+    Returns:
+        The file, or None if this session compiled the program.
+    """
     file = str(_engine(session).program.compile_report.cache_file)
     return Path(file) if file else None
 
 
 def actual_peak_bytes(session: popxl.Session) -> int:
-    """The most bytes of device memory held at once since the session was entered."""
+    """The most device memory that was held at once.
+
+    Args:
+        session: A session.
+
+    Returns:
+        Bytes, since the session was entered.
+    """
     return int(_engine(session).actual_peak_bytes())
 
 
 def op_times(session: popxl.Session) -> list[OpTime]:
-    """Times by op since the session was entered; the session must have been made to profile."""
+    """How long each op took since the session was entered.
+
+    Args:
+        session: A session that was made to profile, inside its context.
+
+    Returns:
+        A row for each op.
+    """
     return [OpTime(row.op, row.calls, row.seconds) for row in _engine(session).trace()]
 
 
 def phase_times(session: popxl.Session) -> list[PhaseTime]:
-    """What each phase did since the session was entered; it must have been made to profile."""
+    """What each phase did since the session was entered.
+
+    Args:
+        session: A session that was made to profile, inside its context.
+
+    Returns:
+        A row for each phase and virtual device, of the first replica.
+    """
     return [
         PhaseTime(
             row.name,
@@ -75,7 +119,14 @@ def phase_times(session: popxl.Session) -> list[PhaseTime]:
 
 
 def timeline(session: popxl.Session) -> list[Lane]:
-    """When what ran in the last run; the session must have been made to profile."""
+    """When what ran in the last run.
+
+    Args:
+        session: A session that was made to profile, inside its context.
+
+    Returns:
+        A lane for each virtual device and I/O thread of the first replica.
+    """
     return [
         Lane(lane.name, [Box(e.start, e.end, e.depth, e.name, e.phase) for e in lane.events])
         for lane in _engine(session).program.timeline()
@@ -83,12 +134,27 @@ def timeline(session: popxl.Session) -> list[Lane]:
 
 
 def pipelines(session: popxl.Session) -> list[PipelineSchedule]:
-    """The timetables of the pipelines of its program, which `print` shows as tables."""
+    """The timetables of the pipelines of a program.
+
+    Args:
+        session: A session of the program.
+
+    Returns:
+        One for each pipeline; `print` shows it as a table.
+    """
     return list(session.ir._pipelines)
 
 
 def session_report(session: popxl.Session, title: str = "Pando session") -> SessionReport:
-    """All that is known of a session, while it is attached."""
+    """All that is known of a session.
+
+    Args:
+        session: A session, inside its context; times are there if it was made to profile.
+        title: The heading of the report.
+
+    Returns:
+        The report, as text, JSON and HTML.
+    """
     return SessionReport(
         title,
         memory_plan(session),

@@ -35,7 +35,17 @@ from pando.timeline import Lane, timeline_json, timeline_section, timeline_summa
 
 @dataclass(frozen=True)
 class SessionReport:
-    """What `session_info.session_report` found."""
+    """What `session_info.session_report` found.
+
+    Attributes:
+        title: The heading.
+        memory: The plan of device memory.
+        phases: What the phases did; empty without profiling.
+        op_times: How long the ops took; empty without profiling.
+        timeline: When what ran in the last run; empty without profiling.
+        pipelines: The timetables of the program's pipelines.
+        io_method: How remote buffers in files are read and written; empty when there are none.
+    """
 
     title: str
     memory: MemoryPlan
@@ -47,6 +57,11 @@ class SessionReport:
     io_method: str = ""
 
     def text(self) -> str:
+        """The report for a terminal.
+
+        Returns:
+            Several lines.
+        """
         memory = self.memory
         lines = [
             self.title,
@@ -67,6 +82,11 @@ class SessionReport:
         return "\n".join(lines).rstrip() + "\n"
 
     def as_dict(self) -> dict[str, Any]:
+        """The report as data for JSON.
+
+        Returns:
+            Dicts, lists, numbers and texts.
+        """
         return {
             "title": self.title,
             "memory": {
@@ -89,10 +109,19 @@ class SessionReport:
         }
 
     def json(self) -> str:
+        """The report for programs.
+
+        Returns:
+            JSON text.
+        """
         return json.dumps(self.as_dict(), indent=1)
 
     def __repr__(self) -> str:
-        """What the sections tell, a line each."""
+        """What the sections tell.
+
+        Returns:
+            A line each.
+        """
         lines = [f"SessionReport {self.title!r}", f"  memory: {memory_summary(self.memory)}"]
         if self.phases:
             lines.append(f"  phases: {phase_summary(self.phases)}")
@@ -107,6 +136,11 @@ class SessionReport:
         return f"<h1>{html.escape(self.title)}</h1>{self._sections()}"
 
     def html(self) -> str:
+        """The report for a browser.
+
+        Returns:
+            A whole page without scripts.
+        """
         return page(self.title, self._sections())
 
     def _sections(self) -> str:
@@ -124,7 +158,14 @@ class SessionReport:
         return sections
 
     def write_html(self, path: str | Path) -> Path:
-        """Writes the page, making its folder; returns the absolute path."""
+        """Writes the page.
+
+        Args:
+            path: The file; its folder is made.
+
+        Returns:
+            The absolute path.
+        """
         target = Path(path).expanduser().resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self.html(), encoding="utf-8")

@@ -24,7 +24,15 @@ _NO_PHASE = "#d5d8de"
 
 @dataclass(frozen=True)
 class Box:
-    """What ran from `start` to `end`, seconds since the run began, within `depth` calls."""
+    """Something that ran.
+
+    Attributes:
+        start: Seconds since the run began.
+        end: Seconds since the run began.
+        depth: Within how many calls.
+        name: What ran.
+        phase: The phase that it belongs to; empty for none.
+    """
 
     start: float
     end: float
@@ -35,7 +43,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Lane:
-    """The boxes of one thread, by start; inner ones follow those around them."""
+    """What one thread ran.
+
+    Attributes:
+        name: Of the virtual device or I/O thread.
+        boxes: By start; inner ones follow those around them.
+    """
 
     name: str
     boxes: Sequence[Box]
@@ -46,8 +59,16 @@ class Lane:
 
 
 def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
-    """Stretches of the main program that belong to one phase each. It goes on in what belongs to
-    no phase: conditionals."""
+    """Stretches of the main program that belong to one phase each.
+
+    A phase goes on in what belongs to no phase: conditionals.
+
+    Args:
+        boxes: The boxes of one device.
+
+    Returns:
+        A box for each stretch.
+    """
     result: list[Box] = []
     deepest = 0
     for box in boxes:
@@ -64,7 +85,15 @@ def phase_boxes(boxes: Sequence[Box]) -> list[Box]:
 
 
 def lane_rows(lane: Lane, most_rows: int = MOST_ROWS) -> list[list[Box]]:
-    """What is drawn below each other: phases, if there are any, then calls by depth."""
+    """What is drawn below each other for a lane.
+
+    Args:
+        lane: The lane.
+        most_rows: How many rows at most.
+
+    Returns:
+        A row of phases, if there are any, then rows of calls by depth.
+    """
     rows = [
         row
         for depth in range(most_rows)
@@ -75,7 +104,14 @@ def lane_rows(lane: Lane, most_rows: int = MOST_ROWS) -> list[list[Box]]:
 
 
 def colours_of(lanes: Sequence[Lane]) -> dict[str, str]:
-    """By phase, in the order in which they begin; neighbours differ."""
+    """The colours of phases.
+
+    Args:
+        lanes: All lanes.
+
+    Returns:
+        Phase -> colour, in the order in which they begin; neighbours differ.
+    """
     boxes = sorted((box for lane in lanes for box in lane.boxes), key=lambda box: box.start)
     phases = dict.fromkeys(box.phase for box in boxes if box.phase)
     return {phase: COLOURS[index % len(COLOURS)] for index, phase in enumerate(phases)}
@@ -128,11 +164,28 @@ def _box_svg(box: Box, count: int, y: float, scale: float, colours: dict[str, st
 
 
 def is_long(lanes: Sequence[Lane]) -> bool:
+    """Whether a timeline has too many boxes for a picture of all of them.
+
+    Args:
+        lanes: All lanes.
+
+    Returns:
+        True if only the phases are drawn.
+    """
     return sum(len(lane.boxes) for lane in lanes) > MOST_BOXES
 
 
 def timeline_svg(lanes: Sequence[Lane]) -> str:
-    """The picture; hovering over a box tells what it is. Of a long one only the phases."""
+    """The timeline as a picture; hovering over a box tells what it is.
+
+    A long one shows the phases only.
+
+    Args:
+        lanes: All lanes.
+
+    Returns:
+        SVG.
+    """
     end = max((box.end for lane in lanes for box in lane.boxes), default=0.0)
     if end <= 0:
         return "<p>no run was recorded</p>"
@@ -171,12 +224,26 @@ def timeline_svg(lanes: Sequence[Lane]) -> str:
 
 
 def busy_seconds(lane: Lane) -> float:
-    """How long the lane did something: its outermost boxes together."""
+    """How long a lane did something.
+
+    Args:
+        lane: The lane.
+
+    Returns:
+        The time of its outermost boxes together.
+    """
     return sum(box.end - box.start for box in lane.boxes if box.depth == 0)
 
 
 def timeline_summary(lanes: Sequence[Lane]) -> str:
-    """What the picture tells: how long the run took and how busy each lane was."""
+    """What the picture tells: how long the run took and how busy each lane was.
+
+    Args:
+        lanes: All lanes.
+
+    Returns:
+        A sentence or two.
+    """
     end = max((box.end for lane in lanes for box in lane.boxes), default=0.0)
     if end <= 0:
         return "No run was recorded."
@@ -185,7 +252,15 @@ def timeline_summary(lanes: Sequence[Lane]) -> str:
 
 
 def timeline_section(lanes: Sequence[Lane], trace_file: str = "") -> str:
-    """The picture as a section of an HTML report; `trace_file` is the same for a trace viewer."""
+    """The timeline as a section of an HTML report.
+
+    Args:
+        lanes: All lanes.
+        trace_file: The name of its trace beside the page; empty for none.
+
+    Returns:
+        HTML with the picture.
+    """
     shown = (
         "for each device its phases; what it ran within them is too much for a picture"
         if is_long(lanes)
@@ -202,6 +277,14 @@ def timeline_section(lanes: Sequence[Lane], trace_file: str = "") -> str:
 
 
 def timeline_json(lanes: Sequence[Lane]) -> list[dict[str, Any]]:
+    """The timeline as data for JSON.
+
+    Args:
+        lanes: All lanes.
+
+    Returns:
+        A dict for each lane.
+    """
     return [
         {
             "name": lane.name,

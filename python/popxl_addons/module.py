@@ -35,6 +35,16 @@ class NameScopeMeta(type):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
     ) -> NameScopeMeta:
+        """Makes a class of modules.
+
+        Args:
+            name: Of the class.
+            bases: Its bases.
+            namespace: What its body defines.
+
+        Returns:
+            The class.
+        """
         if "build" in namespace:
             namespace["build"] = _in_name_scope(namespace["build"])
         return super().__new__(mcs, name, bases, namespace)

@@ -16,10 +16,25 @@ class _Numbering:
         self._numbers: dict[str, int] = {}
 
     def number(self, tensor_id: str) -> str:
+        """The number of a tensor, a new one for a new tensor.
+
+        Args:
+            tensor_id: The tensor.
+
+        Returns:
+            Such as `%1`.
+        """
         return f"%{self._numbers.setdefault(tensor_id, len(self._numbers) + 1)}"
 
     def described(self, tensors: Iterable[Any]) -> str:
-        """`%n [shape dtype]` of internal tensors."""
+        """Numbers, shapes and dtypes.
+
+        Args:
+            tensors: Internal tensors.
+
+        Returns:
+            Such as `%1 [(2, 2) float32]`, separated by commas.
+        """
         return ", ".join(
             f"{self.number(t.id)} [{tuple(t.info.shape())} {t.info.data_type_lcase()}]"
             for t in tensors

@@ -4,19 +4,17 @@ one: the building block of phased execution."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import popxl
 from pando import _core
-from popxl import ops
 from popxl.context import get_current_context
 from popxl.transforms import ExpectedConnectionType
-from popxl_addons.graph import GraphWithNamedArgs, create_named_graph
+from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.remote import create_remote_buffer
-from popxl_addons.rts import gather_replica_sharded_tensor
+from popxl_addons.transforms.serial_handles import CoreHandles, Handles, RemoteHandle
 from popxl_addons.utils import suffix_graph_name
 
 __all__ = [
@@ -30,28 +28,6 @@ __all__ = [
 ]
 
 _IO_MODES = ("compute", "io", "io_overlapped")
-
-RowOffset = int | None | Callable[[popxl.Tensor], popxl.Tensor]
-
-
-@dataclass
-class RemoteHandle:
-    """Where the values of a tensor lie: entry (row, step) of a buffer seen as a matrix.
-
-    Attributes:
-        buffer: The remote buffer.
-        row_offset: Rows from the row that the graph is called with; None means always row 0; a
-            function takes the row, an int32 scalar, and returns another one.
-        shard_group: The entries are shards over this group; None means that they are whole.
-    """
-
-    buffer: popxl.RemoteBuffer
-    row_offset: RowOffset = 0
-    shard_group: popxl.ReplicaGrouping | None = None
-
-
-Handle = popxl.HostToDeviceStream | popxl.DeviceToHostStream | RemoteHandle
-Handles = MutableMapping[popxl.Tensor, Any]
 
 
 @dataclass
@@ -129,83 +105,6 @@ def _make_sharded_buffers(handles: Handles, steps: int, rows: int) -> None:
             handles[tensor] = RemoteHandle(buffer, 0, handle)
 
 
-def _is_sharded(handle: RemoteHandle) -> bool:
-    return handle.shard_group is not None and handle.shard_group.group_size > 1
-
-
-class _CoreHandles:
-    """Handles as the core transform takes them; graphs for rows and shards are made once."""
-
-    def __init__(self) -> None:
-        self._graphs: dict[Any, popxl.Graph] = {}
-        self._buffers: dict[int, popxl.RemoteBuffer] = {}
-
-    def make(self, handle: Any) -> _core.SerialHandle:
-        if isinstance(handle, (popxl.HostToDeviceStream, popxl.DeviceToHostStream)):
-            ir = popxl.gcg().ir._pb
-            return _core.SerialHandle(stream=ir.find_stream(handle.tensor_id))
-        if not isinstance(handle, RemoteHandle):
-            raise TypeError(
-                "wanted a stream, a RemoteHandle or a tuple of a buffer and a row offset; given "
-                f"{type(handle).__name__}: {handle!r}"
-            )
-        self._buffers[handle.buffer.remote_buffer_id] = handle.buffer
-        graphs: dict[str, Any] = {}
-        if _is_sharded(handle):
-            graphs["gather"], graphs["shard"] = self._conversions(handle)
-        offset = handle.row_offset
-        if offset is None:
-            return _core.SerialHandle(buffer=handle.buffer._pb, row=_core.SerialRow.First, **graphs)
-        if callable(offset):
-            graphs["row_graph"] = self._graph(offset, "row", offset, _ROW_SPEC)
-            row = _core.SerialRow.Computed
-            return _core.SerialHandle(buffer=handle.buffer._pb, row=row, **graphs)
-        return _core.SerialHandle(buffer=handle.buffer._pb, row_offset=offset, **graphs)
-
-    def _conversions(self, handle: RemoteHandle) -> tuple[_core.Graph, _core.Graph]:
-        """The graphs that gather a loaded shard and cut the shard to be stored."""
-        group = handle.shard_group
-        buffer = handle.buffer
-        shard = popxl.TensorSpec(buffer.tensor_shape, buffer.tensor_dtype, buffer.meta_shape)
-        whole = popxl.TensorSpec(buffer.meta_shape, buffer.tensor_dtype)
-
-        def gather(t: popxl.Tensor) -> popxl.Tensor:
-            return gather_replica_sharded_tensor(t, replica_group=group)
-
-        def cut(t: popxl.Tensor) -> popxl.Tensor:
-            return ops.collectives.replica_sharded_slice(t, group)
-
-        key = buffer.remote_buffer_id
-        return (
-            self._graph((key, "gather"), "batch_serial_gather", gather, shard),
-            self._graph((key, "slice"), "batch_serial_slice", cut, whole),
-        )
-
-    def _graph(self, key: Any, name: str, function: Any, spec: popxl.TensorSpec) -> _core.Graph:
-        if key not in self._graphs:
-            self._graphs[key] = create_named_graph(name, lambda t: function(t), spec)
-        return self._graphs[key]._pb
-
-    def all_of(self, handles: Handles, *graphs: popxl.Graph) -> list[Any]:
-        """The handles of tensors of these graphs."""
-        return [
-            (tensor._pb, self.make(handle))
-            for tensor, handle in handles.items()
-            if any(tensor in graph for graph in graphs)
-        ]
-
-    def buffer(self, core_buffer: _core.RemoteBuffer) -> popxl.RemoteBuffer:
-        """The buffer of a core buffer, which may be new."""
-        known = self._buffers.get(core_buffer.id)
-        if known is None:
-            known = popxl.RemoteBuffer._from_pb(core_buffer)
-            self._buffers[core_buffer.id] = known
-        return known
-
-
-_ROW_SPEC = popxl.TensorSpec((), popxl.int32)
-
-
 def _check(rows: int, io_mode: str, steps: int) -> str:
     """The mode to be used; ValueError for what cannot be."""
     if rows < 1:
@@ -244,7 +143,11 @@ class _Request:
         _normalise(self.store_buffers)
 
     def new_stores(self) -> Handles:
-        """The stores; an input that is loaded from a remote buffer is stored already."""
+        """The stores without inputs that are loaded from a remote buffer: these are stored already.
+
+        Returns:
+            Tensor -> handle.
+        """
         return {
             tensor: handle
             for tensor, handle in self.store_buffers.items()
@@ -252,9 +155,18 @@ class _Request:
         }
 
     def options(
-        self, core_handles: _CoreHandles, buffers: Handles, *graphs: popxl.Graph
+        self, core_handles: CoreHandles, buffers: Handles, *graphs: popxl.Graph
     ) -> _core.SerialOptions:
-        """For these graphs, the first of which gives the name; `buffers`: what new_stores gave."""
+        """What the core transform takes.
+
+        Args:
+            core_handles: Makes the handles.
+            buffers: What new_stores gave.
+            *graphs: The graphs, the first of which gives the name.
+
+        Returns:
+            The options.
+        """
         stores = core_handles.all_of(self.store_streams, *graphs)
         stores += core_handles.all_of(buffers, *graphs)
         return _core.SerialOptions(
@@ -331,7 +243,7 @@ def batch_serialise(
     request = _Request(steps, load_handles, store_streams, store_buffers, seed_input, rows, io_mode)
     _refuse_loaded_args(graph, load_handles)
     buffers = request.new_stores()
-    options = request.options(_CoreHandles(), buffers, graph.graph)
+    options = request.options(CoreHandles(), buffers, graph.graph)
     core = _core.batch_serialise(graph.graph._pb, options)
     stored = {tensor: handle for tensor, handle in buffers.items() if tensor in graph.graph}
     return _result(core, graph, stored)
@@ -440,7 +352,7 @@ def batch_serialise_fwd_and_grad(
     _refuse_loaded_args(forward_graph, load_handles)
     _refuse_loaded_args(gradient_graph, load_handles)
 
-    handles = _CoreHandles()
+    handles = CoreHandles()
     options = request.options(handles, buffers, forward_graph.graph, gradient_graph.graph)
     named = [tensor._pb for tensor in named_inputs_for_grad_graph.tensors]
     gradient_name = suffix_graph_name(gradient_graph.graph.name, "_repeat_graph")
