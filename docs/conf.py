@@ -24,6 +24,9 @@ exclude_patterns = ["conftest.py"]
 html_theme = "furo"
 html_title = f"Pando {release}"
 html_show_copyright = False
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 # Our own names must be found; the documents of other libraries are not at hand, type variables and
 # what is private have no place in ours.
@@ -80,7 +83,7 @@ def _plain_text_to_markup(
             previous = next(text for text in reversed(result) if text)
             if not previous.startswith("    "):
                 result += ["::", ""]
-        is_variadic = line.lstrip().startswith("*")
+        is_variadic = re.match(r" +\*+\w+:", line)
         result.append(line if is_code or is_variadic else _escaped(line))
     lines[:] = result
 
