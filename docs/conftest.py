@@ -27,7 +27,7 @@ pytest_collect_file = Sybil(
         PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
         SkipParser(),
     ],
-    patterns=["guide/*.md", "executable-cache.md"],
+    patterns=["*.md", "guide/*.md"],
     setup=_enter_folder,
     teardown=_leave_folder,
 ).pytest()
