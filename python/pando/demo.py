@@ -83,7 +83,7 @@ def training_inputs(
         program: The program.
         images: float32 (batch, height, width).
         labels: int32 (batch,).
-        learning_rate: Of the step.
+        learning_rate: The learning rate of the step.
 
     Returns:
         Stream -> array.
@@ -101,7 +101,7 @@ def train(
     """Runs every batch of every epoch; call it inside the session's context.
 
     Args:
-        session: Of the program.
+        session: A session of the program.
         program: The training program.
         batches: The data of an epoch.
         epochs: How often they are gone through.
@@ -138,7 +138,7 @@ def accuracy(
     """The share of images whose highest score is the label's.
 
     Args:
-        session: Of the program, not entered.
+        session: A session of the program, not entered.
         program: The inference program.
         data: The images.
         batch_size: That of the program.
@@ -172,7 +172,7 @@ def profile(
     Args:
         program: The training program.
         batches: The data.
-        threads: Of the session; 0 means one for every core.
+        threads: The threads of the session; 0 means one for every core.
 
     Returns:
         A row for each op, and a lane for each device.
@@ -193,7 +193,7 @@ def evaluate(
         trained: The session that trained.
         program: Its program.
         data: The data set.
-        threads: Of the new session; 0 means one for every core.
+        threads: The threads of the new session; 0 means one for every core.
 
     Returns:
         From 0 to 1.

@@ -221,7 +221,7 @@ def summary(
     The first step is left out of the times when there are others.
 
     Args:
-        name: Of the shape.
+        name: The name of the shape.
         trainer: What trained.
         progress: What it did.
         memory_bytes: The limit; 0 means none.

@@ -28,7 +28,7 @@ class GptShape:
     Attributes:
         layers: Blocks.
         hidden: Numbers per position.
-        heads: Of attention; they divide `hidden`.
+        heads: The heads of attention; they divide `hidden`.
         sequence: Positions.
         vocabulary: Tokens.
 
@@ -357,7 +357,7 @@ def initial_values(shape: GptShape, seed: int) -> Iterator[tuple[str, int, np.nd
 
     Args:
         shape: The sizes of the decoder.
-        seed: Of the weights; biases are 0 and scales of norms 1.
+        seed: The seed of the weights; biases are 0 and scales of norms 1.
 
     Yields:
         Key, row and value.

@@ -227,8 +227,9 @@ class GptProgram:
     Attributes:
         ir: The program.
         streams: What a run takes and gives.
-        buffers: Of weights and moments, by key: embedding.fwd.tokens, block.moment1.qkv.weight, ...
-        activations: Of layer inputs and of their gradients.
+        buffers: The buffers of weights and moments, by key: embedding.fwd.tokens,
+            block.moment1.qkv.weight, ...
+        activations: The buffers of layer inputs and of their gradients.
     """
 
     ir: popxl.Ir
@@ -305,7 +306,7 @@ class _Phases:
         shape: The sizes of the decoder.
         streams: What a run takes and gives.
         micro_batches: Micro-batches in a run.
-        io_mode: Of the loops over them.
+        io_mode: The mode of the loops over them.
     """
 
     def __init__(self, shape: GptShape, streams: GptStreams, micro_batches: int, io_mode: str):
@@ -409,7 +410,7 @@ class _Phases:
 
     @property
     def buffers(self) -> dict[str, popxl.RemoteBuffer]:
-        """Of weights and moments, by key."""
+        """The buffers of weights and moments, by key."""
         parts = {"embedding": self.embedding, "block": self.block, "head": self.head}
         return {
             f"{name}.{key}": buffer
@@ -427,7 +428,7 @@ def phased_program(
         shape: The sizes of the decoder.
         micro_batch: Sequences in a micro-batch.
         micro_batches: Micro-batches in a run.
-        io_mode: Of the loops over micro-batches, see `popxl_addons.batch_serialise`.
+        io_mode: The mode of the loops over micro-batches, see `popxl_addons.batch_serialise`.
 
     Returns:
         The program with its streams and buffers.

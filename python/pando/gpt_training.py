@@ -37,13 +37,13 @@ class GptOptions:
         micro_batches: Micro-batches in an update.
         learning_rate: After the warm-up.
         warmup_steps: Updates until that rate; None means `default_warmup_steps`.
-        seed: Of the weights.
-        memory_bytes: Of the whole process; 0 means no limit.
+        seed: The seed of the weights.
+        memory_bytes: The memory of the whole process; 0 means no limit.
         tier: Where state is: "file" or "ram".
         folder: For the files and checkpoints.
-        threads: Of the session; 0 means one for every core.
+        threads: The threads of the session; 0 means one for every core.
         profile: Whether the time of every op is recorded.
-        io_mode: Of the loops over micro-batches, see `popxl_addons.batch_serialise`.
+        io_mode: The mode of the loops over micro-batches, see `popxl_addons.batch_serialise`.
         io_threads: Threads for files.
     """
 
@@ -111,7 +111,7 @@ class IoCounts:
 
     @property
     def hidden_share(self) -> float:
-        """Of the I/O time, the part that the program did not wait for."""
+        """The part of the I/O time that the program did not wait for."""
         if self.busy_seconds <= 0:
             return 1.0
         return max(0.0, 1 - self.waiting_seconds / self.busy_seconds)
@@ -147,7 +147,7 @@ class MemoryBudget:
 
         Args:
             shape: The sizes of the decoder.
-            memory_bytes: Of the whole process; 0 means no limit.
+            memory_bytes: The memory of the whole process; 0 means no limit.
 
         Returns:
             The shares.

@@ -35,12 +35,12 @@ class PhaseTime:
     too, so `io_seconds` may be larger or smaller than the waiting for them.
 
     Attributes:
-        name: Of the phase; empty for what belongs to none.
+        name: The name of the phase; empty for what belongs to none.
         device: The virtual device.
         seconds: From the begin to the end of its instructions.
-        waiting_seconds: Of these, in remote transfers: waiting for I/O threads, or copying from and
+        waiting_seconds: The part in remote transfers: waiting for I/O threads, or copying from and
             to RAM.
-        exchange_seconds: Of these, in collectives, and waiting for other devices.
+        exchange_seconds: The part in collectives, and waiting for other devices.
         io_seconds: How long its remote transfers took, on whichever thread.
         host_bytes_loaded: From the host.
         host_bytes_stored: To the host.

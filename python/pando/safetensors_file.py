@@ -46,10 +46,10 @@ class TensorEntry:
     """One tensor of a file. A dtype that the format lacks is kept as bytes, with one more axis.
 
     Attributes:
-        name: Of the tensor.
+        name: The name of the tensor.
         dtype: The name of its dtype.
         shape: Its axes.
-        bytes_per_element: Of its dtype.
+        bytes_per_element: The bytes of one element.
     """
 
     name: str
@@ -278,7 +278,7 @@ class TensorFileReader:
         """Goes to the beginning of a tensor.
 
         Args:
-            name: Of the tensor.
+            name: The name of the tensor.
 
         Raises:
             KeyError: The file has no such tensor.

@@ -20,7 +20,7 @@ def open_session(ir: popxl.Ir, threads: int = 0, profile: bool = False) -> popxl
 
     Args:
         ir: The program.
-        threads: Of all replicas together; 0 means one for every core.
+        threads: The threads of all replicas together; 0 means one for every core.
         profile: Whether the time of every op is recorded.
 
     Returns:

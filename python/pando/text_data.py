@@ -76,7 +76,7 @@ class TextBatches:
     Args:
         tokens: The text, integers (n,).
         shape: Micro-batches, sequences in each, their length.
-        seed: Of the random windows.
+        seed: The seed of the random windows.
 
     Attributes:
         generator: The NumPy generator that draws windows; its state belongs to a checkpoint.

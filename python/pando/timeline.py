@@ -46,7 +46,7 @@ class Lane:
     """What one thread ran.
 
     Attributes:
-        name: Of the virtual device or I/O thread.
+        name: The name of the virtual device or I/O thread.
         boxes: By start; inner ones follow those around them.
     """
 

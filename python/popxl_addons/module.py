@@ -38,7 +38,7 @@ class NameScopeMeta(type):
         """Makes a class of modules.
 
         Args:
-            name: Of the class.
+            name: The name of the class.
             bases: Its bases.
             namespace: What its body defines.
 
@@ -272,7 +272,7 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         Args:
             name: The key of the variable in this module; dotted names nest.
             data_iter: Gives the values, as for `VariableFactory`.
-            dtype: Of the variable; None means that of the data.
+            dtype: The dtype of the variable; None means that of the data.
             by_ref: Whether calls pass it by reference, so that changes reach the variable.
             replica_grouping: Replicas in one group have the same value; None means all replicas.
             overwrite: Whether the key may exist.
@@ -300,7 +300,7 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         Args:
             name: The key of the variable in this module; dotted names nest.
             data_iter: Gives the values of the whole variable, as for `VariableFactory`.
-            dtype: Of the variable; None means that of the data.
+            dtype: The dtype of the variable; None means that of the data.
             by_ref: Whether calls pass it by reference.
             replica_grouping: Replicas in one group share the value; None means all replicas.
             shard_over: Over how many replicas it is sharded; None means the whole group.

@@ -200,7 +200,7 @@ class TaskSession(popxl.Session):
         The finite values go to `<name>:histogram`, the number of others to `<name>:not_finite`.
 
         Args:
-            name: Of the histogram.
+            name: The name of the histogram.
             step: The step that it belongs to.
             data: Numbers of any shape.
 

@@ -20,7 +20,7 @@ class TensorInput:
 
     Args:
         data: An array or number.
-        dtype: Of the tensor; None means that of the data.
+        dtype: The dtype of the tensor; None means that of the data.
     """
 
     def __init__(self, data: Any, dtype: popxl.dtype | None = None) -> None:

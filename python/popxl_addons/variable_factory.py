@@ -53,7 +53,7 @@ class VariableFactory:
     Args:
         data_iter: A function without arguments that is called for each value, or an iterable that
             is consumed. Values are arrays or tensors, without an axis for groups.
-        dtype: Of the variable; None means that of the data.
+        dtype: The dtype of the variable; None means that of the data.
         name: The name of inputs and variables; None leaves it to popxl.
         by_ref: Whether graph inputs are passed by reference.
         replica_grouping: Replicas in one group have the same value; None means all replicas.
@@ -389,9 +389,9 @@ def add_variable_input(
     """Adds an input for a variable to the current graph.
 
     Args:
-        name: Of the input and the factory.
+        name: The name of the input and the factory.
         data_iter: Gives the values, as for `VariableFactory`.
-        dtype: Of the variable; None means that of the data.
+        dtype: The dtype of the variable; None means that of the data.
         by_ref: Whether calls pass it by reference.
         replica_grouping: Replicas in one group have the same value; None means all replicas.
 
@@ -413,9 +413,9 @@ def add_replica_sharded_variable_input(
     """Adds an input for one replica's shard of a variable to the current graph.
 
     Args:
-        name: Of the input and the factory.
+        name: The name of the input and the factory.
         data_iter: Gives the values of the whole variable, as for `VariableFactory`.
-        dtype: Of the variable; None means that of the data.
+        dtype: The dtype of the variable; None means that of the data.
         by_ref: Whether calls pass it by reference.
         replica_grouping: Replicas in one group share the value; None means all replicas.
         shard_over: Over how many replicas it is sharded; None means the whole group.

@@ -119,7 +119,7 @@ class Conv2D(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.Conv2d.
-            dtype: Of the variables.
+            dtype: The dtype of the variables.
 
         Returns:
             Variable -> array.

@@ -22,7 +22,7 @@ class Embedding(Module):
     deviations of 0.02.
 
     Args:
-        dtype: Of the vectors.
+        dtype: The dtype of the vectors.
         vocab_size: The number of vectors.
         hidden_size: The elements of each.
         axis: The axis of the table that the indices count along.

@@ -68,7 +68,7 @@ class GroupNorm(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.GroupNorm.
-            dtype: Of the variables.
+            dtype: The dtype of the variables.
 
         Returns:
             Variable -> array.

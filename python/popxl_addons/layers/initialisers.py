@@ -15,7 +15,7 @@ def truncated_normal(shape: Sequence[int]) -> Callable[[], np.ndarray]:
     """Draws normal values of deviation 0.02 within two deviations, from NumPy's global generator.
 
     Args:
-        shape: Of the array.
+        shape: The shape of the array.
 
     Returns:
         A function that draws a new float64 array.

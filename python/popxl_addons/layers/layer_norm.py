@@ -49,7 +49,7 @@ class LayerNorm(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.LayerNorm.
-            dtype: Of the variables.
+            dtype: The dtype of the variables.
 
         Returns:
             Variable -> array.

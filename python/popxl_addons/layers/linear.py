@@ -72,7 +72,7 @@ class Linear(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.Linear.
-            dtype: Of the variables.
+            dtype: The dtype of the variables.
 
         Returns:
             Variable -> array.

@@ -151,7 +151,7 @@ class LinearFP8(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.Linear.
-            dtype: Of the variables.
+            dtype: The dtype of the variables.
 
         Returns:
             Variable -> array.

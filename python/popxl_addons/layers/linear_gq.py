@@ -107,7 +107,7 @@ class LinearGQ(Module):
         Args:
             variables: The variables of this layer.
             nn_layer: A torch.nn.Linear.
-            dtype: Of scale, bias and offsets.
+            dtype: The dtype of scale, bias and offsets.
             group_size: As that of the layer.
             dim: As that of the layer.
 

@@ -22,7 +22,7 @@ def trig_tables(
         seq_len: The number of positions, from 0.
         rotary_dim: The number of features that are turned; i goes from 0 to half of it.
         base: The base of the frequencies.
-        np_dtype: Of the tables.
+        np_dtype: The dtype of the tables.
 
     Returns:
         The sines and the cosines, each (seq_len, rotary_dim / 2).
@@ -41,7 +41,7 @@ def trig_table_constants(
         seq_len: As for `trig_tables`.
         rotary_dim: As for `trig_tables`.
         base: As for `trig_tables`.
-        dtype: Of the constants.
+        dtype: The dtype of the constants.
 
     Returns:
         The sines and the cosines, each (seq_len, rotary_dim / 2).

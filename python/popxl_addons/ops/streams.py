@@ -18,8 +18,8 @@ def host_load(
 
     Args:
         data: An array of the tensor's shape.
-        dtype: Of the tensor.
-        name: Of the tensor.
+        dtype: The dtype of the tensor.
+        name: The name of the tensor.
 
     Returns:
         `data` in that dtype, to be given to the stream when the program runs; the stream; the

@@ -75,13 +75,13 @@ class AdamOptimizerStep(Module):
         Args:
             var: The variable, changed in place; whole or a shard.
             grad: Its gradient, of the same shape.
-            replica_grouping: Of the state; None means all replicas.
+            replica_grouping: The grouping of the state; None means all replicas.
             lr: The learning rate.
             beta1: The decay of the first moment.
             beta2: The decay of the second moment.
             eps: Added to the root of the second moment.
             weight_decay: The share of the variable that is added to the step.
-            first_order_dtype: Of the first moment; the second one is float32.
+            first_order_dtype: The dtype of the first moment; the second one is float32.
             bias_correction: Whether the moments are corrected for having begun at zero.
             loss_scaling: The gradient is divided by it.
             global_norm: The norm of all gradients, a scalar; None means that none is cut.
