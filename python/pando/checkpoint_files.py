@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -191,22 +191,27 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return dict(body)
 
 
-def verify(path: str | os.PathLike[str]) -> dict[str, Any]:
+def verify(
+    path: str | os.PathLike[str], may_lack: Callable[[str], bool] = lambda _: False
+) -> dict[str, Any]:
     """Reads all of a checkpoint and compares it with its checksums.
 
     Args:
         path: The checkpoint's folder.
+        may_lack: Whether a file of this name, relative to the folder, may be missing.
 
     Returns:
-        The body of its manifest.
+        The body of the manifest.
 
     Raises:
-        DamagedCheckpoint: A file, which is named, is not what was written.
-        WrongCheckpoint: It has another format or version.
+        DamagedCheckpoint: A file is missing, truncated or changed; the message names it.
+        WrongCheckpoint: The manifest is of another version of the format.
     """
     folder = Path(path)
     body = read_manifest(folder)
     for record in body["files"]:
+        if may_lack(record["name"]) and not (folder / record["name"]).exists():
+            continue
         fault = check_file(folder, record)
         if fault:
             raise DamagedCheckpoint(fault)

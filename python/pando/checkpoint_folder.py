@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,11 +69,14 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         ) from error
 
 
-def whole_folder(folder: Path) -> tuple[Path, bool]:
+def whole_folder(
+    folder: Path, may_lack: Callable[[str], bool] = lambda _: False
+) -> tuple[Path, bool]:
     """The last whole content of a folder, all of it read and compared with its checksums.
 
     Args:
         folder: What `replaced_folder` wrote, or another program.
+        may_lack: Whether a file of this name, relative to the folder, may be missing.
 
     Returns:
         Where it lies, and whether it has checksums: folders of other writers have none.
@@ -89,7 +92,7 @@ def whole_folder(folder: Path) -> tuple[Path, bool]:
         raise CheckpointError(f"there is no checkpoint {folder}")
     checked = (chosen / MANIFEST).exists()
     if checked:
-        verify(chosen)
+        verify(chosen, may_lack)
     return chosen, checked
 
 

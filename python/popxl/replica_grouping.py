@@ -139,7 +139,9 @@ class ReplicaGrouping:
                     size = 0
                 size += 1
             sizes.append(size)
-        return self._ir.replica_grouping(stride, reduce(gcd, sizes))
+        common = reduce(gcd, sizes)
+        # Groups of one have no distance, and the smallest need not divide the replicas.
+        return self._ir.replica_grouping(stride if common > 1 else 1, common)
 
     @property
     def to_device_map(self) -> list[int] | None:

@@ -364,6 +364,10 @@ class Tensor:
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._id} {self._dtype} {self._shape}]"
 
+    def __str__(self) -> str:
+        # Programs print tensors of every class under one name.
+        return f"Tensor[{self._id} {self._dtype} {self._shape}]"
+
     __add__ = _binary("add")
     __radd__ = _reflected("add")
     __sub__ = _binary("sub")
@@ -409,6 +413,13 @@ class Variable(Tensor):
     @property
     def _record(self) -> VariableRecord:
         return self._ir._variables[self._id]
+
+    @property
+    def _memmap_arr(self) -> np.memmap[Any, Any] | None:
+        """The memory-mapped array that is the host value."""
+        data = self._record.data
+        # Copies of a memory-mapped array have its class but no file.
+        return data if isinstance(data, np.memmap) and data.filename is not None else None
 
     @property
     def replica_grouping(self) -> ReplicaGrouping:

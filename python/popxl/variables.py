@@ -336,17 +336,21 @@ def remote_replica_sharded_variable(
 
 
 def _shards_of(elements: int, remote_buffer: RemoteBuffer, group_size: int) -> int:
-    """How many parts of `elements` elements fill the slots of the buffer, one for each replica."""
-    part = int(np.prod(remote_buffer.tensor_shape, dtype=np.int64))
+    """How many parts the replicas of a group hold: as the buffer was made, as fills its slots, or
+    else one each. Whether parts fit into the slots is seen when the program is compiled."""
     wanted = remote_buffer._shard_over
-    for shards in range(group_size, 0, -1) if wanted is None else [wanted]:
+    if wanted is not None:
+        if group_size % wanted:
+            raise ValueError(
+                f"remote_replica_sharded_variable: {remote_buffer!r} is for {wanted} shards, which "
+                f"do not divide the group size {group_size}"
+            )
+        return wanted
+    part = int(np.prod(remote_buffer.tensor_shape, dtype=np.int64))
+    for shards in range(group_size, 0, -1):
         if group_size % shards == 0 and -(-elements // shards) == part:
             return shards
-    raise ValueError(
-        f"remote_replica_sharded_variable: {elements} elements over a group of {group_size} "
-        f"replicas do not give parts of {part} elements, the size of the slots of "
-        f"{remote_buffer!r}: make the buffer with replica_sharded_buffer"
-    )
+    return group_size
 
 
 def replica_sharded_buffer(

@@ -176,19 +176,20 @@ def _checked_members(
 
 
 def _check_signature(build_grad: Callable[..., Any], num_gradients: int) -> None:
-    parameters = list(inspect.signature(build_grad).parameters.values())
+    signature = inspect.signature(build_grad)
     positional = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     )
-    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
-    plain = [p for p in parameters if p.kind in positional]
-    if len(plain) + variadic != len(parameters) or (
-        len(plain) > num_gradients if variadic else len(plain) != num_gradients
-    ):
+    if others := [p for p in signature.parameters.values() if p.kind not in positional]:
         raise TypeError(
+            f"{build_grad.__qualname__} must take only positional parameters, one per gradient "
+            f"provided; given {', '.join(map(str, others))} in its signature {signature}."
+        )
+    if len(signature.parameters) != num_gradients:
+        raise ValueError(
             f"{build_grad.__qualname__} must take {num_gradients} positional parameters, one per "
-            f"gradient provided; its signature is {inspect.signature(build_grad)}."
+            f"gradient provided; its signature is {signature}."
         )
 
 

@@ -6,7 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import popxl
 from popxl_addons.build_grad import AuxStore, VarGradStore, build_grad_graph
@@ -27,6 +27,8 @@ from popxl_addons.variable_factory import (
 _being_built: list[Module] = []
 
 _INLINING_ERRORS = ("error", "warning", "none")
+
+Subclass = TypeVar("Subclass", bound="Module")
 
 
 class NameScopeMeta(type):
@@ -74,6 +76,30 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
             overrides `build_grad`.
     """
 
+    _graph_cache: GraphCache
+    _cached = False
+    _grad_inlining_error = "error"
+    _name_scope: str | None = None
+    _variable_factories: NamedVariableFactories
+    _named_inputs: NamedTensors
+    _own_grad_info: CalledGraphsGradInfo
+    _sub_modules: dict[str, Module]
+    _length: int | None = None
+    aux: AuxStore
+    var_grad: VarGradStore
+
+    def __new__(cls: type[Subclass], *_: Any, **__: Any) -> Subclass:
+        # What a subclass needs that does not call `super().__init__()`.
+        self = super().__new__(cls)
+        self._graph_cache = GraphCache()
+        self._variable_factories = NamedVariableFactories()
+        self._named_inputs = NamedTensors()
+        self._own_grad_info = {}
+        self._sub_modules = {}
+        self.aux = AuxStore()
+        self.var_grad = VarGradStore()
+        return self
+
     def __init__(
         self, cache: GraphCache | bool | None = False, grad_inlining_error: str = "error"
     ) -> None:
@@ -82,7 +108,8 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
                 f"grad_inlining_error must be one of {_INLINING_ERRORS}; "
                 f"got {grad_inlining_error!r}."
             )
-        self._graph_cache = cache if isinstance(cache, GraphCache) else GraphCache()
+        if isinstance(cache, GraphCache):
+            self._graph_cache = cache
         self._cached = bool(cache)
         if self._cached and self.implements_grad_graph:
             raise ValueError(
@@ -90,14 +117,6 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
                 "graph belongs to one forward graph."
             )
         self._grad_inlining_error = grad_inlining_error
-        self._name_scope: str | None = None
-        self._variable_factories = NamedVariableFactories()
-        self._named_inputs = NamedTensors()
-        self._own_grad_info: CalledGraphsGradInfo = {}
-        self._sub_modules: dict[str, Module] = {}
-        self._length: int | None = None
-        self.aux = AuxStore()
-        self.var_grad = VarGradStore()
 
     # Building -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import GraphWithNamedArgs, create_named_graph
 from popxl_addons.named_replica_grouping import fill_none_group, get_instance_replica_grouping
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.variable_factory import NamedVariableFactories
 
 __all__ = [
     "all_gather_replica_sharded_graph",
@@ -39,7 +40,7 @@ def _is_threshold(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _tiles(use_io_tiles: bool) -> AbstractContextManager[Any]:
+def tiles(use_io_tiles: bool) -> AbstractContextManager[Any]:
     return popxl.io_tiles() if use_io_tiles else nullcontext()
 
 
@@ -105,22 +106,25 @@ def gather_replica_sharded_tensor(
     """
     if not t.meta_shape:
         return t
-    with _tiles(use_io_tiles):
+    with tiles(use_io_tiles):
         return ops.collectives.replicated_all_gather(
             t, group=replica_group, output_shape="meta_shape"
         )
 
 
-def _graph_of_named(
+def graph_of_named(
     name: str, tensors: DotTree[Any], change: Callable[[str, popxl.Tensor], popxl.Tensor]
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph with one named input and one output per tensor, sorted by flat key, and the keys."""
+    """A graph with one named input and one output per leaf of `tensors`, sorted by flat key, and
+    the keys. A leaf is a tensor or a variable factory."""
     by_key = dict(sorted(tensors.to_dict().items()))
     args: dict[str, popxl.Tensor] = {}
 
     def build() -> list[popxl.Tensor]:
-        for key, tensor in by_key.items():
-            args[key] = popxl.graph_input(**tensor.spec, name=tensor.name)
+        for key, leaf in by_key.items():
+            args[key] = popxl.graph_input(
+                leaf.shape, leaf.dtype, leaf.name, meta_shape=leaf.meta_shape
+            )
         return [change(key, tensor) for key, tensor in args.items()]
 
     graph = create_named_graph(name, build)
@@ -128,7 +132,7 @@ def _graph_of_named(
 
 
 def all_gather_replica_sharded_graph(
-    tensors: NamedTensors,
+    tensors: NamedTensors | NamedVariableFactories,
     use_io_tiles: bool = False,
     replica_groups: Groups | None = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
@@ -148,7 +152,7 @@ def all_gather_replica_sharded_graph(
         group = _all_replicas() if replica_groups is None else replica_groups[key]
         return gather_replica_sharded_tensor(tensor, use_io_tiles, group.const_rg)
 
-    return _graph_of_named("all_gather", tensors, gather)
+    return graph_of_named("all_gather", tensors, gather)
 
 
 def _check_reduction(op: str) -> None:
@@ -224,7 +228,7 @@ def _reduce_with_threshold(
 
 
 def reduce_replica_sharded_graph(
-    tensors: NamedTensors,
+    tensors: NamedTensors | NamedVariableFactories,
     op: str = "add",
     use_io_tiles: bool = False,
     shard_groups: Groups | None = None,
@@ -258,16 +262,16 @@ def reduce_replica_sharded_graph(
         shard_group = None
         if shard_groups is not None and key in shard_groups:
             shard_group = shard_groups[key]
-        with _tiles(use_io_tiles):
+        with tiles(use_io_tiles):
             return reduce_replica_sharded_tensor(
                 tensor, op, replica_group, shard_group, threshold=threshold
             )
 
-    return _graph_of_named("replica_reduce", tensors, reduce)
+    return graph_of_named("replica_reduce", tensors, reduce)
 
 
 def replica_sharded_slice_graph(
-    tensors: NamedTensors,
+    tensors: NamedTensors | NamedVariableFactories,
     threshold: int = _DEFAULT_THRESHOLD,
     use_io_tiles: bool = False,
     shard_groups: Groups | None = None,
@@ -292,7 +296,7 @@ def replica_sharded_slice_graph(
         size = group.group_size
         if size <= 1 or tensor.nelms < threshold or tensor.nelms % size:
             return tensor
-        with _tiles(use_io_tiles):
+        with tiles(use_io_tiles):
             return ops.collectives.replica_sharded_slice(tensor, group)
 
-    return _graph_of_named("replica_sharded_slice", tensors, cut)
+    return graph_of_named("replica_sharded_slice", tensors, cut)

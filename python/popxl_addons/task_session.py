@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,18 +75,25 @@ def _local_folder(checkpoint_dir: str | Path) -> Path:
 
 
 @contextmanager
-def _checked_folder(checkpoint_dir: str | Path) -> Iterator[Path]:
+def _checked_folder(
+    checkpoint_dir: str | Path, may_lack: Callable[[str], bool] = lambda _: False
+) -> Iterator[Path]:
     """The folder with the content of a checkpoint, which has been compared with its checksums; of
-    an artifact, while the body runs."""
+    an artifact, while the body runs. `may_lack`: whether a file of this name may be missing."""
     if wandb_artifacts.is_artifact(checkpoint_dir):
         with wandb_artifacts.downloaded(checkpoint_dir) as folder:
-            yield _whole_folder(folder)
+            yield _whole_folder(folder, may_lack)
     else:
-        yield _whole_folder(_local_folder(checkpoint_dir))
+        yield _whole_folder(_local_folder(checkpoint_dir), may_lack)
 
 
-def _whole_folder(given: Path) -> Path:
-    folder, checked = whole_folder(given)
+def _is_reported_when_missing(name: str) -> bool:
+    """Whether the lack of a checkpoint's file is a matter of `report_missing`."""
+    return name == _SESSION_INFO or name.startswith("model/")
+
+
+def _whole_folder(given: Path, may_lack: Callable[[str], bool]) -> Path:
+    folder, checked = whole_folder(given, may_lack)
     if not checked:
         logging.warning(
             "%s has no manifest.json: another program wrote it, and whether it is whole is not "
@@ -307,27 +314,29 @@ class TaskSession(popxl.Session):
         Files of variables in memory-mapped files are not read: those have their data.
 
         Args:
-            checkpoint_dir: A folder, or an artifact `wandb://name` or
+            checkpoint_dir: A folder, or an artifact of wandb `wandb://name` or
                 `wandb://entity/project/name:version`, which is downloaded.
-            report_missing: What happens to keys of one side only: "none", "warn" (logged) or
-                "error".
+            report_missing: What happens when `state` and the checkpoint, or their session states,
+                do not have the same names: "none", "warn" (a log message) or "error". The others
+                are loaded. A checkpoint without `session_info.json` counts as one of 0 steps.
             skip_memmap: Has no effect.
 
         Raises:
-            CheckpointError: There is no such checkpoint.
-            DamagedCheckpoint: A file, which is named, is not what was written. Nothing is changed
-                then.
-            ImportError: It is an artifact and wandb is not installed.
-            ValueError: There are such keys and `report_missing` is "error", or it is none of the
-                three.
+            CheckpointError: There is no checkpoint.
+            DamagedCheckpoint: A file is damaged; the message names it, and nothing is changed.
+            ValueError: Names are missing and `report_missing` is "error"; nothing is changed.
+            ImportError: An artifact is named and wandb is not installed.
         """
-        with _checked_folder(checkpoint_dir) as folder:
+        with _checked_folder(checkpoint_dir, _is_reported_when_missing) as folder:
             self._load_folder(folder, report_missing)
 
     def _load_folder(self, folder: Path, report_missing: str) -> None:
         files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
         tensors = self.state.to_dict()
+        info = folder / _SESSION_INFO
+        state = json.loads(info.read_text(encoding="utf-8")) if info.exists() else {"steps": 0}
         _report_missing("Tensors", tensors, files, report_missing)
+        _report_missing("Session state", self.session_state, state, report_missing)
         weights: Any = WeightsDict()
         for key in tensors.keys() & files.keys():
             with np.load(files[key]) as archive:
@@ -336,9 +345,4 @@ class TaskSession(popxl.Session):
         if self._dataloader is not None and (folder / _DATALOADER).exists():
             self._dataloader.resume(filename=str(folder / _DATALOADER))
             logging.info("Dataloader state: %s", self._dataloader.get_state())
-        self._load_session_state(folder / _SESSION_INFO, report_missing)
-
-    def _load_session_state(self, path: Path, report_missing: str) -> None:
-        loaded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"steps": 0}
-        _report_missing("Session state", self.session_state, loaded, report_missing)
-        self.session_state.update(loaded)
+        self.session_state.update(state)

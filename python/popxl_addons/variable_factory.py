@@ -81,6 +81,7 @@ class VariableFactory:
     ) -> None:
         self.name = name
         self.by_ref = by_ref
+        self.data_iter = _data_iterator(data_iter)
         self.replica_grouping = replica_grouping or popxl.gcg().ir.replica_grouping()
         if replica_sharded:
             shard_over = self.replica_grouping.group_size
@@ -90,7 +91,6 @@ class VariableFactory:
         )
         self.replica_sharded = shard_over > 1
         self._upcoming: list[Any] = []
-        self.data_iter = _data_iterator(data_iter)
 
         first = self._peek()
         element_shape = tuple(int(size) for size in first.shape)

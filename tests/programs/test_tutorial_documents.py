@@ -41,10 +41,8 @@ def recorded_output(text: str) -> str:
 
 
 def as_recorded(output: str) -> str:
-    """Later releases print a variable with its own class name; the document shows no blanks at line
-    ends."""
-    lines = output.replace("Variable[", "Tensor[").splitlines()
-    return "\n".join(line.rstrip() for line in lines)
+    """The document shows no blanks at line ends."""
+    return "\n".join(line.rstrip() for line in output.splitlines())
 
 
 @pytest.mark.parametrize(("device", "images"), [*((d, SOME) for d in DEVICES), ("cpu", WHOLE)])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
-import popxl
 from popart import popart_exception
 from popxl import ReplicaGrouping, Tensor, ops
 from popxl.ops.collectives.collectives import CollectiveOps
-from popxl_addons.graph import GraphWithNamedArgs, create_named_graph
+from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.ops.replicated_all_reduce_TP import tensor_parallel_all_reduce
+from popxl_addons.rts import graph_of_named, tiles
+from popxl_addons.variable_factory import NamedVariableFactories
 
 __all__ = [
     "replicated_all_gather_strided",
@@ -92,7 +90,7 @@ def replicated_all_reduce_strided_identical_grad_inputs(
 
 
 def replicated_all_reduce_strided_graph(
-    tensors: NamedTensors,
+    tensors: NamedTensors | NamedVariableFactories,
     op: str = "add",
     group: ReplicaGrouping | None = None,
     use_io_tiles: bool = False,
@@ -100,7 +98,7 @@ def replicated_all_reduce_strided_graph(
     """Makes a graph that reduces every tensor over replicas.
 
     Args:
-        tensors: The tensors.
+        tensors: The tensors, or factories of them.
         op: "add" or "mean".
         group: The replicas, at any stride; None means all.
         use_io_tiles: Whether the ops are marked for IO tiles, which has no effect on results.
@@ -113,18 +111,12 @@ def replicated_all_reduce_strided_graph(
         popart_exception: `op` is another one.
         NotImplementedError: The grouping has no stride.
     """
-    by_key = dict(sorted(tensors.to_dict().items()))
-    args: dict[str, Tensor] = {}
-    tiles: AbstractContextManager[Any] = popxl.io_tiles() if use_io_tiles else nullcontext()
 
-    def build() -> list[Tensor]:
-        for key, tensor in by_key.items():
-            args[key] = popxl.graph_input(**tensor.spec, name=tensor.name)
-        with tiles:
-            return [replicated_all_reduce_strided(t, op, group) for t in args.values()]
+    def reduce(_: str, tensor: Tensor) -> Tensor:
+        with tiles(use_io_tiles):
+            return replicated_all_reduce_strided(tensor, op, group)
 
-    graph = create_named_graph("replicated_all_reduce_strided", build)
-    return GraphWithNamedArgs(graph, NamedTensors.from_dict(args)), list(by_key)
+    return graph_of_named("replicated_all_reduce_strided", tensors, reduce)
 
 
 def replicated_all_gather_strided(t: Tensor, group: ReplicaGrouping | None = None) -> Tensor:

@@ -22,14 +22,25 @@ def trig_tables(
         seq_len: The number of positions, from 0.
         rotary_dim: The number of features that are turned; i goes from 0 to half of it.
         base: The base of the frequencies.
-        np_dtype: The dtype of the tables.
+        np_dtype: The dtype of the tables and of everything that they are computed from.
 
     Returns:
         The sines and the cosines, each (seq_len, rotary_dim / 2).
+
+    Raises:
+        ValueError: `np_dtype` cannot hold the base or the positions.
     """
-    frequencies = float(base) ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
-    angles = np.outer(np.arange(seq_len), frequencies)
-    return np.sin(angles).astype(np_dtype), np.cos(angles).astype(np_dtype)
+    dtype = np.dtype(np_dtype)
+    largest = float(np.finfo(dtype).max)
+    if max(base, seq_len - 1) > largest:
+        raise ValueError(
+            f"trig_tables: {dtype} holds numbers up to {largest:g}; given base {base} and seq_len "
+            f"{seq_len}"
+        )
+    exponents = -np.arange(0, rotary_dim, 2, dtype=dtype) / dtype.type(rotary_dim)
+    frequencies = dtype.type(base) ** exponents
+    angles = np.outer(np.arange(seq_len, dtype=dtype), frequencies)
+    return np.sin(angles), np.cos(angles)
 
 
 def trig_table_constants(

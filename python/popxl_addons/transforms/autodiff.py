@@ -119,7 +119,8 @@ def autodiff_with_accumulation(
     args[COUNTER] = popxl.Tensor._from_pb(core.counter)
     for key, tensor, accumulator in zip(keys, accumulated, core.accumulators, strict=True):
         name = key.removeprefix("accum.")
-        grouping = replica_groupings[name] if replica_groupings is not None else None
+        known = replica_groupings is not None and name in replica_groupings
+        grouping = replica_groupings[name] if known else None  # type: ignore[index]
         # A value that takes no memory: most accumulators are made by init_zero.
         zeros = partial(np.broadcast_to, np.float32(0), tensor.shape)
         factories[key] = VariableFactory(zeros, tensor.dtype, key, True, grouping)

@@ -58,7 +58,11 @@ def test_graph_ids_and_reprs():
     assert ir.main_graph.id == ""
     with ir.main_graph:
         bob = popxl.variable([1], name="bob")
+        two = popxl.constant(2.0, name="two")
     assert repr(bob) == "Variable[bob popxl.dtypes.int32 (1,)]"
+    assert repr(two) == "Constant[two popxl.dtypes.float32 ()]"
+    assert str(bob) == f"{bob}" == "Tensor[bob popxl.dtypes.int32 (1,)]"
+    assert str(two) == "Tensor[two popxl.dtypes.float32 ()]"
     inner = ir.create_graph(lambda a: a, bob)
     assert inner.id == "test_graph_ids_and_reprs.<lambda>_subgraph(1)"
     assert repr(inner.inputs[0]) == f"Tensor[{inner.id}/a popxl.dtypes.int32 (1,)]"

@@ -1,5 +1,9 @@
 """Element types, conversion of host data, float8 and seeds."""
 
+import collections
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -119,10 +123,49 @@ def test_float8_rounding_matches_torch():
 def test_float8_scale_search():
     values = np.random.default_rng(1).normal(size=1000).astype(np.float32) * 1e-3
     error, scale = host_fp8_mse_scale(values, popxl.float8_143)
-    codes = host_pow2scale_cast_to_fp8(values, popxl.float8_143, scale, False)
-    back = host_pow2scale_cast_from_fp8(codes, popxl.float32, -scale)
-    np.testing.assert_allclose(np.mean((back - values) ** 2), error, rtol=1e-3)
+    errors = histogram_errors(values, 3, -10, 7)
+    assert errors[scale] == min(errors.values())
+    np.testing.assert_allclose(error, float(errors[scale]), rtol=1e-12)
     assert scale > 5
+
+
+def histogram_errors(values, mantissa_bits, min_exp, max_exp):
+    """The estimated mean square error by scale, in exact arithmetic."""
+    counts = collections.Counter(math.frexp(abs(v))[1] - 1 for v in values.tolist() if v)
+    share = Fraction(1, 4 ** (10 - mantissa_bits))
+
+    def error(exponent, scale):
+        edge, last = Fraction(2) ** exponent, Fraction(2) ** (max_exp - scale)
+        if exponent + scale > max_exp:
+            return (last - edge) ** 2
+        return edge**2 * (1 if exponent + scale < min_exp else share)
+
+    return {
+        scale: sum(n * error(exponent, scale) for exponent, n in counts.items()) / len(values)
+        for scale in range(-30, 32)
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "facts"), [("float8_143", (3, -10, 7)), ("float8_152", (2, -17, 15))]
+)
+@pytest.mark.parametrize("data", ["narrow", "normal", "wide", "large", "one", "zeros"])
+def test_the_middle_of_equally_good_scales(dtype, facts, data):
+    rng = np.random.default_rng(4)
+    values = {
+        "narrow": rng.uniform(32, 64, 300),
+        "normal": rng.normal(size=300),
+        "wide": rng.normal(size=300) * np.exp(6 * rng.normal(size=300)),
+        "large": 1e9 * rng.normal(size=300),
+        "one": np.ones(1),
+        "zeros": np.zeros(5),
+    }[data].astype(np.float32)
+    errors = histogram_errors(values, *facts)
+    best = sorted((s for s in errors if errors[s] == min(errors.values())), reverse=True)
+    scale = host_fp8_mse_scale(values, getattr(popxl, dtype))[1]
+    assert scale == best[len(best) // 2]
+    if data == "narrow" and dtype == "float8_143":
+        assert scale < 0
 
 
 def test_seeds():

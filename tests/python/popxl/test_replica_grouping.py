@@ -44,6 +44,17 @@ def test_non_constant():
     assert repr(grouping) == "ReplicaGrouping(assignment=[0, 0, 1, 1, 0, 0, 1, 1])"
 
 
+@pytest.mark.parametrize("assignment", [[0, 1, 2, 3, 1, 2, 3, 0], [0, 1, 1, 0], [0, 1, 2, 1, 2, 0]])
+def test_an_irregular_grouping_is_made_of_single_replicas(assignment):
+    replicas = len(assignment)
+    grouping = popxl.Ir(replicas).replica_grouping_from_assignments(assignment)
+    constant = grouping.const_rg
+    assert constant.assignment == list(range(replicas))
+    assert (constant.stride, constant.group_size, constant.num_groups) == (1, 1, replicas)
+    assert grouping.to_device_map == assignment
+    assert grouping.to_host_map == [assignment.index(g) for g in range(max(assignment) + 1)]
+
+
 def test_errors():
     ir = popxl.Ir(4)
     for arguments in ((0,), (3,), (8,), (1, 0), (1, 5)):

@@ -285,12 +285,48 @@ def test_bad_shardings():
     with ir.main_graph:
         with pytest.raises(ValueError, match="shard_over must divide"):
             popxl.replica_sharded_buffer((4,), popxl.float32, shard_over=3)
-        buffer = popxl.remote_buffer((3,), popxl.float32)
-        with pytest.raises(ValueError, match="do not give parts of 3 elements"):
-            popxl.remote_replica_sharded_variable(np.zeros(8, np.float32), buffer)
         buffer = popxl.replica_sharded_buffer((8,), popxl.float32)
         with pytest.raises(ValueError, match="for shards of a tensor of shape"):
             popxl.remote_replica_sharded_variable(np.zeros(7, np.float32), buffer)
+        buffer = popxl.replica_sharded_buffer((4, 8), popxl.float32, ir.replica_grouping(1, 1))
+        with pytest.raises(ValueError, match="do not divide the group size 1"):
+            pairs = popxl.replica_sharded_buffer((8,), popxl.float32)
+            popxl.remote_replica_sharded_variable(
+                np.zeros((4, 8), np.float32), pairs, replica_grouping=ir.replica_grouping(1, 1)
+            )
+
+
+@pytest.mark.parametrize("slot", [2, 3, 5])
+def test_slots_that_are_larger_than_the_parts(slot):
+    """A part is as large as the slot; the last ones are padded, or empty."""
+    data = np.arange(1, 8, dtype=np.float32)
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((slot,), popxl.float32)
+        v = popxl.remote_replica_sharded_variable(data, buffer)
+        shard = ops.remote_load(buffer, 0)
+        assert shard.shape == (slot,) and shard.meta_shape == (7,)
+        raw = store(collectives.replicated_all_gather(shard, output_shape="concat"))
+        ops.add_(shard, shard)
+        ops.remote_store(buffer, 0, shard)
+    with popxl.Session(ir) as session:
+        results = session.run()
+    padded = np.pad(data, (0, 4 * slot - 7))
+    np.testing.assert_array_equal(results[raw], np.tile(padded, (4, 1)))
+    np.testing.assert_array_equal(session.get_tensor_data(v), 2 * data)
+
+
+def test_slots_that_are_smaller_than_the_parts():
+    """The variable can be made, but not compiled: its value has no place."""
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((3,), popxl.float32)
+        popxl.remote_replica_sharded_variable(np.zeros(16, np.float32), buffer)
+        ops.remote_store(buffer, 0, ops.remote_load(buffer, 0))
+    with pytest.raises(
+        popart.popart_exception, match=r"a slot holds \(3,\) float32; each of 4 parts has 4 elem"
+    ):
+        popxl.Session(ir)
 
 
 # Settings of popart.

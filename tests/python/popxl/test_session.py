@@ -170,6 +170,8 @@ def test_memory_mapped_variable(tmp_path):
     ir = popxl.Ir()
     with ir.main_graph:
         v = popxl.variable(mapped)
+        assert v._memmap_arr is mapped
+        assert popxl.variable(np.ones(2))._memmap_arr is None
         make("AddLhsInplace", [v, popxl.constant(2.0)], {})
     with popxl.Session(ir) as session:
         session.run()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import popxl
 from popxl_addons.dot_tree import DotTree, sanitise, to_mapping
+from popxl_addons.named_tensors import NamedTensors
 
 
 class OtherTree(DotTree[int]):
@@ -201,3 +203,9 @@ def test_text() -> None:
 
 def test_sanitise() -> None:
     assert [sanitise(name) for name in ("a/b.c", "1x", "ok_1")] == ["a_b_c", "_1x", "ok_1"]
+
+
+def test_variables_print_as_tensors() -> None:
+    with popxl.Ir().main_graph:
+        tree = NamedTensors(w=popxl.variable([1], name="w"))
+    assert str(tree) == repr(tree) == "NamedTensors({\nw: Tensor[w popxl.dtypes.int32 (1,)],\n})"

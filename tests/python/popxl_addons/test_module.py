@@ -1,5 +1,6 @@
 """Modules: graphs, names, reuse and what is left behind."""
 
+import copy
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -288,6 +289,23 @@ def test_errors_of_gradients_by_hand() -> None:
         _ = graph.grad_graph_info
 
 
+class Unprepared(Linear):
+    """Never calls the constructor of its base classes."""
+
+    def __init__(self, out_features: int) -> None:
+        self.out_features = out_features
+
+
+def test_a_module_that_does_not_call_the_constructor_of_its_base() -> None:
+    for module in (Unprepared(3), copy.copy(Unprepared(3)), copy.deepcopy(Unprepared(3))):
+        factories, graph = module.create_graph(SPEC)
+        assert factories.keys_flat() == graph.args.keys_flat() == ["weight", "bias"]
+        (y,) = graph.bind(factories.init()).call(variable())
+        assert y.shape == (2, 3)
+        assert module.create_graph(SPEC)[1].graph != graph.graph
+    assert Unprepared(3)._variable_factories is not Unprepared(3)._variable_factories
+
+
 def failing_gradient(build_grad: object) -> None:
     cls = type("Failing", (Square,), {"build_grad": build_grad})
     _, graph = cls().create_graph(SPEC)
@@ -297,8 +315,11 @@ def failing_gradient(build_grad: object) -> None:
 @pytest.mark.parametrize(
     ("build_grad", "error", "message"),
     [
-        (lambda self: None, TypeError, "1 positional parameters"),
-        (lambda self, dy, *, other=1: dy, TypeError, "1 positional parameters"),
+        (lambda self: None, ValueError, r"1 positional parameters.*signature is \(\)"),
+        (lambda self, dy, more=None: dy, ValueError, "1 positional parameters"),
+        (lambda self, *dy: dy, TypeError, r"given \*dy"),
+        (lambda self, dy, *, other=1: dy, TypeError, "given other=1"),
+        (lambda self, dy, **others: dy, TypeError, r"given \*\*others"),
         (lambda self, dy: None, Exception, "0 gradients; 1 are required"),
         (lambda self, dy: dy.reshape((10,)), ValueError, r"shape \(10,\)"),
         (lambda self, dy: dy, Exception, "no var_grad"),

@@ -91,6 +91,22 @@ def test_rotary_pos_embed(rotary_dim: int | None, leading: tuple[int, ...]) -> N
     np.testing.assert_allclose(dx, turned(dy, -1), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_rotary_tables_are_computed_in_their_dtype(kind: str) -> None:
+    dtype = np.dtype(kind)
+    sin, cos = trig_tables(2048, 8, np_dtype=kind)
+    assert sin.dtype == cos.dtype == dtype
+    frequencies = [dtype.type(10000) ** (-dtype.type(2 * i) / dtype.type(8)) for i in range(4)]
+    for position in (0, 1, 7, 1001, 2047):
+        for i, frequency in enumerate(frequencies):
+            angle = dtype.type(position) * frequency
+            np.testing.assert_allclose(sin[position, i], np.sin(angle), atol=2 * np.finfo(kind).eps)
+            np.testing.assert_allclose(cos[position, i], np.cos(angle), atol=2 * np.finfo(kind).eps)
+    for arguments in ((4, 8, 500000), (70000, 8)):
+        with pytest.raises(ValueError, match="float16 holds numbers up to 65504"):
+            trig_tables(*arguments, np_dtype=np.float16)
+
+
 def test_rotary_tables_and_errors() -> None:
     sin, cos = run(lambda: trig_table_constants(4, 6, 100))
     np.testing.assert_array_equal([sin, cos], trig_tables(4, 6, 100))
@@ -188,8 +204,9 @@ def test_fp8_mse_scale(dtype: popxl.dtype, size: float, kind: str) -> None:
         x = np.clip(rng.normal(size=300) * wide * size, -6e4, 6e4).astype(kind)
         given = run(lambda t: fp8_mse_scale(t, dtype), x)
         assert given.dtype == np.int32 and given == host_fp8_mse_scale(x, dtype)[1]
-    for x in (np.zeros((2, 3), kind), np.array([np.nan, 1], kind)):
-        assert run(lambda t: fp8_mse_scale(t, dtype), x) == 0
+    for x in (np.zeros((2, 3), kind), np.array([np.nan, 1], kind), np.full(3, 48, kind)):
+        given = run(lambda t: fp8_mse_scale(t, dtype), x)
+        assert given == host_fp8_mse_scale(x, dtype)[1]
 
 
 def test_float8_formats() -> None:

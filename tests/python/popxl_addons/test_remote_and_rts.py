@@ -20,6 +20,7 @@ from popxl_addons.named_replica_grouping import (
     is_cross_ild,
     is_cross_instance,
 )
+from popxl_addons.ops.replicated_strided_collectives import replicated_all_reduce_strided_graph
 from popxl_addons.remote import NamedRemoteBuffers, load_remote, store_remote
 from popxl_addons.rts import (
     all_gather_replica_sharded_graph,
@@ -199,6 +200,31 @@ def test_gather_reduce_and_slice_on_one_replica() -> None:
         value = session.get_tensor_data(w)
     for stream in streams:
         np.testing.assert_array_equal(outputs[stream], value)
+
+
+def test_graphs_of_factories_are_those_of_their_variables() -> None:
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph:
+        w = addons.VariableFactory(partial(np.ones, (2, 3)), popxl.float32, "w", shard_over=2)
+        b = addons.VariableFactory(partial(np.ones, 4), popxl.float16)
+        factories = addons.NamedVariableFactories.from_dict({"x.w": w, "b": b})
+        for make, shapes in (
+            (reduce_replica_sharded_graph, [(2,), (3,)]),
+            (all_gather_replica_sharded_graph, [(4,), (2, 3)]),
+            (partial(replica_sharded_slice_graph, threshold=4), [(2,), (3,)]),
+            (replicated_all_reduce_strided_graph, [(4,), (3,)]),
+        ):
+            if make is reduce_replica_sharded_graph:
+                make = partial(make, replica_group=ir.replica_grouping(), threshold=4)
+            graph, names = make(factories)
+            inputs = graph.graph.inputs
+            assert names == ["b", "x.w"] and inputs == (graph.args.b, graph.args.x.w)
+            assert [t.spec for t in inputs] == [
+                popxl.TensorSpec((4,), popxl.float16),
+                popxl.TensorSpec((3,), popxl.float32, (2, 3)),
+            ]
+            assert inputs[1].name == "w"
+            assert [t.shape for t in graph.graph.outputs] == shapes
 
 
 def test_groupings_limited_to_parts_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

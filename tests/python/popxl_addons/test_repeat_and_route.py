@@ -204,7 +204,19 @@ def test_settings_of_other_hardware_are_accepted() -> None:
     with pytest.raises(KeyError, match="MatMul"):
         addons.set_available_memory_proportion_by_ipu(ir, [])
     options = ir._pb_ir.getSessionOptions()
+    with ir.main_graph:
+        x @ x
+
+    def flags() -> list[bool]:
+        return [
+            op.useFullyConnectedPass()
+            for each in ir._pb_ir.getAllGraphs()
+            for op in each.getOps()
+            if op.opType() == "MatMul"
+        ]
+
+    assert flags() == [True, True]
     addons.disable_fc_pass(ir)
-    assert not options.enableFullyConnectedPass
+    assert flags() == [False, False] and not options.enableFullyConnectedPass
     addons.enable_fc_pass(ir)
-    assert options.enableFullyConnectedPass
+    assert flags() == [True, True] and options.enableFullyConnectedPass

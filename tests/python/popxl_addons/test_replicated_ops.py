@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,20 @@ def with_gradient(function: Callable[..., popxl.Tensor], **options: Any) -> Call
 def reduced(values: np.ndarray, grouping: tuple[int, int, int], op: str) -> np.ndarray:
     reduce = np.sum if op == "add" else np.mean
     return np.stack([reduce(values[group], axis=0) for group in members(*grouping)])
+
+
+def test_both_paths_of_the_tensor_parallel_reductions() -> None:
+    name = "replicated_all_reduce_TP"
+    package = importlib.import_module(f"popxl_addons.ops.{name}")
+    module = importlib.import_module(f"popxl_addons.ops.{name}.{name}")
+    assert package is not module
+    for function in (
+        replicated_all_reduce,
+        replicated_all_reduce_identical_grad_inputs,
+        replicated_all_reduce_identical_inputs,
+    ):
+        assert getattr(package, function.__name__) is function
+        assert getattr(module, function.__name__) is function
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)

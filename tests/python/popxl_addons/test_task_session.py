@@ -126,8 +126,9 @@ def truncate(path: Path) -> None:
     ("harm", "name"),
     [
         *itertools.product(
-            [flip, truncate, os.unlink], ["model/total.npz", "session_info.json", "dataloader.bin"]
+            [flip, truncate], ["model/total.npz", "session_info.json", "dataloader.bin"]
         ),
+        (os.unlink, "dataloader.bin"),
         (flip, "manifest.json"),
         (truncate, "manifest.json"),
     ],
@@ -147,6 +148,36 @@ def test_damage_is_named_and_changes_nothing(
     assert other.get_named_tensors_data()["total"].tolist() == [9, 9]
     with pytest.raises(CheckpointError, match="no checkpoint"):
         other.load_checkpoint(tmp_path / "other")
+
+
+def test_missing_files_of_tensors_and_state(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = session(start=4.0, names=("total", "extra"))
+    task.session_state = {"steps": 3}
+    task.save_checkpoint(tmp_path)
+    (tmp_path / "model" / "extra.npz").unlink()
+    other = session(start=9.0, names=("total", "extra"))
+
+    def values() -> list[float]:
+        return [float(value[0]) for value in other.get_named_tensors_data().values()]
+
+    with pytest.raises(ValueError, match=r"only in the session: \['extra'\]"):
+        other.load_checkpoint(tmp_path, report_missing="error")
+    assert values() == [9, 9] and other.session_state == {"steps": 0}
+    other.load_checkpoint(tmp_path)
+    assert "only in the session: ['extra']" in caplog.text
+    assert values() == [4, 9] and other.session_state == {"steps": 3}
+    (tmp_path / "session_info.json").unlink()
+    other.load_checkpoint(tmp_path, report_missing="none")
+    assert values() == [4, 9] and other.session_state == {"steps": 0}
+    other.session_state["epoch"] = 1
+    other.write_variables_data({t: np.zeros(2, np.float32) for t in other.state.tensors})
+    with pytest.raises(ValueError, match=r"Session state only in the session: \['epoch'\]"):
+        other.load_checkpoint(tmp_path, report_missing="error")
+    assert values() == [0, 0]
+    with pytest.raises(DamagedCheckpoint, match=r"extra\.npz"):
+        addons.task_session.initialise_memmap_dir_from_checkpoint(tmp_path, tmp_path / "m")
 
 
 def test_folders_of_another_writer_are_loaded_with_a_warning(

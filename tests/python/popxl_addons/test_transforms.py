@@ -144,6 +144,20 @@ def test_a_counter_of_zero_starts_afresh() -> None:
     assert_gradients(run(build, runs=3), torch_gradients(X, SEED))
 
 
+def test_accumulators_without_a_grouping_are_those_of_all_replicas() -> None:
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph:
+        _, forward = Layer().create_graph(popxl.TensorSpec(X.shape, popxl.float32))
+        pairs = ir.replica_grouping(group_size=2)
+        for given in ({"bias": pairs}, addons.NamedTensors(bias=pairs)):
+            factories, _ = addons.autodiff_with_accumulation(
+                forward, forward.args.tensors, replica_groupings=given
+            )
+            groupings = factories.replica_groupings
+            assert groupings.accum.bias == pairs
+            assert groupings.accum.weight == ir.replica_grouping()
+
+
 class Double(addons.Module):
     """The gradient is three times the true one, so that its use shows."""
 

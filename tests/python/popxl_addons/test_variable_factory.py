@@ -93,6 +93,8 @@ def test_a_context_is_needed() -> None:
     try:
         with pytest.raises(RuntimeError):
             VariableFactory(Counter())
+        with pytest.raises(ValueError, match="division by zero"):
+            VariableFactory(lambda: 1 / 0)
     finally:
         graph.__enter__()
 
