@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pando.missing_names import missing_name, unknown_keywords
 
 _ids = itertools.count()
 
@@ -92,8 +94,38 @@ class DeviceInfo:
         """Detach the device."""
         self._attached = False
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_name("a DeviceInfo", name, dir(self))
+
     def __repr__(self) -> str:
         return f"DeviceInfo(type={self.type.name}, id={self.id}, numIpus={self.numIpus})"
+
+
+_ENUMERATE = ("numIpus", "pattern", "deviceType", "connectionType", "tilesPerIPU")
+_ACQUIRE = ("numIpus", "tilesPerIpu", "pattern", "connectionType", "selectionCriterion")
+_INSTEAD = {
+    "acquireDeviceById": "there is one device; acquireAvailableDevice gives it",
+    "tryAcquireAvailableDevice": "acquireAvailableDevice never waits",
+    "createHwDevice": "enumerateDevices or acquireAvailableDevice give the device",
+    "createSimDevice": "createIpuModelDevice makes a model of a device",
+}
+
+
+def _check_kind(name: str, value: object, kind: type[enum.Enum]) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: wanted one of {', '.join(map(str, kind))}; given {value!r}")
+
+
+def _device(kind: DeviceType, num_ipus: int, tiles: int) -> DeviceInfo:
+    if not isinstance(num_ipus, int) or not isinstance(tiles, int):
+        raise TypeError(f"wanted numbers of devices and of tiles; given {num_ipus!r} and {tiles!r}")
+    if num_ipus < 1 or tiles < 0:
+        raise ValueError(
+            f"wanted at least 1 device and at least 0 tiles; given {num_ipus} and {tiles}"
+        )
+    return DeviceInfo(kind, num_ipus, tiles * _TILE_BYTES["ipu2"])
 
 
 class DeviceManager:
@@ -141,29 +173,85 @@ class DeviceManager:
         tiles = int(options.get("tilesPerIPU", 0))
         return DeviceInfo(DeviceType.IpuModel, num_ipus, tiles * _TILE_BYTES[version])
 
-    def enumerateDevices(self, numIpus: int = 1, **_: Any) -> list[DeviceInfo]:
-        """List the devices that a program may take. Other arguments make no difference.
+    def enumerateDevices(
+        self,
+        numIpus: int = 1,
+        *,
+        pattern: SyncPattern = SyncPattern.Full,
+        deviceType: DeviceType = DeviceType.Ipu,
+        connectionType: DeviceConnectionType | None = None,
+        tilesPerIPU: int = 0,
+        **unknown: Any,
+    ) -> list[DeviceInfo]:
+        """The one device that this machine is, not attached.
 
         Args:
-            numIpus: The number of virtual devices wanted.
+            numIpus: How many virtual devices it has.
+            pattern: Has no effect; there is nothing to synchronise.
+            deviceType: The kind of device.
+            connectionType: Has no effect; a session attaches the device.
+            tilesPerIPU: If not 0, each virtual device has the memory of so many tiles.
 
         Returns:
-            One new device.
-        """
-        return [DeviceInfo(DeviceType.Ipu, numIpus)]
+            A list of one device.
 
-    def acquireAvailableDevice(self, numIpus: int = 1, **_: Any) -> DeviceInfo:
-        """Take a device. Other arguments make no difference.
+        Raises:
+            TypeError: Another keyword, or a value of another type.
+            ValueError: Fewer than 1 device or 0 tiles.
+        """
+        if unknown:
+            raise unknown_keywords("enumerateDevices", unknown, _ENUMERATE)
+        _check_kind("pattern", pattern, SyncPattern)
+        _check_kind("deviceType", deviceType, DeviceType)
+        if connectionType is not None:
+            _check_kind("connectionType", connectionType, DeviceConnectionType)
+        return [_device(deviceType, numIpus, tilesPerIPU)]
+
+    def acquireAvailableDevice(
+        self,
+        numIpus: int = 1,
+        tilesPerIpu: int = 0,
+        pattern: SyncPattern = SyncPattern.Full,
+        connectionType: DeviceConnectionType | None = None,
+        selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
+        **unknown: Any,
+    ) -> DeviceInfo:
+        """The device that this machine is, attached unless it is to be on demand.
 
         Args:
-            numIpus: The number of virtual devices wanted.
+            numIpus: How many virtual devices it has.
+            tilesPerIpu: If not 0, each virtual device has the memory of so many tiles.
+            pattern: Has no effect; there is nothing to synchronise.
+            connectionType: With OnDemand a session attaches the device, else it is attached here.
+            selectionCriterion: Has no effect; there is one device.
 
         Returns:
-            A new device, attached.
+            The device.
+
+        Raises:
+            TypeError: Another keyword, or a value of another type.
+            ValueError: Fewer than 1 device or 0 tiles, or a connection that is never made.
         """
-        device = DeviceInfo(DeviceType.Ipu, numIpus)
-        device.attach()
+        if unknown:
+            raise unknown_keywords("acquireAvailableDevice", unknown, _ACQUIRE)
+        _check_kind("pattern", pattern, SyncPattern)
+        _check_kind("selectionCriterion", selectionCriterion, DeviceSelectionCriterion)
+        if connectionType is not None:
+            _check_kind("connectionType", connectionType, DeviceConnectionType)
+        if connectionType is DeviceConnectionType.Never:
+            raise ValueError(
+                "acquireAvailableDevice: a device whose connection is never made cannot be "
+                "acquired; use createOfflineIpuFromDeviceInfo"
+            )
+        device = _device(DeviceType.Ipu, numIpus, tilesPerIpu)
+        if connectionType is not DeviceConnectionType.OnDemand:
+            device.attach()
         return device
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing_name("a DeviceManager", name, dir(self), _INSTEAD)
 
     def createOfflineIpuFromDeviceInfo(self, device: DeviceInfo) -> DeviceInfo:
         """Make a device to compile for, without attaching one.

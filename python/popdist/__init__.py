@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pando.missing_names import missing_names
+
 
 def isPopdistEnvSet() -> bool:
     """Tell whether a launcher of several instances started this process.
@@ -59,3 +63,12 @@ def isBackendInitialized() -> bool:
         False.
     """
     return False
+
+
+_INSTEAD = {
+    "configureSessionOptions": "it is popdist.popart.configureSessionOptions",
+    "getDevice": "it is popdist.popart.getDevice",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__, _INSTEAD)

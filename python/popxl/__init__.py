@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 try:
+    from pando.missing_names import missing_names
     from popart._internal.ir import ExecutionContext, TileSet
     from popxl import ops as ops
     from popxl import transforms as transforms
@@ -133,3 +136,22 @@ __all__ = [
     "uint8",
     "variable",
 ]
+
+# Names that belong to submodules and neighbouring packages.
+_INSTEAD = {
+    "Variable": "it is popxl.tensor.Variable; popxl.variable makes one",
+    "Constant": "it is popxl.tensor.Constant; popxl.constant makes one",
+    "GradGraphInfo": "it is popxl.transforms.GradGraphInfo",
+    "autodiff": "it is popxl.transforms.autodiff",
+    "CallSiteInfo": "it is popxl.ops.CallSiteInfo",
+    "RepeatSiteInfo": "ops.repeat_with_info returns popxl.ops.CallSiteInfo",
+    "pipelined_execution": "it is popxl_addons.pipelined_execution",
+    "pipeline_stage": "popxl_addons.pipelined_execution has stages",
+    "options": "the options of an Ir are ir._pb_ir.getSessionOptions()",
+    "point2point": "popxl.ops.ipu_copy and tensor.copy_to_ipu copy between devices",
+    "addons": "import the package popxl_addons",
+    "Adam": "it is popxl_addons.optimizers.AdamOptimizerStep",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__, _INSTEAD)

@@ -1,5 +1,8 @@
 """Modules, named variables and graph transforms over popxl."""
 
+from typing import TYPE_CHECKING
+
+from pando.missing_names import missing_names
 from popxl_addons import (
     array_munging,
     debugging,
@@ -192,3 +195,21 @@ __all__ = [
     "variable_factory",
     "write_variables_pb",
 ]
+
+# Names that other releases were said to have, and names of submodules.
+_INSTEAD = {
+    "InputFactory": "it is popxl_addons.VariableFactory",
+    "NamedInputFactories": "it is popxl_addons.NamedVariableFactories",
+    "ModuleList": "Module.from_list makes a container of modules",
+    "call_with_metadata": "graphs have call_with_info",
+    "load_remote": "it is popxl_addons.remote.load_remote",
+    "store_remote": "it is popxl_addons.remote.store_remote",
+    "NamedRemoteBuffers": "it is popxl_addons.remote.NamedRemoteBuffers",
+    "Linear": "layers are in popxl_addons.layers",
+    "LayerNorm": "layers are in popxl_addons.layers",
+    "Embedding": "layers are in popxl_addons.layers",
+    "Adam": "it is popxl_addons.optimizers.AdamOptimizerStep",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__, _INSTEAD)

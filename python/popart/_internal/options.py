@@ -7,6 +7,7 @@ import functools
 import os
 from typing import Any
 
+from pando.missing_names import nearest_names
 from popart.logging_ import getLogger
 
 
@@ -147,6 +148,11 @@ def _say_which_folder(popxl: str, popart: str) -> None:
     )
 
 
+def _missing_option(name: str) -> AttributeError:
+    near = nearest_names(name, _defaults())
+    return AttributeError(f"there is no session option '{name}': {near}", name=name)
+
+
 class SessionOptions:
     """Options of the sessions of an Ir; reading or setting an unknown one is an AttributeError."""
 
@@ -158,11 +164,11 @@ class SessionOptions:
             self.cachePath = cache
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"there is no session option '{name}'")
+        raise _missing_option(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dict__:
-            raise AttributeError(f"there is no session option '{name}'")
+            raise _missing_option(name)
         self.__dict__[name] = value
 
     def enableExplicitIR(self, enable: bool) -> None:

@@ -14,6 +14,9 @@ Several submodules have the name of a function; `popxl.ops.call` is the function
 popxl.ops.call import CallSiteInfo` reads the submodule.
 """
 
+from typing import TYPE_CHECKING
+
+from pando.missing_names import missing_names
 from popxl.ops import code_copy as code_copy
 from popxl.ops import collectives, var_updates
 from popxl.ops import random_seed as random_seed
@@ -262,3 +265,23 @@ __all__ = [
     "var_updates",
     "where",
 ]
+
+# Names of NumPy and of neighbouring packages.
+_INSTEAD = {
+    "cross_entropy": "it is popxl_addons.cross_entropy; ops.nll_loss takes probabilities",
+    "Call": "ops.call calls a graph",
+    "less": "ops.greater with its operands exchanged",
+    "not_equal": "ops.logical_not of ops.equal",
+    "sigmoid": "ops.swish and ops.gelu are there; 1 / (1 + ops.exp(-x)) is the sigmoid",
+    "zeros": "ops.init(shape, dtype, name, 'zero')",
+    "scaled_sub": "ops.scaled_add with a negative factor",
+    "all_reduce": "ops.collectives has the collectives",
+    "replicated_all_reduce": "it is ops.collectives.replicated_all_reduce",
+    "replicated_all_gather": "it is ops.collectives.replicated_all_gather",
+    "replicated_reduce_scatter": "it is ops.collectives.replicated_reduce_scatter",
+    "accumulate_": "it is ops.var_updates.accumulate_",
+    "adam_updater": "it is ops.var_updates.adam_updater",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__, _INSTEAD)
