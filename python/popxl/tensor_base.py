@@ -51,20 +51,6 @@ def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
     return constant(value, dtype)
 
 
-def _binary(op_name: str) -> Any:
-    def operator(self: Tensor, other: TensorLike) -> Tensor:
-        return getattr(_ops(), op_name)(self, self._ensure_tensor(other))
-
-    return operator
-
-
-def _reflected(op_name: str) -> Any:
-    def operator(self: Tensor, other: TensorLike) -> Tensor:
-        return getattr(_ops(), op_name)(self._ensure_tensor(other), self)
-
-    return operator
-
-
 class Tensor:
     """A value of a graph. Ops, `variable`, `constant` and `graph_input` make tensors.
 
@@ -368,24 +354,55 @@ class Tensor:
         # Programs print tensors of every class under one name.
         return f"Tensor[{self._id} {self._dtype} {self._shape}]"
 
-    __add__ = _binary("add")
-    __radd__ = _reflected("add")
-    __sub__ = _binary("sub")
-    __rsub__ = _reflected("sub")
-    __mul__ = _binary("mul")
-    __rmul__ = _reflected("mul")
-    __truediv__ = _binary("div")
-    __rtruediv__ = _reflected("div")
-    __matmul__ = _binary("matmul")
-    __rmatmul__ = _reflected("matmul")
-    __mod__ = _binary("fmod")
-    __rmod__ = _reflected("fmod")
-    __and__ = _binary("logical_and")
-    __rand__ = _reflected("logical_and")
-    __or__ = _binary("logical_or")
-    __ror__ = _reflected("logical_or")
+    def __add__(self, other: TensorLike) -> Tensor:
+        return _ops().add(self, self._ensure_tensor(other))
 
-    def __iadd__(self, other: TensorLike) -> Tensor:  # type: ignore[misc]
+    def __radd__(self, other: HostTensor) -> Tensor:
+        return _ops().add(self._ensure_tensor(other), self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return _ops().sub(self, self._ensure_tensor(other))
+
+    def __rsub__(self, other: HostTensor) -> Tensor:
+        return _ops().sub(self._ensure_tensor(other), self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return _ops().mul(self, self._ensure_tensor(other))
+
+    def __rmul__(self, other: HostTensor) -> Tensor:
+        return _ops().mul(self._ensure_tensor(other), self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return _ops().div(self, self._ensure_tensor(other))
+
+    def __rtruediv__(self, other: HostTensor) -> Tensor:
+        return _ops().div(self._ensure_tensor(other), self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return _ops().matmul(self, self._ensure_tensor(other))
+
+    def __rmatmul__(self, other: HostTensor) -> Tensor:
+        return _ops().matmul(self._ensure_tensor(other), self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return _ops().fmod(self, self._ensure_tensor(other))
+
+    def __rmod__(self, other: HostTensor) -> Tensor:
+        return _ops().fmod(self._ensure_tensor(other), self)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        return _ops().logical_and(self, self._ensure_tensor(other))
+
+    def __rand__(self, other: HostTensor) -> Tensor:
+        return _ops().logical_and(self._ensure_tensor(other), self)
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        return _ops().logical_or(self, self._ensure_tensor(other))
+
+    def __ror__(self, other: HostTensor) -> Tensor:
+        return _ops().logical_or(self._ensure_tensor(other), self)
+
+    def __iadd__(self, other: TensorLike) -> Tensor:
         _ops().add_(self, self._ensure_tensor(other))
         return self
 

@@ -25,7 +25,7 @@ def _scaled_gradient(
     scaled = isinstance(loss_scaling, popxl.Tensor) or loss_scaling != 1
     if not scaled and global_norm is None:
         return grad
-    scale = popxl.constant(1.0, popxl.float32)
+    scale: popxl.Tensor = popxl.constant(1.0, popxl.float32)
     if scaled:
         scale = scale / loss_scaling
     if global_norm is not None:
