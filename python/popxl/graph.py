@@ -226,3 +226,9 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"Graph[id={self._id} name={self.name}]"
+
+    def _repr_html_(self) -> str:
+        """A notebook's table of the first 100 ops: kind, inputs, outputs and the user's line."""
+        from popxl.notebook import graph_html
+
+        return graph_html(self)

@@ -339,6 +339,12 @@ class Ir:
     def __repr__(self) -> str:
         return f"Ir[id={self.id}]"
 
+    def _repr_html_(self) -> str:
+        """A notebook's table of the first 100 graphs, below replicas, variables and bytes."""
+        from popxl.notebook import ir_html
+
+        return ir_html(self)
+
 
 def _signature(fn: Callable[..., Any]) -> inspect.Signature:
     """With annotations that say `TensorByRef` evaluated, where they are text.

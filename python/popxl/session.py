@@ -112,6 +112,18 @@ class Session:
         """Whether the session holds a device."""
         return self._device.isAttached and self._pb_session._loaded
 
+    def __repr__(self) -> str:
+        if "_output_plan" not in self.__dict__:
+            return f"{type(self).__name__}[not compiled]"
+        memory = self._core.memory
+        return (
+            f"{type(self).__name__}[ir={self.ir_.id} replicas={self.ir_.replication_factor} "
+            f"device={self._device.type.name} attached={self.is_attached} "
+            f"inputs={list(self._inputs)} outputs={list(self._outputs)} "
+            f"variables={len(self.ir_._variables)} "
+            f"device_bytes={memory.persistent_bytes + memory.peak_frame_bytes}]"
+        )
+
     # Life cycle.
 
     def _load(self) -> None:

@@ -154,6 +154,10 @@ class BoundGraph:
         result.update({**self.args, **(args or {})})
         return result
 
+    def __repr__(self) -> str:
+        bound = ", ".join(f"{inner.name}={outer}" for inner, outer in self.args.items())
+        return f"BoundGraph[graph={self.graph.name} {bound}]"
+
 
 class GraphWithNamedArgs:
     """A graph of which some inputs have names, and what is known about its gradient.
@@ -338,3 +342,14 @@ class GraphWithNamedArgs:
             One line per op in schedule order, after the graph's name, inputs and outputs.
         """
         return schedule_text(self.graph, self.args)
+
+    def __repr__(self) -> str:
+        info = self._grad_graph_info
+        return (
+            f"GraphWithNamedArgs[graph={self.graph.name} inputs={len(self.graph.inputs)} "
+            f"outputs={len(self.graph.outputs)} args={self.args.keys_flat()}"
+            f"{'' if info is None else f' gradient_of={info.forward_graph.name}'}]"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.graph._repr_html_()

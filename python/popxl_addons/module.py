@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import reprlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -117,6 +118,15 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
                 "graph belongs to one forward graph."
             )
         self._grad_inlining_error = grad_inlining_error
+
+    @reprlib.recursive_repr()
+    def __repr__(self) -> str:
+        facts = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if not name.startswith("_") and isinstance(value, Module | bool | int | float | str)
+        ]
+        return f"{type(self).__qualname__}[{', '.join(facts)}]"
 
     # Building -------------------------------------------------------------------------------
 

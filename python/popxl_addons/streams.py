@@ -68,6 +68,10 @@ class _Streams(Generic[StreamT]):
     def __contains__(self, name: str) -> bool:
         return name in self._streams
 
+    def __repr__(self) -> str:
+        streams = ", ".join(f"{key}={s.dtype.name} {s.shape}" for key, s in self._streams.items())
+        return f"{type(self).__name__}[{streams}]"
+
     def keys(self) -> list[str]:
         """The names.
 

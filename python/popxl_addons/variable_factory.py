@@ -120,6 +120,10 @@ class VariableFactory:
     def _next_element(self) -> Any:
         return self._upcoming.pop() if self._upcoming else next(self.data_iter)
 
+    def __repr__(self) -> str:
+        whole = f" meta_shape={self.meta_shape}" if self.meta_shape else ""
+        return f"VariableFactory[{self.name} {self.dtype} {self.shape}{whole}]"
+
     def _host_shape(self) -> tuple[int, ...]:
         """The whole shape, led by the groups when there are several."""
         shape = self.meta_shape or self.shape
