@@ -46,7 +46,14 @@ from pando.checkpoint_files import (
     verify,
     write_manifest,
 )
-from pando.checkpoint_state import StateWriter, check_model, model_of, restore
+from pando.checkpoint_state import (
+    StateWriter,
+    check_files,
+    check_model,
+    check_parts,
+    model_of,
+    restore,
+)
 
 __all__ = [
     "Checkpoint",
@@ -304,6 +311,17 @@ def _json_state(state: Any) -> Any:
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
 
 
+def _check_generator(path: Path, name: str, generator: np.random.Generator, state: Any) -> None:
+    """WrongCheckpoint unless a generator of this kind can take the state."""
+    try:
+        type(generator.bit_generator)().state = state
+    except (ValueError, TypeError, KeyError) as error:
+        raise WrongCheckpoint(
+            f"{path} has no state for the generator '{name}', a "
+            f"{type(generator.bit_generator).__name__}: {error}"
+        ) from error
+
+
 def checkpoints(folder: str | os.PathLike[str]) -> list[Path]:
     """The checkpoints in a folder; they are not looked into.
 
@@ -355,12 +373,16 @@ def load(
     for path in found:
         try:
             body = read_manifest(path)
+            check_parts(path, body)
             check_model(path, body, core)
             wanted = generators or {}
             missing = sorted(wanted.keys() - body["generators"].keys())
             if missing:
                 raise WrongCheckpoint(f"{path} has no state of the generators {missing}")
+            for name, generator in wanted.items():
+                _check_generator(path, name, generator, body["generators"][name])
             verify(path)
+            check_files(core, path, body)
         except DamagedCheckpoint as error:
             if not fallback:
                 raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pando import _core
+from pando.given_files import read_json
 from pando.safetensors_file import check_file, checksum
 
 FORMAT = "pando-checkpoint"
@@ -47,7 +48,9 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         CheckpointError: Another process is writing to it.
     """
-    with (folder / _LOCK).open("a") as file:
+    # Without O_NONBLOCK a pipe of that name would wait for a reader.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(folder / _LOCK, flags, 0o666), "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -76,6 +79,8 @@ def sync_folder(folder: Path) -> None:
 def complete_checkpoints(root: Path) -> list[tuple[int, int, Path]]:
     """The checkpoints of a folder.
 
+    An empty folder with the name of one is none: it would hide the whole ones before it.
+
     Args:
         root: The folder.
 
@@ -85,7 +90,7 @@ def complete_checkpoints(root: Path) -> list[tuple[int, int, Path]]:
     found = []
     for path in root.iterdir():
         match = _NAME.fullmatch(path.name)
-        if match and path.is_dir():
+        if match and path.is_dir() and any(path.iterdir()):
             found.append((int(match[1]), int(match[2] or 0), path))
     return sorted(found)
 
@@ -114,19 +119,25 @@ def remove_leftovers(root: Path) -> None:
         root: The folder of checkpoints.
     """
     for path in root.iterdir():
-        if path.name.startswith((WRITING, _DELETED)):
+        if not path.name.startswith((WRITING, _DELETED)):
+            continue
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def forget_old(root: Path, newest: Path, keep: int | None) -> None:
     """Removes old checkpoints and, of a step that was saved again, the older versions.
+
+    What has no manifest cannot be loaded, so it is not counted, nor removed.
 
     Args:
         root: The folder of checkpoints.
         newest: The one that was just written, which stays.
         keep: How many of the newest stay; None means all.
     """
-    checkpoints = complete_checkpoints(root)
+    checkpoints = [c for c in complete_checkpoints(root) if (c[2] / MANIFEST).is_file()]
     last = {step: path for step, _, path in checkpoints}
     outdated = [path for step, _, path in checkpoints if last[step] != path]
     if keep is not None:
@@ -176,7 +187,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     file = path / MANIFEST
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        manifest = read_json(file)
         found, version = manifest["format"], manifest["version"]
         wanted, body = manifest["checksum"], manifest["body"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -188,7 +199,26 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     if _body_checksum(body) != wanted:
         raise DamagedCheckpoint(f"{file} is damaged: it is not what was written")
-    return dict(body)
+    if not isinstance(body, dict) or not _are_records(body.get("files")):
+        raise DamagedCheckpoint(f"{file} is damaged: it does not list the files")
+    return body
+
+
+def _are_records(files: Any) -> bool:
+    """Whether a manifest's list of files is one that `check_file` can read."""
+    wanted = {"name": str, "bytes": int, "header": str, "pieces": list}
+
+    def is_record(record: Any) -> bool:
+        return (
+            isinstance(record, dict)
+            and all(isinstance(record.get(key), kind) for key, kind in wanted.items())
+            and all(isinstance(piece, list) and len(piece) == 2 for piece in record["pieces"])
+            and all(isinstance(size, int) and size >= 0 for size, _ in record["pieces"])
+            and not Path(record["name"]).is_absolute()
+            and ".." not in Path(record["name"]).parts
+        )
+
+    return isinstance(files, list) and all(is_record(record) for record in files)
 
 
 def verify(

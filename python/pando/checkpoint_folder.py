@@ -24,6 +24,7 @@ from pando.checkpoint_files import (
     verify,
     write_manifest,
 )
+from pando.given_files import open_regular
 from pando.safetensors_file import file_record
 
 _MAKING = ".making-"
@@ -90,7 +91,7 @@ def whole_folder(
     chosen = replaced if not folder.is_dir() and replaced.is_dir() else folder
     if not chosen.is_dir():
         raise CheckpointError(f"there is no checkpoint {folder}")
-    checked = (chosen / MANIFEST).exists()
+    checked = os.path.lexists(chosen / MANIFEST)
     if checked:
         verify(chosen, may_lack)
     return chosen, checked
@@ -117,7 +118,7 @@ def _finish(making: Path) -> None:
         if path.is_dir():
             folders.append(path)
             continue
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             os.fsync(file.fileno())
         records.append(file_record(making, path.relative_to(making)))
     write_manifest(making / MANIFEST, {"files": records})
@@ -153,7 +154,8 @@ def _recover(folder: Path) -> None:
         else:
             os.rename(replaced, folder)
     for path in folder.parent.iterdir():
-        if not path.name.startswith(f"{_MAKING}{folder.name}-"):
+        # Writers make folders; what else has such a name is not theirs.
+        if not path.name.startswith(f"{_MAKING}{folder.name}-") or not path.is_dir():
             continue
         lock = os.open(path, os.O_RDONLY)
         try:

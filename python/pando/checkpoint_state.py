@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from pando import _core
-from pando.checkpoint_files import CheckpointError, WrongCheckpoint
+from pando.checkpoint_files import (
+    MANIFEST,
+    CheckpointError,
+    DamagedCheckpoint,
+    WrongCheckpoint,
+)
 from pando.safetensors_file import (
     TensorEntry,
     TensorFileReader,
@@ -167,10 +172,28 @@ def _differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
             def text(entry: dict[str, Any] | None) -> str:
                 if entry is None:
                     return "missing"
-                return f"{entry['dtype']} {tuple(entry['shape'])}"
+                return f"{entry.get('dtype')} {tuple(entry.get('shape', ()))}"
 
             result.append(f"{what} '{name}': {text(there)} in the checkpoint, {text(own)} here")
     return result
+
+
+def check_parts(path: Path, body: dict[str, Any]) -> None:
+    """WrongCheckpoint for the manifest of another kind of checkpoint."""
+    wanted = {"step": int, "extra": dict, "generators": dict, "model": dict, "program": str}
+    missing = [key for key, kind in wanted.items() if not isinstance(body.get(key), kind)]
+    model = body.get("model")
+    if not missing and isinstance(model, dict):
+        parts = {"replicas": int, "variables": dict, "remote_buffers": dict}
+        missing = [key for key, kind in parts.items() if not isinstance(model.get(key), kind)]
+    if not missing and isinstance(model, dict):
+        entries = [*model["variables"].values(), *model["remote_buffers"].values()]
+        missing = ["shapes"] if any(not isinstance(entry, dict) for entry in entries) else []
+    if missing:
+        raise WrongCheckpoint(
+            f"{path} is no checkpoint of a session's state: its manifest has no {missing[0]}; a "
+            "folder of TaskSession.save_checkpoint is for TaskSession.load_checkpoint"
+        )
 
 
 def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
@@ -192,9 +215,38 @@ def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
         raise WrongCheckpoint(
             f"{path} is a checkpoint of another model:\n  " + "\n  ".join(shown) + tail
         )
-    if int(body["program"], 16) != core.fingerprint:
+    if body["program"] != f"{core.fingerprint:016x}":
         logging.getLogger(__name__).warning(
             "%s was written by a program with the same state but other ops", path
+        )
+
+
+def check_files(core: Any, path: Path, body: dict[str, Any]) -> None:
+    """DamagedCheckpoint unless the files have what `restore` reads, so that it does not end
+    half-way."""
+    variables = {entry.name: entry for _, entry in _variables(core)}
+    buffers = {entry.name: entry for entry in _buffers(core)}
+    wanted = {(replica, name) for replica in range(int(core.num_replicas)) for name in buffers}
+    wanted |= {(0, name) for name in variables}
+    for record in body["files"]:
+        replica = record.get("replica")
+        names = record.get("variables", [record.get("remote_buffer")])
+        known = variables if "variables" in record else buffers
+        if replica not in range(int(core.num_replicas)) or not set(names) <= known.keys():
+            raise DamagedCheckpoint(
+                f"{path / MANIFEST} is damaged: it says that {record['name']} holds {names} of "
+                f"replica {replica}"
+            )
+        try:
+            with TensorFileReader(path / record["name"]) as file:
+                for name in names:
+                    file.check(known[name])
+        except (OSError, ValueError) as error:
+            raise DamagedCheckpoint(f"{path / record['name']} cannot be read: {error}") from error
+        wanted -= {(replica, name) for name in names}
+    if wanted:
+        raise DamagedCheckpoint(
+            f"{path / MANIFEST} is damaged: no file holds {sorted(wanted)[:_MOST_DIFFERENCES]}"
         )
 
 

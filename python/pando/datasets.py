@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pando.given_files import open_regular
+
 DEFAULT_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 
 # The third byte of an IDX magic number names the element type; numbers are big-endian.
@@ -32,12 +34,16 @@ def _find_file(path: Path) -> Path:
     for candidate in (path, other):
         if candidate.is_file():
             return candidate
+    for candidate in (path, other):
+        if candidate.exists():
+            return candidate  # reading it says what it is
     raise FileNotFoundError(f"There is no IDX file {path}, nor {other.name} beside it.")
 
 
 def _read_bytes(path: Path) -> bytes:
     """The content of `path`, decompressed when it starts as a gzip file does."""
-    raw = path.read_bytes()
+    with open_regular(path) as file:
+        raw = file.readall()
     if raw[:2] != b"\x1f\x8b":
         return raw
     try:
@@ -60,6 +66,7 @@ def read_idx(path: str | Path) -> np.ndarray:
 
     Raises:
         FileNotFoundError: There is no such file.
+        OSError: It is a folder, a pipe or a device, or cannot be read.
         ValueError: It is no IDX file, or does not have the size that its header states.
     """
     file = _find_file(Path(path))

@@ -20,9 +20,12 @@ from typing import IO, Any
 import numpy as np
 
 from pando import _core
+from pando.given_files import open_regular, parse_json
 
 _ALIGNMENT = 64
 _READ_BYTES = 1 << 22
+# The format's own limit.
+_MOST_HEADER_BYTES = 100_000_000
 _NAMES = {
     "bool": "BOOL",
     "int8": "I8",
@@ -199,7 +202,7 @@ def file_record(folder: Path, name: Path) -> dict[str, Any]:
     """
     path = folder / name
     size = path.stat().st_size
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         found = _checksum_of_next(file, size)
     return {
         "name": name.as_posix(),
@@ -228,7 +231,9 @@ def check_file(folder: Path, record: dict[str, Any]) -> str:
                 "replaced"
             )
         header = size - sum(piece[0] for piece in record["pieces"])
-        with path.open("rb", buffering=0) as file:
+        if header < 0:
+            return f"{path} has {size} bytes; the manifest tells of more"
+        with open_regular(path) as file:
             for count, wanted in [(header, record["header"]), *record["pieces"]]:
                 if _checksum_of_next(file, count) != wanted:
                     return f"{path} is damaged: its bytes are not those written"
@@ -250,17 +255,40 @@ def _checksum_of_next(file: RawIOBase, count: int) -> str:
     return f"{total.value:016x}"
 
 
+def _begin_of(found: Any) -> int:
+    """Where the data of a header's entry begins; -1 if it does not say."""
+    offsets = found.get("data_offsets") if isinstance(found, dict) else None
+    if isinstance(offsets, list) and len(offsets) == 2 and isinstance(offsets[0], int):
+        return offsets[0]
+    return -1
+
+
 class TensorFileReader:
     """Reads the data of a file's tensors, from their beginning, in pieces of any size.
 
     Args:
         path: The file.
+
+    Raises:
+        ValueError: It has no header of the format.
+        OSError: It cannot be read, or is no regular file.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb", buffering=0)
-        length = int.from_bytes(self._file.read(8), "little")
-        self._header: dict[str, Any] = json.loads(self._file.read(length))
+        self._path = path
+        self._file = open_regular(path)
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            length = int.from_bytes(self._file.read(8), "little")
+            if length > min(self._size - 8, _MOST_HEADER_BYTES):
+                raise ValueError(f"{path} has {self._size} bytes and a header of {length}")
+            header = parse_json(self._file.read(length), f"the header of {path}")
+            if not isinstance(header, dict):
+                raise ValueError(f"the header of {path} does not name tensors")
+        except BaseException:
+            self._file.close()
+            raise
+        self._header: dict[str, Any] = header
         self._data = 8 + length
 
     def __enter__(self) -> TensorFileReader:
@@ -273,6 +301,25 @@ class TensorFileReader:
         traceback: TracebackType | None,
     ) -> None:
         self._file.close()
+
+    def check(self, entry: TensorEntry) -> None:
+        """Compares the header with what the writer writes of a tensor.
+
+        Args:
+            entry: The tensor.
+
+        Raises:
+            ValueError: The header says something else, or the file ends before the data do.
+        """
+        found = self._header.get(entry.name)
+        begin = _begin_of(found)
+        if begin < 0 or found != entry.header(begin):
+            raise ValueError(
+                f"{self._path}: wanted '{entry.name}', {entry.dtype} {entry.shape}; the header has "
+                f"{found}"
+            )
+        if self._data + begin + entry.num_bytes > self._size:
+            raise ValueError(f"{self._path} ends before the data of '{entry.name}'")
 
     def seek(self, name: str) -> None:
         """Goes to the beginning of a tensor.

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pando.given_files import open_regular
+
 # Perl's manual, as Debian's package perl-doc installs it: about 9 MB of English.
 DEFAULT_ROOT = Path("/usr/share/perl")
 DEFAULT_PATTERN = "*/pod/*.pod"
@@ -27,9 +29,10 @@ def _default_files() -> list[Path]:
 
 
 def _read(path: Path) -> np.ndarray:
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"There is no text file {path}.")
-    return np.frombuffer(path.read_bytes(), np.uint8)
+    with open_regular(path) as file:
+        return np.frombuffer(file.readall(), np.uint8)
 
 
 def read_tokens(path: str | Path | None = None) -> np.ndarray:
@@ -43,6 +46,7 @@ def read_tokens(path: str | Path | None = None) -> np.ndarray:
 
     Raises:
         FileNotFoundError: There is no such file.
+        OSError: It is a folder, a pipe or a device, or cannot be read.
         ValueError: It is empty.
     """
     files = _default_files() if path is None else [Path(path).expanduser()]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import time
+
+from pando.given_files import read_json
 
 _LEVELS = {
     "TRACE": 5,
@@ -98,6 +99,20 @@ class _StderrHandler(logging.StreamHandler):
         super().emit(record)
 
 
+def _file_handler(destination: str) -> logging.Handler:
+    try:
+        # Without O_NONBLOCK a pipe that nothing reads would block.
+        os.close(
+            os.open(destination, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        )
+        return logging.FileHandler(destination)
+    except OSError as error:
+        raise ValueError(
+            f"POPART_LOG_DEST: wanted stdout, stderr or a file that can be written; given "
+            f"{destination!r}: {error.strerror}"
+        ) from error
+
+
 def _handler() -> logging.Handler:
     destination = os.environ.get("POPART_LOG_DEST", "stderr")
     if destination == "stdout":
@@ -105,7 +120,7 @@ def _handler() -> logging.Handler:
     elif destination == "stderr":
         handler = _StderrHandler()
     else:
-        handler = logging.FileHandler(destination)
+        handler = _file_handler(destination)
     formatter = logging.Formatter(
         "%(asctime)s.%(msecs)03dZ %(name)s %(process)d.%(thread)d %(levelname).1s: %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
@@ -115,11 +130,22 @@ def _handler() -> logging.Handler:
     return handler
 
 
+def _levels_of_modules(config: str) -> dict[str, str]:
+    try:
+        levels = read_json(config)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"POPART_LOG_CONFIG: {config!r} cannot be read: {error}") from error
+    if not isinstance(levels, dict) or not all(isinstance(v, str) for v in levels.values()):
+        raise ValueError(
+            f"POPART_LOG_CONFIG: wanted modules and their levels in {config!r}; given {levels!r}"
+        )
+    return levels
+
+
 def _configured_level(name: str) -> int:
     config = os.environ.get("POPART_LOG_CONFIG")
     if config:
-        with open(config, encoding="utf-8") as file:
-            levels = json.load(file)
+        levels = _levels_of_modules(config)
         if name in levels:
             return _level(levels[name])
     return _level(os.environ.get("POPART_LOG_LEVEL", "WARN"))

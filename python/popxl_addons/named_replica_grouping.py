@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 
 import popxl
+from pando.given_files import parse_json
 from popxl_addons.dot_tree import DotTree
 
 _LINKED_DEVICES = 64
@@ -101,10 +101,20 @@ def get_ild_size_from_popdist() -> int:
     Returns:
         `ipuLinkDomainSize` of the JSON text in the environment variable POPLAR_TARGET_OPTIONS, else
         the number of replicas, 64 at most.
+
+    Raises:
+        ValueError: The text is something else.
     """
-    options = json.loads(os.environ.get("POPLAR_TARGET_OPTIONS") or "{}")
+    variable = "POPLAR_TARGET_OPTIONS"
+    options = parse_json(os.environ.get(variable) or "{}", f"the environment variable {variable}")
     replicas = popxl.gcg().ir.replication_factor
-    return int(options.get("ipuLinkDomainSize", min(replicas, _LINKED_DEVICES)))
+    all_linked = min(replicas, _LINKED_DEVICES)
+    size = options.get("ipuLinkDomainSize", all_linked) if isinstance(options, dict) else None
+    if not isinstance(size, int | str) or not str(size).isdecimal() or int(size) < 1:
+        raise ValueError(
+            f"{variable}: wanted an object with a number ipuLinkDomainSize; given {options!r}"
+        )
+    return int(size)
 
 
 def get_ild_replica_grouping(

@@ -7,15 +7,20 @@ import logging
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 import popxl
+from pando.checkpoint import DamagedCheckpoint
 from pando.checkpoint_folder import remove_folder, replaced_folder, whole_folder
+from pando.given_files import open_regular, read_json
 from popxl_addons import wandb_artifacts
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from popxl_addons.streams import InputStreams, OutputStreams
@@ -101,6 +106,25 @@ def _whole_folder(given: Path, may_lack: Callable[[str], bool]) -> Path:
             folder,
         )
     return folder
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        state = read_json(path)
+    except (OSError, ValueError) as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: {error}") from error
+    if not isinstance(state, dict):
+        raise DamagedCheckpoint(f"{path}: wanted names and values; found {type(state).__name__}")
+    return state
+
+
+def _read_tensor(path: Path, key: str) -> np.ndarray:
+    try:
+        with BufferedReader(open_regular(path)) as file, np.load(file) as archive:
+            value: np.ndarray = archive[key]
+            return value
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: {error}") from error
 
 
 class TaskSession(popxl.Session):
@@ -334,13 +358,12 @@ class TaskSession(popxl.Session):
         files = {path.stem: path for path in sorted((folder / "model").glob("*.npz"))}
         tensors = self.state.to_dict()
         info = folder / _SESSION_INFO
-        state = json.loads(info.read_text(encoding="utf-8")) if info.exists() else {"steps": 0}
+        state = _read_state(info) if info.exists() else {"steps": 0}
         _report_missing("Tensors", tensors, files, report_missing)
         _report_missing("Session state", self.session_state, state, report_missing)
         weights: Any = WeightsDict()
         for key in tensors.keys() & files.keys():
-            with np.load(files[key]) as archive:
-                weights[tensors[key]] = archive[key]
+            weights[tensors[key]] = _read_tensor(files[key], key)
         self.write_variables_data(weights)
         if self._dataloader is not None and (folder / _DATALOADER).exists():
             self._dataloader.resume(filename=str(folder / _DATALOADER))

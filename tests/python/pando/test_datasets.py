@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,19 @@ def test_a_missing_folder_and_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(FileNotFoundError, match="t10k-labels-idx1-ubyte"):
         load_mnist_format(tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    write_set(tmp_path)
+    (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
+    make(tmp_path / "train-labels-idx1-ubyte")
+    with pytest.raises(OSError, match=r"no regular file.*train-labels"):
+        load_mnist_format(tmp_path)
+    # A file of the other name wins.
+    wrong = idx_bytes(np.zeros(20, np.uint8), 8)
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(wrong))
+    assert len(load_mnist_format(tmp_path).train) == 20
 
 
 @pytest.mark.parametrize(

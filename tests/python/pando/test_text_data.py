@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,10 @@ def test_the_default_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no text file"):
         read_tokens(tmp_path / "missing")
+    for make in (os.mkfifo, os.mkdir):
+        make(tmp_path / make.__name__)
+        with pytest.raises(OSError, match="no regular file"):
+            read_tokens(tmp_path / make.__name__)
     (tmp_path / "empty").touch()
     with pytest.raises(ValueError, match="empty"):
         read_tokens(tmp_path / "empty")

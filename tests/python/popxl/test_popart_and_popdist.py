@@ -98,6 +98,34 @@ def test_logger_environment(destination, tmp_path):
     assert not any(texts.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("POPART_LOG_DEST", os.mkfifo),
+        ("POPART_LOG_DEST", os.mkdir),
+        ("POPART_LOG_CONFIG", os.mkfifo),
+        ("POPART_LOG_CONFIG", os.mkdir),
+        ("POPART_LOG_CONFIG", lambda path: None),
+        ("POPART_LOG_CONFIG", lambda path: path.write_text("[" * 100_000)),
+        ("POPART_LOG_CONFIG", lambda path: path.write_text("no levels")),
+        ("POPART_LOG_CONFIG", lambda path: path.write_text('{"session": 3}')),
+    ],
+)
+def test_logger_environment_that_cannot_be_used(name, make, tmp_path):
+    path = tmp_path / "given"
+    make(path)
+    environment = {**os.environ, name: str(path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import popart; popart.getLogger('session')"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"ValueError: {name}: ") and str(path) in last
+
+
 def test_session_options():
     ir = popxl.Ir()
     options = ir._pb_ir.getSessionOptions()

@@ -245,6 +245,11 @@ def test_groupings_limited_to_parts_of_the_machine(monkeypatch: pytest.MonkeyPat
         assert is_cross_ild(everyone) and not is_cross_ild(pairs)
         assert get_ild_replica_grouping().assignment == [0, 0, 0, 0, 1, 1, 1, 1]
         assert get_ild_replica_grouping(pairs) is pairs
+        for wrong in ("[" * 100_000, "{", "[4]", '{"ipuLinkDomainSize": "many"}'):
+            monkeypatch.setenv("POPLAR_TARGET_OPTIONS", wrong)
+            with pytest.raises(ValueError, match="POPLAR_TARGET_OPTIONS"):
+                get_ild_size_from_popdist()
+        monkeypatch.setenv("POPLAR_TARGET_OPTIONS", '{"ipuLinkDomainSize": 4}')
         apart = ir.replica_grouping(stride=2)
         assert get_ild_replica_grouping(apart).assignment == [0, 1, 0, 1, 2, 3, 2, 3]
         with pytest.raises(ValueError, match="further than the 2 replicas"):

@@ -173,11 +173,59 @@ def test_missing_files_of_tensors_and_state(
     assert values() == [4, 9] and other.session_state == {"steps": 0}
     other.session_state["epoch"] = 1
     other.write_variables_data({t: np.zeros(2, np.float32) for t in other.state.tensors})
+    with pytest.raises(DamagedCheckpoint, match=r"extra\.npz"):
+        addons.task_session.initialise_memmap_dir_from_checkpoint(tmp_path, tmp_path / "m")
+    task.save_checkpoint(tmp_path)
     with pytest.raises(ValueError, match=r"Session state only in the session: \['epoch'\]"):
         other.load_checkpoint(tmp_path, report_missing="error")
     assert values() == [0, 0]
-    with pytest.raises(DamagedCheckpoint, match=r"extra\.npz"):
-        addons.task_session.initialise_memmap_dir_from_checkpoint(tmp_path, tmp_path / "m")
+
+
+NESTED = b"[" * 100_000
+
+
+@pytest.mark.parametrize("name", ["model/total.npz", "session_info.json", "dataloader.bin"])
+def test_pipes_and_folders_in_place_of_files(tmp_path: Path, name: str) -> None:
+    task = session()
+    task.dataloader = Loader()
+    for make in (os.mkfifo, os.mkdir):
+        folder = tmp_path / make.__name__
+        task.save_checkpoint(folder)
+        (folder / name).unlink()
+        make(folder / name)
+        with pytest.raises(DamagedCheckpoint, match=name):
+            session(start=9.0).load_checkpoint(folder)
+        # Without the manifest, which knew what was written.
+        (folder / "manifest.json").unlink()
+        if name != "dataloader.bin":
+            with pytest.raises(DamagedCheckpoint, match="no regular file"):
+                session(start=9.0).load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("session_info.json", NESTED),
+        ("session_info.json", b"[1]"),
+        ("model/total.npz", b"PK\3\4" + bytes(50)),
+        ("model/total.npz", b"no archive"),
+        ("manifest.json", NESTED),
+    ],
+)
+def test_content_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
+    session().save_checkpoint(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / name).write_bytes(content)
+    other = session(start=9.0)
+    with pytest.raises(DamagedCheckpoint, match=name):
+        other.load_checkpoint(tmp_path)
+    assert other.get_named_tensors_data()["total"].tolist() == [9, 9]
+
+
+def test_a_pipe_with_the_name_of_a_writers_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".making-c-0")
+    session().save_checkpoint(tmp_path / "c")
+    session().load_checkpoint(tmp_path / "c", report_missing="error")
 
 
 def test_folders_of_another_writer_are_loaded_with_a_warning(
