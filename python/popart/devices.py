@@ -183,7 +183,7 @@ class DeviceManager:
         tilesPerIPU: int = 0,
         **unknown: Any,
     ) -> list[DeviceInfo]:
-        """The one device that this machine is, not attached.
+        """Give the one device that this machine is, not attached.
 
         Args:
             numIpus: How many virtual devices it has.
@@ -191,6 +191,7 @@ class DeviceManager:
             deviceType: The kind of device.
             connectionType: Has no effect; a session attaches the device.
             tilesPerIPU: If not 0, each virtual device has the memory of so many tiles.
+            **unknown: Other keywords, which are refused.
 
         Returns:
             A list of one device.
@@ -216,7 +217,7 @@ class DeviceManager:
         selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
         **unknown: Any,
     ) -> DeviceInfo:
-        """The device that this machine is, attached unless it is to be on demand.
+        """Take the device that this machine is, attached unless it is to be on demand.
 
         Args:
             numIpus: How many virtual devices it has.
@@ -224,6 +225,7 @@ class DeviceManager:
             pattern: Has no effect; there is nothing to synchronise.
             connectionType: With OnDemand a session attaches the device, else it is attached here.
             selectionCriterion: Has no effect; there is one device.
+            **unknown: Other keywords, which are refused.
 
         Returns:
             The device.

@@ -153,9 +153,20 @@ def host_pow2scale_cast_from_fp8(
 
 
 def mse_of_magnitudes(dtype: DType | np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    """The square error estimated for one value of each magnitude in MSE_EDGES (columns) under each
-    scale in MSE_SCALES (rows): all of what is below the format's range, what exceeds the range's
-    last power of two, and of values between them a share that depends on the mantissa."""
+    """Estimate the square error of one value of each magnitude under each scale.
+
+    It is all of what is below the format's range, what exceeds the range's last power of two, and
+    of values between them a share that depends on the mantissa.
+
+    Args:
+        dtype: `popxl.float8_143` or `popxl.float8_152`, or their NumPy types; None: float8_143.
+
+    Returns:
+        A float64 array: a row for each of MSE_SCALES, a column for each of MSE_EDGES.
+
+    Raises:
+        RuntimeError: The format is of another type.
+    """
     target = _float8_type(dtype)
     mantissa_bits = 3 if target == np_dtype_float8_143 else 2
     lowest, highest = (int(np.floor(np.log2(_TABLES[target][code]))) for code in (1, 127))
@@ -170,8 +181,9 @@ def mse_of_magnitudes(dtype: DType | np.dtype[Any] | None) -> np.ndarray[Any, An
 
 
 def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
-    """The log2 scale for which a cast to a float8 type loses least, estimated from how many values
-    there are between any two powers of two.
+    """Search for the scale with which a float8 format holds values best.
+
+    It is estimated from how many values there are between any two powers of two.
 
     Args:
         src: float16 or float32 data of any shape. NaN counts as very large.

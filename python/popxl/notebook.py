@@ -21,7 +21,14 @@ _MOST_TENSORS = 8
 
 
 def byte_text(count: int) -> str:
-    """A number of bytes with a unit."""
+    """Write a number of bytes with a unit.
+
+    Args:
+        count: The number.
+
+    Returns:
+        Such as `1.5 KiB`.
+    """
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
@@ -29,7 +36,15 @@ def byte_text(count: int) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """`1 op`, `2 ops`."""
+    """Write a number of things.
+
+    Args:
+        count: The number.
+        what: One of them, in words.
+
+    Returns:
+        Such as `1 op` or `2 ops`.
+    """
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -73,7 +88,14 @@ def _graph_name(graph: _core.Graph) -> str:
 
 
 def graph_html(graph: Graph) -> str:
-    """A heading and the ops of a graph in the order in which they were made."""
+    """Show a graph: a heading and its first ops in the order in which they were made.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        HTML with a table of at most MOST_ROWS ops.
+    """
     core = graph._pb
     ops = core.ops
     heading = (
@@ -85,7 +107,14 @@ def graph_html(graph: Graph) -> str:
 
 
 def ir_html(ir: Ir) -> str:
-    """A heading and the graphs of an Ir in the order in which they were made."""
+    """Show an Ir: a heading and its first graphs in the order in which they were made.
+
+    Args:
+        ir: The Ir.
+
+    Returns:
+        HTML with a table of at most MOST_ROWS graphs.
+    """
     graphs = ir._pb.graphs
     # A variable's bytes on one replica.
     variables = [t for t in ir._pb.main_graph.tensors if t.kind == _core.TensorKind.Variable]

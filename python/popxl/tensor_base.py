@@ -13,9 +13,9 @@ from popart._internal import ir as internal
 from popxl.dtypes import DType
 from popxl.errors import UndefinedValue
 from popxl.tensor_devices import find_device, find_tile_set
+from popxl.tensor_operators import TensorOperators, all_ops
 from popxl.tensor_spec import LocationInfo, TensorSpec
 from popxl.typing_ import NewAliasAnnotation
-from popxl.utils import inferred_dtype
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
@@ -37,13 +37,6 @@ host_tensor_types = (
 )
 
 
-def _ops() -> Any:
-    # popxl.ops is built on this module.
-    from popxl import ops
-
-    return ops
-
-
 def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
     # popxl.variables is built on this module.
     from popxl.variables import constant
@@ -51,7 +44,7 @@ def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
     return constant(value, dtype)
 
 
-class Tensor:
+class Tensor(TensorOperators):
     """A value of a graph. Ops, `variable`, `constant` and `graph_input` make tensors.
 
     Operators are ops: `+ - * / @ % **` and `-t` are add, sub, mul, div, matmul, fmod, pow and
@@ -216,7 +209,7 @@ class Tensor:
         Returns:
             A new tensor.
         """
-        return _ops().transpose(self, permutation)
+        return all_ops().transpose(self, permutation)
 
     def transpose_(self, permutation: Iterable[int] | None = None) -> Tensor:
         """Permute the axes of an alias, as `ops.transpose_` does.
@@ -227,7 +220,7 @@ class Tensor:
         Returns:
             An alias of the tensor.
         """
-        return _ops().transpose_(self, permutation)
+        return all_ops().transpose_(self, permutation)
 
     @property
     def T(self) -> Tensor:
@@ -248,7 +241,7 @@ class Tensor:
         Returns:
             A new tensor.
         """
-        return _ops().reshape(self, shape)
+        return all_ops().reshape(self, shape)
 
     def reshape_(self, shape: Iterable[int]) -> Tensor:
         """Make an alias in another shape, as `ops.reshape_` does.
@@ -259,7 +252,7 @@ class Tensor:
         Returns:
             An alias of the tensor.
         """
-        return _ops().reshape_(self, shape)
+        return all_ops().reshape_(self, shape)
 
     def flatten(self) -> Tensor:
         """Copy the elements to one axis.
@@ -267,7 +260,7 @@ class Tensor:
         Returns:
             A new tensor of rank 1.
         """
-        return _ops().flatten(self)
+        return all_ops().flatten(self)
 
     def flatten_(self) -> Tensor:
         """Make an alias with one axis.
@@ -275,7 +268,7 @@ class Tensor:
         Returns:
             An alias of the tensor.
         """
-        return _ops().flatten_(self)
+        return all_ops().flatten_(self)
 
     def detach(self) -> Tensor:
         """Copy the tensor so that no gradient passes from the copy to it.
@@ -283,7 +276,7 @@ class Tensor:
         Returns:
             A new tensor.
         """
-        return _ops().detach(self)
+        return all_ops().detach(self)
 
     def detach_(self) -> Tensor:
         """Make an alias through which no gradient passes.
@@ -291,7 +284,7 @@ class Tensor:
         Returns:
             An alias of the tensor.
         """
-        return _ops().detach_(self)
+        return all_ops().detach_(self)
 
     def diag(self) -> Tensor:
         """Take every (columns + 1)-th element of a matrix.
@@ -321,7 +314,7 @@ class Tensor:
         Raises:
             ValueError: `source` is None and nothing tells the device.
         """
-        return _ops().ipu_copy(self, destination, source)
+        return all_ops().ipu_copy(self, destination, source)
 
     def _ensure_tensor(
         self, value: TensorLike, dtype: DType | None = None, raise_on_empty: bool = True
@@ -354,69 +347,9 @@ class Tensor:
         # Programs print tensors of every class under one name.
         return f"Tensor[{self._id} {self._dtype} {self._shape}]"
 
-    def __add__(self, other: TensorLike) -> Tensor:
-        return _ops().add(self, self._ensure_tensor(other))
-
-    def __radd__(self, other: HostTensor) -> Tensor:
-        return _ops().add(self._ensure_tensor(other), self)
-
-    def __sub__(self, other: TensorLike) -> Tensor:
-        return _ops().sub(self, self._ensure_tensor(other))
-
-    def __rsub__(self, other: HostTensor) -> Tensor:
-        return _ops().sub(self._ensure_tensor(other), self)
-
-    def __mul__(self, other: TensorLike) -> Tensor:
-        return _ops().mul(self, self._ensure_tensor(other))
-
-    def __rmul__(self, other: HostTensor) -> Tensor:
-        return _ops().mul(self._ensure_tensor(other), self)
-
-    def __truediv__(self, other: TensorLike) -> Tensor:
-        return _ops().div(self, self._ensure_tensor(other))
-
-    def __rtruediv__(self, other: HostTensor) -> Tensor:
-        return _ops().div(self._ensure_tensor(other), self)
-
-    def __matmul__(self, other: TensorLike) -> Tensor:
-        return _ops().matmul(self, self._ensure_tensor(other))
-
-    def __rmatmul__(self, other: HostTensor) -> Tensor:
-        return _ops().matmul(self._ensure_tensor(other), self)
-
-    def __mod__(self, other: TensorLike) -> Tensor:
-        return _ops().fmod(self, self._ensure_tensor(other))
-
-    def __rmod__(self, other: HostTensor) -> Tensor:
-        return _ops().fmod(self._ensure_tensor(other), self)
-
-    def __and__(self, other: TensorLike) -> Tensor:
-        return _ops().logical_and(self, self._ensure_tensor(other))
-
-    def __rand__(self, other: HostTensor) -> Tensor:
-        return _ops().logical_and(self._ensure_tensor(other), self)
-
-    def __or__(self, other: TensorLike) -> Tensor:
-        return _ops().logical_or(self, self._ensure_tensor(other))
-
-    def __ror__(self, other: HostTensor) -> Tensor:
-        return _ops().logical_or(self._ensure_tensor(other), self)
-
     def __iadd__(self, other: TensorLike) -> Tensor:
-        _ops().add_(self, self._ensure_tensor(other))
+        all_ops().add_(self, self._ensure_tensor(other))
         return self
-
-    def __pow__(self, other: TensorLike) -> Tensor:
-        return _ops().pow(self, other if isinstance(other, Tensor) else _constant(other))
-
-    def __rpow__(self, other: TensorLike) -> Tensor:
-        return _ops().pow(self._ensure_tensor(other, inferred_dtype(other)), self)
-
-    def __neg__(self) -> Tensor:
-        return _ops().negate(self)
-
-    def __invert__(self) -> Tensor:
-        return _ops().logical_not(self)
 
     def __getitem__(self, key: Any) -> Tensor:
         from popxl.indexing import index_tensor
@@ -471,7 +404,7 @@ class Variable(Tensor):
         Returns:
             A new tensor.
         """
-        return _ops().ipu_copy(self, dst, src)
+        return all_ops().ipu_copy(self, dst, src)
 
 
 class Constant(Tensor):
@@ -487,7 +420,7 @@ class Constant(Tensor):
         Returns:
             A new tensor.
         """
-        return _ops().ipu_copy(self, dst, src)
+        return all_ops().ipu_copy(self, dst, src)
 
 
 if TYPE_CHECKING:
