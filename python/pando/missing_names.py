@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
@@ -35,6 +34,9 @@ def missing_name(
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
     """The names like `name` in words, or all of them if there are few."""
+    # Only errors need it.
+    import difflib
+
     public = sorted(other for other in set(known) if not other.startswith("_"))
     by_lower: dict[str, list[str]] = {}
     for other in public:

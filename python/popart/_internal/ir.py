@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pando import _core
+from pando.missing_names import missing_names
 from popart._internal import op, patterns, view
 from popart._internal.enums import DataType, ExecutionContext, ExpectedConnectionType, TileSet
 from popart._internal.graph_view import Graph, schedule
@@ -181,3 +182,7 @@ class Ir:
             logger.info(f"graph '{graph.id}'")
             for core_op in graph.ops:
                 logger.info(f"  {core_op.describe()}")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pando import _core
+from pando.missing_names import missing_name
 
 _OTHER_NAMES = {
     "GroupNormOp": "GroupNormalization",
@@ -100,4 +101,5 @@ def __getattr__(name: str) -> type[Any]:
     known = (*_kinds(), *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
     if name.endswith("Op") and kind in known:
         return _class_of(kind)
-    raise AttributeError(f"popart._internal.ir.op has no class '{name}'")
+    classes = [f"{kind}Op" for kind in known] + list(_OTHER_NAMES)
+    raise missing_name("popart._internal.ir.op", name, classes)

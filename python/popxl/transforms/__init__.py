@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pando.missing_names import missing_names
 from popxl.transforms.autodiff import (
     ExpectedConnection,
     ExpectedConnectionType,
@@ -20,3 +23,6 @@ __all__ = [
     "io_tile_exchange",
     "merge_exchange",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = missing_names(__name__)

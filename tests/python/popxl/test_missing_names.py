@@ -7,15 +7,17 @@ import sys
 import pytest
 
 import popart
+import popart._internal.ir
 import popdist
 import popxl
 import popxl_addons
 from popxl import ops
 
 MODULES = [popart, popdist, popxl, popxl_addons, ops]
+OTHERS = [popart._internal.ir, popxl.transforms]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES + OTHERS, ids=lambda module: module.__name__)
 def test_a_module_names_the_nearest_names(module):
     public = getattr(module, "__all__", ["getInstanceIndex"])
     known = [name for name in public if len(name) > 4 and not name.startswith("_")]
@@ -63,6 +65,13 @@ def test_objects_of_the_device_layer():
         options.numIoTiles = 3
     with pytest.raises(AttributeError, match=r"'numIoTiles'.*numIOTiles"):
         _ = options.numIoTiles
+
+
+def test_classes_of_ops():
+    with pytest.raises(AttributeError, match=r"ir\.op has no 'MatMullOp': .*MatMulOp"):
+        _ = popart._internal.ir.op.MatMullOp
+    with pytest.raises(AttributeError, match=r"ir\.op has no 'matMulOp': .*MatMulOp"):
+        _ = popart._internal.ir.op.matMulOp
 
 
 def test_keywords_of_the_device_manager():
