@@ -60,12 +60,16 @@ def test_faults_are_found(tmp_path, lines, kind, message):
     assert fault in str(trainings.summary)
 
 
-def test_damaged_checkpoints_are_found(tmp_path):
-    (tmp_path / "checkpoints" / "step-0000000001").mkdir(parents=True)
+@pytest.mark.parametrize("content", ["variables.replica-0.safetensors", ""])
+def test_damaged_checkpoints_are_found(tmp_path, content):
+    folder = tmp_path / "checkpoints" / "step-0000000001"
+    folder.mkdir(parents=True)
+    if content:
+        (folder / content).touch()
     trainings = Faulty()
     assert trainings._examine(tmp_path, attempt("from 1"), 1)
     assert "manifest.json" in trainings.summary.unloadable[0]
-    assert checkpoint.checkpoints(tmp_path / "checkpoints")
+    assert len(checkpoint.checkpoints(tmp_path / "checkpoints")) == bool(content)
 
 
 def test_a_line_that_was_cut_off_does_not_count():
