@@ -311,15 +311,21 @@ def _json_state(state: Any) -> Any:
     return state.tolist() if isinstance(state, (np.ndarray, np.generic)) else state
 
 
-def _check_generator(path: Path, name: str, generator: np.random.Generator, state: Any) -> None:
-    """WrongCheckpoint unless a generator of this kind can take the state."""
-    try:
-        type(generator.bit_generator)().state = state
-    except (ValueError, TypeError, KeyError) as error:
-        raise WrongCheckpoint(
-            f"{path} has no state for the generator '{name}', a "
-            f"{type(generator.bit_generator).__name__}: {error}"
-        ) from error
+def _check_generators(
+    path: Path, generators: Mapping[str, np.random.Generator], states: Mapping[str, Any]
+) -> None:
+    """WrongCheckpoint unless there is a state for each generator, of its kind."""
+    missing = sorted(generators.keys() - states.keys())
+    if missing:
+        raise WrongCheckpoint(f"{path} has no state of the generators {missing}")
+    for name, generator in generators.items():
+        try:
+            type(generator.bit_generator)().state = states[name]
+        except (ValueError, TypeError, KeyError) as error:
+            raise WrongCheckpoint(
+                f"{path} has no state for the generator '{name}', a "
+                f"{type(generator.bit_generator).__name__}: {error}"
+            ) from error
 
 
 def checkpoints(folder: str | os.PathLike[str]) -> list[Path]:
@@ -376,11 +382,7 @@ def load(
             check_parts(path, body)
             check_model(path, body, core)
             wanted = generators or {}
-            missing = sorted(wanted.keys() - body["generators"].keys())
-            if missing:
-                raise WrongCheckpoint(f"{path} has no state of the generators {missing}")
-            for name, generator in wanted.items():
-                _check_generator(path, name, generator, body["generators"][name])
+            _check_generators(path, wanted, body["generators"])
             verify(path)
             check_files(core, path, body)
         except DamagedCheckpoint as error:

@@ -179,7 +179,15 @@ def _differences(saved: dict[str, Any], here: dict[str, Any]) -> list[str]:
 
 
 def check_parts(path: Path, body: dict[str, Any]) -> None:
-    """WrongCheckpoint for the manifest of another kind of checkpoint."""
+    """Refuses the manifest of another kind of checkpoint.
+
+    Args:
+        path: The checkpoint's folder.
+        body: What its manifest says.
+
+    Raises:
+        WrongCheckpoint: Something is missing.
+    """
     wanted = {"step": int, "extra": dict, "generators": dict, "model": dict, "program": str}
     missing = [key for key, kind in wanted.items() if not isinstance(body.get(key), kind)]
     model = body.get("model")
@@ -222,8 +230,16 @@ def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
 
 
 def check_files(core: Any, path: Path, body: dict[str, Any]) -> None:
-    """DamagedCheckpoint unless the files have what `restore` reads, so that it does not end
-    half-way."""
+    """Refuses files that lack what `restore` reads, so that it does not end half-way.
+
+    Args:
+        core: The core's session.
+        path: The checkpoint's folder.
+        body: What its manifest says.
+
+    Raises:
+        DamagedCheckpoint: A file or the manifest does not fit the session; it is named.
+    """
     variables = {entry.name: entry for _, entry in _variables(core)}
     buffers = {entry.name: entry for entry in _buffers(core)}
     wanted = {(replica, name) for replica in range(int(core.num_replicas)) for name in buffers}

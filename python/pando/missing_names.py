@@ -33,7 +33,15 @@ def missing_name(
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """The names like `name` in words, or all of them if there are few."""
+    """The names that are like another one.
+
+    Args:
+        name: The other name.
+        known: The names that there are.
+
+    Returns:
+        A phrase with the nearest names, or with all of them if there are few.
+    """
     # Only errors need it.
     import difflib
 
@@ -77,7 +85,16 @@ def missing_names(
 def unknown_keywords(
     function: str, unknown: Mapping[str, object], known: Iterable[str]
 ) -> TypeError:
-    """The error for keywords that a function does not have: a TypeError that names those it has."""
+    """The error for keywords that a function does not have.
+
+    Args:
+        function: The function, in words.
+        unknown: The keywords that were given and their values.
+        known: The keywords that it has.
+
+    Returns:
+        A TypeError to raise, which names both.
+    """
     return TypeError(
         f"{function}: unknown keywords {', '.join(sorted(unknown))}; wanted some of "
         f"{', '.join(known)}"

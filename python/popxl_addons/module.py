@@ -7,14 +7,15 @@ import reprlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 import popxl
-from popxl_addons.build_grad import AuxStore, VarGradStore, build_grad_graph
+from popxl_addons.build_grad import build_grad_graph
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import CacheEntry, GraphCache, function_key
 from popxl_addons.graph_common import CalledGraphsGradInfo
 from popxl_addons.module_call import GradsFunction, ModuleCall
+from popxl_addons.module_state import ModuleState
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.utils import overrides
 from popxl_addons.variable_factory import (
@@ -28,8 +29,6 @@ from popxl_addons.variable_factory import (
 _being_built: list[Module] = []
 
 _INLINING_ERRORS = ("error", "warning", "none")
-
-Subclass = TypeVar("Subclass", bound="Module")
 
 
 class NameScopeMeta(type):
@@ -62,7 +61,7 @@ def _in_name_scope(build: Callable[..., Any]) -> Callable[..., Any]:
     return scoped
 
 
-class Module(popxl.Module, metaclass=NameScopeMeta):
+class Module(ModuleState, metaclass=NameScopeMeta):
     """A function over tensors, `build`, together with the variables it needs.
 
     `module(...)` builds in the current graph; `create_graph` makes a graph of its own.
@@ -76,30 +75,6 @@ class Module(popxl.Module, metaclass=NameScopeMeta):
         ValueError: `grad_inlining_error` is none of the three, or `cache` is set and the class
             overrides `build_grad`.
     """
-
-    _graph_cache: GraphCache
-    _cached = False
-    _grad_inlining_error = "error"
-    _name_scope: str | None = None
-    _variable_factories: NamedVariableFactories
-    _named_inputs: NamedTensors
-    _own_grad_info: CalledGraphsGradInfo
-    _sub_modules: dict[str, Module]
-    _length: int | None = None
-    aux: AuxStore
-    var_grad: VarGradStore
-
-    def __new__(cls: type[Subclass], *_: Any, **__: Any) -> Subclass:
-        # What a subclass needs that does not call `super().__init__()`.
-        self = super().__new__(cls)
-        self._graph_cache = GraphCache()
-        self._variable_factories = NamedVariableFactories()
-        self._named_inputs = NamedTensors()
-        self._own_grad_info = {}
-        self._sub_modules = {}
-        self.aux = AuxStore()
-        self.var_grad = VarGradStore()
-        return self
 
     def __init__(
         self, cache: GraphCache | bool | None = False, grad_inlining_error: str = "error"

@@ -115,8 +115,17 @@ def gather_replica_sharded_tensor(
 def graph_of_named(
     name: str, tensors: DotTree[Any], change: Callable[[str, popxl.Tensor], popxl.Tensor]
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph with one named input and one output per leaf of `tensors`, sorted by flat key, and
-    the keys. A leaf is a tensor or a variable factory."""
+    """Makes a graph that changes every tensor of a tree.
+
+    Args:
+        name: The name of the graph.
+        tensors: A tree of tensors or of variable factories.
+        change: Called with the flat key and the graph's input; returns the output.
+
+    Returns:
+        The graph, with one named argument and one output per leaf, sorted by flat key; and the
+        keys.
+    """
     by_key = dict(sorted(tensors.to_dict().items()))
     args: dict[str, popxl.Tensor] = {}
 
