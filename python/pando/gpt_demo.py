@@ -357,7 +357,7 @@ def prepare(
     trainer = GptTrainer(shape, training)
     need = trainer.process_bytes()
     show_facts(plan_facts(size, rates, need, available))
-    check_memory(need, available)
+    check_memory(need, min(available, options.memory or available))
     return trainer, batches
 
 

@@ -141,11 +141,13 @@ class MemoryBudget:
     """What a session may use of the memory of the process.
 
     Attributes:
+        process_bytes: The process without what follows.
         device_bytes: Device memory; 0 means no limit.
         staging_bytes: Stores under way.
         prefetch_bytes: Loads that come early, within device memory.
     """
 
+    process_bytes: int
     device_bytes: int
     staging_bytes: int
     prefetch_bytes: int
@@ -171,16 +173,17 @@ class MemoryBudget:
         """
         one_phase = _phase_bytes(shape) + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
+        process = resident_bytes() + _SPARE_BYTES
         if memory_bytes == 0:
-            return cls(0, going, coming)
-        left = memory_bytes - resident_bytes() - _SPARE_BYTES
+            return cls(process, 0, going, coming)
+        left = memory_bytes - process
         if left <= 0:
             raise ValueError(
-                f"the program alone takes {resident_bytes() + _SPARE_BYTES} bytes; the limit is "
-                f"{memory_bytes}: give more memory"
+                f"the program alone takes {process} bytes; the limit is {memory_bytes}: give more "
+                "memory"
             )
         staging = min(going, max(left // 4, _LEAST_STAGING))
-        return cls(max(left - staging, 1), staging, min(coming, left // 2))
+        return cls(process, max(left - staging, 1), staging, min(coming, left // 2))
 
 
 class GptTrainer:
@@ -251,9 +254,10 @@ class GptTrainer:
             Bytes: what it has now, device memory as planned, stores under way, buffers of threads
             and, without files, the remote buffers.
         """
-        plan = memory_plan(self.session).peak_bytes + self.budget.staging_bytes
-        rows = self.remote_bytes() if self.options.tier == "ram" else 0
-        return resident_bytes() + plan + _SPARE_BYTES + rows
+        planned = memory_plan(self.session).peak_bytes
+        is_file = self.options.tier == "file"
+        state = self.budget.staging_bytes if is_file else self.remote_bytes()
+        return self.budget.process_bytes + planned + state
 
     def remote_bytes(self) -> int:
         """All remote buffers together, wherever they are.

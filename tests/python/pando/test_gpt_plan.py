@@ -143,6 +143,21 @@ def test_what_memory_cannot_hold_is_refused(
     assert "100 MiB are available" in message and "--tier file" in message
 
 
+def test_state_in_ram_counts_for_the_limit(
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("pando.gpt_demo.limit_private_memory", lambda limit: limit)
+    limit = (process_memory.resident_bytes() >> 20) + 400
+    arguments = ["--data", str(text), "--folder", str(tmp_path), "--memory", f"{limit}MiB"]
+    # 25 million weights with moments.
+    assert main([*arguments, "--plan", "--tier", "ram", "--batch", "2", "--sequence", "64"]) == 1
+    assert f"{limit} MiB are available" in capsys.readouterr().err
+    assert main([*arguments, "--plan", "--batch", "2", "--sequence", "64"]) == 0
+
+
 def test_a_container_may_have_less(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(process_memory, "_CGROUP", tmp_path)
     whole = process_memory.available_bytes()
