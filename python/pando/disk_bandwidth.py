@@ -18,7 +18,12 @@ PROBE_THREADS = 2
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """Bytes per second."""
+    """Bytes per second.
+
+    Attributes:
+        reading: From the disk.
+        writing: To the disk.
+    """
 
     reading: float
     writing: float

@@ -112,7 +112,12 @@ class RunSize:
 
 @dataclass(frozen=True)
 class MachineRates:
-    """How fast a machine computes, in operations per second, and its disk."""
+    """How fast a machine is.
+
+    Attributes:
+        flops: Floating point operations per second.
+        disk: Bandwidth of the disk.
+    """
 
     flops: float
     disk: Bandwidth
@@ -170,14 +175,27 @@ def measure_rates(size: RunSize) -> MachineRates:
 
 @dataclass(frozen=True)
 class TimeEstimate:
-    """Seconds of one step, and of all that is not a step: weights, evaluations, checkpoints."""
+    """How long a run takes, in seconds.
+
+    Attributes:
+        step: One step.
+        others: All that is not a step: weights, evaluations, checkpoints.
+    """
 
     step: float
     others: float
 
     @classmethod
     def of(cls, size: RunSize, rates: MachineRates) -> TimeEstimate:
-        """A step takes the longer of its computation and its transfers, which overlap."""
+        """A step takes the longer of its computation and its transfers, which overlap.
+
+        Args:
+            size: The run.
+            rates: How fast the machine is.
+
+        Returns:
+            The estimate.
+        """
         disk = rates.disk
         weights = _NUMBER * size.shape.parameters
         step, evaluation = size.step_flops / rates.flops, size.evaluation_flops / rates.flops
