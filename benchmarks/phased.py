@@ -12,28 +12,21 @@ Both are measured before and after the steps, in the same process, and the mean 
 from __future__ import annotations
 
 import argparse
-import mmap
-import os
 import statistics
-import tempfile
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.figures import save_section
+from pando.disk_bandwidth import Bandwidth, disk_bandwidth
 from pando.gpt_network import SHAPES, GptShape, shape_of
 from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.process_memory import parse_bytes, peak_resident_bytes
 from pando.session_info import phase_times
 from pando.text_data import Batch
 
-PIECE = 1 << 20
-PROBE_BYTES = 1 << 30
-PROBE_THREADS = 2
 COMPUTE_LAYERS = 2
 
 
@@ -57,52 +50,6 @@ def compute_seconds(shape: GptShape, options: GptOptions, steps: int) -> float:
     of_layers = sum(p.compute_seconds for p in phases if p.name.startswith("layers"))
     others = sum(p.compute_seconds for p in phases) - of_layers
     return (of_layers * shape.layers / COMPUTE_LAYERS + others) / steps
-
-
-@dataclass(frozen=True)
-class Bandwidth:
-    """Bytes per second."""
-
-    reading: float
-    writing: float
-
-
-def _on_threads(work: Callable[[int, mmap.mmap], None]) -> float:
-    """Seconds until each of the threads has done every PROBE_THREADS-th piece."""
-
-    def run(first: int) -> None:
-        # Page-aligned, as O_DIRECT wants it.
-        with mmap.mmap(-1, PIECE) as memory:
-            memory.write(os.urandom(PIECE))
-            for piece in range(first, PROBE_BYTES // PIECE, PROBE_THREADS):
-                work(piece, memory)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(PROBE_THREADS)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - start
-
-
-def disk_bandwidth(folder: Path) -> Bandwidth:
-    """Of a file in the folder, past the page cache."""
-    with tempfile.NamedTemporaryFile(dir=folder) as named:
-        file = os.open(named.name, os.O_RDWR | os.O_DIRECT)
-        try:
-            os.posix_fallocate(file, 0, PROBE_BYTES)
-
-            def write(piece: int, memory: mmap.mmap) -> None:
-                os.pwrite(file, memory, piece * PIECE)
-
-            def read(piece: int, memory: mmap.mmap) -> None:
-                os.preadv(file, [memory], piece * PIECE)
-
-            writing = PROBE_BYTES / _on_threads(write)
-            return Bandwidth(PROBE_BYTES / _on_threads(read), writing)
-        finally:
-            os.close(file)
 
 
 def train_steps(shape: GptShape, options: GptOptions, steps: int) -> tuple[list[float], IoCounts]:

@@ -15,8 +15,9 @@ find_package(OneDNN 3 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+# Used as headers only. What they call of Highway's library is in backends/cpu/simd_targets.cpp.
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
-# Used as a header only: nothing is linked.
+set_property(TARGET PkgConfig::highway PROPERTY INTERFACE_LINK_LIBRARIES "")
 pkg_check_modules(xxhash REQUIRED libxxhash>=0.8.0)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   find_path(xbyak_INCLUDE_DIR xbyak/xbyak.h REQUIRED)  # headers only

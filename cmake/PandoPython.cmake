@@ -13,6 +13,7 @@ execute_process(
 find_package(nanobind CONFIG REQUIRED)
 
 nanobind_add_module(_core NB_STATIC NB_DOMAIN pando NOMINSIZE ${binding_sources})
+target_sources(_core PRIVATE $<TARGET_OBJECTS:pando_command_line>)
 target_link_libraries(_core PRIVATE pando)
 pando_precompile(_core <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/stl/function.h>
                  <nanobind/stl/map.h> <nanobind/stl/optional.h> <nanobind/stl/string.h>
@@ -23,6 +24,7 @@ target_include_directories(_core SYSTEM PRIVATE ${NB_DIR}/include ${Python_INCLU
 set_target_properties(
   _core
   PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python
-             # <prefix>/lib/pythonX.Y/site-packages/pando -> <prefix>/lib, where pip puts libdnnl.so.3
-             INSTALL_RPATH "$ORIGIN/../../..")
-install(TARGETS _core LIBRARY DESTINATION pando)
+             # pip puts libdnnl.so.3 in <prefix>/lib, and the module in site-packages/pando below
+             # <prefix>/lib/pythonX.Y, or lib64; both in one folder with `pip install --target`.
+             INSTALL_RPATH "$ORIGIN/../../..:$ORIGIN/../../../../lib:$ORIGIN/../lib")
+install(TARGETS _core LIBRARY DESTINATION pando COMPONENT python)

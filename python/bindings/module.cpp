@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "tools/command_line.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Pando: graphs, transforms and sessions.";
@@ -6,4 +7,7 @@ NB_MODULE(_core, m) {
   pando::python::bind_ir(m);
   pando::python::bind_transforms(m);
   pando::python::bind_session(m);
+  m.def("run_command_line", &pando::run_command_line, nb::arg("arguments"),
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Runs one command of the `pando` command line; returns its exit status.");
 }

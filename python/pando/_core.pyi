@@ -965,3 +965,6 @@ class Session:
     def disassembly(self) -> str: ...
 
     def explain(self) -> str: ...
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Runs one command of the `pando` command line; returns its exit status."""

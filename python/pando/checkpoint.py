@@ -22,7 +22,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,7 @@ def save(
     extra: Mapping[str, Any] | None = None,
     generators: Mapping[str, np.random.Generator] | None = None,
     keep: int | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Checkpoint:
     """Saves the state of an attached session as `folder/step-...`, between runs.
 
@@ -118,6 +119,7 @@ def save(
         extra: What else belongs to the run, as JSON can hold it.
         generators: Name -> NumPy generator whose state `load` brings back.
         keep: How many of the newest checkpoints stay; None means all.
+        progress: Called with the bytes of each row of a remote buffer that has been written.
 
     Returns:
         The checkpoint, which is durable.
@@ -128,7 +130,7 @@ def save(
         TypeError: JSON cannot hold `extra`.
     """
     # The program does not run meanwhile, so there are no rows to copy.
-    return _job(session, folder, step, extra, generators, keep, room_bytes=0).run()
+    return _job(session, folder, step, extra, generators, keep, 0, progress).run()
 
 
 def save_later(
@@ -177,6 +179,7 @@ def _job(
     generators: Mapping[str, np.random.Generator] | None,
     keep: int | None,
     room_bytes: int,
+    progress: Callable[[int], object] | None = None,
 ) -> _Job:
     """The state of now, ready to be written. Waits for the session's checkpoint before."""
     if step < 0:
@@ -191,7 +194,7 @@ def _job(
     previous = _pending.get(session)
     if previous is not None:
         previous.join()
-    return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep)
+    return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep, progress)
 
 
 class _Job:
@@ -203,12 +206,19 @@ class _Job:
         root: The folder of checkpoints.
         facts: What the manifest says beside the state.
         keep: How many checkpoints stay; None means all.
+        progress: Called with the bytes of each row that has been written; None: nobody asks.
     """
 
     def __init__(
-        self, core: Any, snapshot: Any, root: Path, facts: dict[str, Any], keep: int | None
+        self,
+        core: Any,
+        snapshot: Any,
+        root: Path,
+        facts: dict[str, Any],
+        keep: int | None,
+        progress: Callable[[int], object] | None,
     ) -> None:
-        self._root, self._facts, self._keep = root, facts, keep
+        self._root, self._facts, self._keep, self._progress = root, facts, keep, progress
         self._snapshot = snapshot
         self._model = {"model": model_of(core), "program": f"{core.fingerprint:016x}"}
         self._core = core
@@ -248,7 +258,7 @@ class _Job:
         writing = self._root / (WRITING + name)
         writing.mkdir()
         try:
-            files = StateWriter(self._core, self._snapshot, writing).write()
+            files = StateWriter(self._core, self._snapshot, writing, self._progress).write()
             write_manifest(writing / MANIFEST, {**self._facts, **self._model, "files": files})
             sync_folder(writing)
             os.rename(writing, self._root / name)
@@ -348,6 +358,7 @@ def load(
     step: int | None = None,
     fallback: bool = False,
     generators: Mapping[str, np.random.Generator] | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Checkpoint:
     """Brings back a checkpoint.
 
@@ -359,6 +370,7 @@ def load(
         step: The step; None means the newest checkpoint.
         fallback: Whether the next older one is taken where one is damaged.
         generators: Name -> NumPy generator that gets its state back.
+        progress: Called with the bytes of each row of a remote buffer that has been read.
 
     Returns:
         The checkpoint that was loaded.
@@ -390,7 +402,7 @@ def load(
                 raise
             skipped.append(str(error))
             continue
-        restore(core, path, body)
+        restore(core, path, body, progress)
         session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]

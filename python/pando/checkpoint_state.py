@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,13 @@ class StateWriter:
         core: The core's session.
         snapshot: Its state of one moment.
         folder: Where the files go.
+        progress: Called with the bytes of each row that has been written; None: nobody asks.
     """
 
-    def __init__(self, core: Any, snapshot: Any, folder: Path) -> None:
+    def __init__(
+        self, core: Any, snapshot: Any, folder: Path, progress: Callable[[int], object] | None
+    ) -> None:
+        self._progress = progress
         self._snapshot = snapshot
         self._folder = folder
         self._replicas = int(core.num_replicas)
@@ -131,6 +136,8 @@ class StateWriter:
         memory = np.empty(max(sizes, default=0), np.uint8)
         while (row := self._snapshot.next_row(memory)) is not None:
             files[row.replica][row.buffer].write(row.slot, memory[: sizes[row.buffer]])
+            if self._progress:
+                self._progress(sizes[row.buffer])
         if not all(file.is_complete for of_replica in files for file in of_replica):
             raise CheckpointError("another snapshot of the session began before this one ended")
 
@@ -266,13 +273,16 @@ def check_files(core: Any, path: Path, body: dict[str, Any]) -> None:
         )
 
 
-def restore(core: Any, path: Path, body: dict[str, Any]) -> None:
+def restore(
+    core: Any, path: Path, body: dict[str, Any], progress: Callable[[int], object] | None
+) -> None:
     """Writes the state of a checkpoint to a session.
 
     Args:
         core: The core's session.
         path: The checkpoint, which has been checked.
         body: What its manifest says.
+        progress: Called with the bytes of each row that has been read; None: nobody asks.
     """
     # The files of replica 0 come first; later ones have only what differs.
     for record in body["files"]:
@@ -280,7 +290,7 @@ def restore(core: Any, path: Path, body: dict[str, Any]) -> None:
             if "variables" in record:
                 _restore_variables(core, file, record)
             else:
-                _restore_buffer(core, file, record)
+                _restore_buffer(core, file, record, progress)
 
 
 def _restore_variables(core: Any, file: TensorFileReader, record: dict[str, Any]) -> None:
@@ -295,7 +305,12 @@ def _restore_variables(core: Any, file: TensorFileReader, record: dict[str, Any]
             core.write_persistent(target, index, value)
 
 
-def _restore_buffer(core: Any, file: TensorFileReader, record: dict[str, Any]) -> None:
+def _restore_buffer(
+    core: Any,
+    file: TensorFileReader,
+    record: dict[str, Any],
+    progress: Callable[[int], object] | None,
+) -> None:
     entries = _buffers(core)
     index = [entry.name for entry in entries].index(record["remote_buffer"])
     slots = entries[index].shape[0]
@@ -304,3 +319,5 @@ def _restore_buffer(core: Any, file: TensorFileReader, record: dict[str, Any]) -
     for slot in range(slots):
         file.read_into(row)
         core.write_remote(record["replica"], index, slot, row)
+        if progress:
+            progress(row.size)

@@ -226,6 +226,10 @@ def run_demo(options: argparse.Namespace) -> TrainingReport:
     batches = Batches(data.train, options.batch_size, mean, deviation, options.seed)
     rng = np.random.default_rng(options.seed)
     program = training_program(options.batch_size, data.image_shape, data.num_classes, rng)
+    tqdm.write(
+        f"training on {len(data.train):,} images of {options.data}, {options.epochs} times; then "
+        f"{len(data.test):,} test images and the times of {PROFILED_STEPS} steps"
+    )
     session = open_session(program.ir, options.threads)
     with session:
         result = train(session, program, batches, options.epochs, options.batch_size)

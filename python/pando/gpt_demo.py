@@ -1,7 +1,8 @@
 """Trains a GPT-2 style decoder that may be larger than memory: `python -m pando.gpt_demo`.
 
 Weights, optimizer state and layer inputs are in files; what a phase needs is loaded while the
-phase before it computes. Ctrl-C stops after the step and saves; --resume goes on.
+phase before it computes. What it will take of disk, memory and time is said first, and what cannot
+fit is refused. Ctrl-C stops after the step and saves; --resume goes on.
 """
 
 from __future__ import annotations
@@ -15,20 +16,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 import popart
 from pando.arguments import positive
-from pando.checkpoint import CheckpointError
+from pando.checkpoint import CheckpointError, checkpoints
 from pando.gpt_network import SHAPES, GptShape, shape_of
+from pando.gpt_plan import RunSize, check_disk, check_memory, measure_rates, plan_facts
 from pando.gpt_program import EVALUATION
-from pando.gpt_training import GptOptions, GptTrainer, IoCounts
+from pando.gpt_training import GptOptions, GptTrainer, IoCounts, checkpoint_folder
 from pando.loss_watch import LossWatch
 from pando.phase_report import PhaseTime
 from pando.plots import bytes_text
-from pando.process_memory import limit_private_memory, parse_bytes, peak_resident_bytes
+from pando.process_memory import (
+    available_bytes,
+    limit_private_memory,
+    parse_bytes,
+    peak_resident_bytes,
+)
 from pando.report import TrainingReport, write_report
 from pando.session_info import memory_plan, op_times, phase_times
 from pando.text_data import TextBatches, read_tokens
@@ -79,6 +87,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--no-save", action="store_true", help="keep nothing of this run")
     add("--validate-every", type=positive, help="steps (only at the beginning and the end)")
+    add("--plan", action="store_true", help="only say what the run will take, and end")
     add("--seed", type=int, default=42, help="(%(default)s)")
     add("--threads", type=int, default=0, help="(every core)")
     add("--report", type=Path, help="the HTML report (report.html in --folder)")
@@ -136,6 +145,20 @@ class Progress:
     io: list[IoCounts] = field(default_factory=list)
     stopped: bool = False
     first_bad_step: int | None = None
+
+
+def bytes_bar(text: str, trainer: GptTrainer) -> Any:
+    """A progress bar over all state of a trainer.
+
+    Args:
+        text: What is done with it.
+        trainer: Whose remote buffers are counted.
+
+    Returns:
+        A tqdm bar, to be updated with bytes.
+    """
+    total = trainer.remote_bytes()
+    return tqdm(desc=text, total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
 
 
 class DemoRun:
@@ -209,8 +232,8 @@ class DemoRun:
     def _save(self) -> None:
         if self._options.no_save:
             return
-        tqdm.write(f"saving the state of step {self._trainer.steps_done}")
-        self._trainer.save(self._batches)
+        with bytes_bar(f"saving step {self._trainer.steps_done}", self._trainer) as bar:
+            self._trainer.save(self._batches, bar.update)
 
 
 def summary(
@@ -279,14 +302,105 @@ def _phase_text(phase: PhaseTime, steps: int) -> str:
     )
 
 
-def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
+def run_size(shape: GptShape, training: GptOptions, options: argparse.Namespace) -> RunSize:
+    """The work that the arguments ask for.
+
+    Args:
+        shape: Of the network.
+        training: How it is trained.
+        options: The arguments.
+
+    Returns:
+        What there is to estimate.
+    """
+    evaluations, saves = 2, 1
+    if options.validate_every:
+        evaluations += (options.steps - 1) // options.validate_every
+    if options.save_every:
+        saves += (options.steps - 1) // options.save_every
+    return RunSize(
+        shape,
+        training,
+        options.steps,
+        evaluations,
+        0 if options.no_save else saves,
+        options.resume,
+        bool(checkpoints(checkpoint_folder(training.folder))),
+    )
+
+
+def prepare(
+    shape: GptShape, training: GptOptions, options: argparse.Namespace
+) -> tuple[GptTrainer, TextBatches]:
+    """Reads the text, says what the run will take and compiles it.
+
+    Args:
+        shape: Of the network.
+        training: How it is trained.
+        options: The arguments.
+
+    Returns:
+        The trainer, not entered, and the text.
+
+    Raises:
+        ValueError: Disk or memory cannot hold the run.
+    """
+    tokens = read_tokens(options.data)
+    sequences = (training.micro_batches, training.micro_batch, shape.sequence)
+    batches = TextBatches(tokens, sequences, options.seed)
+    size = run_size(shape, training, options)
+    check_disk(size)
+    rates = measure_rates(size)
+    available = available_bytes()
+    if options.memory:
+        limit_private_memory(options.memory)
+    trainer = GptTrainer(shape, training)
+    need = trainer.process_bytes()
+    show_facts(plan_facts(size, rates, need, available))
+    check_memory(need, min(available, options.memory or available))
+    return trainer, batches
+
+
+def show_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Prints them as a table.
+
+    Args:
+        facts: Names and texts.
+    """
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        print(f"{name:<{width}}  {value}", flush=True)
+
+
+def begin(trainer: GptTrainer, batches: TextBatches, resume: bool) -> None:
+    """Gives a trainer its first state.
+
+    Args:
+        trainer: Entered.
+        batches: Its text.
+        resume: Whether the state is that of the last checkpoint; else it is drawn.
+    """
+    if resume:
+        with bytes_bar("loading", trainer) as bar:
+            loaded = trainer.resume(batches, bar.update)
+        tqdm.write(f"going on from step {loaded.step} in {loaded.path}")
+        return
+    count = trainer.shape.parameters
+    with tqdm(desc="drawing weights", total=count, unit_scale=True, leave=False) as bar:
+        trainer.initialise(bar.update)
+
+
+def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress] | None:
     """Trains, validates, saves.
 
     Args:
-        options: What `parse_arguments` gave.
+        options: The arguments.
 
     Returns:
-        What there is to report, and what the run did.
+        What there is to report; None when only the plan was asked for.
+
+    Raises:
+        ValueError: Disk or memory cannot hold the run.
     """
     name, known = shape_of(options.params)
     shape: GptShape = known.with_changes(
@@ -304,19 +418,11 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress]:
         threads=options.threads,
         profile=True,
     )
-    tokens = read_tokens(options.data)
-    sequences = (training.micro_batches, training.micro_batch, shape.sequence)
-    batches = TextBatches(tokens, sequences, options.seed)
-    if options.memory:
-        limit_private_memory(options.memory)
-    trainer = GptTrainer(shape, training)
+    trainer, batches = prepare(shape, training, options)
+    if options.plan:
+        return None
     with trainer:
-        if options.resume:
-            loaded = trainer.resume(batches)
-            tqdm.write(f"going on from step {loaded.step} in {loaded.path}")
-        else:
-            tqdm.write(f"drawing {shape.parameters:,} weights")
-            trainer.initialise()
+        begin(trainer, batches, options.resume)
         progress = DemoRun(trainer, batches, options).run()
         times = op_times(trainer.session)
         phases = phase_times(trainer.session)
@@ -347,7 +453,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = parse_arguments(arguments)
     try:
-        report, progress = run_demo(options)
+        result = run_demo(options)
     except KeyboardInterrupt:
         print("pando gpt: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -361,11 +467,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, CheckpointError, popart.popart_exception) as error:
         print(f"pando gpt: {error}", file=sys.stderr)
         return 1
-    width = max(len(name) for name, _ in report.facts)
-    for name, value in report.facts:
-        print(f"{name:<{width}}  {value}")
+    if result is None:
+        return 0
+    report, progress = result
     path = write_report(options.report or options.folder / "report.html", report)
-    print(f"{'report':<{width}}  {path}")
+    show_facts([*report.facts, ("report", str(path))])
     if progress.stopped and not options.no_save:
         print("stopped; --resume goes on")
     return EXIT_INTERRUPTED if progress.stopped else 0

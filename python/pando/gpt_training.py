@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 
 import popxl
-from pando import checkpoint
+from pando import _core, checkpoint
 from pando.gpt_network import GptShape, initial_values
 from pando.gpt_program import GptProgram, adam_scalars, phased_program
 from pando.process_memory import resident_bytes
+from pando.session_info import memory_plan
 from pando.settings import use_session_settings
 from pando.text_data import Batch, TextBatches
 
@@ -77,6 +79,18 @@ def default_warmup_steps(shape: GptShape) -> int:
     return math.ceil(shape.layers * shape.hidden / _WIDTHS_PER_WARMUP_STEP)
 
 
+def checkpoint_folder(folder: Path) -> Path:
+    """Where the checkpoints of a run are.
+
+    Args:
+        folder: That of all its state.
+
+    Returns:
+        A folder in it.
+    """
+    return Path(folder) / "checkpoints"
+
+
 @dataclass(frozen=True)
 class IoCounts:
     """Remote transfers up to a moment, or between two.
@@ -127,11 +141,13 @@ class MemoryBudget:
     """What a session may use of the memory of the process.
 
     Attributes:
+        process_bytes: The process without what follows.
         device_bytes: Device memory; 0 means no limit.
         staging_bytes: Stores under way.
         prefetch_bytes: Loads that come early, within device memory.
     """
 
+    process_bytes: int
     device_bytes: int
     staging_bytes: int
     prefetch_bytes: int
@@ -157,16 +173,17 @@ class MemoryBudget:
         """
         one_phase = _phase_bytes(shape) + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
+        process = resident_bytes() + _SPARE_BYTES
         if memory_bytes == 0:
-            return cls(0, going, coming)
-        left = memory_bytes - resident_bytes() - _SPARE_BYTES
+            return cls(process, 0, going, coming)
+        left = memory_bytes - process
         if left <= 0:
             raise ValueError(
-                f"the program alone takes {resident_bytes() + _SPARE_BYTES} bytes; the limit is "
-                f"{memory_bytes}: give more memory"
+                f"the program alone takes {process} bytes; the limit is {memory_bytes}: give more "
+                "memory"
             )
         staging = min(going, max(left // 4, _LEAST_STAGING))
-        return cls(max(left - staging, 1), staging, min(coming, left // 2))
+        return cls(process, max(left - staging, 1), staging, min(coming, left // 2))
 
 
 class GptTrainer:
@@ -230,6 +247,29 @@ class GptTrainer:
         """Micro-batches, sequences in each, their length."""
         return (self.options.micro_batches, self.options.micro_batch, self.shape.sequence)
 
+    def process_bytes(self) -> int:
+        """What the process will have in memory while it trains.
+
+        Returns:
+            Bytes: what it has now, device memory as planned, stores under way, buffers of threads
+            and, without files, the remote buffers.
+        """
+        planned = memory_plan(self.session).peak_bytes
+        is_file = self.options.tier == "file"
+        state = self.budget.staging_bytes if is_file else self.remote_bytes()
+        return self.budget.process_bytes + planned + state
+
+    def remote_bytes(self) -> int:
+        """All remote buffers together, wherever they are.
+
+        Returns:
+            Bytes.
+        """
+        return sum(
+            int(buffer.entries) * math.prod(buffer.shape) * int(_core.dtype_bytes(buffer.dtype))
+            for buffer in self._core.remote_buffers
+        )
+
     @property
     def tokens_per_step(self) -> int:
         """How many tokens an update learns from."""
@@ -266,11 +306,17 @@ class GptTrainer:
         self._core.read_remote(0, self._buffer(key), row, value)
         return value
 
-    def initialise(self) -> None:
-        """Draws the weights row by row; the moments are zero."""
+    def initialise(self, progress: Callable[[int], object] | None = None) -> None:
+        """Draws the weights row by row; the moments are zero.
+
+        Args:
+            progress: Called with the number of weights of each row that has been written.
+        """
         for key, row, value in initial_values(self.shape, self.options.seed):
             part, _, name = key.partition(".")
             self.write_row(f"{part}.fwd.{name}", row, value)
+            if progress:
+                progress(value.size)
 
     # Steps.
 
@@ -346,10 +392,6 @@ class GptTrainer:
 
     # Checkpoints.
 
-    @property
-    def _checkpoints(self) -> Path:
-        return Path(self.options.folder) / "checkpoints"
-
     def _facts(self) -> dict[str, Any]:
         """What must be the same for training to go on with the same bits."""
         options = self.options
@@ -360,42 +402,49 @@ class GptTrainer:
             "warmup_steps": self.warmup_steps,
         }
 
-    def save(self, batches: TextBatches) -> checkpoint.Checkpoint:
-        """Saves the state of now and removes that of before.
+    def save(
+        self, batches: TextBatches, progress: Callable[[int], object] | None = None
+    ) -> checkpoint.Checkpoint:
+        """Keeps the state of now and removes that of before.
 
         Args:
-            batches: Whose generator is saved too.
+            batches: Whose place in the text belongs to the state.
+            progress: Called with the bytes of each row that has been written.
 
         Returns:
-            The checkpoint.
-
-        Raises:
-            CheckpointError: It cannot be written.
+            What was saved.
         """
         return checkpoint.save(
             self.session,
-            self._checkpoints,
+            checkpoint_folder(self.options.folder),
             step=self.steps_done,
             extra=self._facts(),
             generators={"data": batches.generator},
             keep=1,
+            progress=progress,
         )
 
-    def resume(self, batches: TextBatches) -> checkpoint.Checkpoint:
+    def resume(
+        self, batches: TextBatches, progress: Callable[[int], object] | None = None
+    ) -> checkpoint.Checkpoint:
         """Goes on from the last saved state.
 
         Args:
-            batches: Whose generator is brought back too.
+            batches: Goes on where it was in the text.
+            progress: Called with the bytes of each row that has been read.
 
         Returns:
-            The checkpoint.
+            What was loaded.
 
         Raises:
             CheckpointError: There is none, or it is damaged.
             ValueError: It was trained in another way.
         """
         loaded = checkpoint.load(
-            self.session, self._checkpoints, generators={"data": batches.generator}
+            self.session,
+            checkpoint_folder(self.options.folder),
+            generators={"data": batches.generator},
+            progress=progress,
         )
         if loaded.extra != self._facts():
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The memory of this process: its peak, and a limit."""
+"""The memory of this process: its peak, a limit, and what it can have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import resource
 from pathlib import Path
 
+_CGROUP = Path("/sys/fs/cgroup")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -28,12 +29,16 @@ def parse_bytes(text: str) -> int:
     return value
 
 
-def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def _field(file: Path, name: str) -> int:
+    for line in file.read_text().splitlines():
         key, _, value = line.partition(":")
         if key == name:
             return int(value.split()[0]) << 10
-    raise OSError(f"/proc/self/status has no {name}")
+    raise OSError(f"{file} has no {name}")
+
+
+def _status(name: str) -> int:
+    return _field(Path("/proc/self/status"), name)
 
 
 def resident_bytes() -> int:
@@ -52,6 +57,25 @@ def peak_resident_bytes() -> int:
         Resident bytes at their peak since the process began (VmHWM).
     """
     return _status("VmHWM")
+
+
+def available_bytes() -> int:
+    """What this process can have in memory, with what it has already.
+
+    Returns:
+        Bytes: what the system says is available, or what is left of the limit of the process's
+        container (cgroup), whichever is less, and what is resident now.
+    """
+    left = _field(Path("/proc/meminfo"), "MemAvailable")
+    try:
+        limit, used = (
+            (_CGROUP / f"memory.{name}").read_text().strip() for name in ("max", "current")
+        )
+    except OSError:
+        limit = "max"
+    if limit != "max":
+        left = min(left, max(int(limit) - int(used), 0))
+    return left + resident_bytes()
 
 
 def limit_private_memory(limit: int) -> int:

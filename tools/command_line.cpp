@@ -1,0 +1,247 @@
+#include "tools/command_line.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/dot.hpp"
+#include "pando/ir/text_parser.hpp"
+#include "pando/ir/text_printer.hpp"
+#include "pando/ir/verifier.hpp"
+#include "pando/ops/ops.hpp"
+#include "pando/session/executable_cache.hpp"
+#include "pando/session/session.hpp"
+#include "pando/transforms/pass_registry.hpp"
+
+namespace {
+
+using pando::str_cat;
+using Arguments = std::vector<std::string>;
+
+constexpr const char* kUsage =
+    "usage: pando COMMAND ...\n"
+    "\n"
+    "  pando opt --pass=NAME[,NAME...] FILE   run passes and print the program\n"
+    "  pando verify FILE                      check the program against the rules of the IR\n"
+    "  pando dot FILE                         print the program for Graphviz\n"
+    "  pando explain FILE                     compile; print instructions, kernels, memory, "
+    "stages\n"
+    "  pando ops                              list the op kinds\n"
+    "  pando passes                           list the passes\n"
+    "  pando cache list|size|verify|clear [FOLDER]\n"
+    "                                         compiled programs on disk (default: the folder of\n"
+    "                                         POPXL_CACHE_DIR, POPART_CACHE_DIR or "
+    "session_cache)\n"
+    "\n"
+    "FILE: a program in the text form; - reads standard input.\n";
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string read_file(const std::string& name) {
+  if (name == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream file(name, std::ios::binary);
+  if (!file) throw pando::Error(str_cat("cannot read the file '", name, "'"));
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+const std::string& only_file(const Arguments& arguments) {
+  if (arguments.size() != 1 || (arguments[0].size() > 1 && arguments[0][0] == '-')) {
+    throw UsageError(str_cat("wanted one FILE, given ", arguments.size(), " arguments",
+                             arguments.empty() ? "" : ", first '" + arguments[0] + "'"));
+  }
+  return arguments[0];
+}
+
+/// `zero_elided`: for commands whose result does not depend on host values.
+std::unique_ptr<pando::Ir> load(const std::string& name, bool zero_elided) {
+  try {
+    return pando::parse_ir(read_file(name), {.zero_elided = zero_elided});
+  } catch (const pando::Error& error) {
+    throw pando::Error(str_cat(name, ": ", error.what()));
+  }
+}
+
+void optimise(Arguments arguments) {
+  constexpr std::string_view kOption = "--pass=";
+  if (arguments.empty() || !arguments[0].starts_with(kOption)) {
+    throw UsageError("wanted --pass=NAME[,NAME...] and one FILE");
+  }
+  std::vector<const pando::Pass*> passes;
+  std::istringstream names(arguments[0].substr(kOption.size()));
+  for (std::string name; std::getline(names, name, ',');) {
+    passes.push_back(&pando::find_pass(name));
+  }
+  arguments.erase(arguments.begin());
+  const auto ir = load(only_file(arguments), false);
+  for (const pando::Pass* pass : passes) {
+    pass->run(*ir);
+    pando::verify(*ir, pass->name);
+  }
+  std::cout << pando::print_ir(*ir);
+}
+
+void verify(const Arguments& arguments) {
+  const auto ir = load(only_file(arguments), true);
+  pando::verify(*ir);
+  std::size_t ops = 0;
+  for (const pando::Graph* graph : ir->graphs()) ops += graph->ops().size();
+  std::cout << "valid: " << ir->graphs().size() << " graphs, " << ops << " ops\n";
+}
+
+void draw(const Arguments& arguments) {
+  std::cout << pando::dot_text(*load(only_file(arguments), true));
+}
+
+void explain(const Arguments& arguments) {
+  const auto ir = load(only_file(arguments), true);
+  const pando::Session session(*ir);
+  std::cout << session.disassembly();
+  std::cout << "\nkernels\n" << session.explain();
+  const pando::MemoryReport& memory = session.program().memory;
+  std::cout << "\nmemory\n  persistent " << memory.persistent_bytes << " bytes\n  peak frame "
+            << memory.peak_frame_bytes << " bytes (lower bound " << memory.frame_lower_bound_bytes
+            << ")\n";
+  for (const pando::LiveTensor& tensor : memory.alive_at_peak.all()) {
+    std::cout << "  at the peak: " << tensor.bytes << " bytes  " << tensor.name;
+    if (!tensor.location.empty()) std::cout << "  (" << tensor.location << ")";
+    std::cout << "\n";
+  }
+  std::cout << "\nstages\n";
+  for (const auto& [stage, seconds] : session.compile_report().stages) {
+    std::cout << "  " << stage << "  " << seconds * 1e3 << " ms\n";
+  }
+}
+
+void require_none(const Arguments& arguments) {
+  if (!arguments.empty()) throw UsageError("this command takes no arguments");
+}
+
+void list_ops(const Arguments& arguments) {
+  require_none(arguments);
+  for (const pando::OpDef* def : pando::Registry::instance().all()) {
+    std::cout << def->name << "\n  " << def->doc << "\n";
+    for (const pando::AttributeSpec& spec : def->attributes) {
+      static constexpr const char* kTypes[] = {"flag",  "integer",  "number", "text",
+                                               "dtype", "integers", "numbers"};
+      std::cout << "  attribute " << spec.name << ": "
+                << kTypes[static_cast<std::size_t>(spec.type)]
+                << (spec.required ? "\n" : " (optional)\n");
+    }
+  }
+}
+
+void list_passes(const Arguments& arguments) {
+  require_none(arguments);
+  for (const pando::Pass& pass : pando::all_passes()) {
+    std::cout << pass.name << "\n  " << pass.doc << "\n";
+  }
+}
+
+std::filesystem::path cache_folder(const Arguments& arguments) {
+  if (arguments.size() > 1) return arguments[1];
+  for (const char* name : {"POPXL_CACHE_DIR", "POPART_CACHE_DIR"}) {
+    const char* folder = std::getenv(name);
+    if (folder != nullptr && *folder != '\0') return folder;
+  }
+  return "session_cache";
+}
+
+std::string time_text(std::filesystem::file_time_type when) {
+  const auto since = std::chrono::duration_cast<std::chrono::seconds>(
+      when - std::filesystem::file_time_type::clock::now());
+  const std::time_t seconds = std::time(nullptr) + since.count();
+  std::ostringstream text;
+  text << std::put_time(std::localtime(&seconds), "%Y-%m-%d %H:%M:%S");
+  return std::move(text).str();
+}
+
+void list_cache(const std::vector<pando::CachedProgram>& programs) {
+  for (const pando::CachedProgram& program : programs) {
+    std::cout << program.path.stem().string() << "  " << std::setw(12) << program.bytes
+              << " bytes  used " << time_text(program.used) << "\n";
+  }
+}
+
+void verify_cache(const std::vector<pando::CachedProgram>& programs) {
+  std::size_t faults = 0;
+  for (const pando::CachedProgram& program : programs) {
+    const std::string fault = pando::cached_program_fault(program.path);
+    if (fault.empty()) continue;
+    ++faults;
+    std::cout << program.path.string() << ": " << fault << "\n";
+  }
+  std::cout << programs.size() - faults << " of " << programs.size() << " programs are sound\n";
+  if (faults > 0) throw pando::Error(str_cat(faults, " of the programs would be compiled again"));
+}
+
+void look_at_cache(const Arguments& arguments) {
+  const bool known = !arguments.empty() && arguments.size() <= 2 &&
+                     (arguments[0] == "list" || arguments[0] == "size" ||
+                      arguments[0] == "verify" || arguments[0] == "clear");
+  if (!known) throw UsageError("wanted list, size, verify or clear, and at most one FOLDER");
+  const std::filesystem::path folder = cache_folder(arguments);
+  if (arguments[0] == "clear") {
+    std::cout << pando::clear_cached_programs(folder) << " programs removed from "
+              << folder.string() << "\n";
+    return;
+  }
+  const std::vector<pando::CachedProgram> programs = pando::cached_programs(folder);
+  if (arguments[0] == "list") return list_cache(programs);
+  if (arguments[0] == "verify") return verify_cache(programs);
+  std::int64_t bytes = 0;
+  for (const pando::CachedProgram& program : programs) bytes += program.bytes;
+  std::cout << bytes << " bytes in " << programs.size() << " programs\n";
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<std::pair<std::string, std::function<void(const Arguments&)>>> commands = {
+      {"opt", optimise}, {"verify", verify},      {"dot", draw},           {"explain", explain},
+      {"ops", list_ops}, {"passes", list_passes}, {"cache", look_at_cache}};
+  if (arguments.empty()) throw UsageError("wanted a command");
+  if (arguments[0] == "--help" || arguments[0] == "-h") {
+    std::cout << kUsage;
+    return 0;
+  }
+  for (const auto& [name, command] : commands) {
+    if (name != arguments[0]) continue;
+    pando::op_registry();
+    command({arguments.begin() + 1, arguments.end()});
+    return 0;
+  }
+  throw UsageError(str_cat("there is no command '", arguments[0], "'"));
+}
+
+}  // namespace
+
+namespace pando {
+
+int run_command_line(const std::vector<std::string>& arguments) {
+  int status = 1;
+  try {
+    status = run(arguments);
+  } catch (const UsageError& error) {
+    std::cerr << "pando: " << error.what() << "\n\n" << kUsage;
+    status = 2;
+  } catch (const std::exception& error) {
+    std::cerr << "pando: " << error.what() << "\n";
+  }
+  std::cout.flush();
+  return status;
+}
+
+}  // namespace pando
