@@ -76,6 +76,22 @@ void batch_norm(const Op& op, const Inputs& in, std::vector<Array>& out) {
   }
 }
 
+void batch_norm_scale(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for (std::int64_t c = 0; c < out[0].size(); ++c) {
+    out[0][c] = (*in[0])[c] / std::sqrt((*in[1])[c] + op.attributes.number("epsilon"));
+  }
+}
+
+/// Inputs t, factor, bias and mean; the others broadcast to t.
+void batch_norm_core(const Op&, const Inputs& in, std::vector<Array>& out) {
+  for_each_element(out[0].shape, [&](std::int64_t i, const Shape& index) {
+    const auto value = [&](std::size_t k) {
+      return (*in[k])[broadcast_position(in[k]->shape, index)];
+    };
+    out[0][i] = (value(0) - value(3)) * value(1) + value(2);
+  });
+}
+
 /// Elements of one row: everything from attribute axis on.
 std::int64_t row_length(const Op& op, const Shape& shape) {
   return num_elements(Shape(shape.begin() + op.attributes.integer("axis"), shape.end()));
@@ -127,6 +143,8 @@ void add_norm_rules(RuleTable& table) {
   table.add("GroupNormalization", group_norm);
   table.add("GroupNormalizationGrad", group_norm_grad);
   table.add("BatchNormalization", batch_norm);
+  table.add("BatchNormalizationScale", batch_norm_scale);
+  table.add("BatchNormalizationCore", batch_norm_core);
   table.add("Softmax", softmax);
   table.add("SoftmaxGrad", softmax_grad);
 }

@@ -24,7 +24,8 @@ struct Inputs : std::vector<const Array*> {
   }
 };
 /// Computes the outputs, which come zeroed with their shapes and dtypes. Results are rounded to
-/// their dtypes by the caller. In-place ops give the new value of what they write.
+/// their dtypes by the caller. In-place ops give the new value of what they write. Inputs that are
+/// written but are no output follow the outputs, with their old values.
 using Rule = std::function<void(const Op&, const Inputs&, std::vector<Array>&)>;
 /// For an op whose output only rearranges input 0: the input position of every output element.
 using Rearrangement = std::function<std::vector<std::int64_t>(const Op&)>;
@@ -41,8 +42,10 @@ struct RuleTable {
 
 void add_pointwise_rules(RuleTable& table);
 void add_pointwise_gradient_rules(RuleTable& table);
+void add_operand_gradient_rules(RuleTable& table);
 void add_shape_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
+void add_reduction_gradient_rules(RuleTable& table);
 void add_matmul_rules(RuleTable& table);
 void add_conv_rules(RuleTable& table);
 void add_pool_rules(RuleTable& table);
@@ -52,12 +55,16 @@ void add_index_rules(RuleTable& table);
 void add_sort_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_optimizer_rules(RuleTable& table);
+void add_adam_rules(RuleTable& table);
+void add_all_reduce_rules(RuleTable& table);
 void add_resample_rules(RuleTable& table);
 
 const RuleTable& rule_table();
 
 // Formulas that several families use.
 Number sigmoid(Number x);
+/// The approximation with tanh.
+Number gelu(Number x);
 /// A number from scalar input `index`, else from attribute `name`, else `fallback`.
 Number scalar_or(const Op& op, const Inputs& in, std::size_t index, std::string_view name,
                  double fallback);

@@ -10,19 +10,22 @@ namespace {
 
 /// Whether the rule applied to absolute values gives the sums of the absolute terms.
 bool is_sum(const Op& op) {
-  static const std::set<std::string> kKinds = {"MatMul",
-                                               "Conv",
-                                               "ConvTranspose",
-                                               "ConvDataGrad",
-                                               "ConvWeightsGrad",
-                                               "ReduceSum",
-                                               "CumSum",
-                                               "ReduceMean",
-                                               "AveragePool",
-                                               "MaxPoolGrad",
-                                               "GatherGrad",
-                                               "AveragePoolGrad",
-                                               "PopartSparseAccumulate"};
+  static const std::set<std::string> kKinds = {"MatMul",          "Conv",
+                                               "ConvTranspose",   "ConvDataGrad",
+                                               "ConvWeightsGrad", "MatMulLhsGrad",
+                                               "MatMulRhsGrad",   "ReduceSum",
+                                               "ReduceL1",        "ReduceSumSquare",
+                                               "LambSquare",      "AddArg0Grad",
+                                               "AddArg1Grad",     "SubArg0Grad",
+                                               "SubArg1Grad",     "MulArg0Grad",
+                                               "MulArg1Grad",     "DivArg0Grad",
+                                               "DivArg1Grad",     "FmodArg0Grad",
+                                               "MaxArgGrad",      "WhereXGrad",
+                                               "WhereYGrad",      "OneHotGrad",
+                                               "CumSumGrad",      "CumSum",
+                                               "ReduceMean",      "AveragePool",
+                                               "MaxPoolGrad",     "GatherGrad",
+                                               "AveragePoolGrad", "PopartSparseAccumulate"};
   if (op.kind() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
   return kKinds.contains(op.kind());
 }
@@ -57,8 +60,9 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
     pointers.push_back(&absolute.back());
   }
   if (exact) return;
-  // The maxima that MaxPoolGrad compares with must stay what they are.
+  // What is compared must stay what it is.
   if (op.kind() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  if (op.kind() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
   if (op.kind() == "PopartSparseAccumulate" && pointers[kFactorInput] == nullptr) {
     absolute.emplace_back(DType::Float32, Shape{});
     absolute.back()[0] = std::fabs(op.attributes.number_or("factor", 1.0));

@@ -71,6 +71,14 @@ TEST(RoundedReference, SumsOfScatteredRowsHaveTheErrorsOfFloat32) {
   EXPECT_LT(std::fabs(difference), 0x1p-22L * terms);
 }
 
+// An op that it ran by the compiler's own expansion would hide the faults of that.
+TEST(Reference, HasARuleOfItsOwnForEveryKind) {
+  for (const OpDef* def : op_registry().all()) {
+    EXPECT_TRUE(oracle::Oracle::has_rule(def->name))
+        << def->name << ": add a rule to tests/oracle, written from the op's documentation";
+  }
+}
+
 // Where a program divides nothing by nothing, engine and reference agree, and on nothing else.
 TEST(Comparison, TakesNanForNanOnly) {
   op_registry();
