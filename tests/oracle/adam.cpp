@@ -55,34 +55,11 @@ void adam_var_update(const Op& op, const Inputs& in, std::vector<Array>& out) {
   for (std::int64_t i = 0; i < out[0].size(); ++i) out[0][i] = (*in[0])[i] - rate * (*in[1])[i];
 }
 
-/// What the expansion of AdamUpdater is made of: 1 / (1 - beta^step), or its square root.
-void bias_correction(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const Number beta = scalar_or(op, in, 1, "beta", 0.0);
-  const Number kept = 1.0L - std::pow(beta, (*in[0])[0]);
-  out[0][0] = 1.0L / (op.attributes.flag("root") ? std::sqrt(kept) : kept);
-}
-
-/// The rest of that expansion: inputs weight, m, v, two corrections, weight_decay, epsilon.
-void updater_core(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const auto scalar = [&](std::size_t i) { return is_given(in, i) ? (*in[i])[0] : Number{1.0L}; };
-  const Number epsilon = scalar_or(op, in, 6, "epsilon", 1e-7);
-  const Number decay = scalar_or(op, in, 5, "weight_decay", 0.0);
-  const bool adamax = op.attributes.text("mode") == "AdaMax";
-  for (std::int64_t i = 0; i < out[0].size(); ++i) {
-    const Number m = in.step((*in[1])[i] * scalar(3), in[1]->dtype);
-    const Number v = (*in[2])[i];
-    out[0][i] = m / ((adamax ? v : std::sqrt(v) * scalar(4)) + epsilon);
-    if (decay != 0.0L) out[0][i] += decay * (*in[0])[i];
-  }
-}
-
 }  // namespace
 
 void add_adam_rules(RuleTable& table) {
   table.add("AdamUpdater", adam_updater);
   table.add("AdamVarUpdate", adam_var_update);
-  table.add("AdamBiasCorrection", bias_correction);
-  table.add("AdamUpdaterCore", updater_core);
   table.add("LambScale", [](const Op& op, const Inputs& in, std::vector<Array>& out) {
     out[0][0] = -lamb_rate(op, in, 0);
   });
