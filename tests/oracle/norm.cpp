@@ -48,7 +48,8 @@ void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Number count = static_cast<Number>(t.size()) / static_cast<Number>(mean.size());
   std::vector<Number> h_mean(mean.data.size(), 0.0L), hx_mean(mean.data.size(), 0.0L);
   const auto xhat = [&](std::int64_t i, std::int64_t slot) {
-    return (t[i] - mean[slot]) * inverse[slot];
+    const Number x = (t[i] - mean[slot]) * inverse[slot];
+    return in.absolute ? std::fabs(x) : x;
   };
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
@@ -61,8 +62,8 @@ void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
     const auto slot = static_cast<std::size_t>(at.slot);
-    out[0][i] = inverse[at.slot] *
-                (g[i] * weight[at.channel] - h_mean[slot] - xhat(i, at.slot) * hx_mean[slot]);
+    const Number centred = in.difference(g[i] * weight[at.channel], h_mean[slot]);
+    out[0][i] = inverse[at.slot] * in.difference(centred, xhat(i, at.slot) * hx_mean[slot]);
   }
 }
 
@@ -132,7 +133,7 @@ void softmax_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
       if (in_band(op, y.shape, i)) sum += g[i] * y[i];
     }
     for (std::int64_t i = row; i < row + length; ++i) {
-      out[0][i] = in_band(op, y.shape, i) ? scale * y[i] * (g[i] - sum) : 0.0L;
+      out[0][i] = in_band(op, y.shape, i) ? scale * y[i] * in.difference(g[i], sum) : 0.0L;
     }
   }
 }

@@ -1,6 +1,7 @@
 // What the reference executor knows about op kinds: one plain rule each.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,12 @@ struct Inputs : std::vector<const Array*> {
 
   /// Whether the reference rounds (see OracleOptions); rules then round intermediate results.
   bool round_floats = true;
+  /// Whether the rule is asked for sums of absolute terms (see add_sum_error): differences are
+  /// sums.
+  bool absolute = false;
+  Number difference(Number a, Number b) const {
+    return absolute ? std::fabs(a) + std::fabs(b) : a - b;
+  }
   /// An intermediate result of `dtype`.
   Number step(Number x, DType dtype) const {
     return round_floats || !is_floating_point(dtype) ? rounded(x, dtype) : x;
