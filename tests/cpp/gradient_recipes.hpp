@@ -1,4 +1,5 @@
-// Small programs for the gradient sweep: one or more per differentiable op kind.
+// Small programs for the gradient sweep: one or more per op kind that has a gradient or an
+// expansion.
 #pragma once
 
 #include <string>
@@ -8,12 +9,13 @@
 
 namespace pando::gradients {
 
-/// One op input: random values in [low, high), or the given ones.
+/// One op input (without a shape where `absent`): random values in [low, high), or the given ones.
 struct RecipeInput {
   Shape shape;
   double low = -2.0, high = 2.0;
   DType dtype = DType::Float32;
   std::vector<double> values = {};
+  bool absent = false;
 };
 
 struct Recipe {
@@ -27,5 +29,8 @@ struct Recipe {
 };
 
 const std::vector<Recipe>& recipes();
+
+/// Of kinds that are expanded but not differentiated: only their values are compared.
+std::vector<Recipe> forward_recipes();
 
 }  // namespace pando::gradients

@@ -4,6 +4,7 @@
 #include "pando/base/error.hpp"
 #include "pando/base/replica_group.hpp"
 #include "tests/oracle/oracle.hpp"
+#include "tests/oracle/rules.hpp"
 
 namespace pando::oracle {
 namespace {
@@ -45,11 +46,29 @@ std::vector<Number> reduced_elements(const std::string& how, const std::vector<A
   return result;
 }
 
+/// Reduces the tensors of one replica, unless those of `kept_form` are equal and stay.
+Rule all_reduce(const char* kept_form) {
+  return [kept_form](const Op& op, const Inputs& in, std::vector<Array>& out) {
+    const bool reduces = op.attributes.text("form") != kept_form;
+    for (std::size_t k = 0; k < out.size(); ++k) {
+      for (std::int64_t i = 0; i < out[k].size(); ++i) {
+        std::vector<Number> values;
+        for (const Array* input : in) values.push_back((*input)[i]);
+        out[k][i] = reduces ? reduced(op.attributes.text("op"), values) : values[k];
+      }
+    }
+  };
+}
+
 }  // namespace
 
-bool Oracle::run_collective(const Op& op, Frame& frame) {
+void add_all_reduce_rules(RuleTable& table) {
+  table.add("AllReduce", all_reduce("identical_inputs"));
+  table.add("AllReduceGrad", all_reduce("identical_grads"));
+}
+
+void Oracle::run_collective(const Op& op, Frame& frame) {
   const std::string& kind = op.kind();
-  if (!kind.starts_with("Replicated")) return false;
   const Array own = contents(lookup(op.input(0), frame));
   const std::vector<Array> all = options_.exchange ? options_.exchange(own) : std::vector{own};
   const ReplicaGroups groups{op.attributes.integer("stride"), op.attributes.integer("group_size")};
@@ -62,22 +81,22 @@ bool Oracle::run_collective(const Op& op, Frame& frame) {
   const auto count = static_cast<std::size_t>(result.size());
   if (kind == "ReplicatedAllReduce" || kind == "ReplicatedAllReduceInplace") {
     result.data = reduced_elements(op.attributes.text("op"), members, index);
+  } else if (kind == "TensorParallelAllReduce") {
+    const bool reduces = op.attributes.flag("reduce");
+    result.data = reduces ? reduced_elements(op.attributes.text("op"), members, index) : own.data;
   } else if (kind == "ReplicatedReduceScatter") {
     std::vector<Number> whole = reduced_elements(op.attributes.text("op"), members, index);
     whole.resize(count * members.size(), 0.0L);
     const auto first = whole.begin() + static_cast<std::ptrdiff_t>(index * count);
     result.data.assign(first, first + static_cast<std::ptrdiff_t>(count));
-  } else if (kind == "ReplicatedAllGather") {
+  } else {
     result.data.clear();
     for (const Array& member : members) {
       result.data.insert(result.data.end(), member.data.begin(), member.data.end());
     }
     result.data.resize(count);
-  } else {
-    throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
   }
   bind_output(op, 0, std::move(result), frame);
-  return true;
 }
 
 }  // namespace pando::oracle

@@ -104,6 +104,30 @@ void scatter_reduce(const Op& op, const Inputs& in, std::vector<Array>& out) {
   });
 }
 
+void scatter_data_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  out[0].data = in[0]->data;
+  for_each_element_index(op, *in[1], out[0].shape,
+                         [&](std::int64_t to, std::int64_t) { out[0][to] = 0.0L; });
+}
+
+/// Inputs g, indices and, for min and max, data, initial values (if any) and the result.
+void scatter_reduce_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], indices = full_indices(op, *in[1], out[0].shape);
+  const std::string& reduction = op.attributes.text("reduction");
+  const bool compares = reduction == "min" || reduction == "max";
+  for_each_element_index(op, indices, g.shape, [&](std::int64_t from, std::int64_t at) {
+    const std::int64_t to = flat_position(out[0].shape, index_at(indices.shape, at));
+    out[0][to] = !compares || (*in[2])[to] == (*in[4])[from] ? g[from] : 0.0L;
+  });
+  if (!op.attributes.flag("has_initial_values")) return;
+  for (std::int64_t i = 0; i < g.size(); ++i) {
+    out[1][i] = !compares || (*in[3])[i] == (*in[4])[i] ? g[i] : 0.0L;
+  }
+  if (reduction != "none") return;
+  for_each_element_index(op, indices, g.shape,
+                         [&](std::int64_t to, std::int64_t) { out[1][to] = 0.0L; });
+}
+
 void one_hot(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const std::int64_t given = op.attributes.integer("axis");
   const std::size_t axis = given < 0 ? in[0]->shape.size() : static_cast<std::size_t>(given);
@@ -112,6 +136,18 @@ void one_hot(const Op& op, const Inputs& in, std::vector<Array>& out) {
     index.erase(index.begin() + static_cast<std::ptrdiff_t>(axis));
     const bool on = integer(*in[0], flat_position(in[0]->shape, index)) == number;
     out[0][i] = (*in[1])[on ? 1 : 0];
+  });
+}
+
+/// Inputs g and indices; outputs: the sums of g where it is off and where it is on.
+void one_hot_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const std::int64_t given = op.attributes.integer("axis");
+  const std::size_t axis = given < 0 ? in[1]->shape.size() : static_cast<std::size_t>(given);
+  for_each_element(in[0]->shape, [&](std::int64_t i, Shape index) {
+    const std::int64_t number = index[axis];
+    index.erase(index.begin() + static_cast<std::ptrdiff_t>(axis));
+    const bool on = integer(*in[1], flat_position(in[1]->shape, index)) == number;
+    out[0][on ? 1 : 0] += (*in[0])[i];
   });
 }
 
@@ -144,6 +180,21 @@ void dynamic_update(const Op& op, const Inputs& in, std::vector<Array>& out) {
                   [&](std::int64_t to, std::int64_t from) { out[0][to] = (*in[2])[from]; });
 }
 
+void dynamic_pad_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_sliced(op, *in[1], out[0].shape, in[0]->shape,
+                  [&](std::int64_t to, std::int64_t from) { out[0][to] = (*in[0])[from]; });
+}
+
+/// g with the slice set to 0.
+void dynamic_update_to_update_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  out[0].data = in[0]->data;
+  const Ints &axes = op.attributes.ints("axes"), &sizes = op.attributes.ints("sizes");
+  Shape slice = out[0].shape;
+  for (std::size_t i = 0; i < axes.size(); ++i) slice[static_cast<std::size_t>(axes[i])] = sizes[i];
+  for_each_sliced(op, *in[1], out[0].shape, slice,
+                  [&](std::int64_t to, std::int64_t) { out[0][to] = 0.0L; });
+}
+
 void sparse_accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) {
   out[0].data = in[0]->data;
   const Number factor = scalar_or(op, in, 2, "factor", 1.0);
@@ -161,9 +212,16 @@ void add_index_rules(RuleTable& table) {
   table.add("GatherElements", gather_elements);
   table.add("Scatter", scatter);
   table.add("ScatterReduce", scatter_reduce);
+  table.add("ScatterDataGrad", scatter_data_grad);
+  table.add("ScatterUpdateGrad", gather_elements);
+  table.add("ScatterReduceGradOp", scatter_reduce_grad);
   table.add("OneHot", one_hot);
+  table.add("OneHotGrad", one_hot_grad);
   table.add("DynamicSlice", dynamic_slice);
   table.add("DynamicUpdate", dynamic_update);
+  table.add("DynamicSlicePadGrad", dynamic_pad_grad);
+  table.add("DynamicUpdateToUpdateGrad", dynamic_update_to_update_grad);
+  table.add("DynamicUpdateUpdaterGrad", dynamic_slice);
   table.add("PopartSparseAccumulate", sparse_accumulate);
 }
 

@@ -1,39 +1,89 @@
-// NumPy's matmul.
+// NumPy's matmul, its gradients, and products with bias and activation.
 #include <cmath>
 
+#include "pando/base/error.hpp"
 #include "tests/oracle/rules.hpp"
 
 namespace pando::oracle {
 namespace {
 
-void matmul(const Op&, const Inputs& in, std::vector<Array>& out) {
-  Array lhs = *in[0], rhs = *in[1];
-  Shape shape = out[0].shape;
+/// Calls visit(lhs position, rhs position, product position) for every product of two elements.
+template <class Visit>
+void for_each_product(Shape lhs, Shape rhs, Shape product, Visit visit) {
+  const bool is_row = lhs.size() == 1, is_column = rhs.size() == 1;
   // A vector on the left is a row, one on the right a column; the result loses that dimension.
-  if (lhs.shape.size() == 1) {
-    lhs.shape.insert(lhs.shape.begin(), 1);
-    shape.insert(shape.end() - (in[1]->shape.size() == 1 ? 0 : 1), 1);
+  if (is_row) {
+    lhs.insert(lhs.begin(), 1);
+    product.insert(product.end() - (is_column ? 0 : 1), 1);
   }
-  if (rhs.shape.size() == 1) {
-    rhs.shape.push_back(1);
-    shape.push_back(1);
+  if (is_column) {
+    rhs.push_back(1);
+    product.push_back(1);
   }
-  const std::int64_t inner = lhs.shape.back();
-  const int scale = in.size() > 2 && in[2] != nullptr ? static_cast<int>((*in[2])[0]) : 0;
-  for_each_element(shape, [&](std::int64_t i, const Shape& index) {
+  const std::int64_t inner = lhs.back();
+  for_each_element(product, [&](std::int64_t i, const Shape& index) {
     Shape left = index, right = index;
-    Number sum = 0.0L;
     for (std::int64_t k = 0; k < inner; ++k) {
       left.back() = k;
       right[right.size() - 2] = k;
-      sum += lhs[broadcast_position(lhs.shape, left)] * rhs[broadcast_position(rhs.shape, right)];
+      visit(broadcast_position(lhs, left), broadcast_position(rhs, right), i);
     }
-    out[0][i] = std::ldexp(sum, scale);
   });
+}
+
+void matmul(const Op&, const Inputs& in, std::vector<Array>& out) {
+  const Array &lhs = *in[0], &rhs = *in[1];
+  for_each_product(
+      lhs.shape, rhs.shape, out[0].shape,
+      [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][o] += lhs[l] * rhs[r]; });
+  const int scale = in.size() > 2 && in[2] != nullptr ? static_cast<int>((*in[2])[0]) : 0;
+  for (Number& x : out[0].data) x = std::ldexp(x, scale);
+}
+
+void lhs_gradient(const Op&, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], &rhs = *in[1];
+  for_each_product(
+      out[0].shape, rhs.shape, g.shape,
+      [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][l] += g[o] * rhs[r]; });
+}
+
+void rhs_gradient(const Op&, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], &lhs = *in[1];
+  for_each_product(
+      lhs.shape, out[0].shape, g.shape,
+      [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][r] += g[o] * lhs[l]; });
+}
+
+Number activated(const std::string& name, Number x) {
+  if (name == "relu") return std::max(x, 0.0L);
+  if (name == "tanh") return std::tanh(x);
+  if (name == "sigmoid") return sigmoid(x);
+  if (name == "swish") return x * sigmoid(x);
+  if (name == "gelu_tanh") return gelu(x);
+  throw NotSupported(str_cat("the reference has no epilogue ", name));
+}
+
+void matmul_epilogue(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &lhs = *in[0], &rhs = *in[1];
+  for_each_product(
+      lhs.shape, rhs.shape, out[0].shape,
+      [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][o] += lhs[l] * rhs[r]; });
+  const std::int64_t columns = out[0].shape.back();
+  for (std::int64_t i = 0; i < out[0].size(); ++i) {
+    if (in.size() > 2) out[0][i] += (*in[2])[i % columns];
+    if (op.attributes.has("epilogue")) {
+      out[0][i] = activated(op.attributes.text("epilogue"), out[0][i]);
+    }
+  }
 }
 
 }  // namespace
 
-void add_matmul_rules(RuleTable& table) { table.add("MatMul", matmul); }
+void add_matmul_rules(RuleTable& table) {
+  table.add("MatMul", matmul);
+  table.add("MatMulLhsGrad", lhs_gradient);
+  table.add("MatMulRhsGrad", rhs_gradient);
+  table.add("MatMulEpilogue", matmul_epilogue);
+}
 
 }  // namespace pando::oracle

@@ -48,7 +48,8 @@ void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Number count = static_cast<Number>(t.size()) / static_cast<Number>(mean.size());
   std::vector<Number> h_mean(mean.data.size(), 0.0L), hx_mean(mean.data.size(), 0.0L);
   const auto xhat = [&](std::int64_t i, std::int64_t slot) {
-    return (t[i] - mean[slot]) * inverse[slot];
+    const Number x = (t[i] - mean[slot]) * inverse[slot];
+    return in.absolute ? std::fabs(x) : x;
   };
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
@@ -61,8 +62,8 @@ void group_norm_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   for (std::int64_t i = 0; i < t.size(); ++i) {
     const Position at = position_of(op, t.shape, i);
     const auto slot = static_cast<std::size_t>(at.slot);
-    out[0][i] = inverse[at.slot] *
-                (g[i] * weight[at.channel] - h_mean[slot] - xhat(i, at.slot) * hx_mean[slot]);
+    const Number centred = in.difference(g[i] * weight[at.channel], h_mean[slot]);
+    out[0][i] = inverse[at.slot] * in.difference(centred, xhat(i, at.slot) * hx_mean[slot]);
   }
 }
 
@@ -74,6 +75,22 @@ void batch_norm(const Op& op, const Inputs& in, std::vector<Array>& out) {
     const Number deviation = std::sqrt((*in[4])[c] + op.attributes.number("epsilon"));
     out[0][i] = (*in[1])[c] * (t[i] - (*in[3])[c]) / deviation + (*in[2])[c];
   }
+}
+
+void batch_norm_scale(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for (std::int64_t c = 0; c < out[0].size(); ++c) {
+    out[0][c] = (*in[0])[c] / std::sqrt((*in[1])[c] + op.attributes.number("epsilon"));
+  }
+}
+
+/// Inputs t, factor, bias and mean; the others broadcast to t.
+void batch_norm_core(const Op&, const Inputs& in, std::vector<Array>& out) {
+  for_each_element(out[0].shape, [&](std::int64_t i, const Shape& index) {
+    const auto value = [&](std::size_t k) {
+      return (*in[k])[broadcast_position(in[k]->shape, index)];
+    };
+    out[0][i] = (value(0) - value(3)) * value(1) + value(2);
+  });
 }
 
 /// Elements of one row: everything from attribute axis on.
@@ -116,7 +133,7 @@ void softmax_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
       if (in_band(op, y.shape, i)) sum += g[i] * y[i];
     }
     for (std::int64_t i = row; i < row + length; ++i) {
-      out[0][i] = in_band(op, y.shape, i) ? scale * y[i] * (g[i] - sum) : 0.0L;
+      out[0][i] = in_band(op, y.shape, i) ? scale * y[i] * in.difference(g[i], sum) : 0.0L;
     }
   }
 }
@@ -127,6 +144,8 @@ void add_norm_rules(RuleTable& table) {
   table.add("GroupNormalization", group_norm);
   table.add("GroupNormalizationGrad", group_norm_grad);
   table.add("BatchNormalization", batch_norm);
+  table.add("BatchNormalizationScale", batch_norm_scale);
+  table.add("BatchNormalizationCore", batch_norm_core);
   table.add("Softmax", softmax);
   table.add("SoftmaxGrad", softmax_grad);
 }

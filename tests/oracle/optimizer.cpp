@@ -51,22 +51,6 @@ void scaled_add(const Op& op, const Inputs& in, std::vector<Array>& out) {
   for (std::int64_t i = 0; i < out[0].size(); ++i) out[0][i] = a * (*in[0])[i] + b * (*in[1])[i];
 }
 
-void adam_var_update(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const Number r1 = (*in[2])[0], r2 = (*in[3])[0];
-  Number norm = std::sqrt(r1);
-  bool degenerate = r1 == 0.0L || r2 == 0.0L;
-  if ((in.size() > 5 && in[5] != nullptr) || op.attributes.has("max_weight_norm")) {
-    const Number most = scalar_or(op, in, 5, "max_weight_norm", 0.0);
-    norm = std::min(norm, most);
-    degenerate = degenerate || most == 0.0L;
-  }
-  const Number ratio = degenerate ? 1.0L : norm / std::sqrt(r2);
-  const Number rate = scalar_or(op, in, 4, "learning_rate", 0.0);
-  for (std::int64_t i = 0; i < out[0].size(); ++i) {
-    out[0][i] = (*in[0])[i] - rate * ratio * (*in[1])[i];
-  }
-}
-
 }  // namespace
 
 void add_optimizer_rules(RuleTable& table) {
@@ -78,7 +62,6 @@ void add_optimizer_rules(RuleTable& table) {
   table.add("ScaledAdd", scaled_add);
   table.rules["ScaledAddLhsInplace"] = scaled_add;
   table.rules["AddLhsInplace"] = *table.find("Add");
-  table.add("AdamVarUpdate", adam_var_update);
   // What AdamUpdater is made of: the increment of its step is an AddLhsInplace.
   table.add("AdamBiasCorrection", [](const Op& op, const Inputs& in, std::vector<Array>& out) {
     const Number beta = scalar_or(op, in, 1, "beta", 0.0);

@@ -10,14 +10,6 @@
 
 namespace pando::oracle {
 
-/// An op rebuilt from simpler ones in a graph of its own.
-struct Oracle::Expansion {
-  Ir ir;
-  const Op* original = nullptr;
-  std::vector<int> argument_inputs;  // op input of every graph input
-  std::vector<Tensor*> results;
-};
-
 namespace {
 
 std::vector<std::int64_t> all_positions(std::int64_t count) {
@@ -121,29 +113,74 @@ void Oracle::bind_output(const Op& op, int index, Array result, Frame& frame) co
   frame[op.output(index)] = target;
 }
 
-void Oracle::run_op(const Op& op, Frame& frame) {
-  const std::string& kind = op.kind();
-  if (kind == "Call") return run_call(op, frame);
-  if (kind == "Loop") return run_loop(op, frame);
-  if (kind == "If") return run_if(op, frame);
-  if (run_transfer(op, frame) || run_collective(op, frame)) return;
-  if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
-    const Value input = lookup(op.input(0), frame);
-    Value output = input;
-    output.shape = op.output(0)->shape();
-    output.positions.clear();
-    for (std::int64_t source : (*rearrange)(op)) {
-      output.positions.push_back(input.positions[static_cast<std::size_t>(source)]);
-    }
-    frame[op.output(0)] = op.def().output_alias ? output : fresh(contents(output));
-    return;
-  }
-  if (rule_table().find(kind) != nullptr) return run_rule(op, frame);
-  if (op.def().expand) return run_expansion(op, frame);
-  throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
+const std::map<std::string, Oracle::Runner, std::less<>>& Oracle::runners() {
+  static const std::map<std::string, Runner, std::less<>> table = {
+      {"Call", &Oracle::run_call},
+      {"Loop", &Oracle::run_loop},
+      {"If", &Oracle::run_if},
+      {"HostLoad", &Oracle::run_host_transfer},
+      {"HostStore", &Oracle::run_host_transfer},
+      {"RemoteLoad", &Oracle::run_remote_transfer},
+      {"RemoteLoadInplace", &Oracle::run_remote_transfer},
+      {"RemoteStore", &Oracle::run_remote_transfer},
+      {"RemoteCodeLoad", nullptr},
+      {"ReplicatedAllReduce", &Oracle::run_collective},
+      {"ReplicatedAllReduceInplace", &Oracle::run_collective},
+      {"TensorParallelAllReduce", &Oracle::run_collective},
+      {"ReplicatedReduceScatter", &Oracle::run_collective},
+      {"ReplicatedAllGather", &Oracle::run_collective},
+  };
+  return table;
 }
 
-void Oracle::run_rule(const Op& op, Frame& frame) {
+bool Oracle::has_rule(std::string_view kind) {
+  const std::string name(kind);
+  return runners().contains(kind) || rule_table().find(name) != nullptr ||
+         rule_table().find_rearrangement(name) != nullptr;
+}
+
+void Oracle::run_op(const Op& op, Frame& frame) {
+  const std::string& kind = op.kind();
+  if (const auto runner = runners().find(kind); runner != runners().end()) {
+    if (runner->second != nullptr) (this->*runner->second)(op, frame);
+  } else if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
+    run_rearrangement(op, *rearrange, frame);
+  } else if (const Rule* rule = rule_table().find(kind)) {
+    run_rule(op, *rule, frame);
+  } else {
+    throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
+  }
+}
+
+void Oracle::run_rearrangement(const Op& op, const Rearrangement& rearrange, Frame& frame) {
+  const Value input = lookup(op.input(0), frame);
+  Value output = input;
+  output.shape = op.output(0)->shape();
+  output.positions.clear();
+  for (std::int64_t source : rearrange(op)) {
+    output.positions.push_back(input.positions[static_cast<std::size_t>(source)]);
+  }
+  frame[op.output(0)] = op.def().output_alias ? output : fresh(contents(output));
+}
+
+namespace {
+
+/// The inputs that an op writes without giving them as an output.
+std::vector<int> hidden_writes(const Op& op) {
+  std::vector<int> written;
+  for (int k : op.modified_inputs()) {
+    bool is_output = false;
+    for (int i = 0; i < op.num_outputs() && op.def().output_alias; ++i) {
+      is_output = is_output || op.def().output_alias(op, i) == k;
+    }
+    if (!is_output) written.push_back(k);
+  }
+  return written;
+}
+
+}  // namespace
+
+void Oracle::run_rule(const Op& op, const Rule& rule, Frame& frame) {
   std::vector<Array> arrays;
   arrays.reserve(static_cast<std::size_t>(op.num_inputs()));
   Inputs inputs;
@@ -158,54 +195,17 @@ void Oracle::run_rule(const Op& op, Frame& frame) {
   }
   std::vector<Array> outputs;
   for (const Tensor* output : op.outputs()) outputs.emplace_back(output->dtype(), output->shape());
-  const Rule& rule = *rule_table().find(op.kind());
+  const std::vector<int> written = hidden_writes(op);
+  for (int k : written) outputs.push_back(*inputs[static_cast<std::size_t>(k)]);
   rule(op, inputs, outputs);
   if (options_.sum_errors) add_sum_error(op, rule, inputs, outputs);
   for (int i = 0; i < op.num_outputs(); ++i) {
     bind_output(op, i, std::move(outputs[static_cast<std::size_t>(i)]), frame);
   }
-}
-
-void Oracle::run_expansion(const Op& op, Frame& frame) {
-  std::unique_ptr<Expansion>& slot = expansions_[&op];
-  if (slot == nullptr) {
-    slot = std::make_unique<Expansion>();
-    Graph& graph = slot->ir.main_graph();
-    std::vector<Tensor*> inputs;
-    for (int i = 0; i < op.num_inputs(); ++i) {
-      const Tensor* input = op.input(i);
-      if (input == nullptr) {
-        inputs.push_back(nullptr);
-        continue;
-      }
-      const std::string id = graph.unique_tensor_id("x");
-      if (input->kind() == TensorKind::Constant) {
-        inputs.push_back(graph.add_constant(id, input->info, input->data));
-        continue;
-      }
-      inputs.push_back(graph.add_input(id, input->info));
-      slot->argument_inputs.push_back(i);
-    }
-    OpBuilder builder(graph, {});
-    Op& copy = builder.op(op.kind(), inputs, op.attributes);
-    slot->original = &copy;
-    slot->results = op.def().expand(builder, copy);
-    if (slot->results.size() != op.outputs().size()) {
-      throw NotSupported(str_cat("the reference has no rule for ", describe(op)));
-    }
-  }
-  const Graph& graph = slot->ir.main_graph();
-  Frame inner;
-  for (std::size_t i = 0; i < slot->argument_inputs.size(); ++i) {
-    inner[graph.inputs()[i]] = lookup(op.input(slot->argument_inputs[i]), frame);
-  }
-  for (const Op* step : graph.ops()) {
-    if (step != slot->original) run_op(*step, inner);
-  }
-  for (int i = 0; i < op.num_outputs(); ++i) {
-    const Value result = lookup(slot->results[static_cast<std::size_t>(i)], inner);
-    const bool in_place = op.def().output_alias && op.def().output_alias(op, i) >= 0;
-    frame[op.output(i)] = in_place ? result : fresh(contents(result));
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    Array& array = outputs[static_cast<std::size_t>(op.num_outputs()) + i];
+    round(array);
+    overwrite(lookup(op.input(written[i]), frame), array.data);
   }
 }
 
@@ -266,32 +266,29 @@ void Oracle::run_if(const Op& op, Frame& frame) {
   }
 }
 
-bool Oracle::run_transfer(const Op& op, Frame& frame) {
-  const std::string& kind = op.kind();
-  if (kind == "HostLoad" || kind == "HostStore") {
-    const std::string& id = op.attributes.text("stream");
-    StreamElements& elements = streams.at(id);
-    std::vector<Number>& element = elements[cursors_[id]++ % elements.size()];
-    if (kind == "HostStore") {
-      element = contents(lookup(op.input(0), frame)).data;
-      return true;
-    }
-    Array loaded(op.output(0)->dtype(), op.output(0)->shape());
-    loaded.data = element;
-    bind_output(op, 0, std::move(loaded), frame);
-    return true;
+void Oracle::run_host_transfer(const Op& op, Frame& frame) {
+  const std::string& id = op.attributes.text("stream");
+  StreamElements& elements = streams.at(id);
+  std::vector<Number>& element = elements[cursors_[id]++ % elements.size()];
+  if (op.kind() == "HostStore") {
+    element = contents(lookup(op.input(0), frame)).data;
+    return;
   }
-  if (!kind.starts_with("Remote") || kind == "RemoteCodeLoad") return kind == "RemoteCodeLoad";
+  Array loaded(op.output(0)->dtype(), op.output(0)->shape());
+  loaded.data = element;
+  bind_output(op, 0, std::move(loaded), frame);
+}
+
+void Oracle::run_remote_transfer(const Op& op, Frame& frame) {
   const auto entry = static_cast<std::size_t>(contents(lookup(op.input(1), frame))[0]);
   std::vector<Number>& slot = remote_buffers_.at(op.attributes.integer("buffer")).at(entry);
-  if (kind == "RemoteStore") {
+  if (op.kind() == "RemoteStore") {
     slot = contents(lookup(op.input(0), frame)).data;
-    return true;
+    return;
   }
   Array loaded(op.output(0)->dtype(), op.output(0)->shape());
   loaded.data = slot;
   bind_output(op, 0, std::move(loaded), frame);
-  return true;
 }
 
 }  // namespace pando::oracle

@@ -3,18 +3,20 @@
 // It runs the ops of every graph in creation order with loops over single elements, in numbers wide
 // enough for every dtype, and rounds each result to its dtype. Out-of-place ops always copy;
 // in-place ones write through to everything that shares the storage. It uses none of the compiler's
-// passes, views, pointwise programs or kernels.
+// passes, expansions, views, pointwise programs or kernels: an op without a rule of its own in
+// tests/oracle is refused.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "pando/ir/graph.hpp"
-#include "tests/oracle/array.hpp"
+#include "tests/oracle/rules.hpp"
 
 namespace pando::oracle {
 
@@ -40,6 +42,9 @@ class Oracle {
   explicit Oracle(const Ir& ir, OracleOptions options = {});
   ~Oracle();
 
+  /// Whether it can run ops of this kind; those of others are refused.
+  static bool has_rule(std::string_view kind);
+
   /// By handle id. Set before `run`; output streams need as many elements as the caller wants kept.
   std::map<std::string, StreamElements> streams;
 
@@ -59,7 +64,7 @@ class Oracle {
     std::vector<std::int64_t> positions;
   };
   using Frame = std::unordered_map<const Tensor*, Value>;
-  struct Expansion;
+  using Runner = void (Oracle::*)(const Op&, Frame&);
 
   static Value fresh(Array array);
   static Array contents(const Value& value);
@@ -68,13 +73,16 @@ class Oracle {
   std::vector<Value> run_graph(const Graph& graph, std::vector<Value>& arguments);
   void run_op(const Op& op, Frame& frame);
   Value lookup(const Tensor* tensor, Frame& frame) const;
-  void run_rule(const Op& op, Frame& frame);
-  void run_expansion(const Op& op, Frame& frame);
+  /// Of the kinds that see more than arrays; nullptr where nothing happens.
+  static const std::map<std::string, Runner, std::less<>>& runners();
+  void run_rearrangement(const Op& op, const Rearrangement& rearrange, Frame& frame);
+  void run_rule(const Op& op, const Rule& rule, Frame& frame);
   void run_call(const Op& op, Frame& frame);
   void run_loop(const Op& op, Frame& frame);
   void run_if(const Op& op, Frame& frame);
-  bool run_transfer(const Op& op, Frame& frame);
-  bool run_collective(const Op& op, Frame& frame);
+  void run_host_transfer(const Op& op, Frame& frame);
+  void run_remote_transfer(const Op& op, Frame& frame);
+  void run_collective(const Op& op, Frame& frame);
   void round(Array& array) const;
   void bind_output(const Op& op, int index, Array result, Frame& frame) const;
 
@@ -83,7 +91,6 @@ class Oracle {
   std::unordered_map<const Tensor*, Value> variables_;
   std::map<std::int64_t, std::vector<std::vector<Number>>> remote_buffers_;
   std::map<std::string, std::size_t> cursors_;
-  std::unordered_map<const Op*, std::unique_ptr<Expansion>> expansions_;
 };
 
 }  // namespace pando::oracle

@@ -1,7 +1,6 @@
 // Elementwise arithmetic, comparison, logic, selection and casts.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "tests/oracle/rules.hpp"
 
@@ -47,11 +46,6 @@ Number larger(Number a, Number b) {
 }
 
 Number smaller(Number a, Number b) { return -larger(-a, -b); }
-
-Number gelu(Number x) {
-  const Number inner = std::sqrt(2.0L / std::numbers::pi_v<Number>) * (x + 0.044715L * x * x * x);
-  return 0.5L * x * (1.0L + std::tanh(inner));
-}
 
 Number gelu_erf(Number x) { return 0.5L * x * (1.0L + std::erf(x / std::sqrt(2.0L))); }
 
@@ -127,11 +121,16 @@ void add_division(RuleTable& table) {
   });
 }
 
-/// A limit of Clip in the clipped dtype.
+/// A limit of Clip in the clipped dtype. Those that float16 or an integer does not hold become its
+/// largest or smallest value.
 Number limit(const Op& op, const char* name, DType dtype) {
-  const double value = op.attributes.number(name);
-  if (dtype != DType::Float16) return rounded(value, dtype);
-  return rounded(std::clamp(value, -65504.0, 65504.0), dtype);
+  const Number value = op.attributes.number(name);
+  if (dtype == DType::Float16) return rounded(std::clamp(value, -65504.0L, 65504.0L), dtype);
+  if (is_floating_point(dtype)) return rounded(value, dtype);
+  const bool is_signed = traits(dtype).is_signed;
+  const int digits = static_cast<int>(8 * dtype_bytes(dtype)) - (is_signed ? 1 : 0);
+  const Number largest = std::ldexp(1.0L, digits) - 1.0L;
+  return std::trunc(std::clamp(value, is_signed ? -largest - 1.0L : 0.0L, largest));
 }
 
 void add_selection(RuleTable& table) {
@@ -175,6 +174,9 @@ void add_pointwise_rules(RuleTable& table) {
   add_division(table);
   add_selection(table);
   add_float8(table);
+  table.add("ScaleByScalar", [](const Op&, const Inputs& in, std::vector<Array>& out) {
+    for (std::int64_t i = 0; i < out[0].size(); ++i) out[0][i] = (*in[0])[i] * (*in[1])[0];
+  });
 }
 
 }  // namespace pando::oracle

@@ -1,6 +1,7 @@
 #include "tests/oracle/rules.hpp"
 
 #include <cmath>
+#include <numbers>
 
 namespace pando::oracle {
 
@@ -24,8 +25,10 @@ const RuleTable& rule_table() {
     RuleTable result;
     add_pointwise_rules(result);
     add_pointwise_gradient_rules(result);
+    add_operand_gradient_rules(result);
     add_shape_rules(result);
     add_reduction_rules(result);
+    add_reduction_gradient_rules(result);
     add_matmul_rules(result);
     add_conv_rules(result);
     add_pool_rules(result);
@@ -35,6 +38,8 @@ const RuleTable& rule_table() {
     add_sort_rules(result);
     add_random_rules(result);
     add_optimizer_rules(result);
+    add_adam_rules(result);
+    add_all_reduce_rules(result);
     add_resample_rules(result);
     return result;
   }();
@@ -45,6 +50,11 @@ Number sigmoid(Number x) {
   if (x >= 0.0L) return 1.0L / (1.0L + std::exp(-x));
   const Number e = std::exp(x);
   return e / (1.0L + e);
+}
+
+Number gelu(Number x) {
+  const Number inner = std::sqrt(2.0L / std::numbers::pi_v<Number>) * (x + 0.044715L * x * x * x);
+  return 0.5L * x * (1.0L + std::tanh(inner));
 }
 
 Number scalar_or(const Op& op, const Inputs& in, std::size_t index, std::string_view name,

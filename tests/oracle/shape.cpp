@@ -83,6 +83,14 @@ void split(const Op& op, const Inputs& in, std::vector<Array>& out) {
   }
 }
 
+void concat_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const auto axis = static_cast<std::size_t>(op.attributes.integer("axis"));
+  for_each_element(out[0].shape, [&](std::int64_t i, Shape index) {
+    index[axis] += op.attributes.integer("start");
+    out[0][i] = (*in[0])[flat_position(in[0]->shape, index)];
+  });
+}
+
 /// Input 0 at starts + steps * index in zeros.
 void spread(const Inputs& in, Array& out, const Ints& starts, const Ints& steps) {
   for_each_element(in[0]->shape, [&](std::int64_t i, Shape index) {
@@ -118,6 +126,7 @@ void add_shape_rules(RuleTable& table) {
   table.rearrangements["Subsample"] = subsampled;
   table.rearrangements["BroadcastTo"] = broadcast;
   table.add("Concat", concat);
+  table.add("ConcatGrad", concat_grad);
   table.add("SplitGrad", concat);
   table.add("Split", split);
   table.add("PadInto", pad_into);

@@ -67,12 +67,33 @@ std::int64_t scan_axis(const Op& op, const Inputs& in) {
   return axis < 0 ? axis + static_cast<std::int64_t>(in[0]->shape.size()) : axis;
 }
 
-void cum_sum(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const bool reverse = op.attributes.flag_or("reverse", false);
+void running_sum(const Op& op, const Inputs& in, std::vector<Array>& out, bool reverse) {
   for_each_line(in[0]->shape, scan_axis(op, in), [&](std::vector<std::int64_t> line) {
     if (reverse) std::reverse(line.begin(), line.end());
     Number sum = 0.0L;
     for (std::int64_t at : line) out[0][at] = sum += (*in[0])[at];
+  });
+}
+
+void cum_sum(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  running_sum(op, in, out, op.attributes.flag_or("reverse", false));
+}
+
+void cum_sum_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  running_sum(op, in, out, !op.attributes.flag("reverse"));
+}
+
+/// Inputs g and indices, whose lines along the axis belong to those of the result.
+void top_k_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const std::int64_t axis = op.attributes.integer("axis");
+  std::vector<std::vector<std::int64_t>> targets;
+  for_each_line(out[0].shape, axis, [&](const auto& line) { targets.push_back(line); });
+  std::size_t row = 0;
+  for_each_line(in[0]->shape, axis, [&](const auto& line) {
+    const std::vector<std::int64_t>& target = targets[row++];
+    for (std::int64_t at : line) {
+      out[0][target[static_cast<std::size_t>((*in[1])[at])]] = (*in[0])[at];
+    }
   });
 }
 
@@ -92,7 +113,9 @@ void add_sort_rules(RuleTable& table) {
   table.add("ArgMax", arg_extreme(true));
   table.add("ArgMin", arg_extreme(false));
   table.add("TopK", top_k);
+  table.add("TopKGrad", top_k_grad);
   table.add("CumSum", cum_sum);
+  table.add("CumSumGrad", cum_sum_grad);
   table.add("Histogram", histogram);
 }
 

@@ -15,7 +15,28 @@ bool is_sum(const Op& op) {
                                                "ConvTranspose",
                                                "ConvDataGrad",
                                                "ConvWeightsGrad",
+                                               "MatMulLhsGrad",
+                                               "MatMulRhsGrad",
                                                "ReduceSum",
+                                               "ReduceL1",
+                                               "ReduceSumSquare",
+                                               "LambSquare",
+                                               "AddArg0Grad",
+                                               "AddArg1Grad",
+                                               "SubArg0Grad",
+                                               "SubArg1Grad",
+                                               "MulArg0Grad",
+                                               "MulArg1Grad",
+                                               "DivArg0Grad",
+                                               "DivArg1Grad",
+                                               "FmodArg0Grad",
+                                               "MaxArgGrad",
+                                               "WhereXGrad",
+                                               "WhereYGrad",
+                                               "OneHotGrad",
+                                               "GroupNormalizationGrad",
+                                               "SoftmaxGrad",
+                                               "CumSumGrad",
                                                "CumSum",
                                                "ReduceMean",
                                                "AveragePool",
@@ -27,7 +48,8 @@ bool is_sum(const Op& op) {
   return kKinds.contains(op.kind());
 }
 
-constexpr std::size_t kFactorInput = 2;  // of PopartSparseAccumulate
+constexpr std::size_t kFactorInput = 2;                // of PopartSparseAccumulate
+constexpr std::size_t kNormalised = 1, kNormMean = 3;  // of GroupNormalizationGrad
 
 bool is_whole(const Array& array) {
   return std::all_of(array.data.begin(), array.data.end(),
@@ -42,6 +64,7 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   std::vector<Array> absolute;
   absolute.reserve(inputs.size() + 1);
   Inputs pointers;
+  pointers.absolute = true;
   bool exact = is_whole(outputs[0]);
   for (const Array* input : inputs) {
     if (input == nullptr) {
@@ -57,15 +80,19 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
     pointers.push_back(&absolute.back());
   }
   if (exact) return;
-  // The maxima that MaxPoolGrad compares with must stay what they are.
+  // What is compared must stay what it is.
   if (op.kind() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  if (op.kind() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
+  if (op.kind() == "GroupNormalizationGrad") {
+    for (std::size_t k : {kNormalised, kNormMean}) pointers[k] = inputs[k];
+  }
   if (op.kind() == "PopartSparseAccumulate" && pointers[kFactorInput] == nullptr) {
     absolute.emplace_back(DType::Float32, Shape{});
     absolute.back()[0] = std::fabs(op.attributes.number_or("factor", 1.0));
     pointers[kFactorInput] = &absolute.back();
   }
   std::vector<Array> sums;
-  sums.emplace_back(outputs[0].dtype, outputs[0].shape);
+  for (const Array& output : outputs) sums.emplace_back(output.dtype, output.shape);
   rule(op, pointers, sums);
   std::minstd_rand signs(static_cast<std::uint32_t>(op.id()) + 1);
   for (std::int64_t i = 0; i < outputs[0].size(); ++i) {

@@ -1,8 +1,11 @@
 #include "tests/cpp/fuzz/generator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
+#include <sstream>
 
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
@@ -13,10 +16,34 @@ namespace {
 
 constexpr int kMaxElements = 600;
 
+constexpr std::array<std::string_view, 8> kFamilies = {
+    "copies", "outputs", "wide", "integers", "casts", "halves", "gradients", "gradient_outputs"};
+constexpr const char* kDefaultFamilies = "copies,outputs,integers,gradients";
+
+/// Bit i: the family of kFamilies[i].
+unsigned chosen_families() {
+  const char* given = std::getenv("PANDO_FUZZ_FAMILIES");
+  std::istringstream words(given == nullptr ? kDefaultFamilies : given);
+  unsigned chosen = 0;
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto at = std::find(kFamilies.begin(), kFamilies.end(), word);
+    if (at == kFamilies.end()) throw ValueError("PANDO_FUZZ_FAMILIES: no family " + word);
+    chosen |= 1u << (at - kFamilies.begin());
+  }
+  return chosen;
+}
+
 /// Largest whole number up to which sums and products of whole numbers stay exact.
 double exact_limit(DType dtype) {
   if (dtype == DType::Float16) return 2048.0;
+  if (dtype_bytes(dtype) < 4) return dtype_bytes(dtype) == 1 ? 0x1p6 : 0x1p14;
   return dtype == DType::Float32 ? 0x1p24 : 0x1p30;
+}
+
+/// As C++ converts `value`; numbers below 0 lose their sign where the dtype has none.
+template <class T>
+T element(double value) {
+  return static_cast<T>(std::is_unsigned_v<T> ? std::fabs(value) : value);
 }
 
 void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
@@ -29,10 +56,18 @@ void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
       return put(static_cast<float>(value));
     case DType::Float16:
       return put(float_to_half(static_cast<float>(value)));
+    case DType::Int8:
+      return put(element<std::int8_t>(value));
+    case DType::Int16:
+      return put(element<std::int16_t>(value));
     case DType::Int32:
-      return put(static_cast<std::int32_t>(value));
+      return put(element<std::int32_t>(value));
+    case DType::UInt8:
+      return put(element<std::uint8_t>(value));
+    case DType::UInt16:
+      return put(element<std::uint16_t>(value));
     case DType::UInt32:
-      return put(static_cast<std::uint32_t>(value));
+      return put(element<std::uint32_t>(value));
     case DType::Bool:
       return put(static_cast<std::uint8_t>(value != 0.0));
     default:
@@ -41,6 +76,11 @@ void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
 }
 
 }  // namespace
+
+bool is_on(Family family) {
+  static const unsigned chosen = chosen_families();
+  return (chosen >> static_cast<unsigned>(family) & 1u) != 0;
+}
 
 void fill_random(Random& random, DType dtype, bool exact, std::int64_t count, std::byte* data) {
   const int whole = static_cast<int>(kEntryBound);
@@ -81,7 +121,11 @@ Shape GraphGenerator::random_shape(int max_rank) {
 Slot GraphGenerator::random_slot() {
   static const std::vector<DType> kDTypes = {DType::Float32, DType::Float32, DType::Float32,
                                              DType::Float16, DType::Int32,   DType::Bool};
-  Slot slot{choose(kDTypes), random_shape(), false};
+  static const std::vector<DType> kIntegers = {DType::Int8,   DType::UInt8,  DType::Int16,
+                                               DType::UInt16, DType::UInt32, DType::Int32};
+  const bool is_integer_slot = is_on(Family::Integers) && flip(0.15);
+  const DType dtype = choose(is_integer_slot ? kIntegers : kDTypes);
+  Slot slot{dtype, random_shape(), false};
   slot.exact = !is_floating_point(slot.dtype) || flip(0.4);
   return slot;
 }
@@ -119,8 +163,8 @@ std::vector<Candidate> GraphGenerator::where(
 Candidate GraphGenerator::bounded(Tensor* tensor, ValueClass values) {
   const DType dtype = tensor->dtype();
   if (dtype == DType::Bool) return add(tensor, {true, 1.0});
-  if (dtype == DType::Int32) values.exact = true;
-  if (values.exact && values.bound > exact_limit(dtype)) values.exact = false;
+  if (is_integer(dtype)) values.exact = true;
+  if (values.exact && values.bound > exact_limit(dtype)) values.exact = is_integer(dtype);
   const double limit = values.exact ? exact_limit(dtype) : 100.0;
   const Candidate made = add(tensor, values);
   return values.bound > limit ? clipped(made, kEntryBound) : made;
@@ -250,7 +294,7 @@ void GraphGenerator::settle() {
 
 void GraphGenerator::set_outputs(const std::vector<Slot>& slots) {
   std::vector<Tensor*> outputs;
-  for (const Slot& slot : slots) outputs.push_back(coerced(slot).tensor);
+  for (const Slot& slot : slots) outputs.push_back(output_of_slot(slot, outputs));
   graph_.set_outputs(outputs);
 }
 
@@ -274,12 +318,16 @@ void GraphGenerator::begin_next_stage() {
   last_ = nullptr;
 }
 
+/// Large results would make the reference slow.
+void GraphGenerator::drop_large() {
+  std::erase_if(pool_,
+                [](const Candidate& c) { return c.tensor->info.num_elements() > kMaxElements; });
+}
+
 void GraphGenerator::add_random_ops(int count) {
   const auto limit = static_cast<std::size_t>(count) + graph_.ops().size();
   while (graph_.ops().size() < limit) {
-    // Large results would make the reference slow.
-    std::erase_if(pool_,
-                  [](const Candidate& c) { return c.tensor->info.num_elements() > kMaxElements; });
+    drop_large();
     random_op();
   }
 }
@@ -288,10 +336,12 @@ namespace {
 
 /// Makes every body too large for inlining as a small graph, and gives each a second call site.
 void prevent_inlining(FuzzProgram& program) {
-  if (program.bodies.empty()) return;
+  std::vector<Body> bodies = program.bodies;
+  bodies.insert(bodies.end(), program.differentiated.begin(), program.differentiated.end());
+  if (bodies.empty()) return;
   Ir& ir = *program.ir;
   Graph& never = ir.create_graph("never_called");
-  for (const Body& body : program.bodies) {
+  for (const Body& body : bodies) {
     OpBuilder builder(*body.graph, {});
     Tensor* chain = builder.constant(1.0, DType::Float32);
     for (int i = 0; i < 12; ++i) chain = builder.make("Neg", {chain});

@@ -16,6 +16,21 @@ namespace pando::fuzz {
 
 using Random = std::mt19937_64;
 
+/// Kinds of ops that a run can leave out, each with its name in PANDO_FUZZ_FAMILIES.
+enum class Family : std::uint8_t {
+  Copies,           // copies: of everything, before writes in place to either
+  Outputs,          // outputs: graphs that return one tensor twice, or an input
+  Wide,             // wide: ops, calls and loops with more than 128 operands
+  Integers,         // integers: of every width, with overflow, and bools
+  Casts,            // casts: of floats that the integer does not hold
+  Halves,           // halves: float16 sums and means of many elements
+  Gradients,        // gradients: graphs and what autodiff makes of them
+  GradientOutputs,  // gradient_outputs: such graphs that return as those of Outputs do
+};
+/// Those that PANDO_FUZZ_FAMILIES names, separated by commas (none: ""); without it those that no
+/// known fault is in.
+bool is_on(Family family);
+
 /// What is known about the values in a storage. `exact` ones are whole numbers that every step
 /// computes without rounding, so comparisons, casts and sorts of them have one right answer.
 struct ValueClass {
@@ -72,10 +87,14 @@ struct FuzzProgram {
   std::map<std::int64_t, Transfers> buffers;       // remote ones, by id
   /// Graphs that are called.
   std::vector<Body> bodies;
+  /// Those that were differentiated, and their gradients, which are called once.
+  std::vector<Body> differentiated;
   /// Pipelines only: the ops of the main graph with their stages, and for how many micro-batches
   /// they run.
   std::vector<std::pair<Op*, std::int64_t>> stages;
   std::int64_t steps = 1;
+  /// Ops of the family Wide, of which one is enough.
+  int wide_ops = 0;
 };
 
 /// Values that enter a graph lie in [-kEntryBound, kEntryBound].
@@ -142,6 +161,7 @@ class GraphGenerator {
   Candidate of_slot(const Slot& slot, bool must_be_writable);
   Candidate coerced(const Slot& slot);
   void store(const Candidate& c);
+  void drop_large();
   bool is_read_only(const Candidate& c) const;
 
   // generator_ops.cpp
@@ -163,6 +183,31 @@ class GraphGenerator {
   void scatter_op(const Candidate& x);
   void normalise_op();
   void random_number_op();
+
+  // generator_dtypes.cpp
+  Candidate any_integer();
+  Candidate wrapped(Tensor* tensor);
+  void integer_op();
+  void integer_unary_op(const Candidate& x);
+  void integer_reduce_op(const Candidate& x);
+  void bool_op();
+  void wide_dtype_op();
+  void far_cast_op();
+  void half_reduce_op();
+
+  // generator_wide.cpp
+  std::vector<Candidate> many_parts();
+  void wide_op();
+
+  // generator_gradients.cpp
+  void add_differentiable_ops(int count);
+  void differentiable_op();
+  void differentiable_unary_op(const Candidate& x);
+  void differentiable_binary_op(const Candidate& x);
+  std::vector<Tensor*> chosen_results(int count);
+  void gradient_op();
+
+  // generator_transfers.cpp
   void transfer_op();
   void remote_op();
   const RemoteBuffer& remote_buffer_like(const Candidate& c);
@@ -186,6 +231,8 @@ class GraphGenerator {
 
   // generator_updates.cpp
   void in_place_op();
+  void write_in_place(const Candidate& target);
+  void copy_of_everything_op();
   void update_ints(const Candidate& target);
   void update_floats(const Candidate& target);
   void copied_result(const Candidate& target);
@@ -200,7 +247,14 @@ class GraphGenerator {
   std::vector<Tensor*> arguments_of(const Body& body, std::vector<Candidate>& chosen);
   void finish_call(const Op& call, const Body& body, const std::vector<Candidate>& arguments);
   void call_op();
+  void call(const Body& body, const std::vector<Tensor*>& tensors,
+            const std::vector<Candidate>& arguments);
   void repeat_op();
+  /// `arguments`: of the body; chosen from the pool where there are none.
+  void loop(const std::vector<Slot>& inputs, const std::vector<Slot>& carried,
+            std::vector<Candidate> arguments);
+  void repeat_some(std::vector<Slot>& slots);
+  Tensor* output_of_slot(const Slot& slot, const std::vector<Tensor*>& others);
   void if_op();
 
   FuzzProgram& program_;

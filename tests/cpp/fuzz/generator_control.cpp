@@ -22,6 +22,25 @@ void GraphGenerator::control_op() {
   }
 }
 
+/// Adds slots that are equal to others, so that one tensor may be returned for both.
+void GraphGenerator::repeat_some(std::vector<Slot>& slots) {
+  if (!is_on(Family::Outputs) || !flip(0.4)) return;
+  for (int i = pick(2); i >= 0; --i) slots.push_back(Slot(choose(slots)));
+}
+
+/// Perhaps one of the other outputs, or an input as it is.
+Tensor* GraphGenerator::output_of_slot(const Slot& slot, const std::vector<Tensor*>& others) {
+  if (!is_on(Family::Outputs) || flip(0.4)) return coerced(slot).tensor;
+  const std::vector<Tensor*>& inputs = graph_.inputs();
+  const auto fitting = where([&](const Candidate& c) {
+    const bool is_known = std::find(others.begin(), others.end(), c.tensor) != others.end() ||
+                          std::find(inputs.begin(), inputs.end(), c.tensor) != inputs.end();
+    return is_known && c.tensor->dtype() == slot.dtype && c.tensor->shape() == slot.shape &&
+           class_of(c).bound <= kEntryBound && (class_of(c).exact || !slot.exact);
+  });
+  return fitting.empty() ? coerced(slot).tensor : choose(fitting).tensor;
+}
+
 Body GraphGenerator::new_body(const std::vector<Slot>& inputs, const std::vector<Slot>& outputs,
                               bool together) {
   Graph& graph = program_.ir->create_graph("body");
@@ -100,29 +119,47 @@ void GraphGenerator::call_op() {
       inputs.back().by_ref = flip(0.35);
     }
     for (int i = pick(3); i >= 0; --i) outputs.push_back(random_slot());
+    if (is_on(Family::Outputs) && flip(0.4)) {
+      outputs.push_back(choose(inputs));
+      outputs.back().by_ref = false;
+    }
+    repeat_some(outputs);
     body = new_body(inputs, outputs, true);
   }
   std::vector<Candidate> arguments;
   const std::vector<Tensor*> tensors = arguments_of(body, arguments);
+  call(body, tensors, arguments);
+}
+
+void GraphGenerator::call(const Body& body, const std::vector<Tensor*>& tensors,
+                          const std::vector<Candidate>& arguments) {
   Attributes attributes;
   if (flip()) mark_modified(attributes, body, 0);
-  Op& call = op("Call", tensors, attributes, {body.graph});
-  finish_call(call, body, arguments);
+  finish_call(op("Call", tensors, attributes, {body.graph}), body, arguments);
 }
 
 void GraphGenerator::repeat_op() {
   std::vector<Slot> carried, inputs;
   for (int i = pick(3); i >= 0; --i) carried.push_back(random_slot());
+  repeat_some(carried);
   inputs = carried;
   for (Slot& slot : inputs) slot.by_ref = flip(0.15);
   for (int i = pick(3); i > 0; --i) {
     inputs.push_back(random_slot());
     inputs.back().by_ref = flip();
   }
-  const Body body = new_body(inputs, carried, true);
-  std::vector<Candidate> arguments;
-  std::vector<Tensor*> tensors = arguments_of(body, arguments);
+  loop(inputs, carried, {});
+}
 
+void GraphGenerator::loop(const std::vector<Slot>& inputs, const std::vector<Slot>& carried,
+                          std::vector<Candidate> arguments) {
+  const Body body = new_body(inputs, carried, true);
+  std::vector<Tensor*> tensors;
+  if (arguments.empty()) {
+    tensors = arguments_of(body, arguments);
+  } else {
+    for (const Candidate& argument : arguments) tensors.push_back(argument.tensor);
+  }
   Graph& wrapper = program_.ir->create_graph("loop_wrapper");
   wrapper.add_input(wrapper.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
   Tensor* condition =
@@ -155,6 +192,7 @@ void GraphGenerator::if_op() {
       flags.empty() || flip(0.3) ? load(DType::Bool, {}, true) : choose(flags);
   std::vector<Slot> outputs;
   for (int i = pick(2); i >= 0; --i) outputs.push_back(random_slot());
+  repeat_some(outputs);
   std::vector<Tensor*> tensors = {condition.tensor};
   std::vector<Graph*> graphs;
   std::int64_t num_then = 0;

@@ -21,7 +21,9 @@ ValueClass reduced(const std::string& how, ValueClass values, double members) {
 void GraphGenerator::exchange_op() {
   const std::int64_t replicas = program_.ir->replication_factor;
   if (replicas == 1 || !site_.together) return reduce_op();
-  const auto numbers = where([](const Candidate& c) { return c.tensor->dtype() != DType::Bool; });
+  const auto numbers = where([](const Candidate& c) {
+    return is_floating_point(c.tensor->dtype()) || c.tensor->dtype() == DType::Int32;
+  });
   if (numbers.empty()) return void(any_float());
   const Candidate x = clipped(choose(numbers), kEntryBound);
   const ValueClass values = class_of(x);

@@ -10,6 +10,8 @@ namespace {
 
 bool is_float(const Candidate& c) { return is_floating_point(c.tensor->dtype()); }
 bool is_bool(const Candidate& c) { return c.tensor->dtype() == DType::Bool; }
+/// Integers of other widths, and those that overflow, are for the ops of their family.
+bool is_plain(const Candidate& c) { return is_float(c) || c.tensor->dtype() == DType::Int32; }
 
 std::int64_t dim(const Candidate& c, int axis) {
   return c.tensor->shape()[static_cast<std::size_t>(axis)];
@@ -20,7 +22,21 @@ int rank(const Candidate& c) { return static_cast<int>(c.tensor->shape().size())
 
 void GraphGenerator::random_op() {
   using Maker = void (GraphGenerator::*)();
-  static const std::vector<std::pair<Maker, int>> kMakers = {
+  struct FamilyMaker {
+    Family family;
+    Maker maker;
+    int weight;
+  };
+  static const std::vector<FamilyMaker> kFamilyMakers = {
+      {Family::Copies, &GraphGenerator::copy_of_everything_op, 4},
+      {Family::Wide, &GraphGenerator::wide_op, 1},
+      {Family::Integers, &GraphGenerator::integer_op, 4},
+      {Family::Integers, &GraphGenerator::bool_op, 2},
+      {Family::Integers, &GraphGenerator::wide_dtype_op, 1},
+      {Family::Casts, &GraphGenerator::far_cast_op, 1},
+      {Family::Halves, &GraphGenerator::half_reduce_op, 1},
+      {Family::Gradients, &GraphGenerator::gradient_op, 2}};
+  static const std::vector<std::pair<Maker, int>> kCommonMakers = {
       {&GraphGenerator::unary_op, 5},         {&GraphGenerator::binary_op, 8},
       {&GraphGenerator::compare_op, 2},       {&GraphGenerator::where_op, 2},
       {&GraphGenerator::view_op, 6},          {&GraphGenerator::in_place_view_op, 4},
@@ -32,6 +48,13 @@ void GraphGenerator::random_op() {
       {&GraphGenerator::conv_op, 3},          {&GraphGenerator::pool_op, 2},
       {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3},
       {&GraphGenerator::attention_op, 2}};
+  static const auto kMakers = [] {
+    std::vector<std::pair<Maker, int>> makers = kCommonMakers;
+    for (const auto& [family, maker, weight] : kFamilyMakers) {
+      if (is_on(family)) makers.emplace_back(maker, weight);
+    }
+    return makers;
+  }();
   int total = 0;
   for (const auto& [maker, weight] : kMakers) total += weight;
   int drawn = pick(total);
@@ -64,7 +87,7 @@ void GraphGenerator::unary_op() {
 }
 
 void GraphGenerator::binary_op() {
-  const auto numbers = where([](const Candidate& c) { return !is_bool(c); });
+  const auto numbers = where(is_plain);
   if (numbers.empty()) return void(any_float());
   Candidate a = choose(numbers);
   const auto partners = where([&](const Candidate& c) {
@@ -450,49 +473,6 @@ void GraphGenerator::random_number_op() {
           {"high", 2.0}})
           .output(0),
       {false, 2.0});
-}
-
-const RemoteBuffer& GraphGenerator::remote_buffer_like(const Candidate& c) {
-  Ir& ir = *program_.ir;
-  const bool exact = class_of(c).exact;
-  for (const auto& buffer : ir.remote_buffers()) {
-    const Transfers& known = program_.buffers.at(buffer->id);
-    if (buffer->info == c.tensor->info && known.exact == exact && known.stage == site_.stage) {
-      return *buffer;
-    }
-  }
-  const RemoteBuffer& made = ir.add_remote_buffer(c.tensor->info, 2);
-  program_.buffers[made.id] = {exact, site_.stage};
-  return made;
-}
-
-void GraphGenerator::remote_op() {
-  if (pool_.empty()) return void(any_float());
-  const Candidate x = clipped(choose(pool_), kEntryBound);
-  const RemoteBuffer& buffer = remote_buffer_like(x);
-  const std::int32_t entry = pick(2);
-  Tensor* offset = builder_.constant({DType::Int32, {}, {}}, &entry);
-  const Attributes attributes = {{"buffer", buffer.id}};
-  if (flip()) {
-    op("RemoteStore", {x.tensor, offset}, attributes);
-    return;
-  }
-  Tensor* init = op("Init", {},
-                    {{"shape", Ints(buffer.info.shape)},
-                     {"dtype", buffer.info.dtype},
-                     {"init_type", std::string("undef")}})
-                     .output(0);
-  add(op("RemoteLoad", {init, offset}, attributes).output(0), class_of(x));
-}
-
-void GraphGenerator::transfer_op() {
-  if (flip(0.3)) return remote_op();
-  if (pool_.empty() || flip(0.7)) {
-    const Slot slot = random_slot();
-    load(slot.dtype, slot.shape, slot.exact);
-  } else {
-    store(choose(pool_));
-  }
 }
 
 }  // namespace pando::fuzz

@@ -1,6 +1,7 @@
 // Random in-place ops.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tests/cpp/fuzz/generator.hpp"
 
@@ -40,7 +41,10 @@ void GraphGenerator::in_place_op() {
   const auto writable =
       where([&](const Candidate& c) { return !is_read_only(c) && class_of(c).bound <= 30.0; });
   if (writable.empty()) return void(any_float());
-  const Candidate target = choose(writable);
+  write_in_place(choose(writable));
+}
+
+void GraphGenerator::write_in_place(const Candidate& target) {
   const auto same = operands_for(target, true);
   if (target.tensor->dtype() == DType::Bool || flip(0.15)) {
     const Candidate source = choose(same);
@@ -58,8 +62,37 @@ void GraphGenerator::in_place_op() {
     write(target, op("AddLhsInplace", {target.tensor, b.tensor}).output(0), bound);
     return;
   }
-  if (target.tensor->dtype() == DType::Int32) return update_ints(target);
+  if (is_integer(target.tensor->dtype())) return update_ints(target);
   update_floats(target);
+}
+
+/// A copy that a compiler may be tempted not to make, and a write to it or to its source.
+void GraphGenerator::copy_of_everything_op() {
+  if (pool_.empty()) return void(any_float());
+  const Candidate x = choose(pool_);
+  const Shape& shape = x.tensor->shape();
+  Ints axes(shape.size());
+  std::iota(axes.begin(), axes.end(), std::int64_t{0});
+  const Ints zeros(shape.size(), 0), ones(shape.size(), 1);
+  const std::vector<std::pair<std::string, Attributes>> kinds = {
+      {"Slice", {{"starts", zeros}, {"steps", ones}, {"counts", Ints(shape)}}},
+      {"Slice", {{"starts", zeros}, {"steps", ones}, {"counts", Ints(shape)}}},
+      {"Reshape", {{"shape", Ints(shape)}}},
+      {"Transpose", {{"permutation", axes}}},
+      {"BroadcastTo", {{"shape", Ints(shape)}}},
+      {"Subsample", {{"strides", ones}}},
+      {"Identity", {}},
+      {"Detach", {}},
+      {"Concat", {{"axis", std::int64_t{0}}}},
+      {"Split", {{"axis", std::int64_t{0}}, {"sizes", Ints{shape.empty() ? 1 : shape[0]}}}}};
+  // Nothing of rank 0 is joined or split.
+  const int usable = static_cast<int>(kinds.size()) - (shape.empty() ? 2 : 0);
+  const auto& [kind, attributes] = kinds[static_cast<std::size_t>(pick(usable))];
+  const Candidate copy = add(op(kind, {x.tensor}, attributes).output(0), class_of(x));
+  const Candidate target = is_read_only(x) || flip() ? copy : x;
+  if (class_of(target).bound <= 30.0) write_in_place(target);
+  if (flip(0.7)) store(x);
+  if (flip(0.7)) store(copy);
 }
 
 void GraphGenerator::update_ints(const Candidate& target) {

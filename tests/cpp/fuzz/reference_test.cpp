@@ -71,6 +71,37 @@ TEST(RoundedReference, SumsOfScatteredRowsHaveTheErrorsOfFloat32) {
   EXPECT_LT(std::fabs(difference), 0x1p-22L * terms);
 }
 
+/// The gradient of a softmax of two equal elements, which is 0: g - sum(g y) cancels.
+oracle::Number cancelled(bool sum_errors) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* y = variable(main, "y", {0.5F, 0.5F}, {2});
+  Tensor* g = variable(main, "g", {0.3F, 0.3F}, {2});
+  Tensor* result = variable(main, "v", {0.0F, 0.0F}, {2});
+  OpBuilder ops(main, {});
+  Tensor* dx = ops.make("SoftmaxGrad", {y, g}, {{"axis", std::int64_t{0}}});
+  ops.op("CopyVarUpdate", {result, dx});
+  oracle::Oracle reference(ir, {.round_floats = true, .sum_errors = sum_errors});
+  reference.run(1);
+  return reference.variable(*result)[0];
+}
+
+// Else nothing but 0 would be right.
+TEST(RoundedReference, DifferencesOfSumsHaveTheErrorsOfFloat32) {
+  EXPECT_EQ(cancelled(false), 0.0L);
+  EXPECT_GT(std::fabs(cancelled(true)), 0x1p-25L * 0.3L);
+  EXPECT_LT(std::fabs(cancelled(true)), 0x1p-22L * 0.6L);
+}
+
+// An op that it ran by the compiler's own expansion would hide the faults of that.
+TEST(Reference, HasARuleOfItsOwnForEveryKind) {
+  for (const OpDef* def : op_registry().all()) {
+    EXPECT_TRUE(oracle::Oracle::has_rule(def->name))
+        << def->name << ": add a rule to tests/oracle, written from the op's documentation";
+  }
+}
+
 // Where a program divides nothing by nothing, engine and reference agree, and on nothing else.
 TEST(Comparison, TakesNanForNanOnly) {
   op_registry();

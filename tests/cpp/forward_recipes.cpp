@@ -1,0 +1,136 @@
+#include "tests/cpp/gradient_recipes.hpp"
+
+namespace pando::gradients {
+namespace {
+
+std::int64_t number(std::int64_t value) { return value; }
+
+RecipeInput absent() {
+  RecipeInput none;
+  none.absent = true;
+  return none;
+}
+
+RecipeInput scalar(double value, DType dtype = DType::Float32) {
+  return {{}, 0.0, 0.0, dtype, {value}};
+}
+
+RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
+
+void add_adam(std::vector<Recipe>& all) {
+  for (const char* mode : {"Adam", "AdamNoBias", "AdaMax", "Lamb", "LambNoBias"}) {
+    const bool corrects = std::string(mode).find("NoBias") == std::string::npos;
+    for (const DType dtype : {DType::Float32, DType::Float16}) {
+      for (const bool decays : {false, true}) {
+        Attributes attributes = {
+            {"mode", std::string(mode)}, {"beta1", 0.75}, {"beta2", 0.99}, {"epsilon", 0.125}};
+        if (decays) attributes.set("weight_decay", 0.25);
+        const RecipeInput weight = {{2, 3}, -1.0, 1.0, dtype};
+        all.push_back({"AdamUpdater",
+                       {weight,
+                        {{2, 3}, -1.0, 1.0, dtype},
+                        {{2, 3}, 0.5, 2.0},
+                        corrects ? scalar(4.0) : absent()},
+                       attributes});
+      }
+    }
+  }
+  all.push_back({"AdamUpdater",
+                 {absent(),
+                  {{3}},
+                  {{3}, 0.5, 2.0},
+                  scalar(0.0),
+                  absent(),
+                  scalar(0.9),
+                  scalar(0.999),
+                  scalar(1e-3)},
+                 {{"mode", std::string("Adam")}}});
+  for (const double most : {0.5, 10.0}) {
+    all.push_back(
+        {"AdamVarUpdate", {{{4}}, {{4}}, scalar(2.0), scalar(3.0), scalar(0.25), scalar(most)}});
+    all.push_back({"AdamVarUpdate",
+                   {{{4}}, {{4}}, scalar(2.0), scalar(0.0)},
+                   {{"learning_rate", 0.25}, {"max_weight_norm", most}}});
+  }
+  all.push_back({"LambSquare", {{{3, 4}}}});
+  all.push_back({"PopartSparseAccumulate",
+                 {{{4, 3}}, {{5, 3}}, absent(), {{5}, 0.0, 0.0, DType::Int32, {0, 3, 3, 1, 3}}},
+                 {{"axis", number(0)}, {"factor", -0.5}}});
+}
+
+void add_replicas(std::vector<Recipe>& all) {
+  for (const char* how : {"add", "mean", "mul", "min", "max", "square_add", "and", "or"}) {
+    for (const char* form : {"plain", "identical_inputs", "identical_grads"}) {
+      all.push_back(
+          {"AllReduce",
+           {{{2, 3}}, {{2, 3}}, {{2, 3}}},
+           {{"op", std::string(how)}, {"ipus", Ints{0, 1, 2}}, {"form", std::string(form)}},
+           {},
+           {0, 1, 2}});
+    }
+    const Attributes alone = {
+        {"op", std::string(how)}, {"stride", number(1)}, {"group_size", number(1)}};
+    all.push_back({"ReplicatedAllReduce", {{{2, 3}}}, alone});
+    all.push_back({"ReplicatedAllReduceInplace", {{{2, 3}}}, alone});
+  }
+}
+
+void add_products(std::vector<Recipe>& all) {
+  for (const char* epilogue : {"", "relu", "tanh", "sigmoid", "swish", "gelu_tanh"}) {
+    Attributes attributes;
+    if (*epilogue != 0) attributes.set("epilogue", std::string(epilogue));
+    all.push_back({"MatMulEpilogue", {{{2, 3}}, {{3, 4}}, {{4}}}, attributes});
+    all.push_back({"MatMulEpilogue", {{{5, 2, 3}}, {{5, 3, 4}}}, attributes});
+  }
+  const RecipeInput left = {{2, 3}, -2.0, 2.0, DType::Float8_143};
+  const RecipeInput right = {{3, 4}, -2.0, 2.0, DType::Float8_152};
+  all.push_back({"MatMul", {left, right, scalar(-2.0, DType::Int32)}});
+  all.push_back({"MatMul",
+                 {{{2, 3}, -2.0, 2.0, DType::Float16}, {{3, 4}, -2.0, 2.0, DType::Float16}},
+                 {{"output_type", DType::Float32}}});
+  const RecipeInput data = {{1, 2, 4, 4}, -2.0, 2.0, DType::Float8_143};
+  const RecipeInput kernel = {{2, 2, 3, 3}, -2.0, 2.0, DType::Float8_152};
+  for (const char* kind : {"Conv", "ConvTranspose"}) {
+    all.push_back({kind, {data, kernel, scalar(1.0, DType::Int32)}});
+  }
+  all.push_back({"ConvTranspose",
+                 {{{1, 2, 3, 3}}, {{2, 2, 2, 2}}},
+                 {{"strides", Ints{2, 2}}, {"pads", Ints{1, 0, 0, 1}}, {"groups", number(2)}}});
+  all.push_back({"BatchNormalization",
+                 {{{2, 3, 4}}, {{3}}, {{3}}, {{3}}, {{3}, 0.5, 2.0}},
+                 {{"epsilon", 1e-3}}});
+}
+
+void add_rest(std::vector<Recipe>& all) {
+  for (const DType dtype : {DType::Float32, DType::Float16}) {
+    const Attributes common = {{"shape", Ints{40}}, {"dtype", dtype}};
+    Attributes uniform = common, normal = common;
+    uniform.set("low", -1.0);
+    uniform.set("high", 2.0);
+    normal.set("mean", 0.5);
+    normal.set("std", 2.0);
+    all.push_back({"RandomUniform", {seed()}, uniform});
+    all.push_back({"RandomNormal", {seed()}, normal});
+  }
+  all.push_back({"ModifyRandomSeed", {seed(), scalar(7.0, DType::UInt32)}});
+  all.push_back(
+      {"Init",
+       {},
+       {{"shape", Ints{2, 3}}, {"dtype", DType::Float32}, {"init_type", std::string("zero")}}});
+  for (const char* kind : {"IncrementMod", "IncrementModInplace"}) {
+    all.push_back({kind, {{{5}}}, {{"increment", 1.5}, {"modulus", 1.0}}});
+  }
+}
+
+}  // namespace
+
+std::vector<Recipe> forward_recipes() {
+  std::vector<Recipe> all;
+  add_adam(all);
+  add_replicas(all);
+  add_products(all);
+  add_rest(all);
+  return all;
+}
+
+}  // namespace pando::gradients
