@@ -213,6 +213,7 @@ class Builder {
 
   void link(const GraphData& data) {
     Graph& graph = *ir_->find_graph(data.id);
+    std::unordered_set<std::int64_t> earlier_ids;
     for (const OpData& op_data : data.ops) {
       Op& op = *graph.find_op(op_data.id);
       for (const std::string& id : op_data.called_graphs) {
@@ -224,12 +225,12 @@ class Builder {
         callee->note_call();
       }
       for (std::int64_t id : op_data.after) {
-        Op* earlier = graph.find_op(id);
-        if (earlier == nullptr || earlier == &op) {
-          fail(op_data.position, str_cat("`after` names no other op of the graph: ", id));
+        if (!earlier_ids.contains(id)) {
+          fail(op_data.position, str_cat("`after` names no earlier op of the graph: ", id));
         }
-        op.after.push_back(earlier);
+        op.after.push_back(graph.find_op(id));
       }
+      earlier_ids.insert(op_data.id);
     }
   }
 

@@ -97,6 +97,11 @@ TEST(HostileText, UnknownAndDoubleNames) {
       {in_main("") + "graph \"\" {\n}\n", "the graph '' is given twice"},
       {in_main("Call.1() -> () calls [\"\"]"), "there is no graph '' that can be called"},
       {in_main("Call.1() -> () calls [\"g\"]"), "there is no graph 'g' that can be called"},
+      {in_main(x + "Neg.1(\"x\") -> (\"y\" : (2,) float32) after [2]\n"
+                   "Neg.2(\"x\") -> (\"z\" : (2,) float32) after [1]"),
+       "`after` names no earlier op of the graph: 2"},
+      {in_main(x + "Neg.1(\"x\") -> (\"y\" : (2,) float32) after [1]"),
+       "`after` names no earlier op of the graph: 1"},
       {in_main("Call.1() -> ()"), "needs 1 called graphs, has 0"},
       {in_main(x + "Neg.1(\"x\") {axis = 1} -> (\"y\" : (2,) float32)"), "an attribute of Neg"},
       {in_main("constant \"c\" : (1,) bool = hex \"0g\""), "hexadecimal digits"}};
