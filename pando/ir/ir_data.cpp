@@ -181,6 +181,12 @@ class Builder {
     const OpDef* def = Registry::instance().find(data.kind);
     if (def == nullptr) fail(data.position, str_cat("unknown op kind '", data.kind, "'"));
     require_least(data.id, 0, "the id of an op", data.position);
+    if (data.id >= data_.counters.op_id) {
+      fail(data.position, str_cat("the op id ", data.id,
+                                  " will be given out again: wanted a counter "
+                                  "of ops above it, given ",
+                                  data_.counters.op_id));
+    }
     if (!op_ids_.insert(data.id).second) {
       fail(data.position, str_cat("the op id ", data.id, " is given twice"));
     }

@@ -93,6 +93,8 @@ TEST(HostileText, UnknownAndDoubleNames) {
       {in_main(x +
                "Neg.1(\"x\") -> (\"y\" : (2,) float32)\nNeg.1(\"x\") -> (\"z\" : (2,) float32)"),
        "the op id 1 is given twice"},
+      {in_main(x + "Neg.200(\"x\") -> (\"y\" : (2,) float32)"),
+       "the op id 200 will be given out again: wanted a counter of ops above it, given 200"},
       {in_main("") + "graph \"g\" {\n}\ngraph \"g\" {\n}\n", "the graph 'g' is given twice"},
       {in_main("") + "graph \"\" {\n}\n", "the graph '' is given twice"},
       {in_main("Call.1() -> () calls [\"\"]"), "there is no graph '' that can be called"},
