@@ -56,10 +56,25 @@ class ProgramLowering {
   friend class FunctionLowering;
 
   /// The function of `graph` whose arguments in `writable` are written in place (other inputs that
-  /// the graph writes are copied first). Lowered on first use. `carried`: of a loop's body, how
-  /// many outputs of an iteration are inputs of the next one.
-  int function_of(const Graph& graph, const std::vector<bool>& writable,
-                  std::optional<int> carried = std::nullopt);
+  /// the graph writes are copied first). `carried`: of a loop's body, how many outputs of an
+  /// iteration are inputs of the next one.
+  struct FunctionRequest {
+    const Graph* graph;
+    std::vector<bool> writable;
+    std::optional<int> carried = std::nullopt;
+  };
+  /// Lowered on first use, after the functions that it calls: calls may be thousands deep.
+  int function_of(const FunctionRequest& request);
+  void lower_function(const FunctionRequest& request);
+  bool is_lowered(const FunctionRequest& request) const {
+    return functions_.contains({request.graph, request.writable});
+  }
+  /// What `op` calls, in the order of its called graphs.
+  std::vector<FunctionRequest> callees_of(const Op& op);
+  /// By argument: whether `callee` writes the caller's tensor. Inputs `first_op_input`.. of `op`
+  /// are inputs `first_graph_input`.. of `callee`.
+  std::vector<bool> written_arguments(const Op& op, const Graph& callee, int first_op_input,
+                                      int first_graph_input, int count);
   /// Which inputs the ops of `graph` write.
   const std::vector<bool>& written_inputs(const Graph& graph);
   int lower_main(const Graph& graph, ExecutionContext part);

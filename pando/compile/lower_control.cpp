@@ -30,21 +30,53 @@ bool FunctionLowering::lower_special(const Op& op) {
   return true;
 }
 
+std::vector<bool> ProgramLowering::written_arguments(const Op& op, const Graph& callee,
+                                                     int first_op_input, int first_graph_input,
+                                                     int count) {
+  const std::vector<bool>& written = written_inputs(callee);
+  const InputSet modified = op.modified_inputs();
+  std::vector<bool> result;
+  result.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    result.push_back(written[static_cast<std::size_t>(first_graph_input + i)] &&
+                     modified.contains(first_op_input + i));
+  }
+  return result;
+}
+
+std::vector<ProgramLowering::FunctionRequest> ProgramLowering::callees_of(const Op& op) {
+  const std::string& kind = op.kind();
+  if (op.called_graphs.empty()) return {};
+  const Graph& callee = *op.called_graphs[0];
+  if (kind == "Call") return {{&callee, written_arguments(op, callee, 0, 0, op.num_inputs())}};
+  if (kind == "Loop") {
+    const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
+    std::vector<bool> writable =
+        written_arguments(op, callee, kLoopControlInputs, kLoopControlInputs, user_inputs);
+    // What is carried is always a copy that the body may write.
+    std::fill_n(writable.begin(), op.num_outputs(), true);
+    writable.insert(writable.begin(), kLoopControlInputs, false);
+    return {{&callee, std::move(writable), op.num_outputs()}};
+  }
+  internal_check(kind == "If", "an op that calls graphs must be a call, a loop or a conditional");
+  const int then_count = static_cast<int>(op.attributes.integer("num_then_inputs"));
+  const int else_count = op.num_inputs() - 1 - then_count;
+  const Graph& otherwise = *op.called_graphs[1];
+  return {{&callee, written_arguments(op, callee, 1, 0, then_count)},
+          {&otherwise, written_arguments(op, otherwise, 1 + then_count, 0, else_count)}};
+}
+
 FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const Graph& callee,
                                                              int first_op_input,
                                                              int first_graph_input, int count) {
-  const std::vector<bool>& written = program_.written_inputs(callee);
   Arguments arguments;
   arguments.operands.reserve(static_cast<std::size_t>(count));
-  arguments.writable.reserve(static_cast<std::size_t>(count));
-  const InputSet modified = op.modified_inputs();
+  arguments.writable =
+      program_.written_arguments(op, callee, first_op_input, first_graph_input, count);
   std::set<const Tensor*> written_roots;
   for (int i = 0; i < count; ++i) {
-    const bool writable =
-        written[static_cast<std::size_t>(first_graph_input) + static_cast<std::size_t>(i)] &&
-        modified.contains(first_op_input + i);
-    arguments.writable.push_back(writable);
-    if (writable) written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
+    if (!arguments.writable[static_cast<std::size_t>(i)]) continue;
+    written_roots.insert(placements_.of(op.input(first_op_input + i)).root);
   }
   for (int i = 0; i < count; ++i) {
     const Tensor* tensor = op.input(first_op_input + i);
@@ -85,7 +117,7 @@ void FunctionLowering::lower_call(const Op& op) {
   Arguments arguments = bind_arguments(op, callee, 0, 0, op.num_inputs());
   PendingInstruction call;
   call.instruction.kind = Instruction::Kind::Call;
-  call.instruction.target = program_.function_of(callee, arguments.writable);
+  call.instruction.target = program_.function_of(program_.callees_of(op)[0]);
   call.operands = std::move(arguments.operands);
   call.operands.reserve(call.operands.size() + op.outputs().size());
   for (const Tensor* output : op.outputs()) call.operands.push_back(operand_of(output));
@@ -97,7 +129,7 @@ void FunctionLowering::lower_call(const Op& op) {
 void FunctionLowering::lower_loop(const Op& op) {
   const Graph& wrapper = *op.called_graphs[0];
   const int carried = op.num_outputs();
-  const int user_inputs = op.num_inputs() - kLoopControlInputs;
+  const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
   const std::int64_t trips = op.attributes.integer("trip_count");
   Arguments arguments =
       bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs, user_inputs);
@@ -117,7 +149,6 @@ void FunctionLowering::lower_loop(const Op& op) {
     outputs.push_back(bind(output));
     others.push_back(temporary_like(output->info, output->name() + " (other iteration)", &op));
   }
-  std::vector<bool> writable = {false, false};
   for (int k = 0; k < carried; ++k) {
     const auto i = static_cast<std::size_t>(k);
     const Tensor* initial = op.input(kLoopControlInputs + k);
@@ -125,15 +156,13 @@ void FunctionLowering::lower_loop(const Op& op) {
     from.operand = arguments.operands[i];
     from.desc = OperandDesc::contiguous(initial->dtype(), initial->shape());
     emit_copy(from, trips % 2 == 0 ? outputs[i] : others[i], &op);
-    writable.push_back(true);
   }
   for (const BoundTensor& b : outputs) loop.operands.push_back(b.operand);
   for (const BoundTensor& b : others) loop.operands.push_back(b.operand);
   for (int k = carried; k < user_inputs; ++k) {
     loop.operands.push_back(arguments.operands[static_cast<std::size_t>(k)]);
-    writable.push_back(arguments.writable[static_cast<std::size_t>(k)]);
   }
-  loop.instruction.target = program_.function_of(wrapper, writable, carried);
+  loop.instruction.target = program_.function_of(program_.callees_of(op)[0]);
   loop.callee_frame = frame_for(loop.instruction.target, op);
   emit(std::move(loop), &op);
   for (int k = 0; k < carried; ++k) {
@@ -179,8 +208,9 @@ void FunctionLowering::lower_if(const Op& op) {
   PendingInstruction branch;
   branch.instruction.kind = Instruction::Kind::If;
   branch.instruction.count = then_count;
-  branch.instruction.target = program_.function_of(then_graph, then_arguments.writable);
-  branch.instruction.other_target = program_.function_of(else_graph, else_arguments.writable);
+  const auto callees = program_.callees_of(op);
+  branch.instruction.target = program_.function_of(callees[0]);
+  branch.instruction.other_target = program_.function_of(callees[1]);
   branch.operands = {bind_condition(op, then_arguments, else_arguments).as_read_only()};
   const auto append = [&](const std::vector<SymbolicOperand>& operands) {
     branch.operands.insert(branch.operands.end(), operands.begin(), operands.end());

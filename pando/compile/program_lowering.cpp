@@ -77,16 +77,34 @@ int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   return add_function(std::move(function), std::move(report));
 }
 
-int ProgramLowering::function_of(const Graph& graph, const std::vector<bool>& writable,
-                                 std::optional<int> carried) {
-  auto key = std::make_pair(&graph, writable);
-  const auto it = functions_.find(key);
-  if (it != functions_.end()) return it->second;
-  const Placements placements(graph);
+int ProgramLowering::function_of(const FunctionRequest& request) {
+  std::vector<FunctionRequest> pending = {request};
+  while (!pending.empty()) {
+    const FunctionRequest next = pending.back();
+    if (is_lowered(next)) {
+      pending.pop_back();
+      continue;
+    }
+    const std::size_t before = pending.size();
+    for (const Op* op : next.graph->ops()) {
+      for (FunctionRequest& callee : callees_of(*op)) {
+        if (!is_lowered(callee)) pending.push_back(std::move(callee));
+      }
+    }
+    if (pending.size() == before) lower_function(next);
+    std::reverse(pending.begin() + static_cast<std::ptrdiff_t>(before), pending.end());
+  }
+  return functions_.at({request.graph, request.writable});
+}
+
+void ProgramLowering::lower_function(const FunctionRequest& request) {
+  const Placements placements(*request.graph);
   MemoryReport report;
-  Function function =
-      FunctionLowering(*this, graph, placements, writable, std::nullopt, carried).run(report);
-  return functions_[std::move(key)] = add_function(std::move(function), std::move(report));
+  Function function = FunctionLowering(*this, *request.graph, placements, request.writable,
+                                       std::nullopt, request.carried)
+                          .run(report);
+  functions_[{request.graph, request.writable}] =
+      add_function(std::move(function), std::move(report));
 }
 
 int ProgramLowering::add_function(Function function, MemoryReport memory) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 
 namespace pando {
 namespace {
@@ -105,11 +106,10 @@ Op* Graph::find_op(std::int64_t id) const {
 
 std::vector<Graph*> Graph::called_graphs() const {
   std::vector<Graph*> result;
+  std::unordered_set<const Graph*> known;
   for (const Op* op : ops_) {
     for (Graph* callee : op->called_graphs) {
-      if (std::find(result.begin(), result.end(), callee) == result.end()) {
-        result.push_back(callee);
-      }
+      if (known.insert(callee).second) result.push_back(callee);
     }
   }
   return result;
@@ -209,6 +209,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
   try {
     op.connect(inputs);
     check_input_count(op);
+    note_calls(op);
     infos = def.infer(op);
     for (const TensorInfo& info : infos) {
       if (!has_sound_size(info)) refuse_size(info, describe(op));
@@ -276,6 +277,12 @@ Op& Graph::clone_unconnected(const Op& op) {
   copy.attributes = op.attributes;
   copy.context = op.context;
   copy.called_graphs = op.called_graphs;
+  try {
+    note_calls(copy);
+  } catch (...) {
+    erase_op(copy);
+    throw;
+  }
   return copy;
 }
 

@@ -48,6 +48,10 @@ class Graph {
   bool contains(const Tensor& tensor) const { return &tensor.graph() == this; }
   /// Distinct graphs called by ops of this graph, in order of first call.
   std::vector<Graph*> called_graphs() const;
+  /// Whether an op has called this graph at some time: if none has, calls in it close no circle.
+  bool was_called() const { return was_called_; }
+  /// For who changes Op::called_graphs of an op that exists.
+  void note_call() { was_called_ = true; }
 
   /// `<graph id>/<scoped_name>`, made unique with `__t<n>`; an empty name becomes `t`.
   std::string unique_tensor_id(std::string_view scoped_name);
@@ -118,6 +122,7 @@ class Graph {
 
   Ir* ir_;
   std::string id_;
+  bool was_called_ = false;
   std::vector<Tensor*> inputs_;
   std::vector<Tensor*> outputs_;
   std::vector<Op*> ops_;

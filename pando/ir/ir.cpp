@@ -121,6 +121,7 @@ std::unique_ptr<Ir> Ir::clone() const {
     TensorMap<Tensor*>& tensors = tensors_of[i];
     Graph& target = *graphs[graph];
     target.differentiable = graph->differentiable;
+    target.was_called_ = graph->was_called_;
     std::unordered_map<const Op*, Op*> ops;
     ops.reserve(graph->ops().size());
     for (const Op* op : graph->ops()) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 #include "pando/ir/verifier.hpp"
 
 namespace pando {
@@ -57,9 +58,11 @@ class Builder {
     if (data_.graphs.empty() || !data_.graphs.front().id.empty()) {
       throw Error("wanted the main graph (with an empty id) first");
     }
+    check_header();
     add_buffers();
     for (const GraphData& graph : data_.graphs) add_graph(graph);
     for (const GraphData& graph : data_.graphs) link(graph);
+    check_recursion();
     add_streams();
     for (const GraphData& graph : data_.graphs) check_ops(graph);
     ir_->set_counters(data_.counters);
@@ -69,9 +72,24 @@ class Builder {
   }
 
  private:
+  static void require_least(std::int64_t given, std::int64_t least, const char* what,
+                            const TextPosition& position = {}) {
+    if (given < least) fail(position, str_cat(what, ": wanted ", least, " or more; given ", given));
+  }
+
+  void check_header() const {
+    require_least(data_.replication_factor, 1, "the number of replicas");
+    require_least(data_.num_host_transfers, 1, "the number of transfers");
+    const IrCounters& counters = data_.counters;
+    for (std::int64_t next : {counters.op_id, counters.tensor_suffix, counters.graph_suffix}) {
+      require_least(next, 0, "a counter");
+    }
+  }
+
   void add_buffers() {
     for (const RemoteBuffer& buffer : data_.remote_buffers) {
       check_storable(buffer.info);
+      require_least(buffer.entries, 1, "the entries of a remote buffer");
       const std::int64_t id = ir_->add_remote_buffer(buffer.info, buffer.entries).id;
       if (id != buffer.id) {
         throw Error(
@@ -162,6 +180,13 @@ class Builder {
   void add_op(Graph& graph, const OpData& data) {
     const OpDef* def = Registry::instance().find(data.kind);
     if (def == nullptr) fail(data.position, str_cat("unknown op kind '", data.kind, "'"));
+    require_least(data.id, 0, "the id of an op", data.position);
+    if (data.id >= data_.counters.op_id) {
+      fail(data.position, str_cat("the op id ", data.id,
+                                  " will be given out again: wanted a counter "
+                                  "of ops above it, given ",
+                                  data_.counters.op_id));
+    }
     if (!op_ids_.insert(data.id).second) {
       fail(data.position, str_cat("the op id ", data.id, " is given twice"));
     }
@@ -194,6 +219,7 @@ class Builder {
 
   void link(const GraphData& data) {
     Graph& graph = *ir_->find_graph(data.id);
+    std::unordered_set<std::int64_t> earlier_ids;
     for (const OpData& op_data : data.ops) {
       Op& op = *graph.find_op(op_data.id);
       for (const std::string& id : op_data.called_graphs) {
@@ -202,13 +228,28 @@ class Builder {
           fail(op_data.position, str_cat("there is no graph '", id, "' that can be called"));
         }
         op.called_graphs.push_back(callee);
+        callee->note_call();
       }
       for (std::int64_t id : op_data.after) {
-        Op* earlier = graph.find_op(id);
-        if (earlier == nullptr || earlier == &op) {
-          fail(op_data.position, str_cat("`after` names no other op of the graph: ", id));
+        if (!earlier_ids.contains(id)) {
+          fail(op_data.position, str_cat("`after` names no earlier op of the graph: ", id));
         }
-        op.after.push_back(earlier);
+        op.after.push_back(graph.find_op(id));
+      }
+      earlier_ids.insert(op_data.id);
+    }
+  }
+
+  void check_recursion() const {
+    const std::vector<const Graph*> circle = find_recursion(*ir_);
+    if (circle.empty()) return;
+    for (const GraphData& graph : data_.graphs) {
+      if (graph.id != circle[0]->id()) continue;
+      for (const OpData& op : graph.ops) {
+        const auto& callees = op.called_graphs;
+        if (std::find(callees.begin(), callees.end(), circle[1]->id()) == callees.end()) continue;
+        fail(op.position,
+             str_cat("graph '", graph.id, "' calls itself: ", call_chain_text(circle)));
       }
     }
   }

@@ -24,6 +24,12 @@ void Registry::add(OpDef def) {
   if (find(def.name) != nullptr) {
     throw InternalError(str_cat("op kind '", def.name, "' is registered twice"));
   }
+  if ((def.gradient != nullptr) == def.differentiable_inputs.empty()) {
+    throw InternalError(str_cat("op kind '", def.name,
+                                def.gradient != nullptr
+                                    ? "' has a gradient but no differentiable inputs"
+                                    : "' has differentiable inputs but no gradient"));
+  }
   const auto at = position_of(defs_, def.name);
   defs_.insert(at, std::make_unique<OpDef>(std::move(def)));
 }

@@ -61,7 +61,11 @@ std::shared_ptr<HostArray> HostArray::copy_of(const void* source, std::size_t by
 }
 
 std::string Tensor::name() const {
-  return graph_->is_main() ? id_ : id_.substr(graph_->id().size() + 1);
+  const std::string& graph = graph_->id();
+  // Texts of graphs and stored graphs may name their tensors without the prefix.
+  const bool has_prefix = id_.size() > graph.size() && id_.starts_with(graph) &&
+                          id_[graph.size()] == '/' && !graph_->is_main();
+  return has_prefix ? id_.substr(graph.size() + 1) : id_;
 }
 
 }  // namespace pando

@@ -1,10 +1,10 @@
 #include "pando/ir/verifier.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 
 namespace pando {
 namespace {
@@ -135,7 +135,9 @@ class Verifier {
       graphs_.insert(graph);
     }
     for (const Graph* graph : ir_.graphs()) check_graph(*graph);
-    for (const Graph* graph : ir_.graphs()) check_recursion(*graph);
+    const std::vector<const Graph*> circle = find_recursion(ir_);
+    if (circle.empty()) return;
+    fail(str_cat("graph '", circle.front()->id(), "' calls itself: ", call_chain_text(circle)));
   }
 
  private:
@@ -220,17 +222,6 @@ class Verifier {
     }
   }
 
-  /// Depth-first over the call graph.
-  void check_recursion(const Graph& graph) {
-    enum : char { kUnseen, kActive, kDone };
-    char& state = states_[&graph];
-    if (state == kDone) return;
-    if (state == kActive) fail(str_cat("graph '", graph.id(), "' calls itself"));
-    state = kActive;
-    for (const Graph* callee : graph.called_graphs()) check_recursion(*callee);
-    states_[&graph] = kDone;
-  }
-
   const Ir& ir_;
   const std::string& stage_;
   std::unordered_set<std::string> graph_ids_;
@@ -239,7 +230,6 @@ class Verifier {
   std::unordered_set<const Graph*> graphs_;
   std::unordered_set<const Op*> ops_;   // of the graph being checked
   std::unordered_set<const Op*> made_;  // those checked already
-  std::unordered_map<const Graph*, char> states_;
 };
 
 }  // namespace

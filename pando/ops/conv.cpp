@@ -256,9 +256,6 @@ OpDef conv_transpose() {
     attributes.set("input_shape", Ints(op.output(0)->shape()));
     return {builder.make("ConvDataGrad", {op.input(1), op.input(0)}, attributes)};
   };
-  def.gradient = [](GradientBuilder& builder, const Op& op) {
-    if (builder.output_gradient(0) != nullptr) refuse_scaled_gradient(op);
-  };
   return def;
 }
 

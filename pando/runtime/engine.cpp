@@ -11,7 +11,6 @@
 namespace pando {
 namespace {
 
-constexpr std::size_t kMaxOperands = 128;
 constexpr int kInstructionsPerPoll = 16;
 constexpr double kSecondsPerPoll = 0.02;
 
@@ -45,6 +44,7 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
   prepare_remote(remote);
   functions_.resize(program.functions.size());
+  pointers_.resize(static_cast<std::size_t>(program.devices));
   for (std::size_t i = 0; i < functions_.size(); ++i) prepare_function(i);
   resolve_entry(program.main_function);
   resolve_entry(program.weights_from_host_function);
@@ -89,14 +89,15 @@ void Engine::prepare_remote(const RemoteTier& tier) {
 void Engine::prepare_function(std::size_t index) {
   const Function& function = program_.functions[index];
   PreparedFunction& prepared = functions_[index];
-  int operands = 0;
+  const int first_pointer = static_cast<int>(pointers_.front().size());
+  int operands = 0, most_pointers = 0;
   for (const Instruction& instruction : function.instructions) {
     PreparedInstruction p;
     p.instruction = &instruction;
     p.first_operand = operands;
     p.num_operands = static_cast<int>(instruction.operands.size());
-    internal_check(instruction.operands.size() <= kMaxOperands,
-                   "an instruction has too many operands");
+    p.first_pointer = first_pointer;
+    most_pointers = std::max(most_pointers, pointers_of(instruction));
     operands += p.num_operands;
     const auto target = static_cast<std::size_t>(instruction.target);
     if (instruction.kind == Instruction::Kind::Kernel) {
@@ -112,11 +113,27 @@ void Engine::prepare_function(std::size_t index) {
     }
     prepared.instructions.push_back(p);
   }
+  for (auto& pointers : pointers_)
+    pointers.resize(pointers.size() + static_cast<std::size_t>(most_pointers));
   if (function.streams.empty()) return;
   prepared.streams.resize(static_cast<std::size_t>(program_.devices), nullptr);
   for (std::size_t i = 0; i < function.streams.size(); ++i) {
     prepared.streams[static_cast<std::size_t>(function.devices[i])] = &function.streams[i];
   }
+}
+
+/// Of its operands and of the arguments that it passes on.
+int Engine::pointers_of(const Instruction& instruction) const {
+  const auto arguments = [&](std::int32_t function) {
+    return program_.functions[static_cast<std::size_t>(function)].num_arguments;
+  };
+  std::int32_t passed = 0;
+  if (instruction.kind == Instruction::Kind::Loop) {
+    passed = arguments(instruction.target);
+  } else if (instruction.kind == Instruction::Kind::If) {
+    passed = std::max(arguments(instruction.target), arguments(instruction.other_target));
+  }
+  return static_cast<int>(instruction.operands.size()) + passed;
 }
 
 void Engine::resolve_entry(int function) {
@@ -225,14 +242,15 @@ void Engine::run_instruction(int function, std::size_t index, std::byte* frame,
                              std::byte* const* arguments, int device) {
   const PreparedFunction& prepared = functions_[static_cast<std::size_t>(function)];
   const PreparedInstruction& p = prepared.instructions[index];
-  std::byte* operands[kMaxOperands];
-  std::byte* const* pointers = operands;
+  std::byte* const* pointers = nullptr;
   if (prepared.resolved) {
     pointers = prepared.pointers.data() + p.first_operand;
   } else {
+    std::byte** operands = pointers_[static_cast<std::size_t>(device)].data() + p.first_pointer;
     for (int k = 0; k < p.num_operands; ++k) {
       operands[k] = address(p.instruction->operands[static_cast<std::size_t>(k)], frame, arguments);
     }
+    pointers = operands;
   }
   if (should_stop_ || device_team_ != nullptr) poll_stop(device);
   if (profile_ == nullptr) return execute(p, pointers, frame, device);
@@ -273,10 +291,10 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       run_function(instruction.target, frame + instruction.callee_frame, operands, device);
       break;
     case Instruction::Kind::Loop:
-      run_loop(instruction, operands, frame, device);
+      run_loop(p, operands, frame, device);
       break;
     case Instruction::Kind::If:
-      run_if(instruction, operands, frame, device);
+      run_if(p, operands, frame, device);
       break;
     case Instruction::Kind::HostLoad:
     case Instruction::Kind::HostStore:
@@ -300,14 +318,15 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
   }
 }
 
-void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame,
-                      int device) {
+void Engine::run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
+                      std::byte* frame, int device) {
+  const Instruction& loop = *prepared.instruction;
   const auto carried = static_cast<std::size_t>(loop.num_carried);
   std::byte* const* buffers_a = operands + 3;
   std::byte* const* buffers_b = buffers_a + carried;
   std::byte* const* others = buffers_b + carried;
   const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
-  std::byte* arguments[kMaxOperands];
+  std::byte** arguments = arguments_of(prepared, device);
   // Devices count for themselves: each has an iterator and a condition of its own.
   alignas(64) std::byte own_iterator[64], own_condition[64];
   const Function& body = program_.functions[static_cast<std::size_t>(loop.target)];
@@ -334,8 +353,9 @@ void Engine::run_loop(const Instruction& loop, std::byte* const* operands, std::
   if (loop.count > 0) take_last_signals(body, device);
 }
 
-void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame,
-                    int device) {
+void Engine::run_if(const PreparedInstruction& prepared, std::byte* const* operands,
+                    std::byte* frame, int device) {
+  const Instruction& branch = *prepared.instruction;
   const auto then_count = static_cast<std::size_t>(branch.count);
   const bool taken = *operands[0] != std::byte{0};
   const int function = taken ? branch.target : branch.other_target;
@@ -346,7 +366,7 @@ void Engine::run_if(const Instruction& branch, std::byte* const* operands, std::
   const std::size_t num_inputs = static_cast<std::size_t>(chosen.num_arguments) - num_outputs;
   const std::size_t first_input = taken ? 1 : 1 + then_count;
   const std::size_t first_output = branch.operands.size() - num_outputs;
-  std::byte* arguments[kMaxOperands];
+  std::byte** arguments = arguments_of(prepared, device);
   std::copy_n(operands + first_input, num_inputs, arguments);
   std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
   run_function(function, frame + branch.callee_frame, arguments, device);

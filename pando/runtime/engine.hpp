@@ -82,6 +82,7 @@ class Engine {
     std::size_t stream_bytes = 0;
     int first_operand = 0;  // into PreparedFunction::pointers when resolved
     int num_operands = 0;
+    int first_pointer = 0;  // into pointers_ of a device: operands, then arguments of the callee
     bool has_scratch = false;
   };
   /// Where what was loaded last lies, and what entry functions have resolved of it.
@@ -105,6 +106,7 @@ class Engine {
   bool remote_is_slow() const;
   void prepare_remote(const RemoteTier& tier);
   void prepare_function(std::size_t index);
+  int pointers_of(const Instruction& instruction) const;
   void resolve_entry(int function);
   void run_entry(int function);
   /// The part of device `device`.
@@ -113,8 +115,14 @@ class Engine {
                        std::byte* const* arguments, int device);
   void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
                int device);
-  void run_loop(const Instruction& loop, std::byte* const* operands, std::byte* frame, int device);
-  void run_if(const Instruction& branch, std::byte* const* operands, std::byte* frame, int device);
+  void run_loop(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
+                int device);
+  void run_if(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
+              int device);
+  std::byte** arguments_of(const PreparedInstruction& prepared, int device) {
+    return pointers_[static_cast<std::size_t>(device)].data() + prepared.first_pointer +
+           prepared.num_operands;
+  }
   /// For the first iteration of a loop, which has none before it to wait for.
   void send_first_signals(const Function& body, int device);
   /// Of the last iteration of a loop, which has none after it to take them.
@@ -143,6 +151,8 @@ class Engine {
   std::byte* frame_ = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels_;
   std::vector<PreparedFunction> functions_;
+  /// By device. Functions do not call themselves: one place for each instruction's is enough.
+  std::vector<std::vector<std::byte*>> pointers_;
   std::vector<StreamCursor> streams_;
   std::vector<std::int64_t> positions_;  // per stream, within the run
   std::unique_ptr<RunProfile> profile_;  // when asked for

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <set>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/transforms/callee_gradients.hpp"
 #include "pando/transforms/graph_calls.hpp"
 
 namespace pando {
@@ -35,20 +35,8 @@ std::vector<Op*> call_sites(const Graph& graph) {
   return sites;
 }
 
-template <class T>
-int index_in(const std::vector<T>& values, const Tensor* tensor) {
-  const auto it = std::find(values.begin(), values.end(), tensor);
-  return it == values.end() ? -1 : static_cast<int>(it - values.begin());
-}
-
 /// Ops that run graphs and whose gradient runs the gradient graphs of these.
 bool passes_gradients(const Op& op) { return op.kind() == "Call" || op.kind() == "If"; }
-
-Tensor* zeros(OpBuilder& builder, const TensorInfo& info) {
-  return builder.make(
-      "Init", {},
-      {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("zero")}});
-}
 
 void refuse_modifying_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
@@ -61,51 +49,57 @@ void refuse_modifying_ops(const Graph& graph) {
   }
 }
 
-/// Differentiates one graph. Lenient: takes the input gradients that exist and drops provided
-/// gradients that nothing uses (called graphs).
+/// Differentiates one graph, in parts: the graphs that it calls come in between.
 class GraphDifferentiator {
  public:
-  GraphDifferentiator(Graph& forward, GradGraphInfos& infos) : forward_(forward), infos_(infos) {
-    for (const Op* site : call_sites(forward)) {
-      if (site->kind() != "Call") recompute_ = true;
-    }
-  }
+  /// `lenient` (called graphs): takes the input gradients that exist and drops provided gradients
+  /// that nothing uses.
+  GraphDifferentiator(Graph& forward, GradGraphInfos& infos, std::vector<Tensor*> provided,
+                      std::vector<Tensor*> required, bool lenient);
 
-  void run(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
-           bool lenient);
+  /// Goes on until the gradient of a called graph is needed that `infos` lacks, and returns that
+  /// graph; nullptr: `infos` has the gradient graph.
+  Graph* advance();
+  /// Leaves no gradient graph behind.
+  void abandon() { forward_.ir().erase_graph(*backward_); }
 
  private:
   class RuleBuilder;
 
-  void build(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
-             bool lenient);
-  void check_reached(const std::vector<Tensor*>& required) const;
-  void find_wanted(const std::vector<Tensor*>& required);
+  void check_reached() const;
+  void find_wanted();
   bool wants(const Tensor* tensor) const { return tensor != nullptr && wanted_.contains(tensor); }
+  bool is_on_path(const Op& op) const;
+  Graph* missing_callee(const Op& op) const;
   void differentiate(Op& op);
   void differentiate_call(Op& op);
   void differentiate_if(Op& op);
-  const GradGraphInfo& callee_info(const Op& op, Graph& callee);
-  Tensor* output_gradient_or_zeros(const Op& op, int output);
+  Tensor* output_gradients_or_zeros(const Op& op, const std::vector<int>& outputs,
+                                    const TensorInfo& info);
   std::vector<Tensor*> callee_arguments(const Op& op, const GradGraphInfo& info, int first_input);
   Tensor* gradient_of(const Tensor* forward_tensor, const OpContext& context);
   OpContext context_of_gradient(const Tensor* tensor) const;
   Tensor* forward_value(Tensor* tensor);
-  Tensor* recomputed(Tensor* tensor);
+  bool is_visible(const Tensor* tensor) const;
+  void recompute(Tensor* tensor);
+  void copy_producer(const Op& op);
   void add_contribution(const Op& op, int input, Tensor* gradient);
   void expose_intermediates();
-  void finish(const std::vector<Tensor*>& provided, const std::vector<Tensor*>& required,
-              bool lenient);
+  void finish();
 
   Graph& forward_;
   GradGraphInfos& infos_;
+  const std::vector<Tensor*> provided_;
+  const std::vector<Tensor*> required_;
+  const bool lenient_;
+  std::vector<Op*> ops_;  // those that are left
   Graph* backward_ = nullptr;
   bool recompute_ = false;
   std::unordered_set<const Tensor*> wanted_;
   std::unordered_map<const Tensor*, std::vector<Tensor*>> contributions_;
   std::unordered_map<const Tensor*, Tensor*> gradients_;  // summed
-  std::unordered_map<const Tensor*, Tensor*> provided_inputs_;
-  std::unordered_map<Tensor*, Tensor*> forward_inputs_;  // forward tensor -> backward input
+  std::vector<Tensor*> provided_inputs_;                  // as provided_
+  std::unordered_map<Tensor*, Tensor*> forward_inputs_;   // forward tensor -> backward input
   std::unordered_map<const Tensor*, Tensor*> recomputed_;
 };
 
@@ -128,36 +122,43 @@ class GraphDifferentiator::RuleBuilder : public GradientBuilder {
   Op& op_;
 };
 
-void GraphDifferentiator::run(const std::vector<Tensor*>& provided,
-                              const std::vector<Tensor*>& required, bool lenient) {
+GraphDifferentiator::GraphDifferentiator(Graph& forward, GradGraphInfos& infos,
+                                         std::vector<Tensor*> provided,
+                                         std::vector<Tensor*> required, bool lenient)
+    : forward_(forward),
+      infos_(infos),
+      provided_(std::move(provided)),
+      required_(std::move(required)),
+      lenient_(lenient),
+      ops_(forward.ops()) {
   refuse_modifying_ops(forward_);
+  for (const Op* site : call_sites(forward)) {
+    if (site->kind() != "Call") recompute_ = true;
+  }
+  find_wanted();
   backward_ = &forward_.ir().create_graph_with_id(backward_graph_id(forward_));
-  try {
-    build(provided, required, lenient);
-  } catch (...) {
-    forward_.ir().erase_graph(*backward_);
-    throw;
-  }
-}
-
-void GraphDifferentiator::build(const std::vector<Tensor*>& provided,
-                                const std::vector<Tensor*>& required, bool lenient) {
-  for (Tensor* tensor : provided) {
+  for (const Tensor* tensor : provided_) {
     const std::string id = backward_->unique_tensor_id("Gradient___" + tensor->name());
-    Tensor* input = backward_->add_input(id, tensor->info);
-    provided_inputs_[tensor] = input;
-    contributions_[tensor].push_back(input);
+    provided_inputs_.push_back(backward_->add_input(id, tensor->info));
+    contributions_[tensor].push_back(provided_inputs_.back());
   }
-  find_wanted(required);
-  const std::vector<Op*> ops = forward_.ops();
-  for (auto it = ops.rbegin(); it != ops.rend(); ++it) differentiate(**it);
-  if (!lenient) check_reached(required);
-  expose_intermediates();
-  finish(provided, required, lenient);
 }
 
-void GraphDifferentiator::check_reached(const std::vector<Tensor*>& required) const {
-  for (const Tensor* tensor : required) {
+Graph* GraphDifferentiator::advance() {
+  for (; !ops_.empty(); ops_.pop_back()) {
+    Op& op = *ops_.back();
+    if (!is_on_path(op)) continue;
+    if (Graph* callee = missing_callee(op)) return callee;
+    differentiate(op);
+  }
+  if (!lenient_) check_reached();
+  expose_intermediates();
+  finish();
+  return nullptr;
+}
+
+void GraphDifferentiator::check_reached() const {
+  for (const Tensor* tensor : required_) {
     if (contributions_.contains(tensor)) continue;
     throw Error(
         str_cat("[Autodiff] Unable to provide required gradient output for fwd id '", tensor->id(),
@@ -167,8 +168,8 @@ void GraphDifferentiator::check_reached(const std::vector<Tensor*>& required) co
   }
 }
 
-void GraphDifferentiator::find_wanted(const std::vector<Tensor*>& required) {
-  wanted_.insert(required.begin(), required.end());
+void GraphDifferentiator::find_wanted() {
+  wanted_.insert(required_.begin(), required_.end());
   for (const Op* op : forward_.ops()) {
     const bool differentiable =
         op->def().gradient != nullptr || op->def().gradient_is_error || passes_gradients(*op);
@@ -178,13 +179,31 @@ void GraphDifferentiator::find_wanted(const std::vector<Tensor*>& required) {
   }
 }
 
-void GraphDifferentiator::differentiate(Op& op) {
+/// Whether a gradient comes to `op` that its inputs need.
+bool GraphDifferentiator::is_on_path(const Op& op) const {
   const bool has_gradient =
       std::any_of(op.outputs().begin(), op.outputs().end(),
                   [&](const Tensor* t) { return contributions_.contains(t); });
-  const bool needed = std::any_of(op.inputs().begin(), op.inputs().end(),
-                                  [&](const Tensor* t) { return wants(t); });
-  if (!has_gradient || !needed) return;
+  return has_gradient && std::any_of(op.inputs().begin(), op.inputs().end(),
+                                     [&](const Tensor* t) { return wants(t); });
+}
+
+/// A graph that `op` calls and that was not differentiated yet.
+Graph* GraphDifferentiator::missing_callee(const Op& op) const {
+  if (!passes_gradients(op)) return nullptr;
+  for (Graph* callee : op.called_graphs) {
+    if (infos_.contains(callee)) continue;
+    if (callee->differentiable) return callee;
+    throw Error(str_cat("The called graph ", callee->id(),
+                        " has been marked as unsafe to autodiff; "
+                        "supply its GradGraphInfo in called_graphs_grad_info: ",
+                        describe(op)));
+  }
+  return nullptr;
+}
+
+/// The infos of what it calls are there.
+void GraphDifferentiator::differentiate(Op& op) {
   if (op.kind() == "Call") return differentiate_call(op);
   if (op.kind() == "If") return differentiate_if(op);
   if (op.def().gradient_is_error) {
@@ -195,27 +214,18 @@ void GraphDifferentiator::differentiate(Op& op) {
   op.def().gradient(builder, op);
 }
 
-/// The info of a called graph, which is differentiated if it was not yet.
-const GradGraphInfo& GraphDifferentiator::callee_info(const Op& op, Graph& callee) {
-  if (!infos_.contains(&callee)) {
-    if (!callee.differentiable) {
-      throw Error(str_cat("The called graph ", callee.id(),
-                          " has been marked as unsafe to autodiff; "
-                          "supply its GradGraphInfo in called_graphs_grad_info: ",
-                          describe(op)));
-    }
-    const std::vector<Tensor*> outputs = callee.outputs();
-    const std::vector<Tensor*> inputs = callee.inputs();
-    GraphDifferentiator(callee, infos_).run(outputs, inputs, true);
+/// The sum of the gradients of some outputs that are one tensor of the callee.
+Tensor* GraphDifferentiator::output_gradients_or_zeros(const Op& op,
+                                                       const std::vector<int>& outputs,
+                                                       const TensorInfo& info) {
+  std::vector<Tensor*> gradients;
+  for (int output : outputs) {
+    Tensor* gradient = gradient_of(op.output(output), op.context);
+    if (gradient != nullptr) gradients.push_back(gradient);
   }
-  return infos_.at(&callee);
-}
-
-Tensor* GraphDifferentiator::output_gradient_or_zeros(const Op& op, int output) {
-  Tensor* gradient = gradient_of(op.output(output), op.context);
-  if (gradient != nullptr) return gradient;
+  if (gradients.size() == 1) return gradients.front();
   OpBuilder builder(*backward_, op.context);
-  return zeros(builder, op.output(output)->info);
+  return gradients.empty() ? zeros(builder, info) : builder.make("Sum", gradients);
 }
 
 /// What the gradient graph of a callee expects, for a callee whose inputs are inputs
@@ -223,14 +233,16 @@ Tensor* GraphDifferentiator::output_gradient_or_zeros(const Op& op, int output) 
 std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const GradGraphInfo& info,
                                                            int first_input) {
   const Graph& callee = *info.forward_graph;
+  const std::vector<std::vector<int>> outputs = outputs_of_gradients(info);
   std::vector<Tensor*> arguments;
-  for (const ExpectedConnection& connection : info.expected_inputs) {
-    const int output = index_in(callee.outputs(), connection.forward_tensor);
+  for (std::size_t i = 0; i < info.expected_inputs.size(); ++i) {
+    const ExpectedConnection& connection = info.expected_inputs[i];
     if (connection.type == ConnectionType::FwdGrad) {
-      internal_check(output >= 0, "a called gradient graph wants the gradient of a non-output");
-      arguments.push_back(output_gradient_or_zeros(op, output));
+      arguments.push_back(
+          output_gradients_or_zeros(op, outputs[i], connection.forward_tensor->info));
       continue;
     }
+    const int output = index_in(callee.outputs(), connection.forward_tensor);
     const int input = index_in(callee.inputs(), connection.forward_tensor);
     internal_check(input >= 0 || output >= 0, "a called gradient graph wants a hidden tensor");
     arguments.push_back(
@@ -240,7 +252,7 @@ std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const G
 }
 
 void GraphDifferentiator::differentiate_call(Op& op) {
-  const GradGraphInfo& info = callee_info(op, *op.called_graphs[0]);
+  const GradGraphInfo& info = infos_.at(op.called_graphs[0]);
   if (info.gradient_graph == nullptr) return;
   const Graph& callee = *info.forward_graph;
   Op& call = backward_->create_op(op.def(), callee_arguments(op, info, 0), {{"modified", Ints{}}},
@@ -254,48 +266,12 @@ void GraphDifferentiator::differentiate_call(Op& op) {
   }
 }
 
-/// A graph with the inputs of the gradient graph of `info` (none if there is none), which gives
-/// the gradient of each tensor of `targets`: the branch has them as inputs `first_input`.. of `op`.
-/// A tensor that the branch does not use gets zeros, one that it uses twice the sum.
-Graph& branch_gradients(const Op& op, const GradGraphInfo& info, int first_input,
-                        const std::vector<Tensor*>& targets, Ir& ir) {
-  Graph& graph = ir.create_graph(info.forward_graph->id() + "_bwd_branch");
-  OpBuilder builder(graph, op.context);
-  std::map<Tensor*, std::vector<Tensor*>> found;
-  if (info.gradient_graph != nullptr) {
-    std::vector<Tensor*> inputs;
-    for (const Tensor* input : info.gradient_graph->inputs()) {
-      inputs.push_back(graph.add_input(graph.unique_tensor_id(input->name()), input->info));
-    }
-    const Op& call = graph.create_op(Registry::instance().get("Call"), inputs,
-                                     {{"modified", Ints{}}}, op.context, {info.gradient_graph},
-                                     names_of(info.gradient_graph->outputs()));
-    for (std::size_t i = 0; i < info.expected_outputs.size(); ++i) {
-      const int input =
-          index_in(info.forward_graph->inputs(), info.expected_outputs[i].forward_tensor);
-      if (input < 0) continue;
-      found[op.input(first_input + input)].push_back(call.output(static_cast<int>(i)));
-    }
-  }
-  for (Tensor* target : targets) {
-    const std::vector<Tensor*>& parts = found[target];
-    if (parts.empty()) {
-      graph.mark_output(zeros(builder, target->info));
-    } else {
-      graph.mark_output(builder.make("Sum", parts));
-    }
-  }
-  return graph;
-}
-
 /// One If that runs the gradient graph of the branch that was taken.
 void GraphDifferentiator::differentiate_if(Op& op) {
-  Graph& then_graph = *op.called_graphs[0];
-  Graph& else_graph = *op.called_graphs[1];
   const int first_then = 1;
   const int first_else = 1 + static_cast<int>(op.attributes.integer("num_then_inputs"));
-  const GradGraphInfo then_info = callee_info(op, then_graph);
-  const GradGraphInfo else_info = callee_info(op, else_graph);
+  const GradGraphInfo& then_info = infos_.at(op.called_graphs[0]);
+  const GradGraphInfo& else_info = infos_.at(op.called_graphs[1]);
   std::vector<Tensor*> targets;
   std::vector<int> target_inputs;
   for (const auto& [info, first] : {std::pair(&then_info, first_then), {&else_info, first_else}}) {
@@ -334,18 +310,22 @@ Tensor* GraphDifferentiator::gradient_of(const Tensor* tensor, const OpContext& 
   if (known != gradients_.end()) return known->second;
   const auto it = contributions_.find(tensor);
   if (it == contributions_.end()) return nullptr;
-  const auto given = provided_inputs_.find(tensor);
-  if (given != provided_inputs_.end() && it->second.size() == 1) {
-    return gradients_[tensor] = given->second;
+  if (it->second.size() == 1 && index_in(provided_inputs_, it->second.front()) >= 0) {
+    return gradients_[tensor] = it->second.front();
   }
   OpBuilder builder(*backward_, context);
   return gradients_[tensor] = builder.make("Sum", it->second, {}, "Gradient___" + tensor->name());
 }
 
+bool GraphDifferentiator::is_visible(const Tensor* tensor) const {
+  return index_in(forward_.inputs(), tensor) >= 0 || index_in(forward_.outputs(), tensor) >= 0;
+}
+
 Tensor* GraphDifferentiator::forward_value(Tensor* tensor) {
-  const bool visible =
-      index_in(forward_.inputs(), tensor) >= 0 || index_in(forward_.outputs(), tensor) >= 0;
-  if (recompute_ && !visible) return recomputed(tensor);
+  if (recompute_ && !is_visible(tensor)) {
+    if (!recomputed_.contains(tensor)) recompute(tensor);
+    return recomputed_.at(tensor);
+  }
   Tensor*& input = forward_inputs_[tensor];
   if (input == nullptr) {
     input = backward_->add_input(backward_->unique_tensor_id(tensor->name()), tensor->info);
@@ -353,14 +333,32 @@ Tensor* GraphDifferentiator::forward_value(Tensor* tensor) {
   return input;
 }
 
-Tensor* GraphDifferentiator::recomputed(Tensor* tensor) {
-  const auto known = recomputed_.find(tensor);
-  if (known != recomputed_.end()) return known->second;
-  if (tensor->producer() == nullptr) {
-    return recomputed_[tensor] = backward_->add_constant(
-               backward_->unique_tensor_id(tensor->name()), tensor->info, tensor->data);
+/// With its own stack: tens of thousands of ops may depend on each other.
+void GraphDifferentiator::recompute(Tensor* tensor) {
+  std::vector<Tensor*> pending = {tensor};
+  while (!pending.empty()) {
+    Tensor* next = pending.back();
+    if (recomputed_.contains(next)) {
+      pending.pop_back();
+      continue;
+    }
+    if (next->producer() == nullptr) {
+      recomputed_[next] = backward_->add_constant(backward_->unique_tensor_id(next->name()),
+                                                  next->info, next->data);
+      continue;
+    }
+    const std::size_t before = pending.size();
+    for (Tensor* input : next->producer()->inputs()) {
+      if (input != nullptr && !is_visible(input) && !recomputed_.contains(input)) {
+        pending.push_back(input);
+      }
+    }
+    if (pending.size() == before) copy_producer(*next->producer());
   }
-  const Op& op = *tensor->producer();
+}
+
+/// The values of the inputs are known.
+void GraphDifferentiator::copy_producer(const Op& op) {
   std::vector<Tensor*> inputs;
   for (Tensor* input : op.inputs()) {
     inputs.push_back(input == nullptr ? nullptr : forward_value(input));
@@ -368,7 +366,6 @@ Tensor* GraphDifferentiator::recomputed(Tensor* tensor) {
   Op& copy =
       backward_->create_op(op.def(), inputs, op.attributes, op.context, op.called_graphs, {});
   for (int i = 0; i < op.num_outputs(); ++i) recomputed_[op.output(i)] = copy.output(i);
-  return recomputed_.at(tensor);
 }
 
 /// Forward tensors that the gradient reads must leave the forward graph, at every call site too.
@@ -403,27 +400,26 @@ OpContext GraphDifferentiator::context_of_gradient(const Tensor* tensor) const {
   return {};
 }
 
-void GraphDifferentiator::finish(const std::vector<Tensor*>& provided,
-                                 const std::vector<Tensor*>& required, bool lenient) {
+void GraphDifferentiator::finish() {
   GradGraphInfo info;
   info.forward_graph = &forward_;
   info.gradient_graph = backward_;
-  for (Tensor* tensor : required) {
+  for (Tensor* tensor : required_) {
     Tensor* gradient = gradient_of(tensor, context_of_gradient(tensor));
     if (gradient == nullptr) continue;
     backward_->mark_output(gradient);
     info.expected_outputs.push_back({tensor, ConnectionType::FwdGrad});
   }
   std::vector<Tensor*> order;
-  for (Tensor* tensor : provided) {
-    Tensor* input = provided_inputs_.at(tensor);
+  for (std::size_t i = 0; i < provided_.size(); ++i) {
+    Tensor* input = provided_inputs_[i];
     const bool used = !input->uses().empty() || index_in(backward_->outputs(), input) >= 0;
-    if (lenient && !used) {
+    if (lenient_ && !used) {
       backward_->remove_input(index_in(backward_->inputs(), input));
       continue;
     }
     order.push_back(input);
-    info.expected_inputs.push_back({tensor, ConnectionType::FwdGrad});
+    info.expected_inputs.push_back({provided_[i], ConnectionType::FwdGrad});
   }
   std::vector<std::pair<Tensor*, Tensor*>> connections(forward_inputs_.begin(),
                                                        forward_inputs_.end());
@@ -434,13 +430,37 @@ void GraphDifferentiator::finish(const std::vector<Tensor*>& provided,
     info.expected_inputs.push_back({forward_tensor, ConnectionType::Fwd});
   }
   backward_->set_input_order(std::move(order));
-  if (lenient && info.expected_outputs.empty()) {
+  if (lenient_ && info.expected_outputs.empty()) {
     // Nothing to give: callers stop their gradient paths here.
     forward_.ir().erase_graph(*backward_);
     info = {};
     info.forward_graph = &forward_;
   }
   infos_[&forward_] = std::move(info);
+}
+
+/// Differentiates `graph` and what it calls. Calls may be thousands deep: those that wait for a
+/// callee are in a list.
+void differentiate(Graph& graph, GradGraphInfos& infos, const std::vector<Tensor*>& provided,
+                   const std::vector<Tensor*>& required) {
+  std::vector<std::unique_ptr<GraphDifferentiator>> open;
+  const auto start = [&](Graph& forward, const auto&... how) {
+    open.push_back(std::make_unique<GraphDifferentiator>(forward, infos, how...));
+  };
+  try {
+    start(graph, provided, required, false);
+    while (!open.empty()) {
+      Graph* callee = open.back()->advance();
+      if (callee != nullptr) {
+        start(*callee, callee->outputs(), callee->inputs(), true);
+      } else {
+        open.pop_back();
+      }
+    }
+  } catch (...) {
+    for (const auto& differentiator : open) differentiator->abandon();
+    throw;
+  }
 }
 
 void check_tensors(const Graph& graph, const std::vector<Tensor*>& tensors, const char* what) {
@@ -465,7 +485,7 @@ GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>&
   check_tensors(graph, required, "grads_required");
   GradGraphInfos infos = called_graphs_info;
   infos.erase(&graph);
-  GraphDifferentiator(graph, infos).run(provided, required, false);
+  differentiate(graph, infos, provided, required);
   std::erase_if(infos, [](const auto& entry) { return entry.second.gradient_graph == nullptr; });
   return infos;
 }

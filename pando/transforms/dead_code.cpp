@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "pando/ir/call_order.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -14,18 +15,21 @@ namespace {
 class Effects {
  public:
   bool has(const Op& op) {
-    return op.def().has_side_effects ||
-           std::any_of(op.called_graphs.begin(), op.called_graphs.end(),
-                       [&](const Graph* callee) { return has(*callee); });
+    if (op.called_graphs.empty()) return op.def().has_side_effects;
+    const auto is_known = [&](const Graph& graph) { return graphs_.contains(&graph); };
+    for (const Graph* graph : callees_first(op.called_graphs, is_known)) {
+      graphs_[graph] = std::any_of(graph->ops().begin(), graph->ops().end(),
+                                   [&](const Op* inner) { return is_known_to_have(*inner); });
+    }
+    return is_known_to_have(op);
   }
 
  private:
-  bool has(const Graph& graph) {
-    const auto [known, is_new] = graphs_.try_emplace(&graph, false);
-    if (!is_new) return known->second;
-    const bool any =
-        std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Op* op) { return has(*op); });
-    return graphs_[&graph] = any;
+  /// Of an op whose callees are known.
+  bool is_known_to_have(const Op& op) const {
+    return op.def().has_side_effects ||
+           std::any_of(op.called_graphs.begin(), op.called_graphs.end(),
+                       [&](const Graph* callee) { return graphs_.at(callee); });
   }
 
   std::unordered_map<const Graph*, bool> graphs_;

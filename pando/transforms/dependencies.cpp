@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 
 namespace pando {
 namespace {
@@ -12,11 +13,9 @@ namespace {
 /// What an op touches besides tensors: the names of streams, buffers and the terminal.
 using EffectCache = std::unordered_map<const Graph*, std::set<std::string>>;
 
-const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cache);
-
-void add_effects(const Op& op, EffectCache& cache, std::set<std::string>& effects) {
-  for (const Graph* callee : op.called_graphs)
-    effects.merge(std::set(graph_effects(*callee, cache)));
+/// `known`: those of its callees.
+void add_known_effects(const Op& op, const EffectCache& known, std::set<std::string>& effects) {
+  for (const Graph* callee : op.called_graphs) effects.merge(std::set(known.at(callee)));
   if (!op.def().has_side_effects) return;
   if (op.attributes.has("stream")) {
     effects.insert("stream " + op.attributes.text("stream"));
@@ -27,12 +26,14 @@ void add_effects(const Op& op, EffectCache& cache, std::set<std::string>& effect
   }
 }
 
-const std::set<std::string>& graph_effects(const Graph& graph, EffectCache& cache) {
-  const auto it = cache.find(&graph);
-  if (it != cache.end()) return it->second;
-  std::set<std::string> effects;
-  for (const Op* op : graph.ops()) add_effects(*op, cache, effects);
-  return cache[&graph] = std::move(effects);
+void add_effects(const Op& op, EffectCache& cache, std::set<std::string>& effects) {
+  const auto is_known = [&](const Graph& graph) { return cache.contains(&graph); };
+  for (const Graph* graph : callees_first(op.called_graphs, is_known)) {
+    std::set<std::string> inner;
+    for (const Op* inner_op : graph->ops()) add_known_effects(*inner_op, cache, inner);
+    cache[graph] = std::move(inner);
+  }
+  add_known_effects(op, cache, effects);
 }
 
 /// Last write of a storage or an effect, and the reads since.

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/dependencies.hpp"
 
@@ -132,18 +133,14 @@ bool only_transfers(const Graph& graph) {
                      [](const Op* op) { return kTransfers.contains(op->kind()); });
 }
 
-/// Callees first, so that what is inlined has been inlined into already.
-void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, int>& sites,
-           int max_reused_ops) {
-  if (!done.insert(&graph).second) return;
-  for (Graph* callee : graph.called_graphs()) visit(*callee, done, sites, max_reused_ops);
+void inline_into(Graph& graph, const std::map<const Graph*, int>& sites, int max_reused_ops) {
   const std::vector<Op*> ops = graph.ops();
   std::optional<AliasClasses> aliases;
   std::vector<Op*> last_first;
   for (Op* op : ops) {
     if (op->kind() != kCall) continue;
     const Graph& callee = *op->called_graphs[0];
-    const bool single = sites[&callee] == 1;
+    const bool single = sites.at(&callee) == 1;
     const bool tiny = callee.ops().size() <= static_cast<std::size_t>(max_reused_ops) &&
                       callee.called_graphs().empty();
     if (!single && !tiny && !only_transfers(callee)) continue;
@@ -158,9 +155,11 @@ void visit(Graph& graph, std::set<const Graph*>& done, std::map<const Graph*, in
 }  // namespace
 
 void inline_calls(Ir& ir, int max_reused_ops) {
-  auto sites = count_sites(ir);
-  std::set<const Graph*> done;
-  visit(ir.main_graph(), done, sites, max_reused_ops);
+  const std::map<const Graph*, int> sites = count_sites(ir);
+  // What is inlined has been inlined into already.
+  for (Graph* graph : callees_first({&ir.main_graph()})) {
+    inline_into(*graph, sites, max_reused_ops);
+  }
   erase_unreachable_graphs(ir);
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/call_order.hpp"
 #include "pando/transforms/dead_code.hpp"
 
 namespace pando {
@@ -100,9 +100,7 @@ class OutputDropper {
   explicit OutputDropper(Ir& ir) : ir_(ir) {}
 
   void run() {
-    std::vector<Graph*> order;
-    std::set<const Graph*> done;
-    add_callees_first(ir_.main_graph(), done, order);
+    const std::vector<Graph*> order = callees_first({&ir_.main_graph()});
     runs_[&ir_.main_graph()] = 1;
     for (auto graph = order.rbegin(); graph != order.rend(); ++graph) {
       if (!(*graph)->is_main()) specialise(**graph);
@@ -111,12 +109,6 @@ class OutputDropper {
   }
 
  private:
-  void add_callees_first(Graph& graph, std::set<const Graph*>& done, std::vector<Graph*>& order) {
-    if (!done.insert(&graph).second) return;
-    for (Graph* callee : graph.called_graphs()) add_callees_first(*callee, done, order);
-    order.push_back(&graph);
-  }
-
   void note_sites(Graph& graph) {
     const double runs = runs_[&graph];
     for (Op* op : graph.ops()) {
@@ -166,6 +158,7 @@ class OutputDropper {
       runs_[&copy] = runs_of_rest;
       runs_[&graph] -= runs_of_rest;
       for (Op* call : calls_of_copy) call->called_graphs[0] = &copy;
+      copy.note_call();
       restrict_outputs(copy, calls_of_copy, rest);
       note_sites(copy);
     }

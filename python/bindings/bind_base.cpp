@@ -6,20 +6,24 @@
 namespace pando::python {
 namespace {
 
-AttributeValue list_attribute(const nb::sequence& values) {
-  bool has_float = false;
-  for (nb::handle item : values) has_float = has_float || nb::isinstance<nb::float_>(item);
-  if (has_float) return nb::cast<Floats>(values);
-  return nb::cast<Ints>(values);
+/// A list of floats as soon as one of them is.
+AttributeValue list_attribute(nb::handle values, const std::string& what) {
+  Integers integers;
+  if (nb::try_cast(values, integers)) return integers.as(what);
+  Floats floats;
+  if (nb::try_cast(values, floats)) return floats;
+  throw TypeError(str_cat(what,
+                          ": wanted a flag, a number, a text, a dtype or a list of numbers; given ",
+                          nb::repr(values).c_str()));
 }
 
-AttributeValue attribute_from(nb::handle value) {
+AttributeValue attribute_from(nb::handle value, const std::string& what) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
-  if (nb::isinstance<nb::int_>(value)) return nb::cast<std::int64_t>(value);
+  if (nb::isinstance<nb::int_>(value)) return nb::cast<Integer>(value).as(what);
   if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (nb::isinstance<DType>(value)) return nb::cast<DType>(value);
-  return list_attribute(nb::cast<nb::sequence>(value));
+  return list_attribute(value, what);
 }
 
 /// `OutOfMemoryException`, which also gives what is alive at the peak.
@@ -86,10 +90,27 @@ void register_exceptions(nb::module_& m) {
 
 }  // namespace
 
-Attributes attributes_from(const nb::dict& values) {
+std::int64_t Integer::as(const std::string& what) const {
+  std::int64_t result = 0;
+  if (nb::try_cast(value, result)) return result;
+  throw ValueError(str_cat(what, ": wanted an integer of 64 bits, from -2^63 to 2^63 - 1; given ",
+                           nb::repr(value).c_str()));
+}
+
+std::vector<std::int64_t> Integers::as(const std::string& what) const {
+  std::vector<std::int64_t> result;
+  result.reserve(values.size());
+  for (const Integer& value : values) {
+    result.push_back(value.as(str_cat(what, ", element ", result.size())));
+  }
+  return result;
+}
+
+Attributes attributes_from(const nb::dict& values, const std::string& what) {
   Attributes attributes;
-  for (const auto& [name, value] : values) {
-    attributes.set(nb::cast<std::string>(name), attribute_from(value));
+  for (const auto& [key, value] : values) {
+    const auto name = nb::cast<std::string>(key);
+    attributes.set(name, attribute_from(value, str_cat(what, ": attribute '", name, "'")));
   }
   return attributes;
 }

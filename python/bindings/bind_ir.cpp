@@ -83,13 +83,17 @@ void bind_tensor_info(nb::module_& m) {
   nb::class_<TensorInfo>(m, "TensorInfo")
       .def(
           "__init__",
-          [](TensorInfo* self, DType dtype, Shape shape, Shape meta_shape) {
-            new (self) TensorInfo{dtype, std::move(shape), std::move(meta_shape)};
+          [](TensorInfo* self, DType dtype, const Integers& shape,
+             const std::optional<Integers>& meta_shape) {
+            new (self) TensorInfo{dtype, shape.as("shape"),
+                                  meta_shape ? meta_shape->as("meta_shape") : Shape()};
           },
-          nb::arg("dtype"), nb::arg("shape"), nb::arg("meta_shape") = Shape{})
+          nb::arg("dtype"), nb::arg("shape"), nb::arg("meta_shape") = nb::none())
       .def_ro("dtype", &TensorInfo::dtype)
       .def_ro("shape", &TensorInfo::shape)
-      .def_rw("meta_shape", &TensorInfo::meta_shape)
+      .def_prop_rw(
+          "meta_shape", [](const TensorInfo& info) { return info.meta_shape; },
+          [](TensorInfo& info, const Integers& shape) { info.meta_shape = shape.as("meta_shape"); })
       .def_prop_ro("num_elements", &TensorInfo::num_elements)
       .def_prop_ro("bytes", &TensorInfo::bytes)
       .def("__repr__", &info_text);
@@ -100,9 +104,9 @@ void bind_variable_settings(nb::module_& m) {
       .def(
           "__init__",
           [](VariableSettings* self, std::vector<std::int64_t> groups, bool entry_per_replica,
-             std::int64_t remote_buffer, std::int64_t slot, std::int64_t shard_over) {
-            new (self) VariableSettings{std::move(groups), entry_per_replica, remote_buffer, slot,
-                                        shard_over};
+             std::int64_t remote_buffer, const Integer& slot, std::int64_t shard_over) {
+            new (self) VariableSettings{std::move(groups), entry_per_replica, remote_buffer,
+                                        slot.as("slot"), shard_over};
           },
           nb::arg("groups") = std::vector<std::int64_t>{}, nb::arg("entry_per_replica") = false,
           nb::arg("remote_buffer") = 0, nb::arg("slot") = 0, nb::arg("shard_over") = 1)
@@ -123,7 +127,7 @@ void bind_tensor(nb::module_& m) {
       .def_prop_ro("shape", &Tensor::shape)
       .def_prop_rw(
           "meta_shape", [](const Tensor& t) { return t.info.meta_shape; },
-          [](Tensor& t, Shape shape) { t.info.meta_shape = std::move(shape); })
+          [](Tensor& t, const Integers& shape) { t.info.meta_shape = shape.as("meta_shape"); })
       .def_ro("info", &Tensor::info)
       .def_prop_ro("producer", &Tensor::producer, kOwnedByIr)
       .def_prop_ro("producer_index", &Tensor::producer_index)
@@ -151,10 +155,11 @@ void bind_op_context(nb::module_& m) {
       .def(
           "__init__",
           [](OpContext* self, std::string name, std::string file, int line, std::string function,
-             std::optional<std::int64_t> device, bool io_tiles, ExecutionContext execution) {
+             const std::optional<Integer>& device, bool io_tiles, ExecutionContext execution) {
+            const auto number = device ? std::optional(device->as("device")) : std::nullopt;
             new (self) OpContext{std::move(name),
                                  {std::move(file), line, std::move(function)},
-                                 device,
+                                 number,
                                  io_tiles,
                                  execution};
           },
@@ -210,12 +215,14 @@ void bind_op(nb::module_& m) {
       .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
       .def_prop_rw(
           "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
-          [](Op& op, const nb::dict& values) { op.attributes = attributes_from(values); })
+          [](Op& op, const nb::dict& values) {
+            op.attributes = attributes_from(values, describe(op));
+          })
       .def("set_attribute",
            [](Op& op, const std::string& name, nb::object value) {
              nb::dict values;
              values[name.c_str()] = value;
-             for (const auto& [key, attribute] : attributes_from(values)) {
+             for (const auto& [key, attribute] : attributes_from(values, describe(op))) {
                op.attributes.set(key, attribute);
              }
            })
@@ -250,6 +257,20 @@ void bind_graph_edits(nb::class_<Graph>& graph) {
       .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
       .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
       .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"));
+}
+
+/// For errors before there is an op to describe.
+std::string op_text(const OpDef& def, const OpContext& context) {
+  const SourceLocation& at = context.location;
+  return at.known() ? str_cat(def.name, ", made at ", at.file, ":", at.line) : def.name;
+}
+
+Op& create_op(Graph& graph, std::string_view kind, const std::vector<Tensor*>& inputs,
+              const nb::dict& values, const OpContext& context, std::vector<Graph*> called_graphs,
+              const std::vector<std::string>& output_names) {
+  const OpDef& def = op_registry().get(kind);
+  return graph.create_op(def, inputs, attributes_from(values, op_text(def, context)), context,
+                         std::move(called_graphs), output_names);
 }
 
 void bind_graph(nb::module_& m) {
@@ -295,15 +316,8 @@ void bind_graph(nb::module_& m) {
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
       .def(
-          "create_op",
-          [](Graph& g, std::string_view kind, std::vector<Tensor*> inputs, const nb::dict& values,
-             const OpContext& context, std::vector<Graph*> called_graphs,
-             const std::vector<std::string>& output_names) -> Op& {
-            return g.create_op(op_registry().get(kind), inputs, attributes_from(values), context,
-                               std::move(called_graphs), output_names);
-          },
-          nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"), nb::arg("context"),
-          nb::arg("called_graphs") = std::vector<Graph*>{},
+          "create_op", &create_op, nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"),
+          nb::arg("context"), nb::arg("called_graphs") = std::vector<Graph*>{},
           nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr,
           nb::sig("def create_op(self, kind: str, inputs: collections.abc.Sequence[Tensor | None], "
                   "attributes: dict, context: OpContext, called_graphs: "
@@ -336,7 +350,7 @@ bool has_ops(const Ir& ir) {
                      [](const Graph* graph) { return !graph->ops().empty(); });
 }
 
-void bind_program_parts(nb::module_& m) {
+void bind_streams_and_buffers(nb::module_& m) {
   nb::enum_<StreamDirection>(m, "StreamDirection")
       .value("HostToDevice", StreamDirection::HostToDevice)
       .value("DeviceToHost", StreamDirection::DeviceToHost);
@@ -345,8 +359,20 @@ void bind_program_parts(nb::module_& m) {
       .def_ro("direction", &Stream::direction);
   nb::class_<RemoteBuffer>(m, "RemoteBuffer")
       .def_ro("id", &RemoteBuffer::id)
-      .def_rw("info", &RemoteBuffer::info)
-      .def_rw("entries", &RemoteBuffer::entries);
+      .def_ro("info", &RemoteBuffer::info)
+      .def_ro("entries", &RemoteBuffer::entries)
+      .def(
+          "replace",
+          [](RemoteBuffer& buffer, const TensorInfo& info, const Integer& entries) {
+            const std::int64_t count = entries.as("entries");
+            if (!has_sound_size(info, count)) refuse_size(info, "remote buffer", count);
+            buffer.info = info;
+            buffer.entries = count;
+          },
+          nb::arg("info"), nb::arg("entries"), "Gives it other slots, and as many.");
+}
+
+void bind_whole_ir(nb::module_& m) {
   nb::class_<Ir>(m, "Ir")
       .def("__init__", [](Ir* self) { new (self) Ir(); })
       .def_prop_ro("id", &Ir::id)
@@ -370,8 +396,12 @@ void bind_program_parts(nb::module_& m) {
            "The ids of the streams that ops load, and of those that they store to, in order of "
            "first use.")
       .def_prop_ro("has_ops", &has_ops)
-      .def("add_remote_buffer", &Ir::add_remote_buffer, nb::arg("info"), nb::arg("entries"),
-           kOwnedByIr)
+      .def(
+          "add_remote_buffer",
+          [](Ir& ir, const TensorInfo& info, const Integer& entries) -> RemoteBuffer& {
+            return ir.add_remote_buffer(info, entries.as("entries"));
+          },
+          nb::arg("info"), nb::arg("entries"), kOwnedByIr)
       .def_prop_ro(
           "remote_buffers",
           [](const Ir& ir) {
@@ -383,8 +413,16 @@ void bind_program_parts(nb::module_& m) {
       .def("next_op_id", &Ir::next_op_id)
       .def("next_tensor_suffix", &Ir::next_tensor_suffix)
       .def("clone", &Ir::clone)
-      .def_rw("num_host_transfers", &Ir::num_host_transfers)
-      .def_rw("replication_factor", &Ir::replication_factor);
+      .def_prop_rw(
+          "num_host_transfers", [](const Ir& ir) { return ir.num_host_transfers; },
+          [](Ir& ir, const Integer& count) {
+            ir.num_host_transfers = count.as("num_host_transfers");
+          })
+      .def_prop_rw(
+          "replication_factor", [](const Ir& ir) { return ir.replication_factor; },
+          [](Ir& ir, const Integer& count) {
+            ir.replication_factor = count.as("replication_factor");
+          });
 }
 
 void bind_registry(nb::module_& m) {
@@ -424,7 +462,8 @@ void bind_ir(nb::module_& m) {
   bind_op_context(m);
   bind_op(m);
   bind_graph(m);
-  bind_program_parts(m);
+  bind_streams_and_buffers(m);
+  bind_whole_ir(m);
   bind_registry(m);
 }
 

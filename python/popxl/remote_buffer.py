@@ -74,7 +74,7 @@ class RemoteBuffer:
     @entries.setter
     def entries(self, value: int) -> None:
         _check_entries(value)
-        self._pb.entries = value
+        self._pb.replace(self._pb.info, value)
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
@@ -84,7 +84,8 @@ class RemoteBuffer:
     @meta_shape.setter
     def meta_shape(self, shape: Iterable[int]) -> None:
         info = self._pb.info
-        self._pb.info = _core.TensorInfo(info.dtype, info.shape, [int(size) for size in shape])
+        described = _core.TensorInfo(info.dtype, info.shape, [int(size) for size in shape])
+        self._pb.replace(described, self._pb.entries)
 
     def set_remote_buffer_info(
         self, tensor_dtype: DType, tensor_shape: Iterable[int], entries: int
@@ -100,8 +101,8 @@ class RemoteBuffer:
             ValueError: There are no entries, or the dtype is complex.
         """
         _check_entries(entries)
-        self._pb.info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
-        self._pb.entries = entries
+        info = _core.TensorInfo(tensor_dtype._pb, [int(size) for size in tensor_shape])
+        self._pb.replace(info, entries)
 
     def validate_tensor_matches_buffer(self, t: Tensor, num_shards: int = 1) -> None:
         """Check that a tensor has the shape and dtype of a slot.

@@ -83,7 +83,10 @@ def to_numpy(
     elif downcast:
         target = downcast_np_dtypes.get(array.dtype, array.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        converted = np.asarray(array.astype(target, copy=False), order="C")
+        try:
+            converted = np.asarray(array.astype(target, copy=False), order="C")
+        except OverflowError as error:
+            raise ValueError(f"wanted values that {target} can hold; given {x!r}") from error
     return _fresh(converted) if copy and np.may_share_memory(converted, array) else converted
 
 

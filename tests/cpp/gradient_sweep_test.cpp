@@ -259,10 +259,32 @@ TEST(GradientSweep, EveryDifferentiableKindHasARecipe) {
   std::set<std::string> covered;
   for (const Recipe& recipe : recipes()) covered.insert(recipe.kind);
   for (const OpDef* def : op_registry().all()) {
-    if (!def->gradient || def->differentiable_inputs.empty()) continue;
+    if (!def->gradient) continue;
     EXPECT_TRUE(covered.contains(def->name))
         << def->name << " has a gradient: add a recipe for it to gradient_recipes.cpp";
   }
+}
+
+TEST(GradientSweep, RulesAndDifferentiableInputsComeTogether) {
+  Registry registry;
+  const auto error_of_adding = [&](OpDef def) -> std::string {
+    try {
+      registry.add(std::move(def));
+    } catch (const InternalError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto rule = [](GradientBuilder&, const Op&) {};
+  EXPECT_NE(error_of_adding({.name = "A", .gradient = rule})
+                .find("op kind 'A' has a gradient but no differentiable inputs"),
+            std::string::npos);
+  EXPECT_NE(error_of_adding({.name = "A", .differentiable_inputs = {0}})
+                .find("op kind 'A' has differentiable inputs but no gradient"),
+            std::string::npos);
+  EXPECT_EQ(error_of_adding({.name = "A", .gradient = rule, .differentiable_inputs = {0}}),
+            "no error");
+  EXPECT_EQ(error_of_adding({.name = "B"}), "no error");
 }
 
 TEST(GradientSweep, AutodiffEqualsDifferencesAndEngineEqualsReference) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -77,3 +78,63 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     assert (
         missing.returncode == 1 and f"cannot read the folder {tmp_path / 'none'}" in missing.stderr
     )
+
+
+HEADER = "pando-ir 1\nreplicas 1\ntransfers 1\ncounters 200 0 0\n"
+
+
+def look_at(command: list[str], text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    file = folder / "program.txt"
+    file.write_text(text)
+    return subprocess.run(
+        [str(TOOL), *command, str(file)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+COMMANDS = [["opt", "--pass=inline_calls"], ["verify"], ["dot"], ["explain"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command[0]))
+@pytest.mark.parametrize(
+    "calls",
+    [
+        'Call.1() -> () calls ["g"]',
+        'Call.1() -> () calls ["f"]',
+        'If.1("b") {num_then_inputs = 0} -> () calls ["g", "f"]',
+        'Loop.1() {trip_count = 3} -> () calls ["f"]',
+    ],
+)
+def test_recursive_texts_are_refused(command: list[str], calls: str, tmp_path: Path) -> None:
+    text = (
+        f'{HEADER}graph "" {{\n  Call.3() -> () calls ["g"]\n}}\n'
+        f'graph "f" {{\n  constant "b" : () bool = hex "01"\n  {calls}\n}}\n'
+        'graph "g" {\n  Call.2() -> () calls ["f"]\n}\n'
+    )
+    done = look_at(command, text, tmp_path)
+    assert done.returncode == 1 and done.stdout == ""
+    # One of the calls of the circle.
+    wanted = r"line 1[03], column 3: graph '([fg])' calls itself: '\1', which calls '[fg]'"
+    assert re.search(wanted, done.stderr), done.stderr
+
+
+def test_tensors_without_the_prefix_of_their_graph_are_drawn(tmp_path: Path) -> None:
+    text = (
+        f'{HEADER}graph "" {{\n  Call.1() -> () calls ["quite a long name"]\n}}\n'
+        'graph "quite a long name" {\n  constant "x" : () bool = hex "01"\n'
+        '  Not.2("x") -> ("y" : () bool)\n}\n'
+    )
+    for command in COMMANDS:
+        assert look_at(command, text, tmp_path).returncode == 0
+    assert 'label="x\\n() bool"' in look_at(["dot"], text, tmp_path).stdout
+
+
+def test_hostile_texts_are_refused(tmp_path: Path) -> None:
+    for text in (
+        "(" * 100000,
+        HEADER + "graph " * 100000,
+        HEADER + 'graph "" {' * 100000,
+        "\0" * 9,
+    ):
+        for command in COMMANDS:
+            done = look_at(command, text, tmp_path)
+            assert done.returncode == 1 and "line " in done.stderr

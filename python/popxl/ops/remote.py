@@ -14,6 +14,8 @@ def _offset(offset: int | Tensor) -> Tensor:
     if isinstance(offset, Tensor):
         check_inputs(offset=offset)
         return offset
+    if not 0 <= offset < 2**32:
+        raise ValueError(f"offset: wanted a slot from 0 to 2^32 - 1 or a tensor; given {offset}")
     return constant(offset, dtypes.uint32, "offset")
 
 

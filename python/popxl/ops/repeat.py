@@ -21,10 +21,8 @@ def _wrapper_input(
     return tensor
 
 
-def _wrap(graph: Graph, inputs: list[Tensor | None]) -> Graph:
+def _fill_wrapper(wrapper: Graph, graph: Graph, inputs: list[Tensor | None]) -> None:
     """The body of the loop: iteration number and condition, then one call of the graph."""
-    ir = graph.ir
-    wrapper: Graph = Graph._from_pb(ir._pb.create_graph(f"{graph.id}__loop_wrapper"))
     scalars = _core.parse_dtype("int32"), _core.parse_dtype("bool")
     _wrapper_input(wrapper, "Iterator___", _core.TensorInfo(scalars[0], []))
     condition = _wrapper_input(wrapper, "LoopCond___", _core.TensorInfo(scalars[1], []))
@@ -40,7 +38,6 @@ def _wrap(graph: Graph, inputs: list[Tensor | None]) -> Graph:
     with wrapper:
         info = create_call(graph, passed, f"{wrapper.name}__call__{graph.name}")
     wrapper._pb.set_outputs([condition._pb, *(t._pb for t in info.outputs)])
-    return wrapper
 
 
 def repeat(
@@ -113,14 +110,19 @@ def repeat_with_info(
             f"{len(graph.outputs)} outputs."
         )
     bound = bind_inputs(graph, inputs, inputs_dict, check_inputs)
-    wrapper = _wrap(graph, bound)
-    op = create_op(
-        "Loop",
-        [None, None, *bound],
-        {"trip_count": int(repeat_count), "modified": written_back(graph, bound, 2)},
-        # Always with a number, also where the name is free.
-        names=[f"{t.name}__t{graph.ir._pb.next_tensor_suffix()}" for t in graph.outputs],
-        settings_name=f"{get_current_graph().name}__loop__{wrapper.name}",
-        called_graphs=[wrapper],
-    )
+    wrapper: Graph = Graph._from_pb(graph.ir._pb.create_graph(f"{graph.id}__loop_wrapper"))
+    try:
+        _fill_wrapper(wrapper, graph, bound)
+        op = create_op(
+            "Loop",
+            [None, None, *bound],
+            {"trip_count": int(repeat_count), "modified": written_back(graph, bound, 2)},
+            # Always with a number, also where the name is free.
+            names=[f"{t.name}__t{graph.ir._pb.next_tensor_suffix()}" for t in graph.outputs],
+            settings_name=f"{get_current_graph().name}__loop__{wrapper.name}",
+            called_graphs=[wrapper],
+        )
+    except Exception:
+        graph.ir._pb.erase_graph(wrapper._pb)
+        raise
     return CallSiteInfo(op)

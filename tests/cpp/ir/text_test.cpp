@@ -112,7 +112,7 @@ TEST(IrText, ErrorsNamePositionWantedAndGiven) {
        "there is no graph 'f' that can be called"},
       {"graph \"\" {\n  input \"x\" : () float32\n  Neg.1(\"x\") -> (\"y\" : () float32) after [7] "
        "}",
-       "`after` names no other op of the graph: 7"},
+       "`after` names no earlier op of the graph: 7"},
       {"graph \"\" { output \"y\" }", "there is no tensor 'y'"},
       {"graph \"f\" { }", "wanted the main graph (with an empty id) first"},
       {"graph \"\" { }\ngraph \"f\" { }\ngraph \"f\" { }", "the graph 'f' is given twice"},

@@ -109,8 +109,16 @@ TEST_F(VerifierTest, CallSiteAndCallee) {
 
 TEST_F(VerifierTest, Recursion) {
   Graph& callee = ir_.create_graph("f");
-  callee.create_op(op_registry().get("Call"), {}, {}, {}, {&callee});
-  expect_fault("graph 'f_subgraph(0)' calls itself");
+  Graph& other = ir_.create_graph("g");
+  Op& call = callee.create_op(op_registry().get("Call"), {}, {}, {}, {&other});
+  other.create_op(op_registry().get("Call"), {}, {}, {}, {&ir_.create_graph("h")});
+  verify(ir_);
+  other.ops()[0]->called_graphs[0] = &callee;
+  expect_fault(
+      "graph 'f_subgraph(0)' calls itself: 'f_subgraph(0)', which calls 'g_subgraph(1)', "
+      "which calls 'f_subgraph(0)'");
+  call.called_graphs[0] = &callee;
+  expect_fault("graph 'f_subgraph(0)' calls itself: 'f_subgraph(0)', which calls 'f_subgraph(0)'");
 }
 
 TEST_F(VerifierTest, UnknownRemoteBuffer) {
