@@ -127,14 +127,24 @@ ScalarValue ScalarEmitter::as_dtype(ScalarValue value, DType dtype) {
     const ScalarValue is_zero = emit(ScalarOp::Equal, value, zero);
     return emit(ScalarOp::Xor, is_zero, integer_constant(1, LaneType::I32));
   }
-  ScalarValue result = convert(value, lane_of(dtype));
   const bool narrow_float = is_float8(dtype) || dtype == DType::Float16;
-  const bool narrow_int = dtype == DType::Int8 || dtype == DType::Int16 || dtype == DType::UInt8 ||
-                          dtype == DType::UInt16;
+  const bool narrow_int = is_integer(dtype) && dtype_bytes(dtype) < 4;
+  if (narrow_int && !is_integer_lane(lane(value))) return clamped_integer(value, dtype);
+  ScalarValue result = convert(value, lane_of(dtype));
   if (narrow_float || narrow_int) {
     result = append({.op = ScalarOp::Round, .lane = lane_of(dtype), .dtype = dtype, .a = result});
   }
   return result;
+}
+
+/// A float as an integer of a dtype that is narrower than its lane.
+ScalarValue ScalarEmitter::clamped_integer(ScalarValue value, DType dtype) {
+  const int bits = 8 * static_cast<int>(dtype_bytes(dtype));
+  const bool is_signed = traits(dtype).is_signed;
+  const double last = std::ldexp(1.0, is_signed ? bits - 1 : bits) - 1.0;
+  const double first = is_signed ? -1.0 - last : 0.0;
+  value = emit(ScalarOp::Max, value, constant_like(first, value));
+  return convert(emit(ScalarOp::Min, value, constant_like(last, value)), lane_of(dtype));
 }
 
 ScalarValue ScalarEmitter::philox(ScalarValue key0, ScalarValue key1, ScalarValue index,
@@ -154,6 +164,7 @@ ScalarValue ScalarEmitter::emit(ScalarOp op, ScalarValue a, ScalarValue b, Scala
 }
 
 void ScalarEmitter::store(int output, ScalarValue value, DType dtype) {
+  if (is_integer(dtype) && !is_integer_lane(lane(value))) value = as_dtype(value, dtype);
   append({.op = ScalarOp::Store, .lane = lane(value), .dtype = dtype, .index = output, .a = value});
 }
 

@@ -4,8 +4,9 @@
 // A program is a list of instructions in static single assignment form: instruction i defines value
 // i. Values live in one of six lane types. Loads convert an operand's storage dtype to its lane
 // type (bool, int8, int16, int32, uint8, uint16 -> I32; float8, float16, float32 -> F32; the rest
-// to the lane type of the same name); stores convert back (float to int truncates toward zero and
-// is undefined out of range, int to bool is `!= 0`, narrowing ints wrap).
+// to the lane type of the same name); stores convert back (int to bool is `!= 0`, narrowing ints
+// wrap). Float to int truncates toward zero; what lies outside the range of the integers becomes
+// the end of the range, and NaN becomes 0.
 // Comparisons and logic give I32 values 0 or 1.
 #pragma once
 
@@ -60,7 +61,7 @@ constexpr LaneType lane_of(DType dtype) {
   X(Neg, 1)                                                                                \
   X(Abs, 1)                                                                                \
   X(Sign, 1) /* -1, 0, 1; NaN gives NaN */                                                 \
-  X(Exp, 1)  /* Float, <= 4 ULP; so are Log .. Pow below */                                \
+  X(Exp, 1)  /* Float, <= 4 ULP; so are Log .. Cos below, and Pow of floats */             \
   X(Log, 1)                                                                                \
   X(Sqrt, 1) /* exact */                                                                   \
   X(Tanh, 1)                                                                               \
@@ -69,7 +70,7 @@ constexpr LaneType lane_of(DType dtype) {
   X(Erfc, 1) /* <= 6 ULP, small results too */                                             \
   X(Sin, 1)                                                                                \
   X(Cos, 1)                                                                                \
-  X(Pow, 2)                                                                                \
+  X(Pow, 2) /* ints: modulo 2^bits; x^-n is 0 unless x is 1 or -1 */                       \
   X(Floor, 1)                                                                              \
   X(Ceil, 1)                                                                               \
   X(RoundEven, 1)                                                                          \
@@ -140,7 +141,7 @@ class ScalarEmitter {
   ScalarValue constant_like(double value, ScalarValue like);
   ScalarValue iota();
   ScalarValue convert(ScalarValue value, LaneType lane);
-  /// `value` as it reads back after being stored as `dtype`: precision and lane type.
+  /// `value` as it reads back after being stored as `dtype`: precision, range and lane type.
   ScalarValue as_dtype(ScalarValue value, DType dtype);
   ScalarValue philox(ScalarValue key0, ScalarValue key1, ScalarValue index, int stream);
   ScalarValue emit(ScalarOp op, ScalarValue a, ScalarValue b = kNoValue, ScalarValue c = kNoValue);
@@ -149,6 +150,7 @@ class ScalarEmitter {
 
  private:
   ScalarValue append(const ScalarInstruction& instruction);
+  ScalarValue clamped_integer(ScalarValue value, DType dtype);
 
   ScalarProgram& program_;
 };

@@ -195,7 +195,7 @@ void FunctionLowering::emit_kernel(const KernelSpec& spec, std::vector<SymbolicO
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
     operands[i].read_only = !modified.contains(static_cast<int>(i));
   }
-  emit_prepared(program_.prepared_kernel(spec), spec.kind, std::move(operands), op);
+  emit_prepared(program_.prepared_kernel(spec, op), spec.kind, std::move(operands), op);
 }
 
 /// `kind`: what the kernel is called in reports.

@@ -79,7 +79,8 @@ class ProgramLowering {
   const std::vector<bool>& written_inputs(const Graph& graph);
   int lower_main(const Graph& graph, ExecutionContext part);
   std::int64_t global_offset(const Tensor& root);
-  PreparedKernel prepared_kernel(const KernelSpec& spec);
+  /// The kernel of `op`; a refusal by the backend names it.
+  PreparedKernel prepared_kernel(const KernelSpec& spec, const Op* op);
   int stream_index(const Ir& ir, const Op& op);
   int buffer_index(const Ir& ir, const Op& op);
   int buffer_index(const Ir& ir, std::int64_t id);  // -1: there is none

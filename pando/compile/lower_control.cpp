@@ -253,6 +253,7 @@ void FunctionLowering::lower_transfer(const Op& op) {
   }
   const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand.as_read_only();
   transfer.instruction.target = program_.buffer_index(graph_.ir(), op);
+  transfer.instruction.count = op.input(1)->dtype() == DType::UInt32 ? 1 : 0;
   transfer.row = constant_row(op.input(1));
   if (kind == "RemoteStore") {
     transfer.instruction.kind = Kind::RemoteStore;

@@ -161,7 +161,7 @@ FusedStep FunctionLowering::fused_step(const ExecutionStep& step, int index) {
   if (fused.stored.empty()) return fused;
   builder.finish(fused.stored, step.products);
   fused.loaded = builder.loaded();
-  fused.kernel = program_.prepared_kernel(builder.spec());
+  fused.kernel = program_.prepared_kernel(builder.spec(), step.ops.back());
   program_.fused_steps_.add(step, fused);
   return fused;
 }

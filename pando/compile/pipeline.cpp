@@ -111,8 +111,11 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
     inline_calls(ir);
     for_each_graph(ir, disconnect_load_inits);
   });
-  // Dead code before expansion: what is not needed need not be built.
-  stage("dead_code", [&] { for_each_graph(ir, eliminate_dead_code); });
+  // Dead code before expansion: what does not run need not be able to.
+  stage("dead_code", [&] {
+    for_each_graph(ir, eliminate_dead_code);
+    erase_unreachable_graphs(ir);
+  });
   stage("expand", [&] { for_each_graph(ir, expand); });
   stage("constant_fold", [&] { for_each_graph(ir, [](Graph& graph) { fold_constants(graph); }); });
   stage("cse", [&] {

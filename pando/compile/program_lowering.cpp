@@ -199,8 +199,16 @@ std::int64_t ProgramLowering::global_offset(const Tensor& root) {
   return globals_[&root] = offset;
 }
 
-PreparedKernel ProgramLowering::prepared_kernel(const KernelSpec& spec) {
-  const std::shared_ptr<const Kernel> kernel = backend_.prepare(spec);
+PreparedKernel ProgramLowering::prepared_kernel(const KernelSpec& spec, const Op* op) {
+  std::shared_ptr<const Kernel> kernel;
+  try {
+    kernel = backend_.prepare(spec);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& refusal) {
+    if (op == nullptr) throw;
+    throw Error(str_cat(describe(*op), ": ", refusal.what()));
+  }
   const auto [it, inserted] =
       kernels_.try_emplace(kernel.get(), static_cast<int>(program_.kernels.size()));
   if (inserted) program_.kernels.push_back(spec);

@@ -2,6 +2,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
+#include "pando/base/integers.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/op_def.hpp"
 
@@ -20,21 +21,21 @@ void fill_with(std::byte* data, std::int64_t count, DType dtype, double value) {
     case DType::Bool:
       return fill<std::uint8_t>(data, count, value != 0.0 ? 1 : 0);
     case DType::Int8:
-      return fill(data, count, static_cast<std::int8_t>(value));
+      return fill(data, count, saturated<std::int8_t>(value));
     case DType::Int16:
-      return fill(data, count, static_cast<std::int16_t>(value));
+      return fill(data, count, saturated<std::int16_t>(value));
     case DType::Int32:
-      return fill(data, count, static_cast<std::int32_t>(value));
+      return fill(data, count, saturated<std::int32_t>(value));
     case DType::Int64:
-      return fill(data, count, static_cast<std::int64_t>(value));
+      return fill(data, count, saturated<std::int64_t>(value));
     case DType::UInt8:
-      return fill(data, count, static_cast<std::uint8_t>(value));
+      return fill(data, count, saturated<std::uint8_t>(value));
     case DType::UInt16:
-      return fill(data, count, static_cast<std::uint16_t>(value));
+      return fill(data, count, saturated<std::uint16_t>(value));
     case DType::UInt32:
-      return fill(data, count, static_cast<std::uint32_t>(value));
+      return fill(data, count, saturated<std::uint32_t>(value));
     case DType::UInt64:
-      return fill(data, count, static_cast<std::uint64_t>(value));
+      return fill(data, count, saturated<std::uint64_t>(value));
     case DType::Float16:
       return fill(data, count, float_to_half(static_cast<float>(value)));
     case DType::Float32:
@@ -43,6 +44,7 @@ void fill_with(std::byte* data, std::int64_t count, DType dtype, double value) {
       return fill(data, count, value);
     case DType::Float8_143:
     case DType::Float8_152:
+      return fill(data, count, float_to_float8(static_cast<float>(value), dtype));
     case DType::Complex64:
     case DType::Complex128:
       break;

@@ -46,8 +46,13 @@ struct OpDef {
   int max_inputs = 1;
   std::vector<AttributeSpec> attributes = {};
 
-  /// Shape and dtype rule. Throws Error for bad inputs (text built with `wrong_input`).
+  /// Shape and dtype rule. Throws Error for bad inputs (text built with `wrong_input`), but leaves
+  /// what only a running op needs to `check_execution`.
   std::function<std::vector<TensorInfo>(const Op&)> infer;
+
+  /// What running the op needs besides what building it needs: above all the dtypes that it is
+  /// defined for. Throws Error. The compiler asks it of every op that takes part in the program.
+  std::function<void(const Op&)> check_execution = {};
 
   /// Inputs that the op writes. The new value is visible through every alias of that input.
   std::function<InputSet(const Op&)> modified_inputs = {};

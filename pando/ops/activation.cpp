@@ -38,16 +38,15 @@ Scalar gelu_erf_grad(Scalar g, Scalar x) {
 
 void add_activation(Registry& registry, const std::string& name, const std::string& formula,
                     std::function<Scalar(Scalar)> body, Saved saved) {
-  OpDef def = unary_def(name, formula + " of input 0.", std::move(body));
-  def.infer = infer_float_same_as_input;
+  OpDef def = float_unary_def(name, formula + " of input 0.", std::move(body));
   registry.add(in_place(def, name + "Inplace", "Writes " + formula + " to input 0."));
   registry.add(with_gradient(std::move(def), unary_gradient(name + "Grad", saved)));
 }
 
 void add_gradient(Registry& registry, const std::string& name, const std::string& doc,
                   Scalar (*body)(Scalar g, Scalar saved)) {
-  registry.add(
-      same_shape_def(name, doc, 2, [body](const Op&, Inputs in) { return body(in[0], in[1]); }));
+  registry.add(float_same_shape_def(name, doc, 2,
+                                    [body](const Op&, Inputs in) { return body(in[0], in[1]); }));
 }
 
 }  // namespace
@@ -57,8 +56,9 @@ void register_activation_ops(Registry& registry) {
                          [](Scalar x) { return max(x, x.constant(0.0)); });
   registry.add(in_place(relu, "ReluInplace", "Writes max(x, 0) to input 0."));
   registry.add(with_gradient(std::move(relu), unary_gradient("ReluGrad", Saved::Output)));
-  add_gradient(registry, "ReluGrad", "For inputs g, out: g where out > 0, else 0.",
-               [](Scalar g, Scalar out) { return select(0.0 < out, g, g.constant(0.0)); });
+  registry.add(same_shape_def(
+      "ReluGrad", "For inputs g, out: g where out > 0, else 0.", 2,
+      [](const Op&, Inputs in) { return select(0.0 < in[1], in[0], in[0].constant(0.0)); }));
 
   add_activation(registry, "Gelu", "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", gelu,
                  Saved::Input);
@@ -85,8 +85,7 @@ void register_activation_ops(Registry& registry) {
   add_gradient(registry, "SigmoidGrad", "g out (1 - out) for inputs g, out.",
                [](Scalar g, Scalar out) { return g * out * (1.0 - out); });
 
-  OpDef tanh_def = unary_def("Tanh", "tanh x of input 0.", [](Scalar x) { return tanh(x); });
-  tanh_def.infer = infer_float_same_as_input;
+  OpDef tanh_def = float_unary_def("Tanh", "tanh x of input 0.", [](Scalar x) { return tanh(x); });
   registry.add(with_gradient(std::move(tanh_def), unary_gradient("TanhGrad", Saved::Output)));
   add_gradient(registry, "TanhGrad", "g (1 - out^2) for inputs g, out.",
                [](Scalar g, Scalar out) { return g * (1.0 - out * out); });

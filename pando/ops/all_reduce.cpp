@@ -119,6 +119,7 @@ void register_all_reduce_ops(Registry& registry) {
       .max_inputs = -1,
       .attributes = {text_attribute("op"), ints_attribute("ipus"), text_attribute("form")},
       .infer = infer,
+      .check_execution = needs_arithmetic,
       .expand = [](OpBuilder& builder, const Op& op) {
         return expanded(builder, op, op.attributes.text("form") != kIdenticalInputs);
       }};

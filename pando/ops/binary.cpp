@@ -13,6 +13,7 @@ OpDef binary_def(std::string name, std::string doc, std::function<Scalar(Scalar,
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_broadcast,
+          .check_execution = needs_arithmetic,
           .scalar_body = pointwise_binary(std::move(formula))};
 }
 
@@ -25,6 +26,7 @@ OpDef operand_grad_def(std::string name, std::string doc, int num_inputs,
           .max_inputs = num_inputs,
           .attributes = {ints_attribute("shape")},
           .infer = infer_shape_attribute,
+          .check_execution = needs_arithmetic,
           .expand = [product = std::move(product)](OpBuilder& builder, const Op& op) {
             Tensor* sum = builder.reduce_to(product(builder, op), op.attributes.ints("shape"));
             return std::vector{fresh(builder, op, sum)};
@@ -76,6 +78,7 @@ void add_sums(Registry& registry) {
                 .doc = "-g of input g, summed to attribute shape.",
                 .attributes = {ints_attribute("shape")},
                 .infer = infer_shape_attribute,
+                .check_execution = needs_arithmetic,
                 .expand = [](OpBuilder& builder, const Op& op) {
                   Tensor* sum = builder.reduce_to(op.input(0), op.attributes.ints("shape"));
                   return std::vector{builder.make("Neg", {sum})};
@@ -84,7 +87,6 @@ void add_sums(Registry& registry) {
 
 /// Equal dtypes, or float16 with a float32 tensor of exactly one element, which gives float16.
 std::vector<TensorInfo> infer_mul(const Op& op) {
-  require_arithmetic(op, 0);
   const TensorInfo& lhs = input_info(op, 0);
   const TensorInfo& rhs = input_info(op, 1);
   const auto is_scale = [](const TensorInfo& info, const TensorInfo& other) {
@@ -112,6 +114,7 @@ OpDef mul_grad_def(std::string name, std::string doc) {
                 info.dtype = op.attributes.dtype("dtype");
                 return std::vector{info};
               },
+          .check_execution = needs_arithmetic,
           .expand =
               [](OpBuilder& builder, const Op& op) {
                 const DType target = op.attributes.dtype("dtype");
@@ -144,6 +147,7 @@ void add_products(Registry& registry) {
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_mul,
+                .check_execution = needs_arithmetic,
                 .scalar_body = pointwise_binary([](Scalar a, Scalar b) { return a * b; }),
                 .gradient = mul_gradient,
                 .differentiable_inputs = {0, 1}});
@@ -207,13 +211,9 @@ std::optional<double> constant_scalar(const Tensor& tensor) {
   }
 }
 
-/// Integers are raised in float64, which is exact up to 2^53. The common constant exponents need no
-/// power function.
+/// The common constant exponents need no power function.
 Scalar pow_body(const Op& op, Inputs in) {
   const Scalar x = in[0];
-  if (!x.is_float()) {
-    return pow(x.convert(LaneType::F64), in[1].convert(LaneType::F64)).convert(x.lane());
-  }
   const std::optional<double> exponent = constant_scalar(*op.input(1));
   if (exponent == 1.0) return x;
   if (exponent == 2.0) return x * x;
@@ -252,21 +252,15 @@ Tensor* pow_exponent_gradient(OpBuilder& builder, const Op& op) {
   return builder.make("Mul", {gradient, builder.make("Where", {flat, zero, slope})});
 }
 
-std::vector<TensorInfo> infer_pow(const Op& op) {
-  TensorInfo info = infer_broadcast(op).front();
-  if (info.dtype == DType::Bool || (is_integer(info.dtype) && dtype_bytes(info.dtype) == 8)) {
-    wrong_input(op, "wanted a floating-point dtype or integers of at most 32 bits");
-  }
-  return {info};
-}
-
 void add_power(Registry& registry) {
   registry.add(
       {.name = "Pow",
-       .doc = "Input 0 to the power of input 1, with broadcasting.",
+       .doc = "Input 0 to the power of input 1, with broadcasting. Integers: modulo 2^bits; "
+              "with a negative exponent 1 and -1 keep their powers, all others give 0.",
        .min_inputs = 2,
        .max_inputs = 2,
-       .infer = infer_pow,
+       .infer = infer_broadcast,
+       .check_execution = needs_numbers,
        .scalar_body = pointwise(pow_body),
        .gradient =
            [](GradientBuilder& builder, const Op& op) {
@@ -307,6 +301,7 @@ void add_variadic(Registry& registry) {
               "that equals the output gets the full gradient.",
        .max_inputs = -1,
        .infer = infer_broadcast,
+       .check_execution = needs_arithmetic,
        .scalar_body = pointwise([](const Op&, Inputs in) { return fold(in, max); }),
        .gradient =
            [](GradientBuilder& builder, const Op& op) {
@@ -323,6 +318,7 @@ void add_variadic(Registry& registry) {
                        "the gradients that reach one tensor.",
                 .max_inputs = -1,
                 .infer = infer_all_same,
+                .check_execution = needs_arithmetic,
                 .scalar_body = pointwise([](const Op&, Inputs in) {
                   return fold(in, [](Scalar a, Scalar b) { return a + b; });
                 }),

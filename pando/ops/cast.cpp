@@ -104,14 +104,16 @@ OpDef scaled_def(std::string name, std::string doc, InferRule infer) {
 }  // namespace
 
 void register_cast_ops(Registry& registry) {
-  registry.add({.name = "Cast",
-                .doc = "Input 0 converted to attribute dtype. Float to int truncates toward zero; "
-                       "nonzero becomes true. Differentiable for float16 and float32 sources.",
-                .attributes = {dtype_attribute("dtype")},
-                .infer = infer_cast,
-                .scalar_body = pointwise(cast_body),
-                .gradient = cast_gradient,
-                .differentiable_inputs = {0}});
+  registry.add(
+      {.name = "Cast",
+       .doc = "Input 0 converted to attribute dtype. Float to int truncates toward zero; what "
+              "lies outside the range becomes its end, NaN becomes 0. Int to a narrower int "
+              "wraps. Nonzero becomes true. Differentiable for float16 and float32 sources.",
+       .attributes = {dtype_attribute("dtype")},
+       .infer = infer_cast,
+       .scalar_body = pointwise(cast_body),
+       .gradient = cast_gradient,
+       .differentiable_inputs = {0}});
   registry.add({.name = "CastGrad",
                 .doc = "Input g converted to attribute dtype.",
                 .attributes = {dtype_attribute("dtype")},

@@ -1,6 +1,7 @@
 // Exchanges between the replicas of a group. Members are ordered by replica; a group is given by
 // the attributes stride and group_size.
 #include "pando/base/reduction.hpp"
+#include "pando/ops/joins.hpp"
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -20,15 +21,18 @@ Reduction reduction(const Op& op) {
       str_cat(describe(op), ": wanted a reduction of ", words, "; given '", word, "'"));
 }
 
-/// Input 0 of a collective, its dtype and group checked.
+/// Replicas that reduce add up, compare or combine elements; else elements only move.
+void needs_exchangeable(const Op& op) {
+  if (group_size(op) == 1 || reduction(op) == Reduction::Local) return;
+  const DType dtype = op.input(0)->dtype();
+  const bool known = dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::Int32 ||
+                     dtype == DType::UInt32;
+  if (!known) wrong_input(op, "wanted float32, float16, int32 or uint32");
+}
+
+/// Input 0 of a collective, its group checked.
 const TensorInfo& exchanged(const Op& op) {
   const TensorInfo& info = input_info(op, 0);
-  const bool exchangeable = info.dtype == DType::Float32 || info.dtype == DType::Float16 ||
-                            info.dtype == DType::Int32 || info.dtype == DType::UInt32;
-  if (!exchangeable) {
-    throw NotSupported(str_cat(describe(op), ": wanted float32, float16, int32 or uint32; given ",
-                               info_text(info)));
-  }
   const std::int64_t stride = op.attributes.integer("stride");
   if (stride < 1 || group_size(op) < 1) {
     throw ValueError(str_cat(describe(op),
@@ -62,12 +66,17 @@ std::vector<TensorInfo> infer_reduce_scatter(const Op& op) {
   return {shard};
 }
 
+/// How many elements a gather needs of each member.
+std::int64_t part_elements(const Op& op) {
+  return ceil_div(num_elements(op.attributes.ints("shape")), group_size(op));
+}
+
 std::vector<TensorInfo> infer_all_gather(const Op& op) {
   const TensorInfo& info = exchanged(op);
   const TensorInfo whole{info.dtype, op.attributes.ints("shape"), {}};
-  if (ceil_div(whole.num_elements(), group_size(op)) != info.num_elements()) {
+  if (part_elements(op) > info.num_elements()) {
     wrong_input(op, str_cat("the ", group_size(op), " parts of shape ", shape_text(whole.shape),
-                            " have ", ceil_div(whole.num_elements(), group_size(op)),
+                            " have ", part_elements(op),
                             " elements each: wanted a group of as many replicas as hold parts"));
   }
   return {whole};
@@ -83,7 +92,14 @@ void gather_gradient(GradientBuilder& builder, const Op& op) {
   // Every replica keeps its own part: nothing is summed over the replicas.
   Attributes attributes = group_attributes(op);
   attributes.set("op", std::string(reduction_word(Reduction::Local)));
-  attributes.set("sharded", !op.input(0)->info.meta_shape.empty());
+  attributes.set("sharded", false);
+  const std::int64_t held = op.input(0)->info.num_elements();
+  if (held > part_elements(op)) {
+    gradient = builder.reshape(gradient, {gradient->info.num_elements()});
+    gradient = builder.make(
+        "PadInto", {gradient},
+        {{"shape", Ints{held * group_size(op)}}, {"starts", Ints{0}}, {"steps", Ints{1}}});
+  }
   Tensor* part = builder.make("ReplicatedReduceScatter", {gradient}, std::move(attributes));
   builder.set_input_gradient(0, builder.reshape(part, op.input(0)->shape()));
 }
@@ -153,7 +169,8 @@ std::vector<Tensor*> expand_reduce_scatter(OpBuilder& builder, const Op& op) {
 
 std::vector<Tensor*> expand_all_gather(OpBuilder& builder, const Op& op) {
   if (group_size(op) > 1) return {};
-  return {as_output(builder, op, op.input(0))};
+  Tensor* flat = builder.reshape(op.input(0), {op.input(0)->info.num_elements()});
+  return {as_output(builder, op, slice_axis(builder, flat, 0, 0, part_elements(op)))};
 }
 
 }  // namespace
@@ -171,6 +188,7 @@ void register_collective_ops(Registry& registry) {
                              "member. In a group of one replica: input 0, or its square.",
                          .attributes = with_group({text_attribute("op")}),
                          .infer = infer_all_reduce,
+                         .check_execution = needs_exchangeable,
                          .expand = expand_all_reduce};
   registry.add(all_reduce);
   OpDef reduce_in_place = in_place(all_reduce, "ReplicatedAllReduceInplace",
@@ -194,6 +212,7 @@ void register_collective_ops(Registry& registry) {
               "Attribute sharded: the result keeps the shape of input 0 as its meta shape.",
        .attributes = with_group({text_attribute("op"), flag_attribute("sharded")}),
        .infer = infer_reduce_scatter,
+       .check_execution = needs_exchangeable,
        .expand = expand_reduce_scatter},
       scatter_gradient));
   registry.add(with_gradient({.name = "ReplicatedAllGather",

@@ -12,26 +12,25 @@ OpDef comparison(std::string name, std::string doc, std::function<Scalar(Scalar,
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_broadcast_to_bool,
+          .check_execution = needs_same_dtypes,
           .scalar_body = pointwise_binary(std::move(formula)),
           .gradient_is_error = true};
 }
 
-std::vector<TensorInfo> infer_logic(const Op& op) {
-  for (int i = 0; i < op.num_inputs(); ++i) require_bool(op, i);
-  return infer_broadcast(op);
-}
-
 OpDef logic(std::string name, std::string doc, std::function<Scalar(Scalar, Scalar)> formula) {
   OpDef def = comparison(std::move(name), std::move(doc), std::move(formula));
-  def.infer = infer_logic;
+  def.check_execution = needs_bools;
   return def;
 }
 
 std::vector<TensorInfo> infer_where(const Op& op) {
-  require_bool(op, 0);
-  require_arithmetic(op, 1);
   require_same_dtype(op, 1, 2);
   return {broadcast_info(op, {1, 2, 0})};
+}
+
+void needs_condition(const Op& op) {
+  require_bool(op, 0);
+  require_arithmetic(op, 1);
 }
 
 void where_gradient(GradientBuilder& builder, const Op& op) {
@@ -54,6 +53,7 @@ OpDef where_grad_def(std::string name, std::string doc, bool first) {
           .max_inputs = 2,
           .attributes = {ints_attribute("shape")},
           .infer = infer_shape_attribute,
+          .check_execution = needs_arithmetic,
           .expand = [first](OpBuilder& builder, const Op& op) {
             Tensor* gradient = op.input(0);
             Tensor* zero = builder.constant(0.0, gradient->dtype());
@@ -76,7 +76,8 @@ void register_compare_ops(Registry& registry) {
                      [](Scalar a, Scalar b) { return a | b; }));
   registry.add({.name = "Not",
                 .doc = "Logical not of a bool input.",
-                .infer = infer_logic,
+                .infer = infer_broadcast_to_bool,
+                .check_execution = needs_bools,
                 .scalar_body = pointwise_unary([](Scalar a) { return !a; }),
                 .gradient_is_error = true});
   registry.add(
@@ -85,6 +86,7 @@ void register_compare_ops(Registry& registry) {
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = infer_where,
+       .check_execution = needs_condition,
        .scalar_body = pointwise([](const Op&, Inputs in) { return select(in[0], in[1], in[2]); }),
        .gradient = where_gradient,
        .differentiable_inputs = {1, 2}});

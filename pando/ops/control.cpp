@@ -116,7 +116,6 @@ std::vector<TensorInfo> infer_loop(const Op& op) {
 
 std::vector<TensorInfo> infer_if(const Op& op) {
   check_callees(op, 2);
-  require_bool(op, 0);
   require_one_element(op, 0);
   const Graph& then_graph = *op.called_graphs[0];
   const Graph& else_graph = *op.called_graphs[1];
@@ -170,7 +169,8 @@ void register_control_ops(Registry& registry) {
                     "of them), then those of the second.",
                 .max_inputs = -1,
                 .attributes = {integer_attribute("num_then_inputs")},
-                .infer = infer_if});
+                .infer = infer_if,
+                .check_execution = [](const Op& op) { require_bool(op, 0); }});
 }
 
 }  // namespace pando

@@ -1,6 +1,7 @@
 // Convolutions (popxl-ops.md 7.1). Channel-first: data (N, C, spatial...).
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 #include "pando/ops/window.hpp"
 
 namespace pando {
@@ -22,8 +23,8 @@ std::int64_t groups_of(const Op& op) {
   return groups;
 }
 
-/// dtypes of plain and pow2-scaled convolutions; the dtype of the result.
-DType check_conv_dtypes(const Op& op) {
+/// The dtype of the result. Building looks at the dtypes of pow2-scaled convolutions only.
+DType conv_dtype(const Op& op) {
   const Tensor& t = *op.input(0);
   const Tensor& weight = *op.input(1);
   if (is_scaled(op)) {
@@ -35,9 +36,20 @@ DType check_conv_dtypes(const Op& op) {
                  "wanted a scalar int32 log2_scale");
     return DType::Float16;
   }
-  check_float(op, t, "t");
-  check_inputs(op, t.dtype() == weight.dtype(), "wanted t and weight of the same dtype");
   return t.dtype();
+}
+
+/// Any two tensors with arithmetic in floats, unless float8 comes with a scale.
+void needs_equal_floats(const Op& op) {
+  if (is_scaled(op)) return;
+  needs_floats(op);
+  check_inputs(op, op.input(0)->dtype() == op.input(1)->dtype(),
+               "wanted operands of the same dtype");
+}
+
+void needs_convolvable(const Op& op) {
+  needs_equal_floats(op);
+  needs_windows_that_fit(op);
 }
 
 void check_conv_ranks(const Op& op) {
@@ -73,7 +85,7 @@ void refuse_scaled_gradient(const Op& op) {
 
 std::vector<TensorInfo> infer_conv(const Op& op) {
   check_conv_ranks(op);
-  const DType dtype = check_conv_dtypes(op);
+  const DType dtype = conv_dtype(op);
   const Shape& t = op.input(0)->shape();
   const Shape& weight = op.input(1)->shape();
   const std::int64_t groups = groups_of(op);
@@ -115,6 +127,7 @@ OpDef conv() {
   def.max_inputs = 3;
   def.attributes = kConvAttributes;
   def.infer = infer_conv;
+  def.check_execution = needs_convolvable;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};
     if (window_is_explicit(op) && op.attributes.has("groups")) return {};
@@ -146,10 +159,11 @@ OpDef conv_data_grad() {
     const Shape& shape = op.attributes.ints("input_shape");
     check_inputs(op, shape.size() == g.shape().size() && shape.size() == weight.shape().size(),
                  "wanted weight, g and input_shape of one rank");
-    check_inputs(op, g.shape()[1] == weight.shape()[0] && g.dtype() == weight.dtype(),
-                 "wanted g with the weight's output channels and dtype");
+    check_inputs(op, g.shape()[1] == weight.shape()[0],
+                 "wanted g with the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_equal_floats;
   return def;
 }
 
@@ -168,11 +182,11 @@ OpDef conv_weights_grad() {
     const Shape& shape = op.attributes.ints("weight_shape");
     check_inputs(op, shape.size() == g.shape().size() && shape.size() == t.shape().size(),
                  "wanted t, g and weight_shape of one rank");
-    check_inputs(op,
-                 g.shape()[1] == shape[0] && g.shape()[0] == t.shape()[0] && g.dtype() == t.dtype(),
-                 "wanted g with t's batch and dtype and the weight's output channels");
+    check_inputs(op, g.shape()[1] == shape[0] && g.shape()[0] == t.shape()[0],
+                 "wanted g with t's batch and the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_equal_floats;
   return def;
 }
 
@@ -219,14 +233,14 @@ Window transposed_window(const Op& op) {
       end = total - begin;
     }
     window.output[i] = full - begin - end;
-    check_inputs(op, window.output[i] >= 1, "the padding leaves no output");
+    check_inputs(op, window.output[i] >= 0, "the padding leaves no output");
   }
   return window;
 }
 
 std::vector<TensorInfo> infer_conv_transpose(const Op& op) {
   check_conv_ranks(op);
-  const DType dtype = check_conv_dtypes(op);
+  const DType dtype = conv_dtype(op);
   const Shape& t = op.input(0)->shape();
   const Shape& weight = op.input(1)->shape();
   check_inputs(op, t[1] == weight[0],
@@ -250,6 +264,7 @@ OpDef conv_transpose() {
   def.attributes.push_back({"output_padding", IntList, false});
   def.attributes.push_back({"output_shape", IntList, false});
   def.infer = infer_conv_transpose;
+  def.check_execution = needs_convolvable;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};
     Attributes attributes = explicit_attributes(op, transposed_window(op));

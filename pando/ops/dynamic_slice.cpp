@@ -1,4 +1,6 @@
 // Slices at run-time positions (popxl-ops.md 10).
+#include <algorithm>
+
 #include "pando/ops/gather.hpp"
 #include "pando/ops/nn_rules.hpp"
 
@@ -10,7 +12,7 @@ using enum AttributeType;
 const std::vector<AttributeSpec> kSliceAttributes = {
     {"axes", IntList}, {"sizes", IntList}, {"no_overlap", Flag, false}};
 
-/// Shape of the slice that axes and sizes cut from `shape`; checks both and the index tensor.
+/// Shape of the slice that axes and sizes cut from `shape`; checks both and the index's size.
 Shape slice_shape(const Op& op, Shape shape, const Tensor& index) {
   const Ints& axes = op.attributes.ints("axes");
   const Ints& sizes = op.attributes.ints("sizes");
@@ -19,16 +21,31 @@ Shape slice_shape(const Op& op, Shape shape, const Tensor& index) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     check_inputs(op, axes[i] >= 0 && axes[i] < rank,
                  str_cat("axis ", axes[i], " is out of range for a tensor of rank ", rank));
+    check_inputs(op, std::count(axes.begin(), axes.end(), axes[i]) == 1,
+                 str_cat("wanted each axis once, got ", attribute_text(axes)));
     std::int64_t& dim = shape[static_cast<std::size_t>(axes[i])];
     check_inputs(op, sizes[i] >= 0 && sizes[i] <= dim,
                  str_cat("size ", sizes[i], " does not fit dimension ", axes[i]));
     dim = sizes[i];
   }
-  const bool known = index.dtype() == DType::Int32 || index.dtype() == DType::UInt32;
-  check_inputs(op, known, "wanted an int32 or uint32 index");
   check_inputs(op, index.info.num_elements() == static_cast<std::int64_t>(axes.size()),
                str_cat("wanted an index with ", axes.size(), " elements, one per axis"));
   return shape;
+}
+
+void needs_position(const Op& op) {
+  const DType dtype = op.input(1)->dtype();
+  check_inputs(op, dtype == DType::Int32 || dtype == DType::UInt32,
+               "wanted an int32 or uint32 index");
+}
+
+/// Building does not compare the update with the slice.
+void needs_update_of_slice(const Op& op) {
+  needs_position(op);
+  const Tensor &t = *op.input(0), &update = *op.input(2);
+  const Shape wanted = slice_shape(op, t.shape(), *op.input(1));
+  check_inputs(op, update.shape() == wanted && update.dtype() == t.dtype(),
+               str_cat("wanted t_update of shape ", shape_text(wanted), " and t's dtype"));
 }
 
 Attributes with_shape(const Op& op, const Shape& shape) {
@@ -51,6 +68,7 @@ OpDef dynamic_slice() {
     const Shape shape = slice_shape(op, t.shape(), needed_input(op, 1, "index"));
     return std::vector<TensorInfo>{plain_info(t.dtype(), shape)};
   };
+  def.check_execution = needs_position;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -78,6 +96,7 @@ OpDef dynamic_slice_pad_grad() {
     check_inputs(op, g.shape() == wanted, str_cat("wanted g of shape ", shape_text(wanted)));
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_position;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* g = op.input(0);
     Tensor* target = zeros(builder, g->dtype(), op.attributes.ints("input_shape"));
@@ -113,12 +132,11 @@ OpDef dynamic_update(bool in_place) {
   def.attributes = kSliceAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    const Tensor& update = needed_input(op, 2, "t_update");
-    const Shape wanted = slice_shape(op, t.shape(), needed_input(op, 1, "index"));
-    check_inputs(op, update.shape() == wanted && update.dtype() == t.dtype(),
-                 str_cat("wanted t_update of shape ", shape_text(wanted), " and t's dtype"));
+    needed_input(op, 2, "t_update");
+    slice_shape(op, t.shape(), needed_input(op, 1, "index"));
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = needs_update_of_slice;
   if (in_place) {
     def.modified_inputs = modifies_first;
     def.output_alias = aliases_first;
@@ -141,6 +159,7 @@ OpDef dynamic_update_grad(bool to_update) {
     const Shape slice = slice_shape(op, g.shape(), needed_input(op, 1, "index"));
     return std::vector<TensorInfo>{to_update ? g.info : plain_info(g.dtype(), slice)};
   };
+  def.check_execution = needs_position;
   def.expand = [to_update](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* g = op.input(0);
     Tensor* index = op.input(1);

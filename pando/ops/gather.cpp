@@ -3,6 +3,7 @@
 
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -24,6 +25,8 @@ Shape index_dimensions(const Op& op, const Shape& table, const Tensor& indices, 
   return Shape(shape.begin() + 1, shape.end());
 }
 
+void needs_integer_indices(const Op& op) { require_integer(op, 1); }
+
 OpDef gather(const std::string& name) {
   OpDef def;
   def.name = name;
@@ -38,11 +41,11 @@ OpDef gather(const std::string& name) {
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
     const Tensor& indices = needed_input(op, 1, "indices");
-    check_integer(op, indices, "indices");
     const std::int64_t axis = axis_attribute(op, rank_of(t));
     const Shape inner = index_dimensions(op, t.shape(), indices, axis);
     return std::vector<TensorInfo>{plain_info(t.dtype(), splice_shape(t.shape(), axis, inner))};
   };
+  def.check_execution = needs_integer_indices;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -76,12 +79,15 @@ OpDef gather_grad() {
   def.infer = [](const Op& op) {
     const Tensor& g = needed_input(op, 0, "g");
     const Tensor& indices = needed_input(op, 1, "indices");
-    check_integer(op, indices, "indices");
     const Shape& table = op.attributes.ints("input_shape");
     const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(table.size()));
     const Shape wanted = splice_shape(table, axis, index_dimensions(op, table, indices, axis));
     check_inputs(op, g.shape() == wanted, str_cat("wanted g of shape ", shape_text(wanted)));
     return std::vector<TensorInfo>{plain_info(g.dtype(), table)};
+  };
+  def.check_execution = [](const Op& op) {
+    require_number(op, 0);
+    needs_integer_indices(op);
   };
   return def;
 }
@@ -98,11 +104,11 @@ OpDef gather_elements_def() {
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
     const Tensor& indices = needed_input(op, 1, "indices");
-    check_integer(op, indices, "indices");
     check_inputs(op, rank_of(t) == rank_of(indices), "wanted indices of t's rank");
     axis_attribute(op, rank_of(t));
     return std::vector<TensorInfo>{plain_info(t.dtype(), indices.shape())};
   };
+  def.check_execution = needs_integer_indices;
   return def;
 }
 

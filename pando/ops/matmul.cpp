@@ -62,14 +62,23 @@ void check_dtypes(const Op& op) {
   if (is_float8(lhs) || is_float8(rhs)) {
     wrong_input(op, "float8 operands need a log2 scale: use matmul_pow2scaled");
   }
-  require_float(op, 0);
-  require_same_dtype(op, 0, 1);
 }
 
 DType output_dtype(const Op& op) {
   if (is_scaled(op)) return DType::Float16;
   return op.attributes.has("output_type") ? op.attributes.dtype("output_type")
                                           : op.input(0)->dtype();
+}
+
+/// Operands of different float dtypes are multiplied in the wider one.
+void needs_float_matrices(const Op& op) {
+  if (is_scaled(op)) return;
+  require_float(op, 0);
+  require_float(op, 1);
+  const DType dtype = output_dtype(op);
+  if (!is_floating_point(dtype) || is_float8(dtype)) {
+    wrong_input(op, str_cat("wanted output_type float16, float32 or float64, got ", dtype));
+  }
 }
 
 constexpr std::array<const char*, 3> kBandAttributes = {"lhs_band", "rhs_band", "out_band"};
@@ -102,9 +111,6 @@ std::vector<TensorInfo> infer_matmul(const Op& op) {
   check_dtypes(op);
   check_bands(op);
   const DType dtype = output_dtype(op);
-  if (!is_floating_point(dtype) || is_float8(dtype)) {
-    wrong_input(op, str_cat("wanted output_type float16, float32 or float64, got ", dtype));
-  }
   const Shape& lhs = op.input(0)->shape();
   const Shape& rhs = op.input(1)->shape();
   Shape shape = product_shape(op, promoted(lhs, true), promoted(rhs, false));
@@ -127,10 +133,16 @@ std::vector<Tensor*> expand_scaled(OpBuilder& builder, const Op& op) {
   return {builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}})};
 }
 
-/// Products in another dtype than the operands' are made in float32 (or wider) and rounded once.
-std::vector<Tensor*> expand_output_type(OpBuilder& builder, const Op& op) {
+bool has_one_dtype(const Op& op) {
+  const DType dtype = output_dtype(op);
+  return op.input(0)->dtype() == dtype && op.input(1)->dtype() == dtype;
+}
+
+/// Products of several dtypes are made in float32 (or wider) and rounded once.
+std::vector<Tensor*> expand_mixed_dtypes(OpBuilder& builder, const Op& op) {
   const DType target = output_dtype(op);
-  const bool wide = target == DType::Float64 || op.input(0)->dtype() == DType::Float64;
+  const bool wide = target == DType::Float64 || op.input(0)->dtype() == DType::Float64 ||
+                    op.input(1)->dtype() == DType::Float64;
   const DType inner = wide ? DType::Float64 : DType::Float32;
   Tensor* product =
       builder.make("MatMul", {builder.cast(op.input(0), inner), builder.cast(op.input(1), inner)},
@@ -150,10 +162,10 @@ std::vector<Tensor*> expand_shared_rhs(OpBuilder& builder, const Op& op, const S
 
 std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
   if (is_scaled(op)) return expand_scaled(builder, op);
-  if (has_band(op) && output_dtype(op) == op.input(0)->dtype()) return {};
+  if (!has_one_dtype(op)) return expand_mixed_dtypes(builder, op);
+  if (has_band(op)) return {};
   Tensor* lhs = op.input(0);
   Tensor* rhs = op.input(1);
-  if (output_dtype(op) != lhs->dtype()) return expand_output_type(builder, op);
   const Shape lhs_shape = promoted(lhs->shape(), true);
   const Shape rhs_shape = promoted(rhs->shape(), false);
   const Shape rhs_batch = batch_of(rhs_shape);
@@ -175,9 +187,14 @@ std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
 
 // Gradients: inputs g and the other operand.
 
-/// The other operand in the dtype of g, which differs when the product had an output type.
+/// The dtypes of g and the other operand differ when those of the product did.
+DType wider_dtype(const Op& op) {
+  const DType gradient = op.input(0)->dtype(), other = op.input(1)->dtype();
+  return dtype_bytes(gradient) < dtype_bytes(other) ? other : gradient;
+}
+
 Tensor* other_operand(OpBuilder& builder, const Op& op, const Shape& promoted_shape) {
-  return builder.reshape(builder.cast(op.input(1), op.input(0)->dtype()), promoted_shape);
+  return builder.reshape(builder.cast(op.input(1), wider_dtype(op)), promoted_shape);
 }
 
 Tensor* transposed(OpBuilder& builder, Tensor* t) {
@@ -190,9 +207,9 @@ Tensor* transposed(OpBuilder& builder, Tensor* t) {
 }
 
 /// The gradient under the shape that the product of the promoted operands has.
-Tensor* promoted_gradient(OpBuilder& builder, Tensor* gradient, const Shape& lhs,
-                          const Shape& rhs) {
+Tensor* promoted_gradient(OpBuilder& builder, const Op& op, const Shape& lhs, const Shape& rhs) {
   const Shape batch = joint_batch(lhs, rhs);
+  Tensor* gradient = builder.cast(op.input(0), wider_dtype(op));
   return builder.reshape(gradient, joined(batch, lhs[lhs.size() - 2], rhs.back()));
 }
 
@@ -205,7 +222,7 @@ Tensor* lhs_gradient(OpBuilder& builder, const Op& op) {
   const Shape& shape = op.attributes.ints("shape");
   const Shape lhs = promoted(shape, true);
   const Shape rhs = promoted(op.input(1)->shape(), false);
-  Tensor* gradient = promoted_gradient(builder, op.input(0), lhs, rhs);
+  Tensor* gradient = promoted_gradient(builder, op, lhs, rhs);
   Tensor* other = transposed(builder, other_operand(builder, op, rhs));
   return summed_to(builder, builder.make("MatMul", {gradient, other}), lhs, shape);
 }
@@ -214,7 +231,7 @@ Tensor* rhs_gradient(OpBuilder& builder, const Op& op) {
   const Shape& shape = op.attributes.ints("shape");
   const Shape lhs = promoted(op.input(1)->shape(), true);
   const Shape rhs = promoted(shape, false);
-  Tensor* gradient = promoted_gradient(builder, op.input(0), lhs, rhs);
+  Tensor* gradient = promoted_gradient(builder, op, lhs, rhs);
   Tensor* other = other_operand(builder, op, lhs);
   if (rhs.size() == 2 && lhs.size() > 2) {
     // One product over all batches instead of one per batch and a sum.
@@ -239,6 +256,7 @@ OpDef gradient_def(std::string name, std::string doc,
                 info.dtype = op.attributes.dtype("dtype");
                 return std::vector{info};
               },
+          .check_execution = needs_floats,
           .expand =
               [build](OpBuilder& builder, const Op& op) {
                 return std::vector{builder.cast(build(builder, op), op.attributes.dtype("dtype"))};
@@ -250,13 +268,12 @@ void matmul_gradient(GradientBuilder& builder, const Op& op) {
   if (gradient == nullptr) return;
   if (is_scaled(op))
     throw Error(str_cat(describe(op), " has no gradient: its operands are float8"));
-  const DType dtype = op.input(0)->dtype();
   for (int i : {0, 1}) {
     if (!builder.wants(i)) continue;
-    builder.set_input_gradient(i,
-                               builder.make(i == 0 ? "MatMulLhsGrad" : "MatMulRhsGrad",
-                                            {gradient, builder.forward(op.input(1 - i))},
-                                            {{"shape", op.input(i)->shape()}, {"dtype", dtype}}));
+    builder.set_input_gradient(
+        i, builder.make(i == 0 ? "MatMulLhsGrad" : "MatMulRhsGrad",
+                        {gradient, builder.forward(op.input(1 - i))},
+                        {{"shape", op.input(i)->shape()}, {"dtype", op.input(i)->dtype()}}));
   }
 }
 
@@ -307,7 +324,9 @@ void register_matmul_ops(Registry& registry) {
   registry.add(
       {.name = "MatMul",
        .doc = "NumPy matmul of inputs 0 and 1. Attribute output_type: dtype of the result "
-              "(default: of the operands). With float8 operands input 2 is a scalar int32 "
+              "(default: of input 0). Operands and result of several dtypes: multiplied in float32 "
+              "(float64 where one is that), rounded once. With float8 operands input 2 is a scalar "
+              "int32 "
               "log2 scale and the result float16(product * 2^scale). partials_type and "
               "available_memory_proportion are kept for readers; sums are float32 (float64 "
               "for float64). A kernel for matrices with equal batch dimensions. What the pass "
@@ -322,6 +341,7 @@ void register_matmul_ops(Registry& registry) {
                       optional(ints_attribute("lhs_band")), optional(ints_attribute("rhs_band")),
                       optional(ints_attribute("out_band"))},
        .infer = infer_matmul,
+       .check_execution = needs_float_matrices,
        .expand = expand_matmul,
        .gradient = matmul_gradient,
        .differentiable_inputs = {0, 1}});

@@ -2,6 +2,7 @@
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/resample.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -18,9 +19,16 @@ std::int64_t check_groups(const Op& op, const Tensor& t) {
 
 void check_per_channel(const Op& op, int index, const char* role, const Tensor& t) {
   const Tensor& value = needed_input(op, index, role);
-  check_inputs(op, value.shape() == Shape{t.shape()[1]} && value.dtype() == t.dtype(),
-               str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}),
-                       " (the channels of t) and dtype ", t.dtype()));
+  check_inputs(
+      op, value.shape() == Shape{t.shape()[1]},
+      str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}), " (the channels of t)"));
+}
+
+void needs_equal_floats(const Op& op) {
+  needs_floats(op);
+  for (int i = 1; i < op.num_inputs(); ++i) {
+    check_inputs(op, op.input(i)->dtype() == op.input(0)->dtype(), "wanted inputs of one dtype");
+  }
 }
 
 const std::vector<AttributeSpec> kGroupAttributes = {
@@ -42,13 +50,13 @@ OpDef group_normalization() {
   def.attributes = kGroupAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     const std::int64_t groups = check_groups(op, t);
     check_per_channel(op, 1, "weight", t);
     check_per_channel(op, 2, "bias", t);
     const TensorInfo statistics = plain_info(t.dtype(), {t.shape()[0] * groups});
     return std::vector<TensorInfo>{t.info, statistics, statistics};
   };
+  def.check_execution = needs_equal_floats;
   def.differentiable_inputs = {0, 1, 2};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -80,8 +88,7 @@ OpDef group_normalization_grad() {
     const Tensor& t = needed_input(op, 1, "t");
     const Tensor& weight = needed_input(op, 2, "weight");
     const Shape statistics = {t.shape()[0] * check_groups(op, t)};
-    check_inputs(op, g.shape() == t.shape() && g.dtype() == t.dtype(),
-                 "wanted g of t's shape and dtype");
+    check_inputs(op, g.shape() == t.shape(), "wanted g of t's shape");
     check_per_channel(op, 2, "weight", t);
     check_inputs(op,
                  needed_input(op, 3, "mean").shape() == statistics &&
@@ -89,6 +96,7 @@ OpDef group_normalization_grad() {
                  str_cat("wanted statistics of shape ", shape_text(statistics)));
     return std::vector<TensorInfo>{t.info, weight.info, weight.info};
   };
+  def.check_execution = needs_equal_floats;
   return def;
 }
 
@@ -102,12 +110,12 @@ OpDef batch_normalization() {
   def.attributes = {{"epsilon", Number}, {"momentum", Number, false}};
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     check_inputs(op, t.shape().size() >= 3, "wanted data of shape (N, C, spatial...)");
     constexpr const char* kRoles[] = {"t", "scale", "bias", "mean", "var"};
     for (int i = 1; i < 5; ++i) check_per_channel(op, i, kRoles[i], t);
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = needs_equal_floats;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* t = op.input(0);
     const Shape channel =

@@ -4,6 +4,7 @@
 #include "pando/ops/gather.hpp"
 #include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -64,12 +65,15 @@ OpDef one_hot() {
   def.infer = [](const Op& op) {
     const Tensor& indices = needed_input(op, 0, "indices");
     const Tensor& values = needed_input(op, 1, "values");
-    check_integer(op, indices, "indices");
     check_inputs(op, values.shape() == Shape{2}, "wanted values of shape (2,): [off, on]");
     const std::int64_t num_classes = op.attributes.integer("num_classes");
     check_inputs(op, num_classes >= 1, str_cat("wanted num_classes >= 1, not ", num_classes));
     return std::vector<TensorInfo>{plain_info(
         values.dtype(), with_class_axis(indices.shape(), class_axis(op, indices), num_classes))};
+  };
+  def.check_execution = [](const Op& op) {
+    require_integer(op, 0);
+    require_arithmetic(op, 1);
   };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* values = op.input(1);
@@ -97,8 +101,11 @@ OpDef one_hot_grad() {
   def.min_inputs = def.max_inputs = 2;
   def.attributes = {{"num_classes", Integer}, {"axis", Integer}};
   def.infer = [](const Op& op) {
-    check_integer(op, needed_input(op, 1, "indices"), "indices");
     return std::vector<TensorInfo>{plain_info(needed_input(op, 0, "g").dtype(), {2})};
+  };
+  def.check_execution = [](const Op& op) {
+    require_arithmetic(op, 0);
+    require_integer(op, 1);
   };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* g = op.input(0);

@@ -5,11 +5,13 @@
 // first and every step is rounded.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "pando/base/half.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/optimizer_adam.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -31,6 +33,21 @@ void check_scalar(const Op& op, int index, const char* role) {
   const Tensor* t = op.input(index);
   check_inputs(op, t == nullptr || t->info.num_elements() == 1,
                str_cat("wanted a tensor with one element for '", role, "'"));
+}
+
+/// The lane in which input 0 is updated: integers in float64 when a fraction may take part.
+LaneType update_lane(const Op& op, std::initializer_list<const char*> factors) {
+  const LaneType lane = lane_of(op.input(0)->dtype());
+  if (is_floating_point(op.input(0)->dtype())) return lane;
+  const auto& inputs = op.inputs();
+  const bool whole = std::none_of(inputs.begin(), inputs.end(), [](const Tensor* t) {
+    return t != nullptr && is_floating_point(t->dtype());
+  });
+  const bool scales = std::any_of(factors.begin(), factors.end(), [&](const char* name) {
+    const double factor = op.attributes.number_or(name, 1.0);
+    return factor != std::trunc(factor);
+  });
+  return whole && !scales ? lane : LaneType::F64;
 }
 
 /// Emits arithmetic in one dtype, rounding every result to it.
@@ -69,12 +86,11 @@ ScalarValue stepwise_factor(ScalarEmitter& emitter, DTypeArithmetic& in_dtype, c
   return in_dtype.rounded(emitter.emit(ScalarOp::Sub, emitter.constant(1.0), factor));
 }
 
-/// t and X in the wider of float32 and t's lane.
 ScalarValue plain_accumulate(ScalarEmitter& emitter, const Op& op,
                              std::span<const ScalarValue> inputs) {
   const std::string& type = op.attributes.text("type");
-  const LaneType lane = lane_of(op.input(0)->dtype());
-  const ScalarValue t = inputs[0];
+  const LaneType lane = update_lane(op, {"factor"});
+  const ScalarValue t = emitter.convert(inputs[0], lane);
   const ScalarValue x = emitter.convert(inputs[1], lane);
   if (type == "Mean") {
     const ScalarValue one = emitter.constant(1.0, lane);
@@ -129,6 +145,15 @@ void check_factor_is_not_zero(const Op& op) {
   }
 }
 
+bool has_factor(const Op& op) { return op.input(2) != nullptr || op.attributes.has("factor"); }
+
+/// Plain sums are of any numbers, all other forms of floats.
+void needs_accumulable(const Op& op) {
+  needs_arithmetic(op);
+  if (op.attributes.text("type") != "Add" || has_factor(op)) require_float(op, 0);
+  check_factor_is_not_zero(op);
+}
+
 OpDef accumulate() {
   OpDef def;
   def.name = "Accumulate";
@@ -149,21 +174,17 @@ OpDef accumulate() {
         kAccumulationTypes.end()) {
       throw ValueError(str_cat(describe(op), ": unknown accumulation type '", type, "'"));
     }
-    const bool has_factor = op.input(2) != nullptr || op.attributes.has("factor");
-    if (type != "Add" || has_factor) check_float(op, *op.input(0), "t");
-    if (type != "Add") {
-      if (type == "Mean") {
-        needed_input(op, 2, "step");
-      } else {
-        check_inputs(op, has_factor, str_cat("accumulation type '", type, "' wants a factor"));
-      }
+    if (type == "Mean") {
+      needed_input(op, 2, "step");
+    } else if (type != "Add") {
+      check_inputs(op, has_factor(op), str_cat("accumulation type '", type, "' wants a factor"));
     }
     return std::vector<TensorInfo>{info};
   };
+  def.check_execution = needs_accumulable;
   def.modified_inputs = modifies_first;
   def.output_alias = aliases_first;
   def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
-    check_factor_is_not_zero(op);
     const std::string& type = op.attributes.text("type");
     const bool plain =
         type == "Add" || type == "DampenedAdd" || type == "DecayAdd" || type == "Mean";
@@ -192,15 +213,17 @@ OpDef accumulator_scale() {
     }
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = needs_arithmetic;
   def.modified_inputs = modifies_first;
   def.output_alias = aliases_first;
   def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
-    const LaneType lane = lane_of(op.input(0)->dtype());
+    const LaneType lane = update_lane(op, {"factor"});
     if (op.input(1) == nullptr && op.attributes.number("factor") == 0.0) {
       return std::vector<ScalarValue>{emitter.constant(0.0, lane)};
     }
     const ScalarValue f = number_or_input(emitter, op, "factor", inputs, 1, 1.0, lane);
-    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Mul, inputs[0], f)};
+    return std::vector<ScalarValue>{
+        emitter.emit(ScalarOp::Mul, emitter.convert(inputs[0], lane), f)};
   };
   return def;
 }
@@ -210,11 +233,10 @@ OpDef copy_var_update() {
   def.name = "CopyVarUpdate";
   def.doc = "Writes input 1 over input 0 in place. Inputs: 0 t, 1 X of t's shape and dtype.";
   def.min_inputs = def.max_inputs = 2;
-  def.infer = [](const Op& op) {
-    const TensorInfo info = check_update(op);
+  def.infer = [](const Op& op) { return std::vector<TensorInfo>{check_update(op)}; };
+  def.check_execution = [](const Op& op) {
     check_inputs(op, op.input(0)->dtype() == op.input(1)->dtype(),
                  "wanted t and X of the same dtype");
-    return std::vector<TensorInfo>{info};
   };
   def.modified_inputs = modifies_first;
   def.output_alias = aliases_first;
@@ -261,13 +283,16 @@ OpDef sparse_accumulate() {
     const Tensor& t = needed_input(op, 0, "t");
     const Tensor& x = needed_input(op, 1, "X");
     const Tensor& indices = needed_input(op, 3, "indices");
-    check_float(op, t, "t");
-    check_integer(op, indices, "indices");
     check_scalar(op, 2, "factor");
     const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t.shape().size()));
     const Shape wanted = splice_shape(t.shape(), axis, indices.shape());
     check_inputs(op, x.shape() == wanted, str_cat("wanted X of shape ", shape_text(wanted)));
     return std::vector<TensorInfo>{t.info};
+  };
+  def.check_execution = [](const Op& op) {
+    require_float(op, 0);
+    require_arithmetic(op, 1);
+    require_integer(op, 3);
   };
   def.modified_inputs = modifies_first;
   def.output_alias = aliases_first;
@@ -277,11 +302,11 @@ OpDef sparse_accumulate() {
 
 std::vector<ScalarValue> scaled_add_body(ScalarEmitter& emitter, const Op& op,
                                          std::span<const ScalarValue> inputs) {
-  const LaneType lane = lane_of(op.input(0)->dtype());
+  const LaneType lane = update_lane(op, {"a", "b"});
   const auto is_one = [&](const char* name, int index) {
     return op.input(index) == nullptr && op.attributes.number_or(name, 1.0) == 1.0;
   };
-  const ScalarValue x = inputs[0];
+  const ScalarValue x = emitter.convert(inputs[0], lane);
   const ScalarValue y = emitter.convert(inputs[1], lane);
   const ScalarValue a = number_or_input(emitter, op, "a", inputs, 2, 1.0, lane);
   const ScalarValue b = number_or_input(emitter, op, "b", inputs, 3, 1.0, lane);
@@ -297,7 +322,8 @@ OpDef scaled_add(bool in_place) {
   OpDef def;
   def.name = in_place ? "ScaledAddLhsInplace" : "ScaledAdd";
   def.doc = str_cat(in_place ? "Updates input 0 in place: " : "",
-                    "a*X + b*Y in float32, rounded once to X's dtype. Inputs: 0 X, 1 Y (X's shape, "
+                    "a*X + b*Y in float32 (float64: in that; integers exactly, with fractions in "
+                    "float64), rounded once to X's dtype. Inputs: 0 X, 1 Y (X's shape, "
                     "any dtype), 2 a, 3 b (optional scalars). Attributes: a, b (constants, default "
                     "1, where the input is absent).");
   def.min_inputs = 2;
@@ -311,6 +337,7 @@ OpDef scaled_add(bool in_place) {
     check_scalar(op, 3, "b");
     return std::vector<TensorInfo>{x.info};
   };
+  def.check_execution = needs_arithmetic;
   if (in_place) {
     def.modified_inputs = modifies_first;
     def.output_alias = aliases_first;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "pando/ops/nn_rules.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -24,17 +25,14 @@ bool has_decay(const Op& op) {
 void check_adam_tensors(const Op& op) {
   const Tensor& m = needed_input(op, kFirst, "acc_first_order");
   const Tensor& v = needed_input(op, kSecond, "acc_second_order");
-  check_float(op, m, "acc_first_order");
-  check_float(op, v, "acc_second_order");
   check_inputs(op, m.shape() == v.shape(), "wanted moments of the same shape");
   if (const Tensor* weight = op.input(kWeight)) {
-    check_float(op, *weight, "weight");
     check_inputs(op, weight->shape() == m.shape(), "wanted a weight of the moments' shape");
   }
   for (int index = kStep; index <= kEpsilon; ++index) {
     const Tensor* t = op.input(index);
-    check_inputs(op, t == nullptr || (t->info.num_elements() == 1 && is_floating_point(t->dtype())),
-                 str_cat("wanted a float tensor with one element for input ", index));
+    check_inputs(op, t == nullptr || t->info.num_elements() == 1,
+                 str_cat("wanted a tensor with one element for input ", index));
   }
 }
 
@@ -49,12 +47,12 @@ void check_adam_options(const Op& op) {
   if (is_adamax(op) && op.input(kStep) == nullptr) {
     throw ValueError("AdaMax requires time_step to not be None.");
   }
+  if (has_decay(op) && op.input(kWeight) == nullptr) {
+    throw ValueError("Weight decay requires weight to not be None.");
+  }
   const bool betas = has("beta1", kBeta1) && (is_adamax(op) || has("beta2", kBeta2));
   if (op.input(kStep) != nullptr && !betas) {
     throw ValueError("Bias correction requires both beta1 and beta2 to not be None.");
-  }
-  if (has_decay(op) && op.input(kWeight) == nullptr) {
-    throw ValueError("Weight decay requires weight to not be None.");
   }
 }
 
@@ -64,12 +62,12 @@ TensorInfo updater_info(const Tensor& m, const Tensor* weight) {
   return info;
 }
 
-/// 1 / (1 - beta^step), or 1 / sqrt(1 - beta^step) with `root`.
-Tensor* bias_correction(OpBuilder& builder, const Op& op, Tensor* step, const char* name, int index,
-                        bool root) {
-  Attributes attributes{{"root", root}};
-  if (op.input(index) == nullptr) attributes.set("beta", op.attributes.number(name));
-  return builder.reshape(builder.make("AdamBiasCorrection", {step, op.input(index)}, attributes),
+/// 1 - beta^step in the dtype of the moment that it corrects.
+Tensor* bias_correction(OpBuilder& builder, const Op& op, Tensor* step, const char* name, int beta,
+                        int moment) {
+  Attributes attributes{{"dtype", op.input(moment)->dtype()}};
+  if (op.input(beta) == nullptr) attributes.set("beta", op.attributes.number(name));
+  return builder.reshape(builder.make("AdamBiasCorrection", {step, op.input(beta)}, attributes),
                          {});
 }
 
@@ -78,8 +76,8 @@ std::vector<Tensor*> expand_adam_updater(OpBuilder& builder, const Op& op) {
   Tensor* second = nullptr;
   if (Tensor* step = op.input(kStep)) {
     Tensor* next = builder.make("AddLhsInplace", {step, builder.constant(1.0, step->dtype())});
-    first = bias_correction(builder, op, next, "beta1", kBeta1, false);
-    if (!is_adamax(op)) second = bias_correction(builder, op, next, "beta2", kBeta2, true);
+    first = bias_correction(builder, op, next, "beta1", kBeta1, kFirst);
+    if (!is_adamax(op)) second = bias_correction(builder, op, next, "beta2", kBeta2, kSecond);
   }
   return {builder.make("AdamUpdaterCore",
                        {op.input(kWeight), op.input(kFirst), op.input(kSecond), first, second,
@@ -95,7 +93,8 @@ OpDef adam_updater() {
       "(optional float32 scalar, incremented in place first), 4 weight_decay, 5 beta1, 6 beta2, 7 "
       "epsilon (optional scalars). Attributes: mode (Adam, AdamNoBias, AdaMax, Lamb, LambNoBias), "
       "weight_decay, beta1, beta2, epsilon (constants where the input is absent). mc = m / (1 - "
-      "beta1^t), vc = v / (1 - beta2^t) with time_step, else m and v. Output: mc / (sqrt(vc) + "
+      "beta1^t), vc = v / (1 - beta2^t) with time_step, else m and v; divisor and quotient are "
+      "rounded to m's or v's dtype. Output: mc / (sqrt(vc) + "
       "epsilon) + weight_decay * weight; AdaMax: mc / (v + epsilon). Shape of m, dtype of weight, "
       "without weight that of m.";
   def.min_inputs = 3;
@@ -110,6 +109,7 @@ OpDef adam_updater() {
     check_adam_options(op);
     return std::vector<TensorInfo>{updater_info(*op.input(kFirst), op.input(kWeight))};
   };
+  def.check_execution = needs_floats;
   def.modified_inputs = [](const Op& op) {
     return op.input(kStep) != nullptr ? InputSet{kStep} : InputSet();
   };
@@ -122,13 +122,14 @@ OpDef adam_bias_correction() {
   def.name = "AdamBiasCorrection";
   def.doc =
       "Internal. Inputs: 0 step, 1 beta (optional). Attributes: beta (constant where the input is "
-      "absent), root. 1 / (1 - beta^step), with root 1 / sqrt of that denominator; float32. "
-      "Evaluated in float64 on the float32 value of beta: 1 - 0.999^t cancels.";
+      "absent), dtype. 1 - beta^step in that dtype. Evaluated in float64 on the float32 value of "
+      "beta: 1 - 0.999^t cancels.";
   def.min_inputs = 1;
   def.max_inputs = 2;
-  def.attributes = {{"beta", Number, false}, {"root", Flag}};
+  def.attributes = {{"beta", Number, false}, {"dtype", DTypeName}};
   def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{plain_info(DType::Float32, needed_input(op, 0, "step").shape())};
+    return std::vector<TensorInfo>{
+        plain_info(op.attributes.dtype("dtype"), needed_input(op, 0, "step").shape())};
   };
   def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
     const LaneType lane = LaneType::F64;
@@ -138,10 +139,8 @@ OpDef adam_bias_correction() {
             ? emitter.convert(inputs[1], lane)
             : emitter.constant(static_cast<float>(op.attributes.number("beta")), lane);
     const ScalarValue one = emitter.constant(1.0, lane);
-    ScalarValue kept = emitter.emit(ScalarOp::Sub, one, emitter.emit(ScalarOp::Pow, beta, step));
-    if (op.attributes.flag("root")) kept = emitter.emit(ScalarOp::Sqrt, kept);
-    const ScalarValue result = emitter.emit(ScalarOp::Div, one, kept);
-    return std::vector<ScalarValue>{emitter.convert(result, LaneType::F32)};
+    const ScalarValue power = emitter.emit(ScalarOp::Pow, beta, step);
+    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Sub, one, power)};
   };
   return def;
 }
@@ -151,11 +150,21 @@ enum CoreInput {
   kCoreWeight,
   kCoreFirst,
   kCoreSecond,
-  kFirstScale,
-  kSecondScale,
+  kFirstDivisor,
+  kSecondDivisor,
   kCoreDecay,
   kCoreEpsilon
 };
+
+/// Input `moment`, divided by input `divisor` if there is one, in its own dtype.
+ScalarValue corrected_moment(ScalarEmitter& emitter, const Op& op,
+                             std::span<const ScalarValue> inputs, int moment, int divisor) {
+  const ScalarValue value = inputs[static_cast<std::size_t>(moment)];
+  if (op.input(divisor) == nullptr) return value;
+  const ScalarValue by =
+      emitter.convert(inputs[static_cast<std::size_t>(divisor)], emitter.lane(value));
+  return emitter.as_dtype(emitter.emit(ScalarOp::Div, value, by), op.input(moment)->dtype());
+}
 
 std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
                                         std::span<const ScalarValue> inputs) {
@@ -165,26 +174,16 @@ std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
   const auto in = [&](int index) {
     return emitter.convert(inputs[static_cast<std::size_t>(index)], lane);
   };
-  ScalarValue first = in(kCoreFirst);
-  if (op.input(kFirstScale) != nullptr) {
-    first = emitter.emit(ScalarOp::Mul, first, in(kFirstScale));
-    first = emitter.convert(emitter.as_dtype(first, first_dtype), lane);
-  }
+  ScalarValue first =
+      emitter.convert(corrected_moment(emitter, op, inputs, kCoreFirst, kFirstDivisor), lane);
   if (dtype_bytes(second_dtype) < dtype_bytes(first_dtype)) {
     first = emitter.as_dtype(first, second_dtype);
   }
   const ScalarValue epsilon =
       number_or_input(emitter, op, "epsilon", inputs, kCoreEpsilon, kDefaultEpsilon, lane);
-  const ScalarValue second = in(kCoreSecond);
-  ScalarValue denominator;
-  if (is_adamax(op)) {
-    denominator = emitter.emit(ScalarOp::Add, second, epsilon);
-  } else {
-    const ScalarValue root = emitter.emit(ScalarOp::Sqrt, second);
-    denominator = op.input(kSecondScale) == nullptr
-                      ? emitter.emit(ScalarOp::Add, root, epsilon)
-                      : emitter.emit(ScalarOp::Fma, root, in(kSecondScale), epsilon);
-  }
+  ScalarValue size = corrected_moment(emitter, op, inputs, kCoreSecond, kSecondDivisor);
+  if (!is_adamax(op)) size = emitter.emit(ScalarOp::Sqrt, size);
+  const ScalarValue denominator = emitter.emit(ScalarOp::Add, size, epsilon);
   ScalarValue result = emitter.emit(ScalarOp::Div, first, denominator);
   const bool decays =
       op.input(kCoreDecay) != nullptr || op.attributes.number_or("weight_decay", 0.0) != 0.0;
@@ -200,10 +199,11 @@ OpDef adam_updater_core() {
   OpDef def;
   def.name = "AdamUpdaterCore";
   def.doc =
-      "Internal, pointwise part of AdamUpdater. Inputs: 0 weight (optional), 1 m, 2 v, 3 s1 = "
-      "1 / (1 - beta1^t), 4 s2 = 1 / sqrt(1 - beta2^t), 5 weight_decay, 6 epsilon (all optional "
-      "scalars). Attributes: mode, weight_decay, epsilon. (m*s1) / (sqrt(v)*s2 + epsilon) + "
-      "weight_decay*weight; AdaMax: (m*s1) / (v + epsilon).";
+      "Internal, pointwise part of AdamUpdater. Inputs: 0 weight (optional), 1 m, 2 v, 3 d1 = "
+      "1 - beta1^t, 4 d2 = 1 - beta2^t, 5 weight_decay, 6 epsilon (all optional scalars). "
+      "Attributes: mode, weight_decay, epsilon. (m/d1) / (sqrt(v/d2) + epsilon) + "
+      "weight_decay*weight; AdaMax: (m/d1) / (v + epsilon). Quotients are rounded to m's and v's "
+      "dtype.";
   def.min_inputs = 3;
   def.max_inputs = 7;
   def.attributes = {{"mode", Text}, {"weight_decay", Number, false}, {"epsilon", Number, false}};
@@ -220,9 +220,6 @@ OpDef adam_updater_core() {
 enum VarUpdateInput { kTarget, kUpdate, kTargetNorm, kUpdateNorm, kLearningRate, kMaxNorm };
 
 std::vector<Tensor*> expand_adam_var_update(OpBuilder& builder, const Op& op) {
-  if (op.input(kMaxNorm) == nullptr && op.attributes.number_or("max_weight_norm", 1.0) == 0.0) {
-    throw LoweringError(str_cat(describe(op), ": a constant max_weight_norm of 0 is not possible"));
-  }
   Tensor* scale = builder.make(
       "LambScale",
       {builder.reshape(op.input(kTargetNorm), {}), builder.reshape(op.input(kUpdateNorm), {}),
@@ -247,7 +244,6 @@ OpDef adam_var_update() {
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, kTarget, "t");
     const Tensor& x = needed_input(op, kUpdate, "x");
-    check_float(op, t, "t");
     check_inputs(op, t.shape() == x.shape(), "wanted t and x of the same shape");
     for (int index = kTargetNorm; index <= kMaxNorm; ++index) {
       if (index <= kUpdateNorm) needed_input(op, index, index == kTargetNorm ? "r1" : "r2");
@@ -255,9 +251,17 @@ OpDef adam_var_update() {
       check_inputs(op, scalar == nullptr || scalar->info.num_elements() == 1,
                    str_cat("wanted a tensor with one element for input ", index));
     }
-    check_inputs(op, op.input(kLearningRate) != nullptr || op.attributes.has("learning_rate"),
-                 "wanted a learning_rate");
     return std::vector<TensorInfo>{t.info};
+  };
+  def.check_execution = [](const Op& op) {
+    require_float(op, kTarget);
+    needs_arithmetic(op);
+    check_inputs(op, op.input(kLearningRate) != nullptr || op.attributes.has("learning_rate"),
+                 "wanted a learning_rate: it has no default");
+    if (op.input(kMaxNorm) == nullptr && op.attributes.number_or("max_weight_norm", 1.0) == 0.0) {
+      throw LoweringError(
+          str_cat(describe(op), ": a constant max_weight_norm of 0 is not possible"));
+    }
   };
   def.modified_inputs = modifies_first;
   def.output_alias = aliases_first;
@@ -314,9 +318,10 @@ OpDef lamb_square() {
       "Inputs: 0 t (float). Sum of squares in float32; float32 scalar. Of a shard: over all "
       "shards.";
   def.infer = [](const Op& op) {
-    check_float(op, needed_input(op, 0, "t"), "t");
+    needed_input(op, 0, "t");
     return std::vector<TensorInfo>{plain_info(DType::Float32, {})};
   };
+  def.check_execution = needs_floats;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     Tensor* t = op.input(0);
     Ints axes(t->shape().size());

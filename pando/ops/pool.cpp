@@ -3,12 +3,15 @@
 
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 #include "pando/ops/window.hpp"
 
 namespace pando {
 namespace {
 
 using enum AttributeType;
+
+constexpr const char* kPooling = "pooling";
 
 bool all_equal(const Op& op, const char* name, std::int64_t value) {
   if (!op.attributes.has(name)) return true;
@@ -17,25 +20,31 @@ bool all_equal(const Op& op, const char* name, std::int64_t value) {
 }
 
 Window pool_window(const Op& op) {
-  return resolve_window(op, spatial_dimensions(op.input(0)->shape()),
-                        op.attributes.ints("kernel_size"), "pooling");
+  Shape input = spatial_dimensions(op.input(0)->shape());
+  const Ints spread = window_list(op, "in_dilations", input.size(), 1, kPooling);
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = spread[i] * (input[i] - 1) + 1;
+  return resolve_window(op, input, op.attributes.ints("kernel_size"), kPooling);
+}
+
+void needs_plain_pool(const Op& op) {
+  needs_floats(op);
+  check_inputs(op, all_equal(op, "out_pads", 0) && all_equal(op, "in_dilations", 1),
+               "wanted out_pads of 0 and in_dilations of 1: pooling supports no others");
+  needs_windows_that_fit(op);
 }
 
 std::vector<TensorInfo> infer_pool(const Op& op) {
   const Tensor& t = needed_input(op, 0, "t");
-  check_float(op, t, "t");
   check_inputs(op, op.attributes.ints("kernel_size").size() + 2 == t.shape().size(),
                "invalid kernel_shape, not same rank as the tensor operated on");
   check_spatial_rank(op, t);
-  if (!all_equal(op, "out_pads", 0) || !all_equal(op, "in_dilations", 1)) {
-    throw NotSupported(str_cat(describe(op),
-                               ": pooling supports only out_pads of 0 and "
-                               "in_dilations of 1"));
-  }
   check_inputs(op,
                !op.attributes.has("storage_order") || op.attributes.text("storage_order") == "row",
                "storage_order != 0, not supported");
-  return {plain_info(t.dtype(), join_shapes({t.shape()[0], t.shape()[1]}, pool_window(op).output))};
+  Shape output = pool_window(op).output;
+  const Ints pads = window_list(op, "out_pads", 2 * output.size(), 0, kPooling);
+  for (std::size_t i = 0; i < output.size(); ++i) output[i] += pads[i] + pads[output.size() + i];
+  return {plain_info(t.dtype(), join_shapes({t.shape()[0], t.shape()[1]}, output))};
 }
 
 Attributes explicit_attributes(const Op& op) {
@@ -72,6 +81,7 @@ OpDef max_pool() {
   def.attributes = kPoolAttributes;
   def.attributes.push_back({"storage_order", Text, false});
   def.infer = infer_pool;
+  def.check_execution = needs_plain_pool;
   def.expand = expand_pool;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
@@ -97,10 +107,10 @@ OpDef max_pool_grad() {
     const Tensor& t = needed_input(op, 0, "t");
     const Tensor& out = needed_input(op, 1, "out");
     const Tensor& g = needed_input(op, 2, "g");
-    check_inputs(op, out.shape() == g.shape() && g.dtype() == t.dtype(),
-                 "wanted g of the output's shape and t's dtype");
+    check_inputs(op, out.shape() == g.shape(), "wanted g of the output's shape");
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = needs_floats;
   return def;
 }
 
@@ -112,6 +122,7 @@ OpDef average_pool() {
                     "window without any gives 0).");
   def.attributes = kPoolAttributes;
   def.infer = infer_pool;
+  def.check_execution = needs_plain_pool;
   def.expand = expand_pool;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
@@ -138,6 +149,7 @@ OpDef average_pool_grad() {
     check_inputs(op, shape.size() == g.shape().size(), "wanted g and input_shape of one rank");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_floats;
   return def;
 }
 

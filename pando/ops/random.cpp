@@ -12,6 +12,7 @@
 #include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -84,11 +85,12 @@ OpDef dropout() {
   def.min_inputs = def.max_inputs = 2;
   def.attributes = {{"p", Number}};
   def.infer = [](const Op& op) {
-    check_float(op, needed_input(op, 0, "t"), "t");
+    const Tensor& t = needed_input(op, 0, "t");
     check_seed(op, 1);
     drop_probability(op, "p");
-    return std::vector<TensorInfo>{op.input(0)->info};
+    return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = [](const Op& op) { require_float(op, 0); };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (op.attributes.number("p") == 0.0) return {builder.make("Identity", {op.input(0)})};
     const auto [key0, key1] = keys_of(builder, op.input(1));
@@ -137,7 +139,6 @@ OpDef shaped_dropout() {
   def.attributes = {{"shape", IntList}, {"ratio", Number}};
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     check_seed(op, 1);
     drop_probability(op, "ratio");
     const Shape& mask = op.attributes.ints("shape");
@@ -145,6 +146,7 @@ OpDef shaped_dropout() {
                  str_cat("wanted a mask shape that broadcasts to t, not ", shape_text(mask)));
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = [](const Op& op) { require_float(op, 0); };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     const auto [key0, key1] = keys_of(builder, op.input(1));
     Tensor* t = op.input(0);
@@ -191,10 +193,13 @@ std::vector<TensorInfo> infer_random(const Op& op, bool keys) {
   } else {
     check_seed(op, 0);
   }
+  return {plain_info(op.attributes.dtype("dtype"), op.attributes.ints("shape"))};
+}
+
+void needs_drawn_dtype(const Op& op) {
   const DType dtype = op.attributes.dtype("dtype");
   check_inputs(op, dtype == DType::Float16 || dtype == DType::Float32,
                str_cat("wanted dtype float16 or float32, not ", dtype));
-  return {plain_info(dtype, op.attributes.ints("shape"))};
 }
 
 /// The public kind `name` (seed tensor), which expands to `<name>Core`.
@@ -206,6 +211,7 @@ OpDef random_op(const std::string& name, const std::string& doc,
   def.attributes = {{"shape", IntList}, {"dtype", DTypeName}};
   def.attributes.insert(def.attributes.end(), parameters.begin(), parameters.end());
   def.infer = [](const Op& op) { return infer_random(op, false); };
+  def.check_execution = needs_drawn_dtype;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     const auto [key0, key1] = keys_of(builder, op.input(0));
     return {builder.make(op.kind() + "Core", {key0, key1}, op.attributes)};

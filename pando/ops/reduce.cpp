@@ -49,17 +49,11 @@ void check_axes(const Op& op, const Shape& shape) {
 }
 
 std::vector<TensorInfo> infer_reduction(const Op& op) {
-  require_arithmetic(op, 0);
-  TensorInfo info = op.input(0)->info;
+  TensorInfo info = input_info(op, 0);
   check_axes(op, info.shape);
   info.shape = reduced_shape(info.shape, axes_of(op), op.attributes.flag("keepdims"));
   if (!axes_of(op).empty()) info.meta_shape.clear();
   return {info};
-}
-
-std::vector<TensorInfo> infer_float_reduction(const Op& op) {
-  require_float(op, 0);
-  return infer_reduction(op);
 }
 
 const std::vector<AttributeSpec>& reduction_attributes() {
@@ -105,6 +99,7 @@ OpDef gradient_def(std::string name, std::string doc, int num_inputs,
                 check_axes(op, op.attributes.ints("shape"));
                 return infer_shape_attribute(op);
               },
+          .check_execution = needs_arithmetic,
           .expand =
               [build = std::move(build)](OpBuilder& builder, const Op& op) {
                 return std::vector{fresh(builder, op, build(builder, op))};
@@ -133,6 +128,7 @@ OpDef kernel_reduction(std::string name, std::string doc, GradientRule gradient)
           .doc = std::move(doc),
           .attributes = reduction_attributes(),
           .infer = infer_reduction,
+          .check_execution = needs_numbers,
           .expand = expand_trivial,
           .gradient = std::move(gradient),
           .differentiable_inputs = {0}};
@@ -232,13 +228,14 @@ void add_kernels(Registry& registry) {
 
 // Composites
 
-OpDef composite(std::string name, std::string doc, InferRule infer,
+OpDef composite(std::string name, std::string doc, ExecutionRule check_execution,
                 std::function<Tensor*(OpBuilder&, const Op&)> build, GradientRule gradient) {
   return {
       .name = std::move(name),
       .doc = std::move(doc),
       .attributes = reduction_attributes(),
-      .infer = std::move(infer),
+      .infer = infer_reduction,
+      .check_execution = std::move(check_execution),
       .expand = [build = std::move(build)](
                     OpBuilder& builder, const Op& op) { return std::vector{build(builder, op)}; },
       .gradient = std::move(gradient),
@@ -251,38 +248,57 @@ Tensor* sum_like_output(OpBuilder& builder, const Op& op, Tensor* t) {
 
 Tensor* square(OpBuilder& builder, Tensor* t) { return builder.make("Mul", {t, t}); }
 
+/// The dtype in which sums of `dtype` and their counts fit.
+DType summing_dtype(DType dtype) {
+  if (dtype == DType::Float16) return DType::Float32;
+  return is_integer(dtype) && dtype_bytes(dtype) < 4 ? DType::Int32 : dtype;
+}
+
 Tensor* log_sum_exp(OpBuilder& builder, const Op& op) {
-  Tensor* maximum = reduce(builder, op, "ReduceMax", op.input(0), true);
-  Tensor* shifted = builder.make("Sub", {op.input(0), maximum});
+  const DType dtype = summing_dtype(op.input(0)->dtype());
+  Tensor* x = builder.cast(op.input(0), dtype);
+  Tensor* maximum = reduce(builder, op, "ReduceMax", x, true);
+  // Rows whose maximum is infinite are not shifted: inf - inf is NaN.
+  Tensor* shift = builder.make(
+      "Where", {builder.make("IsInf", {maximum}), builder.constant(0.0, dtype), maximum});
+  Tensor* shifted = builder.make("Sub", {x, shift});
   Tensor* sum = reduce(builder, op, "ReduceSum", builder.make("Exp", {shifted}), true);
-  Tensor* result = builder.make("Add", {builder.make("Log", {sum}), maximum});
-  return like_output(builder, op, result);
+  Tensor* result = builder.make("Add", {builder.make("Log", {sum}), shift});
+  return like_output(builder, op, builder.cast(result, op.input(0)->dtype()));
+}
+
+/// `t` divided by `count` in its own dtype, then converted to `dtype`.
+Tensor* divided(OpBuilder& builder, Tensor* t, std::int64_t count, DType dtype) {
+  Tensor* divisor = builder.constant(static_cast<double>(count), t->dtype());
+  return builder.cast(builder.make("Div", {t, divisor}), dtype);
 }
 
 void add_means(Registry& registry) {
   registry.add(composite(
-      "ReduceMean", "Sum of input 0 over attribute axes, then divided by their size n.",
-      infer_reduction,
+      "ReduceMean",
+      "Sum of input 0 over attribute axes, then divided by their size n. float16: both in float32, "
+      "rounded once at the end; integers of less than 32 bits: both in int32.",
+      needs_numbers,
       [](OpBuilder& builder, const Op& op) {
-        const std::int64_t count = reduced_count(op.input(0)->shape(), axes_of(op));
-        Tensor* sum = sum_like_output(builder, op, op.input(0));
-        return builder.make("Div",
-                            {sum, builder.constant(static_cast<double>(count), sum->dtype())});
+        const DType dtype = op.input(0)->dtype();
+        Tensor* wide = builder.cast(op.input(0), summing_dtype(dtype));
+        Tensor* sum = sum_like_output(builder, op, wide);
+        return divided(builder, sum, reduced_count(op.input(0)->shape(), axes_of(op)), dtype);
       },
       reduction_gradient("ReduceMean", false, false)));
-  registry.add(gradient_def("ReduceMeanGrad", "Input g / n, n the size of the axes.", 1,
-                            [](OpBuilder& builder, const Op& op) {
-                              const auto count = static_cast<double>(
-                                  reduced_count(op.attributes.ints("shape"), axes_of(op)));
-                              Tensor* divisor = builder.constant(count, op.input(0)->dtype());
-                              Tensor* share = builder.make("Div", {kept(builder, op, 0), divisor});
-                              return spread(builder, op, share);
-                            }));
+  registry.add(gradient_def(
+      "ReduceMeanGrad", "Input g / n, n the size of the axes. float16: divided in float32.", 1,
+      [](OpBuilder& builder, const Op& op) {
+        const DType dtype = op.input(0)->dtype();
+        Tensor* wide = builder.cast(kept(builder, op, 0), summing_dtype(dtype));
+        const std::int64_t count = reduced_count(op.attributes.ints("shape"), axes_of(op));
+        return spread(builder, op, divided(builder, wide, count, dtype));
+      }));
 }
 
 void add_norms(Registry& registry) {
   registry.add(composite(
-      "ReduceL1", "Sum of |x| of input 0 over attribute axes.", infer_reduction,
+      "ReduceL1", "Sum of |x| of input 0 over attribute axes.", needs_numbers,
       [](OpBuilder& builder, const Op& op) {
         return sum_like_output(builder, op, builder.make("Abs", {op.input(0)}));
       },
@@ -292,8 +308,7 @@ void add_norms(Registry& registry) {
         return builder.make("Mul", {kept(builder, op, 0), builder.make("Sign", {op.input(1)})});
       }));
   registry.add(composite(
-      "ReduceL2", "Square root of the sum of x^2 of input 0 over attribute axes.",
-      infer_float_reduction,
+      "ReduceL2", "Square root of the sum of x^2 of input 0 over attribute axes.", needs_floats,
       [](OpBuilder& builder, const Op& op) {
         Tensor* sum = sum_like_output(builder, op, square(builder, op.input(0)));
         return builder.make("Sqrt", {sum});
@@ -306,7 +321,7 @@ void add_norms(Registry& registry) {
                      return builder.make("Mul", {kept(builder, op, 0), direction});
                    }));
   registry.add(composite(
-      "ReduceSumSquare", "Sum of x^2 of input 0 over attribute axes.", infer_reduction,
+      "ReduceSumSquare", "Sum of x^2 of input 0 over attribute axes.", needs_numbers,
       [](OpBuilder& builder, const Op& op) {
         return sum_like_output(builder, op, square(builder, op.input(0)));
       },
@@ -321,7 +336,7 @@ void add_norms(Registry& registry) {
 
 void add_logarithms(Registry& registry) {
   registry.add(composite(
-      "ReduceLogSum", "ln of the sum of input 0 over attribute axes.", infer_float_reduction,
+      "ReduceLogSum", "ln of the sum of input 0 over attribute axes.", needs_floats,
       [](OpBuilder& builder, const Op& op) {
         return builder.make("Log", {sum_like_output(builder, op, op.input(0))});
       },
@@ -332,9 +347,12 @@ void add_logarithms(Registry& registry) {
                               Tensor* share = builder.make("Div", {kept(builder, op, 0), sum});
                               return spread(builder, op, share);
                             }));
-  registry.add(composite(
-      "ReduceLogSumExp", "m + ln of the sum of e^(x - m) over attribute axes, m the maximum.",
-      infer_float_reduction, log_sum_exp, reduction_gradient("ReduceLogSumExp", true, true)));
+  registry.add(composite("ReduceLogSumExp",
+                         "m + ln of the sum of e^(x - m) over attribute axes, m the maximum; 0 "
+                         "where that is infinite. "
+                         "float16: in float32, rounded once at the end.",
+                         needs_floats, log_sum_exp,
+                         reduction_gradient("ReduceLogSumExp", true, true)));
   registry.add(gradient_def(
       "ReduceLogSumExpGrad", "g e^(x - out) for inputs g, x, out.", 3,
       [](OpBuilder& builder, const Op& op) {
@@ -384,6 +402,7 @@ void add_median(Registry& registry) {
                        "them in C order; the lowest of equals. A kernel.",
                 .attributes = reduction_attributes(),
                 .infer = infer_median,
+                .check_execution = needs_arithmetic,
                 .gradient = median_gradient,
                 .differentiable_inputs = {0}});
   registry.add(gradient_def("ReduceMedianGrad",

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "pando/ops/nn_rules.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -21,12 +22,15 @@ struct Tap {
   std::vector<float> weights;
 };
 
-double source_coordinate(const std::string& mode, double i, double n, double scale) {
-  const double half_pixel = (i + 0.5) / scale - 0.5;
+/// In the precision of Real.
+template <class Real>
+Real source_coordinate(const std::string& mode, Real i, Real n, Real scale) {
+  const Real one = 1, half = Real(0.5);
+  const Real half_pixel = (i + half) / scale - half;
   if (mode == "half_pixel") return half_pixel;
-  if (mode == "pytorch_half_pixel") return n * scale > 1.0 ? half_pixel : 0.0;
+  if (mode == "pytorch_half_pixel") return n * scale > one ? half_pixel : Real(0);
   if (mode == "asymmetric") return i / scale;
-  return n * scale == 1.0 ? 0.0 : i * (n - 1.0) / (n * scale - 1.0);  // align_corners
+  return n * scale == one ? Real(0) : i * (n - one) / (n * scale - one);  // align_corners
 }
 
 double nearest(const std::string& mode, double x) {
@@ -55,15 +59,19 @@ std::vector<Tap> resize_taps(const Op& op, std::int64_t input, std::int64_t outp
     if (count > 1) taps[tap].weights.push_back(static_cast<float>(weight));
   };
   for (std::int64_t i = 0; i < output; ++i) {
-    const double x =
+    if (mode == "linear") {
+      const auto x = source_coordinate(coordinates, static_cast<float>(i),
+                                       static_cast<float>(input), static_cast<float>(scale));
+      const float inside = std::max(x, 0.0f);
+      const float weight = inside - std::floor(inside);
+      add(0, std::floor(x), 1.0f - weight);
+      add(1, std::ceil(x), weight);
+      continue;
+    }
+    const auto x =
         source_coordinate(coordinates, static_cast<double>(i), static_cast<double>(input), scale);
     if (mode == "nearest") {
       add(0, nearest(nearest_mode, x), 1.0);
-    } else if (mode == "linear") {
-      const double inside = std::max(x, 0.0);
-      const double weight = inside - std::floor(inside);
-      add(0, std::floor(x), 1.0 - weight);
-      add(1, std::ceil(x), weight);
     } else {
       const double base = std::floor(x);
       for (std::size_t k = 0; k < 4; ++k) {
@@ -142,11 +150,6 @@ DType resize_dtype(const Op& op) {
 }
 
 std::vector<Tensor*> expand_resize(OpBuilder& builder, const Op& op) {
-  if (op.attributes.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
-    throw Error(str_cat(describe(op),
-                        ": coordinate_transformation_mode tf_crop_and_resize is not "
-                        "supported"));
-  }
   const Floats& scales = op.attributes.floats("scales");
   const Shape& output = op.output(0)->shape();
   Tensor* t = builder.cast(op.input(0), resize_dtype(op));
@@ -196,13 +199,18 @@ OpDef resize() {
   def.attributes = kResizeAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     check_one_of(op, "mode", {"nearest", "linear", "cubic"});
     check_one_of(op, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
     check_one_of(
         op, "coordinate_transformation_mode",
         {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_crop_and_resize"});
     return std::vector<TensorInfo>{plain_info(t.dtype(), resized_shape(op, t.shape()))};
+  };
+  def.check_execution = [](const Op& op) {
+    needs_floats(op);
+    check_inputs(op, op.attributes.text("coordinate_transformation_mode") != "tf_crop_and_resize",
+                 "wanted a coordinate_transformation_mode other than tf_crop_and_resize, which is "
+                 "not supported");
   };
   def.expand = expand_resize;
   def.differentiable_inputs = {0};
@@ -232,6 +240,7 @@ OpDef resize_grad() {
                  str_cat("wanted g of shape ", shape_text(resized_shape(op, shape))));
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_floats;
   def.expand = expand_resize_grad;
   return def;
 }
@@ -247,10 +256,26 @@ void check_rois(const Op& op) {
   check_inputs(op, rois.shape().size() == 2 && rois.shape()[1] == 4, "wanted rois of shape (R, 4)");
   check_inputs(op, batch_index.shape() == Shape{rois.shape()[0]},
                "wanted a batch_index of shape (R,)");
-  check_integer(op, batch_index, "batch_index");
   const Ints& size = op.attributes.ints("output_size");
   check_inputs(op, size.size() == 2 && size[0] >= 1 && size[1] >= 1,
                "wanted two output sizes of at least 1");
+}
+
+void needs_float_regions(const Op& op) {
+  require_float(op, 0);
+  require_float(op, 1);
+  require_integer(op, 2);
+}
+
+/// Kernels compute in the dtype of input 0, float16 in float32, and read the rois in that.
+std::vector<Tensor*> expand_regions(OpBuilder& builder, const Op& op) {
+  const DType computed = op.input(0)->dtype();
+  DType regions = op.input(1)->dtype();
+  if (computed != DType::Float16) regions = computed;
+  if (computed == DType::Float16 && regions == DType::Float64) regions = DType::Float32;
+  if (regions == op.input(1)->dtype()) return {};
+  Tensor* rois = builder.cast(op.input(1), regions);
+  return {builder.make(op.kind(), {op.input(0), rois, op.input(2)}, op.attributes)};
 }
 
 Shape roi_output_shape(const Op& op, std::int64_t channels) {
@@ -271,11 +296,12 @@ OpDef roi_align() {
   def.attributes = kRoiAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     check_inputs(op, t.shape().size() == 4, "wanted data of shape (N, C, H, W)");
     check_rois(op);
     return std::vector<TensorInfo>{plain_info(t.dtype(), roi_output_shape(op, t.shape()[1]))};
   };
+  def.check_execution = needs_float_regions;
+  def.expand = expand_regions;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -307,6 +333,8 @@ OpDef roi_align_grad() {
                  "wanted g of RoiAlign's output shape");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
+  def.check_execution = needs_float_regions;
+  def.expand = expand_regions;
   return def;
 }
 

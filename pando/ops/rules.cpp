@@ -74,6 +74,12 @@ void require_arithmetic(const Op& op, int index) {
   wrong_index(op, index, "bool, an integer dtype, float16, float32 or float64");
 }
 
+void require_number(const Op& op, int index) {
+  require_arithmetic(op, index);
+  if (input_info(op, index).dtype != DType::Bool) return;
+  wrong_index(op, index, "an integer dtype, float16, float32 or float64");
+}
+
 void require_float(const Op& op, int index) {
   const DType dtype = input_info(op, index).dtype;
   if (is_floating_point(dtype) && !is_float8(dtype)) return;
@@ -129,19 +135,37 @@ TensorInfo broadcast_info(const Op& op, const std::vector<int>& inputs) {
   return result;
 }
 
-std::vector<TensorInfo> infer_same_as_input(const Op& op) {
-  require_arithmetic(op, 0);
-  return {op.input(0)->info};
+namespace {
+
+template <class Check>
+void check_connected(const Op& op, Check check) {
+  for (int i = 0; i < op.num_inputs(); ++i) {
+    if (op.input(i) != nullptr) check(op, i);
+  }
 }
 
-std::vector<TensorInfo> infer_float_same_as_input(const Op& op) {
-  require_float(op, 0);
-  return {op.input(0)->info};
+std::vector<int> connected_inputs(const Op& op) {
+  std::vector<int> connected;
+  check_connected(op, [&](const Op&, int i) { connected.push_back(i); });
+  return connected;
 }
+
+}  // namespace
+
+void needs_arithmetic(const Op& op) { check_connected(op, require_arithmetic); }
+void needs_numbers(const Op& op) { check_connected(op, require_number); }
+void needs_floats(const Op& op) { check_connected(op, require_float); }
+void needs_bools(const Op& op) { check_connected(op, require_bool); }
+
+void needs_same_dtypes(const Op& op) {
+  needs_arithmetic(op);
+  check_connected(op, [](const Op& each, int i) { require_same_dtype(each, 0, i); });
+}
+
+std::vector<TensorInfo> infer_same_as_input(const Op& op) { return {input_info(op, 0)}; }
 
 std::vector<TensorInfo> infer_all_same(const Op& op) {
-  require_arithmetic(op, 0);
-  TensorInfo info = op.input(0)->info;
+  TensorInfo info = input_info(op, 0);
   for (int i = 1; i < op.num_inputs(); ++i) {
     if (op.input(i) == nullptr) continue;
     require_same_dtype(op, 0, i);
@@ -152,18 +176,13 @@ std::vector<TensorInfo> infer_all_same(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_broadcast(const Op& op) {
-  require_arithmetic(op, 0);
-  std::vector<int> connected;
-  for (int i = 0; i < op.num_inputs(); ++i) {
-    if (op.input(i) == nullptr) continue;
-    require_same_dtype(op, 0, i);
-    connected.push_back(i);
-  }
+  const std::vector<int> connected = connected_inputs(op);
+  for (int i : connected) require_same_dtype(op, 0, i);
   return {broadcast_info(op, connected)};
 }
 
 std::vector<TensorInfo> infer_broadcast_to_bool(const Op& op) {
-  TensorInfo info = infer_broadcast(op).front();
+  TensorInfo info = broadcast_info(op, connected_inputs(op));
   info.dtype = DType::Bool;
   return {info};
 }
@@ -205,7 +224,14 @@ OpDef unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)>
   return {.name = std::move(name),
           .doc = std::move(doc),
           .infer = infer_same_as_input,
+          .check_execution = needs_arithmetic,
           .scalar_body = pointwise_unary(std::move(formula))};
+}
+
+OpDef float_unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula) {
+  OpDef def = unary_def(std::move(name), std::move(doc), std::move(formula));
+  def.check_execution = needs_floats;
+  return def;
 }
 
 OpDef same_shape_def(std::string name, std::string doc, int num_inputs, ScalarFormula formula) {
@@ -214,7 +240,15 @@ OpDef same_shape_def(std::string name, std::string doc, int num_inputs, ScalarFo
           .min_inputs = num_inputs,
           .max_inputs = num_inputs,
           .infer = infer_all_same,
+          .check_execution = needs_arithmetic,
           .scalar_body = pointwise(std::move(formula))};
+}
+
+OpDef float_same_shape_def(std::string name, std::string doc, int num_inputs,
+                           ScalarFormula formula) {
+  OpDef def = same_shape_def(std::move(name), std::move(doc), num_inputs, std::move(formula));
+  def.check_execution = needs_floats;
+  return def;
 }
 
 OpDef with_gradient(OpDef def, GradientRule gradient, std::vector<int> differentiable) {

@@ -15,6 +15,7 @@ namespace pando {
 
 using InferRule = std::function<std::vector<TensorInfo>(const Op&)>;
 using GradientRule = std::function<void(GradientBuilder&, const Op&)>;
+using ExecutionRule = std::function<void(const Op&)>;
 using ExpandRule = std::function<std::vector<Tensor*>(OpBuilder&, const Op&)>;
 
 // Attribute schemas: `{flag_attribute("keepdims"), ...}`.
@@ -34,6 +35,8 @@ void require_same_dtype(const Op& op, int first, int second);
 void require_same_shape(const Op& op, int first, int second);
 /// Not float8 and not complex: those take no part in arithmetic.
 void require_arithmetic(const Op& op, int index);
+/// As require_arithmetic, and not bool.
+void require_number(const Op& op, int index);
 /// float16, float32 or float64.
 void require_float(const Op& op, int index);
 /// An integer dtype (bool is none).
@@ -47,16 +50,26 @@ void require_shape(const Op& op, int index, const Shape& shape);
 /// 0 <= axis < rank of input `index`.
 void require_axis(const Op& op, int index, std::int64_t axis);
 
-// Inference rules.
-/// Shape, dtype and meta shape of input 0; any arithmetic dtype.
+// Execution rules.
+/// All connected inputs take part in arithmetic.
+void needs_arithmetic(const Op& op);
+/// All connected inputs are numbers.
+void needs_numbers(const Op& op);
+/// All connected inputs are float16, float32 or float64.
+void needs_floats(const Op& op);
+/// All connected inputs are bool.
+void needs_bools(const Op& op);
+/// All connected inputs are of one dtype, which takes part in arithmetic.
+void needs_same_dtypes(const Op& op);
+
+// Inference rules. They look at dtypes only where building a graph has to.
+/// Shape, dtype and meta shape of input 0.
 std::vector<TensorInfo> infer_same_as_input(const Op& op);
-/// The same for float16, float32 and float64 only.
-std::vector<TensorInfo> infer_float_same_as_input(const Op& op);
 /// All connected inputs have the dtype and shape of input 0, and so has the output.
 std::vector<TensorInfo> infer_all_same(const Op& op);
 /// NumPy broadcasting of all connected inputs; their dtypes are equal.
 std::vector<TensorInfo> infer_broadcast(const Op& op);
-/// The same with a bool result.
+/// NumPy broadcasting with a bool result, whatever the dtypes.
 std::vector<TensorInfo> infer_broadcast_to_bool(const Op& op);
 /// dtype of input 0, shape from attribute "shape".
 std::vector<TensorInfo> infer_shape_attribute(const Op& op);
@@ -77,10 +90,16 @@ GradientRule unary_gradient(std::string kind, Saved saved,
 /// The view rule of ops whose output is input 0 unchanged.
 std::optional<View> identity_view(const Op& op, int output, const View& input);
 
-/// The record of a pointwise op with one input and one output of the same info.
+/// The record of a pointwise op with one input and one output of the same info, for all dtypes that
+/// take part in arithmetic.
 OpDef unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula);
+/// The same for float16, float32 and float64 only.
+OpDef float_unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula);
 /// The record of a pointwise op whose 1 .. n inputs and output all have one info (gradient ops).
 OpDef same_shape_def(std::string name, std::string doc, int num_inputs, ScalarFormula formula);
+/// The same for float16, float32 and float64 only.
+OpDef float_same_shape_def(std::string name, std::string doc, int num_inputs,
+                           ScalarFormula formula);
 /// `def` with a gradient of input 0.
 OpDef with_gradient(OpDef def, GradientRule gradient, std::vector<int> differentiable = {0});
 /// The in-place form of a pointwise op or view: writes input 0, whose shape and dtype the result

@@ -2,6 +2,7 @@
 #include "pando/ops/gather.hpp"
 #include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -38,12 +39,14 @@ OpDef scatter() {
     const Tensor& t = needed_input(op, 0, "t");
     const Tensor& indices = needed_input(op, 1, "indices");
     const Tensor& values = needed_input(op, 2, "values");
-    check_integer(op, indices, "indices");
     const std::int64_t axis = axis_attribute(op, rank_of(t));
-    check_inputs(op, values.dtype() == t.dtype(), "wanted values of t's dtype");
     check_inputs(op, indices.shape() == values.shape(), "wanted indices and values of one shape");
     check_inputs(op, fits(indices.shape(), t.shape(), axis), "wanted indices that lie inside t");
     return std::vector<TensorInfo>{t.info};
+  };
+  def.check_execution = [](const Op& op) {
+    require_integer(op, 1);
+    check_inputs(op, op.input(2)->dtype() == op.input(0)->dtype(), "wanted values of t's dtype");
   };
   def.differentiable_inputs = {0, 2};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
@@ -160,7 +163,6 @@ Tensor* pad_end(OpBuilder& builder, Tensor* t, const Shape& shape) {
 std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
   const Tensor& data = needed_input(op, 0, "data");
   const Tensor& indices = needed_input(op, 1, "indices");
-  check_integer(op, indices, "indices");
   const std::int64_t axis = axis_attribute(op, rank_of(data));
   const std::int64_t group_size = op.attributes.integer_or("group_size", 1);
   check_inputs(op, group_size == 1 || (axis >= 1 && data.shape()[0] == group_size),
@@ -172,7 +174,6 @@ std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
   }
   check_index_shape(op, data.shape(), indices, axis);
   if (const Tensor* initial = op.input(2)) {
-    check_inputs(op, initial->dtype() == data.dtype(), "wanted initial_values of data's dtype");
     check_inputs(op, fits(data.shape(), initial->shape(), axis),
                  "wanted initial_values that differ from data only along the axis");
     return {plain_info(data.dtype(), initial->shape())};
@@ -238,6 +239,14 @@ OpDef scatter_reduce() {
                     {"group_size", Integer, false},
                     {"index_broadcast", Flag, false}};
   def.infer = infer_scatter_reduce;
+  def.check_execution = [](const Op& op) {
+    require_arithmetic(op, 0);
+    if (op.attributes.text("reduction") == "sum") require_number(op, 0);
+    require_integer(op, 1);
+    const Tensor* initial = op.input(2);
+    check_inputs(op, initial == nullptr || initial->dtype() == op.input(0)->dtype(),
+                 "wanted initial_values of data's dtype");
+  };
   def.expand = expand_scatter_reduce;
   def.differentiable_inputs = {0, 2};
   def.gradient = scatter_reduce_gradient;
@@ -289,10 +298,14 @@ OpDef scatter_reduce_grad() {
                     {"has_initial_values", Flag}};
   def.infer = [](const Op& op) {
     const Tensor& g = needed_input(op, 0, "g");
-    check_integer(op, needed_input(op, 1, "indices"), "indices");
+    needed_input(op, 1, "indices");
     std::vector<TensorInfo> infos = {plain_info(g.dtype(), op.attributes.ints("input_shape"))};
     if (op.attributes.flag("has_initial_values")) infos.push_back(g.info);
     return infos;
+  };
+  def.check_execution = [](const Op& op) {
+    require_arithmetic(op, 0);
+    require_integer(op, 1);
   };
   def.expand = expand_scatter_reduce_grad;
   return def;

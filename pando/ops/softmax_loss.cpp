@@ -4,6 +4,7 @@
 #include "pando/base/band.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -41,10 +42,10 @@ OpDef softmax() {
   def.attributes = kSoftmaxAttributes;
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
-    check_float(op, t, "t");
     check_softmax_attributes(op, t.shape());
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = needs_floats;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -73,6 +74,7 @@ OpDef softmax_grad() {
     check_softmax_attributes(op, out.shape());
     return std::vector<TensorInfo>{out.info};
   };
+  def.check_execution = needs_floats;
   return def;
 }
 
@@ -84,11 +86,15 @@ void check_reduction(const Op& op) {
   }
 }
 
-void check_labels(const Op& op, const Tensor& probs, const Tensor& labels) {
-  check_float(op, probs, "probs");
+/// The shape of probs without the class dimension.
+Shape rows_shape(const Op& op, const Tensor& probs) {
   check_inputs(op, !probs.shape().empty(), "wanted probs with a class dimension (rank >= 1)");
+  return Shape(probs.shape().begin(), probs.shape().end() - 1);
+}
+
+void check_labels(const Op& op, const Tensor& probs, const Tensor& labels) {
   check_integer(op, labels, "labels");
-  const Shape wanted(probs.shape().begin(), probs.shape().end() - 1);
+  const Shape wanted = rows_shape(op, probs);
   check_inputs(op, labels.shape() == wanted,
                str_cat("wanted labels of shape ", shape_text(wanted),
                        " (that of probs without the last dimension)"));
@@ -101,7 +107,6 @@ TensorInfo loss_info(const Op& op, const Tensor& probs, const Tensor& labels) {
 
 void check_loss_gradient(const Op& op, const Tensor& g, const Tensor& labels) {
   const bool each = op.attributes.text("reduction") == "none";
-  check_float(op, g, "loss gradient");
   check_inputs(
       op, g.shape().empty() || g.info.num_elements() == 1 || (each && g.shape() == labels.shape()),
       each ? "wanted a scalar or label-shaped loss gradient" : "wanted a scalar loss gradient");
@@ -126,6 +131,7 @@ OpDef nll() {
     check_labels(op, probs, labels);
     return std::vector<TensorInfo>{loss_info(op, probs, labels)};
   };
+  def.check_execution = [](const Op& op) { require_float(op, 0); };
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -156,6 +162,7 @@ OpDef nll_grad() {
     check_loss_gradient(op, g, labels);
     return std::vector<TensorInfo>{probs.info};
   };
+  def.check_execution = [](const Op& op) { require_float(op, 1); };
   return def;
 }
 
@@ -163,7 +170,8 @@ OpDef nll_with_softmax_grad() {
   OpDef def;
   def.name = "NlllWithSoftmaxGradDirect";
   def.doc =
-      "Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (D1..Dk), 2 loss_grad "
+      "Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (any shape of D1 * .. * Dk "
+      "elements, in row-major order), 2 loss_grad "
       "(optional; scalar, or label-shaped for none; float16 or float32). Attributes: reduction "
       "(mean, sum, none), ignore_index (optional). Outputs: 0 loss: -ln(p + 1e-7) reduced as Nll "
       "(never scaled by loss_grad), 1 dx = (probs - onehot(labels)) * loss_grad * k, k = 1/M or "
@@ -175,9 +183,16 @@ OpDef nll_with_softmax_grad() {
     const Tensor& probs = needed_input(op, 0, "probs");
     const Tensor& labels = needed_input(op, 1, "labels");
     check_reduction(op);
-    check_labels(op, probs, labels);
+    const std::int64_t rows = num_elements(rows_shape(op, probs));
+    check_inputs(op, labels.info.num_elements() == rows,
+                 str_cat("wanted one label for each of the ", rows, " rows of probs"));
     if (op.input(2) != nullptr) check_loss_gradient(op, *op.input(2), labels);
     return std::vector<TensorInfo>{loss_info(op, probs, labels), probs.info};
+  };
+  def.check_execution = [](const Op& op) {
+    require_float(op, 0);
+    require_integer(op, 1);
+    if (op.input(2) != nullptr) require_float(op, 2);
   };
   return def;
 }

@@ -4,6 +4,7 @@
 
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/ops/rules.hpp"
 
 namespace pando {
 namespace {
@@ -24,6 +25,7 @@ OpDef arg_extreme(const std::string& name, const std::string& what) {
     const Shape kept = op.attributes.flag_or("keepdims", false) ? Shape{1} : Shape{};
     return std::vector<TensorInfo>{plain_info(DType::Int32, splice_shape(t.shape(), axis, kept))};
   };
+  def.check_execution = needs_arithmetic;
   return def;
 }
 
@@ -45,6 +47,7 @@ OpDef top_k() {
     const Shape shape = splice_shape(t.shape(), axis, {k});
     return std::vector<TensorInfo>{plain_info(t.dtype(), shape), plain_info(DType::Int32, shape)};
   };
+  def.check_execution = needs_arithmetic;
   def.differentiable_inputs = {0};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -114,6 +117,7 @@ OpDef cum_sum() {
     if (op.input(1) == nullptr) axis_attribute(op, rank_of(t));
     return std::vector<TensorInfo>{t.info};
   };
+  def.check_execution = [](const Op& op) { require_number(op, 0); };
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (op.input(1) == nullptr && op.attributes.has("reverse")) return {};
     const Attributes attributes{{"axis", scan_axis(op)},
@@ -157,9 +161,7 @@ OpDef histogram() {
       "l[-1]; of |x| with absolute_of_input.";
   def.attributes = {{"levels", NumberList}, {"absolute_of_input", Flag}};
   def.infer = [](const Op& op) {
-    const Tensor& t = needed_input(op, 0, "t");
-    check_inputs(op, t.dtype() == DType::Float16 || t.dtype() == DType::Float32,
-                 "wanted a float16 or float32 tensor");
+    needed_input(op, 0, "t");
     const Floats& levels = op.attributes.floats("levels");
     const bool increasing =
         std::adjacent_find(levels.begin(), levels.end(), std::greater_equal<>()) == levels.end();
@@ -168,6 +170,11 @@ OpDef histogram() {
     }
     return std::vector<TensorInfo>{
         plain_info(DType::UInt32, {static_cast<std::int64_t>(levels.size()) + 1})};
+  };
+  def.check_execution = [](const Op& op) {
+    const DType dtype = op.input(0)->dtype();
+    check_inputs(op, dtype == DType::Float16 || dtype == DType::Float32,
+                 "wanted a float16 or float32 tensor");
   };
   return def;
 }

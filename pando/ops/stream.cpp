@@ -54,12 +54,14 @@ TensorInfo check_remote(const Op& op) {
                              info_text(given), ", buffer ", info_text(buffer->info), " in ",
                              describe(op)));
   }
-  const TensorInfo& offset = input_info(op, 1);
-  if (offset.num_elements() != 1 ||
-      (offset.dtype != DType::Int32 && offset.dtype != DType::UInt32)) {
-    wrong_input(op, "wanted an int32 or uint32 scalar offset at input 1");
-  }
+  require_one_element(op, 1);
   return buffer->info;
+}
+
+void needs_offset(const Op& op) {
+  const DType dtype = input_info(op, 1).dtype;
+  if (dtype == DType::Int32 || dtype == DType::UInt32) return;
+  wrong_input(op, "wanted an int32 or uint32 offset at input 1");
 }
 
 std::vector<TensorInfo> infer_remote_load(const Op& op) { return {check_remote(op)}; }
@@ -95,6 +97,7 @@ void add_remote(Registry& registry) {
              .max_inputs = 2,
              .attributes = {integer_attribute("buffer")},
              .infer = infer_remote_load,
+             .check_execution = needs_offset,
              .has_side_effects = true};
   registry.add(load);
   registry.add(in_place(load, "RemoteLoadInplace",
@@ -107,6 +110,7 @@ void add_remote(Registry& registry) {
                 .max_inputs = 2,
                 .attributes = {integer_attribute("buffer")},
                 .infer = infer_remote_store,
+                .check_execution = needs_offset,
                 .has_side_effects = true});
   registry.add(
       {.name = "RemoteCodeLoad",

@@ -9,12 +9,6 @@ namespace {
 
 using Inputs = std::span<const Scalar>;
 
-OpDef float_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula) {
-  OpDef def = unary_def(std::move(name), std::move(doc), std::move(formula));
-  def.infer = infer_float_same_as_input;
-  return def;
-}
-
 void add_arithmetic(Registry& registry) {
   registry.add(with_gradient(unary_def("Abs", "|x| of input 0.", [](Scalar x) { return abs(x); }),
                              unary_gradient("AbsGrad", Saved::Input)));
@@ -44,30 +38,32 @@ void add_steps(Registry& registry) {
 }
 
 void add_transcendental(Registry& registry) {
-  const OpDef exponential = float_def("Exp", "e^x of input 0.", [](Scalar x) { return exp(x); });
+  const OpDef exponential =
+      float_unary_def("Exp", "e^x of input 0.", [](Scalar x) { return exp(x); });
   registry.add(with_gradient(exponential, unary_gradient("ExpGrad", Saved::Output)));
   registry.add(in_place(exponential, "ExpInplace", "Writes e^x to input 0."));
-  registry.add(same_shape_def("ExpGrad", "g * out for inputs g, out.", 2,
-                              [](const Op&, Inputs in) { return in[0] * in[1]; }));
-  registry.add(with_gradient(float_def("Log", "ln x of input 0.", [](Scalar x) { return log(x); }),
-                             unary_gradient("LogGrad", Saved::Input)));
-  registry.add(same_shape_def("LogGrad", "g / x for inputs g, x.", 2,
-                              [](const Op&, Inputs in) { return in[0] / in[1]; }));
+  registry.add(float_same_shape_def("ExpGrad", "g * out for inputs g, out.", 2,
+                                    [](const Op&, Inputs in) { return in[0] * in[1]; }));
   registry.add(
-      with_gradient(float_def("Sqrt", "Square root of input 0.", [](Scalar x) { return sqrt(x); }),
-                    unary_gradient("SqrtGrad", Saved::Output)));
-  registry.add(same_shape_def("SqrtGrad", "g / (2 out) for inputs g, out.", 2,
-                              [](const Op&, Inputs in) { return in[0] / (2.0 * in[1]); }));
+      with_gradient(float_unary_def("Log", "ln x of input 0.", [](Scalar x) { return log(x); }),
+                    unary_gradient("LogGrad", Saved::Input)));
+  registry.add(float_same_shape_def("LogGrad", "g / x for inputs g, x.", 2,
+                                    [](const Op&, Inputs in) { return in[0] / in[1]; }));
   registry.add(with_gradient(
-      float_def("Sin", "sin x of input 0 (radians).", [](Scalar x) { return sin(x); }),
+      float_unary_def("Sqrt", "Square root of input 0.", [](Scalar x) { return sqrt(x); }),
+      unary_gradient("SqrtGrad", Saved::Output)));
+  registry.add(float_same_shape_def("SqrtGrad", "g / (2 out) for inputs g, out.", 2,
+                                    [](const Op&, Inputs in) { return in[0] / (2.0 * in[1]); }));
+  registry.add(with_gradient(
+      float_unary_def("Sin", "sin x of input 0 (radians).", [](Scalar x) { return sin(x); }),
       unary_gradient("SinGrad", Saved::Input)));
-  registry.add(same_shape_def("SinGrad", "g * cos x for inputs g, x.", 2,
-                              [](const Op&, Inputs in) { return in[0] * cos(in[1]); }));
+  registry.add(float_same_shape_def("SinGrad", "g * cos x for inputs g, x.", 2,
+                                    [](const Op&, Inputs in) { return in[0] * cos(in[1]); }));
   registry.add(with_gradient(
-      float_def("Cos", "cos x of input 0 (radians).", [](Scalar x) { return cos(x); }),
+      float_unary_def("Cos", "cos x of input 0 (radians).", [](Scalar x) { return cos(x); }),
       unary_gradient("CosGrad", Saved::Input)));
-  registry.add(same_shape_def("CosGrad", "-g * sin x for inputs g, x.", 2,
-                              [](const Op&, Inputs in) { return -(in[0] * sin(in[1])); }));
+  registry.add(float_same_shape_def("CosGrad", "-g * sin x for inputs g, x.", 2,
+                                    [](const Op&, Inputs in) { return -(in[0] * sin(in[1])); }));
 }
 
 double lowest_of(DType dtype) {
@@ -122,6 +118,7 @@ void add_clip(Registry& registry) {
                        "limits are rounded to the dtype, for float16 first clamped to +-65504.",
                 .attributes = limits,
                 .infer = infer_same_as_input,
+                .check_execution = needs_arithmetic,
                 .scalar_body = pointwise(clip_body),
                 .gradient = unary_gradient("ClipGrad", Saved::Output, {"min", "max"}),
                 .differentiable_inputs = {0}});
@@ -143,11 +140,13 @@ void add_tests(Registry& registry) {
   registry.add({.name = "IsNaN",
                 .doc = "bool: whether input 0 is NaN (false for integers).",
                 .infer = infer_test,
+                .check_execution = needs_arithmetic,
                 .scalar_body =
                     pointwise_unary([no](Scalar x) { return x.is_float() ? is_nan(x) : no(x); })});
   registry.add({.name = "IsInf",
                 .doc = "bool: whether input 0 is +inf or -inf (false for integers).",
                 .infer = infer_test,
+                .check_execution = needs_arithmetic,
                 .scalar_body =
                     pointwise_unary([no](Scalar x) { return x.is_float() ? is_inf(x) : no(x); })});
 }
@@ -172,25 +171,15 @@ void add_identity(Registry& registry) {
                              "An alias of input 0 through which no gradient passes."));
 }
 
-/// The dtypes that the op is lowered for; others can be built.
-std::vector<Tensor*> check_increment_mod(OpBuilder&, const Op& op) {
-  switch (input_info(op, 0).dtype) {
-    case DType::Int8:
-    case DType::Int16:
-    case DType::Int32:
-    case DType::UInt8:
-    case DType::UInt16:
-    case DType::UInt32:
-    case DType::Float16:
-    case DType::Float32:
-      return {};
-    default:
-      throw LoweringError(str_cat(describe(op),
-                                  ": wanted int8, int16, int32, uint8, uint16, uint32, float16 or "
-                                  "float32; given '",
-                                  op.input(0)->name(), "' ", info_text(input_info(op, 0)),
-                                  ". Cast it first"));
-  }
+void needs_narrow_numbers(const Op& op) {
+  const TensorInfo& info = input_info(op, 0);
+  const bool known =
+      is_integer(info.dtype) || info.dtype == DType::Float16 || info.dtype == DType::Float32;
+  if (known && dtype_bytes(info.dtype) < 8) return;
+  throw LoweringError(str_cat(describe(op),
+                              ": wanted int8, int16, int32, uint8, uint16, uint32, float16 or "
+                              "float32; given '",
+                              op.input(0)->name(), "' ", info_text(info), ". Cast it first"));
 }
 
 void add_increment_mod(Registry& registry) {
@@ -201,11 +190,11 @@ void add_increment_mod(Registry& registry) {
                       "dtypes.",
                   .attributes = {number_attribute("increment"), number_attribute("modulus")},
                   .infer = infer_same_as_input,
+                  .check_execution = needs_narrow_numbers,
                   .scalar_body = pointwise([](const Op& op, Inputs in) {
                     return rem(in[0] + op.attributes.number("increment"),
                                in[0].constant(op.attributes.number("modulus")));
-                  }),
-                  .expand = check_increment_mod};
+                  })};
   registry.add(def);
   registry.add(in_place(def, "IncrementModInplace",
                         "Writes rem(x + attribute increment, attribute modulus) to input 0."));

@@ -37,6 +37,20 @@ std::int64_t end_padding(const Axis& axis, std::int64_t output, std::int64_t beg
 
 }  // namespace
 
+Ints window_list(const Op& op, const char* name, std::size_t length, std::int64_t fallback,
+                 const char* what) {
+  return list_or(op, name, length, fallback, name, what);
+}
+
+void needs_windows_that_fit(const Op& op) {
+  const Shape &input = op.input(0)->shape(), &output = op.output(0)->shape();
+  for (std::size_t i = 2; i < output.size(); ++i) {
+    check_inputs(op, output[i] >= 1,
+                 str_cat("wanted windows that fit: spatial dimension ", i - 2, " of size ",
+                         input[i], " has room for ", output[i]));
+  }
+}
+
 Shape spatial_dimensions(const Shape& shape) {
   return shape.size() < 2 ? Shape{} : Shape(shape.begin() + 2, shape.end());
 }
@@ -93,7 +107,7 @@ Window resolve_window(const Op& op, const Shape& input, const Shape& kernel, con
       output = (ceil_mode ? divide_up(room, axis.stride) : divide_down(room, axis.stride)) + 1;
       end = std::max(end, end_padding(axis, output, begin));
     }
-    check_inputs(op, output >= 1,
+    check_inputs(op, output >= 0,
                  str_cat("the window does not fit spatial dimension ", i, " (kernel ", axis.kernel,
                          ", dilation ", axis.dilation, ", pads ", begin, " and ", end, ")"));
   }

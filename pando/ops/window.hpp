@@ -21,6 +21,14 @@ struct Window {
 /// floor((D + p0 + p1 - 1 - d * (K - 1)) / s) + 1 gives `output`.
 Window resolve_window(const Op& op, const Shape& input, const Shape& kernel, const char* what);
 
+/// Attribute `name` of `op`, an op called `what` in errors: `length` values, `fallback` each when
+/// it is absent or empty.
+Ints window_list(const Op& op, const char* name, std::size_t length, std::int64_t fallback,
+                 const char* what);
+
+/// For ops whose output 0 has spatial dimensions: at least one window fits each of them.
+void needs_windows_that_fit(const Op& op);
+
 /// The dimensions after the first two.
 Shape spatial_dimensions(const Shape& shape);
 /// Checks 1 to 3 spatial dimensions.

@@ -97,7 +97,8 @@ struct Instruction {
   std::vector<OperandRef> operands;
   /// Call, Loop, If: where the callee's frame lies in the running frame, bytes.
   std::int64_t callee_frame = 0;
-  /// Loop: trip count. Copy: bytes. If: number of then-arguments.
+  /// Loop: trip count. Copy: bytes. If: number of then-arguments. RemoteLoad, RemoteLoadStart,
+  /// RemoteStore: 1 if the offset is unsigned.
   std::int64_t count = 0;
   /// Loop: how many of the leading (argument, result) pairs are carried: operands are
   /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
@@ -217,7 +218,7 @@ struct CollectiveDesc {
   };
   Kind kind = Kind::AllReduce;
   Reduction reduction = Reduction::Add;  // of AllGather: Local
-  DType dtype = DType::Float32;          // float32, float16, int32 or uint32
+  DType dtype = DType::Float32;          // if it reduces: float32, float16, int32 or uint32
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
   ReplicaGroups groups;

@@ -47,9 +47,11 @@ std::int64_t Engine::remote_slot(const Instruction& transfer, const std::byte* o
   std::uint32_t slot = 0;
   std::memcpy(&slot, offset, sizeof slot);
   if (slot >= buffer.entries) {
+    const bool is_unsigned = transfer.count == 1;
+    const auto asked =
+        is_unsigned ? std::int64_t{slot} : std::int64_t{static_cast<std::int32_t>(slot)};
     throw RuntimeFault(str_cat("remote buffer ", buffer.id, " has ", buffer.entries,
-                               " entries; the program asked for entry ",
-                               static_cast<std::int32_t>(slot)));
+                               " entries; the program asked for entry ", asked));
   }
   return slot;
 }

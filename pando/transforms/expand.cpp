@@ -14,7 +14,12 @@ void expand(Graph& graph) {
   // A rule inserts its ops before the expanded one, so the scan meets them next.
   for (std::size_t i = 0; i < graph.ops().size();) {
     Op& op = *graph.ops()[i];
-    if (!op.def().expand || expanded.contains(&op)) {
+    if (expanded.contains(&op)) {
+      ++i;
+      continue;
+    }
+    if (op.def().check_execution) op.def().check_execution(op);
+    if (!op.def().expand) {
       ++i;
       continue;
     }

@@ -6,7 +6,7 @@
 namespace pando {
 
 /// Replaces every op that has an `expand` rule by what the rule builds, until none is left. Values
-/// and side effects stay the same.
+/// and side effects stay the same. Throws Error for an op whose `check_execution` does.
 void expand(Graph& graph);
 
 }  // namespace pando

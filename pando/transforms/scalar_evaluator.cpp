@@ -7,6 +7,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
+#include "pando/base/integers.hpp"
 #include "pando/base/philox.hpp"
 
 namespace pando {
@@ -36,44 +37,29 @@ double as_double(const Cell& cell, LaneType lane) {
   return static_cast<double>(cell.bits);
 }
 
-/// Truncates toward zero; false when the value does not fit.
-bool to_integer(double value, LaneType lane, Cell& result) {
-  const double whole = std::trunc(value);
-  const auto within = [&](double low, double high) { return whole >= low && whole < high; };
+Cell to_integer(double value, LaneType lane) {
   switch (lane) {
     case LaneType::I32:
-      if (!within(-0x1p31, 0x1p31)) return false;
-      break;
+      return {0.0, saturated<std::int32_t>(value)};
     case LaneType::U32:
-      if (!within(0.0, 0x1p32)) return false;
-      break;
+      return {0.0, saturated<std::uint32_t>(value)};
     case LaneType::U64:
-      if (!within(0.0, 0x1p64)) return false;
-      result = {0.0, static_cast<std::int64_t>(static_cast<std::uint64_t>(whole))};
-      return true;
+      return {0.0, static_cast<std::int64_t>(saturated<std::uint64_t>(value))};
     default:
-      if (!within(-0x1p63, 0x1p63)) return false;
-      break;
+      return {0.0, saturated<std::int64_t>(value)};
   }
-  result = {0.0, static_cast<std::int64_t>(whole)};
-  return true;
 }
 
-bool convert(const Cell& cell, LaneType from, LaneType to, Cell& result) {
+Cell convert(const Cell& cell, LaneType from, LaneType to) {
   if (is_float(to)) {
     // 64-bit integers go to float32 directly: through double they would be rounded twice.
-    if (to == LaneType::F32 && from == LaneType::I64) {
-      result = {static_cast<float>(cell.bits), 0};
-    } else if (to == LaneType::F32 && from == LaneType::U64) {
-      result = {static_cast<float>(static_cast<std::uint64_t>(cell.bits)), 0};
-    } else {
-      result = rounded(as_double(cell, from), to);
+    if (to == LaneType::F32 && from == LaneType::I64) return {static_cast<float>(cell.bits), 0};
+    if (to == LaneType::F32 && from == LaneType::U64) {
+      return {static_cast<float>(static_cast<std::uint64_t>(cell.bits)), 0};
     }
-    return true;
+    return rounded(as_double(cell, from), to);
   }
-  if (is_float(from)) return to_integer(cell.real, to, result);
-  result = wrapped(cell.bits, to);
-  return true;
+  return is_float(from) ? to_integer(cell.real, to) : wrapped(cell.bits, to);
 }
 
 template <class T>
@@ -141,8 +127,7 @@ bool store(std::byte* data, DType dtype, const Cell& cell, LaneType lane) {
     return true;
   }
   if (traits(dtype).is_complex) return false;
-  Cell value;
-  if (!convert(cell, lane, lane_of(dtype), value)) return false;
+  const Cell value = convert(cell, lane, lane_of(dtype));
   switch (dtype) {
     case DType::Float8_143:
     case DType::Float8_152:
@@ -315,13 +300,14 @@ bool integer_result(const ScalarInstruction& in, std::int64_t a, std::int64_t b,
       set(ua * ub);
       return true;
     case ScalarOp::Div:
-      r = divided(a, b, is_signed, false);
-      return true;
     case ScalarOp::Rem:
-      r = divided(a, b, is_signed, true);
+      r = divided(a, b, is_signed, in.op == ScalarOp::Rem);
       return true;
     case ScalarOp::Fma:
       set(ua * ub + static_cast<std::uint64_t>(c));
+      return true;
+    case ScalarOp::Pow:
+      r = is_signed ? wrapped_power(a, b) : static_cast<std::int64_t>(wrapped_power(ua, ub));
       return true;
     case ScalarOp::Min:
       r = less ? a : b;
@@ -425,7 +411,8 @@ class Evaluator {
         result = {0.0, index_};
         return true;
       case ScalarOp::Convert:
-        return convert(cell(in.a), lane(in.a), in.lane, result);
+        result = convert(cell(in.a), lane(in.a), in.lane);
+        return true;
       case ScalarOp::Round:
         result = round_to(cell(in.a), in.dtype);
         return true;

@@ -75,10 +75,8 @@ def _slice(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
         stops.append(None if stop < 0 else stop)
         directions.append(1 if step > 0 else -1)
         strides.append(abs(step))
-    result = tensor
-    whole = [0] * len(keys) == starts and directions == [1] * len(keys)
-    if not whole or stops != list(tensor.shape[: len(keys)]):
-        result = ops.slice(result, starts, stops, directions, list(range(len(keys))))
+    # A copy also where everything is selected: writes to the result must not reach `tensor`.
+    result = ops.slice(tensor, starts, stops, directions, list(range(len(keys))))
     if any(stride != 1 for stride in strides):
         result = ops.subsample(result, strides + [1] * (tensor.rank - len(strides)))
     return ops.squeeze(result, dropped) if dropped else result

@@ -355,7 +355,9 @@ class Session:
         if elements == 1 and math.prod(array.shape[extra:]) == 1:
             return
         if array.shape[extra:] != stream.shape:
-            raise ValueError(f"{start} the axes after the first {extra} must be {stream.shape}")
+            after = {0: "its axes", 1: "the axes after the first"}
+            which = after.get(extra, f"the axes after the first {extra}")
+            raise ValueError(f"{start} {which} must have the sizes {stream.shape}")
 
     def _validate_run_inputs(self, inputs: h2dStreamBufferMaps) -> None:
         if set(inputs) != self._input_set:

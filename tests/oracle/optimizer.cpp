@@ -65,8 +65,7 @@ void add_optimizer_rules(RuleTable& table) {
   // What AdamUpdater is made of: the increment of its step is an AddLhsInplace.
   table.add("AdamBiasCorrection", [](const Op& op, const Inputs& in, std::vector<Array>& out) {
     const Number beta = scalar_or(op, in, 1, "beta", 0.0);
-    const Number kept = 1.0L - std::pow(beta, (*in[0])[0]);
-    out[0][0] = 1.0L / (op.attributes.flag("root") ? std::sqrt(kept) : kept);
+    out[0][0] = 1.0L - std::pow(beta, (*in[0])[0]);
   });
   table.add("AdamUpdaterCore", [](const Op& op, const Inputs& in, std::vector<Array>& out) {
     const auto scalar = [&](std::size_t i) {
@@ -76,9 +75,9 @@ void add_optimizer_rules(RuleTable& table) {
     const Number decay = scalar_or(op, in, 5, "weight_decay", 0.0);
     const bool adamax = op.attributes.text("mode") == "AdaMax";
     for (std::int64_t i = 0; i < out[0].size(); ++i) {
-      const Number m = in.step((*in[1])[i] * scalar(3), in[1]->dtype);
-      const Number v = (*in[2])[i];
-      out[0][i] = m / ((adamax ? v : std::sqrt(v) * scalar(4)) + epsilon);
+      const Number m = in.step((*in[1])[i] / scalar(3), in[1]->dtype);
+      const Number v = in.step((*in[2])[i] / scalar(4), in[2]->dtype);
+      out[0][i] = m / ((adamax ? v : std::sqrt(v)) + epsilon);
       if (decay != 0.0L) out[0][i] += decay * (*in[0])[i];
     }
   });

@@ -49,6 +49,22 @@ Number smaller(Number a, Number b) { return -larger(-a, -b); }
 
 Number gelu_erf(Number x) { return 0.5L * x * (1.0L + std::erf(x / std::sqrt(2.0L))); }
 
+/// Floats outside an integer dtype become the end of its range, and NaN 0.
+void cast(const Op&, const Inputs& in, std::vector<Array>& out) {
+  const DType dtype = out[0].dtype;
+  const bool limits = is_integer(dtype) && is_floating_point(in[0]->dtype);
+  const int bits = static_cast<int>(8 * dtype_bytes(dtype));
+  const bool is_signed = traits(dtype).is_signed;
+  const Number last = std::ldexp(1.0L, is_signed ? bits - 1 : bits) - 1.0L;
+  for (std::int64_t i = 0; i < out[0].size(); ++i) {
+    const Number x = (*in[0])[i];
+    out[0][i] = x;
+    if (limits && std::isnan(x)) out[0][i] = 0.0L;
+    if (limits && x > last) out[0][i] = last;
+    if (limits && x < (is_signed ? -1.0L - last : 0.0L)) out[0][i] = is_signed ? -1.0L - last : 0;
+  }
+}
+
 void add_unary(RuleTable& table) {
   const std::pair<const char*, Unary> formulas[] = {
       {"Abs", [](Number x) { return std::fabs(x); }},
@@ -70,11 +86,23 @@ void add_unary(RuleTable& table) {
       {"Not", [](Number x) { return Number(x == 0.0L); }},
       {"IsNaN", [](Number x) { return Number(std::isnan(x)); }},
       {"IsInf", [](Number x) { return Number(std::isinf(x)); }},
-      {"Cast", [](Number x) { return x; }},
       {"PrintTensor", [](Number x) { return x; }},
       {"CheckRange", [](Number x) { return x; }},
   };
   for (const auto& [name, formula] : formulas) table.add(name, unary(formula));
+  table.add("Cast", cast);
+}
+
+/// Modulo 2^64, whose low bits every integer dtype keeps. Negative powers truncate toward zero.
+Number integer_power(Number base, Number exponent) {
+  if (exponent < 0.0L) {
+    if (base == 0.0L) return 0.0L;
+    return std::trunc(std::pow(base, exponent));
+  }
+  std::uint64_t result = 1;
+  const auto factor = static_cast<std::uint64_t>(base < 0.0L ? base + 0x1p64L : base);
+  for (Number left = exponent; left > 0.0L; left -= 1.0L) result *= factor;
+  return static_cast<Number>(result);
 }
 
 void add_binary(RuleTable& table) {
@@ -82,13 +110,19 @@ void add_binary(RuleTable& table) {
       {"Add", [](Number a, Number b) { return a + b; }},
       {"Sub", [](Number a, Number b) { return a - b; }},
       {"Mul", [](Number a, Number b) { return a * b; }},
-      {"Pow", [](Number a, Number b) { return std::pow(a, b); }},
       {"Equal", [](Number a, Number b) { return Number(a == b); }},
       {"Greater", [](Number a, Number b) { return Number(a > b); }},
       {"And", [](Number a, Number b) { return Number(a != 0.0L && b != 0.0L); }},
       {"Or", [](Number a, Number b) { return Number(a != 0.0L || b != 0.0L); }},
   };
   for (const auto& [name, formula] : formulas) table.add(name, binary(formula));
+  table.add("Pow", [](const Op&, const Inputs& in, std::vector<Array>& out) {
+    const bool whole = is_integer(out[0].dtype);
+    for_each_element(out[0].shape, [&](std::int64_t i, const Shape& index) {
+      const Number a = element(*in[0], index), b = element(*in[1], index);
+      out[0][i] = whole ? integer_power(a, b) : std::pow(a, b);
+    });
+  });
   table.add("Max", fold(larger));
   table.add("Sum", fold([](Number a, Number b) { return a + b; }));
 }

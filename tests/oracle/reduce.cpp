@@ -66,7 +66,8 @@ Number l2(const Group& group, DType dtype) { return std::sqrt(sum_square(group, 
 Number log_sum(const Group& group, DType dtype) { return std::log(sum(group, dtype)); }
 
 Number log_sum_exp(const Group& group, DType dtype) {
-  const Number top = largest(group, dtype);
+  Number top = largest(group, dtype);
+  if (std::isinf(top)) top = 0.0L;
   Number total = 0.0L;
   for (Number x : group) total += std::exp(x - top);
   return top + std::log(total);

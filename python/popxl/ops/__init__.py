@@ -1,10 +1,11 @@
 """The ops: functions that add computations to the current graph.
 
 A function creates its op in the graph of the innermost `with graph:` and raises RuntimeError
-outside of one. It returns tensors, which have values only while a session runs. Shapes and dtypes
-are checked when the op is made; what no kernel can compute is refused then, or when a session is
-made, by a `popart.popart_exception` that names the op and the line of the program. There is no
-promotion: operands of one op have one dtype unless a function says otherwise.
+outside of one. It returns tensors, which have values only while a session runs. Shapes are checked
+when the op is made, dtypes as far as the result depends on them: operands that broadcast have one
+dtype, because there is no promotion. What cannot be computed, above all for its dtype, is refused
+when a session is made, if it takes part, by a `popart.popart_exception` that names the op and the
+line of the program.
 
 A name that ends in an underscore works in place: it writes its first tensor, or returns an alias of
 it. The order of such an op among others that use the tensor is fixed only by data or by

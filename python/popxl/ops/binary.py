@@ -134,7 +134,8 @@ def pow(t: Tensor, e: TensorLike) -> Tensor:
     """Compute t to the power e.
 
     Args:
-        t: The base; a floating-point dtype or integers of at most 32 bits.
+        t: The base; any dtype but bool and float8. Integers wrap on overflow; with a negative
+            exponent, 1 and -1 keep their powers, and all others give 0.
         e: The exponent, a tensor of the dtype of `t` or host data, which become a constant of the
             dtype that NumPy infers: int32 for 2, float32 for 2.0. Shapes broadcast as in NumPy.
 
@@ -145,7 +146,7 @@ def pow(t: Tensor, e: TensorLike) -> Tensor:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The dtypes differ or are not supported, or the shapes do not broadcast.
+        popart_exception: The dtypes differ, or the shapes do not broadcast.
     """
     exponent = e if isinstance(e, Tensor) else constant(e)
     check_inputs(t=t, e=exponent)

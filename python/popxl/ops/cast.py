@@ -11,8 +11,9 @@ from popxl.tensor import Tensor
 def cast(t: Tensor, data_type: DType) -> Tensor:
     """Convert a tensor to another dtype.
 
-    Floats become integers by truncation toward zero; what is not zero becomes True. A gradient
-    passes back to float16 and float32 tensors only.
+    Floats become integers by truncation toward zero; what lies outside the range of the integers
+    becomes the end of the range, and NaN becomes 0. Integers wrap in narrower ones. What is not
+    zero becomes True. A gradient passes back to float16 and float32 tensors only.
 
     Args:
         t: The tensor, of any dtype.

@@ -202,7 +202,8 @@ def conditional(
         TypeError: `cond` is not a tensor, or a value cannot become a constant.
         ValueError: The branches have different numbers of outputs, or inputs are missing, given
             twice, too many or of another graph.
-        popart_exception: Shapes or dtypes differ, or `cond` is not a bool of one element.
+        popart_exception: Shapes or dtypes differ, or `cond` does not have one element; `cond` is no
+            bool, found when a session is made.
     """
     return conditional_with_info(
         cond,

@@ -40,7 +40,8 @@ def gather(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The indices are not integers, or the axis is out of range.
+        popart_exception: The axis is out of range; the indices are not integers, found when a
+            session is made.
     """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
@@ -79,8 +80,9 @@ def groupedgather(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The indices are not integers, the axis is out of range or that of the
-            groups, or axis 0 of a tensor does not have the size `group_size`.
+        popart_exception: The axis is out of range or that of the groups, or axis 0 of a tensor does
+            not have the size `group_size`; the indices are not integers, found when a session is
+            made.
     """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
@@ -116,7 +118,8 @@ def tied_gather(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The indices are not integers, or the axis is out of range.
+        popart_exception: The axis is out of range; the indices are not integers, found when a
+            session is made.
     """
     check_inputs(t=t, indices=indices)
     attributes: dict[str, object] = {
@@ -155,7 +158,8 @@ def scatter(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: Shapes or dtypes do not fit, or the axis is out of range.
+        popart_exception: Shapes do not fit, or the axis is out of range; dtypes do not fit, found
+            when a session is made.
     """
     check_inputs(t=t, indices=indices, values=values)
     attributes: dict[str, object] = {"axis": handle_negative_axis(t, axis)}
@@ -181,8 +185,8 @@ def onehot(t: Tensor, num_classes: Tensor, values: Tensor, axis: int) -> Tensor:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: `num_classes` is no constant of one element, a shape or dtype does not
-            fit, or the axis is out of range.
+        popart_exception: `num_classes` is no constant of one element, a shape does not fit, or the
+            axis is out of range; a dtype does not fit, found when a session is made.
     """
     check_inputs(t=t, num_classes=num_classes, values=values)
     if not isinstance(num_classes, Constant) or num_classes.nelms != 1:

@@ -21,7 +21,8 @@ def equal(lhs: Tensor, rhs: Tensor) -> Tensor:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The dtypes differ, or the shapes do not broadcast.
+        popart_exception: The shapes do not broadcast; the dtypes differ, found when a session is
+            made.
     """
     check_inputs(lhs=lhs, rhs=rhs)
     return make("Equal", [lhs, rhs], name="equal_out", settings="equal")
@@ -41,7 +42,8 @@ def greater(input: Tensor, other: Tensor) -> Tensor:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The dtypes differ, or the shapes do not broadcast.
+        popart_exception: The shapes do not broadcast; the dtypes differ, found when a session is
+            made.
     """
     check_inputs(input=input, other=other)
     return make("Greater", [input, other], name="greater_out", settings="greater")

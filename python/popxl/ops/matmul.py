@@ -37,7 +37,8 @@ def matmul(
 
     Args:
         lhs: The left operand, of rank 1 or more; float16, float32 or float64.
-        rhs: The right operand, of rank 1 or more and the dtype of `lhs`.
+        rhs: The right operand, of rank 1 or more; float16, float32 or float64. Operands of several
+            dtypes are multiplied in the wider one, float32 or float64.
         available_memory_proportion: Kept with the op for programs that read it; no other effect.
         output_type: The dtype of the result; float16, float32 or float64. None: the dtype of `lhs`.
         partials_type: The dtype of partial sums, float16 or float32. None: that of the session
@@ -51,7 +52,8 @@ def matmul(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; the type of partial sums is not float16 or float32.
-        popart_exception: An operand has rank 0, or the shapes or dtypes do not fit.
+        popart_exception: An operand has rank 0 or is float8, or the shapes do not fit; a dtype does
+            not, found when a session is made.
     """
     check_inputs(lhs=lhs, rhs=rhs)
     attributes: dict[str, object] = {"partials_type": _partials_type(partials_type)._pb}

@@ -74,7 +74,8 @@ def nll_loss_with_softmax_grad(
 
     Args:
         probs: Probabilities of shape (..., classes); float16, float32 or float64.
-        labels: The class of each row, of any integer dtype.
+        labels: The class of each row, of any integer dtype and of any shape with as many elements
+            as there are rows, in row-major order.
         loss_grad: The gradient of the loss, or a loss scale: a number, a tensor of one element, or
             for `none` one of the shape of the labels. It scales the gradient only.
         ignore_index: A class whose labels count nothing; None: all labels count.

@@ -140,7 +140,7 @@ def histogram(t: Tensor, levels: Iterable[float], absolute_of_input: bool) -> Te
     Raises:
         TypeError: `t` is not a tensor.
         ValueError: `t` is not in the current graph; there are no levels, or they do not increase.
-        popart_exception: The dtype is another one.
+        popart_exception: The dtype is another one, found when a session is made.
     """
     check_inputs(t=t)
     bounds = [float(level) for level in levels]

@@ -60,9 +60,8 @@ def average_pool(
         TypeError: `t` is not a tensor.
         ValueError: `t` is not in the current graph.
         KeyError: `auto_pad` is another word.
-        NotImplementedError: `out_pads` or `in_dilations` have another value.
-        popart_exception: The lists do not fit the rank of `t`, or no window fits, here or when a
-            session is made.
+        popart_exception: The lists do not fit the rank of `t`, no window fits, or `out_pads` or
+            `in_dilations` have another value, here or when a session is made.
     """
     check_inputs(t=t)
     lists = {
@@ -111,9 +110,9 @@ def max_pool(
         TypeError: `t` is not a tensor.
         ValueError: `t` is not in the current graph.
         KeyError: `auto_pad` is another word.
-        NotImplementedError: `out_pads` or `in_dilations` have another value.
-        popart_exception: The lists do not fit the rank of `t`, no window fits, or `storage_order`
-            is another word, here or when a session is made.
+        popart_exception: The lists do not fit the rank of `t`, no window fits, `storage_order` is
+            another word, or `out_pads` or `in_dilations` have another value, here or when a session
+            is made.
     """
     check_inputs(t=t)
     lists = {

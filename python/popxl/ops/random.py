@@ -53,7 +53,7 @@ def random_uniform(
     Raises:
         TypeError: `seed_tensor` is not a tensor.
         ValueError: `seed_tensor` is not in the current graph; it is no seed.
-        popart_exception: The dtype is another one.
+        popart_exception: The dtype is another one, found when a session is made.
     """
     parameters = {"low": low, "high": high}
     return _random("RandomUniform", seed_tensor, shape, dtype, parameters, "random_uniform")
@@ -83,7 +83,7 @@ def random_normal(
     Raises:
         TypeError: `seed_tensor` is not a tensor.
         ValueError: `seed_tensor` is not in the current graph; it is no seed.
-        popart_exception: The dtype is another one.
+        popart_exception: The dtype is another one, found when a session is made.
     """
     parameters = {"mean": mean, "std": std}
     return _random("RandomNormal", seed_tensor, shape, dtype, parameters, "random_normal")

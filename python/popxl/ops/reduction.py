@@ -54,6 +54,8 @@ def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Compute the arithmetic mean along axes. Integers are truncated toward zero.
 
+    Elements of float16 are summed and divided in float32, integers of less than 32 bits in int32.
+
     Args:
         t: The operand; any dtype but bool and float8.
         axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
@@ -214,6 +216,9 @@ def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Compute ln(sum(e^t)) along axes, as m + ln(sum(e^(t - m))) with the maximum m.
+
+    Where all elements are -inf, or one is inf, that is the result. Elements of float16 are summed
+    in float32.
 
     Args:
         t: The operand; float16, float32 or float64.

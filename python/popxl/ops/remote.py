@@ -44,7 +44,8 @@ def remote_load(
     Raises:
         RuntimeError: The buffer is of another Ir.
         ValueError: `offset` is a tensor of another graph.
-        popart_exception: The offset does not have one element or is of another dtype.
+        popart_exception: The offset does not have one element; it is of another dtype, found when a
+            session is made.
     """
     check_in_ir(str(remote_buffer), remote_buffer._ir)
     slot = _offset(offset)
@@ -83,7 +84,8 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; `t` does not have the shape and dtype of a slot.
         RuntimeError: The buffer is of another Ir.
-        popart_exception: The offset does not have one element or is of another dtype.
+        popart_exception: The offset does not have one element; it is of another dtype, found when a
+            session is made.
     """
     check_inputs(t=t)
     check_in_ir(str(remote_buffer), remote_buffer._ir)
@@ -115,7 +117,8 @@ def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; `t` does not have the shape and dtype of a slot.
         RuntimeError: The buffer is of another Ir.
-        popart_exception: The offset does not have one element or is of another dtype.
+        popart_exception: The offset does not have one element; it is of another dtype, found when a
+            session is made.
     """
     check_inputs(t=t)
     check_in_ir(str(remote_buffer), remote_buffer._ir)

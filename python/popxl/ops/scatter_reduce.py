@@ -43,8 +43,8 @@ def grouped_scatter_reduce(
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; the reduction is unknown, or neither `initial_values` nor `axis_size` is
             given.
-        popart_exception: Shapes or dtypes do not fit, or the axis is out of range or that of the
-            groups.
+        popart_exception: Shapes do not fit, or the axis is out of range or that of the groups;
+            dtypes do not fit, found when a session is made.
     """
     check_inputs(data=data, indices=indices)
     if reduction not in get_args(ScatterReductionType):
@@ -108,7 +108,8 @@ def scatter_reduce(
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; the reduction is unknown, or neither `initial_values` nor `axis_size` is
             given.
-        popart_exception: Shapes or dtypes do not fit, or the axis is out of range.
+        popart_exception: Shapes do not fit, or the axis is out of range; dtypes do not fit, found
+            when a session is made.
     """
     return grouped_scatter_reduce(
         data,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
 from popxl.tensor import Tensor
@@ -123,13 +127,13 @@ def slice_(
     return _slice("SliceInplace", t, (start, stop, step), axis, "slice_")
 
 
-def subsample(t: Tensor, strides: int | list[int]) -> Tensor:
+def subsample(t: Tensor, strides: int | list[int] | npt.NDArray[np.integer[Any]]) -> Tensor:
     """Take every n-th element of each axis, from the first on.
 
     Args:
         t: The tensor, of any dtype.
         strides: n for each axis, an int for axis 0 alone. A list that is shorter than the rank is
-            extended with 1 in place.
+            extended with 1 in place; an array of integers is left as it is.
 
     Returns:
         A new tensor; a size d becomes ceil(d / n).
@@ -140,7 +144,10 @@ def subsample(t: Tensor, strides: int | list[int]) -> Tensor:
         popart_exception: A stride is less than 1.
     """
     check_inputs(t=t)
-    steps = [strides] if isinstance(strides, int) else strides
+    if isinstance(strides, list):
+        steps = strides
+    else:
+        steps = [int(step) for step in np.atleast_1d(np.asarray(strides))]
     if len(steps) > t.rank:
         raise ValueError(f"subsample: wanted up to {t.rank} strides for {t!r}; given {steps}")
     steps += [1] * (t.rank - len(steps))
@@ -178,7 +185,8 @@ def dynamic_slice(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The axes, the sizes or the index do not fit each other or `t`.
+        popart_exception: The axes repeat, or the axes, the sizes or the index do not fit each other
+            or `t`, here or when a session is made.
     """
     check_inputs(t=t, index=index)
     attributes = _dynamic(axes, sizes, no_overlap)

@@ -159,8 +159,8 @@ def sparse_accumulate_(
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The shapes do not fit, the indices are not integers, or the axis is out of
-            range.
+        popart_exception: The shapes do not fit, or the axis is out of range; the indices are not
+            integers, found when a session is made.
     """
     check_inputs(t=t, X=X, indices=indices)
     attributes: dict[str, object] = {"axis": handle_negative_axis(t, axis)}
@@ -235,10 +235,19 @@ def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets.
-        popart_exception: The shapes or dtypes differ.
+        popart_exception: The shapes differ; the dtypes differ, found when a session is made.
     """
     check_inputs(t=t, X=X)
     return make("CopyVarUpdate", [t, X], name=f"updated__{t.name}", settings="copy_var_update")
+
+
+def _check_decay(factors: dict[str, Factor | None], weight: Tensor | None) -> bool:
+    """Whether weights decay; ValueError if they do without a weight."""
+    decay = factors["weight_decay"]
+    decays = isinstance(decay, Tensor) or bool(decay)
+    if decays and weight is None:
+        raise ValueError("Weight decay requires weight to not be None.")
+    return decays
 
 
 def _updater(
@@ -252,10 +261,7 @@ def _updater(
     first, second = moments
     check_inputs(acc_first_order=first, acc_second_order=second)
     attributes: dict[str, object] = {"mode": mode}
-    decay = factors["weight_decay"]
-    decays = isinstance(decay, Tensor) or bool(decay)
-    if decays and weight is None:
-        raise ValueError("Weight decay requires weight to not be None.")
+    decays = _check_decay(factors, weight)
     if not decays:
         factors["weight_decay"] = None
     optional: dict[str, Tensor] = {}
@@ -279,6 +285,7 @@ def _adam(
     settings: str,
 ) -> Tensor:
     corrects = time_step is not None
+    _check_decay(factors, weight)
     if corrects and (factors["beta1"] is None or factors["beta2"] is None):
         raise ValueError("Bias correction requires both beta1 and beta2 to not be None.")
     if not corrects:
@@ -443,13 +450,12 @@ def adam_var_update(
     Raises:
         TypeError: An argument that must be a tensor is not one.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
-            tile sets; `learning_rate` is None.
-        popart_exception: Shapes do not fit, or a factor does not have one element.
+            tile sets.
+        popart_exception: Shapes do not fit, or a factor does not have one element; `learning_rate`
+            is None, found when a session is made.
         popart_internal_exception: `max_weight_norm` is the number 0, found when a session is made.
     """
     check_inputs(t=t, x=x, r1=r1, r2=r2)
-    if learning_rate is None:
-        raise ValueError("adam_var_update: learning_rate has no default: give a float or a tensor")
     attributes: dict[str, object] = {}
     inputs = [
         t,

@@ -116,6 +116,13 @@ TEST_P(OnTarget, SelectAndPowOfIntegers) {
   }
 }
 
+/// Outside one integer dtype or another, or close to the end of its range.
+const std::vector<double> kOutOfRange = {
+    NAN,    -NAN,          HUGE_VAL, -HUGE_VAL, 1e30,   -1e30,   -0.75,
+    -1.0,   127.75,        128.0,    -128.75,   -129.0, 255.75,  256.0,
+    300.0,  32768.0,       -32769.,  65536.0,   0x1p31, -0x1p31, -0x1.8p31,
+    0x1p32, 0x1.fffffep31, 0x1p63,   -0x1p63,   0x1p64, -0x1p64, 0x1.fffffep62};
+
 TEST_P(OnTarget, EveryDTypeConvertsToEveryOther) {
   for (DType from : kStorage) {
     for (DType to : kStorage) {
@@ -124,7 +131,6 @@ TEST_P(OnTarget, EveryDTypeConvertsToEveryOther) {
             return std::vector<std::pair<ScalarValue, DType>>{{e.as_dtype(in[0], to), to},
                                                               {in[0], to}};
           });
-      // Floats to integers are defined in range only, so the numbers are small and positive.
       std::vector<Operand> operands;
       for (const auto* desc : {&spec.inputs[0], &spec.outputs[0], &spec.outputs[1],
                                &spec.outputs[0], &spec.outputs[1]}) {
@@ -137,6 +143,11 @@ TEST_P(OnTarget, EveryDTypeConvertsToEveryOther) {
         if (lane_of(from) == LaneType::F32) lane = testing::Lane::of(static_cast<float>(value));
         if (lane_of(from) == LaneType::F64) lane = testing::Lane::of(value);
         if (from == DType::Bool) lane.bits = engine() % 2;
+        if (is_floating_point(from) && static_cast<std::size_t>(i) < kOutOfRange.size()) {
+          const double extreme = kOutOfRange[static_cast<std::size_t>(i)];
+          lane = from == DType::Float64 ? testing::Lane::of(extreme)
+                                        : testing::Lane::of(static_cast<float>(extreme));
+        }
         testing::store_element(lane, from, operands[0].at(i));
       }
       run(spec, 1, {&operands[0], &operands[1], &operands[2]});

@@ -256,6 +256,19 @@ Lane apply_int(ScalarOp op, T a, T b, T c) {
   }
 }
 
+/// Floats to integers: truncated, at the ends of the range outside it, 0 for NaN.
+template <class To, class From>
+To converted(From value) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    using Limits = std::numeric_limits<To>;
+    if (std::isnan(value)) return To{0};
+    return static_cast<To>(
+        std::clamp<long double>(std::trunc(value), Limits::min(), Limits::max()));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
 /// The value that instruction `in` gives; `values` holds those before it.
 inline Lane evaluate(const ScalarProgram& program, const ScalarInstruction& in,
                      const std::vector<Lane>& values, std::vector<Operand*>& inputs,
@@ -281,7 +294,7 @@ inline Lane evaluate(const ScalarProgram& program, const ScalarInstruction& in,
     case ScalarOp::Convert:
       return with_lane(type(in.a), [&](auto from) {
         return with_lane(in.lane, [&](auto to) {
-          return Lane::of(static_cast<decltype(to)>(a.as<decltype(from)>()));
+          return Lane::of(converted<decltype(to)>(a.as<decltype(from)>()));
         });
       });
     case ScalarOp::Round: {
@@ -322,7 +335,7 @@ inline void interpret(const ScalarProgram& program, std::vector<Operand*> inputs
         const auto number = value.as<decltype(from)>();
         if (in.dtype == DType::Bool) return Lane::of<std::int32_t>(number != 0);
         return with_lane(lane_of(in.dtype),
-                         [&](auto to) { return Lane::of(static_cast<decltype(to)>(number)); });
+                         [&](auto to) { return Lane::of(converted<decltype(to)>(number)); });
       });
       store_element(value, in.dtype, outputs[static_cast<std::size_t>(in.index)]->at(index));
       values.push_back({});

@@ -179,7 +179,7 @@ TEST(ScalarEvaluator, EdgesOfIntegerDivision) {
   EXPECT_EQ(r, -1);
 }
 
-TEST(ScalarEvaluator, FloatsOutOfRangeOfAnIntegerAreRefused) {
+TEST(ScalarEvaluator, FloatsOutOfRangeOfAnIntegerSaturate) {
   ScalarProgram program;
   ScalarEmitter emitter(program);
   emitter.store(0, emitter.convert(emitter.load(0, DType::Float32), LaneType::I32), DType::Int32);
@@ -191,8 +191,12 @@ TEST(ScalarEvaluator, FloatsOutOfRangeOfAnIntegerAreRefused) {
   std::int32_t result = 0;
   EXPECT_TRUE(convert(-2.75f, result));
   EXPECT_EQ(result, -2);
-  EXPECT_FALSE(convert(3e9f, result));
-  EXPECT_FALSE(convert(std::nanf(""), result));
+  EXPECT_TRUE(convert(3e9f, result));
+  EXPECT_EQ(result, std::numeric_limits<std::int32_t>::max());
+  EXPECT_TRUE(convert(-HUGE_VALF, result));
+  EXPECT_EQ(result, std::numeric_limits<std::int32_t>::min());
+  EXPECT_TRUE(convert(std::nanf(""), result));
+  EXPECT_EQ(result, 0);
 }
 
 }  // namespace

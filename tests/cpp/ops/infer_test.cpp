@@ -19,6 +19,18 @@ std::string error_of(std::string_view kind, const std::vector<TensorInfo>& infos
   return "no error";
 }
 
+/// The message of the Error that asking the op, once it is built, what it needs to run throws.
+std::string execution_error_of(std::string_view kind, const std::vector<TensorInfo>& infos,
+                               Attributes attributes = {}) {
+  const SingleOp single(kind, infos, std::move(attributes));
+  try {
+    if (single.op->def().check_execution) single.op->def().check_execution(*single.op);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 void expect_words(const std::string& text, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     EXPECT_NE(text.find(word), std::string::npos) << "'" << word << "' is not in: " << text;
@@ -67,18 +79,31 @@ TEST(Infer, MetaShapesTravel) {
   expect_words(error_of("Add", {sharded, other}), {"meta shape", "(3, 5)", "(4, 4)"});
 }
 
-TEST(Infer, Float8TakesNoPartInArithmetic) {
-  expect_words(error_of("Add", {kFloat8, kFloat8}), {"wanted", "float8_143"});
-  expect_words(error_of("Exp", {kFloat8}), {"wanted float16, float32 or float64"});
-  expect_words(error_of("Exp", {kInt}), {"wanted float16, float32 or float64", "int32"});
+TEST(Infer, DTypesThatOnlyExecutionNeedsAreLeftToIt) {
+  expect_words(execution_error_of("Add", {kFloat8, kFloat8}), {"Add", "wanted", "float8_143"});
+  expect_words(execution_error_of("Exp", {kFloat8}), {"wanted float16, float32 or float64"});
+  expect_words(execution_error_of("Exp", {kInt}),
+               {"Exp", "wanted float16, float32 or float64", "int32"});
+  expect_words(execution_error_of("ExpInplace", {kInt}), {"ExpInplace", "int32"});
+  expect_words(execution_error_of("ExpGrad", {kInt, kInt}), {"ExpGrad", "int32"});
+  EXPECT_EQ(execution_error_of("Exp", {kHalf}), "no error");
+  EXPECT_EQ(execution_error_of("Add", {kBool, kBool}), "no error");
+  EXPECT_EQ(execution_error_of("Reshape", {kFloat8}, {{"shape", Ints{4}}}), "no error");
+}
+
+TEST(Infer, ComparedDTypesMayDifferWhileBuilding) {
+  EXPECT_EQ(SingleOp("Equal", {kInt, f32({2})}).info(), typed(DType::Bool, {2}));
+  expect_words(execution_error_of("Equal", {kInt, f32({2})}),
+               {"incompatible types int32 and float32"});
+  EXPECT_EQ(execution_error_of("Greater", {kInt, kInt}), "no error");
 }
 
 TEST(Infer, ComparisonsGiveBool) {
   EXPECT_EQ(SingleOp("Equal", {kInt, typed(DType::Int32, {3, 1})}).info(),
             typed(DType::Bool, {3, 2}));
   EXPECT_EQ(SingleOp("IsNaN", {f32({2})}).info().dtype, DType::Bool);
-  expect_words(error_of("And", {kBool, kInt}), {"wanted bool at input 1"});
-  expect_words(error_of("Where", {kInt, f32({2}), f32({2})}), {"wanted bool at input 0"});
+  expect_words(execution_error_of("And", {kBool, kInt}), {"wanted bool at input 1"});
+  expect_words(execution_error_of("Where", {kInt, f32({2}), f32({2})}), {"wanted bool at input 0"});
   expect_words(error_of("Where", {kBool, f32({2}), kHalf}), {"incompatible types"});
 }
 
@@ -166,6 +191,17 @@ TEST(Infer, MatMulFollowsNumPy) {
                 .info()
                 .dtype,
             DType::Float32);
+}
+
+TEST(Infer, MatMulOfSeveralDTypesHasTheLeftOne) {
+  const TensorInfo half = typed(DType::Float16, {2, 2}), ints = typed(DType::Int32, {2, 2});
+  EXPECT_EQ(SingleOp("MatMul", {half, f32({2, 2})}).info(), half);
+  EXPECT_EQ(SingleOp("MatMul", {f32({2, 2}), half}).info(), f32({2, 2}));
+  EXPECT_EQ(SingleOp("MatMul", {ints, half}).info(), ints);
+  EXPECT_EQ(execution_error_of("MatMul", {half, f32({2, 2})}), "no error");
+  expect_words(execution_error_of("MatMul", {ints, half}), {"MatMul", "int32", "at input 0"});
+  expect_words(execution_error_of("MatMul", {half, half}, {{"output_type", DType::Int32}}),
+               {"output_type", "int32"});
 }
 
 TEST(Infer, Init) {

@@ -14,6 +14,16 @@ class NnRules : public Fixture {
 
 std::string text(const char* value) { return value; }
 
+void expect_not_executable(const Op& op, const std::string& word) {
+  try {
+    op.def().check_execution(op);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    return;
+  }
+  ADD_FAILURE() << op.kind() << " may run";
+}
+
 TEST_F(NnRules, ConvolutionSizes) {
   Tensor* t = input({2, 4, 9, 8});
   Tensor* w = input({6, 4, 3, 3});
@@ -51,6 +61,10 @@ TEST_F(NnRules, TransposedConvolutionSizes) {
       shape_of("ConvTranspose", {t, w}, {{"strides", Ints{2, 2}}, {"output_shape", Ints{10, 10}}}),
       (Shape{2, 3, 10, 10}));
   EXPECT_THROW(op("ConvTranspose", {t, w}, {{"dilations", Ints{2, 2}}}), Error);
+  const Attributes nothing{{"pads", Ints{4, 0, 3, 0}}};
+  EXPECT_EQ(shape_of("ConvTranspose", {t, w}, nothing), (Shape{2, 3, 0, 7}));
+  expect_not_executable(op("ConvTranspose", {t, w}, nothing), "windows that fit");
+  EXPECT_THROW(op("ConvTranspose", {t, w}, {{"pads", Ints{4, 0, 4, 0}}}), Error);
 }
 
 TEST_F(NnRules, PoolSizes) {
@@ -63,8 +77,16 @@ TEST_F(NnRules, PoolSizes) {
                      {{"kernel_size", kernel}, {"strides", Ints{2, 2}}, {"ceil_mode", true}}),
             (Shape{1, 2, 4, 4}));
   EXPECT_THROW(op("MaxPool", {t}, {{"kernel_size", Ints{2}}}), Error);
-  EXPECT_THROW(op("MaxPool", {t}, {{"kernel_size", kernel}, {"out_pads", Ints{1, 1, 0, 0}}}),
-               NotSupported);
+  // Sizes follow the formulas; what kernels lack is refused when the op is to run.
+  const Attributes padded{{"kernel_size", kernel}, {"out_pads", Ints{1, 1, 0, 2}}};
+  EXPECT_EQ(shape_of("MaxPool", {t}, padded), (Shape{1, 2, 7, 9}));
+  expect_not_executable(op("MaxPool", {t}, padded), "out_pads");
+  const Attributes spread{{"kernel_size", kernel}, {"in_dilations", Ints{2, 3}}};
+  EXPECT_EQ(shape_of("AveragePool", {t}, spread), (Shape{1, 2, 12, 18}));
+  expect_not_executable(op("AveragePool", {t}, spread), "in_dilations");
+  EXPECT_EQ(shape_of("MaxPool", {t}, {{"kernel_size", Ints{8, 1}}}), (Shape{1, 2, 0, 7}));
+  expect_not_executable(op("MaxPool", {t}, {{"kernel_size", Ints{8, 1}}}), "windows that fit");
+  EXPECT_THROW(op("MaxPool", {t}, {{"kernel_size", Ints{9, 1}}}), Error);
 }
 
 TEST_F(NnRules, IndexingShapes) {
@@ -84,10 +106,25 @@ TEST_F(NnRules, IndexingShapes) {
   EXPECT_EQ(shape_of("ScatterReduce", {t, input({5}, DType::Int32)},
                      {{"reduction", text("sum")}, {"axis", one}, {"axis_size", std::int64_t{8}}}),
             (Shape{3, 8, 4}));
-  EXPECT_THROW(op("Gather", {t, input({2})}, {{"axis", one}}), Error);
+  expect_not_executable(op("Gather", {t, input({2})}, {{"axis", one}}), "integer");
   EXPECT_THROW(op("Gather", {t, indices}, {{"axis", std::int64_t{3}}}), Error);
   EXPECT_THROW(op("ScatterReduce", {t, input({3, 5}, DType::Int32)},
                   {{"reduction", text("sum")}, {"axis", one}, {"axis_size", std::int64_t{8}}}),
+               Error);
+}
+
+TEST_F(NnRules, DynamicSlicesCheckTheirUpdateWhenTheyRun) {
+  Tensor* t = input({3, 5, 4});
+  Tensor* index = input({1}, DType::UInt32);
+  const Attributes slice{{"axes", Ints{1}}, {"sizes", Ints{2}}};
+  for (const char* kind : {"DynamicUpdate", "DynamicUpdateInplace"}) {
+    Op& update = op(kind, {t, index, input({3, 3, 4})}, slice);
+    EXPECT_EQ(update.output(0)->info, t->info);
+    expect_not_executable(update, "(3, 2, 4)");
+  }
+  expect_not_executable(op("DynamicSlice", {t, input({1})}, slice), "int32 or uint32");
+  EXPECT_THROW(op("DynamicSlice", {t, input({2}, DType::UInt32)},
+                  {{"axes", Ints{1, 1}}, {"sizes", Ints{2, 2}}}),
                Error);
 }
 
@@ -102,6 +139,14 @@ TEST_F(NnRules, LossesCheckLabelsAndReduction) {
   EXPECT_THROW(op("Nll", {probs, input({8})}, {{"reduction", text("mean")}}), Error);
   EXPECT_THROW(op("Nll", {probs, input({7}, DType::Int32)}, {{"reduction", text("mean")}}), Error);
   EXPECT_THROW(op("Nll", {probs, labels}, {{"reduction", text("max")}}), ValueError);
+  const Attributes none{{"reduction", text("none")}};
+  Op& reshaped =
+      op("NlllWithSoftmaxGradDirect", {probs, input({2, 4}, DType::Int32), input({})}, none);
+  EXPECT_EQ(reshaped.output(0)->shape(), (Shape{2, 4}));
+  expect_not_executable(op("NlllWithSoftmaxGradDirect", {probs, input({8}), input({})}, none),
+                        "integer");
+  EXPECT_THROW(op("NlllWithSoftmaxGradDirect", {probs, input({7}, DType::Int32), input({})}, none),
+               Error);
 }
 
 TEST_F(NnRules, BandsAreOfMatricesAndLeaveNoRowEmpty) {

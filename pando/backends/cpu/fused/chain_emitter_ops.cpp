@@ -12,7 +12,13 @@ using Xbyak::Operand;
 using Xbyak::Xmm;
 using Xbyak::Ymm;
 
-enum Comparison : std::uint8_t { kEqual = 0, kUnordered = 3, kLess = 17, kLessEqual = 18 };
+enum Comparison : std::uint8_t {
+  kEqual = 0,
+  kUnordered = 3,
+  kOrdered = 7,
+  kLess = 17,
+  kLessEqual = 18
+};
 enum Rounding : std::uint8_t { kNearest = 8, kDown = 9, kUp = 10 };
 
 constexpr std::uint32_t kSignBit = 0x80000000U, kMagnitudeBits = 0x7fffffffU;
@@ -169,15 +175,17 @@ void ChainEmitter::sign(const Ymm& to) {
   vblendvps(to, s, a, t);
 }
 
-/// Toward zero; the instruction gives the smallest integer for what is too large: that becomes the
-/// largest one. NaN depends on its sign as in the micro-op.
+/// Toward zero; the instruction gives the smallest integer for what is too large, which becomes the
+/// largest one, and for NaN, which becomes 0.
 void ChainEmitter::float_to_int(const Ymm& to) {
   const Ymm &t = first_temporary_, &s = second_temporary_;
   const Ymm a = in_register(0);
   vcvttps2dq(s, a);
   vpandn(t, a, s);
   vpsrad(t, t, 31);
-  vpxor(to, s, t);
+  vpxor(s, s, t);
+  vcmpps(t, a, a, kOrdered);
+  vpand(to, s, t);
 }
 
 void ChainEmitter::fused_multiply_add(const Ymm& to) {

@@ -62,7 +62,8 @@ PANDO_UNARY(IsInfF, TruthI(hn::Eq(Int(hn::Abs(a)), hn::Set(DI(), 0x7f800000))))
 PANDO_UNARY(RoundHalf, RoundHalf(D(), a))
 PANDO_UNARY(NegI, Bits(hn::Sub(hn::Zero(DI()), Int(a))))
 PANDO_UNARY(AbsI, Bits(hn::Max(Int(a), hn::Sub(hn::Zero(DI()), Int(a)))))
-PANDO_UNARY(FloatToInt, Bits(hn::ConvertTo(DI(), a)))
+// hn::ConvertTo saturates; what it makes of NaN depends on the target.
+PANDO_UNARY(FloatToInt, hn::IfThenElseZero(hn::Eq(a, a), Bits(hn::ConvertTo(DI(), a))))
 PANDO_UNARY(IntToFloat, hn::ConvertTo(D(), Int(a)))
 struct SignFCode {
   static HWY_INLINE V Apply(V a, V, V) {

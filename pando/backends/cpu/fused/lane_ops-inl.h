@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "pando/base/integers.hpp"
 
 #if defined(PANDO_LANE_OPS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PANDO_LANE_OPS_INL_H
@@ -138,16 +139,7 @@ PANDO_LANE_OP(Pow) {
     // In double: the error of a float32 logarithm would grow with the exponent.
     return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
   } else {
-    if constexpr (std::is_signed_v<T>) {
-      if (b < 0) return a == 1 ? T{1} : (a == -1 ? T(b % 2 == 0 ? 1 : -1) : T{0});
-    }
-    T result{1};
-    T base = a;
-    for (auto left = static_cast<Arithmetic<T>>(b); left != 0; left >>= 1) {
-      if ((left & 1) != 0) result = PANDO_WRAP(result, *, base);
-      base = PANDO_WRAP(base, *, base);
-    }
-    return result;
+    return wrapped_power(a, b);
   }
 }
 #undef PANDO_WRAP

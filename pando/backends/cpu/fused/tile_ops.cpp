@@ -2,6 +2,7 @@
 
 #include "pando/backends/cpu/fused/micro_op.hpp"
 #include "pando/base/half.hpp"
+#include "pando/base/integers.hpp"
 #include "pando/base/philox.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -69,7 +70,11 @@ template <class From, class To>
 void ConvertTile(const MicroOp& op, Slots slots) {
   const From* in = In<From>(op, slots, 0);
   To* out = Out<To>(op, slots);
-  for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<To>(in[i]);
+  if constexpr (kIsFloat<From> && !kIsFloat<To>) {
+    for (std::size_t i = 0; i < kBlock; ++i) out[i] = saturated<To>(in[i]);
+  } else {
+    for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<To>(in[i]);
+  }
 }
 
 /// Through `Narrow` and back: wrapped.

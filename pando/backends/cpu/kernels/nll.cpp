@@ -35,11 +35,11 @@ struct NllProblem {
 std::string parse_nll(const KernelRequest& request, std::size_t probs, NllProblem& problem) {
   const OperandDesc& p = request.input(probs);
   const OperandDesc& l = request.input(probs + 1);
-  const bool fits = !p.shape.empty() && l.shape == Shape(p.shape.begin(), p.shape.end() - 1) &&
-                    is_integer(l.dtype);
+  const bool fits = !p.shape.empty() && is_integer(l.dtype) &&
+                    num_elements(l.shape) * p.shape.back() == num_elements(p.shape);
   if (!fits) {
-    return str_cat("labels must be integers of the shape of probs without its last dimension; got ",
-                   operand_text(l), " for ", operand_text(p));
+    return str_cat("labels must be integers, one for each row of probs; got ", operand_text(l),
+                   " for ", operand_text(p));
   }
   const std::string& reduction = request.attributes().text("reduction");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from popxl import dtypes
 from popxl.context import get_current_graph
 from popxl.ops.collectives.collectives import CollectiveOps, to_collective_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 
-_DTYPES = (dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint32)
 _OUTPUT_SHAPES = ("auto", "new_axis", "concat", "meta_shape")
 
 
 def _check(name: str, t: Tensor, group: ReplicaGrouping | None) -> dict[str, object]:
     """Checks the tensor; returns the attributes of the group."""
     check_inputs(t=t)
-    if t.dtype not in _DTYPES:
-        raise NotImplementedError(
-            f"{name}: wanted one of {', '.join(d.name for d in _DTYPES)}; given {t!r}"
-        )
     grouping = group if group is not None else get_current_graph().ir.replica_grouping()
     if not isinstance(grouping, ReplicaGrouping):
         raise TypeError(f"{name}: wanted a ReplicaGrouping; given {grouping!r}")
@@ -72,7 +66,7 @@ def replicated_all_reduce(
     Raises:
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph; `op` is unknown.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
     """
     to_collective_op(op)
     attributes = {"op": op, **_check("replicated_all_reduce", t, group)}
@@ -96,7 +90,7 @@ def replicated_all_reduce_(
     Raises:
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph; `op` is unknown.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
     """
     to_collective_op(op)
     attributes = {"op": op, **_check("replicated_all_reduce_", t, group)}
@@ -129,7 +123,7 @@ def replicated_reduce_scatter(
     Raises:
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph; `op` is unknown.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
     """
     to_collective_op(op)
     attributes = {
@@ -150,7 +144,7 @@ def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Te
     of the group. `replicated_all_gather` with the same group is the inverse, and the gradient.
 
     Args:
-        t: The tensor of each replica, of n elements; float32, float16, int32 or uint32.
+        t: The tensor of each replica, of n elements and any dtype.
         group: The groups. None: one group of all replicas.
 
     Returns:
@@ -160,7 +154,7 @@ def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Te
     Raises:
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
     """
     attributes = {"op": "local", "sharded": True, **_check("replica_sharded_slice", t, group)}
     name = f"{t.name}_sharded_slice"
@@ -175,7 +169,7 @@ def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = N
     Nothing is exchanged; part i is that of member i of the group. The gradient is gathered.
 
     Args:
-        t: The tensor of each replica; float32, float16, int32 or uint32.
+        t: The tensor of each replica, of any dtype.
         axis: The axis; a negative one counts from the end.
         group: The groups. None: one group of all replicas.
 
@@ -187,7 +181,7 @@ def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = N
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph; the axis is out of range, or its size is not
             divisible by that of the group.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
     """
     settings = "replicated_slice"
     attributes = {"op": "local", "sharded": False, **_check(settings, t, group)}
@@ -225,7 +219,7 @@ def replicated_all_gather(
     """Join the tensors of the replicas of each group, in order, on every replica.
 
     Args:
-        t: The tensor of each replica; float32, float16, int32 or uint32.
+        t: The tensor of each replica, of any dtype.
         axis: The axis to join along, negative from the end. A grouping may take its place.
         group: The groups. None: one group of all replicas.
         output_shape: `concat` joins along `axis`, `new_axis` along a new axis 0, `meta_shape` joins
@@ -237,7 +231,7 @@ def replicated_all_gather(
     Raises:
         TypeError: `t` is not a tensor; `group` is not a replica grouping.
         ValueError: `t` is not in the current graph; `axis` or `output_shape` does not suit it.
-        NotImplementedError: The dtype is another one, or `group` has no constant stride.
+        NotImplementedError: `group` has no constant stride.
         popart_exception: `group` does not have the size of the number of shards.
     """
     settings = "replicated_all_gather"

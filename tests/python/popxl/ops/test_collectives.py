@@ -272,9 +272,17 @@ def test_bad_arguments():
             collectives.replicated_all_reduce(x, group=other)
         with pytest.raises(ValueError, match="cannot be split into groups"):
             collectives.replicated_all_reduce(x, group=ir.replica_grouping(1, 3))
-        flags = popxl.variable(np.zeros(2, bool))
-        with pytest.raises(NotImplementedError, match="wanted one of"):
-            collectives.replicated_all_reduce(flags)
+
+
+def test_what_cannot_be_reduced_is_refused_by_the_session():
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph:
+        _, flags = load((2,), popxl.bool)
+        store(collectives.replicated_all_reduce(flags))
+    with pytest.raises(
+        popart.popart_exception, match=r"ReplicatedAllReduce.*wanted float32, float16, int32 or"
+    ):
+        popxl.Session(ir)
 
 
 def test_a_group_of_another_number_of_replicas_is_refused():

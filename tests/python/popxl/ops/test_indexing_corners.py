@@ -60,8 +60,6 @@ def test_gather_shapes_and_float16_gradient():
         for axis in (2, -3):
             with pytest.raises(popart.popart_exception):
                 ops.gather(t, i, axis)
-        with pytest.raises(popart.popart_exception):
-            ops.gather(t, t)
 
 
 @pytest.mark.parametrize("axis", [1, 2, -1])
@@ -104,7 +102,7 @@ def test_scatter(axis):
     check_gradient(lambda t, i, v: ops.scatter(t, i, v, axis), reference, x, order, values)
     with popxl.Ir().main_graph:
         t, i, v = map(popxl.variable, (x, order, values))
-        for arguments in ((t, i, popxl.variable(values[:2])), (t, v, v), (t, i, v, 2)):
+        for arguments in ((t, i, popxl.variable(values[:2])), (t, i, v, 2)):
             with pytest.raises(popart.popart_exception):
                 ops.scatter(*arguments)
 
@@ -212,7 +210,7 @@ def test_scatter_reduce_errors():
             ops.scatter_reduce(t, i, "prod", axis_size=2)
         with pytest.raises(ValueError):
             ops.scatter_reduce(t, i, "sum")
-        for indices in (i32(0, 1), np.zeros((4, 2), np.int32), np.zeros(4, np.float32)):
+        for indices in (i32(0, 1), np.zeros((4, 2), np.int32)):
             with pytest.raises(popart.popart_exception):
                 ops.scatter_reduce(t, popxl.variable(indices), "sum", axis_size=2)
         with pytest.raises(popart.popart_exception):
@@ -255,7 +253,6 @@ def test_onehot_errors():
             (t, popxl.variable(3), values),
             (t, popxl.constant([3, 3]), values),
             (t, classes, popxl.variable(random(3))),
-            (values, classes, values),
         ):
             with pytest.raises(popart.popart_exception):
                 ops.onehot(*arguments, -1)
@@ -327,8 +324,3 @@ def test_dynamic_errors():
         for axes, sizes in (([1, 2], [1, 1]), ([1], [4]), ([3], [1]), ([1], [1, 1])):
             with pytest.raises(popart.popart_exception):
                 ops.dynamic_slice(t, i, axes, sizes, True)
-        with pytest.raises(popart.popart_exception):
-            ops.dynamic_slice(t, popxl.variable(random(1)), [1], [1], True)
-        for update in (random(2, 2, 4), random(2, 1, 4, dtype=np.float16)):
-            with pytest.raises(popart.popart_exception):
-                ops.dynamic_update(t, i, popxl.variable(update), [1], [1], True)

@@ -275,5 +275,3 @@ def test_updater_errors():
             var_updates.adam_updater(m, m, weight_decay=0.1)
         with pytest.raises(ValueError, match="AdaMax requires time_step"):
             var_updates.adamax_updater(m, m)
-        with pytest.raises(ValueError, match="learning_rate"):
-            var_updates.adam_var_update(m, m, step, step)

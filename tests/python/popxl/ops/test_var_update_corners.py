@@ -90,7 +90,6 @@ def test_accumulate_errors():
             lambda: var_updates.accumulate_(t, other),
             lambda: var_updates.accumulate_(t, t, popxl.variable(random(2))),
             lambda: var_updates.copy_var_update_(t, other),
-            lambda: var_updates.copy_var_update_(t, popxl.variable(T.astype(np.float16))),
             lambda: var_updates.adam_updater(t, other),
         ):
             with pytest.raises(popart.popart_exception):
