@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/ir/verifier.hpp"
 
 namespace pando {
@@ -57,6 +58,7 @@ class Builder {
     if (data_.graphs.empty() || !data_.graphs.front().id.empty()) {
       throw Error("wanted the main graph (with an empty id) first");
     }
+    at({}, [&] { check_replicas(data_.replication_factor); });
     add_buffers();
     for (const GraphData& graph : data_.graphs) add_graph(graph);
     for (const GraphData& graph : data_.graphs) link(graph);

@@ -7,6 +7,7 @@
 
 #include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/compile/device_streams.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ops/ops.hpp"
@@ -23,10 +24,7 @@ namespace pando {
 namespace {
 
 void check_supported(const Ir& ir) {
-  if (ir.replication_factor < 1) {
-    throw ValueError(
-        str_cat("wanted a replication factor of at least 1; given ", ir.replication_factor));
-  }
+  check_replicas(ir.replication_factor);
   const auto graphs = ir.graphs();
   const bool empty = std::all_of(graphs.begin(), graphs.end(),
                                  [](const Graph* graph) { return graph->ops().empty(); });

@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
@@ -337,6 +338,7 @@ bool has_ops(const Ir& ir) {
 }
 
 void bind_program_parts(nb::module_& m) {
+  m.attr("MOST_REPLICAS") = kMostReplicas;
   nb::enum_<StreamDirection>(m, "StreamDirection")
       .value("HostToDevice", StreamDirection::HostToDevice)
       .value("DeviceToHost", StreamDirection::DeviceToHost);
@@ -384,7 +386,12 @@ void bind_program_parts(nb::module_& m) {
       .def("next_tensor_suffix", &Ir::next_tensor_suffix)
       .def("clone", &Ir::clone)
       .def_rw("num_host_transfers", &Ir::num_host_transfers)
-      .def_rw("replication_factor", &Ir::replication_factor);
+      .def_prop_rw(
+          "replication_factor", [](const Ir& ir) { return ir.replication_factor; },
+          [](Ir& ir, std::int64_t replicas) {
+            check_replicas(replicas);
+            ir.replication_factor = replicas;
+          });
 }
 
 void bind_registry(nb::module_& m) {
