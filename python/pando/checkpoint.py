@@ -46,7 +46,13 @@ from pando.checkpoint_files import (
     verify,
     write_manifest,
 )
-from pando.checkpoint_state import StateWriter, check_model, model_of, restore
+from pando.checkpoint_state import (
+    StateWriter,
+    check_contents,
+    check_model,
+    model_of,
+    restore,
+)
 
 __all__ = [
     "Checkpoint",
@@ -361,6 +367,7 @@ def load(
             if missing:
                 raise WrongCheckpoint(f"{path} has no state of the generators {missing}")
             verify(path)
+            check_contents(core, path, body)
         except DamagedCheckpoint as error:
             if not fallback:
                 raise

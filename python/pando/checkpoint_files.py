@@ -179,7 +179,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         found, version = manifest["format"], manifest["version"]
         wanted, body = manifest["checksum"], manifest["body"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedCheckpoint(f"{file} cannot be read: {error!r}") from error
     if (found, version) != (FORMAT, VERSION):
         raise WrongCheckpoint(
@@ -188,7 +188,28 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     if _body_checksum(body) != wanted:
         raise DamagedCheckpoint(f"{file} is damaged: it is not what was written")
+    records = body.get("files") if isinstance(body, dict) else None
+    if not isinstance(records, list):
+        raise DamagedCheckpoint(f"{file} is damaged: it lists no files")
+    for record in records:
+        if not _is_file_record(record):
+            raise DamagedCheckpoint(f"{file} is damaged: it lists the file {record!r}")
     return dict(body)
+
+
+def _is_file_record(record: Any) -> bool:
+    match record:
+        case {"name": str(name), "bytes": int(), "header": str(), "pieces": list(pieces)}:
+            inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+            return inside and all(_is_piece(piece) for piece in pieces)
+    return False
+
+
+def _is_piece(piece: Any) -> bool:
+    match piece:
+        case [int(count), str()]:
+            return count >= 0
+    return False
 
 
 def verify(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pando import _core
-from pando.checkpoint_files import CheckpointError, WrongCheckpoint
+from pando.checkpoint_files import CheckpointError, DamagedCheckpoint, WrongCheckpoint
 from pando.safetensors_file import (
     TensorEntry,
     TensorFileReader,
@@ -198,6 +199,36 @@ def check_model(path: Path, body: dict[str, Any], core: Any) -> None:
         )
 
 
+def check_contents(core: Any, path: Path, body: dict[str, Any]) -> None:
+    """Raises DamagedCheckpoint, which names the file, unless all is there that `restore` reads."""
+    for record in body["files"]:
+        if record.get("replica") not in range(core.num_replicas):
+            raise DamagedCheckpoint(
+                f"{path} is damaged: {record['name']} is of replica {record.get('replica')!r} of "
+                f"{core.num_replicas}"
+            )
+        try:
+            with TensorFileReader(path / record["name"]) as file:
+                for entry in _entries_of(core, record):
+                    file.seek(entry.name, entry.num_bytes)
+        except (OSError, ValueError) as error:
+            raise DamagedCheckpoint(str(error)) from error
+
+
+def _entries_of(core: Any, record: dict[str, Any]) -> Iterator[TensorEntry]:
+    """What a file is said to have; ValueError for what the program has not."""
+    if "variables" in record:
+        known = {entry.name: entry for _, entry in _variables(core)}
+        wanted = record["variables"]
+    else:
+        known = {entry.name: entry for entry in _buffers(core)}
+        wanted = [record.get("remote_buffer")]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"{record['name']} has the state of {name!r}, which is not known")
+        yield known[name]
+
+
 def restore(core: Any, path: Path, body: dict[str, Any]) -> None:
     """Writes the state of a checkpoint to a session.
 
@@ -221,7 +252,7 @@ def _restore_variables(core: Any, file: TensorFileReader, record: dict[str, Any]
     for name in record["variables"]:
         index, entry = known[name]
         value = np.empty(entry.num_bytes, np.uint8)
-        file.seek(name)
+        file.seek(name, entry.num_bytes)
         file.read_into(value)
         for target in range(core.num_replicas) if replica == 0 else [replica]:
             core.write_persistent(target, index, value)
@@ -232,7 +263,7 @@ def _restore_buffer(core: Any, file: TensorFileReader, record: dict[str, Any]) -
     index = [entry.name for entry in entries].index(record["remote_buffer"])
     slots = entries[index].shape[0]
     row = np.empty(entries[index].num_bytes // slots, np.uint8)
-    file.seek(entries[index].name)
+    file.seek(entries[index].name, entries[index].num_bytes)
     for slot in range(slots):
         file.read_into(row)
         core.write_remote(record["replica"], index, slot, row)

@@ -228,6 +228,8 @@ def check_file(folder: Path, record: dict[str, Any]) -> str:
                 "replaced"
             )
         header = size - sum(piece[0] for piece in record["pieces"])
+        if header < 0 or any(piece[0] < 0 for piece in record["pieces"]):
+            return f"{path} has {size} bytes; the pieces that are listed do not fit"
         with path.open("rb", buffering=0) as file:
             for count, wanted in [(header, record["header"]), *record["pieces"]]:
                 if _checksum_of_next(file, count) != wanted:
@@ -255,13 +257,35 @@ class TensorFileReader:
 
     Args:
         path: The file.
+
+    Raises:
+        ValueError: The lengths in the file do not fit its size.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            self._header = self._read_header()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read_header(self) -> dict[str, Any]:
         length = int.from_bytes(self._file.read(8), "little")
-        self._header: dict[str, Any] = json.loads(self._file.read(length))
         self._data = 8 + length
+        if self._data > self._size:
+            raise ValueError(
+                f"{self._file.name} is damaged: its header has {length} bytes, the file "
+                f"{self._size}"
+            )
+        try:
+            header = json.loads(self._file.read(length))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{self._file.name} is damaged: its header: {error}") from error
+        if not isinstance(header, dict):
+            raise ValueError(f"{self._file.name} is damaged: its header is no JSON object")
+        return header
 
     def __enter__(self) -> TensorFileReader:
         return self
@@ -274,16 +298,31 @@ class TensorFileReader:
     ) -> None:
         self._file.close()
 
-    def seek(self, name: str) -> None:
+    def seek(self, name: str, num_bytes: int) -> None:
         """Goes to the beginning of a tensor.
 
         Args:
             name: The name of the tensor.
+            num_bytes: The size that it must have.
 
         Raises:
-            KeyError: The file has no such tensor.
+            ValueError: The file has no such tensor of that size.
         """
-        self._file.seek(self._data + self._header[name]["data_offsets"][0])
+        entry = self._header.get(name)
+        offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+        match offsets:
+            case [int(begin), int(end)] if 0 <= begin <= end <= self._size - self._data:
+                found = end - begin
+            case _:
+                raise ValueError(
+                    f"{self._file.name} is damaged: '{name}' has the offsets {offsets} of "
+                    f"{self._size - self._data} bytes of data"
+                )
+        if found != num_bytes:
+            raise ValueError(
+                f"{self._file.name} is damaged: '{name}' has {found} bytes; wanted {num_bytes}"
+            )
+        self._file.seek(self._data + begin)
 
     def read_into(self, data: Bytes) -> None:
         """Reads on.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import popxl
+from pando.checkpoint_files import DamagedCheckpoint
 from pando.checkpoint_folder import remove_folder, replaced_folder, whole_folder
 from popxl_addons import wandb_artifacts
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors
@@ -23,6 +26,8 @@ from popxl_addons.utils import WeightsDict, timer
 
 _SESSION_INFO = "session_info.json"
 _DATALOADER = "dataloader.bin"
+# Bytes that one byte of a compressed archive can stand for.
+_MOST_DEFLATED = 1032
 
 
 def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:
@@ -94,6 +99,29 @@ def _whole_folder(given: Path) -> Path:
             folder,
         )
     return folder
+
+
+def _stored_array(path: Path, key: str) -> np.ndarray:
+    """The array `key` of an archive of NumPy's. DamagedCheckpoint, also where a count is larger
+    than what there is."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entry = archive.getinfo(f"{key}.npy")
+            with archive.open(f"{key}.npy") as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0
+                if version != (1, 0):
+                    read = np.lib.format.read_array_header_2_0
+                shape, _, kind = read(file)
+        packed = min(entry.compress_size, path.stat().st_size)
+        growth = 1 if entry.compress_type == zipfile.ZIP_STORED else _MOST_DEFLATED
+        if math.prod(shape) * kind.itemsize > packed * growth:
+            raise ValueError(f"an array of shape {shape} and dtype {kind} in {packed} bytes")
+        with np.load(path) as archive:
+            array: np.ndarray = archive[key]
+            return array
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DamagedCheckpoint(f"{path} is damaged: '{key}': {error}") from error
 
 
 class TaskSession(popxl.Session):
@@ -330,8 +358,7 @@ class TaskSession(popxl.Session):
         _report_missing("Tensors", tensors, files, report_missing)
         weights: Any = WeightsDict()
         for key in tensors.keys() & files.keys():
-            with np.load(files[key]) as archive:
-                weights[tensors[key]] = archive[key]
+            weights[tensors[key]] = _stored_array(files[key], key)
         self.write_variables_data(weights)
         if self._dataloader is not None and (folder / _DATALOADER).exists():
             self._dataloader.resume(filename=str(folder / _DATALOADER))
