@@ -12,7 +12,7 @@ import numpy as np
 from pando import _core
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
-from popxl.host_values import host_value, write_host_value
+from popxl.host_values import check_output, host_value, write_host_value
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
 from popxl.session_compile import compile_ir, ipus_per_replica, note_once, resolve_device
@@ -253,9 +253,10 @@ class Session:
 
         Raises:
             ValueError: What `run` refuses, or the output streams or their shapes are others.
+            TypeError: An output is no NumPy array.
             popart_exception: An output array does not suit its stream.
         """
-        outputs = {} if outputs is None else outputs
+        outputs = {} if outputs is None else dict(outputs)
         self._validate_run_outputs(outputs)
         self._execute(inputs, outputs, downcast_inputs)
 
@@ -355,16 +356,8 @@ class Session:
         if set(outputs) != self._output_set:
             self._raise_wrong_streams("output", outputs, self._output_set)
         for stream, array in outputs.items():
+            check_output(stream, array)
             self._check_shape(stream, array, "output")
-            if not array.flags.c_contiguous or not array.flags.writeable:
-                raise _core.popart_exception(
-                    f"the output array for {stream} must be C-contiguous and writable"
-                )
-            if array.dtype.itemsize != stream.dtype.as_numpy().itemsize:
-                raise _core.popart_exception(
-                    f"the output array for {stream} must have dtype {stream.dtype.as_numpy()}; "
-                    f"given {array.dtype}"
-                )
 
     # Weights.
 
