@@ -194,7 +194,8 @@ Executable Session::build_or_load(const Ir& ir) {
   return std::move(*executable);
 }
 
-Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(options)) {
+Session::Session(const Ir& ir, SessionOptions options)
+    : options_(std::move(options)), stop_check_(stop_check(options_.should_stop)) {
   const auto start = std::chrono::steady_clock::now();
   op_registry();
   check_supported(ir);
@@ -238,7 +239,7 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
 }
 
 void Session::attach() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (!engines_.empty()) return;
   const auto replicas = static_cast<std::size_t>(program_.replicas);
   auto team =
@@ -273,10 +274,12 @@ void Session::attach() {
   }
   team_ = std::move(team);
   engines_ = std::move(engines);
+  attached_ = true;
 }
 
 void Session::detach() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
+  attached_ = false;
   engines_.clear();
   run_folder_.reset();
   team_.reset();
@@ -331,7 +334,7 @@ bool Session::are_outputs_apart(const std::vector<StreamBuffer>& buffers) const 
 
 std::vector<RepeatedStream> Session::run(const std::vector<StreamBuffer>& inputs,
                                          const std::vector<StreamBuffer>& outputs) {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   require_attached("run");
   const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
   const bool outputs_apart = are_outputs_apart(buffers);
@@ -365,7 +368,7 @@ std::vector<RepeatedStream> Session::repeated_streams(
 }
 
 std::vector<InstructionTime> Session::trace() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   std::vector<InstructionTime> result;
   if (engines_.empty() || engines_[0]->profile() == nullptr) return result;
   const auto& profile = engines_[0]->profile()->instructions();
@@ -389,26 +392,26 @@ std::vector<InstructionTime> Session::trace() const {
 }
 
 std::vector<PhaseProfile> Session::phases() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
   return engines_[0]->profile()->phases();
 }
 
 std::vector<TimelineLane> Session::timeline() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
   return engines_[0]->profile()->timeline();
 }
 
 std::int64_t Session::actual_peak_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   std::int64_t most = 0;
   for (const auto& engine : engines_) most = std::max(most, engine->resident_bytes());
   return most;
 }
 
 IoReport Session::io_report() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   IoReport total;
   for (const auto& engine : engines_) {
     const IoReport report = engine->io_report();
@@ -433,6 +436,7 @@ std::string Session::io_method() const {
 std::string Session::disassembly() const { return disassemble(program_); }
 
 std::string Session::explain() const {
+  const CallGate::Pass pass(gate_, stop_check_);
   std::string text;
   for (const KernelSpec& spec : program_.kernels) {
     text += spec.kind + ": " + backends_[0]->prepare(spec)->explain() + "\n";

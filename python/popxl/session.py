@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -55,6 +56,8 @@ class Session:
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
+        # Of what touches the device or the host values: a call is whole before another begins.
+        self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
         self._unload_work: list[Callable[[], None]] = []
         # A device that was attached before, by the user or another session, is not ours to detach.
@@ -134,10 +137,15 @@ class Session:
         self._pb_session._loaded = False
 
     def __enter__(self) -> Session:
+        with self._lock:
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
         was_attached = self.is_attached
         self._was_attached_stack.append(was_attached)
         if was_attached:
-            return self
+            return
         if not self._device.isAttached:
             self._device.attach()
             self._attached_device = True
@@ -147,7 +155,6 @@ class Session:
             self._was_attached_stack.pop()
             self._release_device()
             raise
-        return self
 
     def _release_device(self) -> None:
         if self._attached_device:
@@ -155,6 +162,10 @@ class Session:
             self._attached_device = False
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        with self._lock:
+            self._exit(exc_type)
+
+    def _exit(self, exc_type: Any) -> None:
         if self._was_attached_stack.pop():
             return
         # What was trained up to an interrupt of the user's is not lost.
@@ -266,29 +277,30 @@ class Session:
         outputs: d2hStreamBufferMaps,
         downcast: bool,
     ) -> None:
-        if not self._pb_session._loaded or not self._device.isAttached:
-            self._require_attached("run")
-        given = {} if inputs is None else inputs
-        if type(given) is not dict and not isinstance(given, Mapping):
-            raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
-        arrays = []
-        if len(given) != len(self._input_set):
-            self._raise_wrong_streams("input", given, self._input_set)
-        for stream, shape, kind in self._input_plan:
-            value = given.get(stream)
-            if (
-                type(value) is np.ndarray
-                and value.dtype == kind
-                and value.shape == shape
-                and value.flags.c_contiguous
-            ):
-                arrays.append(value)
-            else:
-                arrays.append(self._prepare_input(stream, given, kind, downcast))
-        targets = [outputs[stream] for stream, _, _ in self._output_plan]
-        self._in_sync = False
-        for repeated in self._core.run(arrays, targets):
-            self._warn_of_repeated(repeated)
+        with self._lock:
+            if not self._pb_session._loaded or not self._device.isAttached:
+                self._require_attached("run")
+            given = {} if inputs is None else inputs
+            if type(given) is not dict and not isinstance(given, Mapping):
+                raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
+            arrays = []
+            if len(given) != len(self._input_set):
+                self._raise_wrong_streams("input", given, self._input_set)
+            for stream, shape, kind in self._input_plan:
+                value = given.get(stream)
+                if (
+                    type(value) is np.ndarray
+                    and value.dtype == kind
+                    and value.shape == shape
+                    and value.flags.c_contiguous
+                ):
+                    arrays.append(value)
+                else:
+                    arrays.append(self._prepare_input(stream, given, kind, downcast))
+            targets = [outputs[stream] for stream, _, _ in self._output_plan]
+            self._in_sync = False
+            for repeated in self._core.run(arrays, targets):
+                self._warn_of_repeated(repeated)
 
     def _warn_of_repeated(self, repeated: _core.RepeatedStream) -> None:
         if repeated.host_to_device:
@@ -375,8 +387,9 @@ class Session:
         Raises:
             ValueError: The session is not attached.
         """
-        self._require_attached("weights_from_host")
-        self._upload()
+        with self._lock:
+            self._require_attached("weights_from_host")
+            self._upload()
 
     def weights_to_host(self) -> None:
         """Bring the values of all variables back to the host.
@@ -385,14 +398,15 @@ class Session:
             ValueError: The session is not attached.
             Exception: A variable is a read-only memory-mapped array.
         """
-        self._require_attached("weights_to_host")
-        if self.ir_._has_read_only_memmap:
-            raise Exception(
-                "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
-                "written"
-            )
-        self._core.weights_to_host()
-        self._in_sync = True
+        with self._lock:
+            self._require_attached("weights_to_host")
+            if self.ir_._has_read_only_memmap:
+                raise Exception(
+                    "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
+                    "written"
+                )
+            self._core.weights_to_host()
+            self._in_sync = True
         for record in self.ir_._variables.values():
             if isinstance(record.data, np.memmap):
                 record.data.flush()
@@ -415,7 +429,7 @@ class Session:
         """Read host values of variables and constants, with at most one transfer.
 
         Args:
-            tensors: The variables and constants, in a collection that can be read several times.
+            tensors: The variables and constants.
 
         Returns:
             The host values themselves, not copies, by tensor; later transfers change them.
@@ -423,14 +437,16 @@ class Session:
         Raises:
             TypeError: There is another tensor.
         """
+        tensors = list(tensors)
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
                 raise TypeError(
                     f"{tensor!r} is not of type Constant or Variable: only these have host data"
                 )
         wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
-        if wants_variable and not self._in_sync and self.is_attached:
-            self.weights_to_host()
+        with self._lock:
+            if wants_variable and not self._in_sync and self.is_attached:
+                self.weights_to_host()
         return {tensor: host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
@@ -454,13 +470,14 @@ class Session:
             ValueError: Data have another shape.
             NotImplementedError: A variable is read from all replicas of groups of several.
         """
-        if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
-            # Uploading sends every variable: fetch the device's values of the others first.
-            self.weights_to_host()
-        for tensor, data in tensors.items():
-            write_host_value(tensor, data)
-        if self.is_attached:
-            self._upload()
+        with self._lock:
+            if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
+                # Uploading sends every variable: fetch the device's values of the others first.
+                self.weights_to_host()
+            for tensor, data in tensors.items():
+                write_host_value(tensor, data)
+            if self.is_attached:
+                self._upload()
 
     # Devices.
 
