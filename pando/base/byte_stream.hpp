@@ -6,6 +6,7 @@
 // Integers are little-endian. Text is u64 bytes, then the characters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -83,10 +84,11 @@ class ByteReader {
   template <class Read>
   auto list(Read read) {
     const auto count = value<std::uint64_t>();
-    // Every item has at least one byte, so a false count cannot cause a huge allocation.
+    // Every item has at least one byte.
     if (count > rest_.size()) corrupt("a list longer than the file");
     std::vector<decltype(read())> items;
-    items.reserve(count);
+    // A false count reserves no more memory than there are bytes left.
+    items.reserve(std::min<std::uint64_t>(count, rest_.size() / sizeof(decltype(read()))));
     for (std::uint64_t i = 0; i < count; ++i) items.push_back(read());
     return items;
   }

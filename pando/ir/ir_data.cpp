@@ -5,6 +5,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/ir/verifier.hpp"
 
 namespace pando {
@@ -78,7 +79,7 @@ class Builder {
   }
 
   void check_header() const {
-    require_least(data_.replication_factor, 1, "the number of replicas");
+    at({}, [&] { check_replicas(data_.replication_factor); });
     require_least(data_.num_host_transfers, 1, "the number of transfers");
     const IrCounters& counters = data_.counters;
     for (std::int64_t next : {counters.op_id, counters.tensor_suffix, counters.graph_suffix}) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 
 namespace pando {
 namespace {
@@ -377,7 +378,8 @@ void check_memory(const Program& program) {
 }  // namespace
 
 void check_program(const Program& program) {
-  require(program.replicas >= 1 && program.devices >= 1, "no replica or no device");
+  require(program.replicas >= 1 && program.replicas <= kMostReplicas && program.devices >= 1,
+          "the number of replicas or of devices");
   require_index(program.main_function, program.functions, "main function");
   for (const std::int32_t entry :
        {program.weights_from_host_function, program.weights_to_host_function}) {

@@ -6,6 +6,7 @@
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
 #include "pando/runtime/communicator.hpp"
+#include "pando/runtime/waiting.hpp"
 
 namespace pando {
 
@@ -16,7 +17,7 @@ DeviceTeam::DeviceTeam(int devices, int spins, std::function<bool()> should_stop
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
-      team_(devices, spins,
+      team_(devices, spins, "the virtual devices of a replica",
             {.should_stop = should_stop_, .on_failure = [this] { stop(); }, .on_end = {}}) {}
 
 void DeviceTeam::stop() {

@@ -49,6 +49,9 @@ Engine::Engine(const Program& program, Backend& backend, bool profile,
   resolve_entry(program.main_function);
   resolve_entry(program.weights_from_host_function);
   resolve_entry(program.weights_to_host_function);
+  for (int device = 0; device < program.devices; ++device) {
+    stop_checks_.emplace_back([this, device] { check_stop(device); });
+  }
   if (program.devices > 1) {
     device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program.devices),
                                                 team_spins(program.devices * program.replicas),
@@ -193,11 +196,16 @@ void Engine::run_entry(int function) {
   };
   if (profile_ != nullptr) profile_->begin_run(function == program_.main_function);
   if (io_ != nullptr) io_->retry();
+  double finishing_since = 0;
   try {
     if (device_team_ == nullptr) {
       run_device(0);
     } else {
       device_team_->run(run_device);
+    }
+    if (io_ != nullptr) {
+      finishing_since = steady_seconds();
+      io_->finish(check_of(0));
     }
   } catch (...) {
     // Transfers under way use memory that is no longer theirs.
@@ -205,10 +213,9 @@ void Engine::run_entry(int function) {
     if (profile_ != nullptr) profile_->end_run(0);
     throw;
   }
-  if (profile_ == nullptr) return finish_remote();
-  const double start = steady_seconds();
-  finish_remote();
-  profile_->end_run(io_ == nullptr ? 0 : steady_seconds() - start);
+  if (profile_ != nullptr) {
+    profile_->end_run(io_ == nullptr ? 0 : steady_seconds() - finishing_since);
+  }
 }
 
 void Engine::run_function(int function, std::byte* frame, std::byte* const* arguments, int device) {
@@ -383,6 +390,11 @@ void Engine::exchange(const Instruction& collective, std::byte* const* operands,
 void Engine::print(PrintDesc print, const std::byte* value) const {
   if (program_.replicas > 1) print.title += str_cat("_replica_", communicator_->rank());
   print_tensor(print, value);
+}
+
+void Engine::check_stop(int device) const {
+  if (device_team_ != nullptr && device_team_->stopped()) throw DeviceStopped();
+  if (device == 0 && should_stop_ && should_stop_()) throw Interrupted();
 }
 
 void Engine::poll_stop(int device) {

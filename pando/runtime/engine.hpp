@@ -56,17 +56,19 @@ class Engine {
   void run_weights_to_host();
 
   /// The first `bytes` of slot `slot` of remote buffer `buffer`, an index into
-  /// Program::remote_buffers. Between runs. Throws RuntimeFault.
-  void load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes);
+  /// Program::remote_buffers. Between runs. Throws RuntimeFault and, as all that waits here, what
+  /// `check` does.
+  void load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes,
+                   const StopCheck& check);
   /// The rest of the slot becomes zero. May go on until finish_remote.
-  void store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from,
-                    std::size_t bytes);
+  void store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from, std::size_t bytes,
+                    const StopCheck& check);
   /// Waits for the stores; throws the first error of one.
-  void finish_remote();
+  void finish_remote(const StopCheck& check);
   /// The rows of every remote buffer as they are now, between runs; see RowSnapshot. Throws
   /// RuntimeFault when a value could not be stored.
   std::vector<std::shared_ptr<RowSnapshot>> snapshot_remote(
-      const std::shared_ptr<SnapshotRoom>& room);
+      const std::shared_ptr<SnapshotRoom>& room, const StopCheck& check);
   IoReport io_report() const { return io_ == nullptr ? IoReport{} : io_->report(); }
   /// Where persistent tensor `index` lies.
   std::byte* persistent(std::size_t index) const;
@@ -133,7 +135,10 @@ class Engine {
   std::int64_t remote_slot(const Instruction& transfer, const std::byte* offset) const;
   void transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
   void store_in_memory(const PreparedInstruction& prepared, const std::byte* from, std::byte* row,
-                       std::int64_t slot);
+                       std::int64_t slot, int device);
+  const StopCheck& check_of(int device) const {
+    return stop_checks_[static_cast<std::size_t>(device)];
+  }
   /// Of a transfer that belongs to what the device does now.
   TransferTag tag_of(const Instruction& transfer, int device) const;
   void timed_transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
@@ -144,6 +149,8 @@ class Engine {
   void place_row(std::int32_t slot, std::byte* place);
   std::byte* address(const OperandRef& ref, std::byte* frame, std::byte* const* arguments) const;
   void poll_stop(int device);
+  /// Throws Interrupted, DeviceStopped or ReplicaStopped when the run is to end.
+  void check_stop(int device) const;
 
   const Program& program_;
   const Backend& backend_;
@@ -163,7 +170,8 @@ class Engine {
   bool may_read_host_in_place_ = false;   // in this run
   Communicator* communicator_;
   std::function<bool()> should_stop_;
-  int polls_ = 0;  // of device 0
+  std::vector<StopCheck> stop_checks_;  // by device, for what it waits for
+  int polls_ = 0;                       // of device 0
   double last_poll_ = 0;
   std::unique_ptr<DeviceTeam> device_team_;  // of several devices; last: its threads use the rest
 };

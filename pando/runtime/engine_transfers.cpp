@@ -87,56 +87,69 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, 
   const Instruction& instruction = *p.instruction;
   RemoteMemory& memory = remote_of(instruction);
   if (instruction.kind == Kind::RemoteLoadWait) {
-    if (memory.is_slow()) io_->wait(tickets_[static_cast<std::size_t>(instruction.other_target)]);
-    return;
+    if (!memory.is_slow()) return;
+    return io_->wait(tickets_[static_cast<std::size_t>(instruction.other_target)],
+                     check_of(device));
   }
   const std::int64_t slot = remote_slot(instruction, operands[0]);
   if (std::byte* row = memory.row_in_memory(slot)) {
-    if (instruction.kind == Kind::RemoteStore) return store_in_memory(p, operands[1], row, slot);
+    if (instruction.kind == Kind::RemoteStore) {
+      return store_in_memory(p, operands[1], row, slot, device);
+    }
     if (instruction.row < 0) return backend_.copy(row, operands[1], p.stream_bytes);
-    if (instruction.writes_row) memory.before_store(slot);
+    if (instruction.writes_row) memory.before_store(slot, check_of(device));
     return place_row(instruction.row, row);
   }
   if (instruction.row >= 0) place_row(instruction.row, operands[1]);
   if (instruction.kind == Kind::RemoteStore) {
-    return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
+    return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device),
+                      check_of(device));
   }
   const IoQueue::Ticket ticket =
       io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
-  if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket);
+  if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket, check_of(device));
   tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
 }
 
 void Engine::store_in_memory(const PreparedInstruction& p, const std::byte* from, std::byte* row,
-                             std::int64_t slot) {
+                             std::int64_t slot, int device) {
   if (from == row) return;  // was written in place
   RemoteMemory& memory = remote_of(*p.instruction);
-  memory.before_store(slot);
+  memory.before_store(slot, check_of(device));
   backend_.copy(from, row, p.stream_bytes);
   std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
 }
 
-void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes) {
+void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes,
+                         const StopCheck& check) {
   RemoteMemory& memory = *remote_[buffer];
   if (!memory.is_slow()) return memory.load(slot, to, bytes);
-  io_->wait(io_->start_load(memory, slot, to, bytes));
+  try {
+    io_->wait(io_->start_load(memory, slot, to, bytes), check);
+  } catch (...) {
+    // The load may still be under way to memory of the caller's.
+    io_->abandon();
+    throw;
+  }
 }
 
 void Engine::store_remote(std::size_t buffer, std::int64_t slot, const std::byte* from,
-                          std::size_t bytes) {
+                          std::size_t bytes, const StopCheck& check) {
   RemoteMemory& memory = *remote_[buffer];
-  if (!memory.is_slow()) return memory.store(slot, from, bytes);
-  io_->store(memory, slot, from, bytes);
+  if (!memory.is_slow()) return memory.store(slot, from, bytes, check);
+  io_->store(memory, slot, from, bytes, {}, check);
 }
 
-void Engine::finish_remote() {
-  if (io_ != nullptr) io_->finish();
+void Engine::finish_remote(const StopCheck& check) {
+  if (io_ != nullptr) io_->finish(check);
 }
 
 std::vector<std::shared_ptr<RowSnapshot>> Engine::snapshot_remote(
-    const std::shared_ptr<SnapshotRoom>& room) {
+    const std::shared_ptr<SnapshotRoom>& room, const StopCheck& check) {
+  // Stores may wait for the reader of the one before.
+  for (const auto& memory : remote_) memory->cancel_snapshot();
   if (io_ != nullptr) io_->retry();
-  finish_remote();
+  finish_remote(check);
   std::vector<std::shared_ptr<RowSnapshot>> snapshots;
   snapshots.reserve(remote_.size());
   for (const auto& memory : remote_) snapshots.push_back(memory->snapshot(room));

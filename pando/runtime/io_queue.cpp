@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "pando/base/error.hpp"
+#include "pando/base/start_thread.hpp"
 
 namespace pando {
 namespace {
@@ -20,10 +21,20 @@ void IoQueue::FreeMemory::operator()(std::byte* memory) const { std::free(memory
 
 IoQueue::IoQueue(int threads, std::int64_t staging_bytes, RunProfile* profile)
     : staging_limit_(staging_bytes), profile_(profile) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    start_threads(threads_, static_cast<std::size_t>(threads),
+                  "the I/O of remote buffers in files (the setting remote_io_threads)",
+                  [this](int thread) { serve(thread); });
+  } catch (...) {
+    close();
+    throw;
+  }
 }
 
-IoQueue::~IoQueue() {
+IoQueue::~IoQueue() { close(); }
+
+void IoQueue::close() {
+  stopping_ = true;
   {
     Lock lock(mutex_);
     progress_.wait(lock, [&] { return all_done(); });
@@ -34,13 +45,21 @@ IoQueue::~IoQueue() {
 }
 
 template <class Condition>
-void IoQueue::wait_until(Lock& lock, Condition condition) {
+void IoQueue::wait_until(Lock& lock, const StopCheck& check, Condition condition) {
   if (condition()) return;
   const double start = steady_seconds();
+  const auto end = [&] {
+    --waiting_calls_;
+    report_.waiting_seconds += steady_seconds() - start;
+  };
   ++waiting_calls_;
-  progress_.wait(lock, condition);
-  --waiting_calls_;
-  report_.waiting_seconds += steady_seconds() - start;
+  try {
+    wait_until_or_stop(lock, progress_, check, condition);
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
 }
 
 bool IoQueue::all_done() const {
@@ -71,7 +90,7 @@ IoQueue::Ticket IoQueue::start_load(RemoteMemory& memory, std::int64_t slot, std
   return ticket;
 }
 
-void IoQueue::wait(Ticket ticket) {
+void IoQueue::wait(Ticket ticket, const StopCheck& check) {
   Lock lock(mutex_);
   const auto it = std::find_if(requests_.begin(), requests_.end(),
                                [&](const auto& request) { return request->ticket == ticket; });
@@ -84,24 +103,24 @@ void IoQueue::wait(Ticket ticket) {
     report_.waiting_seconds += steady_seconds() - start;
     progress_.notify_all();
   }
-  wait_until(lock, [&] { return request.state == State::Done; });
+  wait_until(lock, check, [&] { return request.state == State::Done; });
   const std::exception_ptr error = request.error;
   forget(request);
   if (error != nullptr) std::rethrow_exception(error);
 }
 
 void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
-                    std::size_t bytes, const TransferTag& tag) {
+                    std::size_t bytes, const TransferTag& tag, const StopCheck& check) {
   Lock lock(mutex_);
   if (static_cast<std::int64_t>(memory.slot_bytes()) > staging_limit_) {
-    return store_here(memory, slot, from, bytes, tag, lock);
+    return store_here(memory, slot, from, bytes, tag, check, lock);
   }
   auto request = std::make_unique<Request>();
   request->memory = &memory;
   request->slot = slot;
   request->bytes = bytes;
   request->tag = tag;
-  request->copy = take_staging(bytes, lock);
+  request->copy = take_staging(bytes, check, lock);
   lock.unlock();
   std::memcpy(request->copy->memory.get(), from, bytes);
   lock.lock();
@@ -112,8 +131,9 @@ void IoQueue::store(RemoteMemory& memory, std::int64_t slot, const std::byte* fr
 }
 
 void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from,
-                         std::size_t bytes, const TransferTag& tag, Lock& lock) {
-  wait_until(lock, [&] {
+                         std::size_t bytes, const TransferTag& tag, const StopCheck& check,
+                         Lock& lock) {
+  wait_until(lock, check, [&] {
     return std::none_of(requests_.begin(), requests_.end(), [&](const auto& request) {
       return request->is_of_row(memory, slot) &&
              (request->state == State::Waiting || request->state == State::Running);
@@ -123,7 +143,7 @@ void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byt
   lock.unlock();
   const double start = steady_seconds();
   try {
-    memory.store(slot, from, bytes);
+    memory.store(slot, from, bytes, check);
   } catch (...) {
     lock.lock();
     end_transfer();
@@ -139,17 +159,19 @@ void IoQueue::store_here(RemoteMemory& memory, std::int64_t slot, const std::byt
   report_.bytes_stored += static_cast<std::int64_t>(bytes);
 }
 
-void IoQueue::finish() {
+void IoQueue::finish(const StopCheck& check) {
   Lock lock(mutex_);
-  wait_until(lock, [&] { return all_done(); });
+  wait_until(lock, check, [&] { return all_done(); });
   if (store_error_ != nullptr) std::rethrow_exception(std::exchange(store_error_, nullptr));
 }
 
 void IoQueue::abandon() {
+  stopping_ = true;
   Lock lock(mutex_);
   progress_.wait(lock, [&] { return all_done(); });
   std::erase_if(requests_, [](const auto& request) { return request->state == State::Done; });
   store_error_ = nullptr;
+  stopping_ = false;
 }
 
 void IoQueue::retry() {
@@ -232,7 +254,7 @@ const IoQueue::Request* IoQueue::latest_store(const RemoteMemory& memory, std::i
   return latest == requests_.rend() ? nullptr : latest->get();
 }
 
-void IoQueue::Request::move() const {
+void IoQueue::Request::move(const StopCheck& check) const {
   if (is_copy()) {
     const std::size_t known = std::min(copied_bytes, bytes);
     std::memcpy(to, copy->memory.get(), known);
@@ -240,7 +262,7 @@ void IoQueue::Request::move() const {
   } else if (is_load()) {
     memory->load(slot, to, bytes);
   } else {
-    memory->store(slot, copy->memory.get(), bytes);
+    memory->store(slot, copy->memory.get(), bytes, check);
   }
 }
 
@@ -251,7 +273,7 @@ void IoQueue::execute(Request& request, Lock& lock, int thread) {
   std::exception_ptr error;
   const double start = steady_seconds();
   try {
-    request.move();
+    request.move(stop_);
   } catch (...) {
     error = std::current_exception();
   }
@@ -295,7 +317,8 @@ void IoQueue::forget(const Request& request) {
   std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
 }
 
-std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, Lock& lock) {
+std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, const StopCheck& check,
+                                                     Lock& lock) {
   bytes = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
   const auto has_room = [&] {
     return staging_used_ + static_cast<std::int64_t>(bytes) <= staging_limit_ &&
@@ -303,7 +326,12 @@ std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, Lock& lo
                          [](const auto& request) { return !request->is_load(); }) < kMostStores;
   };
   ++waiting_for_room_;
-  wait_until(lock, [&] { return has_room() || all_done(); });
+  try {
+    wait_until(lock, check, [&] { return has_room() || all_done(); });
+  } catch (...) {
+    --waiting_for_room_;
+    throw;
+  }
   --waiting_for_room_;
   // Stores that failed fill the room: no more can be kept.
   if (!has_room() && store_error_ != nullptr) std::rethrow_exception(store_error_);

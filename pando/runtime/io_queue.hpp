@@ -1,6 +1,7 @@
 // Transfers of slow remote memory that go on while the program does.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "pando/runtime/remote_memory.hpp"
 #include "pando/runtime/remote_settings.hpp"
 #include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/waiting.hpp"
 
 namespace pando {
 
@@ -25,15 +27,18 @@ namespace pando {
 /// threads.
 ///
 /// A store that fails keeps its value here: loads of that row read it, and the store is tried again
-/// by retry(). So a full disk costs no value.
+/// by retry(). So a full disk costs no value, nor does a store that is stopped while it waits for
+/// the reader of a snapshot.
+///
+/// Calls that wait throw what their `check` does; abandon() must follow.
 class IoQueue {
  public:
   using Ticket = std::uint64_t;
 
   /// `staging_bytes`: the most bytes of stores under way. `profile`, if any, is told of each
-  /// transfer.
+  /// transfer. Throws RuntimeFault when the system does not give the threads.
   IoQueue(int threads, std::int64_t staging_bytes, RunProfile* profile = nullptr);
-  /// Waits for all transfers.
+  /// Waits for all transfers but stores that wait for a reader, which are lost.
   ~IoQueue();
   IoQueue(const IoQueue&) = delete;
   IoQueue& operator=(const IoQueue&) = delete;
@@ -42,14 +47,15 @@ class IoQueue {
   Ticket start_load(RemoteMemory& memory, std::int64_t slot, std::byte* to, std::size_t bytes,
                     const TransferTag& tag = {});
   /// Throws what the load threw.
-  void wait(Ticket ticket);
+  void wait(Ticket ticket, const StopCheck& check = {});
   /// Takes a copy and returns; waits while there is no room for the copy. A row that is larger than
   /// all the room is written on the calling thread.
   void store(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
-             const TransferTag& tag = {});
+             const TransferTag& tag = {}, const StopCheck& check = {});
   /// Waits for all transfers; throws the first error of a store since the last call.
-  void finish();
-  /// After a failed run: waits for all transfers, forgets tickets and errors.
+  void finish(const StopCheck& check = {});
+  /// After a failed run: waits for all transfers, forgets tickets and errors. Stores that wait for
+  /// a reader fail instead.
   void abandon();
   /// Starts the stores that failed again; their new errors come with finish().
   void retry();
@@ -91,11 +97,12 @@ class IoQueue {
       return is_of_row(*other.memory, other.slot) && !(is_load() && other.is_load()) &&
              !is_copy() && !other.is_copy();
     }
-    void move() const;
+    void move(const StopCheck& check) const;
   };
   using Lock = std::unique_lock<std::mutex>;
 
   void serve(int thread);
+  void close();
   Request* next_request();
   template <class Condition>
   Request* first_free(Condition condition);
@@ -109,7 +116,7 @@ class IoQueue {
   void complete(Request& request);
   void forget(const Request& request);
   bool all_done() const;
-  std::shared_ptr<Copy> take_staging(std::size_t bytes, Lock& lock);
+  std::shared_ptr<Copy> take_staging(std::size_t bytes, const StopCheck& check, Lock& lock);
   /// A spare that is not much larger, or nullptr.
   std::shared_ptr<Copy> take_spare(std::size_t bytes);
   /// Frees the oldest spares until `bytes` of new memory keep to the limit.
@@ -117,10 +124,14 @@ class IoQueue {
   /// Gives the memory back when no other request has it.
   void drop_copy(Request& request);
   void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
-                  const TransferTag& tag, Lock& lock);
+                  const TransferTag& tag, const StopCheck& check, Lock& lock);
   template <class Condition>
-  void wait_until(Lock& lock, Condition condition);
+  void wait_until(Lock& lock, const StopCheck& check, Condition condition);
 
+  /// Of the I/O threads.
+  const StopCheck stop_ = [this] {
+    if (stopping_) throw Interrupted();
+  };
   std::int64_t staging_limit_;
   RunProfile* profile_;
   mutable std::mutex mutex_;
@@ -135,7 +146,8 @@ class IoQueue {
   int transfers_ = 0;      // going on
   double busy_since_ = 0;  // while there are transfers
   int waiting_calls_ = 0;
-  int waiting_for_room_ = 0;  // of them, calls of store
+  int waiting_for_room_ = 0;            // of them, calls of store
+  std::atomic<bool> stopping_ = false;  // what waits for a reader fails
   bool closing_ = false;
   std::vector<std::thread> threads_;  // last: they use the rest
 };

@@ -58,18 +58,23 @@ std::string named(const std::vector<const RemoteBufferDesc*>& buffers) {
 
 std::byte* RemoteMemory::row_in_memory(std::int64_t /*slot*/) const { return nullptr; }
 
-void RemoteMemory::before_store(std::int64_t slot) {
-  if (snapshot_ != nullptr) snapshot_->before_store(slot);
+void RemoteMemory::before_store(std::int64_t slot, const StopCheck& check) {
+  if (snapshot_ != nullptr) snapshot_->before_store(slot, check);
 }
 
-void RemoteMemory::store(std::int64_t slot, const std::byte* from, std::size_t bytes) {
-  before_store(slot);
+void RemoteMemory::store(std::int64_t slot, const std::byte* from, std::size_t bytes,
+                         const StopCheck& check) {
+  before_store(slot, check);
   store_row(slot, from, bytes);
 }
 
 std::shared_ptr<RowSnapshot> RemoteMemory::snapshot(std::shared_ptr<SnapshotRoom> room) {
-  if (snapshot_ != nullptr) snapshot_->cancel();
+  cancel_snapshot();
   return snapshot_ = std::make_shared<RowSnapshot>(*this, std::move(room));
+}
+
+void RemoteMemory::cancel_snapshot() {
+  if (snapshot_ != nullptr) snapshot_->cancel();
 }
 
 void RemoteMemory::end_snapshot() {

@@ -28,17 +28,21 @@ class RemoteMemory {
   /// cannot be read or is damaged; `to` is then undefined.
   virtual void load(std::int64_t slot, std::byte* to, std::size_t bytes) = 0;
   /// `bytes` from `from`, then zeros up to slot_bytes(). Throws RuntimeFault: it cannot be written;
-  /// the slot must then be stored again before it is loaded.
-  void store(std::int64_t slot, const std::byte* from, std::size_t bytes);
+  /// the slot must then be stored again before it is loaded. Throws what `check` does, with the
+  /// slot as it was, while it waits for the reader of a snapshot.
+  void store(std::int64_t slot, const std::byte* from, std::size_t bytes,
+             const StopCheck& check = {});
   /// Where the slot's slot_bytes() are, if that is memory that may be read and, after
   /// before_store(), written; else nullptr.
   virtual std::byte* row_in_memory(std::int64_t slot) const;
-  void before_store(std::int64_t slot);
+  /// `check`: see store.
+  void before_store(std::int64_t slot, const StopCheck& check = {});
   /// Whether a transfer takes so long that the program should go on meanwhile.
   virtual bool is_slow() const = 0;
 
   /// The rows as they are now. Between transfers; the one before, if any, is cancelled.
   std::shared_ptr<RowSnapshot> snapshot(std::shared_ptr<SnapshotRoom> room);
+  void cancel_snapshot();
 
  protected:
   /// See store.

@@ -32,7 +32,7 @@ namespace {
 ReplicaTeam::ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop)
     : should_stop_(std::move(should_stop)),
       exchange_(replicas, timeout_seconds),
-      team_(replicas, team_spins(replicas),
+      team_(replicas, team_spins(replicas), "the replicas of a session",
             {.should_stop = should_stop_,
              .on_failure = [this] { exchange_.stop(); },
              .on_end = [this](int replica) { exchange_.end(replica); }}) {

@@ -97,16 +97,26 @@ void RowSnapshot::cancel() {
   changed_.notify_all();
 }
 
-void RowSnapshot::before_store(std::int64_t slot) {
-  Lock lock(mutex_);
-  const auto is_safe = [&] {
-    return cancelled_ || state(slot) == State::Copied || state(slot) == State::Taken;
-  };
-  const bool has_room = !is_safe() && take_room();
+void RowSnapshot::wait_for_reader(std::int64_t slot, bool has_room, const StopCheck& check,
+                                  Lock& lock) {
   wanted_.push_back(slot);
-  changed_.wait(lock, [&] { return is_safe() || (has_room && state(slot) == State::Pending); });
+  try {
+    wait_until_or_stop(lock, changed_, check, [&] {
+      return is_safe(slot) || (has_room && state(slot) == State::Pending);
+    });
+  } catch (...) {
+    std::erase(wanted_, slot);
+    if (has_room) give_room_back();
+    throw;
+  }
   std::erase(wanted_, slot);
-  if (is_safe()) {
+}
+
+void RowSnapshot::before_store(std::int64_t slot, const StopCheck& check) {
+  Lock lock(mutex_);
+  const bool has_room = !is_safe(slot) && take_room();
+  wait_for_reader(slot, has_room, check, lock);
+  if (is_safe(slot)) {
     if (has_room) give_room_back();
     return;
   }

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <vector>
 
+#include "pando/runtime/waiting.hpp"
+
 namespace pando {
 
 class RemoteMemory;
@@ -39,8 +41,8 @@ class RowSnapshot {
   void cancel();
 
   /// The memory is about to store the row. When it cannot be read, that is the reader's fault to
-  /// have.
-  void before_store(std::int64_t slot);
+  /// have. `check` ends the wait for the reader: then the row must not be stored.
+  void before_store(std::int64_t slot, const StopCheck& check);
   /// The memory ends.
   void lose_memory();
 
@@ -52,6 +54,9 @@ class RowSnapshot {
   std::int64_t choose();
   bool is_reading() const;
   void read(std::int64_t slot, std::byte* to, Lock& lock);
+  void wait_for_reader(std::int64_t slot, bool has_room, const StopCheck& check, Lock& lock);
+  /// Whether the row may be stored.
+  bool is_safe(std::int64_t slot) { return cancelled_ || state(slot) >= State::Copied; }
   bool take_room();
   void give_room_back();
 

@@ -8,6 +8,7 @@
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
 #include "pando/runtime/reduce.hpp"
+#include "pando/runtime/waiting.hpp"
 
 namespace pando {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kElementsPerLine = 16;
-constexpr std::chrono::milliseconds kPollInterval(20);
 
 /// Counts a sleeping thread.
 class Sleeper {

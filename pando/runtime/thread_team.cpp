@@ -4,6 +4,8 @@
 
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
+#include "pando/base/start_thread.hpp"
+#include "pando/runtime/waiting.hpp"
 
 namespace pando {
 
@@ -17,17 +19,23 @@ void spin_until(int spins, const Condition& condition) {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int members, int spins, Hooks hooks)
+ThreadTeam::ThreadTeam(int members, int spins, const char* members_are, Hooks hooks)
     : members_(members),
       spins_(spins),
       hooks_(std::move(hooks)),
       errors_(static_cast<std::size_t>(members)) {
-  for (int member = 1; member < members; ++member) {
-    threads_.emplace_back([this, member] { serve(member); });
+  try {
+    start_threads(threads_, static_cast<std::size_t>(members - 1), members_are,
+                  [this](int thread) { serve(thread + 1); });
+  } catch (...) {
+    close();
+    throw;
   }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { close(); }
+
+void ThreadTeam::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -12,9 +11,6 @@
 #include <vector>
 
 namespace pando {
-
-/// How often a thread that waits asks whether it should stop.
-inline constexpr std::chrono::milliseconds kPollInterval(20);
 
 /// Runs one piece of work per member: member 0 on the calling thread, each other one on a thread of
 /// its own that lives as long as the team. Collects the error of every member.
@@ -30,8 +26,9 @@ class ThreadTeam {
     std::function<void(int)> on_end;
   };
 
-  /// `spins`: see team_spins.
-  ThreadTeam(int members, int spins, Hooks hooks);
+  /// `spins`: see team_spins. `members_are`: for people ("the replicas of a session"). Throws
+  /// RuntimeFault when the system does not give the threads.
+  ThreadTeam(int members, int spins, const char* members_are, Hooks hooks);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -44,6 +41,7 @@ class ThreadTeam {
 
  private:
   void serve(int member);
+  void close();
   void run_one(int member);
   void fail(int member, std::exception_ptr error);
   void wait_for_others();

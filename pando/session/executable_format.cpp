@@ -81,6 +81,9 @@ Hash128 read_key(ByteReader& in) {
 /// Whether every constant and variable of the program has a value of the right size.
 void check_values(const Executable& executable, const Ir& ir, const ByteReader& in) {
   const auto& persistent = executable.program.persistent;
+  if (executable.program.replicas != ir.replication_factor) {
+    in.corrupt("another number of replicas");
+  }
   for (const ProgramConstant& constant : executable.constants) {
     const bool known = constant.persistent < persistent.size();
     if (!known || persistent[constant.persistent].is_variable) in.corrupt("an unknown constant");

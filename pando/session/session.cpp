@@ -7,6 +7,7 @@
 
 #include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/compile/device_streams.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ops/ops.hpp"
@@ -23,10 +24,7 @@ namespace pando {
 namespace {
 
 void check_supported(const Ir& ir) {
-  if (ir.replication_factor < 1) {
-    throw ValueError(
-        str_cat("wanted a replication factor of at least 1; given ", ir.replication_factor));
-  }
+  check_replicas(ir.replication_factor);
   const auto graphs = ir.graphs();
   const bool empty = std::all_of(graphs.begin(), graphs.end(),
                                  [](const Graph* graph) { return graph->ops().empty(); });
@@ -196,7 +194,8 @@ Executable Session::build_or_load(const Ir& ir) {
   return std::move(*executable);
 }
 
-Session::Session(const Ir& ir, SessionOptions options) : options_(std::move(options)) {
+Session::Session(const Ir& ir, SessionOptions options)
+    : options_(std::move(options)), stop_check_(stop_check(options_.should_stop)) {
   const auto start = std::chrono::steady_clock::now();
   op_registry();
   check_supported(ir);
@@ -240,7 +239,7 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
 }
 
 void Session::attach() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (!engines_.empty()) return;
   const auto replicas = static_cast<std::size_t>(program_.replicas);
   auto team =
@@ -275,10 +274,12 @@ void Session::attach() {
   }
   team_ = std::move(team);
   engines_ = std::move(engines);
+  attached_ = true;
 }
 
 void Session::detach() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
+  attached_ = false;
   engines_.clear();
   run_folder_.reset();
   team_.reset();
@@ -333,7 +334,7 @@ bool Session::are_outputs_apart(const std::vector<StreamBuffer>& buffers) const 
 
 std::vector<RepeatedStream> Session::run(const std::vector<StreamBuffer>& inputs,
                                          const std::vector<StreamBuffer>& outputs) {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   require_attached("run");
   const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
   const bool outputs_apart = are_outputs_apart(buffers);
@@ -367,7 +368,7 @@ std::vector<RepeatedStream> Session::repeated_streams(
 }
 
 std::vector<InstructionTime> Session::trace() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   std::vector<InstructionTime> result;
   if (engines_.empty() || engines_[0]->profile() == nullptr) return result;
   const auto& profile = engines_[0]->profile()->instructions();
@@ -391,26 +392,26 @@ std::vector<InstructionTime> Session::trace() const {
 }
 
 std::vector<PhaseProfile> Session::phases() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
   return engines_[0]->profile()->phases();
 }
 
 std::vector<TimelineLane> Session::timeline() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   if (engines_.empty() || engines_[0]->profile() == nullptr) return {};
   return engines_[0]->profile()->timeline();
 }
 
 std::int64_t Session::actual_peak_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   std::int64_t most = 0;
   for (const auto& engine : engines_) most = std::max(most, engine->resident_bytes());
   return most;
 }
 
 IoReport Session::io_report() const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   IoReport total;
   for (const auto& engine : engines_) {
     const IoReport report = engine->io_report();
@@ -435,6 +436,7 @@ std::string Session::io_method() const {
 std::string Session::disassembly() const { return disassemble(program_); }
 
 std::string Session::explain() const {
+  const CallGate::Pass pass(gate_, stop_check_);
   std::string text;
   for (const KernelSpec& spec : program_.kernels) {
     text += spec.kind + ": " + backends_[0]->prepare(spec)->explain() + "\n";

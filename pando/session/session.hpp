@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "pando/ir/graph.hpp"
 #include "pando/runtime/remote_settings.hpp"
 #include "pando/runtime/run_profile.hpp"
+#include "pando/session/call_gate.hpp"
 #include "pando/session/executable.hpp"
 
 namespace pando {
@@ -136,8 +136,9 @@ class StateSnapshot {
 
 /// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs it on all
 /// its replicas, each on a thread of its own or, if its ops are on several virtual devices, one
-/// thread per device. Methods may be called from any thread, one at a time per session (guarded by
-/// a mutex); different sessions run at the same time.
+/// thread per device. Methods may be called from any thread; those that touch what a run does wait
+/// for the one before, and throw Interrupted when options.should_stop says so meanwhile. Different
+/// sessions run at the same time.
 class Session {
  public:
   /// Errors: Error (ambiguity, invalid graph), OutOfMemory, NotSupported.
@@ -152,7 +153,7 @@ class Session {
   /// OutOfMemory when this machine has too little.
   void attach();
   void detach();
-  bool is_attached() const { return !engines_.empty(); }
+  bool is_attached() const { return attached_; }
 
   /// Returns the streams whose array it went over more than once. Throws RuntimeFault with the
   /// number of the replica that failed, and Interrupted; variables keep what the replicas had
@@ -238,6 +239,8 @@ class Session {
   /// The first `bytes` of what a replica keeps.
   void read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
                    std::size_t bytes) const;
+  /// For what the thread of a replica waits for.
+  StopCheck stop_check_of(std::int64_t replica) const;
   std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
   void upload(const HostVariable& variable, std::int64_t replica) const;
   void download(const HostVariable& variable) const;
@@ -259,7 +262,9 @@ class Session {
   std::vector<StreamDesc> output_streams_;
   std::vector<HostVariable> variables_;
   std::vector<ProgramConstant> constants_;
-  mutable std::mutex mutex_;
+  StopCheck stop_check_;  // of the calling thread
+  std::atomic<bool> attached_ = false;
+  mutable CallGate gate_;
 };
 
 }  // namespace pando

@@ -73,7 +73,7 @@ std::vector<std::int64_t> Session::state_tensors() const {
 }
 
 std::shared_ptr<StateSnapshot> Session::snapshot(std::int64_t room_bytes) const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   require_attached("snapshot");
   std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent(engines_.size());
   std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote;
@@ -87,7 +87,7 @@ std::shared_ptr<StateSnapshot> Session::snapshot(std::int64_t room_bytes) const 
       const std::byte* value = engine.persistent(i);
       persistent[replica][index].assign(value, value + value_bytes(tensor.dtype, tensor.shape));
     }
-    remote.push_back(engine.snapshot_remote(room));
+    remote.push_back(engine.snapshot_remote(room, stop_check_));
   }
   std::size_t row_bytes = 0;
   for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
@@ -98,24 +98,24 @@ std::shared_ptr<StateSnapshot> Session::snapshot(std::int64_t room_bytes) const 
 
 void Session::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
                                std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   const Engine& engine = engine_of(replica, "write_persistent");
   std::memcpy(engine.persistent(checked_persistent(index, bytes)), from, bytes);
 }
 
 void Session::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                            const std::byte* from, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "write_remote");
-  engine.store_remote(checked_slot(buffer, slot, bytes), slot, from, bytes);
-  engine.finish_remote();
+  engine.store_remote(checked_slot(buffer, slot, bytes), slot, from, bytes, stop_check_);
+  engine.finish_remote(stop_check_);
 }
 
 void Session::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                           std::byte* to, std::size_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "read_remote");
-  engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes);
+  engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes, stop_check_);
 }
 
 StateSnapshot::StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,

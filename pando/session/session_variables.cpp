@@ -75,8 +75,12 @@ void Session::read_device(const HostVariable& variable, std::int64_t replica, st
     std::memcpy(to, engine.persistent(variable.persistent), bytes);
   } else {
     engine.load_remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot, to,
-                       bytes);
+                       bytes, stop_check_);
   }
+}
+
+StopCheck Session::stop_check_of(std::int64_t replica) const {
+  return stop_check(team_->should_stop(static_cast<int>(replica)));
 }
 
 std::int64_t Session::part_of(const HostVariable& variable, std::int64_t replica) const {
@@ -93,7 +97,7 @@ void Session::upload(const HostVariable& variable, std::int64_t replica) const {
   const std::size_t bytes = std::min(variable.part_bytes, variable.bytes - begin);
   if (variable.remote_buffer >= 0) {
     return engine.store_remote(static_cast<std::size_t>(variable.remote_buffer), settings.slot,
-                               host + begin, bytes);
+                               host + begin, bytes, stop_check_of(replica));
   }
   std::byte* device = engine.persistent(variable.persistent);
   if (bytes > 0) std::memcpy(device, host + begin, bytes);
@@ -122,18 +126,18 @@ void Session::download(const HostVariable& variable) const {
 }
 
 void Session::weights_from_host() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_from_host");
   team_->run([&](int replica) {
     for (const HostVariable& variable : variables_) upload(variable, replica);
     Engine& engine = *engines_[static_cast<std::size_t>(replica)];
-    engine.finish_remote();
+    engine.finish_remote(stop_check_of(replica));
     engine.run_weights_from_host();
   });
 }
 
 void Session::weights_to_host() {
-  const std::lock_guard lock(mutex_);
+  const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_to_host");
   team_->run(
       [&](int replica) { engines_[static_cast<std::size_t>(replica)]->run_weights_to_host(); });

@@ -1,7 +1,6 @@
 #include "pando/transforms/autodiff.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -13,14 +12,13 @@
 namespace pando {
 namespace {
 
+/// Depends on the Ir alone: programs are known again by the names in them.
 std::string backward_graph_id(const Graph& forward) {
-  static std::atomic<std::int64_t> next{0};
-  std::string id = forward.id() + "_bwd";
-  if (forward.ir().find_graph(id) == nullptr) return id;
-  std::string candidate;
-  do {
-    candidate = str_cat(id, "_", next++);
-  } while (forward.ir().find_graph(candidate) != nullptr);
+  const std::string id = forward.id() + "_bwd";
+  std::string candidate = id;
+  for (int next = 0; forward.ir().find_graph(candidate) != nullptr; ++next) {
+    candidate = str_cat(id, "_", next);
+  }
   return candidate;
 }
 

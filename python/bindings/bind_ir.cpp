@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
@@ -351,6 +352,7 @@ bool has_ops(const Ir& ir) {
 }
 
 void bind_streams_and_buffers(nb::module_& m) {
+  m.attr("MOST_REPLICAS") = kMostReplicas;
   nb::enum_<StreamDirection>(m, "StreamDirection")
       .value("HostToDevice", StreamDirection::HostToDevice)
       .value("DeviceToHost", StreamDirection::DeviceToHost);
@@ -421,7 +423,9 @@ void bind_whole_ir(nb::module_& m) {
       .def_prop_rw(
           "replication_factor", [](const Ir& ir) { return ir.replication_factor; },
           [](Ir& ir, const Integer& count) {
-            ir.replication_factor = count.as("replication_factor");
+            const std::int64_t replicas = count.as("replication_factor");
+            check_replicas(replicas);
+            ir.replication_factor = replicas;
           });
 }
 

@@ -1,5 +1,8 @@
 // Sessions.
+#include <deque>
+
 #include "bindings.hpp"
+#include "interpreter_lock.hpp"
 #include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
 #include "pando/session/session.hpp"
@@ -68,11 +71,6 @@ RemoteSettings remote_settings(const nb::dict& given) {
   return settings;
 }
 
-bool signal_pending() {
-  const nb::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
 std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_bytes,
                                       std::int64_t device_memory_limit_bytes, int num_threads,
                                       bool check_inplace_ambiguity, bool profile,
@@ -92,7 +90,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.collective_timeout_seconds = collective_timeout_seconds;
   options.remote = remote_settings(remote);
   options.machine_code = machine_code_named(machine_code);
-  options.should_stop = signal_pending;
+  options.should_stop = should_stop;
   options.cache_folder = std::move(cache_folder);
   options.cache_limit_bytes = cache_limit_bytes;
   if (log) {
@@ -101,36 +99,6 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
     };
   }
   return std::make_unique<Session>(ir, std::move(options));
-}
-
-/// Buffers of C-ordered arrays: `arrays[i]` holds the transfers of stream i to or from all
-/// replicas.
-std::vector<StreamBuffer> stream_buffers(const nb::list& arrays,
-                                         const std::vector<StreamDesc>& streams,
-                                         std::int64_t replicas, bool writable) {
-  std::vector<StreamBuffer> buffers(streams.size());
-  if (arrays.size() != streams.size()) {
-    throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
-  }
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    Py_buffer view;
-    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
-    if (PyObject_GetBuffer(arrays[i].ptr(), &view, flags) != 0) throw nb::python_error();
-    const auto bytes_per_element = static_cast<std::int64_t>(dtype_bytes(streams[i].dtype));
-    const std::int64_t transfer = replicas * num_elements(streams[i].shape) * bytes_per_element;
-    buffers[i].data = static_cast<std::byte*>(view.buf);
-    buffers[i].count = transfer == 0 ? 1 : static_cast<std::int64_t>(view.len) / transfer;
-    // The list keeps the array alive, and arrays do not move while a reference is held.
-    PyBuffer_Release(&view);
-  }
-  return buffers;
-}
-
-std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const nb::list& outputs) {
-  const auto in = stream_buffers(inputs, session.input_streams(), session.num_replicas(), false);
-  const auto out = stream_buffers(outputs, session.output_streams(), session.num_replicas(), true);
-  const nb::gil_scoped_release release;
-  return session.run(in, out);
 }
 
 /// The bytes of a C-ordered array, held while the object lives.
@@ -150,6 +118,40 @@ class ArrayBytes {
  private:
   Py_buffer view_ = {};
 };
+
+/// The arrays of a run, held while the object lives whatever becomes of the list: `arrays[i]` has
+/// the transfers of stream i to or from all replicas, in C order.
+class StreamArrays {
+ public:
+  StreamArrays(const nb::list& arrays, const std::vector<StreamDesc>& streams,
+               std::int64_t replicas, bool writable) {
+    if (arrays.size() != streams.size()) {
+      throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
+    }
+    buffers_.reserve(streams.size());
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      const ArrayBytes& bytes = held_.emplace_back(arrays[i], writable);
+      const std::int64_t transfer = replicas * streams[i].bytes();
+      const auto given = static_cast<std::int64_t>(bytes.size());
+      buffers_.push_back({bytes.data(), transfer == 0 ? 1 : given / transfer});
+    }
+  }
+  const std::vector<StreamBuffer>& buffers() const { return buffers_; }
+
+ private:
+  std::deque<ArrayBytes> held_;
+  std::vector<StreamBuffer> buffers_;
+};
+
+std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const nb::list& outputs) {
+  const StreamArrays in(inputs, session.input_streams(), session.num_replicas(), false);
+  const StreamArrays out(outputs, session.output_streams(), session.num_replicas(), true);
+  const InterpreterReleased released;
+  return session.run(in.buffers(), out.buffers());
+}
+
+/// Of every method that waits for another call of the session.
+using Released = nb::call_guard<InterpreterReleased>;
 
 void bind_snapshot(nb::module_& m) {
   nb::class_<StateSnapshot::Row>(m, "SnapshotRow")
@@ -175,24 +177,24 @@ void bind_snapshot(nb::module_& m) {
           "next_row",
           [](const StateSnapshot& s, nb::handle to) {
             const ArrayBytes bytes(to, true);
-            const nb::gil_scoped_release release;
+            const InterpreterReleased released;
             return s.next_row(bytes.data(), bytes.size());
           },
           nb::arg("to"),
           "Fills the beginning of an array, in which the largest row must fit, with one more row "
           "of a remote buffer, in any order; None when none is left.")
-      .def("cancel", &StateSnapshot::cancel);
+      .def("cancel", &StateSnapshot::cancel, Released());
 }
 
 void bind_state(nb::class_<Session>& session) {
   session
-      .def("snapshot", &Session::snapshot, nb::arg("room_bytes"),
-           nb::call_guard<nb::gil_scoped_release>(),
+      .def("snapshot", &Session::snapshot, nb::arg("room_bytes"), Released(),
            "The state as it is now, between runs; a snapshot before it is cancelled.")
       .def(
           "write_persistent",
           [](Session& s, std::int64_t replica, std::int64_t index, nb::handle from) {
             const ArrayBytes bytes(from, false);
+            const InterpreterReleased released;
             s.write_persistent(replica, index, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("index"), nb::arg("value"))
@@ -201,7 +203,7 @@ void bind_state(nb::class_<Session>& session) {
           [](Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
              nb::handle from) {
             const ArrayBytes bytes(from, false);
-            const nb::gil_scoped_release release;
+            const InterpreterReleased released;
             s.write_remote(replica, buffer, slot, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("value"))
@@ -210,7 +212,7 @@ void bind_state(nb::class_<Session>& session) {
           [](const Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
              nb::handle to) {
             const ArrayBytes bytes(to, true);
-            const nb::gil_scoped_release release;
+            const InterpreterReleased released;
             s.read_remote(replica, buffer, slot, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("to"))
@@ -218,7 +220,7 @@ void bind_state(nb::class_<Session>& session) {
       .def_prop_ro("state_tensors", &Session::state_tensors,
                    "Indices of the persistent tensors that are no constants.")
       .def_prop_ro("remote_buffers", [](const Session& s) { return s.program().remote_buffers; })
-      .def_prop_ro("fingerprint", &Session::fingerprint,
+      .def_prop_ro("fingerprint", &Session::fingerprint, Released(),
                    "Checksum of the compiled program, without where its ops were made.");
 }
 
@@ -229,7 +231,7 @@ void bind_checksum(nb::module_& m) {
           "update",
           [](Checksum& sum, nb::handle data) {
             const ArrayBytes bytes(data, false);
-            const nb::gil_scoped_release release;
+            const InterpreterReleased released;
             sum.update(bytes.data(), bytes.size());
           },
           nb::arg("data"))
@@ -342,24 +344,24 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)
-      .def("attach", &Session::attach)
-      .def("detach", &Session::detach)
+      .def("attach", &Session::attach, Released())
+      .def("detach", &Session::detach, Released())
       .def_prop_ro("is_attached", &Session::is_attached)
       .def("run", &run, nb::arg("inputs"), nb::arg("outputs"),
            "Runs the program once. One C-ordered NumPy array per stream, in the order of "
            "input_streams and output_streams. Returns the streams whose array it began again.")
-      .def("weights_from_host", &Session::weights_from_host)
-      .def("weights_to_host", &Session::weights_to_host)
+      .def("weights_from_host", &Session::weights_from_host, Released())
+      .def("weights_to_host", &Session::weights_to_host, Released())
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
       .def_prop_ro("compile_report", &Session::compile_report)
-      .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes)
-      .def_prop_ro("io_report", &Session::io_report)
+      .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes, Released())
+      .def_prop_ro("io_report", &Session::io_report, Released())
       .def_prop_ro("io_method", &Session::io_method)
-      .def("trace", &Session::trace)
-      .def("phases", &Session::phases)
-      .def("timeline", &Session::timeline)
-      .def("disassembly", &Session::disassembly)
-      .def("explain", &Session::explain);
+      .def("trace", &Session::trace, Released())
+      .def("phases", &Session::phases, Released())
+      .def("timeline", &Session::timeline, Released())
+      .def("disassembly", &Session::disassembly, Released())
+      .def("explain", &Session::explain, Released());
 }
 
 }  // namespace pando::python

@@ -350,6 +350,8 @@ class Graph:
 
     def set_by_ref(self, input: Tensor, by_ref: bool) -> None: ...
 
+MOST_REPLICAS: int = 65536
+
 class StreamDirection(enum.Enum):
     HostToDevice = 0
 

@@ -191,10 +191,11 @@ def _job(
     facts = {"step": step, "extra": dict(extra or {}), "generators": states}
     # What JSON cannot hold is refused before anything is written.
     facts = json.loads(json.dumps(facts))
-    previous = _pending.get(session)
-    if previous is not None:
-        previous.join()
-    return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep, progress)
+    with session._lock:
+        previous = _pending.get(session)
+        if previous is not None:
+            previous.join()
+        return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep, progress)
 
 
 class _Job:
@@ -223,6 +224,10 @@ class _Job:
         self._model = {"model": model_of(core), "program": f"{core.fingerprint:016x}"}
         self._core = core
 
+    def cancel(self) -> None:
+        """The program's stores no longer wait for the snapshot."""
+        self._snapshot.cancel()
+
     def run(self) -> Checkpoint:
         """Writes it.
 
@@ -245,8 +250,7 @@ class _Job:
                 f"{error.strerror or error}; earlier checkpoints are as they were"
             ) from error
         finally:
-            # The program's stores may wait for the snapshot.
-            self._snapshot.cancel()
+            self.cancel()
         return Checkpoint(path, step, self._facts["extra"])
 
     def _write(self) -> Path:
@@ -281,7 +285,14 @@ class PendingCheckpoint:
         self._result: Checkpoint | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="pando-checkpoint")
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            job.cancel()
+            raise CheckpointError(
+                f"the system gives no thread to write a checkpoint ({error}): raise the limits of "
+                "processes and of memory (ulimit -u, ulimit -v), or use `save`, which needs none"
+            ) from error
 
     def _run(self) -> None:
         try:
@@ -402,8 +413,9 @@ def load(
                 raise
             skipped.append(str(error))
             continue
-        restore(core, path, body, progress)
-        session._mark_device_changed()
+        with session._lock:
+            restore(core, path, body, progress)
+            session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]
         return Checkpoint(path, int(body["step"]), body["extra"], skipped)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pando import _core
+from popxl.streams import Stream
 from popxl.tensor import Tensor, Variable
 
 
@@ -61,3 +63,23 @@ def write_host_value(tensor: Variable, data: Any) -> None:
             f"{tensor!r}: wanted data of shape {tensor.shape_on_host}; given {data.shape}"
         )
     np.copyto(tensor._record.data, data)
+
+
+def check_output(stream: Stream, array: object) -> None:
+    """Refuses what a run cannot fill with the values of a stream, whatever its shape."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"the output for {stream} must be a NumPy array, which the run fills; given "
+            f"{type(array)}"
+        )
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise _core.popart_exception(
+            f"the output array for {stream} must be C-contiguous and writable"
+        )
+    wanted = stream.dtype.as_numpy()
+    raw_float8 = wanted.names is not None and array.dtype == np.uint8
+    if array.dtype != wanted and not raw_float8:
+        raise _core.popart_exception(
+            f"the output array for {stream} must have dtype {wanted}, in the byte order of this "
+            f"machine; given {array.dtype!r}"
+        )

@@ -55,17 +55,20 @@ class InternalSession:
         Args:
             loaded: With False the next enter loads the program again and uploads the weights.
         """
-        if not loaded:
-            self._core.detach()
-        self._loaded = loaded
+        with self._session._lock:
+            if not loaded:
+                self._core.detach()
+            self._loaded = loaded
 
     def weightsFromHost(self) -> None:
         """Upload the host values of all variables."""
-        self._core.weights_from_host()
+        with self._session._lock:
+            self._core.weights_from_host()
 
     def weightsToHost(self) -> None:
         """Bring the values of all variables back to the host."""
-        self._core.weights_to_host()
+        with self._session._lock:
+            self._core.weights_to_host()
 
     def writeWeights(self, weights: PyWeightsIO) -> None:
         """Write host values, without checks of dtype and shape beyond those of NumPy.
@@ -78,8 +81,9 @@ class InternalSession:
             ValueError: An array does not broadcast to the shape of its variable.
         """
         records = self._session.ir._variables
-        for tensor_id, value in weights.weights.items():
-            np.copyto(records[tensor_id].data, value, casting="unsafe")
+        with self._session._lock:
+            for tensor_id, value in weights.weights.items():
+                np.copyto(records[tensor_id].data, value, casting="unsafe")
 
     def readWeights(self, weights: PyWeightsIO) -> None:
         """Copy host values to arrays.
@@ -92,8 +96,9 @@ class InternalSession:
             ValueError: The value does not broadcast to the shape of its array.
         """
         records = self._session.ir._variables
-        for tensor_id, array in weights.weights.items():
-            np.copyto(array, records[tensor_id].data)
+        with self._session._lock:
+            for tensor_id, array in weights.weights.items():
+                np.copyto(array, records[tensor_id].data)
 
     def getSummaryReport(self) -> str:
         """Describe the device memory of the program.

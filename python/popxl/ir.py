@@ -85,10 +85,10 @@ class Ir:
 
             popdist.popart.configureSessionOptions(self._options)
             self._pb.replication_factor = self.replication_factor
-        elif isinstance(replication, int):
-            self.replication_factor = replication
-        else:
+        elif isinstance(replication, str):
             raise ValueError(f"Ir: wanted a number of replicas or 'popdist'; given {replication!r}")
+        else:
+            self.replication_factor = replication
 
     def _session(self) -> Session | None:
         """The session of the Ir while it exists."""
@@ -240,8 +240,14 @@ class Ir:
             raise RuntimeError(
                 f"{self!r}: the replication factor cannot be changed once a session exists"
             )
-        if value < 1:
-            raise ValueError(f"replication_factor must be at least 1; given {value}")
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise TypeError(f"replication_factor: wanted a whole number; given {value!r}")
+        value = int(value)
+        if not 1 <= value <= _core.MOST_REPLICAS:
+            raise ValueError(
+                f"replication_factor must be from 1 to {_core.MOST_REPLICAS}, as each replica has "
+                f"a thread of its own; given {value}"
+            )
         self._options.replicatedGraphCount = value
         self._options.enableReplicatedGraphs = value > 1
         self._pb.replication_factor = value

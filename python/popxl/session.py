@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from pando import _core
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
-from popxl.host_values import host_value, write_host_value
+from popxl.host_values import check_output, host_value, write_host_value
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
 from popxl.session_compile import compile_ir, ipus_per_replica, note_once, resolve_device
@@ -55,6 +56,8 @@ class Session:
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
+        # Of what touches the device or the host values: a call is whole before another begins.
+        self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
         self._unload_work: list[Callable[[], None]] = []
         # A device that was attached before, by the user or another session, is not ours to detach.
@@ -146,10 +149,15 @@ class Session:
         self._pb_session._loaded = False
 
     def __enter__(self) -> Session:
+        with self._lock:
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
         was_attached = self.is_attached
         self._was_attached_stack.append(was_attached)
         if was_attached:
-            return self
+            return
         if not self._device.isAttached:
             self._device.attach()
             self._attached_device = True
@@ -159,7 +167,6 @@ class Session:
             self._was_attached_stack.pop()
             self._release_device()
             raise
-        return self
 
     def _release_device(self) -> None:
         if self._attached_device:
@@ -167,6 +174,10 @@ class Session:
             self._attached_device = False
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        with self._lock:
+            self._exit(exc_type)
+
+    def _exit(self, exc_type: Any) -> None:
         if self._was_attached_stack.pop():
             return
         # What was trained up to an interrupt of the user's is not lost.
@@ -265,9 +276,10 @@ class Session:
 
         Raises:
             ValueError: What `run` refuses, or the output streams or their shapes are others.
+            TypeError: An output is no NumPy array.
             popart_exception: An output array does not suit its stream.
         """
-        outputs = {} if outputs is None else outputs
+        outputs = {} if outputs is None else dict(outputs)
         self._validate_run_outputs(outputs)
         self._execute(inputs, outputs, downcast_inputs)
 
@@ -277,29 +289,30 @@ class Session:
         outputs: d2hStreamBufferMaps,
         downcast: bool,
     ) -> None:
-        if not self._pb_session._loaded or not self._device.isAttached:
-            self._require_attached("run")
-        given = {} if inputs is None else inputs
-        if type(given) is not dict and not isinstance(given, Mapping):
-            raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
-        arrays = []
-        if len(given) != len(self._input_set):
-            self._raise_wrong_streams("input", given, self._input_set)
-        for stream, shape, kind in self._input_plan:
-            value = given.get(stream)
-            if (
-                type(value) is np.ndarray
-                and value.dtype == kind
-                and value.shape == shape
-                and value.flags.c_contiguous
-            ):
-                arrays.append(value)
-            else:
-                arrays.append(self._prepare_input(stream, given, kind, downcast))
-        targets = [outputs[stream] for stream, _, _ in self._output_plan]
-        self._in_sync = False
-        for repeated in self._core.run(arrays, targets):
-            self._warn_of_repeated(repeated)
+        with self._lock:
+            if not self._pb_session._loaded or not self._device.isAttached:
+                self._require_attached("run")
+            given = {} if inputs is None else inputs
+            if type(given) is not dict and not isinstance(given, Mapping):
+                raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
+            arrays = []
+            if len(given) != len(self._input_set):
+                self._raise_wrong_streams("input", given, self._input_set)
+            for stream, shape, kind in self._input_plan:
+                value = given.get(stream)
+                if (
+                    type(value) is np.ndarray
+                    and value.dtype == kind
+                    and value.shape == shape
+                    and value.flags.c_contiguous
+                ):
+                    arrays.append(value)
+                else:
+                    arrays.append(self._prepare_input(stream, given, kind, downcast))
+            targets = [outputs[stream] for stream, _, _ in self._output_plan]
+            self._in_sync = False
+            for repeated in self._core.run(arrays, targets):
+                self._warn_of_repeated(repeated)
 
     def _warn_of_repeated(self, repeated: _core.RepeatedStream) -> None:
         if repeated.host_to_device:
@@ -369,16 +382,8 @@ class Session:
         if set(outputs) != self._output_set:
             self._raise_wrong_streams("output", outputs, self._output_set)
         for stream, array in outputs.items():
+            check_output(stream, array)
             self._check_shape(stream, array, "output")
-            if not array.flags.c_contiguous or not array.flags.writeable:
-                raise _core.popart_exception(
-                    f"the output array for {stream} must be C-contiguous and writable"
-                )
-            if array.dtype.itemsize != stream.dtype.as_numpy().itemsize:
-                raise _core.popart_exception(
-                    f"the output array for {stream} must have dtype {stream.dtype.as_numpy()}; "
-                    f"given {array.dtype}"
-                )
 
     # Weights.
 
@@ -396,8 +401,9 @@ class Session:
         Raises:
             ValueError: The session is not attached.
         """
-        self._require_attached("weights_from_host")
-        self._upload()
+        with self._lock:
+            self._require_attached("weights_from_host")
+            self._upload()
 
     def weights_to_host(self) -> None:
         """Bring the values of all variables back to the host.
@@ -406,14 +412,15 @@ class Session:
             ValueError: The session is not attached.
             Exception: A variable is a read-only memory-mapped array.
         """
-        self._require_attached("weights_to_host")
-        if self.ir_._has_read_only_memmap:
-            raise Exception(
-                "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
-                "written"
-            )
-        self._core.weights_to_host()
-        self._in_sync = True
+        with self._lock:
+            self._require_attached("weights_to_host")
+            if self.ir_._has_read_only_memmap:
+                raise Exception(
+                    "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
+                    "written"
+                )
+            self._core.weights_to_host()
+            self._in_sync = True
         for record in self.ir_._variables.values():
             if isinstance(record.data, np.memmap):
                 record.data.flush()
@@ -436,7 +443,7 @@ class Session:
         """Read host values of variables and constants, with at most one transfer.
 
         Args:
-            tensors: The variables and constants, in a collection that can be read several times.
+            tensors: The variables and constants.
 
         Returns:
             The host values themselves, not copies, by tensor; later transfers change them.
@@ -444,14 +451,16 @@ class Session:
         Raises:
             TypeError: There is another tensor.
         """
+        tensors = list(tensors)
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
                 raise TypeError(
                     f"{tensor!r} is not of type Constant or Variable: only these have host data"
                 )
         wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
-        if wants_variable and not self._in_sync and self.is_attached:
-            self.weights_to_host()
+        with self._lock:
+            if wants_variable and not self._in_sync and self.is_attached:
+                self.weights_to_host()
         return {tensor: host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
@@ -475,13 +484,14 @@ class Session:
             ValueError: Data have another shape.
             NotImplementedError: A variable is read from all replicas of groups of several.
         """
-        if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
-            # Uploading sends every variable: fetch the device's values of the others first.
-            self.weights_to_host()
-        for tensor, data in tensors.items():
-            write_host_value(tensor, data)
-        if self.is_attached:
-            self._upload()
+        with self._lock:
+            if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
+                # Uploading sends every variable: fetch the device's values of the others first.
+                self.weights_to_host()
+            for tensor, data in tensors.items():
+                write_host_value(tensor, data)
+            if self.is_attached:
+                self._upload()
 
     # Devices.
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from popxl_addons.utils import WeightsDict, timer
 
 _SESSION_INFO = "session_info.json"
 _DATALOADER = "dataloader.bin"
+# Bytes that one byte of a compressed archive can stand for.
+_MOST_DEFLATED = 1032
 
 
 def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:
@@ -118,12 +121,32 @@ def _read_state(path: Path) -> dict[str, Any]:
     return state
 
 
+def _check_array_size(file: IO[bytes], key: str) -> None:
+    """ValueError where the header of an archive's array counts more than the archive can hold."""
+    with zipfile.ZipFile(file) as archive:
+        entry = archive.getinfo(f"{key}.npy")
+        with archive.open(entry) as stored:
+            version = np.lib.format.read_magic(stored)
+            read = np.lib.format.read_array_header_1_0
+            if version != (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            shape, _, kind = read(stored)
+    packed = min(entry.compress_size, os.fstat(file.fileno()).st_size)
+    growth = 1 if entry.compress_type == zipfile.ZIP_STORED else _MOST_DEFLATED
+    if math.prod(shape) * kind.itemsize > packed * growth:
+        raise ValueError(f"an array of shape {shape} and dtype {kind} in {packed} bytes")
+    file.seek(0)
+
+
 def _read_tensor(path: Path, key: str) -> np.ndarray:
+    """The array `key` of an archive of NumPy's. DamagedCheckpoint."""
     try:
-        with BufferedReader(open_regular(path)) as file, np.load(file) as archive:
-            value: np.ndarray = archive[key]
-            return value
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error) as error:
+        with BufferedReader(open_regular(path)) as file:
+            _check_array_size(file, key)
+            with np.load(file) as archive:
+                value: np.ndarray = archive[key]
+                return value
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DamagedCheckpoint(f"{path} cannot be read: {error}") from error
 
 

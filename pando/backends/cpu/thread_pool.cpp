@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pando/base/spin.hpp"
+#include "pando/base/start_thread.hpp"
 
 namespace pando::cpu {
 namespace {
@@ -143,7 +144,9 @@ void ThreadPool::wake() {
 }
 
 void ThreadPool::grow(std::size_t threads) {
-  while (threads_.size() < threads) threads_.emplace_back(&ThreadPool::work, this);
+  if (threads_.size() >= threads) return;
+  start_threads(threads_, threads, "the kernels of a device (the setting num_threads)",
+                [this](int) { work(); });
 }
 
 }  // namespace pando::cpu

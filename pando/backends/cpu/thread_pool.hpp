@@ -33,7 +33,8 @@ class ThreadPool {
 
   /// Runs `body(context, i)` for every i < parts (at least 2, at most kMaxParts) on up to `parts`
   /// threads, the caller among them, under the caller's floating point state. Within a part:
-  /// serially. Rethrows what a part threw, after all parts. No allocation once the threads exist.
+  /// serially. Rethrows what a part threw, after all parts. No allocation once the threads exist;
+  /// RuntimeFault when the system does not give them.
   void run(std::int64_t parts, Body body, const void* context);
 
   static constexpr std::int64_t kMaxParts = 1 << 12;

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "pando/base/replicas.hpp"
 #include "pando/session/session.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 
@@ -186,7 +187,8 @@ TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
              p.kernels.at(0).inputs.at(0).strides = {1, 2, 3, 4, 5};
            }},
           {"no device", [](Program& p) { p.functions.at(0).devices.clear(); }},
-          {"no replica", [](Program& p) { p.replicas = 0; }},
+          {"number of replicas", [](Program& p) { p.replicas = 0; }},
+          {"number of replicas", [](Program& p) { p.replicas = kMostReplicas + 1; }},
       });
 }
 

@@ -205,5 +205,52 @@ TEST(IoQueue, ARowLargerThanTheRoomIsWrittenAtOnce) {
   EXPECT_EQ(queue.report().bytes_loaded, 8192);
 }
 
+TEST(IoQueue, AStoreThatWaitsForAReaderIsStoppedAndKeepsItsValue) {
+  constexpr std::size_t kBytes = 100;
+  FakeMemory memory(2, kBytes);
+  IoQueue queue(1, kRoom);
+  const auto snapshot = memory.snapshot(std::make_shared<SnapshotRoom>());
+  queue.store(memory, 0, filled(kBytes, 1).data(), kBytes);
+  EXPECT_THROW(queue.finish([] { throw Interrupted(); }), Interrupted);
+  queue.abandon();
+  EXPECT_EQ(memory.stores, 0);
+  EXPECT_EQ(loaded(queue, memory, 0), filled(kBytes, 1));
+  Row row = filled(kBytes, 9);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_GE(snapshot->next(row.data()), 0);
+    EXPECT_EQ(row, filled(kBytes, 0));
+  }
+  queue.retry();
+  queue.finish();
+  EXPECT_EQ(memory.stores, 1);
+}
+
+TEST(IoQueue, ACallThatWaitsForRoomIsStopped) {
+  constexpr std::size_t kPage = 4096;
+  FakeMemory memory(4, kPage);
+  IoQueue queue(1, kPage);
+  const auto snapshot = memory.snapshot(std::make_shared<SnapshotRoom>());
+  const Row row = filled(kPage, 1);
+  const StopCheck stop = [] { throw Interrupted(); };
+  queue.store(memory, 0, row.data(), kPage);
+  EXPECT_THROW(queue.store(memory, 1, row.data(), kPage, {}, stop), Interrupted);
+  Row target(kPage);
+  // The only thread waits for the reader.
+  EXPECT_THROW(queue.wait(queue.start_load(memory, 2, target.data(), kPage), stop), Interrupted);
+  EXPECT_EQ(queue.waiting_calls(), 0);
+  queue.abandon();
+  snapshot->cancel();
+  queue.retry();
+  queue.finish();
+  EXPECT_EQ(memory.stores, 1);
+}
+
+TEST(IoQueue, EndsWithoutAReader) {
+  FakeMemory memory(1, 100);
+  const auto snapshot = memory.snapshot(std::make_shared<SnapshotRoom>());
+  IoQueue queue(1, kRoom);
+  queue.store(memory, 0, filled(100, 1).data(), 100);
+}
+
 }  // namespace
 }  // namespace pando::testing

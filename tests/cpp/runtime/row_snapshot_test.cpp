@@ -156,5 +156,22 @@ TEST(RowSnapshot, MemoryThatIsGoneIsAFault) {
   EXPECT_THROW(snapshot->next(row.data()), RuntimeFault);
 }
 
+TEST(RowSnapshot, AStoreThatGivesUpLeavesTheRow) {
+  const auto memory = memory_with_rows();
+  const auto room = room_of(0);
+  const auto snapshot = memory->snapshot(room);
+  const auto store = [&] {
+    memory->store(3, filled(100).data(), kBytes, [] { throw Interrupted(); });
+  };
+  EXPECT_THROW(store(), Interrupted);
+  EXPECT_FALSE(snapshot->is_wanted());
+  EXPECT_EQ(room->used, 0);
+  EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSlots));
+  store();
+  Row row(kBytes);
+  memory->load(3, row.data(), kBytes);
+  EXPECT_EQ(row, filled(100));
+}
+
 }  // namespace
 }  // namespace pando::testing

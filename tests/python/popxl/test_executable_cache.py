@@ -300,3 +300,31 @@ def test_the_limit_is_a_setting(tmp_path: Path) -> None:
         session, _ = doubled(1.0, tmp_path)
     assert cache_file(session) is not None
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def trained(folder: Path) -> popxl.Session:
+    """A program with several gradient graphs of one graph."""
+    ir = popxl.Ir()
+    options = ir._pb_ir.getSessionOptions()
+    options.enableEngineCaching = True
+    options.cachePath = str(folder)
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(np.float32(3.0), name="x")
+        graph = ir.create_graph(lambda value: ops.exp(value) * value, x)
+        info = ops.call_with_info(graph, x)
+        for _ in range(4):
+            gradient = popxl.transforms.autodiff(graph, grads_provided=graph.outputs[:1])
+            (step,) = ops.call(
+                gradient.graph, popxl.constant(1.0), inputs_dict=gradient.inputs_dict(info)
+            )
+            ops.var_updates.accumulate_(x, step)
+    return popxl.Session(ir)
+
+
+def test_equal_programs_with_gradients_share_one_file(tmp_path: Path) -> None:
+    sessions = [trained(tmp_path) for _ in range(3)]
+    names = [[graph.id for graph in session.ir._pb.graphs] for session in sessions]
+    assert names[0] == names[1] == names[2]
+    assert len(set(names[0])) == 6
+    assert [cache_file(session) is None for session in sessions] == [True, False, False]
+    assert len(list(tmp_path.iterdir())) == 1

@@ -190,3 +190,30 @@ def test_tensor_specs():
     with popxl.Ir().create_empty_graph():
         t = popxl.graph_input(**spec, name="t")
         assert (t.spec, t.name) == (spec, "t")
+
+
+@pytest.mark.parametrize("replicas", [0, -1, 2**16 + 1, 2**31, 2**80])
+def test_a_number_of_replicas_that_cannot_be_is_refused(replicas):
+    with pytest.raises(ValueError, match=f"from 1 to 65536.* given {replicas}"):
+        popxl.Ir(replicas)
+    ir = popxl.Ir(2)
+    with pytest.raises(ValueError, match="replication_factor"):
+        ir.replication_factor = replicas
+    assert ir.replication_factor == 2 and ir._pb.replication_factor == 2
+
+
+@pytest.mark.parametrize("replicas", [2.0, True, None, [2]])
+def test_a_number_of_replicas_is_a_whole_number(replicas):
+    with pytest.raises(TypeError, match="whole number"):
+        popxl.Ir(replicas)
+    assert popxl.Ir(np.int64(3)).replication_factor == 3
+
+
+def test_a_number_of_replicas_in_the_options_is_checked_too():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        popxl.variable(1.0) + 1
+    ir._pb_ir.getSessionOptions().enableReplicatedGraphs = True
+    ir._pb_ir.getSessionOptions().replicatedGraphCount = 2**31
+    with pytest.raises(ValueError, match=f"from 1 to 65536; given {2**31}"):
+        popxl.Session(ir)

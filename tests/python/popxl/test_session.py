@@ -209,3 +209,58 @@ def test_dot_checkpoint(tmp_path, program):
     text = (tmp_path / "Start_r.dot").read_text()
     assert text.startswith("digraph net {")
     assert "AddLhsInplace" in text
+
+
+@pytest.mark.parametrize("kind", [">f4", [("a", "<f4")], np.int32, np.float64, "S4"])
+def test_outputs_of_another_dtype_are_refused(program, kind):
+    session, x, o, _ = program
+    given = np.zeros((2, 2), kind)
+    before = given.tobytes()
+    with session, pytest.raises(popart.popart_exception, match="must have dtype float32"):
+        session.run_with_outputs({x: DATA}, {o: given})
+    assert given.tobytes() == before
+
+
+def test_outputs_that_cannot_be_filled(program):
+    session, x, o, _ = program
+    fixed = np.zeros((2, 2), np.float32)
+    fixed.flags.writeable = False
+    with session:
+        with pytest.raises(popart.popart_exception, match="writable"):
+            session.run_with_outputs({x: DATA}, {o: fixed})
+        with pytest.raises(ValueError, match=r"shape \(3, 2\)"):
+            session.run_with_outputs({x: DATA}, {o: np.zeros((3, 2), np.float32)})
+        with pytest.raises(TypeError, match="must be a NumPy array"):
+            session.run_with_outputs({x: DATA}, {o: [[0.0, 0.0], [0.0, 0.0]]})
+        # At an address that is no multiple of four.
+        unaligned = np.frombuffer(bytearray(17), np.float32, 4, offset=1).reshape(2, 2)
+        session.run_with_outputs({x: DATA}, {o: unaligned})
+        np.testing.assert_array_equal(unaligned, DATA + 1)
+
+
+def test_float8_outputs_may_be_raw_bytes():
+    ir = popxl.Ir()
+    data = popxl.utils.to_numpy(np.array([1.0, -2.0], np.float32), popxl.float8_143)
+    with ir.main_graph:
+        v = popxl.variable(data, popxl.float8_143)
+        o = popxl.d2h_stream((2,), popxl.float8_143)
+        store(o, v)
+    with popxl.Session(ir) as session:
+        for target in (np.zeros(2, np.uint8), np.zeros(2, popxl.float8_143.as_numpy())):
+            session.run_with_outputs({}, {o: target})
+            assert target.tobytes() == data.tobytes()
+        with pytest.raises(popart.popart_exception, match="must have dtype"):
+            session.run_with_outputs({}, {o: np.zeros(2, np.int8)})
+
+
+@pytest.mark.parametrize("kind", [">f4", [("a", "<f4")]])
+def test_data_of_another_byte_order_is_refused_and_named(program, kind):
+    session, x, _, v = program
+    given = np.zeros((2, 2), kind)
+    with session:
+        with pytest.raises(popart.popart_runtime_error, match=r"wanted float32; given .*f4"):
+            session.run({x: given})
+        with pytest.raises(TypeError, match=r"wanted data of dtype float32; given .*f4"):
+            session.write_variable_data(v, given)
+    with popxl.Ir().main_graph, pytest.raises(ValueError, match=r"no popxl dtype for .*f4"):
+        popxl.variable(given)
