@@ -114,8 +114,8 @@ def find_object(name: str) -> tuple[Any, Any]:
 def member_of(owner: Any, name: str) -> Any:
     """A member, or None for what a class only gives its instances."""
     if inspect.isclass(owner) and not hasattr(owner, name):
-        annotations = vars(owner).get("__annotations__", {})
-        if name in annotations or re.search(rf"self\.{name}(: .*)? = ", source_of(owner)):
+        annotated = any(name in vars(base).get("__annotations__", {}) for base in owner.__mro__)
+        if annotated or re.search(rf"self\.{name}(: .*)? = ", source_of(owner)):
             return None
     return inspect.getattr_static(owner, name)
 
