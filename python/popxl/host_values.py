@@ -66,7 +66,16 @@ def write_host_value(tensor: Variable, data: Any) -> None:
 
 
 def check_output(stream: Stream, array: object) -> None:
-    """Refuses what a run cannot fill with the values of a stream, whatever its shape."""
+    """Refuse what a run cannot fill with the values of a stream, whatever its shape.
+
+    Args:
+        stream: The stream.
+        array: What was given for its values.
+
+    Raises:
+        TypeError: It is no NumPy array.
+        popart_exception: It is not C-contiguous and writable, or has another dtype or byte order.
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"the output for {stream} must be a NumPy array, which the run fills; given "
