@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
-#include "pando/ir/call_order.hpp"
 #include "pando/base/replicas.hpp"
+#include "pando/ir/call_order.hpp"
 #include "pando/ir/verifier.hpp"
 
 namespace pando {

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
-#include "tools/command_line.hpp"
 #include "interpreter_lock.hpp"
+#include "tools/command_line.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Pando: graphs, transforms and sessions.";

@@ -16,7 +16,13 @@ from popart.logging_ import getLogger
 from popxl.host_values import check_output, host_value, write_host_value
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
-from popxl.session_compile import compile_ir, ipus_per_replica, note_once, resolve_device
+from popxl.session_compile import (
+    compile_ir,
+    ipus_per_replica,
+    note_once,
+    note_repeated,
+    resolve_device,
+)
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
@@ -312,19 +318,7 @@ class Session:
             targets = [outputs[stream] for stream, _, _ in self._output_plan]
             self._in_sync = False
             for repeated in self._core.run(arrays, targets):
-                self._warn_of_repeated(repeated)
-
-    def _warn_of_repeated(self, repeated: _core.RepeatedStream) -> None:
-        if repeated.host_to_device:
-            use, effect = "loads", "reads the same data again"
-        else:
-            use, effect = "stores to", "overwrites what it stored first"
-        note_once(
-            f"stream {self.ir_.id} {repeated.stream}",
-            f"a run {use} the stream '{repeated.stream}' {repeated.transfers} times, and its array "
-            f"is for {repeated.count}: it {effect}. If that is not meant, set "
-            f"ir.num_host_transfers to {repeated.transfers}",
-        )
+                note_repeated(self.ir_, repeated)
 
     def _prepare_input(
         self, stream: HostToDeviceStream, given: Any, kind: np.dtype[Any], downcast: bool

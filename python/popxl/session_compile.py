@@ -28,6 +28,25 @@ def note_once(key: str, message: str) -> None:
         getLogger("session").warn(message)
 
 
+def note_repeated(ir: Ir, repeated: _core.RepeatedStream) -> None:
+    """Warn, once per stream, that a run went over a stream's array again.
+
+    Args:
+        ir: The program.
+        repeated: The stream, its transfers in the run and those that its array is for.
+    """
+    if repeated.host_to_device:
+        use, effect = "loads", "reads the same data again"
+    else:
+        use, effect = "stores to", "overwrites what it stored first"
+    note_once(
+        f"stream {ir.id} {repeated.stream}",
+        f"a run {use} the stream '{repeated.stream}' {repeated.transfers} times, and its array "
+        f"is for {repeated.count}: it {effect}. If that is not meant, set "
+        f"ir.num_host_transfers to {repeated.transfers}",
+    )
+
+
 def resolve_device(device_desc: str | DeviceInfo) -> DeviceInfo:
     """Find the device that a description names.
 
