@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused(text: Path, tmp_path: Path) -> None:
     ("more", "message"),
     [
         (["--data", "/none/text"], "no text file"),
-        (["--data", "/dev/null"], "no text file"),
+        (["--data", "/dev/null"], "no regular file"),
         (["--params", "many"], "number of parameters"),
         (["--hidden", "33"], "do not divide"),
         (["--resume"], "no checkpoint"),

@@ -85,7 +85,7 @@ def test_the_length_of_a_header(saved: Path, index: int, hostile: int) -> None:
         record["header"] = safetensors_file.checksum(data[:header])
 
     rewrite(saved, change)
-    refused(saved, f"its header has {hostile} bytes")
+    refused(saved, f"a header of {hostile}")
 
 
 @pytest.mark.parametrize("offsets", [[0, 2**40], [2**40, 2**40 + 24], [-8, 16], [0, 8], None, [0]])
@@ -105,7 +105,7 @@ def test_the_offsets_of_a_tensor(saved: Path, index: int, offsets: Any) -> None:
         record["header"] = safetensors_file.checksum(header)
 
     rewrite(saved, change)
-    refused(saved, "is damaged: '(v|remote_buffer_1)' has")
+    refused(saved, "cannot be read.*(v|remote_buffer_1)")
 
 
 @pytest.mark.parametrize("size", [*HOSTILE, -1, 2**200])
@@ -115,7 +115,7 @@ def test_the_sizes_in_a_manifest(saved: Path, size: int) -> None:
 
     sound = (saved / "manifest.json").read_text()
     rewrite(saved, change_piece)
-    refused(saved, "do not fit|lists the file")
+    refused(saved, "tells of more|does not list the files")
     (saved / "manifest.json").write_text(sound)
 
     def change_file(body: dict[str, Any]) -> None:
@@ -152,6 +152,6 @@ def test_the_shape_of_an_array(tmp_path: Path, shape: str) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("v.npy", stored)
     (tmp_path / "c" / "manifest.json").unlink()
-    with little_memory(), pytest.raises(checkpoint.DamagedCheckpoint, match=r"v\.npz is damaged"):
+    with little_memory(), pytest.raises(checkpoint.DamagedCheckpoint, match=r"v\.npz cannot be read"):
         task.load_checkpoint(tmp_path / "c")
     assert task.get_tensor_data(v).tolist() == [1, 1]
