@@ -186,13 +186,14 @@ void add_increment_mod(Registry& registry) {
   const OpDef def{.name = "IncrementMod",
                   .doc =
                       "rem(x + attribute increment, attribute modulus) of input 0: the remainder "
-                      "with the sign of the dividend. Integers use truncated attributes. No 64-bit "
-                      "dtypes.",
+                      "with the sign of the dividend. Integers use truncated attributes, and the "
+                      "sum wraps in their dtype. No 64-bit dtypes.",
                   .attributes = {number_attribute("increment"), number_attribute("modulus")},
                   .infer = infer_same_as_input,
                   .check_execution = needs_narrow_numbers,
                   .scalar_body = pointwise([](const Op& op, Inputs in) {
-                    return rem(in[0] + op.attributes.number("increment"),
+                    const Scalar sum = in[0] + op.attributes.number("increment");
+                    return rem(sum.is_float() ? sum : sum.as_dtype(op.input(0)->dtype()),
                                in[0].constant(op.attributes.number("modulus")));
                   })};
   registry.add(def);

@@ -52,6 +52,8 @@ void add_adam(std::vector<Recipe>& all) {
                    {{{4}}, {{4}}, scalar(2.0), scalar(0.0)},
                    {{"learning_rate", 0.25}, {"max_weight_norm", most}}});
   }
+  all.push_back(
+      {"AdamVarUpdate", {{{4}}, {{4}}, scalar(0.0), scalar(3.0)}, {{"learning_rate", 0.25}}});
   all.push_back({"LambSquare", {{{3, 4}}}});
   all.push_back({"PopartSparseAccumulate",
                  {{{4, 3}}, {{5, 3}}, absent(), {{5}, 0.0, 0.0, DType::Int32, {0, 3, 3, 1, 3}}},
@@ -117,6 +119,17 @@ void add_rest(std::vector<Recipe>& all) {
       {"Init",
        {},
        {{"shape", Ints{2, 3}}, {"dtype", DType::Float32}, {"init_type", std::string("zero")}}});
+  const std::pair<DType, std::vector<double>> near_limits[] = {
+      {DType::UInt8, {0.0, 252.0, 253.0, 255.0}},
+      {DType::Int8, {-128.0, -1.0, 125.0, 127.0}},
+      {DType::UInt16, {0.0, 65532.0, 65533.0, 65535.0}},
+      {DType::Int16, {-32768.0, 32764.0, 32765.0, 32767.0}},
+      {DType::Int32, {-5.0, 4.0, 7.0, 2147483646.0}},
+      {DType::UInt32, {0.0, 3.0, 7.0, 4294967294.0}}};
+  for (const auto& [dtype, values] : near_limits) {
+    all.push_back(
+        {"IncrementMod", {{{4}, 0.0, 0.0, dtype, values}}, {{"increment", 3.0}, {"modulus", 5.0}}});
+  }
   for (const char* kind : {"IncrementMod", "IncrementModInplace"}) {
     all.push_back({kind, {{{5}}}, {{"increment", 1.5}, {"modulus", 1.0}}});
   }

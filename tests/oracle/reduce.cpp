@@ -41,9 +41,12 @@ Number mean(const Group& group, DType dtype) {
   return sum(group, dtype) / static_cast<Number>(group.size());
 }
 
-Number product(const Group& group, DType) {
+/// Integers overflow at every step: together they may have more digits than a Number.
+Number step(Number x, DType dtype) { return is_integer(dtype) ? rounded(x, dtype) : x; }
+
+Number product(const Group& group, DType dtype) {
   Number total = 1.0L;
-  for (Number x : group) total *= x;
+  for (Number x : group) total = step(total * x, dtype);
   return total;
 }
 
@@ -56,9 +59,9 @@ Number l1(const Group& group, DType) {
   return total;
 }
 
-Number sum_square(const Group& group, DType) {
+Number sum_square(const Group& group, DType dtype) {
   Number total = 0.0L;
-  for (Number x : group) total += x * x;
+  for (Number x : group) total += step(x * x, dtype);
   return total;
 }
 

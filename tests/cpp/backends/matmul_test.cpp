@@ -74,6 +74,30 @@ std::string check(const Case& c) {
   return explanation;
 }
 
+/// A view may leave any stride to a dimension of one element; oneDNN takes few. Each has a size of
+/// its own: oneDNN takes products that differ in such strides only for the same.
+TEST(MatMul, StridesOfDimensionsOfOneElementAreFree) {
+  std::int64_t size = 3;
+  for (const std::int64_t free : {0, 1, 2, 3, 9, -1}) {
+    for (const std::int64_t step : {1, 2}) {
+      for (const bool is_column : {true, false}) {
+        ++size;
+        const Case c = is_column ? Case{size, 1, size} : Case{1, size, size};
+        TestTensor lhs(is_column ? matrix(DType::Float32, size, size, false)
+                                 : strided(DType::Float32, {1, size}, {free, step}));
+        TestTensor rhs(is_column ? strided(DType::Float32, {size, 1}, {step, free})
+                                 : matrix(DType::Float32, size, size, true));
+        TestTensor out(DType::Float32, {c.m, c.n});
+        lhs.randomise(1);
+        rhs.randomise(2);
+        const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, 2);
+        expect_close(out, product_by_loops(lhs, rhs, c), 4e-5,
+                     str_cat(explanation, " free ", free, " step ", step));
+      }
+    }
+  }
+}
+
 TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1},
                                                                         {8, 10, 64},

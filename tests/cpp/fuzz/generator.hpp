@@ -27,8 +27,7 @@ enum class Family : std::uint8_t {
   Gradients,        // gradients: graphs and what autodiff makes of them
   GradientOutputs,  // gradient_outputs: such graphs that return as those of Outputs do
 };
-/// Those that PANDO_FUZZ_FAMILIES names, separated by commas (none: ""); without it those that no
-/// known fault is in.
+/// Those that PANDO_FUZZ_FAMILIES names, separated by commas (none: ""); without it all.
 bool is_on(Family family);
 
 /// What is known about the values in a storage. `exact` ones are whole numbers that every step

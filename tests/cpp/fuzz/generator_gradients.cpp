@@ -16,7 +16,7 @@ constexpr double kUnknownBound = 1e4;
 /// The inputs of a graph that some of these results depend on.
 std::vector<Tensor*> reached_inputs(const Graph& graph, const std::vector<Tensor*>& results) {
   std::set<const Tensor*> needed(results.begin(), results.end());
-  const std::vector<Op*> ops = graph.ops();
+  const std::vector<Op*>& ops = graph.ops();
   for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
     const std::vector<Tensor*>& outputs = (*it)->outputs();
     const bool is_needed = std::any_of(outputs.begin(), outputs.end(),

@@ -57,7 +57,9 @@ void GraphGenerator::optimizer_op() {
   if (flip()) attributes.set("weight_decay", 0.125);
   Tensor* x = op("AdamUpdater", {w.tensor, m.tensor, v.tensor, step}, attributes).output(0);
   if (mode.starts_with("Lamb")) {
-    Tensor* w_norm = op("LambSquare", {w.tensor}).output(0);
+    // A norm of 0 is a case of its own, and rounding would choose it for weights close to 0.
+    Tensor* norm = op("LambSquare", {w.tensor}).output(0);
+    Tensor* w_norm = op("Add", {norm, builder_.constant(0.25, DType::Float32)}).output(0);
     Tensor* x_norm = op("LambSquare", {x}).output(0);
     write(w,
           op("AdamVarUpdate", {w.tensor, x, w_norm, x_norm},

@@ -195,7 +195,7 @@ constexpr std::pair<Family, const char*> kFamilyKinds[] = {
 TEST(RandomGraphsMake, EveryFamily) {
   std::set<std::string> made;
   int repeated = 0, passed_on = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     const FuzzProgram program =
         is_pipeline(seed) ? random_pipeline(seed) : random_program(seed, false);
     for (const Graph* graph : program.ir->graphs()) {

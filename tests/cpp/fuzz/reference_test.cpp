@@ -94,6 +94,23 @@ TEST(RoundedReference, DifferencesOfSumsHaveTheErrorsOfFloat32) {
   EXPECT_LT(std::fabs(cancelled(true)), 0x1p-22L * 0.6L);
 }
 
+// 208 squares of 2^32 - 3 are more than 2^64, and 2^32 - 3 is -3 modulo 2^32.
+TEST(RoundedReference, IntegersOverflowInReductions) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* value = variable(main, "x", {3.0F}, {});
+  Tensor* result = variable(main, "v", {0.0F}, {});
+  OpBuilder ops(main, {});
+  Tensor* negative = ops.make("Neg", {ops.cast(value, DType::UInt32)});
+  Tensor* many = ops.make("BroadcastTo", {negative}, {{"shape", Ints{208}}});
+  Tensor* sum = ops.make("ReduceSumSquare", {many}, {{"axes", Ints{0}}, {"keepdims", false}});
+  ops.op("CopyVarUpdate", {result, ops.cast(sum, DType::Float32)});
+  oracle::Oracle reference(ir);
+  reference.run(1);
+  EXPECT_EQ(reference.variable(*result)[0], 208.0L * 9.0L);
+}
+
 // An op that it ran by the compiler's own expansion would hide the faults of that.
 TEST(Reference, HasARuleOfItsOwnForEveryKind) {
   for (const OpDef* def : op_registry().all()) {

@@ -200,8 +200,7 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   problem.rhs_row = rhs.strides[rank - 2];
   problem.rhs_column = rhs.strides[rank - 1];
   // The stride of a dimension of size 1 is free; give it the value that the fast paths expect.
-  if (problem.n == 1 && problem.rhs_row != 1) problem.rhs_column = 1;
-  if (problem.n == 1 && problem.rhs_column < 1) problem.rhs_column = problem.k;
+  if (problem.n == 1) problem.rhs_column = problem.rhs_row == 1 ? problem.k : 1;
   if (problem.k == 1) problem.lhs_column = 1;
   if (problem.k == 1) problem.rhs_row = problem.rhs_column * problem.n;
   if (problem.m == 1 && problem.lhs_column != 1) problem.lhs_row = 1;
