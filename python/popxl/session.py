@@ -358,13 +358,9 @@ class Session:
             raise ValueError(f"{start} the first axis must have the {transfers} host transfers")
         if replicas > 1 and (array.ndim < extra or array.shape[extra - 1] != replicas):
             raise ValueError(f"{start} axis {extra - 1} must have the {replicas} replicas")
-        elements = math.prod(stream.shape)
-        if elements == 1 and math.prod(array.shape[extra:]) == 1:
-            return
-        if array.shape[extra:] != stream.shape:
-            after = {0: "its axes", 1: "the axes after the first"}
-            which = after.get(extra, f"the axes after the first {extra}")
-            raise ValueError(f"{start} {which} must have the sizes {stream.shape}")
+        one_element = math.prod(stream.shape) == math.prod(array.shape[extra:]) == 1
+        if array.shape[extra:] != stream.shape and not one_element:
+            raise ValueError(f"{start} the last axes must have the sizes {stream.shape}")
 
     def _validate_run_inputs(self, inputs: h2dStreamBufferMaps) -> None:
         if set(inputs) != self._input_set:

@@ -324,17 +324,17 @@ def test_unsigned_offsets_are_reported_as_they_are():
 
 
 def test_wrong_host_shapes_are_described():
-    for options, which in (
-        ({}, r"its axes must have the sizes \(4, 3\)"),
-        ({"replication": 2}, r"the axes after the first must have the sizes \(4, 3\)"),
-    ):
+    for options in ({}, {"replication": 2}):
         ir = popxl.Ir(**options)
         with ir.main_graph:
             stream = popxl.h2d_stream((4, 3), popxl.float32)
             out = popxl.d2h_stream((4, 3), popxl.float32)
             ops.host_store(out, ops.host_load(stream))
         wrong = np.zeros((*([2] if options else []), 4, 5), np.float32)
-        with popxl.Session(ir) as session, pytest.raises(ValueError, match=which):
+        with (
+            popxl.Session(ir) as session,
+            pytest.raises(ValueError, match=r"the last axes must have the sizes \(4, 3\)"),
+        ):
             session.run({stream: wrong})
 
 
