@@ -152,6 +152,9 @@ def test_the_shape_of_an_array(tmp_path: Path, shape: str) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("v.npy", stored)
     (tmp_path / "c" / "manifest.json").unlink()
-    with little_memory(), pytest.raises(checkpoint.DamagedCheckpoint, match=r"v\.npz cannot be read"):
+    with (
+        little_memory(),
+        pytest.raises(checkpoint.DamagedCheckpoint, match=r"v\.npz cannot be read"),
+    ):
         task.load_checkpoint(tmp_path / "c")
     assert task.get_tensor_data(v).tolist() == [1, 1]
