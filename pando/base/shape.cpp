@@ -1,6 +1,7 @@
 #include "pando/base/shape.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "pando/base/error.hpp"
@@ -9,7 +10,13 @@ namespace pando {
 
 std::int64_t num_elements(const Shape& shape) {
   std::int64_t count = 1;
-  for (std::int64_t dim : shape) count *= dim;
+  bool overflows = false, empty = false;
+  for (std::int64_t dim : shape) {
+    overflows |= __builtin_mul_overflow(count, dim, &count);
+    empty |= dim == 0;
+  }
+  if (empty) return 0;
+  if (overflows) throw Error(str_cat("a tensor of shape ", shape_text(shape), " is too large"));
   return count;
 }
 
@@ -18,7 +25,8 @@ Strides contiguous_strides(const Shape& shape) {
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    stride *= shape[i];
+    // Of an empty tensor the product of the other dimensions may be anything.
+    std::ignore = __builtin_mul_overflow(stride, shape[i], &stride);
   }
   return strides;
 }

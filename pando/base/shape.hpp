@@ -11,6 +11,7 @@ namespace pando {
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;
 
+/// Throws Error when they are more than an int64 counts.
 std::int64_t num_elements(const Shape& shape);
 
 /// Strides of a C-ordered array of `shape`.
