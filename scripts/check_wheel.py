@@ -23,7 +23,7 @@ PROGRAM = """\
 pando-ir 1
 replicas 1
 transfers 1
-counters 3 0 0
+counters 4 0 0
 to_host "y"
 graph "" {
   variable "v" : () float32 = hex "0000803f"
