@@ -1,5 +1,6 @@
 // Sessions.
-#include <deque>
+
+#include <utility>
 
 #include "bindings.hpp"
 #include "interpreter_lock.hpp"
@@ -109,8 +110,8 @@ class ArrayBytes {
     if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
   }
   ~ArrayBytes() { PyBuffer_Release(&view_); }
-  ArrayBytes(const ArrayBytes&) = delete;
-  ArrayBytes& operator=(const ArrayBytes&) = delete;
+  ArrayBytes(ArrayBytes&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+  ArrayBytes& operator=(ArrayBytes&&) = delete;
 
   std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
   std::size_t size() const { return static_cast<std::size_t>(view_.len); }
@@ -128,6 +129,7 @@ class StreamArrays {
     if (arrays.size() != streams.size()) {
       throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
     }
+    held_.reserve(streams.size());
     buffers_.reserve(streams.size());
     for (std::size_t i = 0; i < streams.size(); ++i) {
       const ArrayBytes& bytes = held_.emplace_back(arrays[i], writable);
@@ -139,7 +141,7 @@ class StreamArrays {
   const std::vector<StreamBuffer>& buffers() const { return buffers_; }
 
  private:
-  std::deque<ArrayBytes> held_;
+  std::vector<ArrayBytes> held_;
   std::vector<StreamBuffer> buffers_;
 };
 
