@@ -21,11 +21,11 @@ import numpy as np
 
 from benchmarks.figures import save_section
 from pando.disk_bandwidth import Bandwidth, disk_bandwidth
-from pando.gpt_network import SHAPES, GptShape, shape_of
-from pando.gpt_training import GptOptions, GptTrainer, IoCounts
 from pando.process_memory import parse_bytes, peak_resident_bytes
 from pando.session_info import phase_times
 from pando.text_data import Batch
+from pando_demo.gpt_network import SHAPES, GptShape, shape_of
+from pando_demo.gpt_training import GptOptions, GptTrainer, IoCounts
 
 COMPUTE_LAYERS = 2
 

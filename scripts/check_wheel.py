@@ -97,12 +97,13 @@ def check_imports(installed: Installed) -> None:
     """Every module of every package can be imported, from the environment."""
     program = """
 import importlib, pkgutil, sys
-for package in ("pando", "popart", "popdist", "popxl", "popxl_addons"):
+packages = ("pando", "pando_demo", "popart", "popdist", "popxl", "popxl_addons")
+for package in packages:
     found = importlib.import_module(package)
     for module in pkgutil.walk_packages(found.__path__, package + "."):
         importlib.import_module(module.name)
 for name, module in sys.modules.items():
-    if name.split(".")[0] in ("pando", "popart", "popdist", "popxl", "popxl_addons"):
+    if name.split(".")[0] in packages:
         assert module.__file__.startswith(sys.prefix), (name, module.__file__)
 """
     installed.run("python", "-c", program)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/compile/step_passes.hpp"
 #include "pando/ir/dot.hpp"
 #include "pando/ir/text_parser.hpp"
 #include "pando/ir/text_printer.hpp"
@@ -22,6 +23,9 @@
 #include "pando/ops/ops.hpp"
 #include "pando/session/executable_cache.hpp"
 #include "pando/session/session.hpp"
+#include "pando/steps/step_parser.hpp"
+#include "pando/steps/step_printer.hpp"
+#include "pando/steps/step_verifier.hpp"
 #include "pando/transforms/pass_registry.hpp"
 
 namespace {
@@ -33,10 +37,11 @@ constexpr const char* kUsage =
     "usage: pando COMMAND ...\n"
     "\n"
     "  pando opt --pass=NAME[,NAME...] FILE   run passes and print the program\n"
-    "  pando verify FILE                      check the program against the rules of the IR\n"
+    "  pando verify FILE                      check the program against the rules of its form\n"
     "  pando dot FILE                         print the program for Graphviz\n"
     "  pando explain FILE                     compile; print instructions, kernels, memory, "
     "stages\n"
+    "  pando explain --stage=NAME FILE        compile; print the program as it was after a stage\n"
     "  pando ops                              list the op kinds\n"
     "  pando passes                           list the passes\n"
     "  pando cache list|size|verify|clear [FOLDER]\n"
@@ -44,7 +49,8 @@ constexpr const char* kUsage =
     "                                         POPXL_CACHE_DIR, POPART_CACHE_DIR or "
     "session_cache)\n"
     "\n"
-    "FILE: a program in the text form; - reads standard input.\n";
+    "FILE: a program in the text form of the IR (opt and verify: or of steps, what the compiler\n"
+    "makes of it after the stage `lower`); - reads standard input.\n";
 
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -67,27 +73,63 @@ const std::string& only_file(const Arguments& arguments) {
   return arguments[0];
 }
 
-/// `zero_elided`: for commands whose result does not depend on host values.
-std::unique_ptr<pando::Ir> load(const std::string& name, bool zero_elided) {
+/// What `parse` makes of the text of a file, whose errors begin with its name.
+template <class Parse>
+auto parse_file(const std::string& name, const std::string& text, Parse parse) {
   try {
-    return pando::parse_ir(read_file(name), {.zero_elided = zero_elided});
+    return parse(text);
   } catch (const pando::Error& error) {
     throw pando::Error(str_cat(name, ": ", error.what()));
   }
 }
 
-void optimise(Arguments arguments) {
-  constexpr std::string_view kOption = "--pass=";
-  if (arguments.empty() || !arguments[0].starts_with(kOption)) {
-    throw UsageError("wanted --pass=NAME[,NAME...] and one FILE");
-  }
-  std::vector<const pando::Pass*> passes;
-  std::istringstream names(arguments[0].substr(kOption.size()));
-  for (std::string name; std::getline(names, name, ',');) {
-    passes.push_back(&pando::find_pass(name));
-  }
+/// `zero_elided`: for commands whose result does not depend on host values.
+std::unique_ptr<pando::Ir> load(const std::string& name, const std::string& text,
+                                bool zero_elided) {
+  return parse_file(name, text, [&](const std::string& given) {
+    return pando::parse_ir(given, {.zero_elided = zero_elided});
+  });
+}
+std::unique_ptr<pando::Ir> load(const std::string& name, bool zero_elided) {
+  return load(name, read_file(name), zero_elided);
+}
+
+/// The value of a first argument `--name=value`, which is removed; empty when there is none.
+std::string take_option(Arguments& arguments, const std::string& name) {
+  const std::string start = "--" + name + "=";
+  if (arguments.empty() || !arguments[0].starts_with(start)) return {};
+  std::string value = arguments[0].substr(start.size());
   arguments.erase(arguments.begin());
-  const auto ir = load(only_file(arguments), false);
+  return value;
+}
+
+std::vector<std::string> split(const std::string& names) {
+  std::vector<std::string> result;
+  std::istringstream stream(names);
+  for (std::string name; std::getline(stream, name, ',');) result.push_back(name);
+  return result;
+}
+
+void optimise_steps(const std::string& file, const std::string& text,
+                    const std::vector<std::string>& names) {
+  pando::StepProgram steps =
+      parse_file(file, text, [](const std::string& given) { return pando::parse_steps(given); });
+  for (const std::string& name : names) {
+    pando::find_step_pass(name).run(steps);
+    pando::verify(steps, name);
+  }
+  std::cout << pando::print_steps(steps);
+}
+
+void optimise(Arguments arguments) {
+  const std::vector<std::string> names = split(take_option(arguments, "pass"));
+  if (names.empty()) throw UsageError("wanted --pass=NAME[,NAME...] and one FILE");
+  const std::string& file = only_file(arguments);
+  const std::string text = read_file(file);
+  if (pando::is_steps_text(text)) return optimise_steps(file, text, names);
+  std::vector<const pando::Pass*> passes;
+  for (const std::string& name : names) passes.push_back(&pando::find_pass(name));
+  const auto ir = load(file, text, false);
   for (const pando::Pass* pass : passes) {
     pass->run(*ir);
     pando::verify(*ir, pass->name);
@@ -96,7 +138,18 @@ void optimise(Arguments arguments) {
 }
 
 void verify(const Arguments& arguments) {
-  const auto ir = load(only_file(arguments), true);
+  const std::string& file = only_file(arguments);
+  const std::string text = read_file(file);
+  if (pando::is_steps_text(text)) {
+    const pando::StepProgram steps =
+        parse_file(file, text, [](const std::string& given) { return pando::parse_steps(given); });
+    std::size_t instructions = 0;
+    for (const auto& function : steps.functions) instructions += function.instructions.size();
+    std::cout << "valid: " << steps.functions.size() << " functions, " << instructions
+              << " instructions\n";
+    return;
+  }
+  const auto ir = load(file, text, true);
   pando::verify(*ir);
   std::size_t ops = 0;
   for (const pando::Graph* graph : ir->graphs()) ops += graph->ops().size();
@@ -107,8 +160,31 @@ void draw(const Arguments& arguments) {
   std::cout << pando::dot_text(*load(only_file(arguments), true));
 }
 
-void explain(const Arguments& arguments) {
+/// The program as it was after the last time that the compiler did `stage`.
+void explain_stage(const pando::Ir& ir, const std::string& stage) {
+  std::string text, known;
+  const auto keep = [&](const std::string& name, auto print) {
+    known += (known.empty() ? "" : ", ") + name;
+    if (name == stage) text = print();
+  };
+  pando::SessionOptions options;
+  options.after_stage = [&](const std::string& name, const pando::Ir& now) {
+    keep(name, [&] { return pando::print_ir(now); });
+  };
+  options.after_steps = [&](const std::string& name, const pando::StepProgram& now) {
+    keep(name, [&] { return pando::print_steps(now); });
+  };
+  const pando::Session session(ir, options);
+  if (text.empty()) {
+    throw pando::Error(str_cat("there is no stage '", stage, "'; the stages are ", known));
+  }
+  std::cout << text;
+}
+
+void explain(Arguments arguments) {
+  const std::string stage = take_option(arguments, "stage");
   const auto ir = load(only_file(arguments), true);
+  if (!stage.empty()) return explain_stage(*ir, stage);
   const pando::Session session(*ir);
   std::cout << session.disassembly();
   std::cout << "\nkernels\n" << session.explain();
@@ -122,8 +198,8 @@ void explain(const Arguments& arguments) {
     std::cout << "\n";
   }
   std::cout << "\nstages\n";
-  for (const auto& [stage, seconds] : session.compile_report().stages) {
-    std::cout << "  " << stage << "  " << seconds * 1e3 << " ms\n";
+  for (const auto& [name, seconds] : session.compile_report().stages) {
+    std::cout << "  " << name << "  " << seconds * 1e3 << " ms\n";
   }
 }
 
@@ -149,6 +225,9 @@ void list_passes(const Arguments& arguments) {
   require_none(arguments);
   for (const pando::Pass& pass : pando::all_passes()) {
     std::cout << pass.name << "\n  " << pass.doc << "\n";
+  }
+  for (const pando::StepPass& pass : pando::all_step_passes()) {
+    std::cout << pass.name << " (steps)\n  " << pass.doc << "\n";
   }
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pando/backends/cpu/cpu_backend.hpp"
+#include "pando/backends/cpu/cpu_target.hpp"
 
 namespace {
 
@@ -32,8 +32,8 @@ class Buffer {
 };
 
 void run_spec(benchmark::State& state, const pando::KernelSpec& spec, int threads) {
-  const auto backend = pando::make_cpu_backend(threads);
-  const auto kernel = backend->prepare(spec);
+  const auto target = pando::make_cpu_target(threads);
+  const auto kernel = std::dynamic_pointer_cast<const pando::HostKernel>(target->prepare(spec));
   std::vector<Buffer> buffers;
   std::vector<std::byte*> operands;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {

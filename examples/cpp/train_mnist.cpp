@@ -106,7 +106,7 @@ Graph& build_adam(Ir& ir, const TensorInfo& info) {
       graph.add_input(graph.unique_tensor_id("minus_rate"), {DType::Float32, {}, {}});
   Op* last = nullptr;
   const auto after = [&last](Op& op) -> Op& {
-    if (last != nullptr) op.after.push_back(last);
+    if (last != nullptr) op.run_after(*last);
     last = &op;
     return op;
   };

@@ -2,8 +2,8 @@
 
     python examples/python/train_gpt.py TEXT [--layers N] [--hidden N] [--steps N] [--folder DIR]
 
-The program (python/pando/gpt_program.py) has one phase per layer and direction. A phase loads the
-weights of its layer from a remote buffer, loops over the micro-batches, and, on the way back,
+The program (python/pando_demo/gpt_program.py) has one phase per layer and direction. A phase loads
+the weights of its layer from a remote buffer, loops over the micro-batches, and, on the way back,
 updates the weights and stores them with their moments. One graph serves all layers: it is called
 with the layer's number, its row in the buffers. Here the buffers are files, so what is in memory at
 once does not grow with the number of layers.
@@ -14,10 +14,10 @@ once does not grow with the number of layers.
 import argparse
 from pathlib import Path
 
-from pando.gpt_network import GptShape
-from pando.gpt_training import GptOptions, GptTrainer
 from pando.session_info import memory_plan
 from pando.text_data import TextBatches, read_tokens
+from pando_demo.gpt_network import GptShape
+from pando_demo.gpt_training import GptOptions, GptTrainer
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 // Exact conversions between float32 and the narrow float formats, rounding to nearest even.
 //
-// float8 formats (popxl-core.md 2.3): 1-4-3 has exponent bias 8 and largest value 240, 1-5-2 has
-// bias 16 and largest value 57344. Both have denormals, no infinity, no negative zero, and the one
+// The float8 formats: 1-4-3 has exponent bias 8 and largest value 240, 1-5-2 has exponent bias 16
+// and largest value 57344. Both have denormals, no infinity, no negative zero, and the one
 // NaN code 0x80.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Groups of replicas with a constant stride (popxl-core.md 8).
+// Groups of replicas with a constant stride.
 #pragma once
 
 #include <cstdint>

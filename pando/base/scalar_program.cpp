@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "pando/base/error.hpp"
+#include "pando/base/lane_names.hpp"
 
 namespace pando {
 namespace {
@@ -13,8 +14,6 @@ constexpr std::array kOpNames = {
     PANDO_SCALAR_OPS(PANDO_SCALAR_NAME)
 #undef PANDO_SCALAR_NAME
 };
-
-constexpr std::array<std::string_view, 6> kLaneNames = {"f32", "f64", "i32", "i64", "u32", "u64"};
 
 bool gives_truth_value(ScalarOp op) {
   switch (op) {
@@ -49,8 +48,7 @@ std::string scalar_program_text(const ScalarProgram& program) {
   std::string text;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const ScalarInstruction& in = program.instructions[i];
-    text += str_cat("%", i, " = ", scalar_op_name(in.op), ".",
-                    kLaneNames[static_cast<std::size_t>(in.lane)]);
+    text += str_cat("%", i, " = ", scalar_op_name(in.op), ".", lane_name(in.lane));
     for (ScalarValue value : {in.a, in.b, in.c}) {
       if (value != kNoValue) text += str_cat(" %", value);
     }

@@ -5,6 +5,7 @@
 #include <sched.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
 
@@ -16,7 +17,7 @@ inline std::int64_t usable_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
 #endif
-  return static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
 /// How often a thread of a team of `threads` looks for what another one does before it sleeps. With

@@ -1,4 +1,4 @@
-// How the replicas of a program keep a variable (popxl-core.md 8.1, 10.3, 10.4).
+// How the replicas of a program keep a variable.
 #pragma once
 
 #include <algorithm>

@@ -91,9 +91,9 @@ bool FunctionLowering::lower_collective(const Op& op) {
   const BoundTensor output = bind(result);
   const bool direct = output.desc.is_contiguous();
   const BoundTensor target = direct ? output : temporary_like(result->info, result->name(), &op);
-  PendingInstruction collective;
-  collective.instruction.kind = Instruction::Kind::Collective;
-  collective.instruction.target = program_.collective_index(op);
+  StepInstruction collective;
+  collective.kind = Instruction::Kind::Collective;
+  collective.target = program_.collective_index(op);
   collective.operands = {input.operand.as_read_only(), target.operand};
   emit(std::move(collective), &op);
   if (!direct) emit_copy(target, output, &op);

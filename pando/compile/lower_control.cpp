@@ -23,7 +23,7 @@ bool FunctionLowering::lower_special(const Op& op) {
     lower_print(op);
   } else if (kind == "Init") {
     // Undefined contents: only the storage. (Zeros are a Fill by now.)
-    storage_of(placements_.of(op.output(0)).root);
+    storage(storage_of(placements_.of(op.output(0)).root)).starts_undefined = true;
   } else {
     return lower_collective(op);
   }
@@ -38,7 +38,8 @@ std::vector<bool> ProgramLowering::written_arguments(const Op& op, const Graph& 
   std::vector<bool> result;
   result.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    result.push_back(written[static_cast<std::size_t>(first_graph_input + i)] &&
+    const std::int64_t graph_input = std::int64_t{first_graph_input} + i;
+    result.push_back(written[static_cast<std::size_t>(graph_input)] &&
                      modified.contains(first_op_input + i));
   }
   return result;
@@ -91,7 +92,7 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
     const bool writable = arguments.writable[static_cast<std::size_t>(i)];
     const Placement& placement = placements_.of(tensor);
     const bool snapshot = !writable && written_roots.contains(placement.root);
-    SymbolicOperand operand = operand_of(tensor);
+    StepOperand operand = operand_of(tensor);
     if (!placement.view.is_contiguous() || snapshot) {
       const BoundTensor bound = bind(tensor);
       const BoundTensor copy = temporary_like(tensor->info, tensor->name() + " (argument)", &op);
@@ -104,24 +105,18 @@ FunctionLowering::Arguments FunctionLowering::bind_arguments(const Op& op, const
   return arguments;
 }
 
-int FunctionLowering::frame_for(int function, const Op& op) {
-  const Function& callee = program_.program_.functions[static_cast<std::size_t>(function)];
-  if (callee.frame_bytes == 0) return -1;
-  const int frame = new_storage(callee.frame_bytes, "frame of " + callee.name, &op);
-  storages_.back().function = function;
-  return frame;
-}
+int FunctionLowering::new_callee_frame(const Op& op) { return new_storage(0, "", &op); }
 
 void FunctionLowering::lower_call(const Op& op) {
   const Graph& callee = *op.called_graphs[0];
   Arguments arguments = bind_arguments(op, callee, 0, 0, op.num_inputs());
-  PendingInstruction call;
-  call.instruction.kind = Instruction::Kind::Call;
-  call.instruction.target = program_.function_of(program_.callees_of(op)[0]);
+  StepInstruction call;
+  call.kind = Instruction::Kind::Call;
+  call.target = program_.function_of(program_.callees_of(op)[0]);
   call.operands = std::move(arguments.operands);
   call.operands.reserve(call.operands.size() + op.outputs().size());
   for (const Tensor* output : op.outputs()) call.operands.push_back(operand_of(output));
-  call.callee_frame = frame_for(call.instruction.target, op);
+  call.callee_frame = new_callee_frame(op);
   emit(std::move(call), &op);
   for (const auto& [from, to] : arguments.copies_back) emit_copy(from, to, &op);
 }
@@ -134,10 +129,10 @@ void FunctionLowering::lower_loop(const Op& op) {
   Arguments arguments =
       bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs, user_inputs);
   const InputSet modified = op.modified_inputs();
-  PendingInstruction loop;
-  loop.instruction.kind = Instruction::Kind::Loop;
-  loop.instruction.count = trips;
-  loop.instruction.num_carried = carried;
+  StepInstruction loop;
+  loop.kind = Instruction::Kind::Loop;
+  loop.count = trips;
+  loop.num_carried = carried;
   const BoundTensor iterator = temporary_like({DType::Int32, {}, {}}, "Iterator___", &op);
   const BoundTensor condition = temporary_like({DType::Bool, {}, {}}, "LoopCond___", &op);
   const BoundTensor condition_out = temporary_like({DType::Bool, {}, {}}, "LoopCond___", &op);
@@ -162,8 +157,8 @@ void FunctionLowering::lower_loop(const Op& op) {
   for (int k = carried; k < user_inputs; ++k) {
     loop.operands.push_back(arguments.operands[static_cast<std::size_t>(k)]);
   }
-  loop.instruction.target = program_.function_of(program_.callees_of(op)[0]);
-  loop.callee_frame = frame_for(loop.instruction.target, op);
+  loop.target = program_.function_of(program_.callees_of(op)[0]);
+  loop.callee_frame = new_callee_frame(op);
   emit(std::move(loop), &op);
   for (int k = 0; k < carried; ++k) {
     // A carried by-reference input ends with what the last iteration made of its own input, even
@@ -177,8 +172,8 @@ void FunctionLowering::lower_loop(const Op& op) {
 
 /// Each device looks at the condition by itself, also when another one is in the branch already: a
 /// condition that a branch writes is a copy.
-FunctionLowering::SymbolicOperand FunctionLowering::bind_condition(
-    const Op& op, const Arguments& then_arguments, const Arguments& else_arguments) {
+StepOperand FunctionLowering::bind_condition(const Op& op, const Arguments& then_arguments,
+                                             const Arguments& else_arguments) {
   const BoundTensor condition = bind_contiguous(op.input(0), &op);
   const Tensor* root = placements_.of(op.input(0)).root;
   const auto writes = [&](const Arguments& arguments, int first) {
@@ -205,26 +200,20 @@ void FunctionLowering::lower_if(const Op& op) {
   const Graph& else_graph = *op.called_graphs[1];
   const Arguments then_arguments = bind_arguments(op, then_graph, 1, 0, then_count);
   const Arguments else_arguments = bind_arguments(op, else_graph, 1 + then_count, 0, else_count);
-  PendingInstruction branch;
-  branch.instruction.kind = Instruction::Kind::If;
-  branch.instruction.count = then_count;
+  StepInstruction branch;
+  branch.kind = Instruction::Kind::If;
+  branch.count = then_count;
   const auto callees = program_.callees_of(op);
-  branch.instruction.target = program_.function_of(callees[0]);
-  branch.instruction.other_target = program_.function_of(callees[1]);
+  branch.target = program_.function_of(callees[0]);
+  branch.other_target = program_.function_of(callees[1]);
   branch.operands = {bind_condition(op, then_arguments, else_arguments).as_read_only()};
-  const auto append = [&](const std::vector<SymbolicOperand>& operands) {
+  const auto append = [&](const std::vector<StepOperand>& operands) {
     branch.operands.insert(branch.operands.end(), operands.begin(), operands.end());
   };
   append(then_arguments.operands);
   append(else_arguments.operands);
   for (const Tensor* output : op.outputs()) branch.operands.push_back(bind(output).operand);
-  const auto frame_bytes = [&](int function) {
-    return program_.program_.functions[static_cast<std::size_t>(function)].frame_bytes;
-  };
-  const bool then_larger =
-      frame_bytes(branch.instruction.target) >= frame_bytes(branch.instruction.other_target);
-  branch.callee_frame =
-      frame_for(then_larger ? branch.instruction.target : branch.instruction.other_target, op);
+  branch.callee_frame = new_callee_frame(op);
   emit(std::move(branch), &op);
 }
 
@@ -240,27 +229,27 @@ std::optional<std::int64_t> FunctionLowering::constant_row(const Tensor* offset)
 }
 
 void FunctionLowering::lower_transfer(const Op& op) {
-  PendingInstruction transfer;
+  StepInstruction transfer;
   const std::string& kind = op.kind();
   using Kind = Instruction::Kind;
   if (kind == "HostLoad" || kind == "HostStore") {
-    transfer.instruction.kind = kind == "HostLoad" ? Kind::HostLoad : Kind::HostStore;
-    transfer.instruction.target = program_.stream_index(graph_.ir(), op);
+    transfer.kind = kind == "HostLoad" ? Kind::HostLoad : Kind::HostStore;
+    transfer.target = program_.stream_index(graph_.ir(), op);
     transfer.operands = {kind == "HostLoad"
                              ? bind(op.output(0)).operand
                              : bind_contiguous(op.input(0), &op).operand.as_read_only()};
     return emit(std::move(transfer), &op);
   }
-  const SymbolicOperand offset = bind_contiguous(op.input(1), &op).operand.as_read_only();
-  transfer.instruction.target = program_.buffer_index(graph_.ir(), op);
-  transfer.instruction.count = op.input(1)->dtype() == DType::UInt32 ? 1 : 0;
-  transfer.row = constant_row(op.input(1));
+  const StepOperand offset = bind_contiguous(op.input(1), &op).operand.as_read_only();
+  transfer.target = program_.buffer_index(graph_.ir(), op);
+  transfer.count = op.input(1)->dtype() == DType::UInt32 ? 1 : 0;
+  transfer.constant_row = constant_row(op.input(1));
   if (kind == "RemoteStore") {
-    transfer.instruction.kind = Kind::RemoteStore;
+    transfer.kind = Kind::RemoteStore;
     transfer.operands = {offset, bind_contiguous(op.input(0), &op).operand.as_read_only()};
     return emit(std::move(transfer), &op);
   }
-  transfer.instruction.kind = Kind::RemoteLoad;
+  transfer.kind = Kind::RemoteLoad;
   const BoundTensor output = bind(op.output(0));
   const bool direct = output.desc.is_contiguous();
   const BoundTensor target =
@@ -280,9 +269,9 @@ void FunctionLowering::lower_print(const Op& op) {
       op.attributes.has("title") ? op.attributes.text("title") : "print_" + tensor->name();
   program_.program_.prints.push_back(std::move(print));
   const BoundTensor value = bind_contiguous(tensor, &op);
-  PendingInstruction instruction;
-  instruction.instruction.kind = Instruction::Kind::Print;
-  instruction.instruction.target = static_cast<std::int32_t>(program_.program_.prints.size()) - 1;
+  StepInstruction instruction;
+  instruction.kind = Instruction::Kind::Print;
+  instruction.target = static_cast<std::int32_t>(program_.program_.prints.size()) - 1;
   instruction.operands = {value.operand.as_read_only()};
   emit(std::move(instruction), &op);
   if (op.num_outputs() == 1) emit_copy(value, bind(op.output(0)), &op);

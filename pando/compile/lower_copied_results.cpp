@@ -47,7 +47,7 @@ bool FunctionLowering::is_made_for_copy(const std::vector<ExecutionStep>& steps,
       continue;
     }
     const Op& maker = *step.ops.front();
-    const bool is_kernel = step.pointwise || program_.backend_.has_kernel(maker.kind());
+    const bool is_kernel = step.pointwise || program_.target_.has_kernel(maker.kind());
     return is_kernel && maker.context.execution == op.context.execution;
   }
   return false;
@@ -55,7 +55,7 @@ bool FunctionLowering::is_made_for_copy(const std::vector<ExecutionStep>& steps,
 
 void FunctionLowering::place_copied_results(const std::vector<ExecutionStep>& steps) {
   // Another device could read the variable meanwhile.
-  if (program_.devices_.size() > 1) return;
+  if (program_.steps_.device_numbers.size() > 1) return;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const ExecutionStep& step = steps[i];
     const bool is_copy = step.ops.size() == 1 && step.products.empty() &&

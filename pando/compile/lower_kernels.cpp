@@ -128,8 +128,8 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
       const Placement& placement = placements_.of(input);
       const int at = storage_of_.at(placement.root);
       if (at < 0 || placement.root == root) continue;
-      const Storage& storage = storages_[static_cast<std::size_t>(at)];
-      const bool taken = storage.occupant != placement.root;
+      const bool is_local = storage(at).kind == Storage::Kind::Local;
+      const bool taken = occupants_[static_cast<std::size_t>(at)] != placement.root;
       const bool same_layout = input->shape() == output->shape() && placement.covers_root(*input) &&
                                input->info.bytes() == output->info.bytes();
       const bool one_view = std::all_of(step.ops.begin(), step.ops.end(), [&](const Op* other) {
@@ -138,7 +138,7 @@ void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor
                  placements_.of(t).view == placement.view;
         });
       });
-      if (storage.kind != StorageKind::Local || taken || !same_layout || !one_view) continue;
+      if (!is_local || taken || !same_layout || !one_view) continue;
       set_storage(root, at);
       return;
     }
@@ -169,10 +169,10 @@ FusedStep FunctionLowering::fused_step(const ExecutionStep& step, int index) {
 void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
   const FusedStep fused = fused_step(step, index);
   if (fused.stored.empty()) return;
-  std::vector<SymbolicOperand> operands;
+  std::vector<StepOperand> operands;
   operands.reserve(fused.loaded.size() + fused.stored.size());
   for (const Tensor* input : fused.loaded) {
-    operands.push_back(input == nullptr ? SymbolicOperand() : operand_of(input).as_read_only());
+    operands.push_back(input == nullptr ? StepOperand() : operand_of(input).as_read_only());
   }
   for (const Tensor* output : fused.stored) {
     reuse_dying_input(step, output, index);
@@ -219,9 +219,9 @@ void FunctionLowering::lower_view_copy(const Op& op) {
 KernelSpec FunctionLowering::kernel_spec(const Op& op) {
   KernelSpec spec;
   spec.kind = op.kind();
-  if (!program_.backend_.has_kernel(spec.kind)) {
-    throw NotSupported(str_cat(describe(op), ": the ", program_.backend_.name(),
-                               " backend has no kernel for '", op.kind(), "'"));
+  if (!program_.target_.has_kernel(spec.kind)) {
+    throw NotSupported(str_cat(describe(op), ": the ", program_.target_.name(),
+                               " target has no kernel for '", op.kind(), "'"));
   }
   spec.attributes = op.attributes;
   Ints absent;
@@ -237,13 +237,12 @@ KernelSpec FunctionLowering::kernel_spec(const Op& op) {
 }
 
 /// The operand of input `index`, copied first when the kernel does not take its layout.
-FunctionLowering::SymbolicOperand FunctionLowering::kernel_input(const Op& op, KernelSpec& spec,
-                                                                 int index) {
+StepOperand FunctionLowering::kernel_input(const Op& op, KernelSpec& spec, int index) {
   if (op.input(index) == nullptr) return {};
   OperandDesc& desc = spec.inputs[static_cast<std::size_t>(index)];
   const BoundTensor bound = bind(op.input(index));
   if (desc.is_contiguous()) return bound.operand;
-  const AcceptedLayout layout = program_.backend_.accepted_layout(spec, index);
+  const AcceptedLayout layout = program_.target_.accepted_layout(spec, index);
   if (layout == AcceptedLayout::AnyStrides) return bound.operand;
   if (layout == AcceptedLayout::MatrixAnyOrder && has_matrix_layout(desc)) return bound.operand;
   const BoundTensor copy = bind_contiguous(op.input(index), &op);
@@ -262,7 +261,7 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
     const auto same = std::count_if(op.inputs().begin(), op.inputs().end(), [&](const Tensor* t) {
       return t != nullptr && placements_.of(t).root == root;
     });
-    if (same == 1 && program_.backend_.can_run_in_place(spec, k)) {
+    if (same == 1 && program_.target_.can_run_in_place(spec, k)) {
       reuse_dying_input(step, op.output(0), index, op.input(k));
     }
   }
@@ -270,7 +269,7 @@ void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& s
 
 void FunctionLowering::lower_kernel_op(const Op& op, int index) {
   KernelSpec spec = kernel_spec(op);
-  std::vector<SymbolicOperand> operands;
+  std::vector<StepOperand> operands;
   operands.reserve(op.inputs().size() + op.outputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i));
   reuse_for_single_output(op, spec, index);

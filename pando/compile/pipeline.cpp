@@ -5,7 +5,10 @@
 
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
+#include "pando/compile/memory_reports.hpp"
+#include "pando/compile/resolve_steps.hpp"
 #include "pando/compile/schedule.hpp"
+#include "pando/compile/step_passes.hpp"
 #include "pando/transforms/bands.hpp"
 #include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
@@ -18,6 +21,7 @@
 #include "pando/transforms/unused_outputs.hpp"
 #ifndef NDEBUG
 #include "pando/ir/verifier.hpp"
+#include "pando/steps/step_verifier.hpp"
 #endif
 
 namespace pando {
@@ -88,18 +92,62 @@ void for_each_graph(Ir& ir, Change change) {
   for (Graph* graph : ir.graphs()) change(*graph);
 }
 
-}  // namespace
+/// Runs the stages: measures each, checks what it made, and tells the caller.
+class Stages {
+ public:
+  Stages(const CompileOptions& options, StageTimes& times) : options_(options), times_(times) {}
 
-Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTimes& times) {
-  const auto stage = [&](const std::string& name, auto work) {
+  template <class Work>
+  void run(const std::string& name, Work work) {
     const auto start = Clock::now();
     work();
-    times.emplace_back(name, std::chrono::duration<double>(Clock::now() - start).count());
+    times_.emplace_back(name, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  template <class Work>
+  void change(const Ir& ir, const std::string& name, Work work) {
+    run(name, work);
 #ifndef NDEBUG
     verify(ir, name);
 #endif
-    if (options.after_stage) options.after_stage(name, ir);
-  };
+    if (options_.after_stage) options_.after_stage(name, ir);
+  }
+  template <class Work>
+  void change(const StepProgram& steps, const std::string& name, Work work) {
+    run(name, work);
+#ifndef NDEBUG
+    verify(steps, name);
+#endif
+    if (options_.after_steps) options_.after_steps(name, steps);
+  }
+
+ private:
+  const CompileOptions& options_;
+  StageTimes& times_;
+};
+
+/// From a scheduled `ir` over steps to places in memory.
+Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
+              const std::vector<std::string>& phases, Stages& stages) {
+  StepProgram steps;
+  stages.change(steps, "lower",
+                [&] { steps = ProgramLowering(target, prefetch_bytes).run(ir, phases); });
+  for (const StepPass& pass : all_step_passes()) {
+    stages.change(steps, pass.name, [&] { pass.run(steps); });
+  }
+  Program program;
+  stages.run("resolve", [&] {
+    MemoryReport memory = measure_memory(steps);
+    program = resolve(steps);
+    program.memory = std::move(memory);
+  });
+  return program;
+}
+
+}  // namespace
+
+Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTimes& times) {
+  Stages stages(options, times);
+  const auto stage = [&](const std::string& name, auto work) { stages.change(ir, name, work); };
   for_each_graph(ir, check_arguments_are_connected);
   const PhaseNames phases(ir.main_graph());
   // Views of several tensors while every graph has its own names for them.
@@ -113,7 +161,7 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
   });
   // Dead code before expansion: what does not run need not be able to.
   stage("dead_code", [&] {
-    for_each_graph(ir, eliminate_dead_code);
+    eliminate_dead_code(ir);
     erase_unreachable_graphs(ir);
   });
   stage("expand", [&] { for_each_graph(ir, expand); });
@@ -123,17 +171,14 @@ Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTi
                    [](Graph& graph) { eliminate_common_subexpressions(graph, kMaxSharedBytes); });
   });
   stage("dead_code", [&] {
-    for_each_graph(ir, eliminate_dead_code);
+    eliminate_dead_code(ir);
     erase_unreachable_graphs(ir);
   });
   stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
   stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
   stage("bands", [&] { find_bands(ir); });
-  stage("schedule", [&] { for_each_graph(ir, schedule_for_memory); });
-  Program program;
-  stage("lower",
-        [&] { program = ProgramLowering(backend, options.prefetch_bytes).run(ir, phases.all()); });
-  return program;
+  stage("schedule", [&] { schedule_for_memory(ir); });
+  return lower(ir, target, options.prefetch_bytes, phases.all(), stages);
 }
 
 }  // namespace pando

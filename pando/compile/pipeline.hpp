@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pando/ir/graph.hpp"
-#include "pando/program/backend.hpp"
-#include "pando/program/program.hpp"
+#include "pando/program/target.hpp"
+#include "pando/steps/step_function.hpp"
 
 namespace pando {
 
@@ -19,13 +19,15 @@ using StageTimes = std::vector<std::pair<std::string, double>>;
 struct CompileOptions {
   /// Called after every stage with its name, for printing and checking.
   std::function<void(const std::string& stage, const Ir& ir)> after_stage = {};
+  /// Called in the same way once the program is steps.
+  std::function<void(const std::string& stage, const StepProgram& steps)> after_steps = {};
   /// The most bytes of a function's frame that remote loads may occupy before the program's order
   /// asks for them. 0: loads run where they stand.
   std::int64_t prefetch_bytes = 0;
 };
 
 /// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program
-/// and NotSupported for what the backend cannot run, naming the op and the user's line.
-Program compile(Ir& ir, Backend& backend, const CompileOptions& options, StageTimes& times);
+/// and NotSupported for what the target cannot run, naming the op and the user's line.
+Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTimes& times);
 
 }  // namespace pando

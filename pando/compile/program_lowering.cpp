@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "pando/base/alignment.hpp"
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
 
@@ -36,14 +37,14 @@ std::string source_text(const Op& op) {
 
 }  // namespace
 
-Program ProgramLowering::run(const Ir& ir, const std::vector<std::string>& phases) {
+StepProgram ProgramLowering::run(const Ir& ir, const std::vector<std::string>& phases) {
   for (const std::string& phase : phases) {
     const TextTable::Index nothing = phase_text("");
     program_.sources.add({nothing, nothing, phase_text(phase)});
   }
   const Graph& main = ir.main_graph();
-  devices_ = devices_of(ir);
-  program_.devices = static_cast<std::int64_t>(devices_.size());
+  steps_.device_numbers = devices_of(ir);
+  program_.devices = static_cast<std::int64_t>(steps_.device_numbers.size());
   program_.main_function = lower_main(main, ExecutionContext::Normal);
   const auto has_part = [&](ExecutionContext part) {
     return std::any_of(main.ops().begin(), main.ops().end(),
@@ -57,24 +58,16 @@ Program ProgramLowering::run(const Ir& ir, const std::vector<std::string>& phase
   }
   add_remote_variables(ir);
   program_.replicas = ir.replication_factor;
-  program_.memory.persistent_bytes = program_.persistent_bytes;
-  const std::vector<std::int64_t> persistent = persistent_device_bytes();
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    program_.memory.devices[d].device = devices_[d];
-    program_.memory.devices[d].persistent_bytes = persistent[d];
-  }
-  return std::move(program_);
+  return std::move(steps_);
 }
 
 int ProgramLowering::lower_main(const Graph& graph, ExecutionContext part) {
   const Placements placements(graph);
   shared_roots_ = roots_of_several_parts(graph, placements);
   FunctionLowering lowering(*this, graph, placements, {}, part);
-  MemoryReport report;
-  Function function = lowering.run(report);
+  StepFunction function = lowering.run();
   if (function.name.empty()) function.name = "main";
-  if (part == ExecutionContext::Normal) program_.memory = report;
-  return add_function(std::move(function), std::move(report));
+  return add_function(std::move(function));
 }
 
 int ProgramLowering::function_of(const FunctionRequest& request) {
@@ -99,83 +92,21 @@ int ProgramLowering::function_of(const FunctionRequest& request) {
 
 void ProgramLowering::lower_function(const FunctionRequest& request) {
   const Placements placements(*request.graph);
-  MemoryReport report;
-  Function function = FunctionLowering(*this, *request.graph, placements, request.writable,
-                                       std::nullopt, request.carried)
-                          .run(report);
-  functions_[{request.graph, request.writable}] =
-      add_function(std::move(function), std::move(report));
+  StepFunction function = FunctionLowering(*this, *request.graph, placements, request.writable,
+                                           std::nullopt, request.carried)
+                              .run();
+  functions_[{request.graph, request.writable}] = add_function(std::move(function));
 }
 
-int ProgramLowering::add_function(Function function, MemoryReport memory) {
-  std::set<AccessSpace> effects;
-  for (const Instruction& instruction : function.instructions) {
-    effects.merge(effects_of(instruction));
-  }
-  function_effects_.push_back(std::move(effects));
-  program_.functions.push_back(std::move(function));
-  function_memory_.push_back(std::move(memory));
-  return static_cast<int>(program_.functions.size()) - 1;
+int ProgramLowering::add_function(StepFunction function) {
+  steps_.functions.push_back(std::move(function));
+  return static_cast<int>(steps_.functions.size()) - 1;
 }
 
 std::int32_t ProgramLowering::device_index(const Op& op) const {
-  const auto it = std::lower_bound(devices_.begin(), devices_.end(), device_of(op));
-  return static_cast<std::int32_t>(it - devices_.begin());
-}
-
-std::set<AccessSpace> ProgramLowering::effects_of(const Instruction& instruction) const {
-  using Kind = Instruction::Kind;
-  const auto effect = [](Kind kind, std::int32_t target) {
-    return AccessSpace{AccessSpace::Kind::Effect, static_cast<std::int32_t>(kind), target};
-  };
-  const auto of_function = [&](std::int32_t function) {
-    return function_effects_[static_cast<std::size_t>(function)];
-  };
-  switch (instruction.kind) {
-    case Kind::Kernel:
-    case Kind::Copy:
-      return {};
-    case Kind::Call:
-    case Kind::Loop:
-      return of_function(instruction.target);
-    case Kind::If: {
-      std::set<AccessSpace> effects = of_function(instruction.target);
-      effects.merge(of_function(instruction.other_target));
-      return effects;
-    }
-    case Kind::HostLoad:
-    case Kind::HostStore:
-      return {effect(Kind::HostLoad, instruction.target)};
-    case Kind::RemoteLoad:
-    case Kind::RemoteLoadStart:
-      return {effect(Kind::RemoteLoad, instruction.target)};
-    case Kind::RemoteStore:
-      return {effect(Kind::RemoteLoad, instruction.target),
-              effect(Kind::RemoteStore, instruction.target)};
-    case Kind::RemoteLoadWait:
-      return {};
-    case Kind::Print:
-    case Kind::Collective:  // all replicas meet in one order, whichever device does it
-      return {effect(instruction.kind, 0)};
-  }
-  return {};
-}
-
-std::vector<std::int32_t> ProgramLowering::devices_of_instruction(
-    const Instruction& instruction) const {
-  using Kind = Instruction::Kind;
-  const auto of_function = [&](std::int32_t function) -> const std::vector<std::int32_t>& {
-    return program_.functions[static_cast<std::size_t>(function)].devices;
-  };
-  if (instruction.kind == Kind::Call || instruction.kind == Kind::Loop) {
-    return of_function(instruction.target);
-  }
-  if (instruction.kind != Kind::If) return {instruction.device};
-  std::set<std::int32_t> devices(of_function(instruction.target).begin(),
-                                 of_function(instruction.target).end());
-  devices.insert(of_function(instruction.other_target).begin(),
-                 of_function(instruction.other_target).end());
-  return {devices.begin(), devices.end()};
+  const std::vector<std::int64_t>& devices = steps_.device_numbers;
+  const auto it = std::lower_bound(devices.begin(), devices.end(), device_of(op));
+  return static_cast<std::int32_t>(it - devices.begin());
 }
 
 const std::vector<bool>& ProgramLowering::written_inputs(const Graph& graph) {
@@ -202,7 +133,7 @@ std::int64_t ProgramLowering::global_offset(const Tensor& root) {
 PreparedKernel ProgramLowering::prepared_kernel(const KernelSpec& spec, const Op* op) {
   std::shared_ptr<const Kernel> kernel;
   try {
-    kernel = backend_.prepare(spec);
+    kernel = target_.prepare(spec);
   } catch (const InternalError&) {
     throw;
   } catch (const Error& refusal) {
@@ -257,6 +188,10 @@ int ProgramLowering::source_index(const Op& op) {
       source_locations_.of(op, [&](std::string_view at) { return program_.sources.add_text(at); });
   program_.sources.add({text, location, phase_text(op.context.phase)});
   return sources_[&op] = static_cast<int>(program_.sources.size()) - 1;
+}
+
+TextTable::Index ProgramLowering::storage_location(const Op& op) {
+  return storage_locations_.of(op, [&](std::string_view at) { return steps_.texts.add(at); });
 }
 
 TextTable::Index ProgramLowering::phase_text(const std::string& phase) {

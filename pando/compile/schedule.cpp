@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "pando/compile/device_streams.hpp"
@@ -16,9 +17,9 @@ constexpr std::int64_t kLeastSource = 4096;
 
 class MemoryScheduler {
  public:
-  explicit MemoryScheduler(Graph& graph)
+  MemoryScheduler(Graph& graph, EffectNames& effects)
       : graph_(graph), aliases_(graph), ops_(graph.ops().size()) {
-    const auto predecessors = dependencies(graph_, aliases_);
+    const auto predecessors = dependencies(graph_, aliases_, effects);
     join_views();
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       ops_[i].waiting = static_cast<int>(predecessors[i].size());
@@ -117,14 +118,12 @@ class MemoryScheduler {
     return static_cast<std::int64_t>(tensor->info.bytes());
   }
 
-  std::vector<const Tensor*> read_roots(const Op& op) const {
+  std::vector<const Tensor*> read_roots(const Op& op) {
     std::vector<const Tensor*> roots;
     for (const Tensor* input : op.inputs()) {
       if (input == nullptr) continue;
       const Tensor* root = aliases_.root(input);
-      if (counts(root) && std::find(roots.begin(), roots.end(), root) == roots.end()) {
-        roots.push_back(root);
-      }
+      if (counts(root) && std::exchange(last_reader_[root], &op) != &op) roots.push_back(root);
     }
     return roots;
   }
@@ -147,14 +146,25 @@ class MemoryScheduler {
   AliasClasses aliases_;
   std::vector<Node> ops_;
   TensorMap<Readers> readers_;
-  std::vector<const Tensor*> read_;  // those with readers
+  std::vector<const Tensor*> read_;   // those with readers
+  TensorMap<const Op*> last_reader_;  // that read_roots met
   std::set<Rank> ready_;
 };
+
+void schedule(Graph& graph, EffectNames& effects) {
+  if (!is_on_several_devices(graph)) MemoryScheduler(graph, effects).run();
+}
 
 }  // namespace
 
 void schedule_for_memory(Graph& graph) {
-  if (!is_on_several_devices(graph)) MemoryScheduler(graph).run();
+  EffectNames effects;
+  schedule(graph, effects);
+}
+
+void schedule_for_memory(Ir& ir) {
+  EffectNames effects;
+  for (Graph* graph : ir.graphs()) schedule(*graph, effects);
 }
 
 }  // namespace pando

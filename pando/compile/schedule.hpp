@@ -16,5 +16,7 @@ namespace pando {
 /// A graph whose ops run on several devices stays as it is: its order says which work of one device
 /// comes first, and so what the others can do meanwhile.
 void schedule_for_memory(Graph& graph);
+/// The same for all graphs.
+void schedule_for_memory(Ir& ir);
 
 }  // namespace pando

@@ -1,6 +1,7 @@
 #include "pando/ir/graph.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
@@ -67,6 +68,12 @@ void check_input_count(const Op& op) {
   }
 }
 
+/// Keeps each op once, in the order of their ids.
+void keep_distinct(std::vector<Op*>& ops) {
+  std::sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->id() < b->id(); });
+  ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+}
+
 }  // namespace
 
 Graph::Graph(Ir& ir, std::string id)
@@ -107,7 +114,7 @@ Op* Graph::find_op(std::int64_t id) const {
 std::vector<Graph*> Graph::called_graphs() const {
   std::vector<Graph*> result;
   std::unordered_set<const Graph*> known;
-  for (const Op* op : ops_) {
+  for (const Op* op = first_op_; op != nullptr; op = op->next()) {
     for (Graph* callee : op->called_graphs) {
       if (known.insert(callee).second) result.push_back(callee);
     }
@@ -173,9 +180,14 @@ Tensor* Graph::add_activation(const std::string& id, const TensorInfo& info) {
 void Graph::mark_output(Tensor* tensor) {
   internal_check(contains(*tensor), "a graph output must be a tensor of the graph");
   outputs_.push_back(tensor);
+  ++tensor->times_output_;
 }
 
-void Graph::set_outputs(std::vector<Tensor*> outputs) { outputs_ = std::move(outputs); }
+void Graph::set_outputs(std::vector<Tensor*> outputs) {
+  for (Tensor* tensor : outputs_) --tensor->times_output_;
+  outputs_ = std::move(outputs);
+  for (Tensor* tensor : outputs_) ++tensor->times_output_;
+}
 
 void Graph::set_input_order(std::vector<Tensor*> inputs) {
   internal_check(inputs.size() == inputs_.size(), "an input order must name every input once");
@@ -189,7 +201,10 @@ void Graph::remove_input(int index) {
   retire(*tensor);
 }
 
-void Graph::remove_output(int index) { outputs_.erase(outputs_.begin() + index); }
+void Graph::remove_output(int index) {
+  --outputs_[static_cast<std::size_t>(index)]->times_output_;
+  outputs_.erase(outputs_.begin() + index);
+}
 
 void Graph::set_by_ref(Tensor* input, bool by_ref) {
   internal_check(contains(*input) && input->kind() == TensorKind::GraphInput,
@@ -201,6 +216,19 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
                      OpContext context, std::vector<Graph*> called_graphs,
                      const std::vector<std::string>& output_names) {
   check_attributes(def, attributes);
+  return add_op(def, inputs, std::move(attributes), std::move(context), std::move(called_graphs),
+                output_names, CallCheck::Needed);
+}
+
+Op& Graph::copy_op(const Op& op, const std::vector<Tensor*>& inputs, OpContext context,
+                   const std::vector<std::string>& output_names) {
+  return add_op(op.def(), inputs, op.attributes, std::move(context), op.called_graphs, output_names,
+                CallCheck::Done);
+}
+
+Op& Graph::add_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
+                  OpContext context, std::vector<Graph*> called_graphs,
+                  const std::vector<std::string>& output_names, CallCheck call_check) {
   Op& op = ops_made_.emplace_back(*this, def, ir_->next_op_id());
   op.attributes = std::move(attributes);
   op.context = std::move(context);
@@ -209,7 +237,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
   try {
     op.connect(inputs);
     check_input_count(op);
-    note_calls(op);
+    if (call_check == CallCheck::Needed) note_calls(op);
     infos = def.infer(op);
     for (const TensorInfo& info : infos) {
       if (!has_sound_size(info)) refuse_size(info, describe(op));
@@ -220,15 +248,11 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
     throw;
   }
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    const std::string fallback = str_cat(def.name, "_out");
-    op.add_output(unique_tensor_id(i < output_names.size() ? output_names[i] : fallback), infos[i]);
+    op.add_output(
+        unique_tensor_id(i < output_names.size() ? output_names[i] : str_cat(def.name, "_out")),
+        infos[i]);
   }
-  if (insertion_point_ == nullptr) {
-    ops_.push_back(&op);
-  } else {
-    ops_.insert(ops_.begin() + static_cast<std::ptrdiff_t>(insertion_index_), &op);
-    ++insertion_index_;
-  }
+  link_before(op, insertion_point_);
   ops_by_id_.emplace(op.id(), &op);
   return op;
 }
@@ -236,7 +260,7 @@ Op& Graph::create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attri
 void Graph::reserve_like(const Graph& other) {
   tensors_.reserve(other.tensors_.size());
   ops_by_id_.reserve(other.ops_by_id_.size());
-  ops_.reserve(other.ops_.size());
+  ops_.reserve(other.num_ops_);
 }
 
 Op& Graph::make_op(const OpDef& def, std::int64_t id) {
@@ -245,7 +269,7 @@ Op& Graph::make_op(const OpDef& def, std::int64_t id) {
     ops_made_.pop_back();
     throw InternalError(str_cat("an op with id ", id, " exists"));
   }
-  ops_.push_back(&op);
+  link_before(op, nullptr);
   return op;
 }
 
@@ -254,8 +278,7 @@ Op& Graph::clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& m
   copy.attributes = op.attributes;
   copy.context = op.context;
   copy.called_graphs = op.called_graphs;
-  copy.after = op.after;
-  copy.inputs_.resize(op.inputs().size(), nullptr);
+  copy.resize_input_list(op.inputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) {
     if (op.input(i) != nullptr) copy.set_input(i, map_input(op.input(i)));
   }
@@ -287,11 +310,9 @@ Op& Graph::clone_unconnected(const Op& op) {
 }
 
 void Graph::set_insertion_point(Op* op) {
+  internal_check(op == nullptr || &op->graph() == this,
+                 "ops can only be inserted before an op of the graph");
   insertion_point_ = op;
-  if (op == nullptr) return;
-  const auto at = std::find(ops_.begin(), ops_.end(), op);
-  internal_check(at != ops_.end(), "ops can only be inserted before an op of the graph");
-  insertion_index_ = static_cast<std::size_t>(at - ops_.begin());
 }
 
 void Graph::erase_ops(const std::vector<Op*>& ops) {
@@ -299,7 +320,7 @@ void Graph::erase_ops(const std::vector<Op*>& ops) {
     for (Tensor* output : op->outputs()) {
       if (output == nullptr) continue;
       internal_check(output->uses().empty(), "an op whose output is used cannot be erased");
-      internal_check(std::find(outputs_.begin(), outputs_.end(), output) == outputs_.end(),
+      internal_check(!output->is_graph_output(),
                      "an op that makes a graph output cannot be erased");
     }
     for (int i = 0; i < op->num_inputs(); ++i) op->set_input(i, nullptr);
@@ -311,32 +332,96 @@ void Graph::erase_ops(const std::vector<Op*>& ops) {
       if (output != nullptr) retire(*output);
     }
     op->graph_ = &erased;
-    op->after.clear();
     ops_by_id_.erase(op->id());
   }
 }
 
-/// Order through an erased op survives: who came after it comes after its predecessors.
 void Graph::erase_from_order(const std::vector<Op*>& ops) {
-  const std::unordered_set<const Op*> erased(ops.begin(), ops.end());
-  if (insertion_point_ != nullptr && erased.contains(insertion_point_)) insertion_point_ = nullptr;
-  std::erase_if(ops_, [&](const Op* op) { return erased.contains(op); });
-  for (Op* op : ops_) {
-    for (std::size_t i = 0; i < op->after.size();) {
-      const Op* earlier = op->after[i];
-      if (!erased.contains(earlier)) {
+  for (Op* op : ops) {
+    if (op == insertion_point_) insertion_point_ = nullptr;
+    unlink(*op);
+  }
+  bridge_order(ops);
+}
+
+/// Order through an erased op survives: who came after it comes after its predecessors.
+void Graph::bridge_order(const std::vector<Op*>& erased) {
+  const auto in_no_order = [](const Op* op) {
+    return op->after_.empty() && op->followers_.empty();
+  };
+  if (std::all_of(erased.begin(), erased.end(), in_no_order)) return;
+  const std::unordered_set<const Op*> gone(erased.begin(), erased.end());
+  std::vector<Op*> followers, earlier_ops;
+  for (Op* op : erased) {
+    followers.insert(followers.end(), op->followers_.begin(), op->followers_.end());
+    earlier_ops.insert(earlier_ops.end(), op->after_.begin(), op->after_.end());
+  }
+  keep_distinct(followers);
+  keep_distinct(earlier_ops);
+  for (Op* op : followers) {
+    if (gone.contains(op)) continue;
+    for (std::size_t i = 0; i < op->after_.size();) {
+      const Op* earlier = op->after_[i];
+      if (!gone.contains(earlier)) {
         ++i;
         continue;
       }
-      op->after.erase(op->after.begin() + static_cast<std::ptrdiff_t>(i));
-      for (Op* before : earlier->after) {
-        if (std::find(op->after.begin(), op->after.end(), before) == op->after.end()) {
-          op->after.push_back(before);
+      op->after_.erase(op->after_.begin() + static_cast<std::ptrdiff_t>(i));
+      for (Op* before : earlier->after_) {
+        if (std::find(op->after_.begin(), op->after_.end(), before) == op->after_.end()) {
+          op->run_after(*before);
         }
       }
     }
   }
-  if (insertion_point_ != nullptr) set_insertion_point(insertion_point_);
+  for (Op* op : earlier_ops) {
+    std::erase_if(op->followers_, [&](const Op* follower) { return gone.contains(follower); });
+  }
+  for (Op* op : erased) {
+    op->after_.clear();
+    op->followers_.clear();
+  }
+}
+
+void Graph::link_before(Op& op, Op* next) {
+  op.next_ = next;
+  op.previous_ = next == nullptr ? last_op_ : next->previous_;
+  (op.previous_ == nullptr ? first_op_ : op.previous_->next_) = &op;
+  (next == nullptr ? last_op_ : next->previous_) = &op;
+  ++num_ops_;
+  if (next != nullptr) {
+    is_listed_.store(false, std::memory_order_relaxed);
+  } else if (is_listed_.load(std::memory_order_relaxed)) {
+    ops_.push_back(&op);
+  }
+}
+
+void Graph::unlink(Op& op) {
+  if (&op == last_op_ && is_listed_.load(std::memory_order_relaxed)) {
+    ops_.pop_back();
+  } else {
+    is_listed_.store(false, std::memory_order_relaxed);
+  }
+  (op.previous_ == nullptr ? first_op_ : op.previous_->next_) = op.next_;
+  (op.next_ == nullptr ? last_op_ : op.next_->previous_) = op.previous_;
+  op.previous_ = op.next_ = nullptr;
+  --num_ops_;
+}
+
+/// Several threads may ask for the ops of a graph that none of them changes.
+void Graph::list_ops() const {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (is_listed_.load(std::memory_order_relaxed)) return;
+  ops_.clear();
+  ops_.reserve(num_ops_);
+  for (Op* op = first_op_; op != nullptr; op = op->next_) ops_.push_back(op);
+  is_listed_.store(true, std::memory_order_release);
+}
+
+UseList::Link* Graph::make_link(const Use& use) {
+  void* memory = ir_->memory_.allocate(sizeof(UseList::Link), alignof(UseList::Link));
+  return new (memory) UseList::Link{use};
 }
 
 void Graph::retire(Tensor& tensor) {
@@ -353,15 +438,28 @@ void Graph::erase_tensor(Tensor& tensor) {
 }
 
 void Graph::replace_uses(Tensor& from, Tensor& to) {
-  const std::vector<Use> uses = from.uses();
-  for (const Use& use : uses) use.op->set_input(use.index, &to);
+  if (&from == &to) return;
+  while (!from.uses().empty()) {
+    const Use use = from.uses().front();
+    use.op->set_input(use.index, &to);
+  }
+  if (!from.is_graph_output()) return;
   std::replace(outputs_.begin(), outputs_.end(), &from, &to);
+  to.times_output_ += std::exchange(from.times_output_, 0);
 }
 
 void Graph::reorder(std::vector<Op*> order) {
-  internal_check(order.size() == ops_.size(), "an order must name every op once");
+  internal_check(order.size() == num_ops_, "an order must name every op once");
   ops_ = std::move(order);
-  set_insertion_point(insertion_point_);
+  Op* previous = nullptr;
+  for (Op* op : ops_) {
+    op->previous_ = previous;
+    (previous == nullptr ? first_op_ : previous->next_) = op;
+    previous = op;
+  }
+  last_op_ = previous;
+  if (previous != nullptr) previous->next_ = nullptr;
+  is_listed_.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace pando

@@ -1,6 +1,7 @@
 // Graphs and the Ir that owns them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -36,8 +37,17 @@ class Graph {
 
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   const std::vector<Tensor*>& outputs() const { return outputs_; }
-  /// In creation order. Safe to append to while iterating by index, not by iterator.
-  const std::vector<Op*>& ops() const { return ops_; }
+  /// In creation order. Safe to append to while iterating by index, not by iterator. After ops were
+  /// inserted, erased or reordered, the first call takes time for all: walk with first_op() and
+  /// Op::next() where a pass does that on its way.
+  const std::vector<Op*>& ops() const {
+    if (!is_listed_.load(std::memory_order_acquire)) list_ops();
+    return ops_;
+  }
+  std::size_t num_ops() const { return num_ops_; }
+  /// nullptr in a graph without ops.
+  Op* first_op() const { return first_op_; }
+  Op* last_op() const { return last_op_; }
   /// Sorted by id.
   std::vector<Tensor*> tensors() const;
   /// Variables, constants and streams, sorted by id.
@@ -81,9 +91,13 @@ class Graph {
   Op& create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
                 OpContext context, std::vector<Graph*> called_graphs = {},
                 const std::vector<std::string>& output_names = {});
-  /// A copy of `op` (of this or another graph, called graphs and `after` as they are) with its id,
-  /// output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a fresh
-  /// graph of another Ir.
+  /// An op like `op`, of a graph that this one runs already, with other inputs: a call in it closes
+  /// no circle here.
+  Op& copy_op(const Op& op, const std::vector<Tensor*>& inputs, OpContext context,
+              const std::vector<std::string>& output_names);
+  /// A copy of `op` (of this or another graph, called graphs as they are, without `after`) with its
+  /// id, output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a
+  /// fresh graph of another Ir.
   Op& clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input);
   /// An op exactly as it was written down: id, outputs (id, info) and attributes are taken as
   /// given, without inference. For readers of stored graphs. A taken id throws InternalError.
@@ -97,8 +111,7 @@ class Graph {
   /// Removes an op whose outputs have no uses, and its outputs. What is erased stays readable while
   /// the Ir lives (handles of a front end may be left) but belongs to `Ir::erased_graph`.
   void erase_op(Op& op) { erase_ops({&op}); }
-  /// The same for several, of which one may use another's outputs: `ops` lists the user first. One
-  /// pass over the graph, where each erase_op would take its own.
+  /// The same for several, of which one may use another's outputs: `ops` lists the user first.
   void erase_ops(const std::vector<Op*>& ops);
   /// Removes a tensor without uses and producer.
   void erase_tensor(Tensor& tensor);
@@ -114,20 +127,34 @@ class Graph {
   friend class Op;
   friend class Ir;
   void erase_from_order(const std::vector<Op*>& ops);
+  static void bridge_order(const std::vector<Op*>& erased);
+  /// Before `next`; nullptr: at the end.
+  void link_before(Op& op, Op* next);
+  void unlink(Op& op);
+  void list_ops() const;
+  UseList::Link* make_link(const Use& use);
   Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
   /// Room for a copy of `other`.
   void reserve_like(const Graph& other);
   void retire(Tensor& tensor);
   Op& make_op(const OpDef& def, std::int64_t id);
+  enum class CallCheck : std::uint8_t { Needed, Done };
+  Op& add_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
+             OpContext context, std::vector<Graph*> called_graphs,
+             const std::vector<std::string>& output_names, CallCheck call_check);
 
   Ir* ir_;
   std::string id_;
   bool was_called_ = false;
   std::vector<Tensor*> inputs_;
   std::vector<Tensor*> outputs_;
-  std::vector<Op*> ops_;
+  // The order is in the links of the ops; ops_ is a copy of it while is_listed_.
+  Op* first_op_ = nullptr;
+  Op* last_op_ = nullptr;
+  std::size_t num_ops_ = 0;
+  mutable std::vector<Op*> ops_;
+  mutable std::atomic<bool> is_listed_ = true;
   Op* insertion_point_ = nullptr;
-  std::size_t insertion_index_ = 0;  // of the insertion point in ops_
   // All that were ever made in this graph, in memory of the Ir: what is erased stays.
   std::pmr::list<Tensor> tensors_made_;
   std::pmr::list<Op> ops_made_;
@@ -177,7 +204,9 @@ class Ir {
   Graph& create_graph(std::string_view base);
   /// New graph with exactly this id; a taken id throws InternalError.
   Graph& create_graph_with_id(const std::string& id);
-  void erase_graph(Graph& graph);
+  void erase_graph(Graph& graph) { erase_graphs({&graph}); }
+  /// The same for several, in the time that one takes.
+  void erase_graphs(const std::vector<Graph*>& graphs);
   /// The graph that erased tensors and ops belong to; not one of `graphs()`.
   Graph& erased_graph() const { return *erased_; }
 
@@ -210,9 +239,11 @@ class Ir {
   std::pmr::monotonic_buffer_resource memory_;
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;
+  std::unordered_map<std::string_view, Graph*> graphs_by_id_;
   std::unique_ptr<Graph> erased_;
   std::vector<std::unique_ptr<Graph>> erased_graphs_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::unordered_map<std::string_view, const Stream*> streams_by_id_;
   std::vector<std::unique_ptr<RemoteBuffer>> remote_buffers_;
   IrCounters counters_;
 };

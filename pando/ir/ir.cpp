@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
@@ -44,6 +46,7 @@ void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
 
 Ir::Ir() : id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
   graphs_.push_back(std::make_unique<Graph>(*this, ""));
+  graphs_by_id_.emplace(main_graph().id(), &main_graph());
 }
 
 std::vector<Graph*> Ir::graphs() const {
@@ -54,9 +57,8 @@ std::vector<Graph*> Ir::graphs() const {
 }
 
 Graph* Ir::find_graph(std::string_view id) const {
-  const auto it = std::find_if(graphs_.begin(), graphs_.end(),
-                               [&](const auto& graph) { return graph->id() == id; });
-  return it == graphs_.end() ? nullptr : it->get();
+  const auto it = graphs_by_id_.find(id);
+  return it == graphs_by_id_.end() ? nullptr : it->second;
 }
 
 Graph& Ir::create_graph(std::string_view base) {
@@ -73,34 +75,39 @@ Graph& Ir::create_graph_with_id(const std::string& id) {
     throw InternalError(str_cat("a graph called '", id, "' exists already"));
   }
   graphs_.push_back(std::make_unique<Graph>(*this, id));
+  graphs_by_id_.emplace(graphs_.back()->id(), graphs_.back().get());
   return *graphs_.back();
 }
 
-void Ir::erase_graph(Graph& graph) {
-  internal_check(!graph.is_main(), "the main graph cannot be erased");
-  const auto it = std::find_if(graphs_.begin(), graphs_.end(),
-                               [&](const auto& owned) { return owned.get() == &graph; });
-  internal_check(it != graphs_.end(), "only a graph of this Ir can be erased");
-  erased_graphs_.push_back(std::move(*it));
-  graphs_.erase(it);
+void Ir::erase_graphs(const std::vector<Graph*>& graphs) {
+  std::unordered_set<const Graph*> erased;
+  for (const Graph* graph : graphs) {
+    internal_check(!graph->is_main(), "the main graph cannot be erased");
+    internal_check(find_graph(graph->id()) == graph, "only a graph of this Ir can be erased");
+    erased.insert(graph);
+  }
+  for (const Graph* graph : graphs) graphs_by_id_.erase(graph->id());
+  const auto kept = std::stable_partition(graphs_.begin(), graphs_.end(), [&](const auto& graph) {
+    return !erased.contains(graph.get());
+  });
+  std::move(kept, graphs_.end(), std::back_inserter(erased_graphs_));
+  graphs_.erase(kept, graphs_.end());
 }
 
 Stream& Ir::add_stream(Tensor& handle, StreamDirection direction) {
   streams_.push_back(std::make_unique<Stream>(Stream{&handle, direction}));
+  streams_by_id_.emplace(handle.id(), streams_.back().get());
   return *streams_.back();
 }
 
 const Stream* Ir::find_stream(std::string_view handle_id) const {
-  const auto it = std::find_if(streams_.begin(), streams_.end(), [&](const auto& stream) {
-    return stream->handle->id() == handle_id;
-  });
-  return it == streams_.end() ? nullptr : it->get();
+  const auto it = streams_by_id_.find(handle_id);
+  return it == streams_by_id_.end() ? nullptr : it->second;
 }
 
 RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries) {
   if (!has_sound_size(info, entries)) refuse_size(info, "remote buffer", entries);
-  std::int64_t id = 1;
-  for (const auto& buffer : remote_buffers_) id = std::max(id, buffer->id + 1);
+  const std::int64_t id = remote_buffers_.empty() ? 1 : remote_buffers_.back()->id + 1;
   remote_buffers_.push_back(std::make_unique<RemoteBuffer>(RemoteBuffer{id, info, entries}));
   return *remote_buffers_.back();
 }
@@ -127,9 +134,11 @@ std::unique_ptr<Ir> Ir::clone() const {
     for (const Op* op : graph->ops()) {
       Op& new_op = target.clone_op(*op, [&](const Tensor* t) { return tensors.at(t); });
       for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
-      for (Op*& earlier : new_op.after) earlier = ops.at(earlier);
       ops[op] = &new_op;
       for (int k = 0; k < op->num_outputs(); ++k) tensors[op->output(k)] = new_op.output(k);
+    }
+    for (const Op* op : graph->ops()) {
+      for (const Op* earlier : op->after()) ops.at(op)->run_after(*ops.at(earlier));
     }
     for (const Tensor* output : graph->outputs()) target.mark_output(tensors.at(output));
   }

@@ -38,7 +38,7 @@ OpData op_data(const Op& op) {
   }
   for (const Tensor* output : op.outputs()) data.outputs.emplace_back(output->id(), output->info);
   for (const Graph* callee : op.called_graphs) data.called_graphs.push_back(callee->id());
-  for (const Op* earlier : op.after) data.after.push_back(earlier->id());
+  for (const Op* earlier : op.after()) data.after.push_back(earlier->id());
   return data;
 }
 
@@ -235,7 +235,7 @@ class Builder {
         if (!earlier_ids.contains(id)) {
           fail(op_data.position, str_cat("`after` names no earlier op of the graph: ", id));
         }
-        op.after.push_back(graph.find_op(id));
+        op.run_after(*graph.find_op(id));
       }
       earlier_ids.insert(op_data.id);
     }

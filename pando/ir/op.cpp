@@ -14,25 +14,52 @@ void Op::set_input(int index, Tensor* tensor) {
   const auto i = static_cast<std::size_t>(index);
   if (i >= inputs_.size()) {
     if (tensor == nullptr) return;
-    inputs_.resize(i + 1, nullptr);
+    resize_input_list(i + 1);
   }
-  if (Tensor* old = inputs_[i]) std::erase(old->uses_, Use{this, index});
+  if (Tensor* old = inputs_[i]) old->uses_.remove(*links_[i]);
   inputs_[i] = tensor;
-  if (tensor != nullptr) {
-    internal_check(tensor->graph_ == graph_, "an op input must be a tensor of the op's graph");
-    tensor->uses_.push_back({this, index});
+  if (tensor == nullptr) return;
+  if (tensor->graph_ != graph_) {
+    inputs_[i] = nullptr;
+    throw InternalError("an op input must be a tensor of the op's graph");
   }
+  if (links_[i] == nullptr) links_[i] = graph_->make_link({this, index});
+  tensor->uses_.push_back(*links_[i]);
+}
+
+void Op::resize_input_list(std::size_t count) {
+  inputs_.resize(count, nullptr);
+  links_.resize(count, nullptr);
+}
+
+void Op::run_after(Op& earlier) {
+  after_.push_back(&earlier);
+  earlier.followers_.push_back(this);
+}
+
+void Op::set_after(std::vector<Op*> earlier) {
+  forget_after();
+  after_ = std::move(earlier);
+  for (Op* op : after_) op->followers_.push_back(this);
+}
+
+void Op::forget_after() {
+  for (Op* earlier : after_) {
+    auto& followers = earlier->followers_;
+    followers.erase(std::find(followers.begin(), followers.end(), this));
+  }
+  after_.clear();
 }
 
 void Op::connect(const std::vector<Tensor*>& inputs) {
-  inputs_.resize(inputs.size(), nullptr);
+  resize_input_list(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) set_input(static_cast<int>(i), inputs[i]);
 }
 
 void Op::resize_inputs(int count) {
   internal_check(count >= 0, "the number of inputs must not be negative");
   for (int i = count; i < num_inputs(); ++i) set_input(i, nullptr);
-  inputs_.resize(static_cast<std::size_t>(count), nullptr);
+  resize_input_list(static_cast<std::size_t>(count));
 }
 
 Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pando/base/attributes.hpp"
+#include "pando/base/shared_text.hpp"
 #include "pando/ir/input_set.hpp"
 #include "pando/ir/tensor.hpp"
 
@@ -19,21 +20,21 @@ enum class ExecutionContext : std::uint8_t { Normal, WeightsFromHost, WeightsToH
 
 /// The line of the user's program that made an op.
 struct SourceLocation {
-  std::string file;
+  SharedText file;
   int line = 0;
-  std::string function;
+  SharedText function;
   bool known() const { return line > 0; }
 };
 
 /// Everything recorded about where and how an op was built.
 struct OpContext {
-  std::string name;  // name scopes joined by '/', then the op's own name
+  SharedText name;  // name scopes joined by '/', then the op's own name
   SourceLocation location;
   std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
   bool io_tiles = false;
   ExecutionContext execution = ExecutionContext::Normal;
   /// Once the compiler has named those of the main program: see program/phases.hpp.
-  std::string phase = {};
+  SharedText phase = {};
 };
 
 /// Created and owned by a Graph; the address is stable.
@@ -76,8 +77,16 @@ class Op {
   OpContext context;
   /// Call, Loop: the callee. If: then-branch, else-branch.
   std::vector<Graph*> called_graphs;
+
   /// Ops of the same graph that must run earlier (in_sequence).
-  std::vector<Op*> after;
+  const std::vector<Op*>& after() const { return after_; }
+  void run_after(Op& earlier);
+  void set_after(std::vector<Op*> earlier);
+
+  /// The neighbours in the order of the graph; nullptr at its ends. A walk by these may insert and
+  /// erase ops on its way.
+  Op* previous() const { return previous_; }
+  Op* next() const { return next_; }
 
   /// The inputs this op writes.
   InputSet modified_inputs() const;
@@ -87,11 +96,18 @@ class Op {
   friend class Graph;
   /// The first inputs, of an op that has none yet.
   void connect(const std::vector<Tensor*>& inputs);
+  void resize_input_list(std::size_t count);
+  void forget_after();
   Graph* graph_;
   const OpDef* def_;
   std::int64_t id_;
   std::vector<Tensor*> inputs_;
+  std::vector<UseList::Link*> links_;  // by input; nullptr while it was never connected
   std::vector<Tensor*> outputs_;
+  std::vector<Op*> after_;
+  std::vector<Op*> followers_;  // those whose `after_` lists this op, as often as they do
+  Op* previous_ = nullptr;
+  Op* next_ = nullptr;
 };
 
 /// `Add 'scope/add' (Add.103) in graph 'f_subgraph(0)', made at file.py:12 (in build)`.

@@ -79,8 +79,7 @@ struct OpDef {
 
   /// Gradient rule, in terms of other ops. Absent: the gradient path stops here.
   std::function<void(GradientBuilder&, const Op&)> gradient = {};
-  /// The op has outputs whose gradient must not be asked for (`PE if reached` in the
-  /// specification).
+  /// The op has outputs whose gradient must not be asked for: autodiff throws if it reaches them.
   bool gradient_is_error = false;
 
   /// Kept although no output is used; never merged with an equal op.

@@ -1,4 +1,4 @@
-// The schedule of a graph as text (popxl-core.md 5.3).
+// The schedule of a graph as text, as GraphWithNamedArgs.print_schedule returns it.
 #pragma once
 
 #include <map>

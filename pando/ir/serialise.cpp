@@ -151,7 +151,7 @@ class Writer {
       write(output->info);
     });
     out_.list(op.called_graphs, [&](const Graph* graph) { out_.text(graph->id()); });
-    out_.list(op.after, [&](const Op* earlier) { out_.value(earlier->id()); });
+    out_.list(op.after(), [&](const Op* earlier) { out_.value(earlier->id()); });
     write(op.context);
   }
 
@@ -237,9 +237,9 @@ class Reader {
   OpContext context() {
     OpContext result;
     result.name = in_.text();
-    result.location.file = in_.text();
+    result.location.file = texts_.of(in_.text());
     result.location.line = in_.value<std::int32_t>();
-    result.location.function = in_.text();
+    result.location.function = texts_.of(in_.text());
     const bool has_device = in_.value<bool>();
     const auto device = in_.value<std::int64_t>();
     result.device = has_device ? std::optional(device) : std::nullopt;
@@ -278,6 +278,7 @@ class Reader {
   }
 
   ByteReader in_;
+  SharedTexts texts_;  // of files and functions
 };
 
 }  // namespace

@@ -11,11 +11,11 @@
 #include "pando/base/dtype.hpp"
 #include "pando/base/shape.hpp"
 #include "pando/base/variable_settings.hpp"
+#include "pando/ir/use_list.hpp"
 
 namespace pando {
 
 class Graph;
-class Op;
 
 /// Element type and per-replica shape. `meta_shape` is the unsharded shape of a replica-sharded
 /// tensor, empty otherwise.
@@ -55,13 +55,6 @@ struct HostArray {
 
 enum class TensorKind : std::uint8_t { Activation, GraphInput, Variable, Constant, Stream };
 
-/// One use of a tensor: input `index` of `op`.
-struct Use {
-  Op* op;
-  int index;
-  bool operator==(const Use&) const = default;
-};
-
 /// Created and owned by a Graph; the address is stable.
 class Tensor {
  public:
@@ -87,7 +80,9 @@ class Tensor {
   /// constants and streams.
   Op* producer() const { return producer_; }
   int producer_index() const { return producer_index_; }
-  const std::vector<Use>& uses() const { return uses_; }
+  const UseList& uses() const { return uses_; }
+  /// Whether it is an output of its graph.
+  bool is_graph_output() const { return times_output_ > 0; }
 
   DType dtype() const { return info.dtype; }
   const Shape& shape() const { return info.shape; }
@@ -107,8 +102,9 @@ class Tensor {
   TensorKind kind_;
   Op* producer_ = nullptr;
   int producer_index_ = -1;
-  bool by_ref_ = false;  // graph inputs
-  std::vector<Use> uses_;
+  bool by_ref_ = false;           // graph inputs
+  std::size_t times_output_ = 0;  // how often its graph lists it
+  UseList uses_;
 };
 
 }  // namespace pando

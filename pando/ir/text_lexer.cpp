@@ -109,14 +109,15 @@ void Lexer::advance() {
       token_.text += current();
       step();
     }
-    // `pando-ir` is the only word with a dash.
-    if (token_.text == "pando" && source_.substr(at_, 3) == "-ir") {
-      for (int i = 0; i < 3; ++i) step();
-      token_.text = "pando-ir";
+    // The names of text forms are the only words with a dash.
+    for (const std::string_view form : {"-ir", "-steps"}) {
+      if (token_.text != "pando" || source_.substr(at_, form.size()) != form) continue;
+      for (std::size_t i = 0; i < form.size(); ++i) step();
+      token_.text += form;
     }
     return;
   }
-  constexpr std::string_view kSymbols = "(){}[],:=.";
+  constexpr std::string_view kSymbols = "(){}[],:=.%";
   if (kSymbols.find(c) == std::string_view::npos) {
     fail(here_, str_cat("wanted a word, a number, a text or one of ", kSymbols, "; given ",
                         c >= ' ' && c <= '~' ? str_cat("'", c, "'")

@@ -2,27 +2,15 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/ir_data.hpp"
+#include "pando/ir/text_reader.hpp"
 
 namespace pando {
 namespace {
-
-std::string quoted(const std::string& text) { return attribute_text(AttributeValue(text)); }
 
 std::string type_text(const TensorInfo& info) {
   std::string text = info_text(info);
   if (!info.meta_shape.empty()) text += " meta " + shape_text(info.meta_shape);
   return text;
-}
-
-/// `text(item), text(item), ...`.
-template <class Items, class Text>
-std::string joined(const Items& items, Text text) {
-  std::string result;
-  for (const auto& item : items) {
-    if (!result.empty()) result += ", ";
-    result += text(item);
-  }
-  return result;
 }
 
 class Printer {
@@ -61,21 +49,9 @@ class Printer {
     text_ += str_cat("  ", kWords[static_cast<std::size_t>(source.kind)], " ", quoted(source.id),
                      " : ", type_text(source.info));
     if (source.by_ref) text_ += " by_ref";
-    print_settings(source.settings);
+    text_ += settings_text(source.settings);
     if (source.data != nullptr) print_data(*source.data);
     text_ += "\n";
-  }
-
-  void print_settings(const VariableSettings& settings) {
-    if (!settings.groups.empty()) {
-      text_ +=
-          str_cat(" groups [",
-                  joined(settings.groups, [](auto group) { return std::to_string(group); }), "]");
-    }
-    if (settings.entry_per_replica) text_ += " per_replica";
-    if (settings.remote_buffer == 0) return;
-    text_ += str_cat(" remote ", settings.remote_buffer, " slot ", settings.slot);
-    if (settings.shard_over > 1) text_ += str_cat(" shards ", settings.shard_over);
   }
 
   void print_data(const HostArray& data) {

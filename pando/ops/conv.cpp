@@ -1,4 +1,4 @@
-// Convolutions (popxl-ops.md 7.1). Channel-first: data (N, C, spatial...).
+// Convolutions. Data are channel-first: (N, C, spatial...).
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/rules.hpp"

@@ -1,4 +1,4 @@
-// Slices at run-time positions (popxl-ops.md 10).
+// Slices whose positions are tensors, known when the program runs.
 #include <algorithm>
 
 #include "pando/ops/gather.hpp"

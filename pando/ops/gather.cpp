@@ -1,4 +1,4 @@
-// Gather and its gradient (popxl-ops.md 10).
+// Gather and its gradient.
 #include "pando/ops/gather.hpp"
 
 #include "pando/ops/nn_rules.hpp"

@@ -1,4 +1,4 @@
-// Group, layer and batch normalisation (popxl-ops.md 7.3).
+// Group, layer and batch normalisation.
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/resample.hpp"

@@ -1,4 +1,4 @@
-// One-hot encoding (popxl-ops.md 10), built from comparisons so that it fuses.
+// One-hot encoding, built from comparisons so that it fuses.
 #include <numeric>
 
 #include "pando/ops/gather.hpp"

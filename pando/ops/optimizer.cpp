@@ -1,4 +1,4 @@
-// In-place variable updates (popxl-ops.md 16, scaled_add of 4).
+// In-place variable updates, and scaled_add.
 //
 // Rounding: the plain additions are one fused multiply-add in float32 (or wider), rounded once when
 // stored. Moving averages and square forms work in the accumulator's dtype: the input is converted
@@ -73,8 +73,8 @@ class DTypeArithmetic {
   DType dtype_;
 };
 
-/// The factor in t's dtype; with `complement` 1 - factor, subtracted in float32 before it is
-/// converted, as the specification asks.
+/// The factor in t's dtype; with `complement` 1 - factor. The difference is taken in float32 and
+/// then converted, because the factor itself may round to 1 in t's dtype.
 ScalarValue stepwise_factor(ScalarEmitter& emitter, DTypeArithmetic& in_dtype, const Op& op,
                             std::span<const ScalarValue> inputs, bool complement) {
   if (op.input(2) == nullptr) {

@@ -1,4 +1,4 @@
-// Adam, LAMB and AdaMax updaters (popxl-ops.md 14.2, 16.1, 16.2).
+// Adam, LAMB and AdaMax updaters.
 #include "pando/ops/optimizer_adam.hpp"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// Max and average pooling (popxl-ops.md 7.2).
+// Max and average pooling.
 #include <algorithm>
 
 #include "pando/ops/nn_rules.hpp"

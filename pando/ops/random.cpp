@@ -1,4 +1,4 @@
-// Random ops (popxl-ops.md 12): pure functions of seed, kind, shape and parameters.
+// Random ops are pure functions of seed, kind, shape and parameters.
 //
 // A public op takes the seed tensor (2,); its expansion splits the seed into two scalar keys and
 // hands them to an internal pointwise kind, which numbers its elements with Iota and draws with

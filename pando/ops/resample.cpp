@@ -1,4 +1,4 @@
-// Resize and RoiAlign (popxl-ops.md 7.4).
+// Resize and RoiAlign.
 //
 // Resize works on one dimension at a time: the result is a weighted sum of gathers whose indices
 // and weights are constants, so its gradient is the same sum of scatter-adds.

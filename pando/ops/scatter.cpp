@@ -1,4 +1,4 @@
-// Scatter and scatter_reduce with their gradients (popxl-ops.md 10).
+// Scatter and scatter_reduce with their gradients.
 #include "pando/ops/gather.hpp"
 #include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"

@@ -1,4 +1,4 @@
-// Softmax and the negative log-likelihood losses (popxl-ops.md 3.1, 11).
+// Softmax and the negative log-likelihood losses.
 #include <cmath>
 
 #include "pando/base/band.hpp"

@@ -1,4 +1,4 @@
-// Ordering and scans: arg max, top k, cumulative sums, histogram (popxl-ops.md 8.2).
+// Ordering and scans: arg max, top k, cumulative sums, histogram.
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,4 @@
-// Sliding windows: the size and padding arithmetic shared by convolutions and pools
-// (popxl-ops.md 7.1, 7.2).
+// Sliding windows: the arithmetic of sizes and padding that convolutions and pools share.
 #pragma once
 
 #include "pando/ir/op_def.hpp"

@@ -12,10 +12,11 @@ namespace pando {
 // source of each phase, which no instruction comes from, in the order of the user's program: the
 // compiler moves what they do.
 
-/// Whether the branches of this instruction belong to the main program if the instruction does.
-inline bool has_phases_inside(const Program& program, const Instruction& instruction) {
-  return instruction.kind == Instruction::Kind::If && instruction.source >= 0 &&
-         program.sources[static_cast<std::size_t>(instruction.source)].phase.empty();
+/// Whether the branches of an instruction of this kind and source belong to the main program if the
+/// instruction does.
+inline bool has_phases_inside(const Program& program, Instruction::Kind kind, std::int32_t source) {
+  return kind == Instruction::Kind::If && source >= 0 &&
+         program.sources[static_cast<std::size_t>(source)].phase.empty();
 }
 
 }  // namespace pando

@@ -267,7 +267,7 @@ class SourceTable {
   std::vector<Entry> entries_;
 };
 
-/// How a print instruction writes its value (format: popxl-ops.md 14.1).
+/// How a print instruction writes its value: `format` has the parameters of popxl.ops.print_tensor.
 struct PrintDesc {
   std::string title;
   DType dtype = DType::Float32;

@@ -1,6 +1,5 @@
 #include "pando/runtime/device_team.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "pando/base/error.hpp"
@@ -11,22 +10,25 @@
 namespace pando {
 
 DeviceTeam::DeviceTeam(int devices, int spins, std::function<bool()> should_stop,
-                       std::function<void()> on_failure)
+                       std::function<void(const std::exception_ptr&)> on_failure)
     : devices_(devices),
       spins_(spins),
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
       team_(devices, spins, "the virtual devices of a replica",
-            {.should_stop = should_stop_, .on_failure = [this] { stop(); }, .on_end = {}}) {}
+            {.should_stop = should_stop_,
+             .on_failure = [this](int, const std::exception_ptr& error) { stop(error); },
+             .on_end = {}}) {}
 
-void DeviceTeam::stop() {
+void DeviceTeam::stop(const std::exception_ptr& error) {
+  // First of all, so that it hears of the cause and not of a device that stopped because of it.
+  if (on_failure_) on_failure_(error);
   {
     const std::lock_guard lock(mutex_);
     stopped_.store(true);
   }
   signalled_.notify_all();
-  if (on_failure_) on_failure_();
 }
 
 void DeviceTeam::signal(int from, int to) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <stdexcept>
@@ -24,10 +25,10 @@ class DeviceStopped : public std::runtime_error {
 class DeviceTeam {
  public:
   /// `should_stop` (may be empty) is asked on the calling thread, also while it waits: true ends
-  /// the run with Interrupted. `on_failure` (may be empty) is called when a device fails; it must
-  /// end what the others may wait for elsewhere. `spins`: see team_spins.
+  /// the run with Interrupted. `on_failure` (may be empty) is called with the error when a device
+  /// fails; it must end what the others may wait for elsewhere. `spins`: see team_spins.
   DeviceTeam(int devices, int spins, std::function<bool()> should_stop,
-             std::function<void()> on_failure);
+             std::function<void(const std::exception_ptr&)> on_failure);
   DeviceTeam(const DeviceTeam&) = delete;
   DeviceTeam& operator=(const DeviceTeam&) = delete;
 
@@ -55,13 +56,13 @@ class DeviceTeam {
     return channels_[static_cast<std::size_t>(from) * static_cast<std::size_t>(devices_) +
                      static_cast<std::size_t>(to)];
   }
-  void stop();
+  void stop(const std::exception_ptr& error);
   void sleep_for(const Channel& channel, std::uint64_t wanted, int device);
 
   int devices_;
   int spins_;
   std::function<bool()> should_stop_;
-  std::function<void()> on_failure_;
+  std::function<void(const std::exception_ptr&)> on_failure_;
   std::vector<Channel> channels_;
   std::atomic<bool> stopped_{false};
   std::atomic<int> sleepers_{0};

@@ -1,12 +1,10 @@
 #include "pando/runtime/engine.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "pando/base/error.hpp"
 #include "pando/base/float_state.hpp"
 #include "pando/base/spin.hpp"
-#include "pando/runtime/print_tensor.hpp"
 
 namespace pando {
 namespace {
@@ -14,52 +12,72 @@ namespace {
 constexpr int kInstructionsPerPoll = 16;
 constexpr double kSecondsPerPoll = 0.02;
 
+/// The iterator of a loop and its condition, in lines of their own.
+constexpr std::int64_t kCounterBytes = 128;
+constexpr std::int64_t kConditionOffset = 64;
+
+std::int64_t frame_bytes_of(const Program& program) {
+  std::int64_t bytes = 0;
+  for (int entry : {program.main_function, program.weights_from_host_function,
+                    program.weights_to_host_function}) {
+    if (entry < 0) continue;
+    bytes = std::max(bytes, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-Engine::Engine(const Program& program, Backend& backend, bool profile,
+Engine::Engine(const Program& program, Target& target, Device& device, bool profile,
                std::function<bool()> should_stop, Communicator* communicator, RemoteTier remote)
     : program_(program),
-      backend_(backend),
-      memory_(
-          [&] {
-            std::int64_t frame = 0;
-            for (int entry : {program.main_function, program.weights_from_host_function,
-                              program.weights_to_host_function}) {
-              if (entry < 0) continue;
-              frame =
-                  std::max(frame, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
-            }
-            return program.persistent_bytes + frame;
-          }(),
-          "device memory"),
-      frame_(memory_.data() + program.persistent_bytes),
+      device_(device),
+      kernels_use_host_memory_(target.kernels_use_host_memory()),
+      memory_(device.allocate(program.persistent_bytes + frame_bytes_of(program), "device memory")),
+      persistent_(memory_->data()),
+      frame_(persistent_ + program.persistent_bytes),
       remote_(std::move(remote.memories)),
       communicator_(communicator),
       should_stop_(std::move(should_stop)) {
-  internal_check(communicator != nullptr || program.collectives.empty(),
-                 "a program with collectives needs a communicator");
+  if (!program.collectives.empty()) {
+    internal_check(communicator != nullptr, "a program with collectives needs a communicator");
+    collectives_ = std::make_unique<ProgramCollectives>(program, *communicator);
+  }
   if (profile) {
     profile_ = std::make_unique<RunProfile>(program, remote_is_slow() ? remote.io_threads : 0);
   }
-  for (const KernelSpec& spec : program.kernels) kernels_.push_back(backend.prepare(spec));
+  for (const KernelSpec& spec : program.kernels) kernels_.push_back(target.prepare(spec));
   prepare_remote(remote);
+  prepare_queues();
   functions_.resize(program.functions.size());
   pointers_.resize(static_cast<std::size_t>(program.devices));
   for (std::size_t i = 0; i < functions_.size(); ++i) prepare_function(i);
+  if (num_counters_ > 0) {
+    loop_counters_ = device.allocate(num_counters_ * kCounterBytes, "iterators of loops");
+  }
   resolve_entry(program.main_function);
   resolve_entry(program.weights_from_host_function);
   resolve_entry(program.weights_to_host_function);
-  for (int device = 0; device < program.devices; ++device) {
+  if (program.devices > 1) prepare_team();
+}
+
+void Engine::prepare_queues() {
+  signalled_ = std::vector<std::atomic<Queue::Event>>(static_cast<std::size_t>(program_.devices));
+  for (int device = 0; device < program_.devices; ++device) {
+    queues_.push_back(device_.make_queue());
+    to_host_.emplace_back(device_);
+    from_host_.emplace_back(device_);
     stop_checks_.emplace_back([this, device] { check_stop(device); });
   }
-  if (program.devices > 1) {
-    device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program.devices),
-                                                team_spins(program.devices * program.replicas),
-                                                should_stop_, [this] {
-                                                  if (communicator_ != nullptr)
-                                                    communicator_->stop();
-                                                });
-  }
+}
+
+void Engine::prepare_team() {
+  const auto on_failure = [this](const std::exception_ptr& error) {
+    if (communicator_ != nullptr) communicator_->fail(error);
+  };
+  device_team_ = std::make_unique<DeviceTeam>(static_cast<int>(program_.devices),
+                                              team_spins(program_.devices * program_.replicas),
+                                              should_stop_, on_failure);
 }
 
 bool Engine::remote_is_slow() const {
@@ -72,7 +90,7 @@ void Engine::prepare_remote(const RemoteTier& tier) {
     std::vector<const RemoteBufferDesc*> buffers;
     buffers.reserve(program_.remote_buffers.size());
     for (const RemoteBufferDesc& buffer : program_.remote_buffers) buffers.push_back(&buffer);
-    remote_ = make_ram_memories(buffers);
+    remote_ = make_ram_memories(buffers, device_);
   }
   internal_check(remote_.size() == program_.remote_buffers.size(),
                  "one memory per remote buffer is wanted");
@@ -85,6 +103,7 @@ void Engine::prepare_remote(const RemoteTier& tier) {
       if (instruction.kind != Instruction::Kind::RemoteLoadStart) continue;
       const auto transfer = static_cast<std::size_t>(instruction.other_target);
       tickets_.resize(std::max(tickets_.size(), transfer + 1), 0);
+      while (loads_.size() < tickets_.size()) loads_.emplace_back(device_);
     }
   }
 }
@@ -106,11 +125,18 @@ void Engine::prepare_function(std::size_t index) {
     if (instruction.kind == Instruction::Kind::Kernel) {
       p.kernel = kernels_[target].get();
       p.has_scratch = p.kernel->scratch_bytes() > 0;
+      if (queue_of(0).is_direct()) p.host_kernel = &dynamic_cast<const HostKernel&>(*p.kernel);
     } else if (instruction.kind == Instruction::Kind::HostLoad ||
                instruction.kind == Instruction::Kind::HostStore) {
       p.stream_bytes = static_cast<std::size_t>(program_.streams[target].bytes());
+    } else if (instruction.kind == Instruction::Kind::Loop) {
+      if (program_.functions[target].devices.size() > 1) {
+        p.first_counter = num_counters_;
+        num_counters_ += static_cast<std::int32_t>(program_.devices);
+      }
     } else if (instruction.kind == Instruction::Kind::RemoteLoad ||
                instruction.kind == Instruction::Kind::RemoteLoadStart ||
+               instruction.kind == Instruction::Kind::RemoteLoadWait ||
                instruction.kind == Instruction::Kind::RemoteStore) {
       p.stream_bytes = remote_[target]->slot_bytes();
     }
@@ -165,7 +191,7 @@ std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
     case OperandRef::Space::Argument:
       return arguments[ref.slot] + ref.offset;
     case OperandRef::Space::Global:
-      return memory_.data() + ref.offset;
+      return persistent_ + ref.offset;
     case OperandRef::Space::Row:
       return rows_[static_cast<std::size_t>(ref.slot)].place + ref.offset;
     case OperandRef::Space::None:
@@ -174,13 +200,9 @@ std::byte* Engine::address(const OperandRef& ref, std::byte* frame,
   return nullptr;
 }
 
-std::byte* Engine::persistent(std::size_t index) const {
-  return memory_.data() + program_.persistent[index].offset;
-}
-
 void Engine::run(const std::vector<StreamCursor>& streams, bool outputs_apart) {
   streams_ = streams;
-  may_read_host_in_place_ = outputs_apart;
+  may_read_host_in_place_ = outputs_apart && kernels_use_host_memory_;
   run_entry(program_.main_function);
 }
 
@@ -193,6 +215,7 @@ void Engine::run_entry(int function) {
   const auto run_device = [&](int device) {
     const FlushDenormals flush;
     run_function(function, frame_, nullptr, device);
+    finish_device(device);
   };
   if (profile_ != nullptr) profile_->begin_run(function == program_.main_function);
   if (io_ != nullptr) io_->retry();
@@ -208,7 +231,8 @@ void Engine::run_entry(int function) {
       io_->finish(check_of(0));
     }
   } catch (...) {
-    // Transfers under way use memory that is no longer theirs.
+    // Work under way uses memory that is no longer its own.
+    for (const auto& queue : queues_) queue->abandon();
     if (io_ != nullptr) io_->abandon();
     if (profile_ != nullptr) profile_->end_run(0);
     throw;
@@ -236,7 +260,7 @@ void Engine::run_function(int function, std::byte* frame, std::byte* const* argu
         run_instruction(function, static_cast<std::size_t>(step.index), frame, arguments, device);
         break;
       case StreamStep::Kind::Signal:
-        device_team_->signal(device, step.index);
+        signal_device(device, step.index);
         break;
       case StreamStep::Kind::Wait:
         wait_for_device(device, step.index);
@@ -263,20 +287,41 @@ void Engine::run_instruction(int function, std::size_t index, std::byte* frame,
   if (profile_ == nullptr) return execute(p, pointers, frame, device);
   profile_->begin(device, function, index);
   execute(p, pointers, frame, device);
+  finish_device(device);  // else its time would be that of the call
   profile_->end(device);
 }
 
-void Engine::wait_for_device(int device, int other) {
-  if (profile_ == nullptr) return device_team_->wait(device, other);
-  const double start = steady_seconds();
+void Engine::finish_device(int device) {
+  Queue& queue = queue_of(device);
+  if (!queue.is_direct()) queue.wait(queue.record(), check_of(device));
+}
+
+void Engine::signal_device(int device, int other) {
+  Queue& queue = queue_of(device);
+  if (!queue.is_direct()) signalled_[static_cast<std::size_t>(device)] = queue.record();
+  device_team_->signal(device, other);
+}
+
+void Engine::take_signal(int device, int other) {
   device_team_->wait(device, other);
+  Queue& queue = queue_of(device);
+  // Perhaps a later point than this signal's: no circle, as that work was asked for before.
+  if (!queue.is_direct()) {
+    queue.wait_for(queue_of(other), signalled_[static_cast<std::size_t>(other)]);
+  }
+}
+
+void Engine::wait_for_device(int device, int other) {
+  if (profile_ == nullptr) return take_signal(device, other);
+  const double start = steady_seconds();
+  take_signal(device, other);
   profile_->exchanged(device, steady_seconds() - start);
 }
 
 void Engine::send_first_signals(const Function& body, int device) {
   for (const CarriedSignals& signals : body.carried_signals) {
     if (signals.from != device) continue;
-    for (std::int32_t i = 0; i < signals.count; ++i) device_team_->signal(device, signals.to);
+    for (std::int32_t i = 0; i < signals.count; ++i) signal_device(device, signals.to);
   }
 }
 
@@ -287,12 +332,19 @@ void Engine::take_last_signals(const Function& body, int device) {
   }
 }
 
+void Engine::run_kernel(const PreparedInstruction& p, std::byte* const* operands, int device) {
+  std::byte* scratch = p.has_scratch ? operands[p.num_operands - 1] : nullptr;
+  if (p.host_kernel != nullptr) return p.host_kernel->run(operands, scratch);
+  const auto count = static_cast<std::size_t>(p.num_operands - (p.has_scratch ? 1 : 0));
+  queue_of(device).run(*p.kernel, {operands, count}, scratch);
+}
+
 void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame,
                      int device) {
   const Instruction& instruction = *p.instruction;
   switch (instruction.kind) {
     case Instruction::Kind::Kernel:
-      p.kernel->run(operands, p.has_scratch ? operands[p.num_operands - 1] : nullptr);
+      run_kernel(p, operands, device);
       break;
     case Instruction::Kind::Call:
       run_function(instruction.target, frame + instruction.callee_frame, operands, device);
@@ -314,10 +366,11 @@ void Engine::execute(const PreparedInstruction& p, std::byte* const* operands, s
       timed_transfer(p, operands, device);
       break;
     case Instruction::Kind::Copy:
-      backend_.copy(operands[0], operands[1], static_cast<std::size_t>(instruction.count));
+      queue_of(device).copy(operands[0], operands[1], static_cast<std::size_t>(instruction.count),
+                            CopyKind::WithinDevice);
       break;
     case Instruction::Kind::Print:
-      print(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0]);
+      print(program_.prints[static_cast<std::size_t>(instruction.target)], operands[0], device);
       break;
     case Instruction::Kind::Collective:
       exchange(instruction, operands, device);
@@ -334,17 +387,19 @@ void Engine::run_loop(const PreparedInstruction& prepared, std::byte* const* ope
   std::byte* const* others = buffers_b + carried;
   const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
   std::byte** arguments = arguments_of(prepared, device);
-  // Devices count for themselves: each has an iterator and a condition of its own.
-  alignas(64) std::byte own_iterator[64], own_condition[64];
   const Function& body = program_.functions[static_cast<std::size_t>(loop.target)];
-  const bool shared = body.devices.size() > 1;
-  std::byte* const iterator = shared ? own_iterator : operands[0];
-  std::byte* const condition = shared ? own_condition : operands[1];
+  std::byte* iterator = operands[0];
+  std::byte* condition = operands[1];
+  if (prepared.first_counter >= 0) {
+    // Devices count for themselves: each has an iterator and a condition of its own.
+    iterator = loop_counters_->data() + (prepared.first_counter + device) * kCounterBytes;
+    condition = iterator + kConditionOffset;
+  }
+  Queue& queue = queue_of(device);
   if (loop.count > 0) send_first_signals(body, device);
   for (std::int64_t i = 0; i < loop.count; ++i) {
-    const auto iteration = static_cast<std::int32_t>(i);
-    std::memcpy(iterator, &iteration, sizeof iteration);
-    *condition = std::byte{1};
+    queue.write(iterator, static_cast<std::int32_t>(i));
+    queue.write(condition, std::byte{1});
     const bool reads_a = (loop.count - i) % 2 == 0;
     std::size_t n = 0;
     arguments[n++] = iterator;
@@ -364,7 +419,8 @@ void Engine::run_if(const PreparedInstruction& prepared, std::byte* const* opera
                     std::byte* frame, int device) {
   const Instruction& branch = *prepared.instruction;
   const auto then_count = static_cast<std::size_t>(branch.count);
-  const bool taken = *operands[0] != std::byte{0};
+  const bool taken =
+      queue_of(device).read<std::byte>(operands[0], check_of(device)) != std::byte{0};
   const int function = taken ? branch.target : branch.other_target;
   const auto& then_function = program_.functions[static_cast<std::size_t>(branch.target)];
   const auto& chosen = program_.functions[static_cast<std::size_t>(function)];
@@ -377,19 +433,6 @@ void Engine::run_if(const PreparedInstruction& prepared, std::byte* const* opera
   std::copy_n(operands + first_input, num_inputs, arguments);
   std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
   run_function(function, frame + branch.callee_frame, arguments, device);
-}
-
-void Engine::exchange(const Instruction& collective, std::byte* const* operands, int device) {
-  const auto& desc = program_.collectives[static_cast<std::size_t>(collective.target)];
-  if (profile_ == nullptr) return communicator_->run(desc, operands[0], operands[1]);
-  const double start = steady_seconds();
-  communicator_->run(desc, operands[0], operands[1]);
-  profile_->exchanged(device, steady_seconds() - start);
-}
-
-void Engine::print(PrintDesc print, const std::byte* value) const {
-  if (program_.replicas > 1) print.title += str_cat("_replica_", communicator_->rank());
-  print_tensor(print, value);
 }
 
 void Engine::check_stop(int device) const {

@@ -1,6 +1,7 @@
 // Runs a Program on the devices of one replica: memory, instruction loops, host streams.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,12 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "pando/program/backend.hpp"
 #include "pando/program/program.hpp"
 #include "pando/runtime/communicator.hpp"
-#include "pando/runtime/device_memory.hpp"
+#include "pando/runtime/device.hpp"
 #include "pando/runtime/device_team.hpp"
+#include "pando/runtime/host_staging.hpp"
 #include "pando/runtime/io_queue.hpp"
+#include "pando/runtime/program_collectives.hpp"
 #include "pando/runtime/remote_memory.hpp"
 #include "pando/runtime/run_profile.hpp"
 
@@ -37,13 +39,15 @@ struct RemoteTier {
 
 class Engine {
  public:
-  /// Keeps references to `program`, `backend` and `communicator`, which may be nullptr in a program
-  /// of one replica. Kernels are prepared here, none at run time. `should_stop` is asked on the
-  /// thread that calls run, which runs device 0; other devices have threads of the engine's.
-  /// `remote`: one memory per remote buffer; without, all are in RAM. Slow ones get `io_threads`
-  /// and room for `staging_bytes` of stores under way.
-  Engine(const Program& program, Backend& backend, bool profile, std::function<bool()> should_stop,
-         Communicator* communicator = nullptr, RemoteTier remote = {});
+  /// Keeps references to `program`, `device` and `communicator`, which may be nullptr in a program
+  /// without collectives; all replicas make their engines in one run. Kernels are prepared here, by
+  /// `target`, none at run time. `should_stop` is
+  /// asked on the thread that calls run, which runs device 0; other devices have threads of the
+  /// engine's. `remote`: one memory per remote buffer; without, all are in RAM. Slow ones get
+  /// `io_threads` and room for `staging_bytes` of stores under way.
+  Engine(const Program& program, Target& target, Device& device, bool profile,
+         std::function<bool()> should_stop, Communicator* communicator = nullptr,
+         RemoteTier remote = {});
 
   /// One array per program stream, in the order of Program::streams. Throws RuntimeFault (bad
   /// remote offset, failed or damaged remote memory) and Interrupted; device memory stays valid.
@@ -70,9 +74,13 @@ class Engine {
   std::vector<std::shared_ptr<RowSnapshot>> snapshot_remote(
       const std::shared_ptr<SnapshotRoom>& room, const StopCheck& check);
   IoReport io_report() const { return io_ == nullptr ? IoReport{} : io_->report(); }
-  /// Where persistent tensor `index` lies.
-  std::byte* persistent(std::size_t index) const;
-  std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
+  /// The first `bytes` of persistent tensor `index`. Between runs, as write_persistent.
+  void read_persistent(std::size_t index, std::byte* to, std::size_t bytes,
+                       const StopCheck& check) const;
+  /// The rest of the tensor becomes zero.
+  void write_persistent(std::size_t index, const std::byte* from, std::size_t bytes,
+                        const StopCheck& check);
+  std::int64_t resident_bytes() const { return memory_->resident_bytes(); }
 
   /// nullptr unless profiling. Between runs.
   const RunProfile* profile() const { return profile_.get(); }
@@ -81,11 +89,14 @@ class Engine {
   struct PreparedInstruction {
     const Instruction* instruction;
     const Kernel* kernel = nullptr;
+    const HostKernel* host_kernel = nullptr;  // the same, if the queues are direct
     std::size_t stream_bytes = 0;
     int first_operand = 0;  // into PreparedFunction::pointers when resolved
     int num_operands = 0;
     int first_pointer = 0;  // into pointers_ of a device: operands, then arguments of the callee
     bool has_scratch = false;
+    /// Of a loop on several devices: into loop_counters_, a place per device.
+    std::int32_t first_counter = -1;
   };
   /// Where what was loaded last lies, and what entry functions have resolved of it.
   struct LoadedRow {
@@ -107,6 +118,8 @@ class Engine {
 
   bool remote_is_slow() const;
   void prepare_remote(const RemoteTier& tier);
+  void prepare_queues();
+  void prepare_team();
   void prepare_function(std::size_t index);
   int pointers_of(const Instruction& instruction) const;
   void resolve_entry(int function);
@@ -117,6 +130,7 @@ class Engine {
                        std::byte* const* arguments, int device);
   void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
                int device);
+  void run_kernel(const PreparedInstruction& prepared, std::byte* const* operands, int device);
   void run_loop(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
                 int device);
   void run_if(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame,
@@ -125,15 +139,24 @@ class Engine {
     return pointers_[static_cast<std::size_t>(device)].data() + prepared.first_pointer +
            prepared.num_operands;
   }
+  Queue& queue_of(int device) const { return *queues_[static_cast<std::size_t>(device)]; }
+  /// Returns when all that the device was asked for is done.
+  void finish_device(int device);
+  void signal_device(int device, int other);
+  void take_signal(int device, int other);
   /// For the first iteration of a loop, which has none before it to wait for.
   void send_first_signals(const Function& body, int device);
   /// Of the last iteration of a loop, which has none after it to take them.
   void take_last_signals(const Function& body, int device);
+  /// Between runs: all that `ask` asks the queue for is done when it returns.
+  void move_now(const std::function<void(Queue&)>& ask, const StopCheck& check) const;
   std::byte* next_element(const PreparedInstruction& prepared);
   void move_host(const PreparedInstruction& prepared, std::byte* memory, int device);
-  void print(PrintDesc print, const std::byte* value) const;
-  std::int64_t remote_slot(const Instruction& transfer, const std::byte* offset) const;
+  void print(PrintDesc print, const std::byte* value, int device);
+  std::int64_t remote_slot(const Instruction& transfer, std::uint32_t offset) const;
   void transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
+  void load_in_memory(const PreparedInstruction& prepared, std::byte* row, std::byte* to,
+                      std::int64_t slot, int device);
   void store_in_memory(const PreparedInstruction& prepared, const std::byte* from, std::byte* row,
                        std::int64_t slot, int device);
   const StopCheck& check_of(int device) const {
@@ -142,7 +165,13 @@ class Engine {
   /// Of a transfer that belongs to what the device does now.
   TransferTag tag_of(const Instruction& transfer, int device) const;
   void timed_transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
+  void load_slow(const PreparedInstruction& prepared, std::byte* to, std::int64_t slot, int device);
+  void store_slow(const PreparedInstruction& prepared, const std::byte* from, std::int64_t slot,
+                  int device);
+  void finish_load(const PreparedInstruction& prepared, std::byte* to, int device);
   void exchange(const Instruction& collective, std::byte* const* operands, int device);
+  /// `collective`: its index in the program.
+  void run_collective(std::size_t collective, std::byte* const* operands, int device);
   void wait_for_device(int device, int other);
   RemoteMemory& remote_of(const Instruction& transfer) const;
   /// From now on `slot` is at `place`.
@@ -153,13 +182,24 @@ class Engine {
   void check_stop(int device) const;
 
   const Program& program_;
-  const Backend& backend_;
-  DeviceMemory memory_;
+  Device& device_;
+  const bool kernels_use_host_memory_;
+  std::unique_ptr<MemoryBlock> memory_;         // persistent, then the frame
+  std::unique_ptr<MemoryBlock> loop_counters_;  // of loops on several devices, if there are any
+  std::int32_t num_counters_ = 0;
+  std::byte* persistent_ = nullptr;
   std::byte* frame_ = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels_;
   std::vector<PreparedFunction> functions_;
-  /// By device. Functions do not call themselves: one place for each instruction's is enough.
+  /// By virtual device. Functions do not call themselves: one place for each instruction's is
+  /// enough.
   std::vector<std::vector<std::byte*>> pointers_;
+  std::vector<std::unique_ptr<Queue>> queues_;  // by virtual device
+  /// By virtual device: its queue's latest point that was signalled to another one.
+  std::vector<std::atomic<Queue::Event>> signalled_;
+  /// By virtual device, for what is done when its instruction ends.
+  std::vector<HostStaging> to_host_, from_host_;
+  std::vector<HostStaging> loads_;  // by transfer, of slow memory
   std::vector<StreamCursor> streams_;
   std::vector<std::int64_t> positions_;  // per stream, within the run
   std::unique_ptr<RunProfile> profile_;  // when asked for
@@ -169,6 +209,7 @@ class Engine {
   std::vector<LoadedRow> rows_;           // by Instruction::row
   bool may_read_host_in_place_ = false;   // in this run
   Communicator* communicator_;
+  std::unique_ptr<ProgramCollectives> collectives_;  // if the program has any
   std::function<bool()> should_stop_;
   std::vector<StopCheck> stop_checks_;  // by device, for what it waits for
   int polls_ = 0;                       // of device 0

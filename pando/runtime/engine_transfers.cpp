@@ -1,9 +1,10 @@
-// What an engine loads from and stores to the host and remote buffers.
+// What an engine moves between its device, the host, remote buffers and other replicas.
 #include <cstdint>
 #include <cstring>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/engine.hpp"
+#include "pando/runtime/print_tensor.hpp"
 
 namespace pando {
 namespace {
@@ -13,6 +14,38 @@ namespace {
 constexpr std::uintptr_t kHostAlignment = 16;
 
 }  // namespace
+
+void Engine::move_now(const std::function<void(Queue&)>& ask, const StopCheck& check) const {
+  Queue& queue = queue_of(0);
+  try {
+    ask(queue);
+    queue.wait(queue.record(), check);
+  } catch (...) {
+    queue.abandon();
+    throw;
+  }
+}
+
+void Engine::read_persistent(std::size_t index, std::byte* to, std::size_t bytes,
+                             const StopCheck& check) const {
+  const std::byte* from = persistent_ + program_.persistent[index].offset;
+  const auto ask = [&](Queue& queue) {
+    if (bytes > 0) queue.copy(from, to, bytes, CopyKind::DeviceToHost);
+  };
+  move_now(ask, check);
+}
+
+void Engine::write_persistent(std::size_t index, const std::byte* from, std::size_t bytes,
+                              const StopCheck& check) {
+  const PersistentTensor& tensor = program_.persistent[index];
+  const auto all = static_cast<std::size_t>(num_elements(tensor.shape)) * dtype_bytes(tensor.dtype);
+  std::byte* to = persistent_ + tensor.offset;
+  const auto ask = [&](Queue& queue) {
+    if (bytes > 0) queue.copy(from, to, bytes, CopyKind::HostToDevice);
+    if (bytes < all) queue.fill_with_zeros(to + bytes, all - bytes);
+  };
+  move_now(ask, check);
+}
 
 void Engine::place_row(std::int32_t slot, std::byte* place) {
   LoadedRow& row = rows_[static_cast<std::size_t>(slot)];
@@ -34,18 +67,18 @@ void Engine::move_host(const PreparedInstruction& p, std::byte* memory, int devi
   std::byte* const element = next_element(p);
   const bool in_place = p.instruction->row >= 0 && may_read_host_in_place_ &&
                         reinterpret_cast<std::uintptr_t>(element) % kHostAlignment == 0;
-  if (!in_place) {
-    backend_.copy(is_load ? element : memory, is_load ? memory : element, p.stream_bytes);
+  if (is_load && !in_place) {
+    queue_of(device).copy(element, memory, p.stream_bytes, CopyKind::HostToDevice);
+  } else if (!is_load) {
+    queue_of(device).copy(memory, element, p.stream_bytes, CopyKind::DeviceToHost);
   }
   if (p.instruction->row >= 0) place_row(p.instruction->row, in_place ? element : memory);
   if (profile_ != nullptr) profile_->count_host(device, is_load, p.stream_bytes);
 }
 
-std::int64_t Engine::remote_slot(const Instruction& transfer, const std::byte* offset) const {
+std::int64_t Engine::remote_slot(const Instruction& transfer, std::uint32_t slot) const {
   const auto index = static_cast<std::size_t>(transfer.target);
   const RemoteBufferDesc& buffer = program_.remote_buffers[index];
-  std::uint32_t slot = 0;
-  std::memcpy(&slot, offset, sizeof slot);
   if (slot >= buffer.entries) {
     const bool is_unsigned = transfer.count == 1;
     const auto asked =
@@ -87,28 +120,30 @@ void Engine::transfer(const PreparedInstruction& p, std::byte* const* operands, 
   const Instruction& instruction = *p.instruction;
   RemoteMemory& memory = remote_of(instruction);
   if (instruction.kind == Kind::RemoteLoadWait) {
-    if (!memory.is_slow()) return;
-    return io_->wait(tickets_[static_cast<std::size_t>(instruction.other_target)],
-                     check_of(device));
+    if (memory.is_slow()) finish_load(p, operands[0], device);
+    return;
   }
-  const std::int64_t slot = remote_slot(instruction, operands[0]);
-  if (std::byte* row = memory.row_in_memory(slot)) {
-    if (instruction.kind == Kind::RemoteStore) {
-      return store_in_memory(p, operands[1], row, slot, device);
-    }
-    if (instruction.row < 0) return backend_.copy(row, operands[1], p.stream_bytes);
-    if (instruction.writes_row) memory.before_store(slot, check_of(device));
-    return place_row(instruction.row, row);
+  const std::int64_t slot =
+      remote_slot(instruction, queue_of(device).read<std::uint32_t>(operands[0], check_of(device)));
+  std::byte* row = memory.row_in_memory(slot);
+  const bool is_store = instruction.kind == Kind::RemoteStore;
+  if (row == nullptr) {
+    if (is_store) return store_slow(p, operands[1], slot, device);
+    return load_slow(p, operands[1], slot, device);
   }
-  if (instruction.row >= 0) place_row(instruction.row, operands[1]);
-  if (instruction.kind == Kind::RemoteStore) {
-    return io_->store(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device),
-                      check_of(device));
+  if (is_store) return store_in_memory(p, operands[1], row, slot, device);
+  load_in_memory(p, row, operands[1], slot, device);
+}
+
+void Engine::load_in_memory(const PreparedInstruction& p, std::byte* row, std::byte* to,
+                            std::int64_t slot, int device) {
+  const Instruction& load = *p.instruction;
+  if (load.row >= 0 && kernels_use_host_memory_) {
+    if (load.writes_row) remote_of(load).before_store(slot, check_of(device));
+    return place_row(load.row, row);
   }
-  const IoQueue::Ticket ticket =
-      io_->start_load(memory, slot, operands[1], p.stream_bytes, tag_of(instruction, device));
-  if (instruction.kind == Kind::RemoteLoad) return io_->wait(ticket, check_of(device));
-  tickets_[static_cast<std::size_t>(instruction.other_target)] = ticket;
+  queue_of(device).copy(row, to, p.stream_bytes, CopyKind::HostToDevice);
+  if (load.row >= 0) place_row(load.row, to);
 }
 
 void Engine::store_in_memory(const PreparedInstruction& p, const std::byte* from, std::byte* row,
@@ -116,8 +151,79 @@ void Engine::store_in_memory(const PreparedInstruction& p, const std::byte* from
   if (from == row) return;  // was written in place
   RemoteMemory& memory = remote_of(*p.instruction);
   memory.before_store(slot, check_of(device));
-  backend_.copy(from, row, p.stream_bytes);
+  queue_of(device).copy(from, row, p.stream_bytes, CopyKind::DeviceToHost);
   std::memset(row + p.stream_bytes, 0, memory.slot_bytes() - p.stream_bytes);
+}
+
+void Engine::load_slow(const PreparedInstruction& p, std::byte* to, std::int64_t slot, int device) {
+  const Instruction& load = *p.instruction;
+  const bool is_started = load.kind == Instruction::Kind::RemoteLoadStart;
+  const auto transfer = static_cast<std::size_t>(load.other_target);
+  if (load.row >= 0) place_row(load.row, to);
+  const bool is_direct = queue_of(device).is_direct();
+  HostStaging& staging =
+      is_started ? loads_[transfer] : from_host_[static_cast<std::size_t>(device)];
+  std::byte* place = is_direct ? to : staging.room(p.stream_bytes, check_of(device));
+  const IoQueue::Ticket ticket =
+      io_->start_load(remote_of(load), slot, place, p.stream_bytes, tag_of(load, device));
+  if (is_started) {
+    tickets_[transfer] = ticket;
+    return;
+  }
+  io_->wait(ticket, check_of(device));
+  if (!is_direct) staging.copy_to(queue_of(device), to, p.stream_bytes);
+}
+
+void Engine::finish_load(const PreparedInstruction& p, std::byte* to, int device) {
+  const auto transfer = static_cast<std::size_t>(p.instruction->other_target);
+  io_->wait(tickets_[transfer], check_of(device));
+  Queue& queue = queue_of(device);
+  if (!queue.is_direct()) loads_[transfer].copy_to(queue, to, p.stream_bytes);
+}
+
+void Engine::store_slow(const PreparedInstruction& p, const std::byte* from, std::int64_t slot,
+                        int device) {
+  const Instruction& store = *p.instruction;
+  Queue& queue = queue_of(device);
+  HostStaging& staging = to_host_[static_cast<std::size_t>(device)];
+  const std::byte* value =
+      queue.is_direct() ? from : staging.read(queue, from, p.stream_bytes, check_of(device));
+  io_->store(remote_of(store), slot, value, p.stream_bytes, tag_of(store, device),
+             check_of(device));
+}
+
+void Engine::exchange(const Instruction& collective, std::byte* const* operands, int device) {
+  const auto index = static_cast<std::size_t>(collective.target);
+  if (profile_ == nullptr) return run_collective(index, operands, device);
+  const double start = steady_seconds();
+  run_collective(index, operands, device);
+  profile_->exchanged(device, steady_seconds() - start);
+}
+
+void Engine::run_collective(std::size_t collective, std::byte* const* operands, int device) {
+  Queue& queue = queue_of(device);
+  if (queue.is_direct()) return collectives_->run(collective, operands[0], operands[1]);
+  // Replicas meet in the host's memory.
+  const CollectiveDesc& desc = program_.collectives[collective];
+  const auto index = static_cast<std::size_t>(device);
+  const std::size_t element = dtype_bytes(desc.dtype);
+  const std::size_t output_bytes = static_cast<std::size_t>(desc.output_elements) * element;
+  const std::byte* input = to_host_[index].read(
+      queue, operands[0], static_cast<std::size_t>(desc.input_elements) * element,
+      check_of(device));
+  std::byte* output = from_host_[index].room(output_bytes, check_of(device));
+  collectives_->run(collective, input, output);
+  from_host_[index].copy_to(queue, operands[1], output_bytes);
+}
+
+void Engine::print(PrintDesc print, const std::byte* value, int device) {
+  if (program_.replicas > 1) print.title += str_cat("_replica_", communicator_->rank());
+  Queue& queue = queue_of(device);
+  if (queue.is_direct()) return print_tensor(print, value);
+  const std::size_t bytes =
+      static_cast<std::size_t>(num_elements(print.shape)) * dtype_bytes(print.dtype);
+  HostStaging& staging = to_host_[static_cast<std::size_t>(device)];
+  print_tensor(print, staging.read(queue, value, bytes, check_of(device)));
 }
 
 void Engine::load_remote(std::size_t buffer, std::int64_t slot, std::byte* to, std::size_t bytes,

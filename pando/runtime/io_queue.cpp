@@ -345,6 +345,8 @@ std::shared_ptr<IoQueue::Copy> IoQueue::take_staging(std::size_t bytes, const St
   if (copy->memory == nullptr) {
     throw OutOfMemory(str_cat("no memory for ", bytes, " bytes of a remote store under way"), "");
   }
+  // An I/O thread that hands a copy back must need no memory.
+  spare_.reserve(spare_.size() + requests_.size() + 1);
   staging_used_ += static_cast<std::int64_t>(copy->bytes);
   return copy;
 }

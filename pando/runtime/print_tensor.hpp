@@ -1,4 +1,4 @@
-// Writes a tensor's value as text (popxl-ops.md 14.1).
+// Writes a tensor's value as text: nested brackets, without the middle of a large tensor.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 
 #include "pando/base/alignment.hpp"
 #include "pando/base/error.hpp"
-#include "pando/runtime/device_memory.hpp"
 
 namespace pando {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 /// Rows of one buffer in memory that it shares with others.
 class RamMemory final : public RemoteMemory {
  public:
-  RamMemory(const RemoteBufferDesc& buffer, std::shared_ptr<DeviceMemory> memory,
+  RamMemory(const RemoteBufferDesc& buffer, std::shared_ptr<MemoryBlock> memory,
             std::byte* first_row)
       : RemoteMemory(buffer.entries, static_cast<std::size_t>(buffer.slot_bytes())),
         memory_(std::move(memory)),
@@ -36,7 +35,7 @@ class RamMemory final : public RemoteMemory {
     return first_row_ + slot * align_bytes(static_cast<std::int64_t>(slot_bytes()));
   }
 
-  std::shared_ptr<DeviceMemory> memory_;
+  std::shared_ptr<MemoryBlock> memory_;
   std::byte* first_row_;
 };
 
@@ -82,7 +81,7 @@ void RemoteMemory::end_snapshot() {
 }
 
 std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
-    const std::vector<const RemoteBufferDesc*>& buffers) {
+    const std::vector<const RemoteBufferDesc*>& buffers, Device& device) {
   std::int64_t bytes = 0;
   std::vector<std::int64_t> offsets;
   offsets.reserve(buffers.size());
@@ -92,7 +91,7 @@ std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
   }
   std::vector<std::unique_ptr<RemoteMemory>> memories;
   if (buffers.empty()) return memories;
-  const auto memory = std::make_shared<DeviceMemory>(bytes, named(buffers));
+  const std::shared_ptr<MemoryBlock> memory = device.allocate_host(bytes, named(buffers));
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     memories.push_back(
         std::make_unique<RamMemory>(*buffers[i], memory, memory->data() + offsets[i]));

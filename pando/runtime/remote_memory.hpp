@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pando/program/program.hpp"
+#include "pando/runtime/device.hpp"
 #include "pando/runtime/row_snapshot.hpp"
 
 namespace pando {
@@ -56,9 +57,9 @@ class RemoteMemory {
   std::shared_ptr<RowSnapshot> snapshot_;
 };
 
-/// A memory for each buffer. They lie side by side, so that large pages hold small ones too: copies
-/// of rows would miss the TLB at every 4 KiB. Throws OutOfMemory.
+/// A memory for each buffer, which `device` reaches. They lie side by side, so that large pages
+/// hold small ones too: copies of rows would miss the TLB at every 4 KiB. Throws OutOfMemory.
 std::vector<std::unique_ptr<RemoteMemory>> make_ram_memories(
-    const std::vector<const RemoteBufferDesc*>& buffers);
+    const std::vector<const RemoteBufferDesc*>& buffers, Device& device);
 
 }  // namespace pando

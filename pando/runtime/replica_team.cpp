@@ -1,6 +1,7 @@
 #include "pando/runtime/replica_team.hpp"
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,9 +11,13 @@
 namespace pando {
 namespace {
 
+/// `message` with the number of the replica, unless it begins with one.
+std::string numbered(int replica, const std::string& message) {
+  return message.starts_with("replica ") ? message : str_cat("replica ", replica, ": ", message);
+}
+
 /// Throws the error again, with the number of the replica in errors of a run.
 [[noreturn]] void rethrow_from(int replica, const std::exception_ptr& error) {
-  const std::string start = str_cat("replica ", replica, ": ");
   try {
     std::rethrow_exception(error);
   } catch (const InternalError&) {
@@ -20,48 +25,53 @@ namespace {
   } catch (const OutOfMemory&) {
     throw;
   } catch (const RuntimeFault& fault) {
-    const std::string what = fault.what();
-    throw RuntimeFault(what.starts_with("replica ") ? what : start + what);
+    throw RuntimeFault(numbered(replica, fault.what()));
   } catch (const Error& fault) {
-    throw Error(start + fault.what());
+    throw Error(str_cat("replica ", replica, ": ", fault.what()));
   }
 }
 
 }  // namespace
 
-ReplicaTeam::ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop)
-    : should_stop_(std::move(should_stop)),
-      exchange_(replicas, timeout_seconds),
-      team_(replicas, team_spins(replicas), "the replicas of a session",
+ReplicaTeam::ReplicaTeam(World& world, std::function<bool()> should_stop)
+    : world_(world),
+      should_stop_(std::move(should_stop)),
+      team_(static_cast<int>(world.local_ranks().size()), team_spins(world.size()),
+            "the replicas of a session",
             {.should_stop = should_stop_,
-             .on_failure = [this] { exchange_.stop(); },
-             .on_end = [this](int replica) { exchange_.end(replica); }}) {
-  for (int replica = 0; replica < replicas; ++replica) {
+             .on_failure =
+                 [this](int local, const std::exception_ptr& error) {
+                   communicator(local).fail(error);
+                 },
+             .on_end = [this](int local) { world_.end_run(rank_of(local)); }}) {
+  for (int local = 0; local < team_.size(); ++local) {
     communicators_.push_back(
-        exchange_.communicator(replica, replica == 0 ? should_stop_ : std::function<bool()>()));
+        world_.communicator(rank_of(local), local == 0 ? should_stop_ : std::function<bool()>()));
   }
 }
 
-std::function<bool()> ReplicaTeam::should_stop(int replica) {
-  return [this, replica] {
-    if (exchange_.stopped()) throw ReplicaStopped();
-    return replica == 0 && should_stop_ && should_stop_();
+std::function<bool()> ReplicaTeam::should_stop(int local) {
+  return [this, local] {
+    communicator(local).check();
+    return local == 0 && should_stop_ && should_stop_();
   };
 }
 
 void ReplicaTeam::run(const std::function<void(int)>& work) {
-  exchange_.begin();
+  world_.begin_run();
   const std::vector<std::exception_ptr>& errors = team_.run(work);
-  for (int replica = 0; replica < size(); ++replica) {
-    const std::exception_ptr& error = errors[static_cast<std::size_t>(replica)];
+  std::optional<ReplicaStopped> stopped;
+  for (int local = 0; local < team_.size(); ++local) {
+    const std::exception_ptr& error = errors[static_cast<std::size_t>(local)];
     if (error == nullptr) continue;
-    if (size() == 1) std::rethrow_exception(error);
+    if (world_.size() == 1) std::rethrow_exception(error);
     try {
-      rethrow_from(replica, error);
-    } catch (const ReplicaStopped&) {
-      continue;  // the error of the replica that failed by itself comes later
+      rethrow_from(rank_of(local), error);
+    } catch (const ReplicaStopped& in_vain) {
+      stopped = in_vain;  // the error of the replica that failed by itself comes later
     }
   }
+  if (stopped) throw RuntimeFault(numbered(stopped->replica(), stopped->message()));
 }
 
 }  // namespace pando

@@ -5,36 +5,38 @@
 #include <memory>
 #include <vector>
 
-#include "pando/runtime/thread_exchange.hpp"
 #include "pando/runtime/thread_team.hpp"
+#include "pando/runtime/world.hpp"
 
 namespace pando {
 
-/// Runs one piece of work per replica: replica 0 on the calling thread, each other one on a thread
-/// of its own that lives as long as the team.
+/// Runs one piece of work per local replica of a world: the first on the calling thread, each other
+/// one on a thread of its own that lives as long as the team.
 class ReplicaTeam {
  public:
-  /// `should_stop` (may be empty) is asked on the calling thread, also while it waits.
-  ReplicaTeam(int replicas, double timeout_seconds, std::function<bool()> should_stop);
+  /// The world must outlive the team. `should_stop` (may be empty) is asked on the calling thread,
+  /// also while it waits.
+  ReplicaTeam(World& world, std::function<bool()> should_stop);
   ReplicaTeam(const ReplicaTeam&) = delete;
   ReplicaTeam& operator=(const ReplicaTeam&) = delete;
 
-  int size() const { return team_.size(); }
-  Communicator& communicator(int replica) {
-    return *communicators_[static_cast<std::size_t>(replica)];
-  }
-  /// What an engine of replica `replica` asks between instructions: true to stop with Interrupted;
-  /// throws ReplicaStopped when another replica failed.
-  std::function<bool()> should_stop(int replica);
+  /// Of all ranks, for local replica `local`, an index into World::local_ranks.
+  Communicator& communicator(int local) { return *communicators_[static_cast<std::size_t>(local)]; }
+  /// What an engine of local replica `local` asks between instructions: true to stop with
+  /// Interrupted; throws ReplicaStopped when another replica failed.
+  std::function<bool()> should_stop(int local);
 
-  /// Calls work(replica) for every replica at the same time and returns when all have ended. If one
-  /// throws, the others stop at their next collective or poll; then the error of the lowest replica
-  /// that failed by itself is thrown, with the replica's number.
+  /// Calls work(local) for every local replica at the same time and returns when all have ended. If
+  /// one throws, the others stop at their next collective or poll, those of other processes too;
+  /// then the error of the lowest local replica that failed by itself is thrown, with the replica's
+  /// number. When only one elsewhere did, that is a RuntimeFault with its number and message.
   void run(const std::function<void(int)>& work);
 
  private:
+  int rank_of(int local) const { return world_.local_ranks()[static_cast<std::size_t>(local)]; }
+
+  World& world_;
   std::function<bool()> should_stop_;
-  ThreadExchange exchange_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   ThreadTeam team_;  // last: its threads use the rest
 };

@@ -73,7 +73,8 @@ void RunProfile::begin(int device, int function, std::size_t index) {
   const bool in_main = state.open.empty() || state.open.back().has_phases;
   if (in_main) state.phase = phase_of(next);
   state.open.push_back({steady_seconds(), 0, function, static_cast<std::int32_t>(index),
-                        state.phase, in_main, in_main && has_phases_inside(program_, next)});
+                        state.phase, in_main,
+                        in_main && has_phases_inside(program_, next.kind, next.source)});
 }
 
 void RunProfile::end(int device) {

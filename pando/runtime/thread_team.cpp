@@ -89,9 +89,10 @@ void ThreadTeam::run_one(int member) {
 }
 
 void ThreadTeam::fail(int member, std::exception_ptr error) {
-  errors_[static_cast<std::size_t>(member)] = std::move(error);
+  std::exception_ptr& kept = errors_[static_cast<std::size_t>(member)];
+  kept = std::move(error);
   failed_.store(true);
-  hooks_.on_failure();
+  hooks_.on_failure(member, kept);
 }
 
 void ThreadTeam::wait_for_others() {

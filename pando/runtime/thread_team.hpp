@@ -20,8 +20,9 @@ class ThreadTeam {
     /// May be empty. Asked on the calling thread while it waits for the others: true, or an
     /// exception, is a failure of member 0.
     std::function<bool()> should_stop;
-    /// Called on the thread of a member that failed; must end what the others may wait for.
-    std::function<void()> on_failure;
+    /// Called on the thread of a member that failed, with its error; must end what the others may
+    /// wait for.
+    std::function<void(int, const std::exception_ptr&)> on_failure;
     /// May be empty. Called on the thread of a member when its work has ended, well or not.
     std::function<void(int)> on_end;
   };

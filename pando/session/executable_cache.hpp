@@ -20,13 +20,13 @@
 
 namespace pando {
 
-class Backend;
+class Target;
 struct SessionOptions;
 
 /// The hash of everything that an executable depends on: the Ir without the values of its variables
-/// but with its source locations (errors and traces name them), options, the backend with its
+/// but with its source locations (errors and traces name them), options, the target with its
 /// threads and this machine's processor, and the build of this library.
-Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backend& backend);
+Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Target& target);
 
 class ExecutableCache {
  public:

@@ -5,9 +5,9 @@
 #include "pando/base/byte_stream.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/serialise.hpp"
-#include "pando/program/backend.hpp"
 #include "pando/program/check.hpp"
 #include "pando/program/serialise.hpp"
+#include "pando/program/target.hpp"
 #include "pando/session/executable_cache.hpp"
 #include "pando/session/session.hpp"
 
@@ -107,10 +107,10 @@ void check_values(const Executable& executable, const Ir& ir, const ByteReader& 
 
 }  // namespace
 
-Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Backend& backend) {
+Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Target& target) {
   HashWriter out;
   out.text(build_id());
-  out.text(backend.identity());
+  out.text(target.identity());
   out.value(options.check_inplace_ambiguity);
   out.value(options.check_log2_scales);
   out.value(options.stable_softmax);

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <thread>
 
-#include "pando/backends/cpu/cpu_backend.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
+#include "pando/base/spin.hpp"
 #include "pando/compile/device_streams.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ops/ops.hpp"
@@ -15,8 +14,10 @@
 #include "pando/runtime/engine.hpp"
 #include "pando/runtime/remote_file.hpp"
 #include "pando/runtime/replica_team.hpp"
+#include "pando/runtime/thread_world.hpp"
+#include "pando/session/device_table.hpp"
 #include "pando/session/executable_cache.hpp"
-#include "pando/transforms/dependencies.hpp"
+#include "pando/transforms/inplace_ambiguity.hpp"
 #include "pando/transforms/plain_softmax.hpp"
 #include "pando/transforms/scale_checks.hpp"
 
@@ -53,8 +54,8 @@ void check_settings(const RemoteSettings& settings) {
 /// The share of each (replica, device).
 int threads_per_device(int num_threads, std::int64_t stems) {
   if (stems == 1) return num_threads;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::max(1, (num_threads == 0 ? cores : num_threads) / static_cast<int>(stems));
+  const std::int64_t threads = num_threads == 0 ? usable_cores() : num_threads;
+  return static_cast<int>(std::max<std::int64_t>(1, threads / stems));
 }
 
 /// nullopt when nobody knows.
@@ -111,11 +112,25 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-void Session::make_backends(const Ir& ir) {
+void Session::make_world(const Ir& ir) {
+  const WorldSettings settings{.size = static_cast<int>(ir.replication_factor),
+                               .timeout_seconds = options_.collective_timeout_seconds};
+  world_ = options_.world ? options_.world(settings) : make_thread_world(settings);
+  if (world_->size() == settings.size) return;
+  throw ValueError(str_cat("wanted a world of ", settings.size,
+                           " ranks, one for each replica of the program; given one of ",
+                           world_->size()));
+}
+
+void Session::make_targets(const Ir& ir) {
   const auto devices = static_cast<std::int64_t>(devices_of(ir).size());
-  const int threads = threads_per_device(options_.num_threads, ir.replication_factor * devices);
-  for (std::int64_t replica = 0; replica < ir.replication_factor; ++replica) {
-    backends_.push_back(make_cpu_backend(threads, options_.machine_code));
+  const auto local = static_cast<std::int64_t>(num_local());
+  device_settings_ = std::make_unique<DeviceSettings>();
+  device_settings_->num_threads = threads_per_device(options_.num_threads, local * devices);
+  device_settings_->machine_code = options_.machine_code;
+  device_kind_ = std::make_unique<DeviceKind>(device_kind(options_.device, *device_settings_));
+  for (std::size_t i = 0; i < num_local(); ++i) {
+    targets_.push_back(device_kind_->make_target(*device_settings_));
   }
 }
 
@@ -123,6 +138,8 @@ Executable Session::build(const Ir& ir) {
   if (options_.log) options_.log(LogLevel::Info, "Starting compilation");
   if (options_.check_inplace_ambiguity) check_inplace_ambiguity(ir);
   CompileOptions compile_options;
+  compile_options.after_stage = options_.after_stage;
+  compile_options.after_steps = options_.after_steps;
   compile_options.prefetch_bytes = prefetch_bytes_of(options_);
   const std::size_t stages_before = compile_report_.stages.size();
   while (true) {
@@ -133,7 +150,7 @@ Executable Session::build(const Ir& ir) {
     }
     compile_report_.stages.resize(stages_before);
     Executable executable;
-    executable.program = compile(*copy, *backends_[0], compile_options, compile_report_.stages);
+    executable.program = compile(*copy, *targets_[0], compile_options, compile_report_.stages);
     // Early loads take memory: they are given up when the program does not fit with them.
     if (compile_options.prefetch_bytes == 0 || fits(executable.program)) {
       executable.constants = constants_of(executable.program, *copy);
@@ -183,7 +200,7 @@ Executable Session::build_or_load(const Ir& ir) {
   if (!cache.is_usable()) return build(ir);
   Hash128 key;
   std::optional<Executable> executable;
-  stage("cache_key", [&] { key = executable_key(ir, options_, *backends_[0]); });
+  stage("cache_key", [&] { key = executable_key(ir, options_, *targets_[0]); });
   stage("cache_load", [&] { executable = cache.load(key, ir); });
   if (executable) {
     compile_report_.cache_file = cache.file_of(key).string();
@@ -201,7 +218,8 @@ Session::Session(const Ir& ir, SessionOptions options)
   check_supported(ir);
   check_settings(options_.remote);
   if (options_.remote.uses_files()) file_io_ = std::make_shared<FileIo>(options_.remote.method);
-  make_backends(ir);
+  make_world(ir);
+  make_targets(ir);
   Executable executable = build_or_load(ir);
   options_.log = {};
   program_ = std::move(executable.program);
@@ -216,7 +234,7 @@ Session::Session(const Ir& ir, SessionOptions options)
 
 Session::~Session() = default;
 
-RemoteTier Session::make_remote(std::int64_t replica) const {
+RemoteTier Session::make_remote(std::int64_t replica, Device& device) const {
   const RemoteSettings& settings = options_.remote;
   RemoteTier tier;
   tier.io_threads = settings.io_threads;
@@ -225,7 +243,7 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
   for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
     if (settings.tier_of(buffer.id) == MemoryTier::Ram) in_ram.push_back(&buffer);
   }
-  std::vector<std::unique_ptr<RemoteMemory>> ram_memories = make_ram_memories(in_ram);
+  std::vector<std::unique_ptr<RemoteMemory>> ram_memories = make_ram_memories(in_ram, device);
   auto next_in_ram = ram_memories.begin();
   for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
     if (settings.tier_of(buffer.id) == MemoryTier::Ram) {
@@ -241,25 +259,25 @@ RemoteTier Session::make_remote(std::int64_t replica) const {
 void Session::attach() {
   const CallGate::Pass pass(gate_, stop_check_);
   if (!engines_.empty()) return;
-  const auto replicas = static_cast<std::size_t>(program_.replicas);
-  auto team =
-      std::make_unique<ReplicaTeam>(static_cast<int>(program_.replicas),
-                                    options_.collective_timeout_seconds, options_.should_stop);
+  auto team = std::make_unique<ReplicaTeam>(*world_, options_.should_stop);
   std::unique_ptr<RunFolder> run_folder;
   if (options_.remote.uses_files() && !program_.remote_buffers.empty()) {
     run_folder = std::make_unique<RunFolder>(options_.remote.folder);
   }
   run_folder_ = std::move(run_folder);
-  std::vector<std::unique_ptr<Engine>> engines(replicas);
+  std::vector<std::unique_ptr<Device>> devices(num_local());
+  std::vector<std::unique_ptr<Engine>> engines(num_local());
   // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
-  const auto make_engine = [&](int replica) {
-    const auto i = static_cast<std::size_t>(replica);
+  const auto make_engine = [&](int local) {
+    const auto i = static_cast<std::size_t>(local);
     std::function<bool()> should_stop = options_.should_stop;
-    if (replicas > 1) should_stop = team->should_stop(replica);
-    engines[i] =
-        std::make_unique<Engine>(program_, *backends_[i], options_.profile, std::move(should_stop),
-                                 &team->communicator(replica), make_remote(replica));
-    upload_constants(*engines[i]);
+    if (program_.replicas > 1) should_stop = team->should_stop(local);
+    const StopCheck check = stop_check(should_stop);
+    devices[i] = device_kind_->make_device(*device_settings_, *targets_[i]);
+    engines[i] = std::make_unique<Engine>(program_, *targets_[i], *devices[i], options_.profile,
+                                          std::move(should_stop), &team->communicator(local),
+                                          make_remote(replica_of(i), *devices[i]));
+    upload_constants(*engines[i], check);
   };
   try {
     team->run(make_engine);
@@ -273,6 +291,7 @@ void Session::attach() {
     throw;
   }
   team_ = std::move(team);
+  devices_ = std::move(devices);
   engines_ = std::move(engines);
   attached_ = true;
 }
@@ -281,6 +300,7 @@ void Session::detach() {
   const CallGate::Pass pass(gate_, stop_check_);
   attached_ = false;
   engines_.clear();
+  devices_.clear();
   run_folder_.reset();
   team_.reset();
   if (file_io_ != nullptr) file_io_->release();
@@ -314,10 +334,10 @@ std::vector<StreamBuffer> Session::buffers_by_stream(
 }
 
 bool Session::are_outputs_apart(const std::vector<StreamBuffer>& buffers) const {
+  const auto local = static_cast<std::int64_t>(num_local());
   const auto range_of = [&](std::size_t stream) {
     const auto begin = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
-    const std::int64_t bytes =
-        buffers[stream].count * program_.replicas * program_.streams[stream].bytes();
+    const std::int64_t bytes = buffers[stream].count * local * program_.streams[stream].bytes();
     return std::pair{begin, begin + static_cast<std::uintptr_t>(bytes)};
   };
   for (std::size_t output = 0; output < buffers.size(); ++output) {
@@ -338,14 +358,15 @@ std::vector<RepeatedStream> Session::run(const std::vector<StreamBuffer>& inputs
   require_attached("run");
   const std::vector<StreamBuffer> buffers = buffers_by_stream(inputs, outputs);
   const bool outputs_apart = are_outputs_apart(buffers);
-  team_->run([&](int replica) {
+  const auto stride = static_cast<std::int64_t>(num_local());
+  team_->run([&](int local) {
     std::vector<StreamCursor> cursors;
     cursors.reserve(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
-      cursors.push_back({buffers[i].data + replica * program_.streams[i].bytes(), buffers[i].count,
-                         program_.replicas});
+      cursors.push_back(
+          {buffers[i].data + local * program_.streams[i].bytes(), buffers[i].count, stride});
     }
-    engines_[static_cast<std::size_t>(replica)]->run(cursors, outputs_apart);
+    engines_[static_cast<std::size_t>(local)]->run(cursors, outputs_apart);
   });
   return repeated_streams(buffers);
 }
@@ -439,7 +460,7 @@ std::string Session::explain() const {
   const CallGate::Pass pass(gate_, stop_check_);
   std::string text;
   for (const KernelSpec& spec : program_.kernels) {
-    text += spec.kind + ": " + backends_[0]->prepare(spec)->explain() + "\n";
+    text += spec.kind + ": " + targets_[0]->prepare(spec)->explain() + "\n";
   }
   const std::string method = io_method();
   if (!method.empty()) text += str_cat("remote buffers in files: ", method, "\n");

@@ -16,31 +16,39 @@
 #include "pando/ir/graph.hpp"
 #include "pando/runtime/remote_settings.hpp"
 #include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/world.hpp"
 #include "pando/session/call_gate.hpp"
 #include "pando/session/executable.hpp"
 
 namespace pando {
 
-class Backend;
+class Device;
 class Engine;
 class FileIo;
 class ReplicaTeam;
 class RowSnapshot;
 class RunFolder;
+class Target;
+struct DeviceKind;
+struct DeviceSettings;
 struct RemoteTier;
+struct StepProgram;
 
 struct SessionOptions {
+  /// What runs the program: the kind of device, with an argument after a colon if the kind takes
+  /// one (device_table.hpp).
+  std::string device = "cpu";
   /// 0: no limit. Else bytes of device memory (persistent + frame) of one replica; a program that
   /// needs more is refused with OutOfMemory.
   std::int64_t memory_limit_bytes = 0;
   /// The same for what each virtual device of a replica needs.
   std::int64_t device_memory_limit_bytes = 0;
-  /// Of all devices of all replicas together, which share them evenly (at least one each). 0:
-  /// every core.
+  /// Of all devices of all local replicas together, which share them evenly (at least one each).
+  /// 0: every core.
   int num_threads = 0;
   /// How long a replica waits for another one in a collective.
   double collective_timeout_seconds = 600;
-  /// Whether conflicting accesses without an order are refused (popxl-core.md 3.2).
+  /// Whether a write in place is refused when nothing orders it and other accesses of the tensor.
   bool check_inplace_ambiguity = true;
   /// Whether a log2 scale outside [-32, 32) of a float8 op stops the run with ApplicationFault;
   /// otherwise the scale is used as it is.
@@ -61,9 +69,16 @@ struct SessionOptions {
   std::string cache_folder = {};
   /// Of all programs in that folder together, in bytes; those not used for longest go. 0: no limit.
   std::int64_t cache_limit_bytes = std::int64_t{1} << 30;
+  /// Makes the world whose ranks are the replicas, while the session is made; empty: all are
+  /// threads of this process. A session in each process of a world, made of the same program, has
+  /// the same methods called in the same order: whatever runs replicas waits for the others.
+  WorldFactory world = {};
   /// Told, while the session is made, where its program comes from and what is wrong with the
   /// cache.
   LogFunction log = {};
+  /// Called after every stage of compilation: see CompileOptions. Not for a program from the cache.
+  std::function<void(const std::string& stage, const Ir& ir)> after_stage = {};
+  std::function<void(const std::string& stage, const StepProgram& steps)> after_steps = {};
 };
 
 /// CompileOptions::prefetch_bytes to begin with.
@@ -72,8 +87,8 @@ inline std::int64_t prefetch_bytes_of(const SessionOptions& options) {
 }
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
-/// the stream's shape for every replica. The k-th load or store of a run uses transfer k modulo
-/// count.
+/// the stream's shape for every local replica, in the order of their ranks. The k-th load or store
+/// of a run uses transfer k modulo count.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
@@ -106,9 +121,13 @@ struct StepReport {
 /// runs.
 class StateSnapshot {
  public:
-  StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
-                std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
-                std::size_t row_bytes);
+  /// The state of one replica: its tensors by index, the rows of its remote buffers.
+  struct Replica {
+    std::int64_t rank = 0;
+    std::map<std::int64_t, std::vector<std::byte>> persistent;
+    std::vector<std::shared_ptr<RowSnapshot>> remote;
+  };
+  StateSnapshot(std::vector<Replica> replicas, std::size_t row_bytes);
   /// Cancels it.
   ~StateSnapshot();
   StateSnapshot(const StateSnapshot&) = delete;
@@ -129,16 +148,15 @@ class StateSnapshot {
   void cancel() const;
 
  private:
-  std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent_;  // by replica, index
-  std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote_;           // by replica, buffer
+  std::vector<Replica> replicas_;
   std::size_t row_bytes_;
 };
 
-/// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs it on all
-/// its replicas, each on a thread of its own or, if its ops are on several virtual devices, one
-/// thread per device. Methods may be called from any thread; those that touch what a run does wait
-/// for the one before, and throw Interrupted when options.should_stop says so meanwhile. Different
-/// sessions run at the same time.
+/// Compiles an Ir (which it clones), or reads what an earlier session compiled, and runs its local
+/// replicas (all of them unless SessionOptions::world says otherwise), each on a thread of its own
+/// or, if its ops are on several virtual devices, one thread per device. Methods may be called from
+/// any thread; those that touch what a run does wait for the one before, and throw Interrupted when
+/// options.should_stop says so meanwhile. Different sessions run at the same time.
 class Session {
  public:
   /// Errors: Error (ambiguity, invalid graph), OutOfMemory, NotSupported.
@@ -160,25 +178,29 @@ class Session {
   /// written by then.
   std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
                                   const std::vector<StreamBuffer>& outputs);
-  /// Host arrays -> device memory and remote buffers of every replica for every variable, then the
-  /// weights-from-host program.
+  /// Host arrays -> device memory and remote buffers of every local replica for every variable,
+  /// then the weights-from-host program.
   void weights_from_host();
-  /// The weights-to-host program, then device memory and remote buffers -> host arrays.
+  /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
+  /// arrays that belong to local replicas or their groups; the other entries stay as they are.
   void weights_to_host();
 
   const Program& program() const { return program_; }
   const StepReport& compile_report() const { return compile_report_; }
   std::int64_t num_replicas() const { return program_.replicas; }
-  /// Total times by instruction of replica 0 since the last attach; empty unless options.profile.
+  /// Those that this session runs, ascending.
+  const std::vector<int>& local_replicas() const { return world_->local_ranks(); }
+  /// Total times by instruction of the first local replica since the last attach; empty unless
+  /// options.profile.
   std::vector<InstructionTime> trace() const;
-  /// What replica 0 did since the last attach, by phase of the main program and device; empty
-  /// unless options.profile.
+  /// What the first local replica did since the last attach, by phase of the main program and
+  /// device; empty unless options.profile.
   std::vector<PhaseProfile> phases() const;
   /// When its devices and I/O threads did what in the last run; empty unless options.profile.
   std::vector<TimelineLane> timeline() const;
   /// Highest number of bytes of device memory actually held, of the replica that holds most.
   std::int64_t actual_peak_bytes() const;
-  /// Remote transfers of the file tier since the last attach, of all replicas together.
+  /// Remote transfers of the file tier since the last attach, of all local replicas together.
   IoReport io_report() const;
   /// How files of remote buffers are read and written, for people (FileIo::describe); empty when no
   /// buffer is in a file.
@@ -187,8 +209,8 @@ class Session {
   /// Checksum of the compiled program, without where its ops were made.
   std::uint64_t fingerprint() const;
 
-  // Raw device state of one replica, for checkpoints. Errors: ValueError (no such tensor, buffer,
-  // slot or replica, or a wrong size), RuntimeFault (file tier).
+  // Raw device state of one local replica, for checkpoints. Errors: ValueError (no such tensor,
+  // buffer, slot or local replica, or a wrong size), RuntimeFault (file tier).
 
   /// Indices of Program::persistent without the constants.
   std::vector<std::int64_t> state_tensors() const;
@@ -222,28 +244,37 @@ class Session {
     std::size_t persistent = 0;
   };
 
-  void make_backends(const Ir& ir);
+  void make_world(const Ir& ir);
+  void make_targets(const Ir& ir);
   Executable build(const Ir& ir);
   Executable build_or_load(const Ir& ir);
   void collect_variables(const Ir& ir);
   void require_attached(const char* what) const;
-  void upload_constants(Engine& engine);
+  void upload_constants(Engine& engine, const StopCheck& check) const;
   /// Whether the program keeps to the memory limit.
   bool fits(const Program& program) const;
   [[noreturn]] void refuse(const Program& program) const;
-  RemoteTier make_remote(std::int64_t replica) const;
-  /// Throws ValueError.
+  RemoteTier make_remote(std::int64_t replica, Device& device) const;
+  std::size_t num_local() const { return world_->local_ranks().size(); }
+  /// Of an index into what there is one of per local replica.
+  std::int64_t replica_of(std::size_t local) const { return world_->local_ranks()[local]; }
+  /// Throws ValueError when `replica` is not local, or does not exist.
   Engine& engine_of(std::int64_t replica, const char* what) const;
   std::size_t checked_persistent(std::int64_t index, std::size_t bytes) const;
   std::size_t checked_slot(std::int64_t buffer, std::int64_t slot, std::size_t bytes) const;
-  /// The first `bytes` of what a replica keeps.
-  void read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
-                   std::size_t bytes) const;
-  /// For what the thread of a replica waits for.
-  StopCheck stop_check_of(std::int64_t replica) const;
-  std::int64_t part_of(const HostVariable& variable, std::int64_t replica) const;
-  void upload(const HostVariable& variable, std::int64_t replica) const;
+  /// The first `bytes` of what a local replica keeps.
+  void read_device(const HostVariable& variable, std::size_t local, std::byte* to,
+                   std::size_t bytes, const StopCheck& check) const;
+  /// For what the thread of a local replica waits for.
+  StopCheck stop_check_of(std::size_t local) const;
+  void upload(const HostVariable& variable, std::size_t local) const;
   void download(const HostVariable& variable) const;
+  /// The same of a variable whose parts are on replicas of several processes, on the thread of each
+  /// local replica: the members of a group bring them together.
+  void download_parts(const HostVariable& variable, std::size_t local) const;
+  bool has_parts_elsewhere(const HostVariable& variable) const;
+  /// The entry of the host array that a replica starts with.
+  std::byte* host_entry(const HostVariable& variable, std::int64_t replica) const;
   /// Whether no output lies in the memory of an input.
   bool are_outputs_apart(const std::vector<StreamBuffer>& buffers) const;
   std::vector<RepeatedStream> repeated_streams(const std::vector<StreamBuffer>& buffers) const;
@@ -253,11 +284,15 @@ class Session {
   SessionOptions options_;
   Program program_;
   StepReport compile_report_;
-  std::vector<std::shared_ptr<Backend>> backends_;  // one per replica
-  std::unique_ptr<ReplicaTeam> team_;               // while attached
-  std::unique_ptr<RunFolder> run_folder_;           // while attached, of the file tier
-  std::shared_ptr<FileIo> file_io_;                 // of the file tier
-  std::vector<std::unique_ptr<Engine>> engines_;    // while attached, one per replica
+  std::unique_ptr<DeviceKind> device_kind_;
+  std::unique_ptr<DeviceSettings> device_settings_;
+  std::unique_ptr<World> world_;
+  std::vector<std::shared_ptr<Target>> targets_;  // one per local replica
+  std::unique_ptr<ReplicaTeam> team_;             // while attached
+  std::unique_ptr<RunFolder> run_folder_;         // while attached, of the file tier
+  std::shared_ptr<FileIo> file_io_;               // of the file tier
+  std::vector<std::unique_ptr<Device>> devices_;  // while attached, one per local replica
+  std::vector<std::unique_ptr<Engine>> engines_;  // while attached, one per local replica
   std::vector<StreamDesc> input_streams_;
   std::vector<StreamDesc> output_streams_;
   std::vector<HostVariable> variables_;

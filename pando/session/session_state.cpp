@@ -1,6 +1,5 @@
 // The raw state of a replica: what a checkpoint keeps.
 #include <algorithm>
-#include <cstring>
 
 #include "pando/base/error.hpp"
 #include "pando/base/hash.hpp"
@@ -30,7 +29,11 @@ void check_bytes(const std::string& what, std::size_t wanted, std::size_t given)
 Engine& Session::engine_of(std::int64_t replica, const char* what) const {
   require_attached(what);
   check_index("replica", replica, program_.replicas);
-  return *engines_[static_cast<std::size_t>(replica)];
+  const std::vector<int>& local = local_replicas();
+  const auto at = std::find(local.begin(), local.end(), replica);
+  if (at != local.end()) return *engines_[static_cast<std::size_t>(at - local.begin())];
+  throw ValueError(str_cat(what, " wants a replica that this process runs, which replica ", replica,
+                           " is not: call it in the process that runs it"));
 }
 
 std::size_t Session::checked_persistent(std::int64_t index, std::size_t bytes) const {
@@ -75,32 +78,34 @@ std::vector<std::int64_t> Session::state_tensors() const {
 std::shared_ptr<StateSnapshot> Session::snapshot(std::int64_t room_bytes) const {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("snapshot");
-  std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent(engines_.size());
-  std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote;
+  std::vector<StateSnapshot::Replica> replicas(engines_.size());
   const auto room = std::make_shared<SnapshotRoom>();
   room->limit = room_bytes;
-  for (std::size_t replica = 0; replica < engines_.size(); ++replica) {
-    Engine& engine = *engines_[replica];
+  for (std::size_t local = 0; local < engines_.size(); ++local) {
+    Engine& engine = *engines_[local];
+    StateSnapshot::Replica& state = replicas[local];
+    state.rank = replica_of(local);
     for (const std::int64_t index : state_tensors()) {
       const auto i = static_cast<std::size_t>(index);
       const PersistentTensor& tensor = program_.persistent[i];
-      const std::byte* value = engine.persistent(i);
-      persistent[replica][index].assign(value, value + value_bytes(tensor.dtype, tensor.shape));
+      std::vector<std::byte>& value = state.persistent[index];
+      value.resize(value_bytes(tensor.dtype, tensor.shape));
+      engine.read_persistent(i, value.data(), value.size(), stop_check_);
     }
-    remote.push_back(engine.snapshot_remote(room, stop_check_));
+    state.remote = engine.snapshot_remote(room, stop_check_);
   }
   std::size_t row_bytes = 0;
   for (const RemoteBufferDesc& buffer : program_.remote_buffers) {
     row_bytes = std::max(row_bytes, value_bytes(buffer.dtype, buffer.shape));
   }
-  return std::make_shared<StateSnapshot>(std::move(persistent), std::move(remote), row_bytes);
+  return std::make_shared<StateSnapshot>(std::move(replicas), row_bytes);
 }
 
 void Session::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
                                std::size_t bytes) {
   const CallGate::Pass pass(gate_, stop_check_);
-  const Engine& engine = engine_of(replica, "write_persistent");
-  std::memcpy(engine.persistent(checked_persistent(index, bytes)), from, bytes);
+  Engine& engine = engine_of(replica, "write_persistent");
+  engine.write_persistent(checked_persistent(index, bytes), from, bytes, stop_check_);
 }
 
 void Session::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
@@ -118,19 +123,20 @@ void Session::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_
   engine.load_remote(checked_slot(buffer, slot, bytes), slot, to, bytes, stop_check_);
 }
 
-StateSnapshot::StateSnapshot(std::vector<std::map<std::int64_t, std::vector<std::byte>>> persistent,
-                             std::vector<std::vector<std::shared_ptr<RowSnapshot>>> remote,
-                             std::size_t row_bytes)
-    : persistent_(std::move(persistent)), remote_(std::move(remote)), row_bytes_(row_bytes) {}
+StateSnapshot::StateSnapshot(std::vector<Replica> replicas, std::size_t row_bytes)
+    : replicas_(std::move(replicas)), row_bytes_(row_bytes) {}
 
 StateSnapshot::~StateSnapshot() { cancel(); }
 
 const std::vector<std::byte>& StateSnapshot::persistent(std::int64_t replica,
                                                         std::int64_t index) const {
-  check_index("replica", replica, static_cast<std::int64_t>(persistent_.size()));
-  const auto& values = persistent_[static_cast<std::size_t>(replica)];
-  const auto it = values.find(index);
-  if (it == values.end()) throw ValueError(str_cat("there is no state tensor ", index));
+  const auto state = std::find_if(replicas_.begin(), replicas_.end(),
+                                  [&](const Replica& of) { return of.rank == replica; });
+  if (state == replicas_.end()) {
+    throw ValueError(str_cat("the snapshot has no state of replica ", replica));
+  }
+  const auto it = state->persistent.find(index);
+  if (it == state->persistent.end()) throw ValueError(str_cat("there is no state tensor ", index));
   return it->second;
 }
 
@@ -139,13 +145,13 @@ std::optional<StateSnapshot::Row> StateSnapshot::next_row(std::byte* to, std::si
     throw ValueError(str_cat("the largest row has ", row_bytes_, " bytes; given ", bytes));
   }
   const auto first = [&](auto condition) -> std::optional<Row> {
-    for (std::size_t replica = 0; replica < remote_.size(); ++replica) {
-      for (std::size_t buffer = 0; buffer < remote_[replica].size(); ++buffer) {
-        RowSnapshot& rows = *remote_[replica][buffer];
+    for (const Replica& state : replicas_) {
+      for (std::size_t buffer = 0; buffer < state.remote.size(); ++buffer) {
+        RowSnapshot& rows = *state.remote[buffer];
         if (!condition(rows)) continue;
         const std::int64_t slot = rows.next(to);
         if (slot < 0) continue;
-        return Row{static_cast<std::int64_t>(replica), static_cast<std::int64_t>(buffer), slot};
+        return Row{state.rank, static_cast<std::int64_t>(buffer), slot};
       }
     }
     return std::nullopt;
@@ -157,8 +163,8 @@ std::optional<StateSnapshot::Row> StateSnapshot::next_row(std::byte* to, std::si
 }
 
 void StateSnapshot::cancel() const {
-  for (const auto& buffers : remote_) {
-    for (const auto& rows : buffers) rows->cancel();
+  for (const Replica& state : replicas_) {
+    for (const auto& rows : state.remote) rows->cancel();
   }
 }
 

@@ -1,6 +1,5 @@
 // Variables between their host arrays and the replicas.
 #include <algorithm>
-#include <cstring>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/engine.hpp"
@@ -21,6 +20,18 @@ std::int64_t index_in_group(const VariableSettings& settings, std::int64_t repli
     index += settings.group_of(other) == settings.group_of(replica) ? 1 : 0;
   }
   return index;
+}
+
+struct ByteRange {
+  std::size_t begin = 0, bytes = 0;
+};
+
+/// Of what a replica keeps of an entry of `bytes` in all; the last part may be short.
+ByteRange bytes_of_part(const VariableSettings& settings, std::int64_t replica, std::size_t bytes,
+                        std::size_t part_bytes) {
+  const std::int64_t part = index_in_group(settings, replica) % settings.shard_over;
+  const std::size_t begin = std::min(bytes, static_cast<std::size_t>(part) * part_bytes);
+  return {begin, std::min(part_bytes, bytes - begin)};
 }
 
 }  // namespace
@@ -62,49 +73,52 @@ void Session::collect_variables(const Ir& ir) {
   }
 }
 
-void Session::upload_constants(Engine& engine) {
+void Session::upload_constants(Engine& engine, const StopCheck& check) const {
   for (const ProgramConstant& constant : constants_) {
-    std::memcpy(engine.persistent(constant.persistent), constant.data->data, constant.data->bytes);
+    engine.write_persistent(constant.persistent, constant.data->data, constant.data->bytes, check);
   }
 }
 
-void Session::read_device(const HostVariable& variable, std::int64_t replica, std::byte* to,
-                          std::size_t bytes) const {
-  Engine& engine = *engines_[static_cast<std::size_t>(replica)];
+void Session::read_device(const HostVariable& variable, std::size_t local, std::byte* to,
+                          std::size_t bytes, const StopCheck& check) const {
+  Engine& engine = *engines_[local];
   if (variable.remote_buffer < 0) {
-    std::memcpy(to, engine.persistent(variable.persistent), bytes);
+    engine.read_persistent(variable.persistent, to, bytes, check);
   } else {
     engine.load_remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot, to,
-                       bytes, stop_check_);
+                       bytes, check);
   }
 }
 
-StopCheck Session::stop_check_of(std::int64_t replica) const {
-  return stop_check(team_->should_stop(static_cast<int>(replica)));
+StopCheck Session::stop_check_of(std::size_t local) const {
+  return stop_check(team_->should_stop(static_cast<int>(local)));
 }
 
-std::int64_t Session::part_of(const HostVariable& variable, std::int64_t replica) const {
-  return index_in_group(variable.settings, replica) % variable.settings.shard_over;
-}
-
-void Session::upload(const HostVariable& variable, std::int64_t replica) const {
+std::byte* Session::host_entry(const HostVariable& variable, std::int64_t replica) const {
   const VariableSettings& settings = variable.settings;
   const std::int64_t entry = settings.entry_per_replica ? replica : settings.group_of(replica);
-  const std::byte* host = variable.data->data + static_cast<std::size_t>(entry) * variable.bytes;
-  Engine& engine = *engines_[static_cast<std::size_t>(replica)];
-  const std::size_t begin = std::min(
-      variable.bytes, static_cast<std::size_t>(part_of(variable, replica)) * variable.part_bytes);
-  const std::size_t bytes = std::min(variable.part_bytes, variable.bytes - begin);
-  if (variable.remote_buffer >= 0) {
-    return engine.store_remote(static_cast<std::size_t>(variable.remote_buffer), settings.slot,
-                               host + begin, bytes, stop_check_of(replica));
-  }
-  std::byte* device = engine.persistent(variable.persistent);
-  if (bytes > 0) std::memcpy(device, host + begin, bytes);
-  if (bytes < variable.part_bytes) std::memset(device + bytes, 0, variable.part_bytes - bytes);
+  return variable.data->data + static_cast<std::size_t>(entry) * variable.bytes;
 }
 
-/// Every entry of the host array, each part from the first replica that keeps it.
+void Session::upload(const HostVariable& variable, std::size_t local) const {
+  const VariableSettings& settings = variable.settings;
+  const std::int64_t replica = replica_of(local);
+  const std::byte* host = host_entry(variable, replica);
+  Engine& engine = *engines_[local];
+  const auto [begin, bytes] = bytes_of_part(settings, replica, variable.bytes, variable.part_bytes);
+  if (variable.remote_buffer >= 0) {
+    return engine.store_remote(static_cast<std::size_t>(variable.remote_buffer), settings.slot,
+                               host + begin, bytes, stop_check_of(local));
+  }
+  engine.write_persistent(variable.persistent, host + begin, bytes, stop_check_of(local));
+}
+
+bool Session::has_parts_elsewhere(const HostVariable& variable) const {
+  return variable.settings.shard_over > 1 &&
+         num_local() < static_cast<std::size_t>(program_.replicas);
+}
+
+/// Every entry that a local replica keeps, each part from the first one that keeps it.
 void Session::download(const HostVariable& variable) const {
   const VariableSettings& settings = variable.settings;
   const std::int64_t entries = settings.host_entries(program_.replicas);
@@ -112,36 +126,63 @@ void Session::download(const HostVariable& variable) const {
     const std::int64_t group = settings.entry_per_replica ? settings.group_of(entry) : entry;
     std::byte* host = variable.data->data + static_cast<std::size_t>(entry) * variable.bytes;
     std::int64_t missing = settings.shard_over;
-    for (std::int64_t replica = 0; replica < program_.replicas && missing > 0; ++replica) {
+    for (std::size_t local = 0; local < num_local() && missing > 0; ++local) {
+      const std::int64_t replica = replica_of(local);
       const bool own_entry = settings.entry_per_replica && settings.shard_over == 1;
       if (own_entry ? replica != entry : settings.group_of(replica) != group) continue;
-      const std::size_t begin =
-          std::min(variable.bytes,
-                   static_cast<std::size_t>(part_of(variable, replica)) * variable.part_bytes);
-      const std::size_t bytes = std::min(variable.part_bytes, variable.bytes - begin);
-      if (bytes > 0) read_device(variable, replica, host + begin, bytes);
+      const auto [begin, bytes] =
+          bytes_of_part(settings, replica, variable.bytes, variable.part_bytes);
+      if (bytes > 0) read_device(variable, local, host + begin, bytes, stop_check_);
       --missing;  // the members of a group keep the parts in order
     }
   }
 }
 
+void Session::download_parts(const HostVariable& variable, std::size_t local) const {
+  const std::int64_t replica = replica_of(local);
+  const auto group = team_->communicator(static_cast<int>(local))
+                         .split(variable.settings.group_of(replica), replica);
+  std::vector<std::byte> part(variable.part_bytes);
+  read_device(variable, local, part.data(), part.size(), stop_check_of(local));
+  std::byte* const host = host_entry(variable, replica);
+  bool is_first = true;
+  for (std::size_t other = 0; other < local; ++other) {
+    is_first = is_first && host_entry(variable, replica_of(other)) != host;
+  }
+  std::vector<std::byte> unused(is_first ? 0 : variable.bytes);
+  // The first members of the group keep the parts in order; what others have is cut off.
+  const Collective gather{.kind = Collective::Kind::AllGather,
+                          .dtype = DType::UInt8,
+                          .input_elements = static_cast<std::int64_t>(variable.part_bytes),
+                          .output_elements = static_cast<std::int64_t>(variable.bytes),
+                          .name = "weights_to_host of a variable in parts"};
+  group->run(gather, part.data(), is_first ? host : unused.data());
+}
+
 void Session::weights_from_host() {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_from_host");
-  team_->run([&](int replica) {
-    for (const HostVariable& variable : variables_) upload(variable, replica);
-    Engine& engine = *engines_[static_cast<std::size_t>(replica)];
-    engine.finish_remote(stop_check_of(replica));
-    engine.run_weights_from_host();
+  team_->run([&](int index) {
+    const auto local = static_cast<std::size_t>(index);
+    for (const HostVariable& variable : variables_) upload(variable, local);
+    engines_[local]->finish_remote(stop_check_of(local));
+    engines_[local]->run_weights_from_host();
   });
 }
 
 void Session::weights_to_host() {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_to_host");
-  team_->run(
-      [&](int replica) { engines_[static_cast<std::size_t>(replica)]->run_weights_to_host(); });
-  for (const HostVariable& variable : variables_) download(variable);
+  team_->run([&](int index) {
+    const auto local = static_cast<std::size_t>(index);
+    engines_[local]->run_weights_to_host();
+    for (const HostVariable& variable : variables_) {
+      if (has_parts_elsewhere(variable)) download_parts(variable, local);
+    }
+  });
+  for (const HostVariable& variable : variables_) {
+    if (!has_parts_elsewhere(variable)) download(variable);
+  }
 }
 
 }  // namespace pando

@@ -231,6 +231,7 @@ Tensor* GraphDifferentiator::output_gradients_or_zeros(const Op& op,
 std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const GradGraphInfo& info,
                                                            int first_input) {
   const Graph& callee = *info.forward_graph;
+  const TensorIndices callee_inputs(callee.inputs()), callee_outputs(callee.outputs());
   const std::vector<std::vector<int>> outputs = outputs_of_gradients(info);
   std::vector<Tensor*> arguments;
   for (std::size_t i = 0; i < info.expected_inputs.size(); ++i) {
@@ -240,8 +241,8 @@ std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const G
           output_gradients_or_zeros(op, outputs[i], connection.forward_tensor->info));
       continue;
     }
-    const int output = index_in(callee.outputs(), connection.forward_tensor);
-    const int input = index_in(callee.inputs(), connection.forward_tensor);
+    const int output = callee_outputs.of(connection.forward_tensor);
+    const int input = callee_inputs.of(connection.forward_tensor);
     internal_check(input >= 0 || output >= 0, "a called gradient graph wants a hidden tensor");
     arguments.push_back(
         forward_value(input >= 0 ? op.input(first_input + input) : op.output(output)));
@@ -252,12 +253,12 @@ std::vector<Tensor*> GraphDifferentiator::callee_arguments(const Op& op, const G
 void GraphDifferentiator::differentiate_call(Op& op) {
   const GradGraphInfo& info = infos_.at(op.called_graphs[0]);
   if (info.gradient_graph == nullptr) return;
-  const Graph& callee = *info.forward_graph;
+  const TensorIndices inputs(info.forward_graph->inputs());
   Op& call = backward_->create_op(op.def(), callee_arguments(op, info, 0), {{"modified", Ints{}}},
                                   op.context, {info.gradient_graph},
                                   names_of(info.gradient_graph->outputs()));
   for (std::size_t i = 0; i < info.expected_outputs.size(); ++i) {
-    const int input = index_in(callee.inputs(), info.expected_outputs[i].forward_tensor);
+    const int input = inputs.of(info.expected_outputs[i].forward_tensor);
     if (input >= 0 && wants(op.input(input))) {
       add_contribution(op, input, call.output(static_cast<int>(i)));
     }
@@ -316,7 +317,7 @@ Tensor* GraphDifferentiator::gradient_of(const Tensor* tensor, const OpContext& 
 }
 
 bool GraphDifferentiator::is_visible(const Tensor* tensor) const {
-  return index_in(forward_.inputs(), tensor) >= 0 || index_in(forward_.outputs(), tensor) >= 0;
+  return tensor->kind() == TensorKind::GraphInput || tensor->is_graph_output();
 }
 
 Tensor* GraphDifferentiator::forward_value(Tensor* tensor) {
@@ -370,9 +371,7 @@ void GraphDifferentiator::copy_producer(const Op& op) {
 void GraphDifferentiator::expose_intermediates() {
   std::vector<Tensor*> hidden;
   for (const auto& [tensor, input] : forward_inputs_) {
-    if (index_in(forward_.inputs(), tensor) < 0 && index_in(forward_.outputs(), tensor) < 0) {
-      hidden.push_back(tensor);
-    }
+    if (!is_visible(tensor)) hidden.push_back(tensor);
   }
   std::sort(hidden.begin(), hidden.end(),
             [](const Tensor* a, const Tensor* b) { return a->id() < b->id(); });
@@ -411,7 +410,7 @@ void GraphDifferentiator::finish() {
   std::vector<Tensor*> order;
   for (std::size_t i = 0; i < provided_.size(); ++i) {
     Tensor* input = provided_inputs_[i];
-    const bool used = !input->uses().empty() || index_in(backward_->outputs(), input) >= 0;
+    const bool used = !input->uses().empty() || input->is_graph_output();
     if (lenient_ && !used) {
       backward_->remove_input(index_in(backward_->inputs(), input));
       continue;

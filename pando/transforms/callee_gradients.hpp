@@ -1,6 +1,7 @@
 // How the gradient of an op that runs graphs uses the gradient graphs of these.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "pando/transforms/autodiff.hpp"
@@ -9,6 +10,22 @@ namespace pando {
 
 /// The position of `tensor` in `tensors`; -1 if it is not there.
 int index_in(const std::vector<Tensor*>& tensors, const Tensor* tensor);
+
+/// The same for many tensors.
+class TensorIndices {
+ public:
+  explicit TensorIndices(const std::vector<Tensor*>& tensors) {
+    int next = 0;
+    for (const Tensor* tensor : tensors) first_.emplace(tensor, next++);
+  }
+  int of(const Tensor* tensor) const {
+    const auto it = first_.find(tensor);
+    return it == first_.end() ? -1 : it->second;
+  }
+
+ private:
+  std::unordered_map<const Tensor*, int> first_;
+};
 
 Tensor* zeros(OpBuilder& builder, const TensorInfo& info);
 

@@ -1,6 +1,7 @@
 #include "pando/transforms/concat_views.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "pando/transforms/dependencies.hpp"
@@ -41,27 +42,25 @@ class Mirror {
   explicit Mirror(Graph& graph) : graph_(graph), aliases_(graph) {}
 
   void run() {
-    for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
-      const Op& op = *graph_.ops()[i];
+    for (Op *next = graph_.first_op(), *current = nullptr; next != nullptr;) {
+      current = std::exchange(next, next->next());
+      const Op& op = *current;
       if (op.kind() == "ConcatInplace") add_parts(op, parts_);
       if (parts_.empty()) continue;
       std::vector<const Tensor*> written;
       for (int k : op.modified_inputs()) {
         if (op.input(k) != nullptr) add_new<const Tensor*>(written, aliases_.root(op.input(k)));
       }
-      const bool is_last = i + 1 == graph_.ops().size();
-      graph_.set_insertion_point(is_last ? nullptr : graph_.ops()[i + 1]);
+      graph_.set_insertion_point(next);
       OpBuilder builder(graph_, op.context);
-      for (const Tensor* root : written) i += spread(builder, root);
+      for (const Tensor* root : written) spread(builder, root);
       graph_.set_insertion_point(nullptr);
     }
   }
 
  private:
-  /// Brings everything that shares elements with the storage up to date. Returns the number of ops
-  /// that it made.
-  std::size_t spread(OpBuilder& builder, const Tensor* root) {
-    std::size_t made = 0;
+  /// Brings everything that shares elements with the storage up to date.
+  void spread(OpBuilder& builder, const Tensor* root) {
     for (const Part& part : parts_) {
       const bool from_result = aliases_.root(part.result()) == root;
       if (!from_result && aliases_.root(part.tensor) != root) continue;
@@ -69,10 +68,9 @@ class Mirror {
       Tensor* window = window_of(builder, part);
       Tensor* target = from_result ? part.tensor : window;
       builder.make("CopyVarUpdate", {target, from_result ? window : part.tensor});
-      made += 2 + spread(builder, aliases_.root(from_result ? part.tensor : part.result()));
+      spread(builder, aliases_.root(from_result ? part.tensor : part.result()));
       sources_.pop_back();
     }
-    return made;
   }
 
   template <class T>

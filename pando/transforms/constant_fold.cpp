@@ -12,11 +12,6 @@ namespace {
 
 using Results = std::vector<std::shared_ptr<HostArray>>;
 
-bool is_graph_output(const Tensor* tensor) {
-  const auto& outputs = tensor->graph().outputs();
-  return std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
-}
-
 bool can_fold(const Op& op, const Purity& purity, std::int64_t max_elements) {
   if (op.num_inputs() == 0 || op.outputs().empty() || !purity.is_pure(op)) return false;
   std::int64_t largest_input = 0;
@@ -27,7 +22,7 @@ bool can_fold(const Op& op, const Purity& purity, std::int64_t max_elements) {
     largest_input = std::max(largest_input, input->info.num_elements());
   }
   return std::none_of(op.outputs().begin(), op.outputs().end(), [&](const Tensor* output) {
-    return output->info.num_elements() > largest_input || is_graph_output(output);
+    return output->info.num_elements() > largest_input || output->is_graph_output();
   });
 }
 

@@ -11,10 +11,6 @@
 namespace pando {
 namespace {
 
-bool is_output(const Graph& graph, const Tensor* tensor) {
-  return std::find(graph.outputs().begin(), graph.outputs().end(), tensor) != graph.outputs().end();
-}
-
 /// Bytes and type of a constant as a map key.
 std::string constant_key(const Tensor& tensor) {
   const auto* bytes = reinterpret_cast<const char*>(tensor.data->data);
@@ -29,7 +25,7 @@ void merge_constants(Graph& graph) {
   for (Tensor* tensor : graph.sources()) {
     const bool candidate = tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
                            tensor->data->bytes <= kMostBytes && !purity.is_written(*tensor) &&
-                           !is_output(graph, tensor);
+                           !tensor->is_graph_output();
     if (!candidate) continue;
     const auto [it, inserted] = first.try_emplace(constant_key(*tensor), tensor);
     if (inserted) continue;
@@ -56,7 +52,7 @@ std::size_t result_bytes(const Op& op) {
 
 bool makes_output(const Op& op) {
   return std::any_of(op.outputs().begin(), op.outputs().end(),
-                     [&](const Tensor* output) { return is_output(op.graph(), output); });
+                     [](const Tensor* output) { return output->is_graph_output(); });
 }
 
 }  // namespace

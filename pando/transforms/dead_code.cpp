@@ -55,18 +55,15 @@ void add_persistent_roots(const Graph& graph, const AliasClasses& aliases, Tenso
   }
 }
 
-}  // namespace
-
-void eliminate_dead_code(Graph& graph) {
+void eliminate(Graph& graph, Effects& effects) {
   const AliasClasses aliases(graph);
   TensorSet live;
   for (const Tensor* output : graph.outputs()) live.insert(aliases.root(output));
   for (const Tensor* input : graph.inputs()) live.insert(input);
   add_persistent_roots(graph, aliases, live);
-  Effects effects;
   std::vector<Op*> dead;
-  for (std::size_t i = graph.ops().size(); i-- > 0;) {
-    Op& op = *graph.ops()[i];
+  for (Op* last = graph.last_op(); last != nullptr; last = last->previous()) {
+    Op& op = *last;
     bool keep = effects.has(op);
     for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
     for (int k : op.modified_inputs()) {
@@ -85,6 +82,18 @@ void eliminate_dead_code(Graph& graph) {
   graph.erase_ops(dead);
 }
 
+}  // namespace
+
+void eliminate_dead_code(Graph& graph) {
+  Effects effects;
+  eliminate(graph, effects);
+}
+
+void eliminate_dead_code(Ir& ir) {
+  Effects effects;
+  for (Graph* graph : ir.graphs()) eliminate(*graph, effects);
+}
+
 void erase_unreachable_graphs(Ir& ir) {
   std::set<const Graph*> reached;
   std::vector<const Graph*> pending = {&ir.main_graph()};
@@ -94,9 +103,9 @@ void erase_unreachable_graphs(Ir& ir) {
     if (!reached.insert(graph).second) continue;
     for (const Graph* callee : graph->called_graphs()) pending.push_back(callee);
   }
-  for (Graph* graph : ir.graphs()) {
-    if (!reached.contains(graph)) ir.erase_graph(*graph);
-  }
+  std::vector<Graph*> unreached = ir.graphs();
+  std::erase_if(unreached, [&](const Graph* graph) { return reached.contains(graph); });
+  ir.erase_graphs(unreached);
 }
 
 }  // namespace pando

@@ -1,7 +1,9 @@
 // Alias classes and the order that ops of one graph must keep.
 #pragma once
 
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pando/ir/graph.hpp"
@@ -27,18 +29,28 @@ class AliasClasses {
   TensorMap<Tensor*> parent_;  // nullptr: owns its storage
 };
 
+/// What ops and the graphs that they call touch besides tensors: the names of streams, buffers and
+/// the terminal. Looks at every graph once: for graphs that keep the ops that have effects.
+class EffectNames {
+ public:
+  std::set<std::string> of(const Op& op);
+
+ private:
+  void add_known(const Op& op, std::set<std::string>& effects) const;
+
+  std::unordered_map<const Graph*, std::set<std::string>> of_graphs_;
+};
+
 /// Predecessors of every op, as positions in `graph.ops()`: producers of its inputs, and earlier
 /// ops whose access to a storage, stream, remote buffer or the terminal conflicts with its own.
 /// Conflicting accesses keep creation order. `Op::after` is not included: the order of ops that do
 /// not conflict cannot be observed.
+std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases,
+                                           EffectNames& effects);
+/// The same for one graph alone.
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases);
 
 /// Inputs of `graph` that its ops write (directly, through views or through calls).
 std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases);
-
-/// Throws Error (`Inplacing ambiguity detected...`) when some op of any graph writes a tensor that
-/// another op reads or writes without an order by data flow or in_sequence (popxl-core.md 3.2). Two
-/// calls that modify one tensor by reference are exempt: they run in creation order.
-void check_inplace_ambiguity(const Ir& ir);
 
 }  // namespace pando

@@ -1,7 +1,5 @@
 #include "pando/transforms/elide_identities.hpp"
 
-#include <algorithm>
-
 namespace pando {
 namespace {
 
@@ -13,12 +11,10 @@ bool has_own_storage(const Tensor& tensor) {
   return !def.output_alias || def.output_alias(*producer, tensor.producer_index()) < 0;
 }
 
-bool is_elidable(const Graph& graph, const Op& op) {
+bool is_elidable(const Op& op) {
   if (op.kind() != "Identity") return false;
   const Tensor& from = *op.input(0);
-  const std::vector<Tensor*>& outputs = graph.outputs();
-  const bool is_output = std::find(outputs.begin(), outputs.end(), &from) != outputs.end();
-  return has_own_storage(from) && from.uses().size() == 1 && !is_output &&
+  return has_own_storage(from) && from.uses().size() == 1 && !from.is_graph_output() &&
          from.info == op.output(0)->info &&
          from.producer()->context.execution == op.context.execution &&
          from.producer()->context.device == op.context.device;
@@ -27,14 +23,11 @@ bool is_elidable(const Graph& graph, const Op& op) {
 }  // namespace
 
 void elide_identities(Graph& graph) {
-  for (std::size_t i = 0; i < graph.ops().size();) {
-    Op& op = *graph.ops()[i];
-    if (!is_elidable(graph, op)) {
-      ++i;
-      continue;
-    }
-    graph.replace_uses(*op.output(0), *op.input(0));
-    graph.erase_op(op);
+  for (Op *op = graph.first_op(), *next = nullptr; op != nullptr; op = next) {
+    next = op->next();
+    if (!is_elidable(*op)) continue;
+    graph.replace_uses(*op->output(0), *op->input(0));
+    graph.erase_op(*op);
   }
 }
 

@@ -11,24 +11,22 @@ namespace pando {
 void expand(Graph& graph) {
   std::unordered_set<const Op*> expanded;
   std::vector<Op*> last_first;
-  // A rule inserts its ops before the expanded one, so the scan meets them next.
-  for (std::size_t i = 0; i < graph.ops().size();) {
-    Op& op = *graph.ops()[i];
-    if (expanded.contains(&op)) {
-      ++i;
-      continue;
-    }
+  for (Op* next = graph.first_op(); next != nullptr;) {
+    Op& op = *next;
+    next = op.next();
+    if (expanded.contains(&op)) continue;
     if (op.def().check_execution) op.def().check_execution(op);
-    if (!op.def().expand) {
-      ++i;
-      continue;
-    }
+    if (!op.def().expand) continue;
+    const Op* before = op.previous();
     graph.set_insertion_point(&op);
     OpBuilder builder(graph, op.context);
     const std::vector<Tensor*> replacements = op.def().expand(builder, op);
     graph.set_insertion_point(nullptr);
+    // A rule inserts its ops before the expanded one: those come next.
+    next = before == nullptr ? graph.first_op() : before->next();
     if (replacements.empty() && op.num_outputs() > 0) {
-      ++i;  // already in its simplest form
+      internal_check(next == &op, "an op in its simplest form expands to nothing");
+      next = op.next();
       continue;
     }
     internal_check(replacements.size() == op.outputs().size(),

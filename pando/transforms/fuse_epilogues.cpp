@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "pando/ir/op_def.hpp"
 #include "pando/transforms/dependencies.hpp"
@@ -35,6 +36,10 @@ class EpilogueFuser {
  public:
   explicit EpilogueFuser(Graph& graph) : graph_(graph), aliases_(graph) {
     for (Op* op : graph.ops()) {
+      for (int index : op->modified_inputs()) {
+        if (op->input(index) == nullptr) continue;
+        writes_[aliases_.root(op->input(index))].push_back(order_.size());
+      }
       position_.emplace(op, order_.size());
       order_.push_back(op);
     }
@@ -94,18 +99,16 @@ class EpilogueFuser {
 
   /// The fused op runs where the last op of the chain ran: no op in between may write its operands.
   bool operands_keep_their_values(const Chain& chain) const {
-    std::unordered_set<const Tensor*> roots;
-    for (const Tensor* input : chain.ops.front()->inputs()) roots.insert(aliases_.root(input));
-    if (chain.bias != nullptr) roots.insert(aliases_.root(chain.bias));
+    const std::size_t first = position_.at(chain.ops.front());
     const std::size_t last = position_.at(chain.ops.back());
-    for (std::size_t i = position_.at(chain.ops.front()) + 1; i < last; ++i) {
-      if (erased_.contains(order_[i])) continue;
-      for (int index : order_[i]->modified_inputs()) {
-        const Tensor* written = order_[i]->input(index);
-        if (written != nullptr && roots.contains(aliases_.root(written))) return false;
-      }
-    }
-    return true;
+    const auto keeps_value = [&](const Tensor* operand) {
+      const std::vector<std::size_t>& writes = writes_.at(aliases_.root(operand));
+      const auto next = std::upper_bound(writes.begin(), writes.end(), first);
+      return next == writes.end() || *next >= last;
+    };
+    const std::vector<Tensor*>& operands = chain.ops.front()->inputs();
+    return std::all_of(operands.begin(), operands.end(), keeps_value) &&
+           (chain.bias == nullptr || keeps_value(chain.bias));
   }
 
   void replace(const Chain& chain) {
@@ -117,8 +120,12 @@ class EpilogueFuser {
     Attributes attributes;
     if (!chain.epilogue.empty()) attributes.set("epilogue", chain.epilogue);
     Tensor* fused = builder.make("MatMulEpilogue", inputs, attributes);
-    graph_.replace_uses(*chain.result(), *builder.reshape(fused, chain.result()->shape()));
+    Tensor* result = builder.reshape(fused, chain.result()->shape());
     graph_.set_insertion_point(nullptr);
+    graph_.replace_uses(*chain.result(), *result);
+    aliases_.join(chain.result(), result);
+    std::vector<std::size_t> writes = std::move(writes_[chain.result()]);
+    writes_[result] = std::move(writes);
     for (auto op = chain.ops.rbegin(); op != chain.ops.rend(); ++op) {
       erased_.insert(*op);
       graph_.erase_op(**op);
@@ -129,6 +136,7 @@ class EpilogueFuser {
   AliasClasses aliases_;
   std::vector<Op*> order_;
   std::unordered_map<const Op*, std::size_t> position_;
+  TensorMap<std::vector<std::size_t>> writes_;  // positions in order_, by storage
   std::unordered_set<const Op*> erased_;
 };
 

@@ -21,7 +21,7 @@ Ints by_ref_indices(const Graph& graph, std::size_t skip) {
 
 OpContext named(const OpContext& context, const std::string& name) {
   OpContext result = context;
-  result.name = context.name.empty() ? name : context.name + "/" + name;
+  result.name = context.name.empty() ? name : str_cat(context.name, "/", name);
   return result;
 }
 
@@ -76,7 +76,7 @@ std::vector<Tensor*> LoopBody::finish(Graph& caller, std::int64_t count,
 
 void put_in_sequence(Graph& graph) {
   for (std::size_t i = 1; i < graph.ops().size(); ++i) {
-    graph.ops()[i]->after.push_back(graph.ops()[i - 1]);
+    graph.ops()[i]->run_after(*graph.ops()[i - 1]);
   }
 }
 
@@ -107,9 +107,9 @@ void Outliner::copy(const Op& op) {
     copied.output(i)->info.meta_shape = op.output(i)->info.meta_shape;
     copies_[op.output(i)] = copied.output(i);
   }
-  for (const Op* earlier : op.after) {
+  for (const Op* earlier : op.after()) {
     const auto it = copied_ops_.find(earlier);
-    if (it != copied_ops_.end()) copied.after.push_back(it->second);
+    if (it != copied_ops_.end()) copied.run_after(*it->second);
   }
   copied_ops_[&op] = &copied;
 }
@@ -123,15 +123,14 @@ void Outliner::mark_written_inputs() {
 
 void erase_moved_ops(Graph& graph, const std::vector<Op*>& ops) {
   std::set<Tensor*> constants;
-  for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
-    for (Tensor* input : (*it)->inputs()) {
+  for (const Op* op : ops) {
+    for (Tensor* input : op->inputs()) {
       if (input != nullptr && input->kind() == TensorKind::Constant) constants.insert(input);
     }
-    graph.erase_op(**it);
   }
-  const std::set<Tensor*> outputs(graph.outputs().begin(), graph.outputs().end());
+  graph.erase_ops({ops.rbegin(), ops.rend()});
   for (Tensor* constant : constants) {
-    if (constant->uses().empty() && !outputs.contains(constant)) graph.erase_tensor(*constant);
+    if (constant->uses().empty() && !constant->is_graph_output()) graph.erase_tensor(*constant);
   }
 }
 

@@ -1,11 +1,11 @@
 #include "pando/transforms/inline_calls.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
@@ -17,14 +17,24 @@ namespace {
 
 constexpr const char* kCall = "Call";
 
-std::map<const Graph*, int> count_sites(const Ir& ir) {
-  std::map<const Graph*, int> sites;
+/// The ops that run a graph.
+struct Sites {
+  int count = 0;
+  bool are_calls = true;
+};
+
+std::unordered_map<const Graph*, Sites> sites_of_graphs(const Ir& ir) {
+  std::unordered_map<const Graph*, Sites> result;
   for (const Graph* graph : ir.graphs()) {
     for (const Op* op : graph->ops()) {
-      for (const Graph* callee : op->called_graphs) ++sites[callee];
+      for (const Graph* callee : op->called_graphs) {
+        Sites& sites = result[callee];
+        ++sites.count;
+        sites.are_calls = sites.are_calls && op->kind() == kCall;
+      }
     }
   }
-  return sites;
+  return result;
 }
 
 /// By the call site or by the graph input itself.
@@ -32,10 +42,11 @@ bool marked_modified(const Op& call, int input) { return call.modified_inputs().
 
 class Inliner {
  public:
-  /// `aliases`: of the graph, kept up to date.
-  Inliner(Graph& graph, Op& call, AliasClasses& aliases)
+  /// `aliases`: of the graph, kept up to date. `written`: the inputs that the callee writes.
+  Inliner(Graph& graph, Op& call, AliasClasses& aliases, const std::vector<bool>& written)
       : graph_(graph),
         aliases_(aliases),
+        written_(written),
         call_(call),
         callee_(*call.called_graphs[0]),
         callee_aliases_(callee_),
@@ -58,11 +69,10 @@ class Inliner {
   /// By-value inputs are snapshots: a copy when the callee writes its own, or when a by-reference
   /// input of the same storage is written.
   void bind_inputs() {
-    const std::vector<bool> written = modified_graph_inputs(callee_, callee_aliases_);
     std::set<const Tensor*> written_outside;
     for (std::size_t i = 0; i < callee_.inputs().size(); ++i) {
       const int k = static_cast<int>(i);
-      if (written[i] && marked_modified(call_, k)) {
+      if (written_[i] && marked_modified(call_, k)) {
         written_outside.insert(aliases_.root(call_.input(k)));
       }
     }
@@ -72,7 +82,7 @@ class Inliner {
       if (outer == nullptr) continue;
       const bool by_ref = marked_modified(call_, k);
       const bool snapshot =
-          by_ref ? false : (written[i] || written_outside.contains(aliases_.root(outer)));
+          by_ref ? false : (written_[i] || written_outside.contains(aliases_.root(outer)));
       map_[callee_.inputs()[i]] = snapshot ? builder_.make("Identity", {outer}) : outer;
     }
   }
@@ -96,8 +106,7 @@ class Inliner {
     for (const Tensor* output : op.outputs()) names.push_back(output->name());
     OpContext context = op.context;
     context.phase = call_.context.phase;
-    Op& copy = graph_.create_op(op.def(), inputs, op.attributes, std::move(context),
-                                op.called_graphs, names);
+    Op& copy = graph_.copy_op(op, inputs, std::move(context), names);
     aliases_.add(copy);
     for (int i = 0; i < op.num_outputs(); ++i) {
       copy.output(i)->info.meta_shape = op.output(i)->info.meta_shape;
@@ -116,6 +125,7 @@ class Inliner {
 
   Graph& graph_;
   AliasClasses& aliases_;
+  const std::vector<bool>& written_;
   Op& call_;
   Graph& callee_;
   AliasClasses callee_aliases_;
@@ -133,33 +143,79 @@ bool only_transfers(const Graph& graph) {
                      [](const Op* op) { return kTransfers.contains(op->kind()); });
 }
 
-void inline_into(Graph& graph, const std::map<const Graph*, int>& sites, int max_reused_ops) {
-  const std::vector<Op*> ops = graph.ops();
-  std::optional<AliasClasses> aliases;
-  std::vector<Op*> last_first;
-  for (Op* op : ops) {
-    if (op->kind() != kCall) continue;
-    const Graph& callee = *op->called_graphs[0];
-    const bool single = sites.at(&callee) == 1;
-    const bool tiny = callee.ops().size() <= static_cast<std::size_t>(max_reused_ops) &&
-                      callee.called_graphs().empty();
-    if (!single && !tiny && !only_transfers(callee)) continue;
-    if (!aliases) aliases.emplace(graph);
-    Inliner(graph, *op, *aliases).run();
-    last_first.push_back(op);
+/// Goes through the graphs callees first. What is called once is copied straight into the graph
+/// that stays, however deep its call lies.
+class CallInliner {
+ public:
+  CallInliner(const Ir& ir, int max_reused_ops)
+      : sites_(sites_of_graphs(ir)), max_reused_ops_(static_cast<std::size_t>(max_reused_ops)) {}
+
+  void run(Graph& graph) {
+    if (!is_called_once(graph)) inline_into(graph);
+    written_[&graph] = written_inputs(graph);
   }
-  std::reverse(last_first.begin(), last_first.end());
-  graph.erase_ops(last_first);
-}
+
+ private:
+  /// By the one op that will take its place; its own calls wait for that.
+  bool is_called_once(const Graph& graph) const {
+    const auto sites = sites_.find(&graph);
+    return sites != sites_.end() && sites->second.count == 1 && sites->second.are_calls;
+  }
+
+  /// Of a call whose callee run() has seen.
+  bool is_inlined(const Op& op) const {
+    if (op.kind() != kCall) return false;
+    const Graph& callee = *op.called_graphs[0];
+    return is_called_once(callee) ||
+           (callee.num_ops() <= max_reused_ops_ && callee.called_graphs().empty()) ||
+           only_transfers(callee);
+  }
+
+  /// By ops of the graph, or of what is inlined into it.
+  std::vector<bool> written_inputs(const Graph& graph) const {
+    const AliasClasses aliases(graph);
+    TensorSet written;
+    for (const Op* op = graph.first_op(); op != nullptr; op = op->next()) {
+      const InputSet modified = op->modified_inputs();
+      if (modified.empty()) continue;
+      const bool inlined = is_inlined(*op);
+      for (int k : modified) {
+        const bool writes =
+            !inlined || written_.at(op->called_graphs[0])[static_cast<std::size_t>(k)];
+        if (writes && op->input(k) != nullptr) written.insert(aliases.root(op->input(k)));
+      }
+    }
+    std::vector<bool> result;
+    result.reserve(graph.inputs().size());
+    for (const Tensor* input : graph.inputs()) result.push_back(written.contains(input));
+    return result;
+  }
+
+  void inline_into(Graph& graph) const {
+    std::optional<AliasClasses> aliases;
+    for (Op* next = graph.first_op(); next != nullptr;) {
+      Op& op = *next;
+      next = op.next();
+      if (!is_inlined(op)) continue;
+      if (!aliases) aliases.emplace(graph);
+      const Op* before = op.previous();
+      Inliner(graph, op, *aliases, written_.at(op.called_graphs[0])).run();
+      graph.erase_op(op);
+      // What was put in its place, if anything was, may call again.
+      next = before == nullptr ? graph.first_op() : before->next();
+    }
+  }
+
+  std::unordered_map<const Graph*, Sites> sites_;
+  std::size_t max_reused_ops_;
+  std::unordered_map<const Graph*, std::vector<bool>> written_;
+};
 
 }  // namespace
 
 void inline_calls(Ir& ir, int max_reused_ops) {
-  const std::map<const Graph*, int> sites = count_sites(ir);
-  // What is inlined has been inlined into already.
-  for (Graph* graph : callees_first({&ir.main_graph()})) {
-    inline_into(*graph, sites, max_reused_ops);
-  }
+  CallInliner inliner(ir, max_reused_ops);
+  for (Graph* graph : callees_first({&ir.main_graph()})) inliner.run(*graph);
   erase_unreachable_graphs(ir);
 }
 

@@ -271,14 +271,14 @@ PipelineSchedule Pipeliner::run() {
   Op& call_op = create_call(graph_, *place_.graph, arguments_, context_);
   graph_.set_insertion_point(nullptr);
   for (const Op* op : moved) {
-    for (Op* earlier : op->after) {
-      if (!stage_of_.contains(earlier)) call_op.after.push_back(earlier);
+    for (Op* earlier : op->after()) {
+      if (!stage_of_.contains(earlier)) call_op.run_after(*earlier);
     }
   }
   for (Op* op : graph_.ops()) {
-    const bool follows = std::any_of(op->after.begin(), op->after.end(),
+    const bool follows = std::any_of(op->after().begin(), op->after().end(),
                                      [&](const Op* e) { return stage_of_.contains(e); });
-    if (follows && !stage_of_.contains(op)) op->after.push_back(&call_op);
+    if (follows && !stage_of_.contains(op)) op->run_after(call_op);
   }
   erase_moved_ops(graph_, moved);
   return schedule_;

@@ -1,8 +1,6 @@
 // Who reads a tensor.
 #pragma once
 
-#include <algorithm>
-
 #include "pando/ir/graph.hpp"
 
 namespace pando {
@@ -10,8 +8,7 @@ namespace pando {
 /// The one op that reads `tensor`, if it belongs to the same program and device as its producer;
 /// nullptr for outputs of the graph, and where there is none or several.
 inline Op* only_reader(const Tensor& tensor) {
-  const auto& outputs = tensor.graph().outputs();
-  if (std::find(outputs.begin(), outputs.end(), &tensor) != outputs.end()) return nullptr;
+  if (tensor.is_graph_output()) return nullptr;
   if (tensor.producer() == nullptr || tensor.uses().size() != 1) return nullptr;
   Op* reader = tensor.uses().front().op;
   const OpContext& own = tensor.producer()->context;

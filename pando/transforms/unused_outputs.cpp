@@ -22,15 +22,10 @@ struct Sites {
   double other_runs = 0;  // of loops and conditionals
 };
 
-bool is_output(const Graph& graph, const Tensor* tensor) {
-  const std::vector<Tensor*>& outputs = graph.outputs();
-  return std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
-}
-
 Mask wanted_outputs(const Op& call) {
   Mask mask;
   for (const Tensor* output : call.outputs()) {
-    mask.push_back(!output->uses().empty() || is_output(call.graph(), output));
+    mask.push_back(!output->uses().empty() || output->is_graph_output());
   }
   return mask;
 }
@@ -88,8 +83,10 @@ Graph& copy_of(const Graph& graph) {
     for (const Tensor* output : op->outputs()) {
       tensors[output] = new_op.add_output(copy.unique_tensor_id(output->name()), output->info);
     }
-    for (const Op* earlier : op->after) new_op.after.push_back(ops.at(earlier));
     ops[op] = &new_op;
+  }
+  for (const Op* op : graph.ops()) {
+    for (const Op* earlier : op->after()) ops.at(op)->run_after(*ops.at(earlier));
   }
   for (const Tensor* output : graph.outputs()) copy.mark_output(tensors.at(output));
   return copy;
@@ -180,7 +177,7 @@ class OutputDropper {
 }  // namespace
 
 void drop_unused_outputs(Ir& ir) {
-  for (Graph* graph : ir.graphs()) eliminate_dead_code(*graph);
+  eliminate_dead_code(ir);
   // Calls in graphs that never run would have to follow, and would keep outputs alive.
   erase_unreachable_graphs(ir);
   OutputDropper(ir).run();

@@ -6,6 +6,7 @@
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/tensor_place.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
@@ -140,6 +141,11 @@ void bind_tensor(nb::module_& m) {
             return uses;
           },
           kOwnedByIr)
+      .def_prop_ro("is_used", [](const Tensor& t) { return !t.uses().empty(); })
+      .def_prop_ro("device", &device_of,
+                   "That of the producer, else of the first use that has one.")
+      .def_prop_ro("on_io_tiles", &is_on_io_tiles,
+                   "Whether the producer, else the first use, is on them; None if nothing tells.")
       .def_ro("settings", &Tensor::settings)
       .def_prop_ro("data", &host_array, nb::for_getter(nb::sig("def data(self, /) -> typing.Any")))
       .def(
@@ -155,11 +161,13 @@ void bind_op_context(nb::module_& m) {
   nb::class_<OpContext>(m, "OpContext")
       .def(
           "__init__",
-          [](OpContext* self, std::string name, std::string file, int line, std::string function,
-             const std::optional<Integer>& device, bool io_tiles, ExecutionContext execution) {
+          [](OpContext* self, std::string name, const std::string& file, int line,
+             const std::string& function, const std::optional<Integer>& device, bool io_tiles,
+             ExecutionContext execution) {
             const auto number = device ? std::optional(device->as("device")) : std::nullopt;
+            static SharedTexts texts;  // of all files and functions that made ops
             new (self) OpContext{std::move(name),
-                                 {std::move(file), line, std::move(function)},
+                                 {texts.of(file), line, texts.of(function)},
                                  number,
                                  io_tiles,
                                  execution};
@@ -167,10 +175,12 @@ void bind_op_context(nb::module_& m) {
           nb::arg("name") = "", nb::arg("file") = "", nb::arg("line") = 0, nb::arg("function") = "",
           nb::arg("device").none() = 0, nb::arg("io_tiles") = false,
           nb::arg("execution") = ExecutionContext::Normal)
-      .def_rw("name", &OpContext::name)
-      .def_prop_ro("file", [](const OpContext& c) { return c.location.file; })
+      .def_prop_rw(
+          "name", [](const OpContext& c) { return c.name.str(); },
+          [](OpContext& c, std::string name) { c.name = std::move(name); })
+      .def_prop_ro("file", [](const OpContext& c) { return c.location.file.str(); })
       .def_prop_ro("line", [](const OpContext& c) { return c.location.line; })
-      .def_prop_ro("function", [](const OpContext& c) { return c.location.function; })
+      .def_prop_ro("function", [](const OpContext& c) { return c.location.function.str(); })
       .def_rw("device", &OpContext::device, nb::arg().none())
       .def_rw("io_tiles", &OpContext::io_tiles)
       .def_rw("execution", &OpContext::execution);
@@ -196,7 +206,7 @@ void bind_op_edits(nb::class_<Op>& bound) {
             return op.def().output_alias ? op.def().output_alias(op, output) : -1;
           },
           nb::arg("output"), "The input whose storage the output has; -1: its own.")
-      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.after = std::move(earlier); });
+      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.set_after(std::move(earlier)); });
 }
 
 void bind_op(nb::module_& m) {
@@ -231,8 +241,8 @@ void bind_op(nb::module_& m) {
           "context", [](Op& op) -> OpContext& { return op.context; }, kOwnedByIr)
       .def_ro("called_graphs", &Op::called_graphs, kOwnedByIr)
       .def_prop_ro(
-          "after", [](const Op& op) { return op.after; }, kOwnedByIr)
-      .def("run_after", [](Op& op, Op& earlier) { op.after.push_back(&earlier); })
+          "after", [](const Op& op) { return op.after(); }, kOwnedByIr)
+      .def("run_after", [](Op& op, Op& earlier) { op.run_after(earlier); })
       .def_prop_ro("modified_inputs",
                    [](const Op& op) {
                      const InputSet modified = op.modified_inputs();
@@ -270,8 +280,10 @@ Op& create_op(Graph& graph, std::string_view kind, const std::vector<Tensor*>& i
               const nb::dict& values, const OpContext& context, std::vector<Graph*> called_graphs,
               const std::vector<std::string>& output_names) {
   const OpDef& def = op_registry().get(kind);
-  return graph.create_op(def, inputs, attributes_from(values, op_text(def, context)), context,
-                         std::move(called_graphs), output_names);
+  Attributes attributes;
+  if (!values.empty()) attributes = attributes_from(values, op_text(def, context));
+  return graph.create_op(def, inputs, std::move(attributes), context, std::move(called_graphs),
+                         output_names);
 }
 
 void bind_graph(nb::module_& m) {
@@ -292,6 +304,12 @@ void bind_graph(nb::module_& m) {
       .def_prop_ro("ops", &Graph::ops, kOwnedByIr)
       .def_prop_ro("tensors", &Graph::tensors, kOwnedByIr)
       .def_prop_ro("called_graphs", &Graph::called_graphs, kOwnedByIr)
+      .def(
+          "can_take",
+          [](const Graph& g, const std::vector<Tensor*>& tensors) {
+            return can_be_inputs(g, tensors);
+          },
+          nb::arg("tensors"), "Whether all are in the graph, and in one place as far as is known.")
       .def("find_tensor", &Graph::find_tensor, nb::arg("id"), kOwnedByIr)
       .def("find_op", &Graph::find_op, nb::arg("id"), kOwnedByIr)
       .def("unique_tensor_id", &Graph::unique_tensor_id, nb::arg("scoped_name"))

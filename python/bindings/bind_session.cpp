@@ -121,7 +121,7 @@ class ArrayBytes {
 };
 
 /// The arrays of a run, held while the object lives whatever becomes of the list: `arrays[i]` has
-/// the transfers of stream i to or from all replicas, in C order.
+/// the transfers of stream i to or from the local replicas, in C order.
 class StreamArrays {
  public:
   StreamArrays(const nb::list& arrays, const std::vector<StreamDesc>& streams,
@@ -146,8 +146,9 @@ class StreamArrays {
 };
 
 std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const nb::list& outputs) {
-  const StreamArrays in(inputs, session.input_streams(), session.num_replicas(), false);
-  const StreamArrays out(outputs, session.output_streams(), session.num_replicas(), true);
+  const auto replicas = static_cast<std::int64_t>(session.local_replicas().size());
+  const StreamArrays in(inputs, session.input_streams(), replicas, false);
+  const StreamArrays out(outputs, session.output_streams(), replicas, true);
   const InterpreterReleased released;
   return session.run(in.buffers(), out.buffers());
 }

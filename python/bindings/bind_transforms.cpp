@@ -3,7 +3,7 @@
 #include "pando/transforms/accumulate.hpp"
 #include "pando/transforms/autodiff.hpp"
 #include "pando/transforms/batch_serialise.hpp"
-#include "pando/transforms/dependencies.hpp"
+#include "pando/transforms/inplace_ambiguity.hpp"
 #include "pando/transforms/pipelining.hpp"
 #include "pando/transforms/recompute.hpp"
 #include "pando/transforms/repeat_graph.hpp"

@@ -159,6 +159,19 @@ class Tensor:
     def uses(self) -> list[tuple[Op, int]]: ...
 
     @property
+    def is_used(self) -> bool: ...
+
+    @property
+    def device(self) -> int | None:
+        """That of the producer, else of the first use that has one."""
+
+    @property
+    def on_io_tiles(self) -> bool | None:
+        """
+        Whether the producer, else the first use, is on them; None if nothing tells.
+        """
+
+    @property
     def settings(self) -> VariableSettings: ...
 
     @property
@@ -299,6 +312,9 @@ class Graph:
 
     @property
     def called_graphs(self) -> list[Graph]: ...
+
+    def can_take(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether all are in the graph, and in one place as far as is known."""
 
     def find_tensor(self, id: str) -> Tensor: ...
 

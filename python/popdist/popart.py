@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-import popdist
+from popart.devices import DeviceManager
+from popdist.instances import getNumLocalReplicas
 
 
 def configureSessionOptions(options: Any) -> None:
@@ -14,7 +14,7 @@ def configureSessionOptions(options: Any) -> None:
     Args:
         options: The session options, which are changed.
     """
-    local = popdist.getNumLocalReplicas()
+    local = getNumLocalReplicas()
     options.replicatedGraphCount = local
     options.enableReplicatedGraphs = local > 1
 
@@ -28,4 +28,4 @@ def getDevice(connectionType: Any = None) -> Any:
     Returns:
         A new device, not attached.
     """
-    return importlib.import_module("popart").DeviceManager().enumerateDevices()[0]
+    return DeviceManager().enumerateDevices()[0]

@@ -7,32 +7,29 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pando import _core
+from pando.user_location import user_location
 from popart._internal import ir as _ir
+from popart._internal.owners import owner_of
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
     from popxl.ir import Ir
-    from popxl.tensor import Tensor
+    from popxl.tensor_base import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-_PYTHON_ROOT = Path(__file__).resolve().parent.parent
-# Frames of these files are never "the line of the user's program".
-_OWN_CODE = (
-    *(f"{_PYTHON_ROOT / name}/" for name in ("popxl", "popxl_addons", "pando", "popart")),
-    contextmanager.__code__.co_filename,
-    functools.__file__,
-)
 
 _EXECUTION = {
     _ir.ExecutionContext.Normal: _core.ExecutionContext.Normal,
     _ir.ExecutionContext.WeightsFromHostFragment: _core.ExecutionContext.WeightsFromHost,
     _ir.ExecutionContext.WeightsToHostFragment: _core.ExecutionContext.WeightsToHost,
 }
+
+
+# Op contexts that are kept for the next op of the same line.
+_MOST_CONTEXTS_KEPT = 4096
 
 
 class Context:
@@ -106,7 +103,7 @@ class Context:
         Returns:
             `a/b/name` inside the name scopes a and b.
         """
-        return "/".join([*self._name_scopes, name])
+        return "/".join([*self._name_scopes, name]) if self._name_scopes else name
 
     def op_context(self, name: str) -> _core.OpContext:
         """Describe where a new op is made.
@@ -117,16 +114,26 @@ class Context:
         Returns:
             What is recorded with the op: name, line of the program, device, tile set and execution.
         """
+        scoped, execution = self.scoped(name), self._execution_context
         file, line, function = user_location()
-        return _core.OpContext(
-            name=self.scoped(name),
-            file=file,
-            line=line,
-            function=function,
-            device=self._ipu_id,
-            io_tiles=self._io_tile_set,
-            execution=_EXECUTION.get(self._execution_context, _core.ExecutionContext.Normal),
-        )
+        key = (scoped, file, line, function, self._ipu_id, self._io_tile_set, execution)
+        # The core copies it into the op, and ops of one line have equal ones.
+        known = self._graphs[-1]._ir._op_contexts if self._graphs else {}
+        context = known.get(key)
+        if context is None:
+            context = _core.OpContext(
+                name=scoped,
+                file=file,
+                line=line,
+                function=function,
+                device=self._ipu_id,
+                io_tiles=self._io_tile_set,
+                execution=_EXECUTION.get(execution, _core.ExecutionContext.Normal),
+            )
+            if len(known) >= _MOST_CONTEXTS_KEPT:
+                known.clear()
+            known[key] = context
+        return context
 
     def _get_op_settings(self, name: str) -> _ir.Settings:
         """Settings for a new op of the current graph, as custom-op code expects them."""
@@ -161,7 +168,7 @@ class Context:
         if mode:
             self._previous_ops[key] = [op]
         else:
-            self._previous_ops[key] = [*(previous or [None]), op]
+            (previous or self._previous_ops.setdefault(key, [None])).append(op)
 
     def _ops_moved(self, graph: _core.Graph, successor: _core.Op) -> None:
         """What would follow ops that are no longer in `graph` follows `successor` instead."""
@@ -173,9 +180,8 @@ class Context:
     def _run_hooks(self, op: _core.Op) -> None:
         for listener in self._created_listeners:
             listener(op)
-        from popxl.ir import Ir
-
-        hooks = Ir._from_core_id(op.graph.ir_id)._op_created_hooks.get(op.graph.id)
+        ir: Ir = owner_of(op.graph.ir_id)
+        hooks = ir._op_created_hooks.get(op.graph.id)
         if hooks:
             view = _ir.op_view(op)
             for hook in list(hooks.values()):
@@ -233,20 +239,6 @@ def get_ir() -> Ir:
 gcg = get_current_graph
 gmg = get_main_graph
 gir = get_ir
-
-
-def user_location() -> tuple[str, int, str]:
-    """Find the innermost frame outside of the project's packages.
-
-    Returns:
-        Its file, line and function.
-    """
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_OWN_CODE):
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
 def get_source_location(offset: int) -> tuple[str, int, str]:
@@ -309,7 +301,9 @@ def create_op(
         [callee._pb for callee in called_graphs],
         [context.scoped(name) for name in names],
     )
-    context._op_created(op)
+    context._order(op)
+    if context._created_listeners or graph._ir._op_created_hooks:
+        context._run_hooks(op)
     return op
 
 

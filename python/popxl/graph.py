@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pando import _core
 from popart._internal import ir as internal
+from popart._internal.owners import owner_of
 from popxl.context import _context
+from popxl.tensor_base import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
     from popxl.ir import Ir
-    from popxl.tensor import Constant, Tensor, Variable
 
 _hook_handles = itertools.count()
 
 
-class _ByRefInputs(MutableSet["Tensor"]):
+class _ByRefInputs(MutableSet[Tensor]):
     """The by-reference inputs of a graph; changes go straight to the graph.
 
     Args:
@@ -71,10 +72,9 @@ class Graph:
     @classmethod
     def _from_pb(cls, graph: Any) -> Graph:
         """The one Graph of a core graph (or of a view of it)."""
-        from popxl.ir import Ir
-
         core_graph = graph._pb if isinstance(graph, internal.Graph) else graph
-        return Ir._from_core_id(core_graph.ir_id)._graph(core_graph)
+        ir: Ir = owner_of(core_graph.ir_id)
+        return ir._graph(core_graph)
 
     @classmethod
     def _make(cls, ir: Ir, core_graph: _core.Graph) -> Graph:
@@ -138,15 +138,11 @@ class Graph:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables, sorted by id; only the main graph has some."""
-        from popxl.tensor import Variable
-
         return tuple(t for t in self.tensors if isinstance(t, Variable))
 
     @property
     def constants(self) -> tuple[Constant, ...]:
         """The constants, sorted by id."""
-        from popxl.tensor import Constant
-
         return tuple(t for t in self.tensors if isinstance(t, Constant))
 
     @property
@@ -203,8 +199,6 @@ class Graph:
         del hooks[handle]
 
     def __contains__(self, value: object) -> bool:
-        from popxl.tensor import Tensor
-
         if not isinstance(value, Tensor):
             raise TypeError(f"only tensors can be looked for in a graph; given {type(value)}")
         return value._pb.graph is self._pb

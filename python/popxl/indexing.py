@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from popxl import dtypes
+from popxl.constants import constant
+from popxl.tensor_operators import TensorOperators, all_ops
 
 if TYPE_CHECKING:
-    from popxl.tensor import Tensor
+    from popxl.tensor_base import Tensor
 
 _WANTED = "wanted ints and slices, or an integer or bool tensor, array or list of indices or flags"
 
@@ -47,8 +49,6 @@ def _is_basic(key: Any) -> bool:
 
 
 def _slice(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
-    from popxl import ops
-
     if len(keys) > tensor.rank:
         raise ValueError(f"{tensor!r} has {tensor.rank} axes; given {len(keys)} indices: {keys}")
     starts: list[int | None] = []
@@ -76,28 +76,26 @@ def _slice(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
         directions.append(1 if step > 0 else -1)
         strides.append(abs(step))
     # A copy also where everything is selected: writes to the result must not reach `tensor`.
-    result = ops.slice(tensor, starts, stops, directions, list(range(len(keys))))
+    ops = all_ops()
+    result: Tensor = ops.slice(tensor, starts, stops, directions, list(range(len(keys))))
     if any(stride != 1 for stride in strides):
         result = ops.subsample(result, strides + [1] * (tensor.rank - len(strides)))
     return ops.squeeze(result, dropped) if dropped else result
 
 
 def _index_by_array(tensor: Tensor, key: Any) -> Tensor:
-    from popxl import ops
-    from popxl.tensor import Tensor, constant
-
     if key is None or key is Ellipsis or isinstance(key, (str, float, bool, np.bool_)):
         raise TypeError(f"{tensor!r}: {_WANTED}; given {key!r}")
-    if not isinstance(key, Tensor):
+    if not isinstance(key, TensorOperators):
         key = _host_key(key)
         if key.dtype != np.bool_ and not np.issubdtype(key.dtype, np.integer):
             raise TypeError(f"{tensor!r}: {_WANTED}; given values of dtype {key.dtype}")
         key = constant(key, dtypes.bool if key.dtype == np.bool_ else dtypes.int32)
     if key.dtype == dtypes.bool:
-        return ops.where(key, tensor, constant(0, tensor.dtype))
+        return all_ops().where(key, tensor, constant(0, tensor.dtype))
     if not key.dtype.is_int:
         raise TypeError(f"{tensor!r}: {_WANTED}; given {key!r}")
-    return ops.gather(tensor, key)
+    return all_ops().gather(tensor, key)
 
 
 def _host_key(key: Any) -> np.ndarray[Any, Any]:

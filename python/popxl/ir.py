@@ -5,50 +5,27 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+from weakref import ReferenceType, WeakValueDictionary
 
 import numpy as np
 
 from pando import _core
 from popart._internal import ir as _ir
 from popart._internal.options import SessionOptions
+from popart._internal.owners import owner_of, register_owner
 from popxl import dot
 from popxl.graph import Graph
 from popxl.module import Module
+from popxl.replica_grouping import ReplicaGrouping
+from popxl.streams import DeviceToHostStream, HostToDeviceStream
+from popxl.tensor_base import Tensor, TensorByRef, tensor_class
+from popxl.tensor_spec import TensorSpec
+from popxl.variable_record import VariableRecord
+from popxl.variables import graph_input, graph_output
 
 if TYPE_CHECKING:
-    from popxl.replica_grouping import ReplicaGrouping
     from popxl.session import Session
-    from popxl.streams import DeviceToHostStream, HostToDeviceStream
-    from popxl.tensor import Tensor
-
-
-@dataclass
-class VariableRecord:
-    """What the front end knows about a variable beyond the core.
-
-    Attributes:
-        assignment: The group of each replica.
-        constant_grouping: Stride and size of the groups, if constant.
-        retrieval_mode: `one_per_group` or `all_replicas`.
-        data: The host value in `shape_on_host`.
-        remote: The id of the remote buffer and the slot; None: on the device.
-        sharded: Whether every replica of a group holds one part.
-        shape_on_host: The shape of the host value.
-    """
-
-    # Group of each replica, and stride and group size if constant (a grouping would hold the Ir).
-    assignment: list[int]
-    constant_grouping: tuple[int, int] | None
-    retrieval_mode: str
-    # The host value in `shape_on_host`; the core shares its memory.
-    data: np.ndarray[Any, Any]
-    # Slot of a remote buffer: (buffer id, offset).
-    remote: tuple[int, int] | None = None
-    sharded: bool = False
-    shape_on_host: tuple[int, ...] = ()
 
 
 class Ir:
@@ -61,25 +38,26 @@ class Ir:
         ValueError: It is another word or less than 1.
     """
 
-    _registry: ClassVar[WeakValueDictionary[int, Ir]] = WeakValueDictionary()
-
     def __init__(self, replication: int | str = 1) -> None:
         self._pb = _core.Ir()
         self._options = SessionOptions()
         self._graphs: WeakValueDictionary[str, Graph] = WeakValueDictionary()
-        self._tensors: WeakValueDictionary[str, Tensor] = WeakValueDictionary()
+        # By id. Those that are gone stay as small as a reference; the core keeps them anyway.
+        self._tensors: dict[str, ReferenceType[Tensor]] = {}
         self._variables: dict[str, VariableRecord] = {}
         self._op_created_hooks: dict[str, dict[int, Callable[[Any], Any]]] = {}
         self._has_read_only_memmap = False
         self._has_session = False
         self._session_reference: Callable[[], Session | None] = lambda: None
         self._patterns = _ir.patterns.Patterns()
+        # Those of recent ops, by what they tell: see Context.op_context.
+        self._op_contexts: dict[tuple[Any, ...], _core.OpContext] = {}
         # Graphs whose ops were connected by hand; what programs attached to ops, by op id.
         self._rewired: set[str] = set()
         self._op_notes: dict[int, dict[str, Any]] = {}
         # In the order in which they were made.
         self._pipelines: list[_core.PipelineSchedule] = []
-        Ir._registry[self._pb.id] = self
+        register_owner(self)
         if replication == "popdist":
             import popdist.popart
 
@@ -96,7 +74,8 @@ class Ir:
 
     @classmethod
     def _from_core_id(cls, ir_id: int) -> Ir:
-        return cls._registry[ir_id]
+        ir: Ir = owner_of(ir_id)
+        return ir
 
     @classmethod
     def _from_pb(cls, pb_ir: Any) -> Ir:
@@ -118,18 +97,21 @@ class Ir:
 
     def _tensor(self, core_tensor: _core.Tensor) -> Tensor:
         """The one Tensor of a core tensor."""
-        tensor = self._tensors.get(core_tensor.id)
-        if tensor is None or tensor._pb is not core_tensor:
-            from popxl.tensor import tensor_class
-
+        tensor = self._known_tensor(core_tensor)
+        if tensor is None:
             tensor = tensor_class(core_tensor)._make(self, core_tensor)
-            self._tensors[core_tensor.id] = tensor
+            self._tensors[tensor._id] = ReferenceType(tensor)
         return tensor
+
+    def _known_tensor(self, core_tensor: _core.Tensor) -> Tensor | None:
+        reference = self._tensors.get(core_tensor.id)
+        tensor = None if reference is None else reference()
+        return None if tensor is None or tensor._pb is not core_tensor else tensor
 
     def _refresh_tensor(self, core_tensor: _core.Tensor) -> None:
         """Has the Tensor of a core tensor, if there is one, look at shape and dtype again."""
-        tensor = self._tensors.get(core_tensor.id)
-        if tensor is not None and tensor._pb is core_tensor:
+        tensor = self._known_tensor(core_tensor)
+        if tensor is not None:
             tensor._read_info()
 
     def _settle(self) -> None:
@@ -140,7 +122,7 @@ class Ir:
             if graph.id not in self._rewired:
                 continue
             for tensor in graph.tensors:
-                is_made = tensor.producer is not None or tensor in graph.outputs or tensor.uses
+                is_made = tensor.producer is not None or tensor in graph.outputs or tensor.is_used
                 if tensor.kind == _core.TensorKind.Activation and not is_made:
                     graph.erase_tensor(tensor)
             graph.reorder(_ir.schedule(list(graph.ops)))
@@ -273,8 +255,6 @@ class Ir:
         Raises:
             ValueError: The stride or the size does not suit the number of replicas.
         """
-        from popxl.replica_grouping import ReplicaGrouping
-
         return ReplicaGrouping._from_stride(self, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignment: Sequence[int]) -> ReplicaGrouping:
@@ -290,14 +270,10 @@ class Ir:
         Raises:
             ValueError: There is not one group for each replica, or sizes or numbers are wrong.
         """
-        from popxl.replica_grouping import ReplicaGrouping
-
         return ReplicaGrouping._from_assignment(self, assignment)
 
     def _used_streams(self) -> tuple[list[HostToDeviceStream], list[DeviceToHostStream]]:
         """Those that ops load, and those that they store to, in order of first use."""
-        from popxl.streams import DeviceToHostStream, HostToDeviceStream
-
         loaded, stored = self._pb.used_streams()
         tensor = self.main_graph.get_tensor
         return (
@@ -377,8 +353,6 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 def _is_tensor_like(value: object) -> bool:
-    from popxl.tensor import Tensor, TensorSpec
-
     return isinstance(value, (Tensor, TensorSpec))
 
 
@@ -395,8 +369,6 @@ def _check_no_mixture(name: str, values: Iterable[Any]) -> bool:
 
 def _graph_argument(parameter: inspect.Parameter, value: Any) -> Any:
     """The value for `fn`: graph inputs in place of tensors."""
-    from popxl.tensor import TensorByRef, graph_input
-
     name = parameter.name
     annotation = parameter.annotation
 
@@ -422,8 +394,6 @@ def _graph_argument(parameter: inspect.Parameter, value: Any) -> Any:
 
 
 def _mark_outputs(name: str, outputs: Any) -> None:
-    from popxl.tensor import Tensor, graph_output
-
     if outputs is None:
         return
     if isinstance(outputs, Tensor):

@@ -11,7 +11,7 @@ from popxl.context import get_current_graph
 from popxl.dtypes import DType
 
 if TYPE_CHECKING:
-    from popxl.tensor import Tensor
+    from popxl.tensor_base import Tensor
 
 
 class RemoteBuffer:

@@ -110,6 +110,7 @@ class Session:
 
         self._input_plan = plan(self._core.input_streams, self._inputs)
         self._output_plan = plan(self._core.output_streams, self._outputs)
+        self._stored_streams = [stream for stream, _, _ in self._output_plan]
 
     @property
     def ir(self) -> Ir:
@@ -261,10 +262,11 @@ class Session:
             popart_runtime_error: Data are of another dtype than their stream.
             poplar_application_runtime_error: A check of the program failed.
         """
-        outputs = {stream: np.empty(shape, kind) for stream, shape, kind in self._output_plan}
+        targets = [np.empty(shape, kind) for _, shape, kind in self._output_plan]
+        self._execute(inputs, targets, downcast_inputs)
+        outputs = dict(zip(self._stored_streams, targets, strict=True))
         if len(outputs) != len(self._output_set):
-            outputs = self.create_host_outputs()
-        self._execute(inputs, outputs, downcast_inputs)
+            outputs = {**self.create_host_outputs(), **outputs}
         return outputs
 
     def run_with_outputs(
@@ -287,12 +289,13 @@ class Session:
         """
         outputs = {} if outputs is None else dict(outputs)
         self._validate_run_outputs(outputs)
-        self._execute(inputs, outputs, downcast_inputs)
+        targets = [outputs[stream] for stream in self._stored_streams]
+        self._execute(inputs, targets, downcast_inputs)
 
     def _execute(
         self,
         inputs: h2dStreamBufferMaps | None,
-        outputs: d2hStreamBufferMaps,
+        targets: list[_Array],
         downcast: bool,
     ) -> None:
         with self._lock:
@@ -315,7 +318,6 @@ class Session:
                     arrays.append(value)
                 else:
                     arrays.append(self._prepare_input(stream, given, kind, downcast))
-            targets = [outputs[stream] for stream, _, _ in self._output_plan]
             self._in_sync = False
             for repeated in self._core.run(arrays, targets):
                 note_repeated(self.ir_, repeated)

@@ -11,7 +11,8 @@ from popxl.dtypes import DType
 
 if TYPE_CHECKING:
     from popxl.ir import Ir
-    from popxl.tensor import Tensor, TensorSpec
+    from popxl.tensor_base import Tensor
+    from popxl.tensor_spec import TensorSpec
 
 
 class Stream:
@@ -22,6 +23,7 @@ class Stream:
     """
 
     _stream_tensor: Tensor
+    _hash: int  # computed once: every run looks streams up
 
     def __init__(self) -> None:
         raise NotImplementedError("use popxl.h2d_stream or popxl.d2h_stream to make a stream")
@@ -30,6 +32,7 @@ class Stream:
     def _from_tensor(cls, tensor: Tensor) -> Any:
         self = cls.__new__(cls)
         self._stream_tensor = tensor
+        self._hash = hash(tensor)
         return self
 
     @property
@@ -61,7 +64,7 @@ class Stream:
         return isinstance(other, Stream) and self._stream_tensor == other._stream_tensor
 
     def __hash__(self) -> int:
-        return hash(self._stream_tensor)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self._stream_tensor!r}"

@@ -1,5 +1,7 @@
 """Tensors and what makes, describes and places them."""
 
+from popxl.constants import constant
+from popxl.sharded_variable import replica_sharded_variable
 from popxl.tensor_base import (
     Constant,
     HostScalarTensor,
@@ -12,17 +14,14 @@ from popxl.tensor_base import (
     host_tensor_types,
     tensor_class,
 )
-from popxl.tensor_devices import input_device, output_device
 from popxl.tensor_location import ReplicatedTensorSharding, TensorLocation, TensorStorage
 from popxl.tensor_spec import LocationInfo, TensorSpec
 from popxl.variables import (
-    constant,
     graph_input,
     graph_output,
     remote_replica_sharded_variable,
     remote_variable,
     replica_sharded_buffer,
-    replica_sharded_variable,
     variable,
 )
 
@@ -44,8 +43,6 @@ __all__ = [
     "graph_input",
     "graph_output",
     "host_tensor_types",
-    "input_device",
-    "output_device",
     "remote_replica_sharded_variable",
     "remote_variable",
     "replica_sharded_buffer",

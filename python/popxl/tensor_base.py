@@ -10,17 +10,21 @@ import numpy as np
 
 from pando import _core
 from popart._internal import ir as internal
+from popart._internal.owners import owner_of
+from popart._internal.tensor_devices import find_device, find_tile_set
+from popxl.constants import constant
 from popxl.dtypes import DType
 from popxl.errors import UndefinedValue
-from popxl.tensor_devices import find_device, find_tile_set
+from popxl.indexing import index_tensor
+from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor_operators import TensorOperators, all_ops
 from popxl.tensor_spec import LocationInfo, TensorSpec
 from popxl.typing_ import NewAliasAnnotation
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
-    from popxl.ir import Ir, VariableRecord
-    from popxl.replica_grouping import ReplicaGrouping
+    from popxl.ir import Ir
+    from popxl.variable_record import VariableRecord
 
 ScalarType = int | float | bool | np.generic
 HostScalarTensor = ScalarType | np.ndarray[Any, Any]
@@ -35,13 +39,6 @@ host_tensor_types = (
     list,
     tuple,
 )
-
-
-def _constant(value: HostTensor, dtype: DType | None = None) -> Tensor:
-    # popxl.variables is built on this module.
-    from popxl.variables import constant
-
-    return constant(value, dtype)
 
 
 class Tensor(TensorOperators):
@@ -86,10 +83,9 @@ class Tensor(TensorOperators):
     @classmethod
     def _from_pb(cls, tensor: Any) -> Tensor:
         """The one Tensor of a core tensor (or of a view of it)."""
-        from popxl.ir import Ir
-
         core_tensor = tensor._pb if isinstance(tensor, internal.Tensor) else tensor
-        return Ir._from_core_id(core_tensor.graph.ir_id)._tensor(core_tensor)
+        ir: Ir = owner_of(core_tensor.graph.ir_id)
+        return ir._tensor(core_tensor)
 
     _from_pb_tensor = _from_pb
 
@@ -322,7 +318,7 @@ class Tensor(TensorOperators):
         """A tensor as it is, anything else as a constant of `dtype` (default: the own dtype)."""
         if isinstance(value, Tensor):
             return value
-        result = _constant(value, dtype or self.dtype)
+        result = constant(value, dtype or self.dtype)
         if raise_on_empty and result.nelms == 0:
             raise ValueError(f"The value has 0 elements - wanted some; given {value!r}")
         return result
@@ -352,8 +348,6 @@ class Tensor(TensorOperators):
         return self
 
     def __getitem__(self, key: Any) -> Tensor:
-        from popxl.indexing import index_tensor
-
         return index_tensor(self, key)
 
 
@@ -374,8 +368,6 @@ class Variable(Tensor):
     @property
     def replica_grouping(self) -> ReplicaGrouping:
         """The groups of replicas that share one value."""
-        from popxl.replica_grouping import ReplicaGrouping
-
         record = self._record
         return ReplicaGrouping._make(self._ir, record.assignment, record.constant_grouping)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from popxl.utils import inferred_dtype
@@ -11,15 +12,26 @@ if TYPE_CHECKING:
     from popxl.tensor_base import HostTensor, Tensor, TensorLike
 
 
+# The module popxl.ops, which is built on the tensors and registers itself here.
+_registered: list[Any] = []
+
+
+def register_ops(module: ModuleType) -> None:
+    """Make the ops known to the tensors.
+
+    Args:
+        module: `popxl.ops`.
+    """
+    _registered.append(module)
+
+
 def all_ops() -> Any:
     """Give `popxl.ops`, which is built on the tensors.
 
     Returns:
         The module.
     """
-    from popxl import ops
-
-    return ops
+    return _registered[0]
 
 
 class TensorOperators:

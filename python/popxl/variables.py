@@ -1,4 +1,4 @@
-"""Making variables, constants, graph inputs and graph outputs.
+"""Making variables, graph inputs and graph outputs.
 
 All of them belong to the current graph: without one there is a RuntimeError.
 """
@@ -6,35 +6,25 @@ All of them belong to the current graph: without one there is a RuntimeError.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pando import _core
-from popart._internal import ir as internal
 from popart.logging_ import getLogger
+from popxl.constants import host_info, storage
 from popxl.context import get_current_graph, get_main_graph
 from popxl.dtypes import DType
 from popxl.remote_buffer import RemoteBuffer
-from popxl.tensor_base import Constant, HostTensor, Tensor, Variable
+from popxl.tensor_base import HostTensor, Tensor, Variable
 from popxl.utils import to_numpy
+from popxl.variable_record import VariableRecord
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
     from popxl.replica_grouping import ReplicaGrouping
 
 _RETRIEVAL_MODES = ("one_per_group", "all_replicas")
-
-
-def _storage(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array as the core takes it: float8 as plain bytes."""
-    return array.view(np.uint8) if array.dtype.names is not None else array
-
-
-def _host_info(array: np.ndarray[Any, Any], shape: Iterable[int] | None = None) -> Any:
-    return _core.TensorInfo(
-        DType.as_dtype(array.dtype)._pb, list(array.shape if shape is None else shape)
-    )
 
 
 def _main_graph(what: str) -> Graph:
@@ -127,8 +117,6 @@ def _make_variable(
     shard_over: int | None = None,
 ) -> Variable:
     """A variable on the device or, with `remote`, in that slot of that buffer."""
-    from popxl.ir import VariableRecord
-
     graph = _main_graph("variables")
     ir = graph.ir
     mode = _check_retrieval_mode(retrieval_mode)
@@ -158,7 +146,7 @@ def _make_variable(
         shard_over or 1,
     )
     core_tensor = graph._pb.add_variable(
-        graph._create_tensor_id(name), _host_info(array, shape), _storage(array), settings
+        graph._create_tensor_id(name), host_info(array, shape), storage(array), settings
     )
     ir._variables[core_tensor.id] = VariableRecord(
         grouping.assignment,
@@ -171,46 +159,6 @@ def _make_variable(
     )
     tensor = ir._tensor(core_tensor)
     assert isinstance(tensor, Variable)
-    return tensor
-
-
-def constant(
-    data: HostTensor,
-    dtype: DType | None = None,
-    name: str | None = None,
-    downcast: bool = True,
-    log2_scale: int | None = None,
-    nan_on_overflow: bool | None = None,
-) -> Constant:
-    """Make a constant of the current graph.
-
-    Args:
-        data: The value, which is copied.
-        dtype: The element type to convert to; None: that of the data.
-        name: The name; None: `t`.
-        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
-        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
-        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
-
-    Returns:
-        The constant.
-
-    Raises:
-        RuntimeError: A float8 setting is given for another type.
-        TypeError: The data are float8 and `dtype` is None, or they cannot become float8.
-    """
-    graph = get_current_graph()
-    given = getattr(data, "dtype", None)
-    if dtype is None and isinstance(given, np.dtype) and given.names is not None:
-        raise TypeError(
-            "constant: float8 data needs an explicit dtype: popxl.float8_143 or popxl.float8_152"
-        )
-    array = to_numpy(data, dtype, downcast, True, log2_scale, nan_on_overflow)
-    core_tensor = graph._pb.add_constant(
-        graph._create_tensor_id(name), _host_info(array), _storage(array)
-    )
-    tensor = graph.ir._tensor(core_tensor)
-    assert isinstance(tensor, Constant)
     return tensor
 
 
@@ -390,57 +338,6 @@ def replica_sharded_buffer(
     buffer.meta_shape = per_group
     buffer._shard_over = shards
     return buffer
-
-
-def replica_sharded_variable(
-    data: HostTensor,
-    dtype: DType | None = None,
-    name: str | None = None,
-    downcast: bool = True,
-    replica_grouping: ReplicaGrouping | None = None,
-    shard_over: int | None = None,
-    retrieval_mode: str | None = "one_per_group",
-    log2_scale: int | None = None,
-    nan_on_overflow: bool | None = None,
-) -> tuple[Variable, Tensor]:
-    """Make a sharded variable and its shard, a tensor that the program may use and write.
-
-    The shard is loaded when weights go to the device and stored when they come from it.
-
-    Args:
-        data: The first value. With a grouping of several groups its first axis is the group.
-        dtype: The element type to convert to; None: that of the data.
-        name: The name; None: `t`.
-        downcast: Whether 64-bit data become 32-bit data when `dtype` is None.
-        replica_grouping: The groups of replicas that share one value; None: one group of all.
-        shard_over: The number of shards, which divides the group size; None: the group size.
-        retrieval_mode: `one_per_group` reads one value a group back, `all_replicas` one a replica.
-        log2_scale: For float8 types, the exponent of the scale of the conversion; None: 0.
-        nan_on_overflow: For float8 types, whether values out of range become NaN; None: True.
-
-    Returns:
-        The variable, a handle for the host, and the shard, of shape (ceil(elements / shards),).
-
-    Raises:
-        RuntimeError: A float8 setting is given for another type.
-        ValueError: There is only one replica, `shard_over` does not divide the group size, or
-            `variable` would refuse.
-    """
-    # popxl.ops is built on this module.
-    from popxl import ops
-    from popxl.context import _execution_context
-
-    array = to_numpy(data, dtype, downcast, False, log2_scale, nan_on_overflow)
-    element_type = DType.as_dtype(array.dtype)
-    buffer = replica_sharded_buffer(array.shape, element_type, replica_grouping, shard_over)
-    handle = remote_replica_sharded_variable(
-        array, buffer, 0, element_type, name, False, replica_grouping, retrieval_mode
-    )
-    with _execution_context(internal.ExecutionContext.WeightsFromHostFragment):
-        shard: Tensor = ops.remote_load(buffer, 0, f"{handle.name}_rts")
-    with _execution_context(internal.ExecutionContext.WeightsToHostFragment):
-        ops.remote_store(buffer, 0, shard)
-    return handle, shard
 
 
 def graph_input(

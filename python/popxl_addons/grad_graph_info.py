@@ -6,8 +6,44 @@ from collections.abc import Sequence
 
 import popxl
 from popart._internal import ir as _ir
-from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo
-from popxl_addons.graph_common import GraphLike, plain_graph
+from popxl.transforms.autodiff import ExpectedConnectionType, GradGraphInfo, autodiff
+from popxl_addons.graph_common import CalledGraphsGradInfo, GraphLike, plain_graph
+
+
+def differentiate(
+    graph: popxl.Graph,
+    grads_provided: Sequence[popxl.Tensor] | None,
+    grads_required: Sequence[popxl.Tensor] | None,
+    called_graphs_grad_info: CalledGraphsGradInfo,
+) -> GradGraphInfo:
+    """Makes the gradient graph of a graph, and those of the graphs that it calls.
+
+    Args:
+        graph: The forward graph.
+        grads_provided: Its outputs whose gradients are given; None means all.
+        grads_required: Its inputs whose gradients are wanted; None means all.
+        called_graphs_grad_info: Gradients of called graphs that exist.
+
+    Returns:
+        The contract of the gradient graph.
+    """
+    infos = autodiff(
+        graph,
+        grads_provided,
+        grads_required,
+        called_graphs_grad_info=called_graphs_grad_info,
+        return_all_grad_graphs=True,
+    )
+    for forward, info in infos.items():
+        if forward not in called_graphs_grad_info:
+            _simplify(info.graph)
+    return infos[graph]
+
+
+def _simplify(graph: popxl.Graph) -> None:
+    ir = graph.ir._pb_ir
+    ir.applyPreAliasPatterns(graph._pb_graph)
+    ir.applyInplacePattern(graph._pb_graph)
 
 
 def make_grad_graph_info(

@@ -10,6 +10,7 @@ from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.transforms.autodiff import GradGraphInfo
 from popxl_addons.dot_tree import DotTree
+from popxl_addons.grad_graph_info import differentiate
 from popxl_addons.graph_common import (
     CalledGraphsGradInfo,
     CalledGraphsGradInfoLike,
@@ -309,9 +310,6 @@ class GraphWithNamedArgs:
         called_graphs_grad_info: CalledGraphsGradInfoLike | None,
         method: str,
     ) -> GraphWithNamedArgs:
-        # The transform is built on this class.
-        from popxl_addons.transforms.autodiff import autodiff
-
         if method not in ("auto", "build_grad", "autodiff"):
             raise ValueError(
                 f"Unknown method {method!r}; choose from 'auto', 'build_grad', 'autodiff'."
@@ -319,12 +317,27 @@ class GraphWithNamedArgs:
         module = self._from_module
         by_hand = module is not None and module.implements_grad_graph
         if method == "autodiff" or (method == "auto" and not by_hand):
-            return autodiff(self, grads_provided, grads_required, called_graphs_grad_info)
+            return self._transformed(grads_provided, grads_required, called_graphs_grad_info)
         if module is None or not by_hand:
             raise Exception(
                 f"{self.graph.name} does not come from a module that overrides build_grad."
             )
         return module.create_grad_graph(self, grads_provided, grads_required)
+
+    def _transformed(
+        self,
+        grads_provided: Sequence[popxl.Tensor] | None,
+        grads_required: Sequence[popxl.Tensor] | None,
+        called_graphs_grad_info: CalledGraphsGradInfoLike | None,
+    ) -> GraphWithNamedArgs:
+        """The gradient graph that the transform makes, whatever the module wrote."""
+        known = {
+            **self.called_graphs_grad_info,
+            **called_graphs_grad_info_of(called_graphs_grad_info),
+        }
+        return GraphWithNamedArgs.from_grad_graph(
+            differentiate(self.graph, grads_provided, grads_required, known)
+        )
 
     def copy(self) -> GraphWithNamedArgs:
         """Another wrapper of the same graph.

@@ -70,7 +70,7 @@ class Program {
     for (Tensor* output : op.outputs()) store(output, output_ids);
     for (int k : op.modified_inputs()) store(op.input(k), output_ids);
     const std::vector<Op*> ops = ir.main_graph().ops();
-    for (std::size_t i = 1; i < ops.size(); ++i) ops[i]->after.push_back(ops[i - 1]);
+    for (std::size_t i = 1; i < ops.size(); ++i) ops[i]->run_after(*ops[i - 1]);
   }
 
   Tensor* load(const TensorInfo& info, std::vector<std::string>& ids) {

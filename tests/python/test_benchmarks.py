@@ -186,6 +186,29 @@ def test_a_contest_takes_the_median_of_the_ratios_of_its_rounds() -> None:
     assert row.values == pytest.approx({"new": 4e5, "old": 3e5})
 
 
+def test_scale_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    done = run("--quick", "--rounds", "1", "--json", str(path), module="benchmarks.scale")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["scale"]["rows"]
+    assert {row["name"]: row["wanted"] for row in rows} == {
+        "building": 10,
+        "memory": 4,
+        "compiling 3,000 ops": 2,
+        "twice the ops": 2.2,
+        "peak memory": 16,
+        "peak memory of twice the ops": 16,
+        "100 nested calls": 0.3,
+        "gradients of 25": 64,
+        "time of gradients of 25": 1,
+        "48 layers over 2": 2,
+        "tutorial": 1.5,
+    }
+    for row in rows:
+        assert row["measured"] > 0
+        assert f"{row['name']} " in done.stdout and f"{row['measured']:,.2f}" in done.stdout
+
+
 def test_memory_refuses_rounds_and_parts_that_do_not_exist() -> None:
     for arguments in (["--rounds", "0"], ["--only", "nothing"]):
         done = run(*arguments, module="benchmarks.memory")

@@ -138,3 +138,53 @@ def test_hostile_texts_are_refused(tmp_path: Path) -> None:
         for command in COMMANDS:
             done = look_at(command, text, tmp_path)
             assert done.returncode == 1 and "line " in done.stderr
+
+
+# One device calls a graph with temporaries of its own; the other one reads the result.
+TWO_DEVICES = (
+    f'{HEADER}graph "" {{\n'
+    '  variable "v" : (4,) float32 = hex "0000803f000000400000404000008040"\n'
+    '  stream "out" : (4,) float32\n'
+    '  Call.1("v") -> ("a" : (4,) float32) calls ["f"]\n'
+    '  Call.5("a") -> ("b" : (4,) float32) calls ["f"]\n'
+    '  Softmax.2("b") {axis = 0} -> ("c" : (4,) float32) device 1 at "model.py":7\n'
+    '  HostStore.3("c") {stream = "out"} -> () device 1\n}\n'
+    'graph "f" {\n  input "f/x" : (4,) float32\n'
+    '  Softmax.4("f/x") {axis = 0} -> ("f/s" : (4,) float32) name "soft"\n'
+    '  Softmax.6("f/s") {axis = 0} -> ("f/y" : (4,) float32)\n'
+    '  output "f/y"\n}\n'
+).replace('graph ""', 'to_host "out"\ngraph ""', 1)
+
+
+def test_steps_are_text_that_passes_go_on_with(tmp_path: Path) -> None:
+    def explain(stage: str) -> str:
+        done = look_at(["explain", f"--stage={stage}"], TWO_DEVICES, tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    lowered = explain("lower")
+    assert 'storage %0 global 0 : 16 bytes "v"' in lowered and "# Softmax at model.py:7" in lowered
+    passes = "early_loads,loads_in_place,assign_devices,lifetimes,plan_frames,separate_devices"
+    done = look_at(["opt", f"--pass={passes}"], lowered, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == explain("separate_devices")
+    assert re.search(r"stream 0 \[run 0, .*signal 1", done.stdout)
+    assert re.fullmatch(
+        r"valid: \d+ functions, \d+ instructions\n", look_at(["verify"], lowered, tmp_path).stdout
+    )
+    # Stages before that print the graphs.
+    assert explain("cse").startswith("pando-ir 1\n")
+
+
+def test_steps_that_break_a_rule_are_refused(tmp_path: Path) -> None:
+    lowered = look_at(["explain", "--stage=lower"], TWO_DEVICES, tmp_path).stdout
+    wrong = re.sub(r"storage %0 global 0 : 16", "storage %0 global 0 : 12", lowered)
+    for command in (["verify"], ["opt", "--pass=lifetimes"]):
+        done = look_at(command, wrong, tmp_path)
+        assert done.returncode == 1 and done.stdout == ""
+        assert "%0 is no tensor of persistent memory" in done.stderr
+    done = look_at(["opt", "--pass=cse"], lowered, tmp_path)
+    assert done.returncode == 1 and "there is no pass over steps 'cse'" in done.stderr
+    done = look_at(["explain", "--stage=nothing"], TWO_DEVICES, tmp_path)
+    assert done.returncode == 1
+    assert "there is no stage 'nothing'; the stages are concat_views, " in done.stderr

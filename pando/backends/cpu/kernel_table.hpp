@@ -1,4 +1,4 @@
-// How the CPU backend finds an implementation: per kernel kind an ordered list of candidates, each
+// How the CPU target finds an implementation: per kernel kind an ordered list of candidates, each
 // of which accepts a spec or says why not.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pando/program/backend.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::cpu {
 
@@ -50,7 +50,7 @@ struct Candidate {
   bool (*is_for)(const KernelRequest&) = nullptr;
 };
 
-/// Everything the backend knows about a kind.
+/// Everything the target knows about a kind.
 struct KindEntry {
   std::vector<Candidate> candidates;  // in order of preference
   AcceptedLayout layout = AcceptedLayout::Contiguous;

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from pando import _core
-from popart._internal import ir, op, op_view
 from popart._internal.settings import GraphId
-from popart._internal.tensor_view import Tensor, TensorInfo, View
+from popart._internal.tensor_view import Tensor, TensorInfo
+from popart._internal.view_base import View, makes_views_of, view_of
+
+if TYPE_CHECKING:
+    from popart._internal import ir, op_view
 
 
 class TopoCons:
@@ -56,6 +59,7 @@ class TopoCons:
             changed._changed()
 
 
+@makes_views_of(_core.Graph)
 class Graph(View):
     """A graph of the core."""
 
@@ -68,17 +72,17 @@ class Graph(View):
         return str(self._pb.id)
 
     def getIr(self) -> ir.Ir:
-        return ir.Ir(self._owner)
+        return view_of(self._owner._pb)
 
     def getOps(self) -> list[op_view.Op]:
-        return [op.view_of(core_op) for core_op in sorted(self._pb.ops, key=lambda o: o.id)]
+        return [view_of(core_op) for core_op in sorted(self._pb.ops, key=lambda o: o.id)]
 
     def getOpSchedule(self, requireOptimalSchedule: bool = True) -> list[op_view.Op]:
         """Ops in an order that respects data and sequence constraints.
 
         Creation order is such an order, except where an op was later told to run before another.
         """
-        return [op.view_of(core_op) for core_op in schedule(list(self._pb.ops))]
+        return [view_of(core_op) for core_op in schedule(list(self._pb.ops))]
 
     def getOpIds(self) -> list[int]:
         return [core_op.id for core_op in self._pb.ops]
@@ -87,7 +91,7 @@ class Graph(View):
         core_op = self._pb.find_op(op_id)
         if core_op is None:
             raise _core.popart_exception(f"graph '{self._pb.id}' has no op with id {op_id}")
-        return op.view_of(core_op)
+        return view_of(core_op)
 
     def eraseOp(self, op_id: int) -> None:
         self._pb.erase_op(self.getOp(op_id)._pb)
@@ -211,7 +215,7 @@ class Graph(View):
         kinds = {"Stream"} | ({"Variable"} if retainVar else set())
         kinds |= {"Constant"} if retainConst else set()
         for tensor in self._pb.tensors:
-            used = tensor.producer is not None or tensor.uses
+            used = tensor.producer is not None or tensor.is_used
             if not used and tensor.id not in keep and tensor.kind.name not in kinds:
                 self._pb.erase_tensor(tensor)
 

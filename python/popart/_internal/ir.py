@@ -30,12 +30,12 @@ from popart._internal.op_arguments import (
 )
 from popart._internal.op_view import Op
 from popart._internal.options import SessionOptions, VirtualGraphMode
+from popart._internal.owners import IrOwner, owner_of
 from popart._internal.replica_grouping import ReplicaGrouping
 from popart._internal.settings import GraphId, NumInputs, OperatorIdentifier, Settings
 from popart._internal.tensor_view import Tensor, TensorInfo
-
-if TYPE_CHECKING:
-    from popxl.ir import Ir as PopxlIr
+from popart._internal.view_base import makes_views_of
+from popart.logging_ import getLogger
 
 __all__ = [
     "AccumulationType",
@@ -91,7 +91,7 @@ class BwdGraphInfo:
 class Ir:
     """The Ir of the core together with its session options."""
 
-    def __init__(self, owner: PopxlIr) -> None:
+    def __init__(self, owner: IrOwner) -> None:
         self._owner = owner
         self._pb = owner._pb
 
@@ -175,13 +175,16 @@ class Ir:
 
     def logIr(self) -> None:
         """Writes every op to the logger at INFO."""
-        from popart.logging_ import getLogger
-
         logger = getLogger("ir")
         for graph in self._pb.graphs:
             logger.info(f"graph '{graph.id}'")
             for core_op in graph.ops:
                 logger.info(f"  {core_op.describe()}")
+
+
+@makes_views_of(_core.Ir)
+def _view_of_ir(core_ir: _core.Ir) -> Ir:
+    return Ir(owner_of(core_ir.id))
 
 
 if not TYPE_CHECKING:

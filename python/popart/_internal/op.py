@@ -6,12 +6,13 @@ are also known under a second name.
 
 from __future__ import annotations
 
-import functools
 from types import SimpleNamespace
 from typing import Any
 
 from pando import _core
 from pando.missing_names import missing_name
+from popart._internal.op_view import Op, kinds
+from popart._internal.view_base import makes_views_of
 
 _OTHER_NAMES = {
     "GroupNormOp": "GroupNormalization",
@@ -55,28 +56,19 @@ _EXCHANGE = (
 _classes: dict[str, type[Any]] = {}
 
 
+@makes_views_of(_core.Op)
 def view_of(core_op: _core.Op) -> Any:
     """The view of a core op, of the class of its kind."""
     return _class_of(core_op.kind)(core_op)
 
 
-@functools.cache
-def _kinds() -> dict[str, _core.OpKind]:
-    return {kind.name: kind for kind in _core.op_kinds()}
-
-
-def kind_named(name: str) -> _core.OpKind:
-    """The registered kind of that name."""
-    return _kinds()[name]
-
-
 def _class_of(kind: str) -> type[Any]:
     known = _classes.get(kind)
     if known is None:
-        # The views are built on this module.
-        from popart._internal import op_kinds, op_view
+        # Few programs look at ops, so the classes are loaded with the first view.
+        from popart._internal import op_kinds
 
-        base = op_kinds.CLASSES.get(kind, op_view.Op)
+        base = op_kinds.CLASSES.get(kind, Op)
         if kind in _DERIVED:
             base = _class_of(_DERIVED[kind])
         known = _classes[kind] = type(f"{kind}Op", (base,), {"__module__": __name__, "kind": kind})
@@ -98,7 +90,7 @@ exchange = _Exchange()
 
 def __getattr__(name: str) -> type[Any]:
     kind = _OTHER_NAMES.get(name, name.removesuffix("Op"))
-    known = (*_kinds(), *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
+    known = (*kinds(), *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
     if name.endswith("Op") and kind in known:
         return _class_of(kind)
     classes = [f"{kind}Op" for kind in known] + list(_OTHER_NAMES)

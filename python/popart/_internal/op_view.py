@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pando import _core
-from popart._internal import graph_view, op, tensor_view
+from pando.user_location import user_location
+from popart._internal import graph_view
 from popart._internal.enums import DataType, ExecutionContext, TileSet
 from popart._internal.settings import OperatorIdentifier, Settings
 from popart._internal.tensor_view import Tensor, TensorInfo
+from popart._internal.view_base import View, view_of
 
 _TO_CORE = {
     ExecutionContext.Normal: _core.ExecutionContext.Normal,
@@ -18,6 +21,12 @@ _TO_CORE = {
 }
 _VIEW_KINDS = {"Concat", "Detach", "Identity", "Reshape", "Slice", "Transpose"}
 _FROM_CORE = {core: internal for internal, core in _TO_CORE.items()}
+
+
+@functools.cache
+def kinds() -> dict[str, _core.OpKind]:
+    """The registered kinds of ops by name."""
+    return {kind.name: kind for kind in _core.op_kinds()}
 
 
 def _attribute(value: Any) -> Any:
@@ -29,7 +38,7 @@ def _attribute(value: Any) -> Any:
     return value
 
 
-class Op(tensor_view.View):
+class Op(View):
     """An op of the core. The class of each kind is in `popart._internal.ir.op`."""
 
     kind: ClassVar[str] = ""
@@ -50,7 +59,7 @@ class Op(tensor_view.View):
         if not attributes or not isinstance(attributes[-1], Settings):
             raise TypeError(f"{cls.__name__}.createOpInGraph: the last argument must be settings")
         *values, settings = attributes
-        names = [name for name, _ in op.kind_named(cls.kind).attributes]
+        names = [name for name, _ in kinds()[cls.kind].attributes]
         if len(values) > len(names):
             raise TypeError(
                 f"{cls.__name__}.createOpInGraph: wanted at most the attributes {names}; given "
@@ -69,7 +78,7 @@ class Op(tensor_view.View):
             [],
             [outputs[i].removeprefix(prefix) for i in sorted(outputs)],
         )
-        return op.view_of(core_op)
+        return view_of(core_op)
 
     # What and where it is.
 
@@ -234,7 +243,7 @@ class Op(tensor_view.View):
             raise _core.popart_exception(
                 f"cloneIntoGraph: {self._pb.describe()} and graph '{graph.id}' are of different Irs"
             )
-        clone = op.view_of(graph._pb.clone_unconnected(self._pb))
+        clone = view_of(graph._pb.clone_unconnected(self._pb))
         clone._changed()
         return clone
 
@@ -294,7 +303,7 @@ class Op(tensor_view.View):
     # Kinds.
 
     def isElementWiseUnary(self) -> bool:
-        kind = op.kind_named(self._pb.kind)
+        kind = kinds()[self._pb.kind]
         return bool(kind.is_pointwise and kind.max_inputs == 1)
 
     def isNorm(self) -> bool:
@@ -320,15 +329,13 @@ class Op(tensor_view.View):
         return self._pb.kind in ("Dropout", "ShapedDropout", "RandomNormal", "RandomUniform")
 
     def hasSideEffect(self) -> bool:
-        return bool(op.kind_named(self._pb.kind).has_side_effects)
+        return bool(kinds()[self._pb.kind].has_side_effects)
 
     def __repr__(self) -> str:
         return str(self._pb.describe())
 
 
 def _context_of(settings: Settings) -> _core.OpContext:
-    from popxl.context import user_location
-
     file, line, function = user_location()
     return _core.OpContext(
         name=settings.name,

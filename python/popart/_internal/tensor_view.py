@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pando import _core
-from popart._internal import graph_view, op, op_view
 from popart._internal.enums import DataType, TileSet
+from popart._internal.tensor_devices import find_device, find_tile_set
 from popart._internal.view import Region
+from popart._internal.view_base import View, makes_views_of, view_of
 
-
-class View:
-    """Equality and hash by the core object. Keeps the Ir, which owns the object, alive."""
-
-    def __init__(self, core: Any) -> None:
-        from popxl.ir import Ir as PopxlIr
-
-        self._pb = core
-        graph = core if isinstance(core, _core.Graph) else core.graph
-        self._owner = PopxlIr._from_core_id(graph.ir_id)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self._pb is other._pb
-
-    def __hash__(self) -> int:
-        return hash(id(self._pb))
+if TYPE_CHECKING:
+    from popart._internal import graph_view, op_view
 
 
 class TensorInfo:
@@ -105,6 +92,7 @@ def _aliases(core_tensor: _core.Tensor) -> set[str]:
     return found
 
 
+@makes_views_of(_core.Tensor)
 class Tensor(View):
     """A tensor of the core."""
 
@@ -119,7 +107,7 @@ class Tensor(View):
     @property
     def consumers(self) -> Consumers:
         ops = {use.id: use for use, _ in self._pb.uses}
-        return Consumers([op.view_of(core_op) for core_op in ops.values()])
+        return Consumers([view_of(core_op) for core_op in ops.values()])
 
     @property
     def _popxl(self) -> Any:
@@ -130,7 +118,7 @@ class Tensor(View):
         return self._popxl.location_info
 
     def getGraph(self) -> graph_view.Graph:
-        return graph_view.Graph(self._pb.graph)
+        return view_of(self._pb.graph)
 
     def getIr(self) -> Any:
         return self.getGraph().getIr()
@@ -141,7 +129,7 @@ class Tensor(View):
     def getProducer(self) -> op_view.Op:
         if self._pb.producer is None:
             raise _core.popart_internal_exception(f"tensor '{self.id}' has no producer")
-        return op.view_of(self._pb.producer)
+        return view_of(self._pb.producer)
 
     def tensorType(self) -> str:
         names = {"Activation": "ActGrad", "GraphInput": "ActGrad", "Constant": "Const"}
@@ -177,12 +165,8 @@ class Tensor(View):
 
     def getVirtualGraphIdUnsafe(self) -> int:
         """The virtual device; -1 when nothing determines it."""
-        from popxl.errors import UndefinedValue
-
-        try:
-            return int(self._popxl.ipu)
-        except UndefinedValue:
-            return -1
+        device = find_device(self._pb, set())
+        return -1 if device is None else device
 
     def hasVirtualGraphId(self) -> bool:
         return self.getVirtualGraphIdUnsafe() >= 0
@@ -195,10 +179,8 @@ class Tensor(View):
 
     def getVirtualGraphIdAndTileSetUnsafe(self) -> tuple[int, TileSet]:
         """The virtual device (or -1) and tile set (or Undefined)."""
-        from popxl.errors import UndefinedValue
-
-        try:
-            tile_set = TileSet.IO if self._popxl.tile_set == "io" else TileSet.Compute
-        except UndefinedValue:
-            tile_set = TileSet.Undefined
+        found = find_tile_set(self._pb, set())
+        tile_set = TileSet.Undefined
+        if found is not None:
+            tile_set = TileSet.IO if found == "io" else TileSet.Compute
         return self.getVirtualGraphIdUnsafe(), tile_set

@@ -15,6 +15,7 @@ Several submodules have the name of a function; `popxl.ops.call` is the function
 popxl.ops.call import CallSiteInfo` reads the submodule.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from pando.missing_names import missing_names
@@ -132,6 +133,7 @@ from popxl.ops.unary import (
 )
 from popxl.ops.unary import floor as floor
 from popxl.ops.unary import log2 as log2
+from popxl.tensor_operators import register_ops
 
 # floor and log2 are not part of `from popxl.ops import *`.
 __all__ = [
@@ -283,6 +285,8 @@ _INSTEAD = {
     "accumulate_": "it is ops.var_updates.accumulate_",
     "adam_updater": "it is ops.var_updates.adam_updater",
 }
+
+register_ops(sys.modules[__name__])
 
 if not TYPE_CHECKING:
     __getattr__ = missing_names(__name__, _INSTEAD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def _activation(kind: str, t: Tensor, name: str, in_place: bool = False) -> Tensor:

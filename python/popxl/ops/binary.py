@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from popxl.constants import constant
 from popxl.ops.utils import check_inputs, make, number_or_tensor
-from popxl.tensor import Tensor, TensorLike, constant
+from popxl.tensor_base import Tensor, TensorLike
 
 
 def _binary(kind: str, lhs: Tensor, rhs: Tensor, name: str) -> Tensor:

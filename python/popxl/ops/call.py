@@ -9,10 +9,11 @@ import numpy as np
 
 from popart import popart_internal_exception
 from popart._internal import ir as _ir
+from popxl.constants import constant
 from popxl.context import create_op, get_current_graph
 from popxl.graph import Graph
 from popxl.ops.utils import check_in_ir, outputs_of
-from popxl.tensor import Tensor, TensorLike, constant
+from popxl.tensor_base import Tensor, TensorLike
 
 if TYPE_CHECKING:
     from pando import _core

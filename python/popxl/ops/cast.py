@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from popxl import dtypes
 from popxl.dtypes import DType
-from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
-from popxl.tensor import Tensor
+from popxl.ops.utils import cast_tensor, check_inputs, check_log2_scale, is_float8, make
+from popxl.tensor_base import Tensor
 
 
 def cast(t: Tensor, data_type: DType) -> Tensor:
@@ -27,14 +27,7 @@ def cast(t: Tensor, data_type: DType) -> Tensor:
             `pow2scale_cast_to_fp8`.
         ValueError: `t` is not in the current graph; `data_type` is complex.
     """
-    check_inputs(t=t)
-    if is_float8(data_type):
-        raise TypeError(
-            f"cast: wanted a target dtype other than {data_type}: use pow2scale_cast_to_fp8 (and "
-            "pow2scale_cast_from_fp8 back)"
-        )
-    attributes: dict[str, object] = {"dtype": data_type._pb}
-    return make("Cast", [t], attributes, name=f"{t.name}_{data_type.name}", settings="cast")
+    return cast_tensor(t, data_type)
 
 
 def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> Tensor:

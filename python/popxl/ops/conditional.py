@@ -9,7 +9,7 @@ from popxl.context import create_op, get_current_graph
 from popxl.graph import Graph
 from popxl.ops.call import CallInput, CallSiteInfo, bind_inputs
 from popxl.ops.utils import check_inputs as check_tensors
-from popxl.tensor import Tensor, TensorLike
+from popxl.tensor_base import Tensor, TensorLike
 
 
 class ConditionalSiteInfo(CallSiteInfo):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 PadType = Literal["not_set", "same_upper", "same_lower", "valid"]
 

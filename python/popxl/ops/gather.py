@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from popart import popart_exception
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
-from popxl.tensor import Constant, Tensor
+from popxl.tensor_base import Constant, Tensor
 
 
 def _gather(

@@ -6,7 +6,7 @@ from popxl.context import create_op
 from popxl.ops.init import init
 from popxl.ops.utils import check_in_ir, check_inputs, make
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from popxl.dtypes import DType
 from popxl.ops.utils import make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _INIT_TYPES = ("zero", "undef")
 

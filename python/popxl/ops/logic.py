@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from popxl import dtypes
 from popxl.ops.utils import cast_if_needed, check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def equal(lhs: Tensor, rhs: Tensor) -> Tensor:

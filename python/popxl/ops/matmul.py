@@ -6,7 +6,7 @@ from popxl import dtypes
 from popxl.context import get_current_graph
 from popxl.dtypes import DType
 from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def _partials_type(partials_type: DType | None) -> DType:

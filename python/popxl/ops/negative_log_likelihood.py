@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from popxl import dtypes
+from popxl.constants import constant
 from popxl.context import create_op
 from popxl.ops.utils import check_inputs, make, outputs_of
-from popxl.tensor import Tensor, constant
+from popxl.tensor_base import Tensor
 
 ReductionType = Literal["mean", "sum", "none"]
 

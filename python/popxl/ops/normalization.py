@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from popxl.context import create_op, get_current_graph
 from popxl.ops.utils import check_inputs, make, outputs_of
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _OUTPUTS = ("group_norm_out", "group_norm_mean", "group_norm_inv_std_dev")
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from popxl import dtypes
+from popxl.constants import constant
 from popxl.context import create_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make, outputs_of
-from popxl.tensor import Tensor, constant
+from popxl.tensor_base import Tensor
 
 
 def _arg(kind: str, t: Tensor, dim: int, keepdim: bool, name: str) -> Tensor:

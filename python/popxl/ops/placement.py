@@ -6,7 +6,7 @@ from popxl.context import create_op, get_current_graph
 from popxl.errors import UndefinedValue
 from popxl.graph import Graph
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _DESTINATIONS = ("executable", "compute_buffer", "io_buffer")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _AUTO_PADS = ("not_set", "same_upper", "same_lower", "valid")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
 

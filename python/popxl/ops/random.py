@@ -8,7 +8,7 @@ from popxl import dtypes
 from popxl.dtypes import DType
 from popxl.ops.random_seed import check_seed
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def _random(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from popxl import dtypes
+from popxl.constants import constant
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor, TensorLike, constant
+from popxl.tensor_base import Tensor, TensorLike
 
 
 def check_seed(seed: Tensor) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from popart import popart_exception
 from popxl.context import create_op
 from popxl.ops.utils import check_inputs, make, outputs_of
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 Axes = int | Iterable[int] | None
 

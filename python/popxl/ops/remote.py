@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from popxl import dtypes
+from popxl.constants import constant
 from popxl.context import create_op
 from popxl.ops.init import init
 from popxl.ops.utils import check_in_ir, check_inputs, make
 from popxl.remote_buffer import RemoteBuffer
-from popxl.tensor import Tensor, constant
+from popxl.tensor_base import Tensor
 
 
 def _offset(offset: int | Tensor) -> Tensor:

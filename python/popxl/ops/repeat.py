@@ -8,7 +8,7 @@ from pando import _core
 from popxl.context import create_op, get_current_graph
 from popxl.graph import Graph
 from popxl.ops.call import CallInput, CallSiteInfo, bind_inputs, create_call, written_back
-from popxl.tensor import Tensor, TensorLike
+from popxl.tensor_base import Tensor, TensorLike
 
 
 def _wrapper_input(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _MODES = ("nearest", "linear", "cubic")
 _NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")

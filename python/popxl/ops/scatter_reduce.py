@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 ScatterReductionType = Literal["sum", "max", "min", "none"]
 

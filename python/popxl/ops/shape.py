@@ -8,7 +8,7 @@ from math import prod
 from popart import popart_exception
 from popxl.context import create_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make, outputs_of
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def _full_shape(t: Tensor, shape: Iterable[int]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 Bounds = int | Sequence[int | None] | None
 

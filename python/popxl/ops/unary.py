@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from popxl.constants import constant
+from popxl.ops.binary import div
+from popxl.ops.logic import logical_not, logical_or
 from popxl.ops.utils import check_inputs, make
-from popxl.tensor import Tensor, constant
+from popxl.tensor_base import Tensor
 
 _INFINITY = float("inf")
 
@@ -156,8 +159,6 @@ def log2(t: Tensor) -> Tensor:
         TypeError: `t` is not a tensor.
         ValueError: `t` is not in the current graph.
     """
-    from popxl.ops.binary import div
-
     check_inputs(t=t)
     return div(log(t), log(constant(2, t.dtype)))
 
@@ -295,8 +296,6 @@ def isfinite(t: Tensor) -> Tensor:
         TypeError: `t` is not a tensor.
         ValueError: `t` is not in the current graph.
     """
-    from popxl.ops.logic import logical_not, logical_or
-
     return identity(logical_not(logical_or(isnan(t), isinf(t))), "isfinite_out")
 
 

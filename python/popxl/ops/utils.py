@@ -9,15 +9,12 @@ from popart._internal.op_arguments import OptionalDataType, OptionalFloat, Optio
 from popxl import dtypes
 from popxl.context import create_op, get_current_graph
 from popxl.dtypes import DType
-from popxl.tensor import Tensor, input_device, output_device
+from popxl.tensor_base import Tensor
 
 if TYPE_CHECKING:
     from pando import _core
     from popxl.graph import Graph
     from popxl.ir import Ir
-
-# Producers that place their output elsewhere than themselves.
-_MOVES = ("IpuCopy", "IoTileCopy")
 
 
 def check_in_graph(graph: Graph, *positional: Tensor, **tensors: Tensor) -> None:
@@ -65,30 +62,14 @@ def check_in_ir(what: str, ir: Ir) -> None:
 
 
 def _device(t: Tensor) -> int | None:
-    """The virtual device that the producer, else the first use, gives the tensor."""
-    core_tensor = t._pb
-    producer = core_tensor.producer
-    if producer is not None:
-        return output_device(producer, core_tensor.producer_index)
-    for op, index in core_tensor.uses:
-        source = input_device(op, index)
-        if source is not None:
-            return source
-    return None
+    return t._pb.device
 
 
 def _tile_set(t: Tensor) -> str | None:
-    core_tensor = t._pb
-    producer = core_tensor.producer
-    if producer is not None:
-        if producer.kind == "IoTileCopy":
-            source = _tile_set(Tensor._from_pb(producer.inputs[0]))
-            return "io" if source == "compute" else "compute"
-        return "io" if producer.context.io_tiles else "compute"
-    for op, _ in core_tensor.uses:
-        if op.kind not in _MOVES:
-            return "io" if op.context.io_tiles else "compute"
-    return None
+    on_io_tiles = t._pb.on_io_tiles
+    if on_io_tiles is None:
+        return None
+    return "io" if on_io_tiles else "compute"
 
 
 def _check_same(what: str, tensors: Mapping[str, Tensor], place: Callable[[Tensor], Any]) -> None:
@@ -129,9 +110,13 @@ def check_inputs(**tensors: Tensor) -> None:
         TypeError: An argument is not a tensor.
         ValueError: A tensor is not in the current graph, or two are in different places.
     """
-    check_in_graph(get_current_graph(), **tensors)
-    if len(tensors) > 1:
-        check_tensor_ipu_and_tile_set(**tensors)
+    graph = get_current_graph()
+    cores = [t._pb for t in tensors.values() if isinstance(t, Tensor)]
+    if len(cores) == len(tensors) and graph._pb.can_take(cores):
+        return
+    # Something is wrong: these find out what.
+    check_in_graph(graph, **tensors)
+    check_tensor_ipu_and_tile_set(**tensors)
 
 
 def handle_negative_axis(t: Tensor, axis: int) -> int:
@@ -157,9 +142,31 @@ def cast_if_needed(t: Tensor, data_type: DType) -> Tensor:
     Returns:
         `t` itself if it has the dtype, else a new tensor.
     """
-    from popxl.ops.cast import cast
+    return t if t.dtype == data_type else cast_tensor(t, data_type)
 
-    return t if t.dtype == data_type else cast(t, data_type)
+
+def cast_tensor(t: Tensor, data_type: DType) -> Tensor:
+    """Cast a tensor, as `ops.cast` does.
+
+    Args:
+        t: The tensor, of any dtype.
+        data_type: The new dtype; any dtype but float8.
+
+    Returns:
+        A new tensor.
+
+    Raises:
+        TypeError: `t` is not a tensor; `data_type` is a float8 format.
+        ValueError: `t` is not in the current graph; `data_type` is complex.
+    """
+    check_inputs(t=t)
+    if is_float8(data_type):
+        raise TypeError(
+            f"cast: wanted a target dtype other than {data_type}: use pow2scale_cast_to_fp8 (and "
+            "pow2scale_cast_from_fp8 back)"
+        )
+    attributes: dict[str, object] = {"dtype": data_type._pb}
+    return make("Cast", [t], attributes, name=f"{t.name}_{data_type.name}", settings="cast")
 
 
 def convert_optional_float(v: float | None) -> OptionalFloat:
@@ -245,9 +252,8 @@ def make(
     Raises:
         popart_exception: The inputs or attributes do not suit the kind.
     """
-    op = create_op(kind, inputs, attributes or {}, names=[name], settings_name=settings)
-    result: Tensor = Tensor._from_pb(op.outputs[0])
-    return result
+    op = create_op(kind, inputs, attributes or {}, names=(name,), settings_name=settings)
+    return get_current_graph()._ir._tensor(op.output(0))
 
 
 def number_or_tensor(

@@ -9,8 +9,9 @@ every step. There are no gradients.
 from __future__ import annotations
 
 from popxl import dtypes
+from popxl.constants import constant
 from popxl.ops.utils import check_inputs, handle_negative_axis, make, number_or_tensor
-from popxl.tensor import Tensor, TensorLike, constant
+from popxl.tensor_base import Tensor, TensorLike
 
 Factor = float | Tensor
 

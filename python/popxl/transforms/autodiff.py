@@ -9,7 +9,7 @@ from pando import _core
 from popart._internal import ir as _ir
 from popart._internal.ir import ExpectedConnectionType
 from popxl.graph import Graph
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 if TYPE_CHECKING:
     from popxl.ops.call import CallSiteInfo
@@ -294,7 +294,8 @@ def autodiff(
         [tensor._pb for tensor in required],
         [info._pb for info in known.values()],
     )
-    result = {info.forward_graph: info for info in map(GradGraphInfo._from_core, infos)}
     if not return_all_grad_graphs:
-        return result[graph]
+        own = next(info for info in infos if info.forward_graph is graph._pb)
+        return GradGraphInfo._from_core(own)
+    result = {info.forward_graph: info for info in map(GradGraphInfo._from_core, infos)}
     return {**known, **result}

@@ -11,11 +11,10 @@ import popxl
 from pando import _core
 from popxl.context import get_current_context
 from popxl.transforms.autodiff import GradGraphInfo
-from popxl.transforms.autodiff import autodiff as popxl_autodiff
 from popxl_addons.dot_tree import DotTree, sanitise
 from popxl_addons.grad_graph_info import remap_grad_info
 from popxl_addons.graph import GraphWithNamedArgs
-from popxl_addons.graph_common import CalledGraphsGradInfoLike, called_graphs_grad_info_of
+from popxl_addons.graph_common import CalledGraphsGradInfoLike
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.variable_factory import NamedVariableFactories, VariableFactory
 
@@ -49,27 +48,7 @@ def autodiff(
         The gradient graph, with its `grad_graph_info` and without named arguments.
     """
     wrapper = graph if isinstance(graph, GraphWithNamedArgs) else GraphWithNamedArgs(graph)
-    known = {
-        **wrapper.called_graphs_grad_info,
-        **called_graphs_grad_info_of(called_graphs_grad_info),
-    }
-    infos = popxl_autodiff(
-        wrapper.graph,
-        grads_provided,
-        grads_required,
-        called_graphs_grad_info=known,
-        return_all_grad_graphs=True,
-    )
-    for forward, info in infos.items():
-        if forward not in known:
-            _simplify(info.graph)
-    return GraphWithNamedArgs.from_grad_graph(infos[wrapper.graph])
-
-
-def _simplify(graph: popxl.Graph) -> None:
-    ir = graph.ir._pb_ir
-    ir.applyPreAliasPatterns(graph._pb_graph)
-    ir.applyInplacePattern(graph._pb_graph)
+    return wrapper._transformed(grads_provided, grads_required, called_graphs_grad_info)
 
 
 def autodiff_with_accumulation(
@@ -91,15 +70,12 @@ def autodiff_with_accumulation(
         grads_provided: Its outputs whose gradients are given; None means all.
         grads_required: Its inputs whose gradients are returned; None means none.
         called_graphs_grad_info: As for `autodiff`.
-        replica_groupings: Flat key in `graph.args` -> grouping of the accumulator; None means all
-            replicas for each.
+        replica_groupings: Flat key in `graph.args` -> grouping of the accumulator. None, and a
+            key that it lacks, mean all replicas.
 
     Returns:
         Factories of the accumulators `accum.<key>` and of `mean_accum_counter`, float32; and the
         gradient graph, which has them as named arguments by reference.
-
-    Raises:
-        KeyError: `replica_groupings` is given and lacks a key.
     """
     required = list(grads_required or ())
     accumulated = list(tensors_to_accumulate_grads)
@@ -119,8 +95,9 @@ def autodiff_with_accumulation(
     args[COUNTER] = popxl.Tensor._from_pb(core.counter)
     for key, tensor, accumulator in zip(keys, accumulated, core.accumulators, strict=True):
         name = key.removeprefix("accum.")
-        known = replica_groupings is not None and name in replica_groupings
-        grouping = replica_groupings[name] if known else None  # type: ignore[index]
+        grouping = None
+        if replica_groupings is not None and name in replica_groupings:
+            grouping = replica_groupings[name]
         # A value that takes no memory: most accumulators are made by init_zero.
         zeros = partial(np.broadcast_to, np.float32(0), tensor.shape)
         factories[key] = VariableFactory(zeros, tensor.dtype, key, True, grouping)

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "pando/backends/cpu/cpu_backend.hpp"
+#include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/base/half.hpp"
-#include "pando/program/backend.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::testing {
 
@@ -163,8 +163,8 @@ inline KernelSpec make_spec(std::string kind, Attributes attributes,
 inline std::string run_kernel(const std::string& kind, const Attributes& attributes,
                               const std::vector<TestTensor*>& inputs,
                               const std::vector<TestTensor*>& outputs, int num_threads = 2) {
-  const auto backend = make_cpu_backend(num_threads);
-  const auto kernel = backend->prepare(make_spec(kind, attributes, inputs, outputs));
+  const auto target = make_cpu_target(num_threads);
+  const auto kernel = target->prepare(make_spec(kind, attributes, inputs, outputs));
   std::vector<std::byte*> operands;
   for (TestTensor* tensor : inputs)
     operands.push_back(tensor == nullptr ? nullptr : tensor->data());
@@ -173,7 +173,7 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
   std::vector<std::byte> memory(kernel->scratch_bytes() + 2 * kGuard, std::byte{0x5a});
   auto address = reinterpret_cast<std::uintptr_t>(memory.data());
   std::byte* scratch = memory.data() + (kGuard - address % kGuard) % kGuard;
-  kernel->run(operands.data(), scratch);
+  dynamic_cast<const HostKernel&>(*kernel).run(operands.data(), scratch);
   for (std::byte* p = scratch + kernel->scratch_bytes(); p != memory.data() + memory.size(); ++p) {
     EXPECT_EQ(*p, std::byte{0x5a}) << kind << " writes beyond its scratch";
   }

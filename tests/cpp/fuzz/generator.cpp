@@ -136,7 +136,7 @@ Op& GraphGenerator::op(const std::string& kind, const std::vector<Tensor*>& inpu
   Op& made = graph_.create_op(op_registry().get(kind), inputs, std::move(attributes), context,
                               std::move(called));
   // Everything is built in sequence.
-  if (last_ != nullptr) made.after.push_back(last_);
+  if (last_ != nullptr) made.run_after(*last_);
   last_ = &made;
   return made;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "pando/base/error.hpp"
@@ -23,6 +24,20 @@ std::size_t replicas_of(const FuzzProgram& program) {
 /// Elements that a stream moves in one round of its buffer, on all replicas together.
 std::size_t buffer_elements(const FuzzProgram& program, const TensorInfo& info) {
   return static_cast<std::size_t>(info.num_elements() * kElements) * replicas_of(program);
+}
+
+/// What belongs to some replicas of the buffer of a stream of all.
+Bytes part_of(const FuzzProgram& program, const Bytes& all, const std::vector<int>& replicas) {
+  const std::size_t element = all.size() / (replicas_of(program) * kElements);
+  Bytes part;
+  for (std::size_t k = 0; k < kElements; ++k) {
+    for (const int replica : replicas) {
+      const std::size_t at = (k * replicas_of(program) + static_cast<std::size_t>(replica));
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at * element);
+      part.insert(part.end(), begin, begin + static_cast<std::ptrdiff_t>(element));
+    }
+  }
+  return part;
 }
 
 }  // namespace
@@ -45,17 +60,22 @@ std::vector<NamedBytes> random_inputs(const FuzzProgram& program) {
 }
 
 Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                   int num_threads, const std::string& cache_folder, bool cached) {
+                   const EngineSettings& settings) {
   SessionOptions options;
-  options.cache_folder = cache_folder;
+  options.device = settings.device;
+  options.world = settings.world;
+  options.cache_folder = settings.cache_folder;
+  options.remote.folder = settings.remote_folder;
+  if (!settings.remote_folder.empty()) options.remote.tier = MemoryTier::File;
   // These programs have too few elements for it otherwise; with one thread the micro-ops run.
-  options.machine_code = num_threads > 1 ? MachineCode::Always : MachineCode::Never;
+  options.machine_code = settings.num_threads > 1 ? MachineCode::Always : MachineCode::Never;
   options.log = [](LogLevel level, const std::string& message) {
     if (level == LogLevel::Warning) ADD_FAILURE() << message;
   };
-  options.num_threads = num_threads * static_cast<int>(replicas_of(program));
+  const int local = settings.world ? 1 : static_cast<int>(replicas_of(program));
+  options.num_threads = settings.num_threads * local;
   Session session(*program.ir, options);
-  EXPECT_EQ(!session.compile_report().cache_file.empty(), cached);
+  EXPECT_EQ(!session.compile_report().cache_file.empty(), settings.cached);
   NamedBytes initial;
   for (const Tensor* variable : program.variables) {
     const std::byte* data = variable->data->data;
@@ -66,16 +86,17 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
   Results results;
   for (const NamedBytes& given : inputs) {
     std::vector<StreamBuffer> sources, targets;
-    NamedBytes copy = given;
+    NamedBytes copy;
     for (const StreamDesc& stream : session.input_streams()) {
+      copy[stream.id] = part_of(program, given.at(stream.id), session.local_replicas());
       // Programs load and store in loops of any length, and so does the oracle.
       sources.push_back({copy.at(stream.id).data(), kElements});
     }
     NamedBytes& received = results.outputs.emplace_back();
     for (const StreamDesc& stream : session.output_streams()) {
       Bytes& bytes = received[stream.id];
-      bytes.resize(buffer_elements(program, {stream.dtype, stream.shape, {}}) *
-                   dtype_bytes(stream.dtype));
+      bytes.resize(static_cast<std::size_t>(stream.bytes() * kElements) *
+                   session.local_replicas().size());
       targets.push_back({bytes.data(), kElements});
     }
     session.run(sources, targets);
@@ -87,6 +108,14 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
     std::memcpy(data, initial.at(variable->id()).data(), variable->data->bytes);
   }
   return results;
+}
+
+Results part_of_replica(const FuzzProgram& program, const Results& results, int replica) {
+  Results own = results;
+  for (NamedBytes& run : own.outputs) {
+    for (auto& [id, bytes] : run) bytes = part_of(program, bytes, {replica});
+  }
+  return own;
 }
 
 namespace {
@@ -214,6 +243,21 @@ std::string bit_difference(const FuzzProgram& program, const Results& a, const R
     if (bytes != b.variables.at(id)) return str_cat("variable ", id);
   }
   return {};
+}
+
+void place_at_random(const FuzzProgram& program, int devices) {
+  Random random(program.seed ^ 0xD1B54A32D192ED03u);
+  std::uniform_int_distribution<std::int64_t> device(0, devices - 1);
+  for (const Graph* graph : program.ir->graphs()) {
+    for (Op* op : graph->ops()) op->context.device = device(random);
+  }
+}
+
+bool is_pipeline(std::uint64_t seed) { return seed % 4 == 0; }
+
+std::uint64_t environment_or(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
 std::string program_text(const FuzzProgram& program) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "pando/runtime/world.hpp"
 #include "tests/cpp/fuzz/generator.hpp"
 #include "tests/oracle/array.hpp"
 
@@ -38,16 +40,36 @@ struct References {
 /// The contents of all input streams for some runs.
 std::vector<NamedBytes> random_inputs(const FuzzProgram& program);
 
-/// Runs the program once per entry of `inputs`; its variables are as before afterwards.
-/// `num_threads`: per replica. With a cache folder the program must come from there, if `cached`.
+struct EngineSettings {
+  int num_threads = 1;  // per replica
+  std::string device = "cpu";
+  std::string cache_folder = {};
+  bool cached = false;  // the program must come from the cache folder
+  /// Where remote buffers are kept in files; empty: they are in memory.
+  std::string remote_folder = {};
+  /// Of the session, with one local replica: the results are those of that one.
+  WorldFactory world = {};
+};
+
+/// Runs the program once per entry of `inputs`, which are those of all replicas; its variables are
+/// as before afterwards.
 Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                   int num_threads, const std::string& cache_folder = {}, bool cached = false);
+                   const EngineSettings& settings);
+/// What `replica` alone would give, of results of all replicas.
+Results part_of_replica(const FuzzProgram& program, const Results& results, int replica);
 References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs);
 
 /// The first element out of tolerance, as text; empty when there is none.
 std::string compare(const FuzzProgram& program, const Results& results, const References& wanted);
 /// Names what two results differ in; empty when they are equal to the bit.
 std::string bit_difference(const FuzzProgram& program, const Results& a, const Results& b);
+
+/// Puts every op on one of `devices` virtual devices.
+void place_at_random(const FuzzProgram& program, int devices);
+/// Whether random_pipeline makes the program of `seed` in tests, else random_program.
+bool is_pipeline(std::uint64_t seed);
+/// A number of the environment.
+std::uint64_t environment_or(const char* name, std::uint64_t fallback);
 
 /// One line per op, for reading a failing program.
 std::string program_text(const FuzzProgram& program);

@@ -23,11 +23,6 @@
 namespace pando::fuzz {
 namespace {
 
-std::uint64_t environment_or(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
-
 /// Whether something is summed in an order that may depend on the number of threads.
 bool sums_products(const FuzzProgram& program) {
   static constexpr std::string_view kKinds[] = {"MatMul", "Conv", "ConvTranspose", "ConvDataGrad",
@@ -42,22 +37,13 @@ bool sums_products(const FuzzProgram& program) {
   return false;
 }
 
-/// Puts every op on one of `devices` virtual devices.
-void place_at_random(const FuzzProgram& program, int devices) {
-  Random random(program.seed ^ 0xD1B54A32D192ED03u);
-  std::uniform_int_distribution<std::int64_t> device(0, devices - 1);
-  for (const Graph* graph : program.ir->graphs()) {
-    for (Op* op : graph->ops()) op->context.device = device(random);
-  }
-}
-
 /// Runs the program twice on `threads` threads per replica, compares and says what is wrong.
 std::string check_runs(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
                        int threads, const References& wanted) {
-  const Results first = run_engine(program, inputs, threads);
+  const Results first = run_engine(program, inputs, {threads});
   std::string text = compare(program, first, wanted);
   if (!text.empty()) return text;
-  text = bit_difference(program, first, run_engine(program, inputs, threads));
+  text = bit_difference(program, first, run_engine(program, inputs, {threads}));
   return text.empty() ? text : "two runs differ in " + text;
 }
 
@@ -88,13 +74,13 @@ std::string check_program(std::uint64_t seed) {
   const FuzzProgram program = random_program(seed, false);
   const std::vector<NamedBytes> inputs = random_inputs(program);
   const References wanted = run_reference(program, inputs);
-  const Results one = run_engine(program, inputs, 1);
+  const Results one = run_engine(program, inputs, {1});
   std::string text = compare(program, one, wanted);
   if (!text.empty()) return "inlined: " + text;
-  const Results two = run_engine(program, inputs, 2);
+  const Results two = run_engine(program, inputs, {2});
   text = compare(program, two, wanted);
   if (!text.empty()) return "inlined, two threads: " + text;
-  text = bit_difference(program, two, run_engine(program, inputs, 2));
+  text = bit_difference(program, two, run_engine(program, inputs, {2}));
   if (!text.empty()) return "two runs differ in " + text;
   text = sums_products(program) ? "" : bit_difference(program, one, two);
   if (!text.empty()) return "one thread and two differ in " + text;
@@ -102,11 +88,9 @@ std::string check_program(std::uint64_t seed) {
   if (!text.empty()) return text;
   if (program.bodies.empty()) return {};
   const FuzzProgram called = random_program(seed, true);
-  text = compare(called, run_engine(called, inputs, 2), wanted);
+  text = compare(called, run_engine(called, inputs, {2}), wanted);
   return text.empty() ? text : "with calls kept: " + text;
 }
-
-bool is_pipeline(std::uint64_t seed) { return seed % 4 == 0; }
 
 /// What is wrong with the program of `seed`; empty when nothing is.
 std::string check(std::uint64_t seed) {
@@ -243,8 +227,8 @@ TEST(RandomGraphsFromTheCache, GiveTheSameBits) {
       const std::vector<NamedBytes> inputs = random_inputs(program);
       // A program that calls nothing is the same in two of them.
       const std::string own = folder / str_cat(seed, "_", variant);
-      const Results compiled = run_engine(program, inputs, 1, own);
-      const Results cached = run_engine(program, inputs, 1, own, true);
+      const Results compiled = run_engine(program, inputs, {.cache_folder = own});
+      const Results cached = run_engine(program, inputs, {.cache_folder = own, .cached = true});
       EXPECT_EQ(bit_difference(program, compiled, cached), "") << "seed " << seed;
     }
   }

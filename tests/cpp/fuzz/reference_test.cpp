@@ -129,7 +129,7 @@ TEST(Comparison, TakesNanForNanOnly) {
   store(main, OpBuilder(main, {}).make("Div", {zero, zero}));
   const std::vector<fuzz::NamedBytes> inputs = fuzz::random_inputs(program);
   const fuzz::References wanted = fuzz::run_reference(program, inputs);
-  fuzz::Results results = fuzz::run_engine(program, inputs, 1);
+  fuzz::Results results = fuzz::run_engine(program, inputs, {1});
   EXPECT_EQ(fuzz::compare(program, results, wanted), "");
   const float number = 1.0F;
   std::memcpy(results.outputs[0].begin()->second.data(), &number, sizeof number);

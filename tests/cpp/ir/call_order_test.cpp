@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "pando/ir/dot.hpp"
 #include "pando/ir/serialise.hpp"
 #include "pando/ir/text_parser.hpp"
@@ -12,6 +14,8 @@
 #include "pando/session/session.hpp"
 #include "pando/transforms/autodiff.hpp"
 #include "pando/transforms/graph_calls.hpp"
+#include "pando/transforms/inline_calls.hpp"
+#include "pando/transforms/unused_outputs.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 
 namespace pando::testing {
@@ -176,6 +180,53 @@ TEST_F(CallOrder, DeepCallsRun) {
   session.run({}, {{reinterpret_cast<std::byte*>(results), 1}});
   EXPECT_EQ(results[0], 1.0f + 0.5f * (kDepth + 1));
   EXPECT_EQ(results[1], 2.0f + 0.5f * (kDepth + 1));
+}
+
+TEST_F(CallOrder, EveryOpOfDeepCallsIsInlinedOnce) {
+  constexpr int kDepth = 300;
+  Graph& outermost = nested(kDepth, {run_call});
+  store(main_, call(main_, outermost, {variable(main_, "v", {1.0f, 2.0f}, {2})}, {})[0]);
+  std::int64_t ops = 0;
+  for (const Graph* graph : ir_.graphs()) ops += static_cast<std::int64_t>(graph->num_ops());
+  const std::int64_t before = ir_.counters().op_id;
+  inline_calls(ir_);
+  EXPECT_EQ(ir_.graphs().size(), 1u);
+  EXPECT_EQ(std::count_if(main_.ops().begin(), main_.ops().end(),
+                          [](const Op* op) { return op->kind() == "Add"; }),
+            kDepth + 1);
+  // Copies of values that cross a call come on top, but not for each level around it.
+  EXPECT_LE(ir_.counters().op_id - before, 2 * ops);
+  verify(ir_);
+}
+
+TEST_F(CallOrder, ACallOfNothingIsInlined) {
+  Graph& empty = ir_.create_graph("empty");
+  empty.add_input(empty.unique_tensor_id("x"), kPair);
+  Tensor* x = variable(main_, "v", {1.0f, 2.0f}, {2});
+  OpBuilder ops(main_, {});
+  Tensor* first = ops.make("Neg", {x});
+  call(main_, empty, {x}, {});
+  store(main_, ops.make("Neg", {first}));
+  inline_calls(ir_);
+  EXPECT_EQ(main_.num_ops(), 3u);
+  verify(ir_);
+}
+
+/// Each call wants another output, so one of them gets a copy of the callee.
+TEST_F(CallOrder, ACopyForOneCallKeepsAnOrderAgainstCreation) {
+  Graph& callee = graph("callee");
+  OpBuilder ops(callee, {});
+  Op& later = ops.op("Neg", {callee.inputs()[0]});
+  callee.mark_output(later.output(0));
+  callee.first_op()->run_after(later);
+  Tensor* x = variable(main_, "v", {1.0f, 2.0f}, {2});
+  main_.mark_output(run_call(main_, callee, x)[0]);
+  main_.mark_output(run_call(main_, callee, x)[1]);
+  drop_unused_outputs(ir_);
+  EXPECT_EQ(ir_.graphs().size(), 3u);
+  for (const Graph* graph : ir_.graphs()) {
+    EXPECT_EQ(graph->outputs().size(), graph->is_main() ? 2u : 1u);
+  }
 }
 
 TEST_F(CallOrder, DepthCostsNoStackInAutodiff) {

@@ -9,6 +9,7 @@
 #include "pando/ir/verifier.hpp"
 #include "tests/cpp/fuzz/generator.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/ir/text_mutation.hpp"
 
 namespace pando::testing {
 namespace {
@@ -137,51 +138,6 @@ using Random = std::mt19937_64;
 
 std::size_t pick(Random& random, std::size_t count) { return random() % count; }
 
-/// Start and length of the words, numbers, texts and signs of a text.
-std::vector<std::pair<std::size_t, std::size_t>> tokens_of(const std::string& text) {
-  std::vector<std::pair<std::size_t, std::size_t>> tokens;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at + 1;
-    if (text[at] == '"') {
-      end = text.find('"', end) + 1;
-      if (end == 0) end = text.size();
-    } else if (std::isalnum(text[at]) != 0) {
-      while (end < text.size() && std::isalnum(text[end]) != 0) ++end;
-    }
-    if (text[at] != ' ' && text[at] != '\n') tokens.emplace_back(at, end - at);
-    at = end;
-  }
-  return tokens;
-}
-
-/// Puts one token in place of another, repeats or drops a line, or makes a number extreme.
-void mutate(std::string& text, Random& random) {
-  const auto tokens = tokens_of(text);
-  const auto [at, size] = tokens[pick(random, tokens.size())];
-  const std::size_t line = text.rfind('\n', at) + 1, end = text.find('\n', at) + 1;
-  static constexpr const char* kNumbers[] = {"0",    "-1",         "1",
-                                             "7",    "2147483648", "9223372036854775807",
-                                             "1e99", "nan",        "99999999999999999999"};
-  switch (pick(random, 6)) {
-    case 0:
-      text.erase(line, end - line);
-      break;
-    case 1:
-      text.insert(line, text.substr(line, end - line));
-      break;
-    case 2:
-      text.replace(at, size, kNumbers[pick(random, std::size(kNumbers))]);
-      break;
-    case 3:
-      text.erase(at, size);
-      break;
-    default: {
-      const auto [from, length] = tokens[pick(random, tokens.size())];
-      text.replace(at, size, text.substr(from, length));
-    }
-  }
-}
-
 std::vector<std::string> printed_programs() {
   std::vector<std::string> texts = {print_ir(*program_with_everything()), print_ir(*row_program())};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -196,7 +152,8 @@ TEST(HostileText, MutationsOfRandomProgramsGiveAnIrOrAnError) {
   for (const std::string& text : printed_programs()) {
     for (int round = 0; round < 250; ++round) {
       std::string mutated = text;
-      for (std::size_t edits = 1 + pick(random, 2); edits > 0; --edits) mutate(mutated, random);
+      for (std::size_t edits = 1 + pick(random, 2); edits > 0; --edits)
+        mutate_text(mutated, random);
       const bool is_error = !outcome_of_text(mutated).empty();
       ++(is_error ? refused : accepted);
       if (::testing::Test::HasFailure()) FAIL() << mutated;

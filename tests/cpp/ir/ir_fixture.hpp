@@ -69,7 +69,7 @@ inline std::unique_ptr<Ir> program_with_everything() {
   Tensor* scaled = ops.make("Mul", {ops.make("Add", {sum, w}), cast});
   Op& call = main.create_op(op_registry().get("Call"), {w, scaled}, {{"modified", Ints{0}}},
                             context, {&update});
-  call.after.push_back(&load);
+  call.run_after(load);
   context.device = 3;
   context.io_tiles = true;
   context.execution = ExecutionContext::WeightsToHost;

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pando/backends/cpu/cpu_backend.hpp"
+#include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ir/text_parser.hpp"
 #include "pando/ir/text_printer.hpp"
@@ -117,7 +117,7 @@ TEST(Passes, RandomProgramsKeepTheirResults) {
 }
 
 TEST(Passes, EveryCompilerStageKeepsTheRules) {
-  const auto backend = make_cpu_backend(1);
+  const auto target = make_cpu_target(1);
   for (unsigned seed = 0; seed < 10; ++seed) {
     const auto ir = seed == 0 ? program_with_everything() : random_program(seed, 30);
     std::vector<std::string> stages;
@@ -126,7 +126,7 @@ TEST(Passes, EveryCompilerStageKeepsTheRules) {
       stages.push_back(stage);
     }};
     StageTimes times;
-    compile(*ir, *backend, options, times);
+    compile(*ir, *target, options, times);
     EXPECT_NE(std::find(stages.begin(), stages.end(), "cse"), stages.end());
   }
 }

@@ -41,17 +41,24 @@ TEST_F(SurgeryTest, AnOutputChangesHands) {
   verify(ir_);
 }
 
+TEST_F(SurgeryTest, ACopyKeepsAnOrderAgainstCreation) {
+  neg_->set_after({abs_});
+  const std::unique_ptr<Ir> copy = ir_.clone();
+  const std::vector<Op*>& ops = copy->main_graph().ops();
+  EXPECT_EQ(ops[0]->after(), (std::vector<Op*>{ops[1]}));
+}
+
 TEST_F(SurgeryTest, OrderSurvivesOpsThatAreErasedTogether) {
   OpBuilder ops(main_, {});
   Op& exp = ops.op("Exp", {abs_->output(0)});
   Op& relu = ops.op("Relu", {x_});
   Op& last = ops.op("Tanh", {x_});
-  abs_->after = {neg_};
-  exp.after = {abs_};
-  relu.after = {&exp, neg_};
+  abs_->set_after({neg_});
+  exp.set_after({abs_});
+  relu.set_after({&exp, neg_});
   main_.set_insertion_point(&last);
   main_.erase_ops({&exp, abs_});
-  EXPECT_EQ(relu.after, (std::vector<Op*>{neg_}));
+  EXPECT_EQ(relu.after(), (std::vector<Op*>{neg_}));
   EXPECT_TRUE(neg_->output(0)->uses().empty());
   // What was inserted next still comes before the same op.
   Op& inserted = ops.op("Sqrt", {x_});
@@ -102,13 +109,13 @@ TEST_F(SurgeryTest, ACopyIsConnectedToNothing) {
   Graph& target = ir_.create_graph("target");
   Tensor* input = target.add_input(target.unique_tensor_id("x"), x_->info);
   abs_->context.name = "scope/abs";
-  abs_->after = {neg_};
+  abs_->set_after({neg_});
   Op& copy = target.clone_unconnected(*abs_);
   EXPECT_GT(copy.id(), abs_->id());
   EXPECT_EQ(copy.kind(), "Abs");
   EXPECT_EQ(copy.context.name, "scope/abs");
   EXPECT_EQ(copy.num_inputs() + copy.num_outputs(), 0);
-  EXPECT_TRUE(copy.after.empty());
+  EXPECT_TRUE(copy.after().empty());
   EXPECT_EQ(target.find_op(copy.id()), &copy);
   copy.set_input(0, input);
   copy.add_output(target.unique_tensor_id("y"), input->info);

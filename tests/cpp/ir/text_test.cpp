@@ -168,7 +168,7 @@ TEST(IrText, RandomMutationsGiveAnIrOrAnError) {
   EXPECT_GT(accepted, 0);
 }
 
-// popxl-core.md 5.3, its example.
+// The text of a schedule, in full.
 TEST(IrText, ScheduleOfAnExample) {
   op_registry();
   Ir ir;

@@ -73,7 +73,7 @@ TEST_F(VerifierTest, OutputOfAnotherGraph) {
 TEST_F(VerifierTest, AfterAnOpOfAnotherGraph) {
   Graph& other = ir_.create_graph("f");
   Tensor* y = other.add_input("f/y", x_->info);
-  abs_->after.push_back(&OpBuilder(other, {}).op("Neg", {y}));
+  abs_->run_after(OpBuilder(other, {}).op("Neg", {y}));
   expect_fault("`after`");
 }
 

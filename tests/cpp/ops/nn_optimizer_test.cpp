@@ -1,4 +1,4 @@
-// Optimizer ops: numbers printed by the specification, and formulas in double precision.
+// Optimizer ops: numbers that a tutorial of popxl prints, and formulas in double precision.
 #include "tests/cpp/ops/nn_fixture.hpp"
 
 namespace pando::nn_test {

@@ -44,10 +44,11 @@ TEST(DeviceTeam, AnErrorOfOneDeviceEndsTheOthersWaits) {
   for (int failing = 0; failing < 3; ++failing) {
     for (bool spin : {true, false}) {
       int failures = 0;
-      DeviceTeam team(3, spin, {}, [&] {
+      std::exception_ptr first;
+      DeviceTeam team(3, spin, {}, [&](const std::exception_ptr& error) {
         static std::mutex mutex;
         const std::lock_guard lock(mutex);
-        ++failures;
+        if (++failures == 1) first = error;
       });
       const auto work = [&](int device) {
         if (device == failing) throw RuntimeFault("broken");
@@ -55,6 +56,8 @@ TEST(DeviceTeam, AnErrorOfOneDeviceEndsTheOthersWaits) {
       };
       EXPECT_THROW(team.run(work), RuntimeFault);
       EXPECT_EQ(failures, 3);
+      // Whoever listens hears of the cause before it hears of those that stopped for it.
+      EXPECT_THROW(std::rethrow_exception(first), RuntimeFault);
       std::atomic<int> done{0};
       team.run([&](int) { ++done; });
       EXPECT_EQ(done, 3);
@@ -69,7 +72,7 @@ TEST(DeviceTeam, TheErrorOfTheDeviceThatFailedByItselfIsThrown) {
     try {
       team.wait(device, 2);
     } catch (const DeviceStopped&) {
-      if (device == 0) throw ReplicaStopped();  // as from a collective
+      if (device == 0) throw ReplicaStopped(1, "broken");  // as from a collective
       throw;
     }
   };

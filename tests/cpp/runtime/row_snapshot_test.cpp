@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "pando/backends/cpu/cpu_device.hpp"
 #include "pando/base/error.hpp"
 #include "pando/runtime/remote_memory.hpp"
 
@@ -20,9 +21,11 @@ using Row = std::vector<std::byte>;
 
 Row filled(std::int64_t value) { return Row(kBytes, static_cast<std::byte>(value)); }
 
+const std::unique_ptr<Device> device = make_cpu_device(1);
+
 std::unique_ptr<RemoteMemory> memory_with_rows() {
   const RemoteBufferDesc buffer{1, DType::UInt8, {static_cast<std::int64_t>(kBytes)}, kSlots};
-  std::unique_ptr<RemoteMemory> memory = std::move(make_ram_memories({&buffer}).front());
+  std::unique_ptr<RemoteMemory> memory = std::move(make_ram_memories({&buffer}, *device).front());
   for (std::int64_t slot = 0; slot < kSlots; ++slot) {
     memory->store(slot, filled(slot).data(), kBytes);
   }

@@ -1,10 +1,7 @@
 // Stored files whose counts lie: no reader reserves more memory than its file has bytes.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "pando/ir/serialise.hpp"
 #include "pando/program/check.hpp"
@@ -12,34 +9,13 @@
 #include "pando/session/executable_cache.hpp"
 #include "pando/session/session.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/memory_limit.hpp"
 
 namespace pando::testing {
 namespace {
 
 /// Padding of the files: a list with as many items as bytes would not fit the limit.
 constexpr std::size_t kPadding = std::size_t{4} << 20;
-/// More than what readers, and the allocator of a sanitizer, need beside a file.
-constexpr rlim_t kRoom = rlim_t{512} << 20;
-
-/// The process gets no more memory than it has and kRoom.
-class MemoryLimit {
- public:
-  MemoryLimit() {
-    getrlimit(RLIMIT_AS, &before_);
-    std::ifstream statm("/proc/self/statm");
-    rlim_t pages = 0;
-    statm >> pages;
-    const rlimit limit{pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kRoom,
-                       before_.rlim_max};
-    setrlimit(RLIMIT_AS, &limit);
-  }
-  ~MemoryLimit() { setrlimit(RLIMIT_AS, &before_); }
-  MemoryLimit(const MemoryLimit&) = delete;
-  MemoryLimit& operator=(const MemoryLimit&) = delete;
-
- private:
-  rlimit before_ = {};
-};
 
 std::uint64_t word_at(const std::string& bytes, std::size_t at) {
   std::uint64_t word = 0;

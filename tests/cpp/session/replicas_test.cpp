@@ -9,58 +9,10 @@
 #include "pando/ir/text_printer.hpp"
 #include "pando/program/serialise.hpp"
 #include "pando/session/session.hpp"
-#include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/session/replica_programs.hpp"
 
 namespace pando::testing {
 namespace {
-
-using Floats32 = std::vector<float>;
-
-Tensor* load(Graph& main, const TensorInfo& info) {
-  Tensor* handle = main.add_stream(main.unique_tensor_id("in"), info);
-  main.ir().add_stream(*handle, StreamDirection::HostToDevice);
-  OpBuilder ops(main, {});
-  Tensor* init = ops.make(
-      "Init", {},
-      {{"shape", Ints(info.shape)}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
-  return ops.make("HostLoad", {init}, {{"stream", handle->id()}});
-}
-
-Attributes group(std::int64_t size) { return {{"stride", std::int64_t{1}}, {"group_size", size}}; }
-
-/// w -= mean over the replicas of (w - x), with w sharded over all in a remote buffer; stores w.
-std::unique_ptr<Ir> sharded_program(std::int64_t replicas, const Floats32& value) {
-  op_registry();
-  auto ir = std::make_unique<Ir>();
-  ir->replication_factor = replicas;
-  Graph& main = ir->main_graph();
-  const auto count = static_cast<std::int64_t>(value.size());
-  const std::int64_t part = (count + replicas - 1) / replicas;
-  ir->add_remote_buffer({DType::Float32, {part}, {count}}, 2);
-  Tensor* w = variable(main, "w", value, {count});
-  w->settings.remote_buffer = 1;
-  w->settings.slot = 1;
-  w->settings.shard_over = replicas;
-  OpBuilder ops(main, {});
-  Tensor* x = load(main, {DType::Float32, {count}, {}});
-  Tensor* init = ops.make("Init", {},
-                          {{"shape", Ints{part}},
-                           {"dtype", DType::Float32},
-                           {"init_type", std::string("undef")},
-                           {"meta_shape", Ints{count}}});
-  Tensor* slot = ops.constant(1, DType::Int32);
-  Tensor* shard = ops.make("RemoteLoad", {init, slot}, {{"buffer", std::int64_t{1}}});
-  Attributes gather = group(replicas);
-  gather.set("shape", Ints{count});
-  Tensor* whole = ops.make("ReplicatedAllGather", {shard}, gather);
-  Attributes scatter = group(replicas);
-  scatter.set("op", std::string("mean"));
-  scatter.set("sharded", true);
-  Tensor* step = ops.make("ReplicatedReduceScatter", {ops.make("Sub", {whole, x})}, scatter);
-  ops.op("RemoteStore", {ops.make("Sub", {shard, step}), slot}, {{"buffer", std::int64_t{1}}});
-  store(main, whole);
-  return ir;
-}
 
 struct RunResult {
   Floats32 output;
@@ -107,22 +59,8 @@ TEST(Replicas, ShardedStepEqualsTheFormula) {
 }
 
 TEST(Replicas, AFaultInOneIsOneError) {
-  op_registry();
-  Ir ir;
-  ir.replication_factor = 4;
-  Graph& main = ir.main_graph();
-  const TensorInfo info{DType::Float32, {2}, {}};
-  ir.add_remote_buffer(info, 3);
-  Tensor* offset = load(main, {DType::Int32, {}, {}});
-  OpBuilder ops(main, {});
-  Tensor* init = ops.make(
-      "Init", {},
-      {{"shape", Ints{2}}, {"dtype", DType::Float32}, {"init_type", std::string("undef")}});
-  Tensor* value = ops.make("RemoteLoad", {init, offset}, {{"buffer", std::int64_t{1}}});
-  Attributes reduce = group(4);
-  reduce.set("op", std::string("add"));
-  store(main, ops.make("ReplicatedAllReduce", {value}, reduce));
-  Session session(ir, {.num_threads = 4});
+  const auto ir = lookup_program(4);
+  Session session(*ir, {.num_threads = 4});
   session.attach();
   std::vector<std::int32_t> offsets(4, 0);
   Floats32 output(8, 1.0f);

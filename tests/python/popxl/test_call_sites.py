@@ -1,4 +1,4 @@
-"""The indices and names of call sites (spec: core 6, 11.3, 11.5)."""
+"""The indices and names of call sites."""
 
 import numpy as np
 import pytest

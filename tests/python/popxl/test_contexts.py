@@ -1,4 +1,4 @@
-"""The context stack and its context managers (spec: core 3)."""
+"""The context stack and its context managers."""
 
 import inspect
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of element types, and the search for float8 scales (spec: core 1, 2.1, 2.3)."""
+"""The table of element types, and the search for float8 scales."""
 
 import copy
 import pickle

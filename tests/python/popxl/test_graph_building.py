@@ -221,6 +221,34 @@ def test_hooks():
         ir.main_graph.remove_op_created_hook(handle)
 
 
+def test_a_hook_sees_the_tensor_that_the_op_returns():
+    ir = popxl.Ir()
+    seen = []
+    ir.main_graph.register_op_created_hook(
+        lambda op: seen.append(Tensor._from_pb(op._pb.outputs[0]))
+    )
+    with ir.main_graph:
+        v = popxl.variable(1.0)
+        result = v + v
+    assert seen[0] is result
+
+
+def test_an_op_keeps_its_own_context():
+    ir = popxl.Ir()
+    ops = []
+    ir.main_graph.register_op_created_hook(lambda op: ops.append(op._pb))
+    with ir.main_graph:
+        v = popxl.variable(1.0)
+        for device in (0, 1, 0):
+            with popxl.ipu(device), popxl.name_scope(f"scope{device}"):
+                add(v, v)
+            ops[-1].context.name += str(len(ops))
+    # Ops of one line: what is changed in one shows in no other.
+    assert [op.context.name for op in ops] == ["scope0/add1", "scope1/add2", "scope0/add3"]
+    assert [op.context.device for op in ops] == [0, 1, 0]
+    assert len({op.context.line for op in ops}) == 1
+
+
 def previous(op):
     return {earlier.id for earlier in op._pb.after}
 

@@ -1,4 +1,4 @@
-"""Rewiring of ops and graphs by their internal views (spec: core 21.2 - 21.5)."""
+"""Rewiring of ops and graphs by their internal views."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The internal views of Irs, graphs, ops and tensors that programs look at (spec: core 21)."""
+"""The internal views of Irs, graphs, ops and tensors that programs look at."""
 
 import json
 

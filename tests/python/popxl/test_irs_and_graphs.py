@@ -1,4 +1,4 @@
-"""Members of Ir, Graph and Module (spec: core 4.1, 5)."""
+"""Members of Ir, Graph and Module."""
 
 import inspect
 

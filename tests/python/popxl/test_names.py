@@ -1,4 +1,4 @@
-"""Names that programs look tensors and ops up by (spec: core 6)."""
+"""Names that programs look tensors and ops up by."""
 
 import pytest
 

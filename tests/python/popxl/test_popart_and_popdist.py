@@ -1,4 +1,4 @@
-"""Devices, loggers, options and single-instance answers (spec: core 4.4, 8.1, 15 - 18)."""
+"""Devices, loggers, options and single-instance answers."""
 
 import json
 import os

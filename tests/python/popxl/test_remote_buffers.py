@@ -1,4 +1,4 @@
-"""Remote buffers as objects, location types, variables' host side (spec: core 7.5, 8, 10)."""
+"""Remote buffers as objects, location types, variables' host side."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""When weights move between host and device (spec: core 14.2, 14.6, 21.6)."""
+"""When weights move between host and device."""
 
 import numpy as np
 import pytest

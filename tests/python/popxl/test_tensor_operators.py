@@ -1,4 +1,4 @@
-"""The operators and small methods of tensors against NumPy (spec: core 7.2, 7.3)."""
+"""The operators and small methods of tensors against NumPy."""
 
 import operator
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The contract of autodiff, exchanges and decompose_sum (spec: core 12, 13)."""
+"""The contract of autodiff, exchanges and decompose_sum."""
 
 import numpy as np
 import pytest

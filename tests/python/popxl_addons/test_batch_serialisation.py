@@ -168,7 +168,7 @@ def dropout_masks(mode: str) -> np.ndarray:
 
 
 def test_every_step_gets_its_own_seed() -> None:
-    # The chain of seeds of the specification, step by step in one graph.
+    # Each step splits the seed that the one before left; here all steps are in one graph.
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         seed = popxl.constant(np.array([1, 2], np.uint32), popxl.uint32)

@@ -142,7 +142,7 @@ def spec_of(t: popxl.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
     return spec.shape, spec.meta_shape
 
 
-def test_the_specification_of_a_shard() -> None:
+def test_the_tensor_spec_of_a_shard() -> None:
     ir = popxl.Ir(replication=4)
     with ir.main_graph:
         t = popxl.variable(np.ones((64, 32), np.float32))

@@ -21,7 +21,7 @@ constexpr std::int64_t kThreadBytes = 1 << 16;
 /// and a block of 8-byte elements still fits the first-level cache.
 constexpr std::int64_t kTransposeSide = 64;
 
-class CopyKernel : public Kernel {
+class CopyKernel : public HostKernel {
  public:
   CopyKernel(const KernelSpec& spec, int num_threads) : num_threads_(num_threads) {
     internal_check(spec.inputs.size() == 1 && spec.outputs.size() == 1 &&
@@ -235,7 +235,7 @@ std::array<std::byte, 16> element_of(double value, DType dtype) {
   return bytes;
 }
 
-class FillKernel : public Kernel {
+class FillKernel : public HostKernel {
  public:
   FillKernel(const KernelSpec& spec, int num_threads) : num_threads_(num_threads) {
     internal_check(spec.outputs.size() == 1, "Fill takes one output");
@@ -280,11 +280,11 @@ class FillKernel : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads) {
+std::unique_ptr<HostKernel> make_copy_kernel(const KernelSpec& spec, int num_threads) {
   return std::make_unique<CopyKernel>(spec, num_threads);
 }
 
-std::unique_ptr<Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads) {
+std::unique_ptr<HostKernel> make_fill_kernel(const KernelSpec& spec, int num_threads) {
   return std::make_unique<FillKernel>(spec, num_threads);
 }
 

@@ -32,7 +32,7 @@ bool compiles(const KernelSpec& spec, MachineCode machine_code) {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-class FusedKernel : public Kernel {
+class FusedKernel : public HostKernel {
  public:
   FusedKernel(const KernelSpec& spec, int num_threads, MachineCode machine_code)
       : plan_(plan_fused(spec, compiles(spec, machine_code))),
@@ -427,8 +427,8 @@ class FusedKernel : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
-                                          MachineCode machine_code) {
+std::unique_ptr<HostKernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
+                                              MachineCode machine_code) {
   if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads);
   if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads);
   internal_check(spec.kind == "Fused" && !spec.outputs.empty(),

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "pando/backends/cpu/machine_code.hpp"
-#include "pando/program/backend.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::cpu {
 
@@ -18,11 +18,11 @@ namespace pando::cpu {
 ///
 /// Results do not depend on the number of threads, nor on how ops were grouped. Throws Error for
 /// shapes that differ, NotSupported for complex pointwise arithmetic.
-std::unique_ptr<Kernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
-                                          MachineCode machine_code = MachineCode::Automatic);
+std::unique_ptr<HostKernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
+                                              MachineCode machine_code = MachineCode::Automatic);
 
 /// The parts behind it: kinds `Copy` and `Fill`.
-std::unique_ptr<Kernel> make_copy_kernel(const KernelSpec& spec, int num_threads);
-std::unique_ptr<Kernel> make_fill_kernel(const KernelSpec& spec, int num_threads);
+std::unique_ptr<HostKernel> make_copy_kernel(const KernelSpec& spec, int num_threads);
+std::unique_ptr<HostKernel> make_fill_kernel(const KernelSpec& spec, int num_threads);
 
 }  // namespace pando::cpu

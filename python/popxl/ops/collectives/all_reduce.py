@@ -9,7 +9,7 @@ from popxl.context import create_op, get_current_graph
 from popxl.errors import UndefinedValue
 from popxl.ops.collectives.collectives import CollectiveOps, to_collective_op
 from popxl.ops.utils import check_in_graph, outputs_of
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 
 def _check(

@@ -8,7 +8,7 @@ from popxl.context import get_current_graph
 from popxl.ops.collectives.collectives import CollectiveOps, to_collective_op
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
 from popxl.replica_grouping import ReplicaGrouping
-from popxl.tensor import Tensor
+from popxl.tensor_base import Tensor
 
 _OUTPUT_SHAPES = ("auto", "new_axis", "concat", "meta_shape")
 

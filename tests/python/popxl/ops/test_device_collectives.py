@@ -1,4 +1,4 @@
-"""Reductions between the virtual devices of one replica (spec: ops 15.3)."""
+"""Reductions between the virtual devices of one replica."""
 
 import numpy as np
 import pytest

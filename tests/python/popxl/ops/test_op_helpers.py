@@ -1,4 +1,4 @@
-"""What custom ops import: checks, conversions and the names of options (spec: ops 17, 8, 15)."""
+"""What custom ops import: checks, conversions and the names of options."""
 
 from typing import get_args
 

@@ -1,0 +1,186 @@
+#include "pando/backends/cpu/cpu_target.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "pando/backends/cpu/fused/fused_kernel.hpp"
+#include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/processor.hpp"
+#include "pando/base/error.hpp"
+#include "pando/base/spin.hpp"
+
+namespace pando {
+namespace cpu {
+
+bool KernelRequest::has_input(std::size_t i) const {
+  if (i >= spec.inputs.size()) return false;
+  if (!spec.attributes.has("absent_inputs")) return true;
+  const Ints& absent = spec.attributes.ints("absent_inputs");
+  return std::find(absent.begin(), absent.end(), static_cast<std::int64_t>(i)) == absent.end();
+}
+
+std::string operand_text(const OperandDesc& operand) {
+  return str_cat(shape_text(operand.shape), " ", operand.dtype);
+}
+
+namespace {
+
+const KernelTable& kernel_table() {
+  static const KernelTable table = [] {
+    KernelTable result;
+#define PANDO_REGISTER_FAMILY(family) register_##family##_kernels(result);
+    PANDO_CPU_KERNEL_FAMILIES(PANDO_REGISTER_FAMILY)
+#undef PANDO_REGISTER_FAMILY
+    return result;
+  }();
+  return table;
+}
+
+bool is_fused_kind(std::string_view kind) {
+  return kind == "Fused" || kind == "Copy" || kind == "Fill";
+}
+
+class PlannedKernel : public HostKernel {
+ public:
+  PlannedKernel(KernelPlan plan, std::string explanation)
+      : plan_(std::move(plan)), explanation_(std::move(explanation)) {}
+  void run(std::byte* const* operands, std::byte* scratch) const override {
+    plan_.run(operands, scratch);
+  }
+  std::size_t scratch_bytes() const override { return plan_.scratch_bytes; }
+  std::string explain() const override { return explanation_; }
+
+ private:
+  KernelPlan plan_;
+  std::string explanation_;
+};
+
+std::string operands_text(const KernelSpec& spec) {
+  std::string text;
+  for (const OperandDesc& input : spec.inputs) {
+    text += str_cat(text.empty() ? "" : ", ", operand_text(input));
+  }
+  text += " ->";
+  for (const OperandDesc& output : spec.outputs) text += str_cat(" ", operand_text(output));
+  return text;
+}
+
+std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int num_threads) {
+  const auto entry = kernel_table().find(spec.kind);
+  if (entry == kernel_table().end()) {
+    throw Error(
+        str_cat("the CPU target has no kernel for ", spec.kind, " (", operands_text(spec), ")"));
+  }
+  const KernelRequest request{spec, num_threads};
+  std::string rejections;
+  for (const Candidate& candidate : entry->second.candidates) {
+    if (candidate.is_for != nullptr && !candidate.is_for(request)) continue;
+    KernelPlan plan = candidate.make(request);
+    if (plan.rejection.empty()) {
+      std::string text = str_cat(spec.kind, ": ", candidate.name);
+      if (!plan.detail.empty()) text += str_cat(" (", plan.detail, ")");
+      return std::make_shared<PlannedKernel>(std::move(plan), text + rejections);
+    }
+    rejections += str_cat("; not ", candidate.name, ": ", plan.rejection);
+  }
+  throw Error(
+      str_cat("the CPU target cannot run ", spec.kind, " (", operands_text(spec), ")", rejections));
+}
+
+struct SpecHash {
+  std::size_t operator()(const KernelSpec& spec) const {
+    std::size_t seed = std::hash<std::string>()(spec.kind);
+    const auto mix = [&](std::size_t value) {
+      seed ^= value + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2);
+    };
+    for (const auto* operands : {&spec.inputs, &spec.outputs}) {
+      for (const OperandDesc& operand : *operands) {
+        mix(static_cast<std::size_t>(operand.dtype));
+        for (std::int64_t dim : operand.shape) mix(static_cast<std::size_t>(dim));
+        for (std::int64_t stride : operand.strides) mix(static_cast<std::size_t>(stride));
+      }
+    }
+    for (const ScalarInstruction& instruction : spec.scalar.instructions) {
+      mix(static_cast<std::size_t>(instruction.op));
+      mix(std::hash<double>()(instruction.immediate));
+    }
+    return seed;
+  }
+};
+
+class CpuTarget : public Target {
+ public:
+  CpuTarget(int num_threads, MachineCode machine_code)
+      : num_threads_(num_threads), machine_code_(machine_code) {}
+
+  std::string name() const override { return "cpu"; }
+  std::string identity() const override {
+    return str_cat("cpu threads ", num_threads_, " ", processor_identity());
+  }
+  int num_threads() const override { return num_threads_; }
+  bool kernels_use_host_memory() const override { return true; }
+
+  bool has_kernel(std::string_view kind) const override {
+    return is_fused_kind(kind) || kernel_table().find(kind) != kernel_table().end();
+  }
+
+  AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const override {
+    if (is_fused_kind(spec.kind)) return AcceptedLayout::AnyStrides;
+    const auto entry = kernel_table().find(spec.kind);
+    const bool is_input = operand < static_cast<int>(spec.inputs.size());
+    if (entry == kernel_table().end() || !is_input) return AcceptedLayout::Contiguous;
+    if (entry->second.layout == AcceptedLayout::MatrixAnyOrder && operand >= 2) {
+      return AcceptedLayout::Contiguous;
+    }
+    return entry->second.layout;
+  }
+
+  bool can_run_in_place(const KernelSpec& spec, int input) const override {
+    const OperandDesc& operand = spec.inputs[static_cast<std::size_t>(input)];
+    if (spec.outputs.empty() || !(operand == spec.outputs[0])) return false;
+    if (spec.kind == "Fused") return true;
+    const auto entry = kernel_table().find(spec.kind);
+    if (entry == kernel_table().end()) return false;
+    const std::vector<int>& allowed = entry->second.in_place_inputs;
+    return std::find(allowed.begin(), allowed.end(), input) != allowed.end();
+  }
+
+  std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = cache_.find(spec); it != cache_.end()) return it->second;
+    std::shared_ptr<const Kernel> kernel = make(spec);
+    cache_.emplace(spec, kernel);
+    return kernel;
+  }
+
+ private:
+  std::shared_ptr<const Kernel> make(const KernelSpec& spec) const {
+    if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_, machine_code_);
+    if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads_);
+    if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads_);
+    return make_planned_kernel(spec, num_threads_);
+  }
+
+  int num_threads_;
+  MachineCode machine_code_;
+  std::mutex mutex_;
+  std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, SpecHash> cache_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::shared_ptr<Target> make_cpu_target(int num_threads, MachineCode machine_code) {
+  if (num_threads < 0) {
+    throw ValueError(
+        str_cat("the CPU target needs a thread count of at least 1, or 0 for all "
+                "cores; got ",
+                num_threads));
+  }
+  if (num_threads == 0) num_threads = static_cast<int>(usable_cores());
+  return std::make_shared<cpu::CpuTarget>(num_threads, machine_code);
+}
+
+}  // namespace pando

@@ -1,0 +1,79 @@
+#include "pando/compile/resolve_steps.hpp"
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+namespace {
+
+/// Where the storage is if its row does not lie in memory.
+OperandRef own_place(const StepFunction& function, const StepOperand& operand) {
+  using Space = OperandRef::Space;
+  const Storage& storage = function.storage_of(operand);
+  switch (storage.kind) {
+    case Storage::Kind::Argument:
+      return {Space::Argument, storage.slot, operand.offset};
+    case Storage::Kind::Global:
+      return {Space::Global, 0, storage.offset + operand.offset};
+    case Storage::Kind::Local:
+      break;
+  }
+  return {Space::Frame, 0, storage.offset + operand.offset};
+}
+
+OperandRef place(const StepFunction& function, const StepOperand& operand) {
+  if (operand.storage < 0) return {};
+  const std::int32_t row = function.storage_of(operand).row;
+  if (row >= 0) return {OperandRef::Space::Row, row, operand.offset};
+  return own_place(function, operand);
+}
+
+Instruction resolve(const StepFunction& function, const StepInstruction& step) {
+  Instruction result;
+  result.kind = step.kind;
+  result.target = step.target;
+  result.other_target = step.other_target;
+  result.operands.reserve(step.operands.size());
+  for (const StepOperand& operand : step.operands) {
+    result.operands.push_back(place(function, operand));
+  }
+  if (step.row >= 0) {
+    result.operands[result.destination()] = own_place(function, step.destination());
+  }
+  if (step.callee_frame >= 0) {
+    result.callee_frame = function.storage_of({step.callee_frame}).offset;
+  }
+  result.count = step.count;
+  result.num_carried = step.num_carried;
+  result.row = step.row;
+  result.writes_row = step.writes_row;
+  result.source = step.source;
+  result.device = step.device;
+  return result;
+}
+
+Function resolve(StepFunction& steps) {
+  internal_check(steps.frame_bytes >= 0, "a function must be planned before it is resolved");
+  Function function;
+  function.name = steps.name;
+  function.instructions.reserve(steps.instructions.size());
+  for (const StepInstruction& step : steps.instructions) {
+    function.instructions.push_back(resolve(steps, step));
+  }
+  function.devices = steps.devices;
+  function.streams = std::move(steps.streams);
+  function.carried_signals = std::move(steps.carried_signals);
+  function.frame_bytes = steps.frame_bytes;
+  function.num_arguments = steps.num_arguments;
+  return function;
+}
+
+}  // namespace
+
+Program resolve(StepProgram& steps) {
+  Program program = std::move(steps.tables);
+  program.functions.reserve(steps.functions.size());
+  for (StepFunction& function : steps.functions) program.functions.push_back(resolve(function));
+  return program;
+}
+
+}  // namespace pando

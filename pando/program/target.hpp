@@ -1,0 +1,60 @@
+// What the compiler knows of the machine that will run the program. Needs no such machine.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "pando/program/program.hpp"
+
+namespace pando {
+
+/// A prepared kernel, for the queues of the target's devices. Stateless: several sessions and
+/// threads may run one at the same time.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Of memory, 64-byte aligned, that it uses while it runs.
+  virtual std::size_t scratch_bytes() const { return 0; }
+  /// Which implementation was chosen, and why not the ones before it in the list.
+  virtual std::string explain() const = 0;
+};
+
+/// A kernel that is a function of this process, for memory that the process may dereference.
+class HostKernel : public Kernel {
+ public:
+  /// `operands`: inputs, then outputs; nullptr for inputs that are not connected. `scratch`: see
+  /// scratch_bytes.
+  virtual void run(std::byte* const* operands, std::byte* scratch) const = 0;
+};
+
+/// Which operand layouts a kernel kind takes without a copy.
+enum class AcceptedLayout : std::uint8_t {
+  Contiguous,
+  /// Batch dimensions C-ordered, the last two in either order (matrix operands).
+  MatrixAnyOrder,
+  AnyStrides,
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual std::string name() const = 0;
+  /// Equal for two targets only if both prepare every spec to the same kernel with the same
+  /// scratch: versions of libraries, processor, threads. A stored program is for one identity.
+  virtual std::string identity() const = 0;
+  virtual bool has_kernel(std::string_view kind) const = 0;
+  /// `operand` counts inputs, then outputs.
+  virtual AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const = 0;
+  /// Whether output 0 may be the same memory as input `input` (same bytes, same layout).
+  virtual bool can_run_in_place(const KernelSpec& spec, int input) const = 0;
+  /// Prepared kernels are cached by spec. Throws Error (unsupported combination, naming it).
+  virtual std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) = 0;
+  /// Worker threads a kernel may use.
+  virtual int num_threads() const = 0;
+  /// Whether operands of kernels may be memory of the host. If not, all are memory of the device.
+  virtual bool kernels_use_host_memory() const = 0;
+};
+
+}  // namespace pando

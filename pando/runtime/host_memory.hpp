@@ -1,0 +1,29 @@
+// Memory of this process, for what is large.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "pando/runtime/device.hpp"
+
+namespace pando {
+
+/// Page-aligned, with large pages if it is as long as one, from the operating system (zero at first
+/// touch).
+class HostMemory : public MemoryBlock {
+ public:
+  /// Throws OutOfMemory, which says what the memory is for.
+  HostMemory(std::int64_t bytes, const std::string& purpose);
+  ~HostMemory() override;
+
+  /// Bytes of the pages that have been touched.
+  std::int64_t resident_bytes() const override;
+
+ private:
+  std::size_t bytes_ = 0;
+  void* mapping_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+};
+
+}  // namespace pando

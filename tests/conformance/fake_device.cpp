@@ -1,0 +1,93 @@
+#include "tests/conformance/fake_device.hpp"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "pando/backends/cpu/cpu_target.hpp"
+#include "pando/base/error.hpp"
+#include "pando/runtime/host_memory.hpp"
+#include "pando/session/device_table.hpp"
+#include "tests/conformance/fake_queue.hpp"
+
+namespace pando::testing {
+namespace {
+
+class FakeTarget : public Target {
+ public:
+  FakeTarget(int num_threads, MachineCode machine_code)
+      : cpu_(make_cpu_target(num_threads, machine_code)) {}
+
+  std::string name() const override { return "fake"; }
+  std::string identity() const override { return "fake " + cpu_->identity(); }
+  bool has_kernel(std::string_view kind) const override { return cpu_->has_kernel(kind); }
+  AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const override {
+    return cpu_->accepted_layout(spec, operand);
+  }
+  bool can_run_in_place(const KernelSpec& spec, int input) const override {
+    return cpu_->can_run_in_place(spec, input);
+  }
+  std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
+    std::shared_ptr<const Kernel> kernel = cpu_->prepare(spec);
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const Kernel>& fake = kernels_[kernel.get()];
+    if (fake == nullptr) fake = std::make_shared<FakeKernel>(std::move(kernel));
+    return fake;
+  }
+  int num_threads() const override { return cpu_->num_threads(); }
+  bool kernels_use_host_memory() const override { return false; }
+
+ private:
+  std::shared_ptr<Target> cpu_;
+  std::mutex mutex_;
+  std::map<const Kernel*, std::shared_ptr<const Kernel>> kernels_;  // by the CPU's
+};
+
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(const FakeSettings& settings)
+      : machine_(std::make_shared<FakeMachine>(settings.seed, settings.fails_at)) {}
+
+  std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes, const std::string& purpose) override {
+    return std::make_unique<FakeMemory>(machine_->space, bytes, purpose);
+  }
+  std::unique_ptr<MemoryBlock> allocate_host(std::int64_t bytes,
+                                             const std::string& purpose) override {
+    return std::make_unique<HostMemory>(bytes, purpose);
+  }
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<FakeQueue>(machine_); }
+
+ private:
+  std::shared_ptr<FakeMachine> machine_;
+};
+
+FakeSettings settings_of(const std::string& argument) {
+  FakeSettings settings;
+  if (argument.empty()) return settings;
+  settings.seed = std::stoull(argument);
+  const std::size_t colon = argument.find(':');
+  if (colon != std::string::npos) settings.fails_at = std::stoll(argument.substr(colon + 1));
+  return settings;
+}
+
+}  // namespace
+
+std::shared_ptr<Target> make_fake_target(int num_threads, MachineCode machine_code) {
+  return std::make_shared<FakeTarget>(num_threads, machine_code);
+}
+
+std::unique_ptr<Device> make_fake_device(const FakeSettings& settings) {
+  return std::make_unique<FakeDevice>(settings);
+}
+
+void add_fake_device_kind() {
+  add_device_kind("fake", {[](const DeviceSettings& settings) {
+                             return make_fake_target(settings.num_threads, settings.machine_code);
+                           },
+                           [](const DeviceSettings& settings, const Target&) {
+                             return make_fake_device(settings_of(settings.argument));
+                           }});
+}
+
+}  // namespace pando::testing

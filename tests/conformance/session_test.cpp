@@ -1,0 +1,182 @@
+// Sessions on every kind of device: what goes in and out beside streams, and what ends a run.
+#include "pando/session/session.hpp"
+
+#include <cstring>
+#include <filesystem>
+
+#include "pando/base/error.hpp"
+#include "tests/conformance/device_under_test.hpp"
+#include "tests/cpp/ir/ir_fixture.hpp"
+
+namespace pando::testing {
+namespace {
+
+constexpr std::int64_t kElements = 4;
+const TensorInfo kCounts{DType::Int32, {kElements}, {}};
+using Counts = std::vector<std::int32_t>;
+
+Counts all(std::int32_t value) { return Counts(kElements, value); }
+
+/// main: prints w, then repeats `steps` times: v += 1, w += v; stores v + w.
+struct CountingProgram {
+  explicit CountingProgram(std::int64_t steps) {
+    op_registry();
+    Graph& main = ir.main_graph();
+    v = variable_of("v", 0);
+    w = variable_of("w", 100);
+    OpBuilder ops(main, {});
+    ops.op("PrintTensor", {w}, print_format());
+    Graph& body = ir.create_graph("body");
+    body.add_input(body.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
+    body.mark_output(body.add_input(body.unique_tensor_id("LoopCond___"), {DType::Bool, {}, {}}));
+    Tensor* in_v = body.add_input(body.unique_tensor_id("v"), kCounts, true);
+    Tensor* in_w = body.add_input(body.unique_tensor_id("w"), kCounts, true);
+    OpBuilder steps_of(body, {});
+    Tensor* next = steps_of.make("AddLhsInplace", {in_v, steps_of.constant(1, DType::Int32)});
+    steps_of.op("AddLhsInplace", {in_w, next});
+    main.create_op(op_registry().get("Loop"), {nullptr, nullptr, v, w},
+                   {{"trip_count", steps}, {"modified", Ints{2, 3}}}, {}, {&body});
+    store(main, ops.make("Add", {v, w}));
+  }
+
+  Tensor* variable_of(const char* name, std::int32_t value) {
+    return ir.main_graph().add_variable(
+        name, kCounts, HostArray::copy_of(all(value).data(), kElements * sizeof value));
+  }
+
+  static Attributes print_format() {
+    return {{"title", std::string("w")},        {"print_self", true},
+            {"print_gradient", false},          {"summarise_threshold", std::int64_t{1000}},
+            {"edge_items", std::int64_t{3}},    {"max_line_width", std::int64_t{75}},
+            {"digits", std::int64_t{8}},        {"float_format", std::string("auto")},
+            {"separator", std::string(" ")},    {"open_bracket", std::string("[")},
+            {"close_bracket", std::string("]")}};
+  }
+
+  /// Its variables must have been read from the device.
+  static Counts values(const Tensor* variable) {
+    Counts result(kElements);
+    std::memcpy(result.data(), variable->data->data, variable->data->bytes);
+    return result;
+  }
+
+  Ir ir;
+  Tensor* v = nullptr;
+  Tensor* w = nullptr;
+};
+
+SessionOptions on(const std::string& device) {
+  add_fake_device_kind();
+  SessionOptions options;
+  options.device = device;
+  options.check_inplace_ambiguity = false;  // the order is that of the ops
+  options.num_threads = 1;
+  return options;
+}
+
+Counts run(Session& session) {
+  Counts result(kElements);
+  session.run({}, {{reinterpret_cast<std::byte*>(result.data()), 1}});
+  return result;
+}
+
+class SessionConformance : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SessionConformance, RunsLoopsAndPrints) {
+  CountingProgram program(20);
+  Session session(program.ir, on(GetParam()));
+  session.attach();
+  session.weights_from_host();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run(session), all(20 + 100 + 210));
+  EXPECT_EQ(run(session), all(40 + 100 + 820));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "w: [100 100 100 100]\n\nw: [310 310 310 310]\n\n");
+  session.weights_to_host();
+  EXPECT_EQ(CountingProgram::values(program.v), all(40));
+  EXPECT_EQ(CountingProgram::values(program.w), all(920));
+}
+
+TEST_P(SessionConformance, StateIsReadAndWrittenBetweenRuns) {
+  CountingProgram program(3);
+  Session session(program.ir, on(GetParam()));
+  session.attach();
+  session.weights_from_host();
+  const std::vector<std::int64_t> state = session.state_tensors();
+  ASSERT_EQ(state.size(), 2U);
+  ::testing::internal::CaptureStderr();
+  run(session);
+  ::testing::internal::GetCapturedStderr();
+  const auto snapshot = session.snapshot(0);
+  Counts found;
+  for (const std::int64_t index : state) {
+    const std::vector<std::byte>& value = snapshot->persistent(0, index);
+    Counts counts(kElements);
+    ASSERT_EQ(value.size(), counts.size() * sizeof(std::int32_t));
+    std::memcpy(counts.data(), value.data(), value.size());
+    EXPECT_EQ(counts, all(counts[0]));
+    found.push_back(counts[0]);
+  }
+  EXPECT_EQ(found[0] + found[1], 3 + 106);
+  // Exchanging the two variables shows which is which.
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Counts other = all(found[1 - i]);
+    session.write_persistent(0, state[i], reinterpret_cast<const std::byte*>(other.data()),
+                             other.size() * sizeof(std::int32_t));
+  }
+  session.weights_to_host();
+  EXPECT_EQ(CountingProgram::values(program.v), all(106));
+  EXPECT_EQ(CountingProgram::values(program.w), all(3));
+}
+
+TEST_P(SessionConformance, AStoppedRunLeavesTheVariablesInPlace) {
+  constexpr std::int64_t for_years = 1'000'000'000'000'000;
+  CountingProgram program(for_years);
+  SessionOptions options = on(GetParam());
+  int polls = 0;
+  options.should_stop = [&] { return ++polls >= 3; };
+  Session session(program.ir, options);
+  session.attach();
+  session.weights_from_host();
+  ::testing::internal::CaptureStderr();
+  EXPECT_THROW(run(session), Interrupted);
+  ::testing::internal::GetCapturedStderr();
+  polls = -1'000'000;
+  session.weights_to_host();
+  const std::int32_t v = CountingProgram::values(program.v)[0];
+  EXPECT_EQ(CountingProgram::values(program.v), all(v));
+  EXPECT_GT(v, 0);
+  EXPECT_TRUE(session.is_attached());
+}
+
+TEST_P(SessionConformance, ProfilesCountEveryInstruction) {
+  CountingProgram program(20);
+  SessionOptions options = on(GetParam());
+  options.profile = true;
+  Session session(program.ir, options);
+  session.attach();
+  session.weights_from_host();
+  ::testing::internal::CaptureStderr();
+  run(session);
+  ::testing::internal::GetCapturedStderr();
+  std::int64_t in_body = 0;
+  for (const InstructionTime& entry : session.trace()) {
+    EXPECT_GE(entry.seconds, 0.0);
+    in_body = std::max(in_body, entry.calls);
+  }
+  EXPECT_EQ(in_body, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SessionConformance, devices_under_test(), device_test_name);
+
+TEST(Devices, AnUnknownKindIsRefusedWithThoseThereAre) {
+  CountingProgram program(1);
+  const std::string text = error_of([&] { Session session(program.ir, on("abacus:2")); });
+  EXPECT_NE(text.find("'abacus:2'"), std::string::npos) << text;
+  EXPECT_NE(text.find("cpu"), std::string::npos) << text;
+  EXPECT_NE(error_of([&] { Session session(program.ir, on("cpu:2")); }).find("given '2'"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace pando::testing

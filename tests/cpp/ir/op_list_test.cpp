@@ -1,0 +1,176 @@
+// The order of ops and the uses of tensors, after any sequence of changes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <random>
+#include <vector>
+
+#include "pando/ir/verifier.hpp"
+#include "pando/ops/ops.hpp"
+
+namespace pando::testing {
+namespace {
+
+/// Changes a graph of unary and binary ops and a plain model of it alike.
+class RandomEdits {
+ public:
+  explicit RandomEdits(unsigned seed) : random_(seed), main_(ir_.main_graph()) {
+    for (const char* name : {"a", "b", "c"}) {
+      tensors_.push_back(main_.add_input(name, {DType::Float32, {2}, {}}));
+      uses_.emplace_back();
+    }
+  }
+
+  void step() {
+    switch (random_() % 6) {
+      case 0:
+      case 1:
+        return create(nullptr);
+      case 2:
+        return order_.empty() ? create(nullptr) : create(*any_op());
+      case 3:
+        return erase();
+      case 4:
+        return random_() % 8 == 0 ? reorder() : move_input();
+      default:
+        return replace_uses();
+    }
+  }
+
+  void check() const {
+    const std::vector<Op*> wanted(order_.begin(), order_.end());
+    ASSERT_EQ(main_.num_ops(), wanted.size());
+    std::vector<Op*> forward, backward;
+    for (Op* op = main_.first_op(); op != nullptr; op = op->next()) forward.push_back(op);
+    for (Op* op = main_.last_op(); op != nullptr; op = op->previous()) backward.push_back(op);
+    std::reverse(backward.begin(), backward.end());
+    ASSERT_EQ(forward, wanted);
+    ASSERT_EQ(backward, wanted);
+    // Asking now and then: what is appended in between must be there, too.
+    if (wanted.size() % 3 != 0) {
+      ASSERT_EQ(main_.ops(), wanted);
+    }
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      const UseList& uses = tensors_[i]->uses();
+      ASSERT_EQ(std::vector<Use>(uses.begin(), uses.end()),
+                std::vector<Use>(uses_[i].begin(), uses_[i].end()));
+      ASSERT_EQ(uses.size(), uses_[i].size());
+      ASSERT_EQ(uses.empty(), uses_[i].empty());
+      if (!uses.empty()) {
+        ASSERT_EQ(uses.front(), uses_[i].front());
+      }
+    }
+  }
+
+  /// In any order: inputs of the graph only, as ops may come in any order.
+  Tensor* input() { return tensors_[random_() % 3]; }
+
+  const Ir& ir() const { return ir_; }
+
+ private:
+  std::list<Op*>::iterator any_op() {
+    return std::next(order_.begin(), static_cast<std::ptrdiff_t>(random_() % order_.size()));
+  }
+  std::list<Use>& uses_of(const Tensor* tensor) {
+    return uses_[static_cast<std::size_t>(std::find(tensors_.begin(), tensors_.end(), tensor) -
+                                          tensors_.begin())];
+  }
+
+  void create(Op* before) {
+    const bool binary = random_() % 2 == 0;
+    std::vector<Tensor*> inputs = {input()};
+    if (binary) inputs.push_back(input());
+    main_.set_insertion_point(before);
+    Op& op = OpBuilder(main_, {}).op(binary ? "Add" : "Neg", inputs);
+    main_.set_insertion_point(nullptr);
+    order_.insert(std::find(order_.begin(), order_.end(), before), &op);
+    for (int i = 0; i < op.num_inputs(); ++i) uses_of(op.input(i)).push_back({&op, i});
+    tensors_.push_back(op.output(0));
+    uses_.emplace_back();
+  }
+
+  void erase() {
+    std::vector<Op*> erased;
+    for (int i = 0; i < 3 && !order_.empty(); ++i) {
+      const auto at = any_op();
+      if (!uses_of((*at)->output(0)).empty()) continue;
+      erased.push_back(*at);
+      order_.erase(at);
+    }
+    for (Op* op : erased) {
+      for (int i = 0; i < op->num_inputs(); ++i) uses_of(op->input(i)).remove({op, i});
+    }
+    main_.erase_ops(erased);
+  }
+
+  void move_input() {
+    if (order_.empty()) return;
+    Op* op = *any_op();
+    const auto index = static_cast<int>(random_() % static_cast<unsigned>(op->num_inputs()));
+    uses_of(op->input(index)).remove({op, index});
+    op->set_input(index, input());
+    uses_of(op->input(index)).push_back({op, index});
+  }
+
+  void replace_uses() {
+    Tensor* from = tensors_[random_() % tensors_.size()];
+    Tensor* to = input();
+    if (from == to) return;
+    main_.replace_uses(*from, *to);
+    uses_of(to).splice(uses_of(to).end(), uses_of(from));
+  }
+
+  void reorder() {
+    std::vector<Op*> order(order_.begin(), order_.end());
+    std::shuffle(order.begin(), order.end(), random_);
+    order_.assign(order.begin(), order.end());
+    main_.reorder(std::move(order));
+  }
+
+  Ir ir_;
+  std::mt19937 random_;
+  Graph& main_;
+  std::list<Op*> order_;
+  std::vector<Tensor*> tensors_;
+  std::vector<std::list<Use>> uses_;  // as tensors_
+};
+
+class OpList : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(OpList, KeepsOrderAndUsesThroughRandomEdits) {
+  op_registry();
+  RandomEdits edits(GetParam());
+  for (int step = 0; step < 400; ++step) {
+    edits.step();
+    edits.check();
+    if (HasFatalFailure()) FAIL() << "in step " << step;
+  }
+  verify(edits.ir(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, OpList, ::testing::Range(0U, 12U));
+
+TEST(OpList, OutputsAreKnownHoweverTheyChange) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* x = main.add_input("x", {DType::Float32, {2}, {}});
+  Tensor* y = OpBuilder(main, {}).make("Neg", {x});
+  EXPECT_FALSE(y->is_graph_output());
+  main.mark_output(y);
+  main.mark_output(y);
+  main.remove_output(0);
+  EXPECT_TRUE(y->is_graph_output());
+  main.replace_uses(*y, *x);
+  EXPECT_FALSE(y->is_graph_output());
+  EXPECT_TRUE(x->is_graph_output());
+  main.set_outputs({y, y});
+  EXPECT_TRUE(y->is_graph_output());
+  EXPECT_FALSE(x->is_graph_output());
+  main.set_outputs({});
+  EXPECT_FALSE(y->is_graph_output());
+}
+
+}  // namespace
+}  // namespace pando::testing

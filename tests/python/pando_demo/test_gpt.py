@@ -1,0 +1,167 @@
+"""The demo that trains a decoder, tiny and on a text of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pando import checkpoint
+from pando.process_memory import parse_bytes
+from pando.text_data import Batch, TextBatches
+from pando_demo.gpt import EXIT_INTERRUPTED, main, parse_arguments
+
+TINY = ["--layers", "2", "--hidden", "32", "--heads", "2", "--sequence", "32", "--threads", "2"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Sentences of few words."""
+    rng = np.random.default_rng(2)
+    words = ["graph", "row", "phase", "memory", "load", "store"]
+    file = tmp_path / "text"
+    file.write_text(" ".join(words[i] for i in rng.integers(0, len(words), 3000)))
+    return file
+
+
+def arguments(text: Path, folder: Path, *more: str) -> list[str]:
+    return [*TINY, "--data", str(text), "--folder", str(folder), "--learning-rate", "0.01", *more]
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    lines = capsys.readouterr().out.splitlines()
+    pairs = [line.strip().split("  ", 1) for line in lines if "  " in line.strip()]
+    return {name: value.strip() for name, value in pairs}
+
+
+def rows_of(folder: Path) -> dict[str, bytes]:
+    """The files of the newest checkpoint of a run."""
+    newest = checkpoint.checkpoints(folder / "checkpoints")[-1]
+    return {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
+
+
+def test_it_learns_and_leaves_a_report(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    assert main(arguments(text, folder, "--steps", "30", "--validate-every", "10")) == 0
+    facts = shown(capsys)
+    first, _, last = facts["loss"].partition(" at first, ")
+    assert float(last.removesuffix(" at last")) < 0.7 * float(first)
+    assert facts["loss on held-out text"].count("after") == 4
+    assert facts["steps"] == "30 of 256 tokens"
+    assert facts["memory limit"] == "none"
+    for name in ("loaded per step", "stored per step", "peak resident memory", "time per step"):
+        assert float(facts[name].split()[0].replace(",", "")) > 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "BlockBackward" in page and "Time by phase" in page
+    assert facts["layers_backward"].startswith("computing ")
+    assert "evaluation" not in facts and "<td>evaluation</td>" in page
+    assert len(checkpoint.checkpoints(folder / "checkpoints")) == 1
+    # Of the files that the run worked in none stays.
+    assert not [*folder.glob("**/*.remote")]
+
+
+def test_stopping_and_going_on_changes_nothing(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(text, tmp_path / "whole", "--steps", "6")) == 0
+
+    taken = TextBatches.next
+
+    def third_is_interrupted(data: TextBatches) -> Batch:
+        nonlocal count
+        count += 1
+        if count == 3:
+            signal.raise_signal(signal.SIGINT)
+        return taken(data)
+
+    count = 0
+    stopped = tmp_path / "stopped"
+    with monkeypatch.context() as patch:
+        patch.setattr(TextBatches, "next", third_is_interrupted)
+        assert main(arguments(text, stopped, "--steps", "6")) == EXIT_INTERRUPTED
+    assert "--resume goes on" in capsys.readouterr().out
+    assert checkpoint.checkpoints(stopped / "checkpoints")[-1].name == "step-0000000003"
+    resume = ["--steps", "3", "--resume", "--save-every", "1", "--seed", "1"]
+    assert main(arguments(text, stopped, *resume)) == 0
+    assert rows_of(stopped) == rows_of(tmp_path / "whole")
+    assert len(checkpoint.checkpoints(stopped / "checkpoints")) == 1
+
+
+def test_the_process_keeps_to_its_memory(text: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pando_demo.gpt"]
+    given = arguments(text, tmp_path / "out", "--steps", "2", "--memory", "500MiB", "--no-save")
+    done = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    facts = dict(
+        line.split("  ", 1) for line in done.stdout.splitlines() if line and "  " in line.strip()
+    )
+    peak = facts["peak resident memory"].strip()
+    assert parse_bytes(peak) < parse_bytes("500MiB")
+    assert facts["memory limit"].strip().startswith("500")
+    assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+def test_what_does_not_fit_is_refused(text: Path, tmp_path: Path) -> None:
+    wide = ["--hidden", "2048", "--memory", "400MiB"]
+    given = arguments(text, tmp_path / "out", *wide)
+    command = [sys.executable, "-m", "pando_demo.gpt", *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "bytes of device memory; the limit is" in done.stderr
+    assert "frame of BlockBackward" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--data", "/none/text"], "no text file"),
+        (["--data", "/dev/null"], "no regular file"),
+        (["--params", "many"], "number of parameters"),
+        (["--hidden", "33"], "do not divide"),
+        (["--resume"], "no checkpoint"),
+        (["--folder", "/proc/none"], "/proc/none"),
+        (["--memory", "1MiB"], "give more memory"),
+        (["--sequence", "30000"], "sequences of 30000"),
+    ],
+)
+def test_bad_input_is_one_line(
+    text: Path,
+    tmp_path: Path,
+    more: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pando_demo.gpt.limit_private_memory", lambda limit: limit)
+    assert main(arguments(text, tmp_path / "out", "--steps", "1", *more)) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_empty_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").touch()
+    assert main(arguments(tmp_path / "empty", tmp_path / "out")) == 1
+    assert "is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--steps", "0"], ["--memory", "much"], ["--batch", "3"], ["--tier", "tape"]]
+)
+def test_arguments_are_checked(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_arguments(wrong)
+
+
+def test_bytes() -> None:
+    assert parse_bytes("4GiB") == 4 << 30
+    assert parse_bytes("1.5 MiB") == 3 << 19
+    assert parse_bytes("512k") == 512 << 10
+    assert parse_bytes("7") == 7
+    for wrong in ("", "GiB", "-1", "1PiB", "0", "4 G B"):
+        with pytest.raises(ValueError, match="number of bytes"):
+            parse_bytes(wrong)
