@@ -150,6 +150,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
   const auto stage = [&](const std::string& name, auto work) { stages.change(ir, name, work); };
   for_each_graph(ir, check_arguments_are_connected);
   const PhaseNames phases(ir.main_graph());
+  ir.main_graph().set_outputs({});  // nothing calls it, so nothing takes them
   // Views of several tensors while every graph has its own names for them.
   stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
   // Before inlining: a copy of a graph for one call goes in the place of the call.

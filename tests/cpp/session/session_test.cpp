@@ -7,6 +7,7 @@
 
 #include "pando/base/error.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/oracle/array.hpp"
 
 namespace pando::testing {
 namespace {
@@ -84,6 +85,26 @@ TEST(Session, ShouldStopEndsARunBetweenInstructionsAndTheWeightsStay) {
   next.weights_to_host();
   EXPECT_EQ(rest.values(rest.v), four_times(last + 3));
   EXPECT_EQ(rest.values(rest.w), four_times(6));
+}
+
+TEST(Session, NothingTakesTheOutputsOfTheMainGraph) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* v = variable(main, "v", {1.0F, 2.0F}, {2});
+  Tensor* w = variable(main, "w", {0.0F, 0.0F}, {2});
+  OpBuilder ops(main, {});
+  Tensor* sum = ops.make("Add", {v, v});
+  ops.op("CopyVarUpdate", {w, sum});
+  main.mark_output(sum);
+  main.mark_output(v);
+  Session session(ir, {});
+  session.attach();
+  session.weights_from_host();
+  session.run({}, {});
+  session.weights_to_host();
+  EXPECT_EQ(oracle::decode(w->data->data, DType::Float32, 2),
+            (std::vector<oracle::Number>{2.0L, 4.0L}));
 }
 
 TEST(Session, ProgramsBeyondTheMemoryLimitAreRefusedWithWhatIsAliveAtThePeak) {
