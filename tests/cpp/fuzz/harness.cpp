@@ -155,9 +155,8 @@ std::map<std::string, Numbers> stored(const FuzzProgram& program, oracle::Replic
 }
 
 Reference run_oracle(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
-                     bool round_floats) {
-  oracle::ReplicaOracles oracles(*program.ir,
-                                 {.round_floats = round_floats, .sum_errors = round_floats});
+                     const oracle::OracleOptions& options) {
+  oracle::ReplicaOracles oracles(*program.ir, options);
   Reference results;
   for (const NamedBytes& given : inputs) {
     set_streams(program, given, oracles);
@@ -175,17 +174,21 @@ double unit_roundoff(DType dtype) {
   return dtype == DType::Float32 ? 0x1p-24 : 0.0;
 }
 
-/// The first element out of tolerance, as text; empty when there is none. The difference between
-/// the rounded and the unrounded reference says how far rounding errors are amplified.
+/// How far two references are apart.
+oracle::Number distance(const Numbers& a, const Numbers& b) {
+  oracle::Number largest = 0.0L;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+/// The first element out of tolerance, as text; empty when there is none. `amplified`: how far
+/// references with and without rounding errors are apart.
 std::string difference(const Bytes& given, DType dtype, const Numbers& wanted,
-                       const Numbers& unrounded) {
+                       oracle::Number amplified) {
   const Numbers values =
       oracle::decode(given.data(), dtype, static_cast<std::int64_t>(wanted.size()));
-  oracle::Number largest = 1.0L, amplified = 0.0L;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    largest = std::max(largest, std::fabs(wanted[i]));
-    amplified = std::max(amplified, std::fabs(wanted[i] - unrounded[i]));
-  }
+  oracle::Number largest = 1.0L;
+  for (const oracle::Number number : wanted) largest = std::max(largest, std::fabs(number));
   // The engine's own errors are amplified as those of the reference are, but start elsewhere: in a
   // loop that doubles a value, chance makes factors of 50. Faults are larger.
   const oracle::Number tolerance = unit_roundoff(dtype) * 64.0L * largest + 100.0L * amplified;
@@ -204,22 +207,39 @@ DType dtype_of(const FuzzProgram& program, const std::string& id) {
 
 }  // namespace
 
-References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs) {
-  return {run_oracle(program, inputs, true), run_oracle(program, inputs, false)};
+References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
+                         ReferenceSet set) {
+  References references{run_oracle(program, inputs, {.round_floats = true, .sum_errors = true}),
+                        run_oracle(program, inputs, {.round_floats = false})};
+  if (set == ReferenceSet::All) {
+    references.exact_sums = run_oracle(program, inputs, {.round_floats = true});
+  }
+  return references;
 }
 
 std::string compare(const FuzzProgram& program, const Results& results, const References& wanted) {
-  const auto& [rounded, unrounded] = wanted;
+  // `numbers_of`: the tensor or stream that is compared, of one reference.
+  const auto difference_of = [&](const std::string& id, const Bytes& bytes, auto numbers_of) {
+    const Numbers& rounded = numbers_of(wanted.rounded);
+    oracle::Number amplified = distance(rounded, numbers_of(wanted.unrounded));
+    if (wanted.exact_sums) {
+      amplified = std::max(amplified, distance(rounded, numbers_of(*wanted.exact_sums)));
+    }
+    return difference(bytes, dtype_of(program, id), rounded, amplified);
+  };
   for (std::size_t run = 0; run < results.outputs.size(); ++run) {
     for (const auto& [id, bytes] : results.outputs[run]) {
-      const std::string text = difference(bytes, dtype_of(program, id), rounded.outputs[run].at(id),
-                                          unrounded.outputs[run].at(id));
+      const std::string text =
+          difference_of(id, bytes, [&](const Reference& reference) -> const Numbers& {
+            return reference.outputs[run].at(id);
+          });
       if (!text.empty()) return str_cat("run ", run, ", stream ", id, ": ", text);
     }
   }
   for (const auto& [id, bytes] : results.variables) {
-    const std::string text = difference(bytes, dtype_of(program, id), rounded.variables.at(id),
-                                        unrounded.variables.at(id));
+    const std::string text = difference_of(
+        id, bytes,
+        [&](const Reference& reference) -> const Numbers& { return reference.variables.at(id); });
     if (!text.empty()) return str_cat("variable ", id, ": ", text);
   }
   return {};

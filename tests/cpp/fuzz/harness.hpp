@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,13 @@ struct Reference {
 struct References {
   Reference rounded;
   Reference unrounded;
+  /// Rounded as well, with sums that are exact before. Where a sum is a tie of float16, its error
+  /// decides how it is rounded, and by chance to what the unrounded reference has.
+  std::optional<Reference> exact_sums;
 };
+
+/// Which references a comparison has: all cost half as much again, and few programs need them.
+enum class ReferenceSet { Two, All };
 
 /// The contents of all input streams for some runs.
 std::vector<NamedBytes> random_inputs(const FuzzProgram& program);
@@ -57,7 +64,8 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
                    const EngineSettings& settings);
 /// What `replica` alone would give, of results of all replicas.
 Results part_of_replica(const FuzzProgram& program, const Results& results, int replica);
-References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs);
+References run_reference(const FuzzProgram& program, const std::vector<NamedBytes>& inputs,
+                         ReferenceSet set = ReferenceSet::Two);
 
 /// The first element out of tolerance, as text; empty when there is none.
 std::string compare(const FuzzProgram& program, const Results& results, const References& wanted);
