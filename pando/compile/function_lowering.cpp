@@ -103,12 +103,11 @@ void FunctionLowering::lower_step(const ExecutionStep& step, int index) {
   const Op& op = *step.ops.front();
   if (lower_special(op)) return;
   if (op.def().view) return lower_view_copy(op);
-  lower_kernel_op(op, index);
+  lower_kernel_op(op);
 }
 
 int FunctionLowering::add_storage(const Storage& storage) {
   steps_.storages.push_back(storage);
-  occupants_.push_back(nullptr);
   return static_cast<int>(steps_.storages.size()) - 1;
 }
 
@@ -144,10 +143,7 @@ int FunctionLowering::storage_of(const Tensor* root) {
   return index;
 }
 
-void FunctionLowering::set_storage(const Tensor* root, int storage) {
-  storage_of_[root] = storage;
-  occupants_[static_cast<std::size_t>(storage)] = root;
-}
+void FunctionLowering::set_storage(const Tensor* root, int storage) { storage_of_[root] = storage; }
 
 StepOperand FunctionLowering::operand_of(const Tensor* tensor) {
   const Placement& placement = placements_.of(tensor);
@@ -191,7 +187,12 @@ void FunctionLowering::emit_kernel(const KernelSpec& spec, std::vector<StepOpera
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
     operands[i].read_only = !modified.contains(static_cast<int>(i));
   }
+  std::vector<std::int32_t> in_place;
+  for (int i = 0; i < static_cast<int>(spec.inputs.size()) && spec.outputs.size() == 1; ++i) {
+    if (program_.target_.can_run_in_place(spec, i)) in_place.push_back(i);
+  }
   emit_prepared(program_.prepared_kernel(spec, op), spec.kind, std::move(operands), op);
+  steps_.instructions.back().in_place = std::move(in_place);
 }
 
 /// `kind`: what the kernel is called in reports.

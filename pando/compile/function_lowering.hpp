@@ -156,15 +156,10 @@ class FunctionLowering {
   // lower_kernels.cpp
   FusedStep fused_step(const ExecutionStep& step, int index);
   void lower_fused(const ExecutionStep& step, int index);
-  void lower_kernel_op(const Op& op, int index);
+  void lower_kernel_op(const Op& op);
   void lower_view_copy(const Op& op);
   KernelSpec kernel_spec(const Op& op);
   StepOperand kernel_input(const Op& op, KernelSpec& spec, int index);
-  void reuse_for_single_output(const Op& op, const KernelSpec& spec, int index);
-  bool dies_here(const Tensor* tensor, int index) const;
-  /// Lets the output take the storage of an input that dies here: `only` that one, if given.
-  void reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
-                         const Tensor* only = nullptr);
 
   // lower_control.cpp
   bool lower_special(const Op& op);
@@ -195,7 +190,6 @@ class FunctionLowering {
   std::vector<bool> writable_;
   std::optional<ExecutionContext> part_;
   StepFunction steps_;
-  std::vector<const Tensor*> occupants_;  // by storage: the root that it holds, or held last
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};
   std::set<const Op*> elided_copies_;  // their source is made where they would put it

@@ -112,39 +112,6 @@ bool has_matrix_layout(const OperandDesc& desc) {
 
 }  // namespace
 
-bool FunctionLowering::dies_here(const Tensor* tensor, int index) const {
-  const Tensor* root = placements_.of(tensor).root;
-  return root->producer() != nullptr && last_step_.at(root) == index;
-}
-
-void FunctionLowering::reuse_dying_input(const ExecutionStep& step, const Tensor* output, int index,
-                                         const Tensor* only) {
-  const Tensor* root = placements_.of(output).root;
-  if (storage_of_.at(root) >= 0) return;  // in place, or bound to an argument
-  for (const Op* op : step.ops) {
-    for (const Tensor* input : op->inputs()) {
-      if (input == nullptr || (only != nullptr && input != only)) continue;
-      if (!dies_here(input, index)) continue;
-      const Placement& placement = placements_.of(input);
-      const int at = storage_of_.at(placement.root);
-      if (at < 0 || placement.root == root) continue;
-      const bool is_local = storage(at).kind == Storage::Kind::Local;
-      const bool taken = occupants_[static_cast<std::size_t>(at)] != placement.root;
-      const bool same_layout = input->shape() == output->shape() && placement.covers_root(*input) &&
-                               input->info.bytes() == output->info.bytes();
-      const bool one_view = std::all_of(step.ops.begin(), step.ops.end(), [&](const Op* other) {
-        return std::all_of(other->inputs().begin(), other->inputs().end(), [&](const Tensor* t) {
-          return t == nullptr || placements_.of(t).root != placement.root ||
-                 placements_.of(t).view == placement.view;
-        });
-      });
-      if (!is_local || taken || !same_layout || !one_view) continue;
-      set_storage(root, at);
-      return;
-    }
-  }
-}
-
 FusedStep FunctionLowering::fused_step(const ExecutionStep& step, int index) {
   // A storage that dies here is not stored even if it was made elsewhere: an output may take it.
   const auto is_stored = [&](const Tensor* root) {
@@ -175,7 +142,6 @@ void FunctionLowering::lower_fused(const ExecutionStep& step, int index) {
     operands.push_back(input == nullptr ? StepOperand() : operand_of(input).as_read_only());
   }
   for (const Tensor* output : fused.stored) {
-    reuse_dying_input(step, output, index);
     operands.push_back(operand_of(output));
   }
   emit_prepared(fused.kernel, "Fused", std::move(operands), step.ops.back());
@@ -250,29 +216,11 @@ StepOperand FunctionLowering::kernel_input(const Op& op, KernelSpec& spec, int i
   return copy.operand;
 }
 
-void FunctionLowering::reuse_for_single_output(const Op& op, const KernelSpec& spec, int index) {
-  if (op.num_outputs() != 1) return;
-  ExecutionStep step;
-  step.ops = {const_cast<Op*>(&op)};
-  for (int k = 0; k < op.num_inputs(); ++k) {
-    if (op.input(k) == nullptr || op.input(k)->shape() != op.output(0)->shape()) continue;
-    // A kernel that may overwrite one operand still reads the others, also the same tensor.
-    const Tensor* root = placements_.of(op.input(k)).root;
-    const auto same = std::count_if(op.inputs().begin(), op.inputs().end(), [&](const Tensor* t) {
-      return t != nullptr && placements_.of(t).root == root;
-    });
-    if (same == 1 && program_.target_.can_run_in_place(spec, k)) {
-      reuse_dying_input(step, op.output(0), index, op.input(k));
-    }
-  }
-}
-
-void FunctionLowering::lower_kernel_op(const Op& op, int index) {
+void FunctionLowering::lower_kernel_op(const Op& op) {
   KernelSpec spec = kernel_spec(op);
   std::vector<StepOperand> operands;
   operands.reserve(op.inputs().size() + op.outputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i));
-  reuse_for_single_output(op, spec, index);
   std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
   for (const Tensor* tensor : op.outputs()) {
     BoundTensor output = bind(tensor);

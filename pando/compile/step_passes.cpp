@@ -4,6 +4,7 @@
 #include "pando/compile/early_loads.hpp"
 #include "pando/compile/frame_plan.hpp"
 #include "pando/compile/loads_in_place.hpp"
+#include "pando/compile/reuse_dying_storages.hpp"
 #include "pando/compile/separate_devices.hpp"
 #include "pando/compile/storage_lifetimes.hpp"
 
@@ -11,6 +12,8 @@ namespace pando {
 
 const std::vector<StepPass>& all_step_passes() {
   static const std::vector<StepPass> passes = {
+      // Before loads: a row that is changed in place and stored again needs no copy.
+      {"reuse_dying_storages", "Writes results over inputs that die.", reuse_dying_storages},
       {"early_loads", "Starts remote loads before the program asks for them.", start_loads_early},
       // After early loads, each of which has a place of its own to go to.
       {"loads_in_place", "Uses loaded rows where they lie in memory.", use_loads_in_place},

@@ -62,6 +62,8 @@ struct StepInstruction {
   std::int32_t target = 0;
   std::int32_t other_target = 0;
   std::vector<StepOperand> operands;
+  /// Of a kernel that is not Fused: inputs that its output may be written over (same layout).
+  std::vector<std::int32_t> in_place;
   std::int32_t callee_frame = -1;  // a storage; -1: what is called needs no frame
   std::int32_t row = -1;
   std::int64_t count = 0;

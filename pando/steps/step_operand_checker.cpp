@@ -39,6 +39,7 @@ void OperandChecker::check_fields(const StepInstruction& in) const {
   require(in.num_carried == 0 || in.kind == Kind::Loop, "only loops carry values");
   require(!in.constant_row || clauses.is_transfer, "it has no row of a remote buffer");
   require(in.row == -1 || (in.row >= 0 && in.is_load()), "it is no load, so it has no row");
+  require(in.in_place.empty() || in.kind == Kind::Kernel, "only kernels write over inputs");
   require(!in.writes_row || (in.row >= 0 && in.kind == Kind::RemoteLoad),
           "only rows of remote buffers are written");
   require(in.callee_frame == -1 || in.is_call(), "it calls nothing, so it has no frame");
@@ -161,6 +162,12 @@ void OperandChecker::check_kernel(const StepInstruction& in) const {
     } else {
       writes(in, i, extent);
     }
+  }
+  for (const std::int32_t input : in.in_place) {
+    const auto index = static_cast<std::size_t>(input);
+    require(index < spec.inputs.size() && spec.outputs.size() == 1 &&
+                spec.inputs[index] == spec.outputs[0],
+            "it cannot write over input ", input, ", which is not as its one output");
   }
 }
 

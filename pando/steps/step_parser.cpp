@@ -113,6 +113,10 @@ class StepReader : private StepTableReader {
     }
     symbol("(");
     list(")", [&] { in.operands.push_back(operand()); });
+    if (take_if_word("in_place")) {
+      symbol("[");
+      list("]", [&] { in.in_place.push_back(index("an input")); });
+    }
     if (clauses.is_transfer && take_if_word("unsigned")) in.count = 1;
     if (take_if_word("constant_row")) in.constant_row = integer();
     if (take_if_word("frame")) in.callee_frame = numbered("a storage");

@@ -54,6 +54,8 @@ TEST(StepVerifier, OperandsFitWhatTheyAreFor) {
        {"  kernel Fill.0(in %9, out %2)\n", "there is no storage %9"},
        {"  kernel Fill.0(in %0, in %0)\n", "operand 1 is written, so it is no 'in'"},
        {"  kernel Fill.0(in %0, out %0)\n", "it writes %0, which is read_only"},
+       {"  kernel Fill.0(in %0, out %2) in_place [1]\n", "it cannot write over input 1"},
+       {"  call 0(in %0, out %2) in_place [0]\n", "only kernels write over inputs"},
        {"  copy 0 bytes 17(in %0, out %2)\n", "reaches from 0 to 17"},
        {"  call 0(in %0)\n", "wanted 2 operands, given 1"},
        {"  call 0(in %0, -)\n", "operand 1 is not connected"},
