@@ -34,10 +34,9 @@ StepFunction FunctionLowering::run() {
   find_last_steps(steps);
   bind_inputs();
   bind_outputs();
-  place_copied_results(steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (part_ && steps[i].ops.front()->context.execution != *part_) continue;
-    if (!elided_copies_.contains(steps[i].ops.front())) lower_step(steps[i], static_cast<int>(i));
+    lower_step(steps[i], static_cast<int>(i));
   }
   copy_outputs();
   return std::move(steps_);

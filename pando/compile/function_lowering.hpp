@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -147,12 +146,6 @@ class FunctionLowering {
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
   BoundTensor temporary_like(const TensorInfo& info, const std::string& name, const Op* op);
 
-  // lower_copied_results.cpp
-  bool touches(const ExecutionStep& step, const Tensor* root) const;
-  bool writes(const ExecutionStep& step, const Tensor* root) const;
-  bool is_made_for_copy(const std::vector<ExecutionStep>& steps, std::size_t copy) const;
-  void place_copied_results(const std::vector<ExecutionStep>& steps);
-
   // lower_kernels.cpp
   FusedStep fused_step(const ExecutionStep& step, int index);
   void lower_fused(const ExecutionStep& step, int index);
@@ -192,7 +185,6 @@ class FunctionLowering {
   StepFunction steps_;
   TensorMap<int> storage_of_{-1};
   TensorMap<int> last_step_{-1};
-  std::set<const Op*> elided_copies_;  // their source is made where they would put it
 };
 
 }  // namespace pando

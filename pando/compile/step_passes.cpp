@@ -1,19 +1,24 @@
 #include "pando/compile/step_passes.hpp"
 
 #include "pando/base/error.hpp"
+#include "pando/compile/coalesce_copies.hpp"
 #include "pando/compile/early_loads.hpp"
 #include "pando/compile/frame_plan.hpp"
 #include "pando/compile/loads_in_place.hpp"
 #include "pando/compile/reuse_dying_storages.hpp"
 #include "pando/compile/separate_devices.hpp"
 #include "pando/compile/storage_lifetimes.hpp"
+#include "pando/compile/unused_kernels.hpp"
 
 namespace pando {
 
 const std::vector<StepPass>& all_step_passes() {
   static const std::vector<StepPass> passes = {
-      // Before loads: a row that is changed in place and stored again needs no copy.
+      // First: a transfer that has become two steps is no longer seen as one that makes a value.
+      {"coalesce_copies", "Makes values where a copy would put them.", coalesce_copies},
+      // After copies: a value that took another's storage is no longer one that was made at once.
       {"reuse_dying_storages", "Writes results over inputs that die.", reuse_dying_storages},
+      {"unused_kernels", "Forgets kernels that nothing runs any more.", remove_unused_kernels},
       {"early_loads", "Starts remote loads before the program asks for them.", start_loads_early},
       // After early loads, each of which has a place of its own to go to.
       {"loads_in_place", "Uses loaded rows where they lie in memory.", use_loads_in_place},

@@ -69,7 +69,7 @@ TEST(StepPasses, TextCases) {
 TEST(StepPasses, UnknownNamesAreListed) {
   const std::string error = error_of([] { find_step_pass("nonsense"); });
   EXPECT_NE(error.find("there is no pass over steps 'nonsense'; the passes are "
-                       "reuse_dying_storages, early_loads, loads_in_place"),
+                       "coalesce_copies, reuse_dying_storages, unused_kernels"),
             std::string::npos)
       << error;
 }
