@@ -4,8 +4,8 @@
 #include <set>
 
 #include "pando/base/error.hpp"
-#include "pando/compile/function_lowering.hpp"
 #include "pando/compile/memory_reports.hpp"
+#include "pando/compile/program_lowering.hpp"
 #include "pando/compile/resolve_steps.hpp"
 #include "pando/compile/schedule.hpp"
 #include "pando/compile/step_passes.hpp"
@@ -129,8 +129,7 @@ class Stages {
 Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
               const std::vector<std::string>& phases, Stages& stages) {
   StepProgram steps;
-  stages.change(steps, "lower",
-                [&] { steps = ProgramLowering(target, prefetch_bytes).run(ir, phases); });
+  stages.change(steps, "lower", [&] { steps = lower_program(ir, target, prefetch_bytes, phases); });
   for (const StepPass& pass : all_step_passes()) {
     stages.change(steps, pass.name, [&] { pass.run(steps); });
   }

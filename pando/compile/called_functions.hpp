@@ -1,0 +1,52 @@
+// The functions that graphs call.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pando/compile/program_tables.hpp"
+
+namespace pando {
+
+/// The function of `graph` whose arguments in `writable` are written in place (other inputs that
+/// the graph writes are copied first). `carried`: of a loop's body, how many outputs of an
+/// iteration are inputs of the next one.
+struct FunctionRequest {
+  const Graph* graph = nullptr;
+  std::vector<bool> writable;
+  std::optional<int> carried = std::nullopt;
+};
+
+class CalledFunctions {
+ public:
+  CalledFunctions(StepProgram& steps, ProgramTables& tables) : steps_(steps), tables_(tables) {}
+  CalledFunctions(const CalledFunctions&) = delete;
+  CalledFunctions& operator=(const CalledFunctions&) = delete;
+
+  /// Lowered on first use, after the functions that it calls: calls may be thousands deep.
+  std::int32_t index_of(const FunctionRequest& request);
+  /// What `op` calls, in the order of its called graphs.
+  std::vector<FunctionRequest> callees_of(const Op& op);
+  /// By argument: whether `callee` writes the caller's tensor. Inputs `first_op_input`.. of `op`
+  /// are inputs `first_graph_input`.. of `callee`.
+  std::vector<bool> written_arguments(const Op& op, const Graph& callee, int first_op_input,
+                                      int first_graph_input, int count);
+  /// Which inputs the ops of `graph` write.
+  const std::vector<bool>& written_inputs(const Graph& graph);
+
+ private:
+  void lower(const FunctionRequest& request);
+  bool is_lowered(const FunctionRequest& request) const {
+    return functions_.contains({request.graph, request.writable});
+  }
+
+  StepProgram& steps_;
+  ProgramTables& tables_;
+  std::map<std::pair<const Graph*, std::vector<bool>>, std::int32_t> functions_;
+  std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
+};
+
+}  // namespace pando

@@ -1,0 +1,131 @@
+// Pointwise ops that run as one kernel.
+#include "pando/base/error.hpp"
+#include "pando/compile/lower_ops.hpp"
+
+namespace pando {
+namespace {
+
+/// Accumulates one fused kernel from the ops of a step.
+class FusedKernelBuilder {
+ public:
+  explicit FusedKernelBuilder(const Placements& placements)
+      : placements_(placements), emitter_(spec_.scalar) {
+    spec_.kind = "Fused";
+  }
+
+  /// Reads of the product's output load what it computes.
+  void add_product(const Op& product) {
+    const Tensor* out = product.output(0);
+    values_[out] = emitter_.load(static_cast<int>(loaded_.size()), out->dtype());
+    ProductInput input;
+    input.value = static_cast<std::int32_t>(loaded_.size());
+    spec_.products.push_back(input);
+    loaded_.push_back(nullptr);
+    spec_.inputs.push_back(OperandDesc::contiguous(out->dtype(), out->shape()));
+  }
+
+  void add(const Op& op) {
+    std::vector<ScalarValue> inputs;
+    const Shape& shape = op.output(0)->shape();
+    for (const Tensor* input : op.inputs()) {
+      inputs.push_back(input == nullptr ? kNoValue : value_of(input, shape));
+    }
+    const std::vector<ScalarValue> outputs = op.def().scalar_body(emitter_, op, inputs);
+    internal_check(outputs.size() == op.outputs().size(), "a body must give every output");
+    for (int i = 0; i < op.num_outputs(); ++i) {
+      const Tensor* root = placements_.of(op.output(i)).root;
+      const ScalarValue value =
+          emitter_.as_dtype(outputs[static_cast<std::size_t>(i)], op.output(i)->dtype());
+      if (!values_.contains(root)) written_.push_back(op.output(i));
+      values_[root] = value;
+    }
+  }
+
+  /// `stored`: written tensors whose memory must hold the result.
+  void finish(const std::vector<const Tensor*>& stored, const std::vector<Op*>& products) {
+    for (std::size_t p = 0; p < products.size(); ++p) {
+      spec_.products[p].left = add_matrix(products[p]->input(0));
+      spec_.products[p].right = add_matrix(products[p]->input(1));
+    }
+    for (const Tensor* tensor : stored) {
+      const View& view = placements_.of(tensor).view;
+      spec_.outputs.push_back({tensor->dtype(), view.shape, view.strides});
+      emitter_.store(static_cast<int>(spec_.outputs.size()) - 1,
+                     values_.at(placements_.of(tensor).root), tensor->dtype());
+    }
+  }
+
+  const std::vector<const Tensor*>& written() const { return written_; }
+  /// By input of the kernel; nullptr for what it computes.
+  const std::vector<const Tensor*>& loaded() const { return loaded_; }
+  const KernelSpec& spec() const { return spec_; }
+
+ private:
+  std::int32_t add_matrix(const Tensor* tensor) {
+    const View& view = placements_.of(tensor).view;
+    loaded_.push_back(tensor);
+    spec_.inputs.push_back({tensor->dtype(), view.shape, view.strides});
+    return static_cast<std::int32_t>(loaded_.size()) - 1;
+  }
+
+  ScalarValue value_of(const Tensor* tensor, const Shape& shape) {
+    const Placement& placement = placements_.of(tensor);
+    const auto it = values_.find(placement.root);
+    if (it != values_.end()) return it->second;
+    const View view = broadcast_view(placement.view, shape);
+    for (std::size_t i = 0; i < loaded_.size(); ++i) {
+      if (loaded_[i] == nullptr) continue;
+      const Placement& other = placements_.of(loaded_[i]);
+      if (other.root == placement.root && broadcast_view(other.view, shape) == view) {
+        return emitter_.load(static_cast<int>(i), tensor->dtype());
+      }
+    }
+    loaded_.push_back(tensor);
+    spec_.inputs.push_back({tensor->dtype(), view.shape, view.strides});
+    return emitter_.load(static_cast<int>(loaded_.size()) - 1, tensor->dtype());
+  }
+
+  const Placements& placements_;
+  KernelSpec spec_;
+  ScalarEmitter emitter_;
+  std::unordered_map<const Tensor*, ScalarValue> values_;  // by root, once written
+  std::vector<const Tensor*> written_;                     // first writer of each root
+  std::vector<const Tensor*> loaded_;
+};
+
+FusedStep fused_step(const ExecutionStep& step, FrameBuilder& frame,
+                     const FusedStepCache::IsStored& is_stored) {
+  ProgramTables& tables = frame.tables();
+  const Placements& placements = frame.placements();
+  if (auto known = tables.fused_steps().find(step, placements, is_stored)) return *known;
+  FusedKernelBuilder builder(placements);
+  for (const Op* product : step.products) builder.add_product(*product);
+  for (const Op* op : step.ops) builder.add(*op);
+  FusedStep fused;
+  for (const Tensor* tensor : builder.written()) {
+    if (is_stored(placements.of(tensor).root)) fused.stored.push_back(tensor);
+  }
+  if (fused.stored.empty()) return fused;
+  builder.finish(fused.stored, step.products);
+  fused.loaded = builder.loaded();
+  fused.kernel = tables.kernel(builder.spec(), step.ops.back());
+  tables.fused_steps().add(step, fused);
+  return fused;
+}
+
+}  // namespace
+
+void lower_fused(const ExecutionStep& step, FrameBuilder& frame,
+                 const FusedStepCache::IsStored& is_stored) {
+  const FusedStep fused = fused_step(step, frame, is_stored);
+  if (fused.stored.empty()) return;
+  std::vector<StepOperand> operands;
+  operands.reserve(fused.loaded.size() + fused.stored.size());
+  for (const Tensor* input : fused.loaded) {
+    operands.push_back(input == nullptr ? StepOperand() : frame.operand_of(input).as_read_only());
+  }
+  for (const Tensor* output : fused.stored) operands.push_back(frame.operand_of(output));
+  frame.emit_prepared(fused.kernel, "Fused", std::move(operands), {}, step.ops.back());
+}
+
+}  // namespace pando

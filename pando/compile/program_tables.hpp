@@ -1,0 +1,85 @@
+// What the functions of a program name by index: kernels, streams, sources, ...
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pando/compile/fused_step_cache.hpp"
+#include "pando/ir/graph.hpp"
+#include "pando/program/target.hpp"
+#include "pando/steps/step_function.hpp"
+
+namespace pando {
+
+/// The texts of source locations, each made once. Names of files must stay where they are.
+class LocationTexts {
+ public:
+  /// `add_text`: puts a text into the table that this one belongs to, for its index.
+  template <class AddText>
+  TextTable::Index of(const Op& op, AddText add_text) {
+    const SourceLocation& at = op.context.location;
+    const Key key = at.known() ? Key(at.file, at.line) : Key("", 0);
+    if (last_ != known_.end() && last_->first == key) return last_->second;
+    bool is_new = false;
+    std::tie(last_, is_new) = known_.try_emplace(key);
+    if (is_new)
+      last_->second = at.known() ? add_text(str_cat(at.file, ":", at.line)) : add_text("");
+    return last_->second;
+  }
+
+ private:
+  using Key = std::pair<std::string_view, int>;
+  std::map<Key, TextTable::Index> known_;
+  std::map<Key, TextTable::Index>::iterator last_ = known_.end();  // ops of one line are neighbours
+};
+
+/// Fills the tables of a program while its graphs are lowered, with one entry for each thing.
+class ProgramTables {
+ public:
+  ProgramTables(StepProgram& steps, const Ir& ir, Target& target);
+  ProgramTables(const ProgramTables&) = delete;
+  ProgramTables& operator=(const ProgramTables&) = delete;
+
+  const Target& target() const { return target_; }
+  FusedStepCache& fused_steps() { return fused_steps_; }
+
+  /// A refusal by the target names `op`, if it is given.
+  PreparedKernel kernel(const KernelSpec& spec, const Op* op);
+  std::int32_t stream(const Op& op);
+  std::int32_t remote_buffer(const Op& op);
+  /// -1: there is none with the number.
+  std::int32_t remote_buffer(std::int64_t id);
+  /// `collective` gets its name here.
+  std::int32_t collective(CollectiveDesc collective, const Op& op);
+  std::int32_t print(PrintDesc print);
+  std::int32_t source(const Op& op);
+  std::int32_t device(const Op& op) const;
+  /// Of a variable, a constant, or what outlives a run.
+  std::int64_t global_offset(const Tensor& root);
+  TextTable::Index storage_name(std::string_view name) { return steps_.texts.add(name); }
+  TextTable::Index storage_location(const Op& op);
+  TextTable::Index phase(const std::string& phase);
+
+ private:
+  StepProgram& steps_;
+  Program& program_;
+  Target& target_;
+  std::unordered_map<std::string_view, const Stream*> ir_streams_;
+  std::unordered_map<std::int64_t, const RemoteBuffer*> ir_buffers_;
+  std::unordered_map<const Kernel*, std::int32_t> kernels_;
+  std::unordered_map<std::string_view, std::int32_t> streams_;
+  std::unordered_map<std::int64_t, std::int32_t> buffers_;
+  std::unordered_map<const Op*, std::int32_t> sources_;
+  std::unordered_map<std::string, TextTable::Index> phases_;
+  std::unordered_map<const Tensor*, std::int64_t> globals_;
+  LocationTexts source_locations_;
+  LocationTexts storage_locations_;
+  FusedStepCache fused_steps_;
+};
+
+}  // namespace pando
