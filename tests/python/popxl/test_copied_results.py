@@ -1,4 +1,4 @@
-"""Results that are made in the variable that a copy would put them into."""
+"""Results that are made where a copy would put them."""
 
 import numpy as np
 
@@ -173,3 +173,16 @@ def test_every_run_begins_with_what_the_last_one_left():
             wanted = 2 * softmax(wanted)
         assert copies(session) == []
     np.testing.assert_allclose(session.get_tensor_data(x), wanted, rtol=1e-4)
+
+
+def test_what_a_loop_begins_with_is_made_where_the_loop_takes_it():
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(X)
+        graph = ir.create_graph(lambda t: ops.softmax(t, axis=-1), x)
+        stream = store(ops.repeat(graph, 2, ops.softmax(x, axis=-1))[0])
+    with popxl.Session(ir, "cpu") as session:
+        text = session._pb_session.program.disassembly()
+        result = session.run({})[stream]
+    assert "Copy" not in text.partition("function main")[2]
+    np.testing.assert_allclose(result, softmax(softmax(softmax(X))), rtol=1e-5)
