@@ -37,12 +37,12 @@ def no_more_threads(what, kind=popart.popart_runtime_error, left=LEFT):
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     assert error is not None and re.search(what, error) and "ulimit" in error, error
 
-def doubled(shape, replicas=1, devices=1, rows=0):
+def doubled(shape, replicas=1, devices=1, rows=0, variable_shape=None):
     ir = popxl.Ir(replicas)
     with ir.main_graph, popxl.in_sequence():
         output = popxl.d2h_stream(shape, popxl.float32)
-        v = popxl.variable(np.ones(shape, np.float32))
-        x = v * 1.0
+        v = popxl.variable(np.ones(variable_shape or shape, np.float32))
+        x = v * 1.0 + popxl.constant(np.zeros(shape[-1:], np.float32))
         for device in range(1, devices):
             x = x.copy_to_ipu(device)
             with popxl.ipu(device):
@@ -75,9 +75,14 @@ elif what == "devices":
     session, outputs = doubled((4,), devices=3)
     with no_more_threads("for the virtual devices of a replica: wanted 2, given 0"):
         session.__enter__()
-elif what == "kernels":
+elif what == "copies":
     with use_session_settings(num_threads=8):
         session, outputs = doubled((1 << 20,))
+    with no_more_threads("for the kernels of a device"):
+        session.__enter__()
+elif what == "kernels":
+    with use_session_settings(num_threads=8):
+        session, outputs = doubled((1 << 10, 1 << 10), variable_shape=(1 << 10, 1))
     with session, no_more_threads("for the kernels of a device"):
         session.run_with_outputs({}, outputs)
 elif what == "io":
@@ -106,7 +111,7 @@ def limit_stacks() -> None:
     resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, most))
 
 
-WHAT = ["replicas", "some replicas", "devices", "kernels", "io", "checkpoint"]
+WHAT = ["replicas", "some replicas", "devices", "copies", "kernels", "io", "checkpoint"]
 
 
 @pytest.mark.parametrize("what", WHAT)
