@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ class Row:
 
 
 def _resident_bytes() -> int:
-    """Of this process now; 0 where the system does not say."""
+    """What this process takes now; 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -141,13 +142,13 @@ def measure_gradients(depth: int) -> Found:
 
 
 def measure_training(layers: int) -> Found:
-    """Of a transformer with so many layers; 0: the network of the tutorial."""
+    """Compiles a transformer with so many layers; 0: the network of the tutorial."""
     family, optimizer = ("transformer", "") if layers > 0 else ("mlp", "tutorial_adam")
     case = Case("", family, "ms", "train", optimizer, 4 if layers > 0 else 8, layers=layers)
     times = []
     for _ in range(5):
         ir = (transformer_training if case.layers > 0 else network_training)(case).ir
-        times.append(_seconds(lambda ir=ir: open_session(ir)))  # type: ignore[misc]
+        times.append(_seconds(partial(open_session, ir)))
     return {"ms": 1e3 * min(times)}
 
 

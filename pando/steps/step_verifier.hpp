@@ -16,9 +16,8 @@ namespace pando {
 ///   writes.
 /// - Local storages and outputs are written before they are read, and every output is written.
 /// - A remote load that starts early is waited for once, and nothing touches the storage meanwhile.
-/// - A row belongs to one load, which fills one whole local storage, and is written only if the
-/// load
-///   says so.
+/// - A row belongs to one load, which fills one whole local storage, and is written only if that
+///   load says so.
 ///
 /// Once frames are planned also:
 /// - Storages are alive wherever instructions touch them, lie within the frame, and do not overlap
