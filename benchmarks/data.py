@@ -24,7 +24,7 @@ BATCHES = 32  # distinct host batches that a training run cycles through
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a transformer."""
+    """How large a transformer is."""
 
     hidden: int
     heads: int

@@ -28,7 +28,7 @@ from pando import checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = 120
-# Of the attempts, those whose instant counts from the start of the process on.
+# The share of attempts whose instant counts from the start of the process on.
 EARLY = 0.2
 ATTEMPT_SECONDS = 300.0
 

@@ -64,8 +64,8 @@ class Row:
     wanted: float  # at most
     unit: str  # of the values
     values: dict[str, float]
-    # Of times: (largest - smallest) / median ratio, and the share of the machine that other
-    # processes took in the worst round kept.
+    # Rows of times have (largest - smallest) / median ratio, and the share of the machine that
+    # other processes took in the worst round kept.
     spread: float | None = None
     disturbed: float | None = None
 
@@ -108,7 +108,7 @@ class Contest:
 
     @staticmethod
     def _block(step: Callable[[], None], seconds: float) -> float:
-        """Of one step, after an untimed one: the other program had the caches."""
+        """Times one step, after an untimed one: the other program had the caches."""
         step()
         start = time.perf_counter()
         steps, elapsed = 0, 0.0

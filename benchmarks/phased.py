@@ -39,7 +39,7 @@ def random_batch(trainer: GptTrainer, rng: np.random.Generator) -> Batch:
 
 
 def compute_seconds(shape: GptShape, options: GptOptions, steps: int) -> float:
-    """Of one step without transfers."""
+    """How long one step takes without transfers."""
     small = replace(shape, layers=COMPUTE_LAYERS)
     rng = np.random.default_rng(1)
     with GptTrainer(small, replace(options, tier="ram", memory_bytes=0, profile=True)) as trainer:

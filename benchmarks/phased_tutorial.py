@@ -36,7 +36,7 @@ NEVER_SHARDED = 1 << 62
 
 @dataclass(frozen=True)
 class Options:
-    """Of one step: ``micro_batches`` x ``micro_batch`` images of each replica."""
+    """A step takes ``micro_batches`` x ``micro_batch`` images of each replica."""
 
     micro_batch: int = 64
     micro_batches: int = 4

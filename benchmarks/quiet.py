@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Of all cores together; clock ticks of 10 ms make smaller shares of a short block meaningless.
+# A share of all cores together: ticks of 10 ms make smaller ones of a short block meaningless.
 QUIET_SHARE = 0.05
 
 

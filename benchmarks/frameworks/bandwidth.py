@@ -11,7 +11,7 @@ Kernel = Callable[[], object]
 
 
 def average_seconds(kernel: Kernel, seconds: float) -> float:
-    """Of one call, over calls of about ``seconds`` after a first one."""
+    """Times one call, over calls of about ``seconds`` after a first one."""
     kernel()
     start = time.perf_counter()
     count = 0

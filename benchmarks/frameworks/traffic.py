@@ -20,7 +20,7 @@ class Traffic:
 
 
 def moment_bytes(optimizer: str) -> int:
-    """Of one parameter: the first moment of the tutorial's Adam is float16."""
+    """What one parameter takes: the first moment of the tutorial's Adam is float16."""
     return {"adam": F32 + F32, "tutorial_adam": F16 + F32, "sgd": 0}[optimizer]
 
 

@@ -28,14 +28,14 @@ struct Band {
   std::int64_t lower = 0, upper = 0;
 
   Band transposed() const { return {upper, lower}; }
-  /// Of a matrix with `count` columns, those that the band has in any of `rows`.
+  /// Which of `count` columns the band has in any of `rows`.
   IndexRange columns(const IndexRange& rows, std::int64_t count) const {
     return {std::max<std::int64_t>(0, rows.begin - lower), std::min(count, rows.end + upper)};
   }
   IndexRange columns(std::int64_t row, std::int64_t count) const {
     return columns(IndexRange{row, row + 1}, count);
   }
-  /// Of a matrix with `count` rows, those that the band has in any of `columns`.
+  /// Which of `count` rows the band has in any of `columns`.
   IndexRange rows(const IndexRange& columns, std::int64_t count) const {
     return transposed().columns(columns, count);
   }

@@ -25,7 +25,7 @@ Strides contiguous_strides(const Shape& shape) {
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    // Of an empty tensor the product of the other dimensions may be anything.
+    // An empty tensor may have other dimensions whose product is anything.
     std::ignore = __builtin_mul_overflow(stride, shape[i], &stride);
   }
   return strides;

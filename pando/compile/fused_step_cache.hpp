@@ -52,7 +52,7 @@ class FusedStepCache {
   bool fits(const Entry& entry, const ExecutionStep& step) const;
 
   std::unordered_multimap<std::uint64_t, Entry> entries_;
-  // Of the step that was looked for last.
+  // These describe the step that was looked for last.
   std::uint64_t hash_ = 0;
   std::vector<std::int64_t> signature_;
   std::vector<const Tensor*> tensors_;  // inputs and outputs of its ops, op by op

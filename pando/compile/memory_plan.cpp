@@ -178,7 +178,7 @@ class Planner {
   bool is_far_above_bound() const {
     return plan_.total_bytes > plan_.lower_bound_bytes + plan_.lower_bound_bytes / 20;
   }
-  /// Of the last placement.
+  /// Where the storage ends as it was placed last.
   std::int64_t end(int index) const {
     const auto i = static_cast<std::size_t>(index);
     return offsets_[i] + align_bytes(lifetimes_[i].bytes);

@@ -27,7 +27,8 @@ std::vector<std::int64_t> alive_bytes(const StepFunction& function, std::int32_t
   return bytes;
 }
 
-/// Of what two branches need (MemoryReport or DeviceMemoryUse); `unknown` if nobody knows.
+/// Which source the larger need of two branches (MemoryReport or DeviceMemoryUse) has; `unknown`
+/// if nobody knows.
 template <class Memory>
 std::int32_t source_of_larger(const Memory& one, const Memory& other, std::int32_t unknown) {
   const Memory& larger = one.peak_frame_bytes >= other.peak_frame_bytes ? one : other;

@@ -9,7 +9,7 @@ AccessSpace effect(Instruction::Kind kind, std::int32_t target) {
   return {AccessSpace::Kind::Effect, static_cast<std::int32_t>(kind), target};
 }
 
-/// Of an instruction that calls nothing.
+/// The instruction calls nothing.
 std::vector<AccessSpace> own_effects(const StepInstruction& instruction) {
   using Kind = Instruction::Kind;
   switch (instruction.kind) {

@@ -235,7 +235,7 @@ class Ir {
 
  private:
   friend class Graph;
-  /// Of tensors, ops and their tables, which live as long as the Ir.
+  /// Holds tensors, ops and their tables, which live as long as the Ir.
   std::pmr::monotonic_buffer_resource memory_;
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;

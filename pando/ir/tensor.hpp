@@ -72,7 +72,7 @@ class Tensor {
   /// The id without the graph prefix; name scopes stay.
   std::string name() const;
   Graph& graph() const { return *graph_; }
-  /// Of the tensors made in its graph so far, the how many-eth (see TensorMap).
+  /// How many tensors were made in its graph before it (see TensorMap).
   std::size_t number() const { return number_; }
   TensorKind kind() const { return kind_; }
 

@@ -31,7 +31,7 @@ class TextReader {
   /// In quotes; `what` it is.
   std::string text(const std::string& what);
   std::int64_t integer(std::int64_t least = std::numeric_limits<std::int64_t>::min());
-  /// Of 32 bits.
+  /// An integer that fits into 32 bits.
   int small_integer(const std::string& what);
   double number_of(const Token& token) const;
   Shape shape();

@@ -35,7 +35,7 @@ struct Extent {
   std::int64_t end = 0;
 };
 
-/// Of the inputs, then the outputs.
+/// Those of the inputs come first, then those of the outputs.
 std::vector<Extent> extents_of(const KernelSpec& spec);
 
 /// Throws Error unless everything but functions, sources and the memory report is sound.

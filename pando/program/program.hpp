@@ -113,7 +113,7 @@ struct Instruction {
   bool writes_row = false;
   /// Index into Program::sources (errors, traces).
   std::int32_t source = -1;
-  /// Of HostLoad and RemoteLoad, the operand.
+  /// HostLoad and RemoteLoad fill this operand.
   std::size_t destination() const { return kind == Kind::HostLoad ? 0 : 1; }
   /// The virtual device that runs it; of a call, loop or branch on several devices the first.
   std::int32_t device = 0;
@@ -155,7 +155,7 @@ struct Function {
   /// order. A call, loop or branch of several devices stands in the stream of each, which then runs
   /// its own part of the callee.
   std::vector<std::vector<StreamStep>> streams;
-  /// Of a loop's body on several devices.
+  /// What iterations of a loop's body on several devices signal to the next ones.
   std::vector<CarriedSignals> carried_signals;
   std::int64_t frame_bytes = 0;  // own temporaries and those of everything called
   std::int32_t num_arguments = 0;
@@ -189,7 +189,7 @@ struct StreamDesc {
   Shape shape;
   bool host_to_device = true;
 
-  /// Of one transfer.
+  /// What one transfer moves.
   std::int64_t bytes() const {
     return num_elements(shape) * static_cast<std::int64_t>(dtype_bytes(dtype));
   }
@@ -202,7 +202,7 @@ struct RemoteBufferDesc {
   Shape shape;
   std::int64_t entries = 1;
 
-  /// Of one entry.
+  /// What one entry takes.
   std::int64_t slot_bytes() const {
     return num_elements(shape) * static_cast<std::int64_t>(dtype_bytes(dtype));
   }
@@ -231,8 +231,8 @@ struct CollectiveDesc {
 struct SourceInfo {
   std::string_view op;        // `MatMul 'fc1/matmul'`
   std::string_view location;  // `file.py:12`, empty when unknown
-  /// Of what the main program does: the outermost name scope of the op, or else the graph that it
-  /// calls, or else the branch that it is in. See phases.hpp.
+  /// What the main program does then: the outermost name scope of the op, or else the graph that
+  /// it calls, or else the branch that it is in. See phases.hpp.
   std::string_view phase;
 };
 

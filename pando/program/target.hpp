@@ -15,7 +15,7 @@ namespace pando {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Of memory, 64-byte aligned, that it uses while it runs.
+  /// The size of the memory, 64-byte aligned, that it uses while it runs.
   virtual std::size_t scratch_bytes() const { return 0; }
   /// Which implementation was chosen, and why not the ones before it in the list.
   virtual std::string explain() const = 0;

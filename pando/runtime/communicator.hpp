@@ -112,7 +112,7 @@ class Communicator {
  private:
   using SplitWish = std::array<std::int64_t, 2>;  // color, key
 
-  // Of gather_split: others may read them after this rank has failed.
+  // What gather_split sends lives here: others may read it after this rank has failed.
   Collective split_gather_;
   SplitWish own_wish_{};
   std::vector<SplitWish> wishes_;

@@ -151,7 +151,7 @@ void Engine::prepare_function(std::size_t index) {
   }
 }
 
-/// Of its operands and of the arguments that it passes on.
+/// Counts its operands and the arguments that it passes on.
 int Engine::pointers_of(const Instruction& instruction) const {
   const auto arguments = [&](std::int32_t function) {
     return program_.functions[static_cast<std::size_t>(function)].num_arguments;

@@ -54,7 +54,7 @@ class Engine {
   /// All remote transfers have ended when it returns.
   /// `outputs_apart`: no stream to the host lies in the memory of one from the host, of no replica.
   void run(const std::vector<StreamCursor>& streams, bool outputs_apart);
-  /// Of each stream, the loads or stores of the last run.
+  /// The number of loads or stores that the last run did with each stream.
   const std::vector<std::int64_t>& stream_transfers() const { return positions_; }
   void run_weights_from_host();
   void run_weights_to_host();
@@ -95,7 +95,7 @@ class Engine {
     int num_operands = 0;
     int first_pointer = 0;  // into pointers_ of a device: operands, then arguments of the callee
     bool has_scratch = false;
-    /// Of a loop on several devices: into loop_counters_, a place per device.
+    /// A loop on several devices has a place per device in loop_counters_ from here on.
     std::int32_t first_counter = -1;
   };
   /// Where what was loaded last lies, and what entry functions have resolved of it.
@@ -146,7 +146,7 @@ class Engine {
   void take_signal(int device, int other);
   /// For the first iteration of a loop, which has none before it to wait for.
   void send_first_signals(const Function& body, int device);
-  /// Of the last iteration of a loop, which has none after it to take them.
+  /// Takes the signals of a loop's last iteration, which has none after it to take them.
   void take_last_signals(const Function& body, int device);
   /// Between runs: all that `ask` asks the queue for is done when it returns.
   void move_now(const std::function<void(Queue&)>& ask, const StopCheck& check) const;
@@ -162,7 +162,7 @@ class Engine {
   const StopCheck& check_of(int device) const {
     return stop_checks_[static_cast<std::size_t>(device)];
   }
-  /// Of a transfer that belongs to what the device does now.
+  /// Says what the device does now: that is what the transfer belongs to.
   TransferTag tag_of(const Instruction& transfer, int device) const;
   void timed_transfer(const PreparedInstruction& prepared, std::byte* const* operands, int device);
   void load_slow(const PreparedInstruction& prepared, std::byte* to, std::int64_t slot, int device);

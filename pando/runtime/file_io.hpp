@@ -18,7 +18,7 @@ namespace pando {
 
 /// What direct I/O asks of offsets and memory, at most.
 inline constexpr std::size_t kFilePage = 4096;
-/// Of one piece.
+/// A transfer is cut into pieces of this size.
 inline constexpr std::size_t kFilePieceBytes = std::size_t{1} << 20;
 
 /// Page-aligned. Throws OutOfMemory.
@@ -51,7 +51,7 @@ class FileIo {
 
  private:
   friend class FileTransfer;
-  /// Of one transfer at a time.
+  /// What one transfer at a time uses.
   struct Lane {
     std::unique_ptr<IoRing> ring;  // none: pieces move one by one
     std::vector<FilePiece> pieces;

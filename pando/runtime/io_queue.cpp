@@ -11,8 +11,8 @@ namespace pando {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-/// Of small rows: what a search through the queue may cost. Loads are as many as the program
-/// starts.
+/// Small rows may not fill the queue with more stores, so that a search through it stays cheap.
+/// The program says how many loads there are.
 constexpr std::ptrdiff_t kMostStores = 256;
 
 }  // namespace

@@ -128,7 +128,7 @@ class IoQueue {
   template <class Condition>
   void wait_until(Lock& lock, const StopCheck& check, Condition condition);
 
-  /// Of the I/O threads.
+  /// What the I/O threads ask while they wait.
   const StopCheck stop_ = [this] {
     if (stopping_) throw Interrupted();
   };

@@ -23,19 +23,20 @@ struct RemoteSettings {
   MemoryTier tier = MemoryTier::Ram;
   /// By buffer id: buffers that live elsewhere than `tier` says.
   std::map<std::int64_t, MemoryTier> tier_of_buffer;
-  /// Of the file tier: each session makes a folder of its own in it while it is attached.
+
+  // What follows is about the file tier alone, and the numbers are those of one replica.
+
+  /// Each session makes a folder of its own in it while it is attached.
   std::string folder;
-  /// Of the file tier, of one replica: the most bytes of stores that the program has gone past.
-  /// A larger row is written before the program goes on.
+  /// The most bytes of stores that the program has gone past. A larger row is written before the
+  /// program goes on.
   std::int64_t staging_bytes = std::int64_t{256} << 20;
-  /// Of the file tier, of one replica: the most bytes of device memory that loads may occupy before
-  /// the program's order asks for them.
+  /// The most bytes of device memory that loads may occupy before the program's order asks for
+  /// them.
   std::int64_t prefetch_bytes = std::int64_t{256} << 20;
-  /// Of the file tier, of one replica.
   int io_threads = 2;
-  /// Of the file tier: past the page cache, where the file system allows it.
+  /// Transfers go past the page cache where the file system allows it.
   bool direct = true;
-  /// Of the file tier.
   IoMethod method = IoMethod::Automatic;
 
   MemoryTier tier_of(std::int64_t buffer) const {
@@ -55,7 +56,7 @@ struct RemoteSettings {
 struct IoReport {
   std::int64_t bytes_loaded = 0;
   std::int64_t bytes_stored = 0;
-  /// Of loads that took the value of a store before it was written; not in bytes_loaded.
+  /// Counts loads that took the value of a store before it was written; not in bytes_loaded.
   std::int64_t bytes_from_stores = 0;
   double io_seconds = 0;       // of all I/O threads together
   double busy_seconds = 0;     // while at least one transfer was going on

@@ -16,8 +16,8 @@ class World {
   virtual int size() const = 0;
   /// Ascending, at least one.
   virtual const std::vector<int>& local_ranks() const = 0;
-  /// Of all ranks, for the local rank `rank`; the world must outlive it. `should_stop` (may be
-  /// empty) is asked now and then while the rank waits; true ends the wait with Interrupted.
+  /// Connects the local rank `rank` with all ranks; the world must outlive it. `should_stop` (may
+  /// be empty) is asked now and then while the rank waits; true ends the wait with Interrupted.
   virtual std::unique_ptr<Communicator> communicator(int rank,
                                                      std::function<bool()> should_stop) = 0;
   /// Every process starts a run: nothing is under way, nobody has failed or ended. No local rank

@@ -81,7 +81,7 @@ struct StepInstruction {
     using Kind = Instruction::Kind;
     return kind == Kind::Call || kind == Kind::Loop || kind == Kind::If;
   }
-  /// Of HostLoad, RemoteLoad and RemoteLoadStart.
+  /// HostLoad, RemoteLoad and RemoteLoadStart fill this operand.
   const StepOperand& destination() const {
     return operands[kind == Instruction::Kind::HostLoad ? 0 : 1];
   }
@@ -93,7 +93,7 @@ struct StepFunction {
   std::string name;
   std::int32_t num_inputs = 0;  // arguments that the graph takes; the others it returns
   std::int32_t num_arguments = 0;
-  /// Of a loop's body: how many outputs of an iteration are inputs of the next one.
+  /// A loop's body says how many outputs of an iteration are inputs of the next one.
   std::optional<std::int32_t> num_carried;
   std::vector<Storage> storages;
   /// In an order that one device alone could run them in.

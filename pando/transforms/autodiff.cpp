@@ -387,7 +387,7 @@ void GraphDifferentiator::expose_intermediates() {
   }
 }
 
-/// Of the ops that the gradient of `tensor` comes from: it is summed up on their device.
+/// The gradient of `tensor` is summed up on the device of the ops that it comes from.
 OpContext GraphDifferentiator::context_of_gradient(const Tensor* tensor) const {
   const auto it = contributions_.find(tensor);
   if (it == contributions_.end()) return {};

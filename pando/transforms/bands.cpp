@@ -193,7 +193,7 @@ class BandFinder {
     mark_result(*masked.scores, softmax, masked.band);
   }
 
-  /// Of a product that only `reader` reads, and that only in `band`.
+  /// Marks a matrix product that only `reader` reads, and that only in `band`.
   static void mark_result(const Tensor& result, const Op& reader, const Band& band) {
     Op* product = result.producer();
     if (product == nullptr || only_reader(result) != &reader || !is_product(*product)) return;
@@ -243,7 +243,7 @@ class BandFinder {
     if (const auto band = band_of(*op.input(1))) op.attributes.set("rhs_band", band->attribute());
   }
 
-  /// Of a tensor whose matrices are 0 outside.
+  /// The band outside of which the matrices of `tensor` are 0, if there is one.
   std::optional<Band> band_of(const Tensor& tensor) {
     const auto [known, inserted] = bands_.try_emplace(&tensor);
     if (!inserted) return known->second;
@@ -274,7 +274,7 @@ class BandFinder {
     return op->def().view ? band_viewed(*op, tensor) : std::nullopt;
   }
 
-  /// Of a view whose matrices are matrices of what is viewed, or their transposes.
+  /// A view has a band if its matrices are matrices of what is viewed, or their transposes.
   std::optional<Band> band_viewed(const Op& op, const Tensor& tensor) {
     const Tensor& source = *op.input(0);
     if (source.shape().size() < 2 || tensor.shape().size() < 2) return std::nullopt;

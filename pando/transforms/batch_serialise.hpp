@@ -36,7 +36,7 @@ struct SerialHandle {
 using SerialHandles = std::vector<std::pair<Tensor*, SerialHandle>>;
 
 struct SerialOptions {
-  /// Of the result, before `_subgraph(<n>)`.
+  /// The result is called so, followed by `_subgraph(<n>)`.
   std::string name;
   std::int64_t steps = 1;
   std::int64_t rows = 1;

@@ -25,7 +25,7 @@ class Effects {
   }
 
  private:
-  /// Of an op whose callees are known.
+  /// The callees of `op` are known.
   bool is_known_to_have(const Op& op) const {
     return op.def().has_side_effects ||
            std::any_of(op.called_graphs.begin(), op.called_graphs.end(),

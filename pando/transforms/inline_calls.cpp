@@ -162,7 +162,7 @@ class CallInliner {
     return sites != sites_.end() && sites->second.count == 1 && sites->second.are_calls;
   }
 
-  /// Of a call whose callee run() has seen.
+  /// run() has seen the callee of `op`.
   bool is_inlined(const Op& op) const {
     if (op.kind() != kCall) return false;
     const Graph& callee = *op.called_graphs[0];

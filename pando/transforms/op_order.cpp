@@ -9,7 +9,7 @@
 namespace pando {
 namespace {
 
-/// Of the ops that others come after by `Op::after`.
+/// Where the ops are that others come after by `Op::after`.
 std::unordered_map<const Op*, int> positions_of_sequenced(const Graph& graph) {
   std::unordered_map<const Op*, int> positions;
   for (const Op* op : graph.ops()) {

@@ -346,7 +346,7 @@ void bind_graph(nb::module_& m) {
   bind_graph_edits(graph);
 }
 
-/// Of the ops that load, and of those that store: their streams, in order of first use.
+/// The streams of ops that load, and of ops that store, in order of first use.
 std::pair<std::vector<std::string>, std::vector<std::string>> used_streams(const Ir& ir) {
   std::vector<std::string> loaded, stored;
   for (const Graph* graph : ir.graphs()) {

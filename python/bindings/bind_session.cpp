@@ -153,7 +153,7 @@ std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const 
   return session.run(in.buffers(), out.buffers());
 }
 
-/// Of every method that waits for another call of the session.
+/// Every method has it that waits for another call of the session.
 using Released = nb::call_guard<InterpreterReleased>;
 
 void bind_snapshot(nb::module_& m) {

@@ -9,7 +9,7 @@ from typing import Any
 
 from pando.plots import bytes_text
 
-# Of the row for what belongs to no phase.
+# The row for what belongs to no phase has this name.
 UNNAMED = "(no phase)"
 
 
@@ -54,7 +54,7 @@ class PhaseTime:
     waiting_seconds: float
     # In collectives, and waiting for other devices.
     exchange_seconds: float
-    # Of its remote transfers, on whichever thread.
+    # How long its remote transfers took, on whichever thread.
     io_seconds: float
     host_bytes_loaded: int
     host_bytes_stored: int

@@ -81,7 +81,7 @@ class TrainingReport:
     memory: MemoryPlan
     op_times: Sequence[OpTime]
     notes: Sequence[str] = field(default_factory=tuple)
-    # Of the profiled run.
+    # These two are of the profiled run.
     phases: Sequence[PhaseTime] = field(default_factory=tuple)
     timeline: Sequence[Lane] = field(default_factory=tuple)
 

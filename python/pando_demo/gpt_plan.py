@@ -50,12 +50,12 @@ class RunSize:
 
     @property
     def tokens(self) -> int:
-        """Of one step."""
+        """How many a step has."""
         return self.options.micro_batches * self.options.micro_batch * self.shape.sequence
 
     @property
     def _layer_input_bytes(self) -> int:
-        """Of all tokens of a step, of all layers and the head."""
+        """The inputs of all layers and the head, of all tokens of a step."""
         return _NUMBER * self.tokens * self.shape.hidden * (self.shape.layers + 1)
 
     @property
@@ -80,7 +80,7 @@ class RunSize:
 
     @property
     def _layer_flops(self) -> int:
-        """Of all layers: 12 hidden^2 weights, and the attention to the half that is not masked."""
+        """Counts 12 hidden^2 weights a layer, and the attention to the half that is not masked."""
         hidden, sequence = self.shape.hidden, self.shape.sequence
         return self.tokens * self.shape.layers * (24 * hidden + 2 * sequence) * hidden
 

@@ -30,7 +30,7 @@ from pando_demo.image_network import (
 )
 
 DEFAULT_REPORT = Path("pando-report") / "report.html"
-# Of the first step; it falls linearly to zero over the training.
+# The rate of the first step; it falls linearly to zero over the training.
 LEARNING_RATE = 1e-3
 TEST_BATCH_SIZE = 80
 PROFILED_STEPS = 200

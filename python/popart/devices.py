@@ -63,7 +63,7 @@ class DeviceInfo:
     ) -> None:
         self.type = device_type
         self.numIpus = num_ipus
-        # Of one IPU. Programs of which one needs more are refused; 0: no limit.
+        # Programs that need more memory of one IPU are refused; 0: no limit.
         self.memory_limit_bytes = memory_limit_bytes
         self.id = next(_ids)
         self._attached = False

@@ -62,7 +62,7 @@ class Session:
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
-        # Of what touches the device or the host values: a call is whole before another begins.
+        # Guards what touches the device or the host values: a call is whole before another begins.
         self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
         self._unload_work: list[Callable[[], None]] = []

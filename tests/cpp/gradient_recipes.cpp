@@ -179,7 +179,7 @@ void add_resampling(std::vector<Recipe>& all) {
        {{"output_size", Ints{2, 3}}, {"spatial_scale", 0.5}, {"sampling_ratio", number(2)}}});
 }
 
-/// Of one replica; tests/cpp/runtime/replicas_test.cpp has more.
+/// These run on one replica; tests/cpp/runtime/replicas_test.cpp has more.
 void add_collectives(std::vector<Recipe>& all) {
   all.push_back({"ReplicatedReduceScatter",
                  {{{2, 3}}},

@@ -30,7 +30,7 @@ struct Recipe {
 
 const std::vector<Recipe>& recipes();
 
-/// Of kinds that are expanded but not differentiated: only their values are compared.
+/// These kinds are expanded but not differentiated: only their values are compared.
 std::vector<Recipe> forward_recipes();
 
 }  // namespace pando::gradients

@@ -73,7 +73,7 @@ class Oracle {
   std::vector<Value> run_graph(const Graph& graph, std::vector<Value>& arguments);
   void run_op(const Op& op, Frame& frame);
   Value lookup(const Tensor* tensor, Frame& frame) const;
-  /// Of the kinds that see more than arrays; nullptr where nothing happens.
+  /// Runs the kinds that see more than arrays; nullptr where nothing happens.
   static const std::map<std::string, Runner, std::less<>>& runners();
   void run_rearrangement(const Op& op, const Rearrangement& rearrange, Frame& frame);
   void run_rule(const Op& op, const Rule& rule, Frame& frame);

@@ -59,7 +59,7 @@ def network(ir: popxl.Ir, images: popxl.Tensor) -> Network:
 
 
 def gradients(net: Network, dy: popxl.Tensor) -> dict[str, popxl.Tensor]:
-    """Of the second layer by its call, of the first by what is asked for."""
+    """The second layer is differentiated by its call, the first by what is asked for."""
     first, second = net.layers
     info = transforms.autodiff(second.info.called_graph)
     call = ops.call_with_info(info.graph, dy, inputs_dict=info.inputs_dict(second.info))

@@ -165,7 +165,7 @@ def test_denormals_are_flushed_on_every_thread(library: str) -> None:
 
 
 def test_the_lower_bound_counts_products_and_bytes_of_a_step() -> None:
-    """Of one dense layer by hand: the head of the tutorial network is the last of its shapes."""
+    """One dense layer is counted by hand: the head of the tutorial network, its last shape."""
     from benchmarks.frameworks import lower_bound, traffic
 
     case = next(c for c in all_cases() if c.name == "mlp/infer/b8")

@@ -44,7 +44,7 @@ SMALL = phased_tutorial.Options(micro_batch=8, micro_batches=2)
 def losses_of(
     program: phased_tutorial.Training, start: dict[str, np.ndarray], replicas: int = 1
 ) -> np.ndarray:
-    """Of three steps from the weights `start`; every replica is fed the same."""
+    """Takes three steps from the weights `start`; every replica is fed the same."""
     weights = program.weights.to_dict()
     losses = []
     with popxl.Session(program.ir, "cpu") as session:

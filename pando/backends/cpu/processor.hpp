@@ -10,7 +10,8 @@ namespace pando::cpu {
 /// settings (which its environment variables change).
 std::string processor_identity();
 
-/// Of the last cache that a core of this process reaches; 32 MiB where the system does not say.
+/// The size of the last cache that a core of this process reaches; 32 MiB where the system does
+/// not say.
 std::size_t last_cache_bytes();
 
 }  // namespace pando::cpu

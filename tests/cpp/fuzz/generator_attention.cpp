@@ -32,7 +32,7 @@ Tensor* GraphGenerator::masked(Tensor* scores) {
     const auto at = static_cast<std::int64_t>(i);
     const std::int64_t row = at / columns, column = at % columns;
     const IndexRange in_band = band.columns(row, columns);
-    // Of rows that are hidden as a whole, softmax would be NaN.
+    // Softmax of rows that are hidden as a whole would be NaN.
     kept[i] = in_band.contains(column) && !(irregular && column != in_band.begin && flip());
     added[i] = kept[i] != 0 ? 0.F : -1e9F;
   }

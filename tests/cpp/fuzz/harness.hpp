@@ -54,7 +54,7 @@ struct EngineSettings {
   bool cached = false;  // the program must come from the cache folder
   /// Where remote buffers are kept in files; empty: they are in memory.
   std::string remote_folder = {};
-  /// Of the session, with one local replica: the results are those of that one.
+  /// The session's world, with one local replica: the results are those of that one.
   WorldFactory world = {};
 };
 

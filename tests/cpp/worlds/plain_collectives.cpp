@@ -9,7 +9,7 @@
 namespace pando::testing {
 namespace {
 
-/// Of the k-th element of all ranks.
+/// `values` are the k-th elements of all ranks.
 double reduced(Reduction reduction, const Numbers& values) {
   double sum = 0, product = 1, squares = 0;
   bool all = true, any = false;

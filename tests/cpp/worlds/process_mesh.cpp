@@ -145,7 +145,7 @@ std::optional<Packet> ProcessMesh::take(const Wanted& wanted) {
   return std::nullopt;
 }
 
-/// Of what has not come: whether it still can.
+/// Checks that what has not come still can.
 void ProcessMesh::check_peers(const Wanted& wanted) {
   for (int other = 0; other < size(); ++other) {
     if (!peer(other).is_gone || peer(other).ended_runs >= run_) continue;

@@ -20,7 +20,7 @@ from popxl import ops
 
 @pytest.fixture(scope="module")
 def report() -> session_info.SessionReport:
-    """Of two devices, a loop, and remote buffers."""
+    """The program has two devices, a loop, and remote buffers."""
     ir = popxl.Ir()
     ir.num_host_transfers = 4
     with ir.main_graph:

@@ -62,7 +62,7 @@ def test_it_learns_and_leaves_a_report(
     assert facts["layers_backward"].startswith("computing ")
     assert "evaluation" not in facts and "<td>evaluation</td>" in page
     assert len(checkpoint.checkpoints(folder / "checkpoints")) == 1
-    # Of the files that the run worked in none stays.
+    # No file stays that the run worked in.
     assert not [*folder.glob("**/*.remote")]
 
 

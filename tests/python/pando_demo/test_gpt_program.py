@@ -221,7 +221,7 @@ def test_a_training_that_cannot_be_resumed(tmp_path: Path) -> None:
 
 
 def test_a_phase_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    # Of this process, which may have grown in other tests.
+    # The process may have grown in other tests, so the limit counts from what it has now.
     given = options(tmp_path, memory_bytes=resident_bytes() + (400 << 20), threads=1)
     with pytest.raises(popart.OutOfMemoryException, match="the limit is") as error:
         GptTrainer(GptShape(2, 4096, 16, 64), given)

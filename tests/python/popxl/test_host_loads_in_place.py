@@ -150,7 +150,7 @@ def test_an_output_in_the_memory_of_another_replicas_input_changes_no_load():
 
 @pytest.mark.parametrize("columns", [256, 257])
 def test_every_transfer_of_a_loop_reads_its_own_part(columns):
-    """Of 257 floats, only every fourth transfer is aligned."""
+    """With 257 floats only every fourth transfer is aligned."""
     transfers = 8
     x = np.random.default_rng(1).standard_normal((transfers, columns)).astype(np.float32)
     ir = program(transfers)

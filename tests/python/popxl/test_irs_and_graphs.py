@@ -21,7 +21,7 @@ def test_replication_factors():
     assert (ir.replication_factor, ir.instance_replication_factor) == (2, 2)
     options = ir._pb_ir.getSessionOptions()
     assert (options.replicatedGraphCount, options.enableReplicatedGraphs) == (2, True)
-    # Of several instances one has a part of the replicas.
+    # One of several instances has a part of the replicas.
     options.enableDistributedReplicatedGraphs = True
     options.globalReplicationFactor = 8
     assert (ir.replication_factor, ir.instance_replication_factor) == (8, 2)

@@ -95,7 +95,7 @@ FORMS = [
 
 
 def wanted_gradients(results: Callable[[Tensor, Tensor], tuple[Tensor, ...]]) -> list[Any]:
-    """Of the sum of all results, the k-th with weight k + 1."""
+    """Differentiates the sum of all results, the k-th with weight k + 1."""
     leaves = [torch.tensor(values.astype(np.float64), requires_grad=True) for values in (X, W)]
     total = sum((k + 1.0) * result.sum() for k, result in enumerate(results(*leaves)))
     gradients = torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)

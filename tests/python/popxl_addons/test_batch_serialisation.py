@@ -186,7 +186,7 @@ def test_every_step_gets_its_own_seed() -> None:
 
 
 def torch_gradients_of_two_layers(dy: np.ndarray) -> list[np.ndarray]:
-    """Of what goes in, 2 X, and of both weights, where 2 dy comes back."""
+    """What goes in, 2 X, and both weights have gradients; 2 dy comes back."""
     weights = [torch.tensor(WEIGHT, requires_grad=True) for _ in range(ROWS)]
     first = torch.tensor(2 * X, requires_grad=True)
     y = torch_layer(torch_layer(first, weights[0]), weights[1])

@@ -54,7 +54,7 @@ class ArtifactServer(ThreadingHTTPServer):
         self.artifacts.setdefault(name, []).append(version)
 
     def version(self, name: str) -> int | None:
-        """Of `collection:alias`; None when there is none."""
+        """The version that `collection:alias` is; None when there is none."""
         collection, _, alias = name.partition(":")
         versions = len(self.artifacts.get(collection, []))
         index = versions - 1 if alias == "latest" else int(alias.removeprefix("v"))

@@ -71,7 +71,8 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   }
   Address stack_place(int place) { return ptr[rsp + place * kRegisterBytes]; }
 
-  /// Of the current step's operands. `in_register` may take the register of the one before.
+  /// These ask about an operand of the current step. `in_register` may take the register of the
+  /// one before.
   Ymm in_register(int k);
   bool is_on_stack(int k) const;
   bool is_literal(int k) const {
@@ -126,7 +127,7 @@ class ChainEmitter final : public Xbyak::CodeGenerator {
   std::map<std::uint32_t, Xbyak::Label> literals_;
   int places_bytes_ = 0, frame_bytes_ = 0;
   int lane_ = 0;  // which of the registers side by side
-  // Of the current step.
+  // These belong to the current step.
   std::array<OperandPlace, 3> operands_ = {};
   std::uint32_t literal_ = 0;
   bool memory_is_used_ = false;

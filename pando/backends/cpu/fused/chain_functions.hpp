@@ -8,7 +8,7 @@
 
 namespace pando::cpu {
 
-/// Of float32 lanes.
+/// Whether the node is a sigmoid of float32 lanes.
 bool is_sigmoid(const Node& node);
 
 /// Appends the steps of the sigmoid of `operand`; returns the number of the last one, whose value

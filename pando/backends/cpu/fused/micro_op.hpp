@@ -96,7 +96,7 @@ struct MicroOp {
 // X + p * q, X - p * q, p * q - X, fma(sqrt(X), p, q): three operands X, p, q.
 #define PANDO_PRODUCT_CHAIN_OPS(X) X(AddProduct) X(SubProduct) X(RsubProduct) X(SqrtThenFma)
 
-// Of machine code alone, for the functions that are tile ops here (chain_functions.hpp).
+// Only machine code has these, for the functions that are tile ops here (chain_functions.hpp).
 // SelectNegativeF: operand 1 where the sign bit of operand 0 is set, else operand 2.
 // ShiftToExponent: the low bits of a lane to where a float has its exponent.
 #define PANDO_FUNCTION_CHAIN_OPS(X) X(SelectNegativeF, 3) X(ShiftToExponent, 1)

@@ -9,9 +9,9 @@ namespace pando::cpu {
 
 // Orders let chains pass their blocks on, and few blocks wait.
 
-/// Of what every block needs, with the stores.
+/// Orders what every block needs, with the stores.
 std::vector<int> body_order(const NodeGraph& graph);
-/// Of the uniform nodes that `kept` marks, and what they need.
+/// Orders the uniform nodes that `kept` marks, and what they need.
 std::vector<int> prologue_order(const NodeGraph& graph, const std::vector<bool>& kept);
 
 }  // namespace pando::cpu

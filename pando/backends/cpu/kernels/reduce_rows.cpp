@@ -33,7 +33,7 @@ constexpr std::int64_t kAhead = 32 * kLine;
 template <Reduction R>
 constexpr bool kIsExtreme = R == Reduction::Max || R == Reduction::Min;
 
-/// Of extremes: what becomes of NaNs is not defined.
+/// An extreme of numbers of which one is NaN may be any of them.
 template <Reduction R>
 HWY_INLINE V CombineNumbers(V a, V b) {
   if constexpr (R == Reduction::Sum) return hn::Add(a, b);

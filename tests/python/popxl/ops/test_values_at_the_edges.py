@@ -311,7 +311,7 @@ def test_gradient_of_a_gather_to_the_meta_shape():
 
 
 def test_gradient_of_a_gather_of_larger_slots():
-    """Of slots of 10 elements and a whole of 15, the first replica holds 10 and the second 5."""
+    """Slots have 10 elements and the whole 15: the first replica holds 10, the second 5."""
     data = np.random.default_rng(1).normal(size=(2, 3, 5)).astype(np.float32)
 
     def build(ir, g):
