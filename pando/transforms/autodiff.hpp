@@ -1,4 +1,4 @@
-// Autodiff: turns a graph into a gradient graph with a declared interface (popxl-core.md 12).
+// Autodiff: turns a graph into a gradient graph with a declared interface.
 #pragma once
 
 #include <map>
@@ -33,7 +33,10 @@ using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
 /// branch uses get zeros, the condition none. nullopt: all outputs provided, all inputs required.
 /// Forward tensors that the gradient needs are appended to the forward graph's outputs and to its
 /// existing call sites. Returns the infos of everything differentiated or supplied below `graph`.
-/// Errors: popxl-core.md 12.2.
+///
+/// Throws Error when an op modifies a tensor (views in place are allowed), when a required gradient
+/// cannot be produced, when a list is given but empty or has a tensor of another graph, and when a
+/// called graph without info is marked not differentiable.
 GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
                         const std::optional<std::vector<Tensor*>>& grads_required,
                         const GradGraphInfos& called_graphs_info = {});

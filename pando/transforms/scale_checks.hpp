@@ -5,8 +5,8 @@
 
 namespace pando {
 
-/// Puts a CheckRange in front of every log2 scale (popxl-ops.md 5): a run whose scale is outside
-/// [-32, 32) stops with ApplicationFault. Constants inside the range need none.
+/// Puts a CheckRange in front of every log2 scale: a run whose scale is outside [-32, 32) stops
+/// with ApplicationFault. Constants inside the range need none.
 void check_log2_scales(Graph& graph);
 
 }  // namespace pando
