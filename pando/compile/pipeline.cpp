@@ -105,22 +105,23 @@ class Stages {
   }
   template <class Work>
   void change(const Ir& ir, const std::string& name, Work work) {
-    run(name, work);
-#ifndef NDEBUG
-    verify(ir, name);
-#endif
-    if (options_.after_stage) options_.after_stage(name, ir);
+    change(ir, name, work, options_.after_stage);
   }
   template <class Work>
   void change(const StepProgram& steps, const std::string& name, Work work) {
-    run(name, work);
-#ifndef NDEBUG
-    verify(steps, name);
-#endif
-    if (options_.after_steps) options_.after_steps(name, steps);
+    change(steps, name, work, options_.after_steps);
   }
 
  private:
+  template <class Form, class Work, class Tell>
+  void change(const Form& form, const std::string& name, Work work, const Tell& tell) {
+    run(name, work);
+#ifndef NDEBUG
+    verify(form, name);
+#endif
+    if (tell) tell(name, form);
+  }
+
   const CompileOptions& options_;
   StageTimes& times_;
 };

@@ -151,20 +151,13 @@ class MemoryScheduler {
   std::set<Rank> ready_;
 };
 
-void schedule(Graph& graph, EffectNames& effects) {
-  if (!is_on_several_devices(graph)) MemoryScheduler(graph, effects).run();
-}
-
 }  // namespace
-
-void schedule_for_memory(Graph& graph) {
-  EffectNames effects;
-  schedule(graph, effects);
-}
 
 void schedule_for_memory(Ir& ir) {
   EffectNames effects;
-  for (Graph* graph : ir.graphs()) schedule(*graph, effects);
+  for (Graph* graph : ir.graphs()) {
+    if (!is_on_several_devices(*graph)) MemoryScheduler(*graph, effects).run();
+  }
 }
 
 }  // namespace pando

@@ -1,6 +1,5 @@
 #include "pando/compile/step_passes.hpp"
 
-#include "pando/base/error.hpp"
 #include "pando/compile/coalesce_copies.hpp"
 #include "pando/compile/early_loads.hpp"
 #include "pando/compile/frame_plan.hpp"
@@ -35,12 +34,7 @@ const std::vector<StepPass>& all_step_passes() {
 }
 
 const StepPass& find_step_pass(std::string_view name) {
-  std::string known;
-  for (const StepPass& pass : all_step_passes()) {
-    if (pass.name == name) return pass;
-    known += (known.empty() ? "" : ", ") + pass.name;
-  }
-  throw Error(str_cat("there is no pass over steps '", name, "'; the passes are ", known));
+  return find_named_pass(all_step_passes(), "pass over steps", name);
 }
 
 }  // namespace pando

@@ -1,20 +1,15 @@
 // What the compiler does with steps, in order.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "pando/base/named_pass.hpp"
 #include "pando/steps/step_function.hpp"
 
 namespace pando {
 
-struct StepPass {
-  std::string name;
-  std::string doc;
-  std::function<void(StepProgram&)> run;
-};
+using StepPass = NamedPass<StepProgram>;
 
 const std::vector<StepPass>& all_step_passes();
 

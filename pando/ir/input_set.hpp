@@ -5,39 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/base/forward_iterator.hpp"
 
 namespace pando {
 
 /// A set of input indices; needs no memory of its own while they are below 64. Iterates upwards.
 class InputSet {
  public:
-  class Iterator {
+  class Iterator : public ForwardIterator<Iterator, int, int> {
    public:
-    // NOLINTBEGIN(readability-identifier-naming): the standard's names.
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = int;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const int*;
-    using reference = int;
-    // NOLINTEND(readability-identifier-naming)
-
     Iterator() = default;
     Iterator(const InputSet& set, int index) : set_(&set), index_(set.next(index)) {}
     int operator*() const { return index_; }
-    Iterator& operator++() {
-      index_ = set_->next(index_ + 1);
-      return *this;
-    }
-    Iterator operator++(int) {
-      Iterator before = *this;
-      ++*this;
-      return before;
-    }
     bool operator==(const Iterator&) const = default;
+    void advance() { index_ = set_->next(index_ + 1); }
 
    private:
     const InputSet* set_ = nullptr;

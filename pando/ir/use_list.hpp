@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
+
+#include "pando/base/forward_iterator.hpp"
 
 namespace pando {
 
@@ -25,30 +26,14 @@ class UseList {
     Link* next = nullptr;
   };
 
-  class Iterator {
+  class Iterator : public ForwardIterator<Iterator, Use, const Use&> {
    public:
-    // NOLINTBEGIN(readability-identifier-naming): the standard's names.
-    using iterator_category = std::forward_iterator_tag;
-    using value_type = Use;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Use*;
-    using reference = const Use&;
-    // NOLINTEND(readability-identifier-naming)
-
     Iterator() = default;
     explicit Iterator(const Link* link) : link_(link) {}
     const Use& operator*() const { return link_->use; }
     const Use* operator->() const { return &link_->use; }
-    Iterator& operator++() {
-      link_ = link_->next;
-      return *this;
-    }
-    Iterator operator++(int) {
-      Iterator before = *this;
-      ++*this;
-      return before;
-    }
     bool operator==(const Iterator&) const = default;
+    void advance() { link_ = link_->next; }
 
    private:
     const Link* link_ = nullptr;

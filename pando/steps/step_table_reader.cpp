@@ -72,10 +72,7 @@ bool StepTableReader::read_memory_line(Program& tables) {
     tables.persistent_bytes = integer(0);
   } else if (take_if_word("persistent")) {
     PersistentTensor tensor;
-    tensor.id = text("the id of a tensor");
-    symbol(":");
-    tensor.shape = shape();
-    tensor.dtype = dtype();
+    read_id_and_type(tensor, "the id of a tensor");
     word("offset");
     tensor.offset = integer(0);
     tensor.is_variable = take_if_word("variable");
@@ -84,18 +81,13 @@ bool StepTableReader::read_memory_line(Program& tables) {
   } else if (take_if_word("remote_buffer")) {
     RemoteBufferDesc buffer;
     buffer.id = integer(1);
-    symbol(":");
-    buffer.shape = shape();
-    buffer.dtype = dtype();
+    read_type(buffer);
     word("entries");
     buffer.entries = integer(1);
     tables.remote_buffers.push_back(std::move(buffer));
   } else if (take_if_word("remote_variable")) {
     RemoteVariable variable;
-    variable.id = text("the id of a variable");
-    symbol(":");
-    variable.shape = shape();
-    variable.dtype = dtype();
+    read_id_and_type(variable, "the id of a variable");
     word("buffer");
     variable.buffer = index("a remote buffer");
     variable.settings = settings();
@@ -108,10 +100,7 @@ bool StepTableReader::read_memory_line(Program& tables) {
 
 void StepTableReader::read_stream(Program& tables, bool host_to_device) {
   StreamDesc stream;
-  stream.id = text("the id of a stream");
-  symbol(":");
-  stream.shape = shape();
-  stream.dtype = dtype();
+  read_id_and_type(stream, "the id of a stream");
   stream.host_to_device = host_to_device;
   tables.streams.push_back(std::move(stream));
 }
@@ -138,9 +127,7 @@ void StepTableReader::read_print(Program& tables) {
   next_index(tables.prints.size(), "print");
   PrintDesc print;
   print.title = text("the title");
-  symbol(":");
-  print.shape = shape();
-  print.dtype = dtype();
+  read_type(print);
   print.format = attributes();
   tables.prints.push_back(std::move(print));
 }

@@ -16,7 +16,7 @@ class StepTableReader : public TextReader {
   /// One table entry into `program`, or false where another thing begins.
   bool read_table(StepProgram& program);
 
-  /// Of 32 bits, 0 or more.
+  /// A number of 32 bits, 0 or more.
   std::int32_t index(const std::string& what);
   /// The index of the next of `count` entries, as a check that nothing is missing.
   void next_index(std::size_t count, const std::string& what);
@@ -33,6 +33,18 @@ class StepTableReader : public TextReader {
   }
 
  private:
+  /// `: (2, 3) float32`.
+  template <class Entry>
+  void read_type(Entry& entry) {
+    symbol(":");
+    entry.shape = shape();
+    entry.dtype = dtype();
+  }
+  template <class Entry>
+  void read_id_and_type(Entry& entry, const std::string& what) {
+    entry.id = text(what);
+    read_type(entry);
+  }
   bool read_program_line(StepProgram& program);
   bool read_memory_line(Program& tables);
   void read_stream(Program& tables, bool host_to_device);

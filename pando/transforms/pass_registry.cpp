@@ -1,6 +1,5 @@
 #include "pando/transforms/pass_registry.hpp"
 
-#include "pando/base/error.hpp"
 #include "pando/transforms/bands.hpp"
 #include "pando/transforms/concat_views.hpp"
 #include "pando/transforms/constant_fold.hpp"
@@ -55,13 +54,6 @@ const std::vector<Pass>& all_passes() {
   return passes;
 }
 
-const Pass& find_pass(std::string_view name) {
-  std::string known;
-  for (const Pass& pass : all_passes()) {
-    if (pass.name == name) return pass;
-    known += (known.empty() ? "" : ", ") + pass.name;
-  }
-  throw Error(str_cat("there is no pass '", name, "'; the passes are ", known));
-}
+const Pass& find_pass(std::string_view name) { return find_named_pass(all_passes(), "pass", name); }
 
 }  // namespace pando

@@ -1,22 +1,16 @@
 // Whole-program passes by name.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "pando/base/named_pass.hpp"
 #include "pando/ir/graph.hpp"
 
 namespace pando {
 
-struct Pass {
-  std::string name;
-  std::string doc;
-  std::function<void(Ir&)> run;
-};
+using Pass = NamedPass<Ir>;
 
-/// In the order in which the compiler runs them.
 const std::vector<Pass>& all_passes();
 
 /// Throws Error listing the known names when `name` is none.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from pando import _core
 from popart._internal.owners import owner_of
+
+Found = TypeVar("Found")
 
 
 def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
@@ -19,6 +22,21 @@ def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
                     yield op.inputs[index]
 
 
+def _first_found(
+    core_tensor: _core.Tensor,
+    visited: set[str],
+    find: Callable[[_core.Tensor, set[str]], Found | None],
+) -> Found | None:
+    """What `find` says first of what call sites connect, for a graph input."""
+    if core_tensor.kind == _core.TensorKind.GraphInput:
+        for parent in _call_sites(core_tensor):
+            if parent.id not in visited:
+                found = find(parent, visited)
+                if found is not None:
+                    return found
+    return None
+
+
 def find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
     """Find the virtual device of a tensor, or of what it comes from.
 
@@ -30,13 +48,8 @@ def find_device(core_tensor: _core.Tensor, visited: set[str]) -> int | None:
         The number of the device; None: nothing determines it.
     """
     visited.add(core_tensor.id)
-    if core_tensor.kind == _core.TensorKind.GraphInput:
-        for parent in _call_sites(core_tensor):
-            if parent.id not in visited:
-                found = find_device(parent, visited)
-                if found is not None:
-                    return found
-    return core_tensor.device
+    found = _first_found(core_tensor, visited, find_device)
+    return core_tensor.device if found is None else found
 
 
 def find_tile_set(core_tensor: _core.Tensor, visited: set[str]) -> str | None:
@@ -57,12 +70,9 @@ def find_tile_set(core_tensor: _core.Tensor, visited: set[str]) -> str | None:
         source = producer.inputs[0]
         found = find_tile_set(source, visited) if source.id not in visited else None
         return "io" if found == "compute" else "compute"
-    if core_tensor.kind == _core.TensorKind.GraphInput:
-        for parent in _call_sites(core_tensor):
-            if parent.id not in visited:
-                found = find_tile_set(parent, visited)
-                if found is not None:
-                    return found
+    found = _first_found(core_tensor, visited, find_tile_set)
+    if found is not None:
+        return found
     for op, _ in core_tensor.uses:
         if op.kind != "IoTileCopy":
             return "io" if op.context.io_tiles else "compute"

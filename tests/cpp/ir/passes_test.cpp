@@ -1,8 +1,4 @@
 // Passes: text cases from tests/ir, and results before and after.
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include <gtest/gtest.h>
 
 #include "pando/backends/cpu/cpu_target.hpp"
@@ -14,39 +10,10 @@
 #include "pando/transforms/pass_registry.hpp"
 #include "pando/transforms/scalar_evaluator.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/ir/text_cases.hpp"
 
 namespace pando::testing {
 namespace {
-
-/// tests/ir/<pass>.txt: cases separated by lines `==== title`; each is a program, a line `----
-/// after` and the program that the pass makes of it. The header of the text form is left out of
-/// both.
-struct PassCase {
-  std::string pass;
-  std::string title;
-  std::string before;
-  std::string after;
-};
-
-std::vector<PassCase> read_cases() {
-  std::vector<PassCase> cases;
-  for (const auto& entry : std::filesystem::directory_iterator(PANDO_TEST_DATA "/ir")) {
-    if (entry.path().extension() != ".txt") continue;
-    std::ifstream file(entry.path());
-    bool is_after = false;
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with("==== ")) {
-        cases.push_back({entry.path().stem().string(), line.substr(5), "", ""});
-        is_after = false;
-      } else if (line == "---- after") {
-        is_after = true;
-      } else if (!cases.empty()) {
-        (is_after ? cases.back().after : cases.back().before) += line + "\n";
-      }
-    }
-  }
-  return cases;
-}
 
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of('\n');
@@ -56,10 +23,11 @@ std::string trimmed(const std::string& text) {
 
 TEST(Passes, TextCases) {
   op_registry();
-  const std::vector<PassCase> cases = read_cases();
+  const std::vector<TextCase> cases = read_text_cases("ir");
   EXPECT_GE(cases.size(), 15u);
-  for (const PassCase& c : cases) {
+  for (const TextCase& c : cases) {
     SCOPED_TRACE(c.pass + ": " + c.title);
+    // The header of the text form is left out of the cases.
     const auto ir = parse_ir("pando-ir 1 replicas 1 transfers 1 counters 900 0 0\n" + c.before);
     find_pass(c.pass).run(*ir);
     verify(*ir, c.pass);

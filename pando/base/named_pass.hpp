@@ -1,0 +1,33 @@
+// Passes by name.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pando/base/error.hpp"
+
+namespace pando {
+
+/// What rewrites a program that is in one form.
+template <class Form>
+struct NamedPass {
+  std::string name;
+  std::string doc;
+  std::function<void(Form&)> run;
+};
+
+/// Throws Error listing the known names when `name` is none. `what` says which passes these are.
+template <class Form>
+const NamedPass<Form>& find_named_pass(const std::vector<NamedPass<Form>>& passes,
+                                       std::string_view what, std::string_view name) {
+  std::string known;
+  for (const NamedPass<Form>& pass : passes) {
+    if (pass.name == name) return pass;
+    known += (known.empty() ? "" : ", ") + pass.name;
+  }
+  throw Error(str_cat("there is no ", what, " '", name, "'; the passes are ", known));
+}
+
+}  // namespace pando

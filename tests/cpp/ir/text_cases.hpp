@@ -1,0 +1,40 @@
+// Cases of passes as text: a program before and after.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace pando::testing {
+
+struct TextCase {
+  std::string pass;
+  std::string title;
+  std::string before;
+  std::string after;
+};
+
+/// FOLDER/PASS.txt in the folder of the tests: lines `==== title` separate cases; each is a
+/// program, a line `---- after` and what the pass makes of it.
+inline std::vector<TextCase> read_text_cases(const std::string& folder) {
+  std::vector<TextCase> cases;
+  for (const auto& entry : std::filesystem::directory_iterator(PANDO_TEST_DATA "/" + folder)) {
+    if (entry.path().extension() != ".txt") continue;
+    std::ifstream file(entry.path());
+    bool is_after = false;
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("==== ")) {
+        cases.push_back({entry.path().stem().string(), line.substr(5), "", ""});
+        is_after = false;
+      } else if (line == "---- after") {
+        is_after = true;
+      } else if (!cases.empty()) {
+        (is_after ? cases.back().after : cases.back().before) += line + "\n";
+      }
+    }
+  }
+  return cases;
+}
+
+}  // namespace pando::testing
