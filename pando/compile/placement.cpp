@@ -57,7 +57,7 @@ bool in_place_views_exist(const Tensor& tensor, const View& view) {
 }  // namespace
 
 struct Placements::WriteHistory {
-  TensorMap<std::vector<int>> positions;  // by storage owner
+  TensorMap<std::vector<int>> positions;  // by storage owner; ascending
   TensorMap<int> last_use;
 
   WriteHistory(const Graph& graph, const AliasClasses& aliases) : last_use(last_uses(graph)) {
@@ -73,8 +73,8 @@ struct Placements::WriteHistory {
 
   bool written_within(const Tensor* root, int after, int until) const {
     const std::vector<int>& all = positions.at(root);
-    return std::any_of(all.begin(), all.end(),
-                       [&](int write) { return write > after && write <= until; });
+    const auto next = std::upper_bound(all.begin(), all.end(), after);
+    return next != all.end() && *next <= until;
   }
   bool ever_written(const Tensor* root) const { return !positions.at(root).empty(); }
   int last_use_of(const Tensor* tensor) const { return last_use.at(tensor); }
