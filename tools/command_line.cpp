@@ -58,6 +58,11 @@ struct UsageError : std::runtime_error {
 
 std::string read_file(const std::string& name) {
   if (name == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::error_code missing;
+  if (std::filesystem::is_directory(name, missing)) {
+    throw pando::Error(
+        str_cat("cannot read '", name, "': it is a folder; give a file, or - for standard input"));
+  }
   std::ifstream file(name, std::ios::binary);
   if (!file) throw pando::Error(str_cat("cannot read the file '", name, "'"));
   std::ostringstream text;
@@ -128,6 +133,7 @@ void optimise(Arguments arguments) {
   const std::string text = read_file(file);
   if (pando::is_steps_text(text)) return optimise_steps(file, text, names);
   std::vector<const pando::Pass*> passes;
+  passes.reserve(names.size());
   for (const std::string& name : names) passes.push_back(&pando::find_pass(name));
   const auto ir = load(file, text, false);
   for (const pando::Pass* pass : passes) {

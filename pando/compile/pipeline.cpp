@@ -40,6 +40,13 @@ void disconnect_load_inits(Graph& graph) {
   }
 }
 
+/// What runs the main graph has nothing to give it: host data come by streams.
+void check_main_graph_has_no_inputs(const Graph& main) {
+  if (main.inputs().empty()) return;
+  throw Error(str_cat("the main graph must have no inputs; it has '", main.inputs().front()->name(),
+                      "': make it a variable, a constant or what a HostLoad reads"));
+}
+
 /// Call sites may be made before their arguments are known.
 void check_arguments_are_connected(const Graph& graph) {
   for (const Op* op : graph.ops()) {
@@ -148,6 +155,7 @@ Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
 Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTimes& times) {
   Stages stages(options, times);
   const auto stage = [&](const std::string& name, auto work) { stages.change(ir, name, work); };
+  check_main_graph_has_no_inputs(ir.main_graph());
   for_each_graph(ir, check_arguments_are_connected);
   const PhaseNames phases(ir.main_graph());
   ir.main_graph().set_outputs({});  // nothing calls it, so nothing takes them

@@ -1,4 +1,4 @@
-"""The command line tool on a folder of compiled programs."""
+"""The command line tool on a folder of compiled programs, and on programs that come by pipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import popxl
 from pando import _core
 from popxl import ops
 
-# Of the same build as the core, whose files it reads.
+# The tool is of the same build as the core, whose files it reads.
 TOOL = Path(_core.__file__).resolve().parents[1] / "bin" / "pando"
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="the command line tool is not built")
@@ -189,3 +189,53 @@ def test_steps_that_break_a_rule_are_refused(tmp_path: Path) -> None:
     done = look_at(["explain", "--stage=nothing"], TWO_DEVICES, tmp_path)
     assert done.returncode == 1
     assert "there is no stage 'nothing'; the stages are concat_views, " in done.stderr
+
+
+def tool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(TOOL), *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_programs_come_by_pipes(tmp_path: Path) -> None:
+    """Standard input under both names, and a pipe with a name of its own."""
+    for name in ("-", "/dev/stdin"):
+        done = tool("verify", name, text=TWO_DEVICES)
+        assert (done.stdout, done.stderr) == ("valid: 2 graphs, 6 ops\n", "")
+    named = tmp_path / "named"
+    os.mkfifo(named)
+    with subprocess.Popen([TOOL, "verify", named], stdout=subprocess.PIPE, text=True) as reader:
+        named.write_text(TWO_DEVICES)
+        assert reader.communicate(timeout=60)[0] == "valid: 2 graphs, 6 ops\n"
+    steps = tool("explain", "--stage=plan_frames", "-", text=TWO_DEVICES).stdout
+    assert steps.startswith("pando-steps 1\n")
+    assert tool("verify", "-", text=steps).stdout.startswith("valid: ")
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    folder = tool("verify", str(tmp_path))
+    assert (folder.returncode, folder.stdout) == (1, "")
+    assert f"cannot read '{tmp_path}': it is a folder" in folder.stderr
+    empty = tool("verify", "-")
+    assert empty.returncode == 1 and "wanted 'pando-ir'; given the end of the text" in empty.stderr
+
+
+def test_inputs_of_the_main_graph_are_refused() -> None:
+    graph = 'graph "" {\n  input "x" : (2,) float32\n  Neg.1("x") -> ("y" : (2,) float32)\n}\n'
+    done = tool("explain", "-", text=HEADER + graph)
+    assert done.returncode == 1
+    assert "the main graph must have no inputs; it has 'x'" in done.stderr
+
+
+def test_commands_of_the_page_on_the_architecture(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    commands = set(re.findall(r"`pando ([a-z]+[^`]*) FILE`", page))
+    assert len(commands) >= 3
+    for command in commands:
+        done = look_at(command.split(), TWO_DEVICES, tmp_path)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout
