@@ -106,7 +106,6 @@ _FOLLOWED = {
     "enableReplicatedGraphs",
     "enableDistributedReplicatedGraphs",
     "globalReplicationFactor",
-    "globalReplicaOffset",
     "dotChecks",
     "logDir",
     "dotOpNames",
@@ -124,6 +123,7 @@ _FOLLOWED = {
 _REFUSED = {
     "enableFloatingPointChecks": "NaN and overflow are not looked for while a program runs",
     "syntheticDataMode": "the host data are always used",
+    "globalReplicaOffset": "there is one instance, whose first replica is 0",
 }
 
 # What the user should know about options that are accepted without the original's effect.
