@@ -11,6 +11,9 @@
 namespace pando {
 namespace {
 
+/// Programs number their collectives from 0 on; a split has -1.
+constexpr std::int64_t kComparisonId = -2;
+
 /// `message` with the number of the replica, unless it begins with one.
 std::string numbered(int replica, const std::string& message) {
   return message.starts_with("replica ") ? message : str_cat("replica ", replica, ": ", message);
@@ -44,6 +47,7 @@ ReplicaTeam::ReplicaTeam(World& world, std::function<bool()> should_stop)
                    communicator(local).fail(error);
                  },
              .on_end = [this](int local) { world_.end_run(rank_of(local)); }}) {
+  comparisons_.resize(world.local_ranks().size());
   for (int local = 0; local < team_.size(); ++local) {
     communicators_.push_back(
         world_.communicator(rank_of(local), local == 0 ? should_stop_ : std::function<bool()>()));
@@ -55,6 +59,30 @@ std::function<bool()> ReplicaTeam::should_stop(int local) {
     communicator(local).check();
     return local == 0 && should_stop_ && should_stop_();
   };
+}
+
+void ReplicaTeam::check_same_program(int local, std::uint64_t program) {
+  if (!has_replicas_elsewhere()) return;
+  Comparison& comparison = comparisons_[static_cast<std::size_t>(local)];
+  comparison.own = static_cast<std::int64_t>(program);
+  comparison.all.resize(static_cast<std::size_t>(world_.size()));
+  comparison.gather = {.kind = Collective::Kind::AllGather,
+                       .dtype = DType::Int64,
+                       .input_elements = 1,
+                       .output_elements = world_.size(),
+                       .id = kComparisonId,
+                       .name = "the comparison of programs"};
+  communicator(local).run(comparison.gather, reinterpret_cast<const std::byte*>(&comparison.own),
+                          reinterpret_cast<std::byte*>(comparison.all.data()));
+  std::string others;
+  for (int rank = 1; rank < world_.size(); ++rank) {
+    if (comparison.all[static_cast<std::size_t>(rank)] == comparison.all[0]) continue;
+    others += str_cat(others.empty() ? "replica " : ", replica ", rank);
+  }
+  if (others.empty()) return;
+  throw RuntimeFault(str_cat("replica 0 has another program than ", others,
+                             ": make the session of the same Ir with the same options in every "
+                             "process"));
 }
 
 void ReplicaTeam::run(const std::function<void(int)>& work) {

@@ -268,7 +268,9 @@ void Session::attach() {
   std::vector<std::unique_ptr<Device>> devices(num_local());
   std::vector<std::unique_ptr<Engine>> engines(num_local());
   // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
+  const std::uint64_t checksum = team->has_replicas_elsewhere() ? fingerprint() : 0;
   const auto make_engine = [&](int local) {
+    team->check_same_program(local, checksum);
     const auto i = static_cast<std::size_t>(local);
     std::function<bool()> should_stop = options_.should_stop;
     if (program_.replicas > 1) should_stop = team->should_stop(local);

@@ -16,8 +16,7 @@ constexpr double kShortTime = 0.05;
 
 class CommunicatorFaults : public ::testing::TestWithParam<WorldKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Worlds, CommunicatorFaults,
-                         ::testing::Values(WorldKind::Threads, WorldKind::Processes),
+INSTANTIATE_TEST_SUITE_P(Worlds, CommunicatorFaults, ::testing::ValuesIn(kWorldKinds),
                          [](const auto& kind) { return name_of(kind.param); });
 
 /// Each rank failed, with an error that holds each of `parts`.

@@ -65,7 +65,7 @@ class Walk {
     Communicator::Ticket ticket = 0;
   };
 
-  /// Of the group that is drawn: its members differ between ranks, its place in the list does not.
+  /// Draws what a group does: its members differ between ranks, its place in the list does not.
   UnderWay draw() {
     using Kind = Collective::Kind;
     constexpr Kind kKinds[] = {Kind::Barrier, Kind::AllReduce, Kind::ReduceScatter,
@@ -191,8 +191,7 @@ class Walk {
 
 class CommunicatorsRandom : public ::testing::TestWithParam<WorldKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Worlds, CommunicatorsRandom,
-                         ::testing::Values(WorldKind::Threads, WorldKind::Processes),
+INSTANTIATE_TEST_SUITE_P(Worlds, CommunicatorsRandom, ::testing::ValuesIn(kWorldKinds),
                          [](const auto& kind) { return name_of(kind.param); });
 
 TEST_P(CommunicatorsRandom, SequencesGiveWhatPlainLoopsGive) {

@@ -1,4 +1,4 @@
-// What every communicator must do, on ranks that are threads and on ranks that are processes.
+// What every communicator must do, on ranks that are threads, processes, or both.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -22,8 +22,7 @@ using Bytes = std::vector<std::byte>;
 
 class Communicators : public ::testing::TestWithParam<WorldKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Communicators,
-                         ::testing::Values(WorldKind::Threads, WorldKind::Processes),
+INSTANTIATE_TEST_SUITE_P(Worlds, Communicators, ::testing::ValuesIn(kWorldKinds),
                          [](const auto& kind) { return name_of(kind.param); });
 
 /// Every rank returned nothing: it found no fault.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -160,12 +161,17 @@ void close_all(const std::vector<int>& files) {
 }
 
 /// The child's life: its outcome goes to the pipe.
-[[noreturn]] void be_rank(int rank, std::vector<int> sockets, int pipe,
-                          const std::function<std::string(ProcessMesh&)>& work) {
+[[noreturn]] void be_process(int first_rank, int end_rank,
+                             const std::vector<std::vector<int>>& sockets, int pipe,
+                             const std::function<std::string(const ProcessMeshes&)>& work) {
   std::string text;
   try {
-    ProcessMesh mesh(rank, std::move(sockets));
-    text = "v" + work(mesh);
+    ProcessMeshes meshes;
+    for (int rank = first_rank; rank < end_rank; ++rank) {
+      meshes.push_back(
+          std::make_unique<ProcessMesh>(rank, sockets[static_cast<std::size_t>(rank)]));
+    }
+    text = "v" + work(meshes);
   } catch (const std::exception& error) {
     text = str_cat("e", error.what());
   }
@@ -232,26 +238,44 @@ void collect(std::vector<Child>& children) {
 
 }  // namespace
 
+ProcessWorld::ProcessWorld(const ProcessMeshes& meshes, double timeout_seconds)
+    : timeout_seconds_(timeout_seconds) {
+  for (const auto& mesh : meshes) {
+    meshes_.push_back(mesh.get());
+    local_ranks_.push_back(mesh->rank());
+  }
+}
+
 ProcessWorld::ProcessWorld(ProcessMesh& mesh, double timeout_seconds)
-    : mesh_(mesh), timeout_seconds_(timeout_seconds), local_ranks_{mesh.rank()} {}
+    : meshes_{&mesh}, timeout_seconds_(timeout_seconds), local_ranks_{mesh.rank()} {}
+
+ProcessMesh& ProcessWorld::mesh_of(int rank) const {
+  const int local = rank - local_ranks_.front();
+  internal_check(local >= 0 && local < static_cast<int>(meshes_.size()),
+                 "a process has communicators of its own ranks alone");
+  return *meshes_[static_cast<std::size_t>(local)];
+}
 
 std::unique_ptr<Communicator> ProcessWorld::communicator(int rank,
                                                          std::function<bool()> should_stop) {
-  internal_check(rank == mesh_.rank(), "a process has one rank");
   std::vector<int> all(static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) all[static_cast<std::size_t>(i)] = i;
-  return std::make_unique<ProcessCommunicator>(mesh_, timeout_seconds_, std::move(should_stop), 0,
-                                               std::move(all), rank);
+  return std::make_unique<ProcessCommunicator>(mesh_of(rank), timeout_seconds_,
+                                               std::move(should_stop), 0, std::move(all), rank);
 }
 
-void ProcessWorld::end_run(int) { mesh_.end_run(timeout_seconds_); }
+void ProcessWorld::begin_run() {
+  for (ProcessMesh* mesh : meshes_) mesh->begin_run();
+}
 
-std::vector<Outcome> run_in_processes(int size,
-                                      const std::function<std::string(ProcessMesh&)>& work) {
-  const auto ranks = static_cast<std::size_t>(size);
-  const std::vector<std::vector<int>> sockets = make_sockets(ranks);
-  std::vector<Child> children(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+void ProcessWorld::end_run(int rank) { mesh_of(rank).end_run(timeout_seconds_); }
+
+std::vector<Outcome> run_in_processes(
+    int size, int ranks_each, const std::function<std::string(const ProcessMeshes&)>& work) {
+  const std::vector<std::vector<int>> sockets = make_sockets(static_cast<std::size_t>(size));
+  std::vector<Child> children;
+  for (int first = 0; first < size; first += ranks_each) {
+    const int end = std::min(size, first + ranks_each);
     int ends[2];
     if (::pipe(ends) != 0) throw RuntimeFault(str_cat("no pipe: ", std::strerror(errno)));
     const pid_t process = ::fork();
@@ -259,20 +283,26 @@ std::vector<Outcome> run_in_processes(int size,
     if (process == 0) {
       // An end that is open here too would hide that the other process has ended.
       ::close(ends[0]);
-      for (std::size_t other = 0; other < ranks; ++other) {
-        if (other != rank) close_all(sockets[other]);
-        if (other < rank) ::close(children[other].pipe);
+      for (int rank = 0; rank < size; ++rank) {
+        if (rank < first || rank >= end) close_all(sockets[static_cast<std::size_t>(rank)]);
       }
-      be_rank(static_cast<int>(rank), sockets[rank], ends[1], work);
+      for (const Child& other : children) ::close(other.pipe);
+      be_process(first, end, sockets, ends[1], work);
     }
     ::close(ends[1]);
-    children[rank] = {process, ends[0], {}, false};
+    children.push_back({process, ends[0], {}, false});
   }
   for (const std::vector<int>& ends : sockets) close_all(ends);
   collect(children);
   std::vector<Outcome> outcomes;
   for (Child& child : children) outcomes.push_back(outcome_of(child));
   return outcomes;
+}
+
+std::vector<Outcome> run_in_processes(int size,
+                                      const std::function<std::string(ProcessMesh&)>& work) {
+  return run_in_processes(size, 1,
+                          [&](const ProcessMeshes& meshes) { return work(*meshes.front()); });
 }
 
 }  // namespace pando::testing

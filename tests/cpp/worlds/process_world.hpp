@@ -11,19 +11,25 @@
 
 namespace pando::testing {
 
-/// This process runs one rank. The mesh must outlive it; one world at a time uses it.
+/// The sides of the ranks that one process runs, ascending.
+using ProcessMeshes = std::vector<std::unique_ptr<ProcessMesh>>;
+
+/// This process runs the ranks of its meshes, which must outlive it; one world at a time uses them.
 class ProcessWorld : public World {
  public:
+  ProcessWorld(const ProcessMeshes& meshes, double timeout_seconds);
   ProcessWorld(ProcessMesh& mesh, double timeout_seconds);
 
-  int size() const override { return mesh_.size(); }
+  int size() const override { return meshes_.front()->size(); }
   const std::vector<int>& local_ranks() const override { return local_ranks_; }
   std::unique_ptr<Communicator> communicator(int rank, std::function<bool()> should_stop) override;
-  void begin_run() override { mesh_.begin_run(); }
+  void begin_run() override;
   void end_run(int rank) override;
 
  private:
-  ProcessMesh& mesh_;
+  ProcessMesh& mesh_of(int rank) const;
+
+  std::vector<ProcessMesh*> meshes_;
   double timeout_seconds_;
   std::vector<int> local_ranks_;
 };
@@ -34,8 +40,12 @@ struct Outcome {
   std::string error;
 };
 
-/// Calls work(mesh) in `size` new processes, which share nothing but sockets, and returns when all
-/// have ended; those that have stopped (SIGSTOP) are killed when only they are left.
+/// Calls work(meshes) in new processes, which share nothing but sockets, and returns when all have
+/// ended; those that have stopped (SIGSTOP) are killed when only they are left. The ranks 0 to
+/// `size` - 1 are dealt out `ranks_each` at a time. The outcomes are those of the processes.
+std::vector<Outcome> run_in_processes(int size, int ranks_each,
+                                      const std::function<std::string(const ProcessMeshes&)>& work);
+/// The same with one rank in each process.
 std::vector<Outcome> run_in_processes(int size,
                                       const std::function<std::string(ProcessMesh&)>& work);
 

@@ -13,12 +13,13 @@ namespace {
 
 constexpr double kLongTime = 600.0;
 
-/// One thread for each local replica.
-SessionOptions options_of(ProcessMesh& mesh) {
+/// One thread for each local replica. `meshes`: one, or those of the local replicas.
+template <class Meshes>
+SessionOptions options_of(Meshes& meshes) {
   SessionOptions options;
   options.num_threads = 1;
-  options.world = [&mesh](const WorldSettings&) {
-    return std::make_unique<ProcessWorld>(mesh, kLongTime);
+  options.world = [&meshes](const WorldSettings&) {
+    return std::make_unique<ProcessWorld>(meshes, kLongTime);
   };
   return options;
 }
@@ -57,29 +58,39 @@ Floats32 train(Session& session, const Ir& ir, Floats32 x) {
   return output;
 }
 
-TEST(SessionWorlds, ShardedStepEqualsTheFormula) {
+/// Trains `size` replicas, dealt out to processes `ranks_each` at a time.
+void check_sharded_step(int size, int ranks_each) {
   constexpr std::int64_t kCount = 11;
-  for (const int size : {2, 3}) {
-    Floats32 w(kCount), x(static_cast<std::size_t>(kCount * size)), mean(kCount, 0.0f);
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7) % 5 * 12);
-    for (std::size_t i = 0; i < x.size(); ++i) mean[i % kCount] += x[i] / static_cast<float>(size);
-    const auto outcomes = run_in_processes(size, [&](ProcessMesh& mesh) {
-      const auto ir = sharded_program(size, w);
-      Session session(*ir, options_of(mesh));
-      const auto own = x.begin() + mesh.rank() * kCount;
-      return text_of(train(session, *ir, Floats32(own, own + kCount)));
-    });
-    for (const Outcome& outcome : outcomes) {
-      ASSERT_EQ(outcome.error, "");
-      const Floats32 given = floats_of(outcome.value);
-      ASSERT_EQ(given.size(), 2 * w.size());
-      // After one step w is the mean of x, and stays there.
-      for (std::size_t i = 0; i < given.size(); ++i) {
-        EXPECT_NEAR(given[i], mean[i % kCount], 1e-4f) << size << " ranks, element " << i;
-      }
+  Floats32 w(kCount), x(static_cast<std::size_t>(kCount * size)), mean(kCount, 0.0f);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i * 7) % 5 * 12);
+  for (std::size_t i = 0; i < x.size(); ++i) mean[i % kCount] += x[i] / static_cast<float>(size);
+  const auto outcomes = run_in_processes(size, ranks_each, [&](const ProcessMeshes& meshes) {
+    const auto ir = sharded_program(size, w);
+    Session session(*ir, options_of(meshes));
+    const auto own = x.begin() + meshes.front()->rank() * kCount;
+    const auto replicas = static_cast<std::ptrdiff_t>(meshes.size());
+    return text_of(train(session, *ir, Floats32(own, own + replicas * kCount)));
+  });
+  ASSERT_EQ(outcomes.size(), static_cast<std::size_t>((size + ranks_each - 1) / ranks_each));
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_EQ(outcome.error, "");
+    const Floats32 given = floats_of(outcome.value);
+    ASSERT_GE(given.size(), 2 * w.size());
+    // After one step w is the mean of x, and stays there.
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      EXPECT_NEAR(given[i], mean[i % kCount], 1e-4f) << size << " ranks, element " << i;
     }
   }
+}
+
+TEST(SessionWorlds, ShardedStepEqualsTheFormula) {
+  for (const int size : {2, 3}) check_sharded_step(size, 1);
+}
+
+/// The last process of three replicas has one of them.
+TEST(SessionWorlds, ShardedStepOfSeveralReplicasInEachProcess) {
+  for (const int size : {3, 4}) check_sharded_step(size, 2);
 }
 
 /// Each variable has a first axis of groups, or of replicas; a process writes what is its own.
@@ -168,6 +179,26 @@ TEST(SessionWorlds, AWorldOfAnotherSizeIsRefused) {
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.error + outcome.value,
               "wanted a world of 3 ranks, one for each replica of the program; given one of 2");
+  }
+}
+
+/// Two processes of two replicas each.
+TEST(SessionWorlds, AnotherProgramInOneProcessIsAnErrorOfAll) {
+  const auto outcomes = run_in_processes(4, 2, [](const ProcessMeshes& meshes) {
+    const bool is_first = meshes.front()->rank() == 0;
+    // The sizes of the remote buffer's rows differ.
+    const auto ir = sharded_program(4, is_first ? Floats32{1, 2, 3} : Floats32{1, 2, 3, 4, 5});
+    Session session(*ir, options_of(meshes));
+    const std::string error = error_of([&] { session.attach(); });
+    const auto same = sharded_program(4, {1, 2, 3});
+    Session good(*same, options_of(meshes));
+    good.attach();
+    return error;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.error + outcome.value,
+              "replica 0 has another program than replica 2, replica 3: make the session of the "
+              "same Ir with the same options in every process");
   }
 }
 

@@ -1,6 +1,9 @@
 #include "tests/cpp/worlds/worlds.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <sstream>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/replica_team.hpp"
@@ -35,9 +38,43 @@ std::vector<Outcome> run_local(World& world, int runs, const Work& work) {
   return outcomes;
 }
 
+/// The outcomes of the ranks of a process as one text, which must not hold characters 0.
+std::string packed(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (const Outcome& outcome : outcomes) {
+    text += outcome.value + '\0' + outcome.error + '\0';
+  }
+  return text;
+}
+
+/// A process that died has nothing to say of its ranks.
+std::vector<Outcome> unpacked(const Outcome& process, int ranks) {
+  if (!process.error.empty()) {
+    return std::vector<Outcome>(static_cast<std::size_t>(ranks), process);
+  }
+  std::vector<Outcome> outcomes;
+  std::istringstream text(process.value);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Outcome& outcome = outcomes.emplace_back();
+    std::getline(text, outcome.value, '\0');
+    std::getline(text, outcome.error, '\0');
+  }
+  return outcomes;
+}
+
 }  // namespace
 
-std::string name_of(WorldKind kind) { return kind == WorldKind::Threads ? "threads" : "processes"; }
+std::string name_of(WorldKind kind) {
+  switch (kind) {
+    case WorldKind::Threads:
+      return "threads";
+    case WorldKind::Processes:
+      return "processes";
+    case WorldKind::Mixed:
+      return "mixed";
+  }
+  throw InternalError("a world of no known kind");
+}
 
 std::vector<Outcome> run_ranks(WorldKind kind, int size, double timeout_seconds, int runs,
                                const Work& work) {
@@ -45,12 +82,17 @@ std::vector<Outcome> run_ranks(WorldKind kind, int size, double timeout_seconds,
     ThreadWorld world({.size = size, .timeout_seconds = timeout_seconds});
     return run_local(world, runs, work);
   }
-  return run_in_processes(size, [&](ProcessMesh& mesh) {
-    ProcessWorld world(mesh, timeout_seconds);
-    const Outcome outcome = run_local(world, runs, work).front();
-    if (!outcome.error.empty()) throw RuntimeFault(outcome.error);
-    return outcome.value;
+  const int ranks_each = kind == WorldKind::Mixed ? 2 : 1;
+  const auto processes = run_in_processes(size, ranks_each, [&](const ProcessMeshes& meshes) {
+    ProcessWorld world(meshes, timeout_seconds);
+    return packed(run_local(world, runs, work));
   });
+  std::vector<Outcome> outcomes;
+  for (const Outcome& process : processes) {
+    const int ranks = std::min(ranks_each, size - static_cast<int>(outcomes.size()));
+    for (Outcome& outcome : unpacked(process, ranks)) outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
 }
 
 std::vector<Outcome> run_ranks(WorldKind kind, int size, double timeout_seconds,

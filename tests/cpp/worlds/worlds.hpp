@@ -10,7 +10,13 @@
 
 namespace pando::testing {
 
-enum class WorldKind { Threads, Processes };
+enum class WorldKind {
+  Threads,    // of one process
+  Processes,  // with a rank each
+  Mixed,      // processes with two ranks each, which are threads
+};
+inline constexpr WorldKind kWorldKinds[] = {WorldKind::Threads, WorldKind::Processes,
+                                            WorldKind::Mixed};
 /// For the names of tests.
 std::string name_of(WorldKind kind);
 
@@ -19,8 +25,7 @@ using RankWork = std::function<std::string(Communicator&)>;
 
 constexpr double kLongTime = 600.0;
 
-/// Calls work(communicator) on every rank of a new world, each in a run of its own or, in a world
-/// of processes, a process of its own. By rank: what it returned, or its error.
+/// Calls work(communicator) on every rank of a new world. By rank: what it returned, or its error.
 std::vector<Outcome> run_ranks(WorldKind kind, int size, double timeout_seconds,
                                const RankWork& work);
 /// The same `runs` times in one world; the outcomes of the last.
