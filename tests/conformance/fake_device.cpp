@@ -8,7 +8,6 @@
 #include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/base/error.hpp"
 #include "pando/runtime/host_memory.hpp"
-#include "pando/session/device_table.hpp"
 #include "tests/conformance/fake_queue.hpp"
 
 namespace pando::testing {
@@ -81,13 +80,15 @@ std::unique_ptr<Device> make_fake_device(const FakeSettings& settings) {
   return std::make_unique<FakeDevice>(settings);
 }
 
-void add_fake_device_kind() {
-  add_device_kind("fake", {[](const DeviceSettings& settings) {
-                             return make_fake_target(settings.num_threads, settings.machine_code);
-                           },
-                           [](const DeviceSettings& settings, const Target&) {
-                             return make_fake_device(settings_of(settings.argument));
-                           }});
+DeviceKind fake_device_kind() {
+  return {[](const DeviceSettings& settings) {
+            return make_fake_target(settings.num_threads, settings.machine_code);
+          },
+          [](const DeviceSettings& settings, const Target&) {
+            return make_fake_device(settings_of(settings.argument));
+          }};
 }
+
+void add_fake_device_kind() { add_device_kind("fake", fake_device_kind()); }
 
 }  // namespace pando::testing

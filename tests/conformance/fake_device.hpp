@@ -11,6 +11,7 @@
 #include "pando/backends/cpu/machine_code.hpp"
 #include "pando/program/target.hpp"
 #include "pando/runtime/device.hpp"
+#include "pando/session/device_table.hpp"
 
 namespace pando::testing {
 
@@ -24,7 +25,9 @@ std::shared_ptr<Target> make_fake_target(int num_threads,
                                          MachineCode machine_code = MachineCode::Automatic);
 std::unique_ptr<Device> make_fake_device(const FakeSettings& settings);
 
-/// Lets sessions run on "fake", "fake:SEED" and "fake:SEED:FAILS_AT".
+/// Sessions run it as "fake", "fake:SEED" and "fake:SEED:FAILS_AT".
+DeviceKind fake_device_kind();
+/// Lets sessions do so.
 void add_fake_device_kind();
 
 }  // namespace pando::testing
