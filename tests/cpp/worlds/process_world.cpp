@@ -227,7 +227,8 @@ void collect(std::vector<Child>& children) {
         if (got > 0) open[i]->text.append(block, static_cast<std::size_t>(got));
         if (got <= 0) ::close(std::exchange(open[i]->pipe, -1));
       } else {
-        open[i]->stopped = is_stopped(*open[i]);
+        // One that was killed is not stopped any more, but its pipe may still be open.
+        open[i]->stopped = open[i]->stopped || is_stopped(*open[i]);
       }
       only_stopped &= open[i]->stopped;
     }
