@@ -59,7 +59,7 @@ class ProgramTables {
   std::int32_t print(PrintDesc print);
   std::int32_t source(const Op& op);
   std::int32_t device(const Op& op) const;
-  /// Of a variable, a constant, or what outlives a run.
+  /// What is asked about is a variable, a constant, or what outlives a run.
   std::int64_t global_offset(const Tensor& root);
   TextTable::Index storage_name(std::string_view name) { return steps_.texts.add(name); }
   TextTable::Index storage_location(const Op& op);

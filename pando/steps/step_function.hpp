@@ -62,7 +62,7 @@ struct StepInstruction {
   std::int32_t target = 0;
   std::int32_t other_target = 0;
   std::vector<StepOperand> operands;
-  /// Of a kernel that is not Fused: inputs that its output may be written over (same layout).
+  /// The output of a kernel that is not Fused may be written over these inputs (same layout).
   std::vector<std::int32_t> in_place;
   std::int32_t callee_frame = -1;  // a storage; -1: what is called needs no frame
   std::int32_t row = -1;
