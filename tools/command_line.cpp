@@ -84,7 +84,7 @@ auto parse_file(const std::string& name, const std::string& text, Parse parse) {
   try {
     return parse(text);
   } catch (const pando::Error& error) {
-    throw pando::Error(str_cat(name, ": ", error.what()));
+    throw pando::Error(error.code(), str_cat(name, ": ", error.what()));
   }
 }
 

@@ -32,23 +32,27 @@ ByteReader::ByteReader(std::string_view bytes, std::string_view magic, std::uint
                        std::string what)
     : rest_(bytes), what_(std::move(what)) {
   if (bytes.substr(0, kMagicBytes) != magic.substr(0, bytes.size()) || bytes.empty()) {
-    throw Error(str_cat("this is not ", what_, ": wanted a file that starts with '", magic, "'"));
+    throw Error(ErrorCode::CorruptFile,
+                str_cat("this is not ", what_, ": wanted a file that starts with '", magic, "'"));
   }
   if (bytes.size() < kMagicBytes + sizeof version + sizeof(std::uint64_t)) {
-    throw Error(str_cat(what_, " is truncated: it has ", bytes.size(), " bytes"));
+    throw Error(ErrorCode::CorruptFile,
+                str_cat(what_, " is truncated: it has ", bytes.size(), " bytes"));
   }
   rest_.remove_prefix(kMagicBytes);
   const auto given = value<std::uint32_t>();
   // Before the checksum, whose place another version may have changed.
   if (given != version) {
-    throw Error(str_cat(what_, " has version ", given, "; this build of Pando reads version ",
+    throw Error(ErrorCode::CorruptFile,
+                str_cat(what_, " has version ", given, "; this build of Pando reads version ",
                         version, given > version ? ": use a newer build" : ": write it again"));
   }
   const std::string_view covered = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
   std::uint64_t hash = 0;
   std::memcpy(&hash, bytes.data() + covered.size(), sizeof hash);
   if (hash != hash64(covered)) {
-    throw Error(str_cat(what_, " is truncated or corrupt: its checksum does not match"));
+    throw Error(ErrorCode::CorruptFile,
+                str_cat(what_, " is truncated or corrupt: its checksum does not match"));
   }
   rest_.remove_suffix(sizeof hash);
 }
@@ -104,7 +108,7 @@ void ByteReader::finish() const {
 }
 
 void ByteReader::corrupt(const std::string& found) const {
-  throw Error(str_cat(what_, " is corrupt: it has ", found));
+  throw Error(ErrorCode::CorruptFile, str_cat(what_, " is corrupt: it has ", found));
 }
 
 }  // namespace pando

@@ -1,6 +1,8 @@
-// Exception types and the helper that builds their messages.
+// Errors and the helper that builds their messages.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -35,76 +37,72 @@ std::string str_cat(const Parts&... parts) {
   return text;
 }
 
-/// A fault in the user's program found by the IR or the compiler (`popart_exception` in Python).
+/// What went wrong: what a caller tells errors apart by, and a front end chooses its own types by.
+enum class ErrorCode : std::uint8_t {
+  InvalidProgram,   // a fault of the user's in a graph or a program
+  UnorderedAccess,  // a write in place and another use of the tensor have no order
+  NotLowerable,     // a fault of the user's that shows when an op is lowered
+  EmptyProgram,     // there is nothing to run
+  InvalidArgument,  // a bad value of an argument
+  WrongType,        // an argument of the wrong kind
+  NotFound,         // a name that nothing has
+  NotSupported,     // a valid request that Pando does not support
+  CorruptFile,      // bytes that are damaged, or of another kind or version
+  OutOfMemory,
+  RunFailed,     // a fault while a program runs
+  InvalidValue,  // a value of the user's that an op cannot take, found while the program runs
+  Interrupted,   // the user stopped a run
+  Internal,      // a broken invariant of Pando itself
+};
+inline constexpr std::size_t kNumErrorCodes = 14;
+
+/// What the library throws: a code, and a text for people.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& what) : Error(ErrorCode::InvalidProgram, what) {}
+  Error(ErrorCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
 };
 
-/// A broken invariant of Pando itself (`popart_internal_exception`). Asks for a report.
+/// Asks for a report.
 class InternalError : public Error {
  public:
   explicit InternalError(const std::string& what)
-      : Error(what + " (internal error of Pando: please report it)") {}
-
- protected:
-  struct UserFault {};
-  InternalError(UserFault, const std::string& what) : Error(what) {}
+      : Error(ErrorCode::Internal, what + " (internal error of Pando: please report it)") {}
 };
 
-/// A fault in the user's program that shows when an op is lowered. Programs know it by the class of
-/// internal errors; it asks for no report.
-class LoweringError : public InternalError {
+/// The error of a code, by a type of its own.
+template <ErrorCode kCode>
+class ErrorOf : public Error {
  public:
-  explicit LoweringError(const std::string& what) : InternalError(UserFault{}, what) {}
+  explicit ErrorOf(const std::string& what) : Error(kCode, what) {}
 };
 
-/// A fault while a program runs (`popart_runtime_error`).
-class RuntimeFault : public Error {
- public:
-  using Error::Error;
-};
-
-/// A value of the user's that an op cannot take, found while the program runs
-/// (`poplar_application_runtime_error`).
-class ApplicationFault : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+using LoweringError = ErrorOf<ErrorCode::NotLowerable>;
+using RuntimeFault = ErrorOf<ErrorCode::RunFailed>;
+using ApplicationFault = ErrorOf<ErrorCode::InvalidValue>;
+using ValueError = ErrorOf<ErrorCode::InvalidArgument>;
+using TypeError = ErrorOf<ErrorCode::WrongType>;
+using NotSupported = ErrorOf<ErrorCode::NotSupported>;
 
 /// The program does not fit the memory limit. `summary()` lists what is alive at the peak.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& what, std::string summary)
-      : Error(summary.empty() ? what : what + "\n" + summary), summary_(std::move(summary)) {}
+      : Error(ErrorCode::OutOfMemory, summary.empty() ? what : what + "\n" + summary),
+        summary_(std::move(summary)) {}
   const std::string& summary() const { return summary_; }
 
  private:
   std::string summary_;
 };
 
-/// A bad argument value (`ValueError` in Python).
-class ValueError : public std::invalid_argument {
+class Interrupted : public Error {
  public:
-  using std::invalid_argument::invalid_argument;
-};
-
-/// An argument of the wrong kind (`TypeError` in Python).
-class TypeError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// A valid request that Pando does not support (`NotImplementedError` in Python).
-class NotSupported : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// A run that the user stopped (`KeyboardInterrupt` in Python).
-class Interrupted : public std::runtime_error {
- public:
-  Interrupted() : std::runtime_error("the run was interrupted") {}
+  Interrupted() : Error(ErrorCode::Interrupted, "the run was interrupted") {}
 };
 
 /// Throws InternalError unless `condition` holds.

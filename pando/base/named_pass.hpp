@@ -27,7 +27,8 @@ const NamedPass<Form>& find_named_pass(const std::vector<NamedPass<Form>>& passe
     if (pass.name == name) return pass;
     known += (known.empty() ? "" : ", ") + pass.name;
   }
-  throw Error(str_cat("there is no ", what, " '", name, "'; the passes are ", known));
+  throw Error(ErrorCode::NotFound,
+              str_cat("there is no ", what, " '", name, "'; the passes are ", known));
 }
 
 }  // namespace pando

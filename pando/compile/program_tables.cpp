@@ -31,10 +31,8 @@ PreparedKernel ProgramTables::kernel(const KernelSpec& spec, const Op* op) {
   std::shared_ptr<const Kernel> kernel;
   try {
     kernel = target_.prepare(spec);
-  } catch (const InternalError&) {
-    throw;
   } catch (const Error& refusal) {
-    if (op == nullptr) throw;
+    if (op == nullptr || refusal.code() != ErrorCode::InvalidProgram) throw;
     throw Error(str_cat(describe(*op), ": ", refusal.what()));
   }
   const auto [it, is_new] = kernels_.try_emplace(kernel.get());

@@ -41,7 +41,8 @@ const OpDef* Registry::find(std::string_view name) const {
 
 const OpDef& Registry::get(std::string_view name) const {
   const OpDef* def = find(name);
-  if (def == nullptr) throw Error(str_cat("there is no op kind called '", name, "'"));
+  if (def == nullptr)
+    throw Error(ErrorCode::NotFound, str_cat("there is no op kind called '", name, "'"));
   return *def;
 }
 

@@ -23,13 +23,10 @@ std::string numbered(int replica, const std::string& message) {
 [[noreturn]] void rethrow_from(int replica, const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const InternalError&) {
-    throw;
-  } catch (const OutOfMemory&) {
-    throw;
   } catch (const RuntimeFault& fault) {
     throw RuntimeFault(numbered(replica, fault.what()));
   } catch (const Error& fault) {
+    if (fault.code() != ErrorCode::InvalidProgram) throw;
     throw Error(str_cat("replica ", replica, ": ", fault.what()));
   }
 }

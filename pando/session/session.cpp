@@ -30,9 +30,8 @@ void check_supported(const Ir& ir) {
   const bool empty = std::all_of(graphs.begin(), graphs.end(),
                                  [](const Graph* graph) { return graph->ops().empty(); });
   if (empty) {
-    throw std::runtime_error(str_cat("The Ir ", ir.id(),
-                                     " has no graphs with ops: there is "
-                                     "nothing to run"));
+    throw Error(ErrorCode::EmptyProgram,
+                str_cat("The Ir ", ir.id(), " has no graphs with ops: there is nothing to run"));
   }
 }
 

@@ -99,12 +99,12 @@ void refuse_unordered(const Graph& graph, const Tensor& root, const std::vector<
   const auto wrong = std::find(ordered.begin(), ordered.end(), false);
   if (wrong == ordered.end()) return;
   const OpPair& pair = pairs[static_cast<std::size_t>(wrong - ordered.begin())];
-  throw Error(str_cat("Inplacing ambiguity detected. Tensor '", root.name(),
+  throw Error(ErrorCode::UnorderedAccess,
+              str_cat("Inplacing ambiguity detected. Tensor '", root.name(),
                       "' is written and used by two ops without an order between them: ",
                       describe(*graph.ops()[static_cast<std::size_t>(pair.earlier)]), " and ",
                       describe(*graph.ops()[static_cast<std::size_t>(pair.later)]),
-                      ". Build them inside `popxl.in_sequence()`, or set the session option "
-                      "enableInplaceAmbiguityChecking to False"));
+                      ". Give them an order, or compile without this check"));
 }
 
 void check(const Graph& graph) {

@@ -1,4 +1,4 @@
-// Dtypes, attributes, exceptions.
+// Dtypes and attributes.
 #include "bindings.hpp"
 #include "pando/base/dtype.hpp"
 #include "pando/base/error.hpp"
@@ -24,68 +24,6 @@ AttributeValue attribute_from(nb::handle value, const std::string& what) {
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (nb::isinstance<DType>(value)) return nb::cast<DType>(value);
   return list_attribute(value, what);
-}
-
-/// `OutOfMemoryException`, which also gives what is alive at the peak.
-void register_out_of_memory(nb::module_& m, nb::handle base) {
-  static PyObject* type =
-      nb::exception<OutOfMemory>(m, "OutOfMemoryException", base.ptr()).release().ptr();
-  nb::register_exception_translator(
-      [](const std::exception_ptr& p, void*) {
-        try {
-          std::rethrow_exception(p);
-        } catch (const OutOfMemory& e) {
-          const nb::object value = nb::handle(type)(e.what());
-          value.attr("_summary") = e.summary();
-          PyErr_SetObject(type, value.ptr());
-        }
-      },
-      nullptr);
-  nb::handle(type).attr("getSummaryReport") = nb::cpp_function(
-      [](nb::handle self) -> nb::str {
-        return nb::str(nb::getattr(self, "_summary", nb::str("")));
-      },
-      nb::name("getSummaryReport"), nb::is_method(), nb::scope(type),
-      "What is alive at the peak, one tensor a line; empty when no program was "
-      "compiled.");
-  nb::handle(type).attr("getProfilePath") = nb::cpp_function(
-      [](nb::handle) { return nb::str(""); }, nb::name("getProfilePath"), nb::is_method(),
-      nb::scope(type), "Always empty: no profile is written, the summary holds everything.");
-}
-
-/// `poplar_application_runtime_error` below its two bases.
-void register_application_fault(nb::module_& m) {
-  PyObject* base = PyExc_Exception;
-  for (const char* name : {"poplar_exception", "poplar_runtime_error"}) {
-    const nb::object type =
-        nb::steal(PyErr_NewException((std::string("pando._core.") + name).c_str(), base, nullptr));
-    m.attr(name) = type;
-    base = type.ptr();
-  }
-  nb::exception<ApplicationFault>(m, "poplar_application_runtime_error", base);
-}
-
-/// Exceptions with a Python class of their own; derived classes are tried first.
-void register_exceptions(nb::module_& m) {
-  nb::exception<Error> error(m, "popart_exception", PyExc_Exception);
-  nb::exception<InternalError>(m, "popart_internal_exception", error.ptr());
-  nb::exception<RuntimeFault>(m, "popart_runtime_error", error.ptr());
-  register_out_of_memory(m, error);
-  register_application_fault(m);
-  nb::register_exception_translator(
-      [](const std::exception_ptr& p, void*) {
-        try {
-          std::rethrow_exception(p);
-        } catch (const TypeError& e) {
-          PyErr_SetString(PyExc_TypeError, e.what());
-        } catch (const NotSupported& e) {
-          PyErr_SetString(PyExc_NotImplementedError, e.what());
-        } catch (const Interrupted&) {
-          // The signal handler of the interpreter may have raised already.
-          if (PyErr_Occurred() == nullptr) PyErr_SetNone(PyExc_KeyboardInterrupt);
-        }
-      },
-      nullptr);
 }
 
 }  // namespace
@@ -124,7 +62,6 @@ nb::dict attributes_to_dict(const Attributes& attributes) {
 }
 
 void bind_base(nb::module_& m) {
-  register_exceptions(m);
   nb::enum_<DType> dtypes(m, "DType");
   for (std::size_t i = 0; i < kDTypeTraits.size(); ++i) {
     dtypes.value(std::string(kDTypeTraits[i].name).c_str(), static_cast<DType>(i));

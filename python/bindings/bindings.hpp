@@ -19,6 +19,7 @@ namespace nb = nanobind;
 
 namespace pando::python {
 
+void bind_exceptions(nb::module_& m);
 void bind_base(nb::module_& m);
 void bind_ir(nb::module_& m);
 void bind_transforms(nb::module_& m);

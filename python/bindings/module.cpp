@@ -5,6 +5,7 @@
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Pando: graphs, transforms and sessions.";
   pando::python::watch_interpreter();
+  pando::python::bind_exceptions(m);
   pando::python::bind_base(m);
   pando::python::bind_ir(m);
   pando::python::bind_transforms(m);

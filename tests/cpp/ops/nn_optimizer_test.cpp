@@ -58,7 +58,7 @@ TEST_F(Optimizer, MeanUsesTheStepInput) {
 TEST_F(Optimizer, ConstantFactorZeroIsRefusedWhenLowered) {
   Tensor* t = input({1}, DType::Float32, {0});
   Tensor* result = accumulate("DampenedAdd", t, input({1}, DType::Float32, {1}), 0.0);
-  EXPECT_THROW(run(result), InternalError);
+  EXPECT_THROW(run(result), LoweringError);
 }
 
 TEST_F(Optimizer, ScalingByZeroClearsNan) {

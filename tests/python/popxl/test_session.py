@@ -196,7 +196,10 @@ def test_ambiguity():
         x = popxl.variable(2.0)
         make("AddLhsInplace", [v, x], {})
         make("AddLhsInplace", [v, x], {})
-    with pytest.raises(popart.popart_exception, match=r"^Inplacing ambiguity detected"):
+    with pytest.raises(
+        popart.popart_exception,
+        match=r"^Inplacing ambiguity detected.*`popxl.in_sequence\(\)`.*enableInplaceAmbiguity",
+    ):
         popxl.Session(ir)
     ir._pb_ir.getSessionOptions().enableInplaceAmbiguityChecking = False
     with popxl.Session(ir) as session:
