@@ -45,6 +45,12 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "pando_demo": {"pando", "pando.session_info", "popart", "popxl", "popxl_addons"},
 }
 
+# Names of single front ends, which belong to the bindings and the packages in python/.
+FRONT_END_NAME = re.compile(
+    r"pop(?:art|dist|ef|lar|torch|xl)|graphcore|(?<![a-z])ipus?(?![a-z])", re.IGNORECASE
+)
+IPU_IN_CAMEL_CASE = re.compile(r"Ipus?(?![a-z])")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]pando/([^">]+)[">]')
 
 
@@ -64,6 +70,16 @@ def cpp_faults(path: Path) -> list[str]:
                 f"{path}:{number}: {layer} may not include pando/{include[1]}"
                 f" (only {', '.join(sorted(allowed))})"
             )
+    return faults
+
+
+def name_faults(path: Path, text: str) -> list[str]:
+    """The core serves every front end, so it has the names of none."""
+    faults = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        name = FRONT_END_NAME.search(line) or IPU_IN_CAMEL_CASE.search(line)
+        if name:
+            faults.append(f"{path}:{number}: '{name[0]}' is a name of a front end: keep it there")
     return faults
 
 
@@ -102,8 +118,10 @@ def python_faults(root: Path, files: list[Path]) -> list[str]:
 
 def main() -> int:
     faults = [fault for path in source_files("*.cpp", "*.hpp") for fault in cpp_faults(path)]
+    for path in source_files("pando/*.cpp", "pando/*.hpp"):
+        faults += name_faults(path, (ROOT / path).read_text())
     faults += python_faults(ROOT, source_files("python/*.py"))
-    print("\n".join(faults) if faults else "every include and import follows the layers")
+    print("\n".join(faults) if faults else "every include, import and name follows the layers")
     return 1 if faults else 0
 
 

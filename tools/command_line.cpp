@@ -1,5 +1,6 @@
 #include "tools/command_line.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
@@ -237,6 +238,9 @@ void list_passes(const Arguments& arguments) {
   }
 }
 
+/// What the files of C++ programs and of popxl end with.
+constexpr std::array kCacheSuffixes = {pando::kCacheSuffix, ".popef"};
+
 std::filesystem::path cache_folder(const Arguments& arguments) {
   if (arguments.size() > 1) return arguments[1];
   for (const char* name : {"POPXL_CACHE_DIR", "POPART_CACHE_DIR"}) {
@@ -281,11 +285,18 @@ void look_at_cache(const Arguments& arguments) {
   if (!known) throw UsageError("wanted list, size, verify or clear, and at most one FOLDER");
   const std::filesystem::path folder = cache_folder(arguments);
   if (arguments[0] == "clear") {
-    std::cout << pando::clear_cached_programs(folder) << " programs removed from "
-              << folder.string() << "\n";
+    std::size_t removed = 0;
+    for (const char* suffix : kCacheSuffixes) {
+      removed += pando::clear_cached_programs(folder, suffix);
+    }
+    std::cout << removed << " programs removed from " << folder.string() << "\n";
     return;
   }
-  const std::vector<pando::CachedProgram> programs = pando::cached_programs(folder);
+  std::vector<pando::CachedProgram> programs;
+  for (const char* suffix : kCacheSuffixes) {
+    const std::vector<pando::CachedProgram> more = pando::cached_programs(folder, suffix);
+    programs.insert(programs.end(), more.begin(), more.end());
+  }
   if (arguments[0] == "list") return list_cache(programs);
   if (arguments[0] == "verify") return verify_cache(programs);
   std::int64_t bytes = 0;

@@ -30,7 +30,7 @@ struct SourceLocation {
 struct OpContext {
   SharedText name;  // name scopes joined by '/', then the op's own name
   SourceLocation location;
-  std::optional<std::int64_t> device = 0;  // virtual device (`popxl.ipu`); nullopt: none
+  std::optional<std::int64_t> device = 0;  // virtual device; nullopt: none
   bool io_tiles = false;
   ExecutionContext execution = ExecutionContext::Normal;
   /// Once the compiler has named those of the main program: see program/phases.hpp.

@@ -3,7 +3,7 @@
 namespace pando {
 namespace {
 
-bool moves(const Op& op) { return op.kind() == "IpuCopy" || op.kind() == "IoTileCopy"; }
+bool moves(const Op& op) { return op.kind() == "DeviceCopy" || op.kind() == "IoTileCopy"; }
 
 /// Whether all tensors of which `place` tells one give the same.
 template <class Place>
@@ -20,15 +20,15 @@ bool agree(const std::vector<Tensor*>& tensors, Place place) {
 }  // namespace
 
 std::optional<std::int64_t> output_device(const Op& op, int index) {
-  if (op.kind() == "IpuCopy") return op.attributes.integer("destination");
+  if (op.kind() == "DeviceCopy") return op.attributes.integer("destination");
   if (op.kind() == "AllReduce" || op.kind() == "AllReduceGrad") {
-    return op.attributes.ints("ipus").at(static_cast<std::size_t>(index));
+    return op.attributes.ints("devices").at(static_cast<std::size_t>(index));
   }
   return op.context.device;
 }
 
 std::optional<std::int64_t> input_device(const Op& op, int index) {
-  return op.kind() == "IpuCopy" ? op.attributes.integer("source") : output_device(op, index);
+  return op.kind() == "DeviceCopy" ? op.attributes.integer("source") : output_device(op, index);
 }
 
 std::optional<std::int64_t> device_of(const Tensor& tensor) {

@@ -25,9 +25,9 @@ std::vector<TensorInfo> infer(const Op& op) {
   if (form != kPlain && form != kIdenticalInputs && form != kIdenticalGradients) {
     throw InternalError(str_cat(describe(op), ": there is no form '", form, "'"));
   }
-  if (op.attributes.ints("ipus").size() != static_cast<std::size_t>(op.num_inputs())) {
-    throw ValueError(str_cat(describe(op), ": wanted one ipu for each of the ", op.num_inputs(),
-                             " inputs; given ", shape_text(op.attributes.ints("ipus"))));
+  if (op.attributes.ints("devices").size() != static_cast<std::size_t>(op.num_inputs())) {
+    throw ValueError(str_cat(describe(op), ": wanted one device for each of the ", op.num_inputs(),
+                             " inputs; given ", shape_text(op.attributes.ints("devices"))));
   }
   const std::vector<TensorInfo> first = infer_all_same(op);
   return {static_cast<std::size_t>(op.num_inputs()), first[0]};
@@ -112,12 +112,12 @@ void register_all_reduce_ops(Registry& registry) {
   OpDef all_reduce{
       .name = "AllReduce",
       .doc =
-          "Output i, on virtual device ipus[i]: the reduction (attribute op) of all inputs. "
+          "Output i, on virtual device devices[i]: the reduction (attribute op) of all inputs. "
           "Attribute form: 'plain'; 'identical_inputs': the inputs are equal and stay as they "
           "are, their gradients are reduced; 'identical_grads': the gradients are equal and "
           "stay as they are.",
       .max_inputs = -1,
-      .attributes = {text_attribute("op"), ints_attribute("ipus"), text_attribute("form")},
+      .attributes = {text_attribute("op"), ints_attribute("devices"), text_attribute("form")},
       .infer = infer,
       .check_execution = needs_arithmetic,
       .expand = [](OpBuilder& builder, const Op& op) {

@@ -29,7 +29,9 @@ DType conv_dtype(const Op& op) {
   const Tensor& weight = *op.input(1);
   if (is_scaled(op)) {
     if (!is_float8(t.dtype()) || !is_float8(weight.dtype())) {
-      throw TypeError("Scaled conv operands must be of dtype popxl.float8_143 or popxl.float8_152");
+      throw TypeError(str_cat(describe(op),
+                              ": wanted operands of dtype float8_143 or float8_152; given ",
+                              t.dtype(), " and ", weight.dtype()));
     }
     const Tensor& scale = *op.input(2);
     check_inputs(op, scale.dtype() == DType::Int32 && scale.shape().empty(),

@@ -59,7 +59,7 @@ OpDef gather(const std::string& name) {
 }
 
 OpDef tied_gather() {
-  OpDef def = gather("PopartTiedGather");
+  OpDef def = gather("TiedGather");
   def.doc = "The same values as Gather. " + def.doc;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     return {builder.make("Gather", op.inputs(), op.attributes)};

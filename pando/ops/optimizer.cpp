@@ -270,7 +270,7 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
 
 OpDef sparse_accumulate() {
   OpDef def;
-  def.name = "PopartSparseAccumulate";
+  def.name = "SparseAccumulate";
   def.doc =
       "Updates input 0 in place: t[indices[p]] += f * X[p] along the axis; repeated indices add "
       "up. Inputs: 0 t, 1 X (t's shape with dimension axis replaced by the shape of indices), 2 "

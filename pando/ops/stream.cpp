@@ -130,7 +130,7 @@ void add_remote(Registry& registry) {
 }
 
 void add_device_copies(Registry& registry) {
-  registry.add({.name = "IpuCopy",
+  registry.add({.name = "DeviceCopy",
                 .doc = "Input 0 moved from virtual device attribute source to virtual device "
                        "attribute destination.",
                 .attributes = {integer_attribute("source"), integer_attribute("destination")},

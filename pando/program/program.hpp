@@ -267,7 +267,7 @@ class SourceTable {
   std::vector<Entry> entries_;
 };
 
-/// How a print instruction writes its value: `format` has the parameters of popxl.ops.print_tensor.
+/// How a print instruction writes its value: `format` has the other attributes of PrintTensor.
 struct PrintDesc {
   std::string title;
   DType dtype = DType::Float32;

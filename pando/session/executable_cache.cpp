@@ -19,8 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".popef";
-constexpr std::string_view kTemporarySuffix = ".popef.tmp";
+constexpr std::string_view kTemporarySuffix = ".tmp";  // after that of programs
 constexpr std::size_t kKeyDigits = 32;
 /// A writer that takes longer than this has died.
 constexpr auto kLongestWrite = std::chrono::hours(1);
@@ -102,20 +101,20 @@ bool is_cache_name(const std::string& name, std::string_view suffix) {
 
 enum class FileKind : std::uint8_t { Other, Program, Temporary };
 
-FileKind kind_of(const fs::path& path) {
+FileKind kind_of(const fs::path& path, const std::string& suffix) {
   const std::string name = path.filename().string();
-  if (is_cache_name(name, kTemporarySuffix)) return FileKind::Temporary;
-  const bool is_program =
-      is_cache_name(name, kSuffix) && name.size() == kKeyDigits + kSuffix.size();
+  if (is_cache_name(name, str_cat(suffix, kTemporarySuffix))) return FileKind::Temporary;
+  const bool is_program = is_cache_name(name, suffix) && name.size() == kKeyDigits + suffix.size();
   return is_program ? FileKind::Program : FileKind::Other;
 }
 
 /// The programs in a folder; `error` when it cannot be read.
-std::vector<CachedProgram> programs_in(const fs::path& folder, std::error_code& error) {
+std::vector<CachedProgram> programs_in(const fs::path& folder, const std::string& suffix,
+                                       std::error_code& error) {
   std::vector<CachedProgram> programs;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;  // by another process
-    if (kind_of(it->path()) != FileKind::Program || !it->is_regular_file(gone)) continue;
+    if (kind_of(it->path(), suffix) != FileKind::Program || !it->is_regular_file(gone)) continue;
     const auto used = it->last_write_time(gone);
     const auto bytes = static_cast<std::int64_t>(it->file_size(gone));
     if (!gone) programs.push_back({it->path(), used, bytes});
@@ -124,12 +123,12 @@ std::vector<CachedProgram> programs_in(const fs::path& folder, std::error_code& 
 }
 
 /// What writers that died have left.
-void remove_leftovers(const fs::path& folder) {
+void remove_leftovers(const fs::path& folder, const std::string& suffix) {
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;
-    if (kind_of(it->path()) != FileKind::Temporary || !it->is_regular_file(gone)) continue;
+    if (kind_of(it->path(), suffix) != FileKind::Temporary || !it->is_regular_file(gone)) continue;
     const auto used = it->last_write_time(gone);
     if (!gone && now - used > kLongestWrite) fs::remove(it->path(), gone);
   }
@@ -137,8 +136,16 @@ void remove_leftovers(const fs::path& folder) {
 
 }  // namespace
 
-ExecutableCache::ExecutableCache(std::string folder, std::int64_t limit_bytes, LogFunction log)
-    : folder_(std::move(folder)), limit_bytes_(limit_bytes), log_(std::move(log)) {
+ExecutableCache::ExecutableCache(std::string folder, std::string suffix, std::int64_t limit_bytes,
+                                 LogFunction log)
+    : folder_(std::move(folder)),
+      suffix_(std::move(suffix)),
+      limit_bytes_(limit_bytes),
+      log_(std::move(log)) {
+  if (suffix_.size() < 2 || suffix_[0] != '.' || suffix_.find('/') != std::string::npos) {
+    throw ValueError(str_cat("wanted a suffix for files of the cache, like ", kCacheSuffix,
+                             "; given '", suffix_, "'"));
+  }
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
@@ -151,7 +158,7 @@ ExecutableCache::ExecutableCache(std::string folder, std::int64_t limit_bytes, L
 }
 
 fs::path ExecutableCache::file_of(const Hash128& key) const {
-  return folder_ / str_cat(key.hex(), kSuffix);
+  return folder_ / str_cat(key.hex(), suffix_);
 }
 
 void ExecutableCache::warn(const fs::path& file, const std::string& problem) const {
@@ -167,9 +174,6 @@ std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir
     const std::optional<FileBytes> bytes = read_file(file);
     if (!bytes) return std::nullopt;
     Executable executable = deserialise_executable(bytes->view(), key, ir);
-    if (log_) {
-      log_(LogLevel::Info, str_cat("Loading serialized PopART executable from ", file.string()));
-    }
     std::error_code error;
     // Marks it as used. In a folder of somebody else's that is not ours to do, and not needed.
     fs::last_write_time(file, fs::file_time_type::clock::now(), error);
@@ -187,7 +191,8 @@ void ExecutableCache::store(const Hash128& key, const Executable& executable, co
   try {
     // Unlike process numbers unique across the machines that share a folder.
     std::random_device random;
-    temporary = folder_ / str_cat(key.hex(), ".", random(), ".", random(), kTemporarySuffix);
+    temporary =
+        folder_ / str_cat(key.hex(), ".", random(), ".", random(), suffix_, kTemporarySuffix);
     const std::string bytes = serialise_executable(key, executable, ir);
     const auto size = static_cast<std::int64_t>(bytes.size());
     const std::int64_t most =
@@ -207,9 +212,9 @@ void ExecutableCache::store(const Hash128& key, const Executable& executable, co
 
 void ExecutableCache::trim(const fs::path& newest) const {
   if (limit_bytes_ <= 0) return;
-  remove_leftovers(folder_);
+  remove_leftovers(folder_, suffix_);
   std::error_code unreadable;
-  std::vector<CachedProgram> entries = programs_in(folder_, unreadable);
+  std::vector<CachedProgram> entries = programs_in(folder_, suffix_, unreadable);
   std::int64_t total = 0;
   for (const CachedProgram& entry : entries) total += entry.bytes;
   std::sort(entries.begin(), entries.end(),
@@ -222,9 +227,9 @@ void ExecutableCache::trim(const fs::path& newest) const {
   }
 }
 
-std::vector<CachedProgram> cached_programs(const fs::path& folder) {
+std::vector<CachedProgram> cached_programs(const fs::path& folder, const std::string& suffix) {
   std::error_code error;
-  std::vector<CachedProgram> programs = programs_in(folder, error);
+  std::vector<CachedProgram> programs = programs_in(folder, suffix, error);
   if (error)
     throw Error(str_cat("cannot read the folder ", folder.string(), ": ", error.message()));
   std::sort(programs.begin(), programs.end(), [](const CachedProgram& a, const CachedProgram& b) {
@@ -245,14 +250,14 @@ std::string cached_program_fault(const fs::path& file) {
   }
 }
 
-std::size_t clear_cached_programs(const fs::path& folder) {
+std::size_t clear_cached_programs(const fs::path& folder, const std::string& suffix) {
   std::size_t removed = 0;
-  for (const CachedProgram& program : cached_programs(folder)) {
+  for (const CachedProgram& program : cached_programs(folder, suffix)) {
     std::error_code error;
     removed += fs::remove(program.path, error) ? 1U : 0U;
     if (error) throw Error(str_cat("cannot remove ", program.path.string(), ": ", error.message()));
   }
-  remove_leftovers(folder);
+  remove_leftovers(folder, suffix);
   return removed;
 }
 

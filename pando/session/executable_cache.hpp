@@ -1,9 +1,9 @@
 // Compiled programs on disk, so that a later process need not compile.
 //
-// A folder holds one file per program, `<key>.popef`: a container of base/byte_stream.hpp with the
-// key, the values that the compiler made, and the program. Files come into being by a rename, so
-// several processes may use a folder at the same time. Nothing that is wrong with a folder or a
-// file stops a session: it is told to `log`, and the program is compiled.
+// A folder holds one file per program, the key and a suffix: a container of base/byte_stream.hpp
+// with the key, the values that the compiler made, and the program. Files come into being by a
+// rename, so several processes may use a folder at the same time. Nothing that is wrong with a
+// folder or a file stops a session: it is told to `log`, and the program is compiled.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,15 @@ struct SessionOptions;
 /// threads and this machine's processor, and the build of this library.
 Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Target& target);
 
+/// What names of files end with unless a front end wants another suffix.
+inline constexpr const char* kCacheSuffix = ".pando";
+
 class ExecutableCache {
  public:
-  /// The folder is made if need be. `limit_bytes`: of all files together, 0 for none.
-  ExecutableCache(std::string folder, std::int64_t limit_bytes, LogFunction log);
+  /// The folder is made if need be. `suffix`: of the names of files, which begin with the key.
+  /// `limit_bytes`: of all files together, 0 for none.
+  ExecutableCache(std::string folder, std::string suffix, std::int64_t limit_bytes,
+                  LogFunction log);
 
   /// False where nothing can be kept: the folder cannot be made, or this build has no build id.
   bool is_usable() const { return usable_; }
@@ -49,6 +54,7 @@ class ExecutableCache {
   void trim(const std::filesystem::path& newest) const;
 
   std::filesystem::path folder_;
+  std::string suffix_;
   std::int64_t limit_bytes_;
   LogFunction log_;
   bool usable_ = false;
@@ -61,15 +67,17 @@ struct CachedProgram {
   std::int64_t bytes = 0;
 };
 
-/// The programs of a folder, by file name; other files are left out. Throws Error (a folder that
-/// cannot be read).
-std::vector<CachedProgram> cached_programs(const std::filesystem::path& folder);
+/// The programs of a folder in files of this suffix, by name; other files are left out. Throws
+/// Error (a folder that cannot be read).
+std::vector<CachedProgram> cached_programs(const std::filesystem::path& folder,
+                                           const std::string& suffix = kCacheSuffix);
 /// Reads a whole program; says what is wrong with it, or nothing. Programs of other builds are as
 /// good as those of this one if it can read them.
 std::string cached_program_fault(const std::filesystem::path& file);
 /// Removes the programs of a folder, and what writers that died have left; other files stay. The
 /// number of programs removed. Throws Error.
-std::size_t clear_cached_programs(const std::filesystem::path& folder);
+std::size_t clear_cached_programs(const std::filesystem::path& folder,
+                                  const std::string& suffix = kCacheSuffix);
 
 /// The contents of a cache file.
 std::string serialise_executable(const Hash128& key, const Executable& executable, const Ir& ir);

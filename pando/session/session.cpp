@@ -195,7 +195,9 @@ Executable Session::build_or_load(const Ir& ir) {
     work();
     compile_report_.stages.emplace_back(name, seconds_since(start));
   };
-  const ExecutableCache cache(options_.cache_folder, options_.cache_limit_bytes, options_.log);
+  const std::string suffix = options_.cache_suffix.empty() ? kCacheSuffix : options_.cache_suffix;
+  const ExecutableCache cache(options_.cache_folder, suffix, options_.cache_limit_bytes,
+                              options_.log);
   if (!cache.is_usable()) return build(ir);
   Hash128 key;
   std::optional<Executable> executable;

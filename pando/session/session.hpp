@@ -1,4 +1,4 @@
-// A compiled program with its state: the C++ side of `popxl.Session`.
+// A compiled program with its state: what front ends run.
 #pragma once
 
 #include <atomic>
@@ -67,13 +67,15 @@ struct SessionOptions {
   /// Folder where compiled programs are kept for later processes (executable_cache.hpp); empty:
   /// none are kept.
   std::string cache_folder = {};
+  /// What the names of its files end with; empty: the usual one.
+  std::string cache_suffix = {};
   /// Of all programs in that folder together, in bytes; those not used for longest go. 0: no limit.
   std::int64_t cache_limit_bytes = std::int64_t{1} << 30;
   /// Makes the world whose ranks are the replicas, while the session is made; empty: all are
   /// threads of this process. A session in each process of a world, made of the same program, has
   /// the same methods called in the same order: whatever runs replicas waits for the others.
   WorldFactory world = {};
-  /// Told, while the session is made, where its program comes from and what is wrong with the
+  /// Told, while the session is made, that its program is compiled and what is wrong with the
   /// cache.
   LogFunction log = {};
   /// Called after every stage of compilation: see CompileOptions. Not for a program from the cache.

@@ -41,7 +41,7 @@ class LoopBody {
   Graph* graph_;
 };
 
-/// Makes every op of `graph` run after the one created before it, as `popxl.in_sequence` does.
+/// Makes every op of `graph` run after the one created before it.
 void put_in_sequence(Graph& graph);
 
 /// Copies ops of one graph into another graph of the same Ir. Tensors that they use and that no

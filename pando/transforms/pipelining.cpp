@@ -145,7 +145,7 @@ void add_devices(const Graph& graph, std::set<const Graph*>& visited,
                  std::set<std::int64_t>& devices) {
   if (!visited.insert(&graph).second) return;
   for (const Op* op : graph.ops()) {
-    const bool computes = op->called_graphs.empty() && op->kind() != "IpuCopy";
+    const bool computes = op->called_graphs.empty() && op->kind() != "DeviceCopy";
     if (computes) devices.insert(op->context.device.value_or(0));
     for (const Graph* callee : op->called_graphs) add_devices(*callee, visited, devices);
   }

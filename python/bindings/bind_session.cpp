@@ -77,7 +77,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
                                       bool check_inplace_ambiguity, bool profile,
                                       bool check_log2_scales, bool stable_softmax,
                                       double collective_timeout_seconds, std::string cache_folder,
-                                      std::int64_t cache_limit_bytes,
+                                      std::string cache_suffix, std::int64_t cache_limit_bytes,
                                       const std::optional<LogCallback>& log, const nb::dict& remote,
                                       const std::string& machine_code) {
   SessionOptions options;
@@ -93,6 +93,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.machine_code = machine_code_named(machine_code);
   options.should_stop = should_stop;
   options.cache_folder = std::move(cache_folder);
+  options.cache_suffix = std::move(cache_suffix);
   options.cache_limit_bytes = cache_limit_bytes;
   if (log) {
     options.log = [&log](LogLevel level, const std::string& message) {
@@ -342,8 +343,9 @@ void bind_session(nb::module_& m) {
            nb::arg("check_inplace_ambiguity") = true, nb::arg("profile") = false,
            nb::arg("check_log2_scales") = true, nb::arg("stable_softmax") = true,
            nb::arg("collective_timeout_seconds") = 600.0, nb::arg("cache_folder") = "",
-           nb::arg("cache_limit_bytes") = std::int64_t{1} << 30, nb::arg("log") = nb::none(),
-           nb::arg("remote") = nb::dict(), nb::arg("machine_code") = "auto")
+           nb::arg("cache_suffix") = "", nb::arg("cache_limit_bytes") = std::int64_t{1} << 30,
+           nb::arg("log") = nb::none(), nb::arg("remote") = nb::dict(),
+           nb::arg("machine_code") = "auto")
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

@@ -81,8 +81,8 @@ def ipus_per_replica(ir: Ir) -> int:
     """
     ops = [op for graph in ir._pb.graphs for op in graph.ops]
     devices = {op.context.device for op in ops if op.context.device is not None}
-    devices |= {int(op.attributes["destination"]) for op in ops if op.kind == "IpuCopy"}
-    reduced = [op.attributes["ipus"] for op in ops if op.kind == "AllReduce"]
+    devices |= {int(op.attributes["destination"]) for op in ops if op.kind == "DeviceCopy"}
+    reduced = [op.attributes["devices"] for op in ops if op.kind == "AllReduce"]
     devices |= {int(device) for ipus in reduced for device in ipus}
     return int(max(devices, default=0)) + 1
 
@@ -127,7 +127,7 @@ def compile_ir(ir: Ir, device: DeviceInfo) -> _core.Session:
         )
     cache_folder = (str(ir._options.cachePath) or ".") if ir._options.enableEngineCaching else ""
     limits = [b for b in (settings.device_memory_limit_bytes, device.memory_limit_bytes) if b > 0]
-    return _core.Session(
+    session = _core.Session(
         ir._pb,
         memory_limit_bytes=settings.memory_limit_bytes,
         device_memory_limit_bytes=min(limits, default=0),
@@ -138,8 +138,13 @@ def compile_ir(ir: Ir, device: DeviceInfo) -> _core.Session:
         stable_softmax=not ir._options.enableNonStableSoftmax,
         collective_timeout_seconds=settings.collective_timeout_seconds,
         cache_folder=cache_folder,
+        cache_suffix=".popef",
         cache_limit_bytes=settings.cache_limit_bytes,
         log=_log,
         remote=settings.remote(),
         machine_code=settings.machine_code,
     )
+    file = session.compile_report.cache_file
+    if file:
+        _log(False, f"Loading serialized PopART executable from {file}")
+    return session

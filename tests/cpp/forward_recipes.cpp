@@ -55,7 +55,7 @@ void add_adam(std::vector<Recipe>& all) {
   all.push_back(
       {"AdamVarUpdate", {{{4}}, {{4}}, scalar(0.0), scalar(3.0)}, {{"learning_rate", 0.25}}});
   all.push_back({"LambSquare", {{{3, 4}}}});
-  all.push_back({"PopartSparseAccumulate",
+  all.push_back({"SparseAccumulate",
                  {{{4, 3}}, {{5, 3}}, absent(), {{5}, 0.0, 0.0, DType::Int32, {0, 3, 3, 1, 3}}},
                  {{"axis", number(0)}, {"factor", -0.5}}});
 }
@@ -66,7 +66,7 @@ void add_replicas(std::vector<Recipe>& all) {
       all.push_back(
           {"AllReduce",
            {{{2, 3}}, {{2, 3}}, {{2, 3}}},
-           {{"op", std::string(how)}, {"ipus", Ints{0, 1, 2}}, {"form", std::string(form)}},
+           {{"op", std::string(how)}, {"devices", Ints{0, 1, 2}}, {"form", std::string(form)}},
            {},
            {0, 1, 2}});
     }

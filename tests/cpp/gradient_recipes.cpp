@@ -32,7 +32,7 @@ void add_elementwise(std::vector<Recipe>& all) {
   all.push_back(
       {"AllReduce",
        {{{2, 3}}, {{2, 3}}, {{2, 3}}},
-       {{"op", std::string("add")}, {"ipus", Ints{0, 1, 2}}, {"form", std::string("plain")}},
+       {{"op", std::string("add")}, {"devices", Ints{0, 1, 2}}, {"form", std::string("plain")}},
        {0, 1, 2},
        {0, 2}});
   all.push_back({"Where", {{{2, 1}, 0.0, 0.0, DType::Bool, {1.0, 0.0}}, {{3}}, {{2, 3}}}});
@@ -130,7 +130,7 @@ void add_networks(std::vector<Recipe>& all) {
 }
 
 void add_indexing(std::vector<Recipe>& all) {
-  for (const char* kind : {"Gather", "PopartTiedGather"}) {
+  for (const char* kind : {"Gather", "TiedGather"}) {
     all.push_back({kind, {{{3, 4}}, integers({2, 2}, {3, 0, 3, 1})}, {{"axis", number(1)}}});
   }
   all.push_back({"Gather",

@@ -207,7 +207,7 @@ void sparse_accumulate(const Op& op, const Inputs& in, std::vector<Array>& out) 
 
 void add_index_rules(RuleTable& table) {
   table.add("Gather", gather);
-  table.add("PopartTiedGather", gather);
+  table.add("TiedGather", gather);
   table.add("GatherGrad", gather_grad);
   table.add("GatherElements", gather_elements);
   table.add("Scatter", scatter);
@@ -222,7 +222,7 @@ void add_index_rules(RuleTable& table) {
   table.add("DynamicSlicePadGrad", dynamic_pad_grad);
   table.add("DynamicUpdateToUpdateGrad", dynamic_update_to_update_grad);
   table.add("DynamicUpdateUpdaterGrad", dynamic_slice);
-  table.add("PopartSparseAccumulate", sparse_accumulate);
+  table.add("SparseAccumulate", sparse_accumulate);
 }
 
 }  // namespace pando::oracle

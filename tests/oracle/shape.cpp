@@ -116,7 +116,7 @@ void fill(const Op& op, const Inputs&, std::vector<Array>& out) {
 
 void add_shape_rules(RuleTable& table) {
   for (const char* name : {"Identity", "IdentityGrad", "Detach", "DetachInplace", "Reshape",
-                           "ReshapeInplace", "ReshapeGrad", "IpuCopy", "IoTileCopy"}) {
+                           "ReshapeInplace", "ReshapeGrad", "DeviceCopy", "IoTileCopy"}) {
     table.rearrangements[name] = unchanged;
   }
   for (const char* name : {"Transpose", "TransposeInplace", "TransposeGrad"}) {

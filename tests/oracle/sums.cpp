@@ -43,12 +43,12 @@ bool is_sum(const Op& op) {
                                                "MaxPoolGrad",
                                                "GatherGrad",
                                                "AveragePoolGrad",
-                                               "PopartSparseAccumulate"};
+                                               "SparseAccumulate"};
   if (op.kind() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
   return kKinds.contains(op.kind());
 }
 
-constexpr std::size_t kFactorInput = 2;                // of PopartSparseAccumulate
+constexpr std::size_t kFactorInput = 2;                // of SparseAccumulate
 constexpr std::size_t kNormalised = 1, kNormMean = 3;  // of GroupNormalizationGrad
 
 bool is_whole(const Array& array) {
@@ -86,7 +86,7 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   if (op.kind() == "GroupNormalizationGrad") {
     for (std::size_t k : {kNormalised, kNormMean}) pointers[k] = inputs[k];
   }
-  if (op.kind() == "PopartSparseAccumulate" && pointers[kFactorInput] == nullptr) {
+  if (op.kind() == "SparseAccumulate" && pointers[kFactorInput] == nullptr) {
     absolute.emplace_back(DType::Float32, Shape{});
     absolute.back()[0] = std::fabs(op.attributes.number_or("factor", 1.0));
     pointers[kFactorInput] = &absolute.back();

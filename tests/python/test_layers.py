@@ -126,6 +126,29 @@ def test_types_may_name_each_other(faults_of: Faults, test: str, count: int) -> 
     assert len(faults_of(sources)) == count
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("/// `popart_exception` in Python", "popart"),
+        ('throw TypeError("wanted popxl.float8_143");', "popxl"),
+        ('.add({.name = "IpuCopy"});', "Ipu"),
+        ('op.attributes.ints("ipus")', "ipus"),
+        ('constexpr const char* kSuffix = ".popef";', "popef"),
+        ("// as PopTorch does", "PopTorch"),
+        ("kNumIpus", "Ipus"),
+        ("inputs, outputs, popcount(x), Manipulate, kInput", ""),
+    ],
+)
+def test_the_core_has_no_names_of_a_front_end(
+    monkeypatch: pytest.MonkeyPatch, line: str, name: str
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    check_layers = importlib.import_module("check_layers")
+    found = check_layers.name_faults(Path("pando/ir/op.cpp"), f"namespace pando {{\n{line}\n")
+    wanted = f"pando/ir/op.cpp:2: '{name}' is a name of a front end: keep it there"
+    assert found == ([wanted] if name else [])
+
+
 def test_importing_popxl_loads_only_what_every_program_needs() -> None:
     program = "import sys, popxl; print(*sys.modules, sep='\\n')"
     done = subprocess.run(

@@ -11,14 +11,13 @@ from typing import Any
 
 from pando import _core
 from pando.missing_names import missing_name
-from popart._internal.op_view import Op, kinds
+from popart._internal.op_view import NAMES_OF_KINDS, Op, kinds
 from popart._internal.view_base import makes_views_of
 
 _OTHER_NAMES = {
     "GroupNormOp": "GroupNormalization",
     "SubtractOp": "Sub",
-    "TiedGatherOp": "PopartTiedGather",
-    "SparseAccumulateOp": "PopartSparseAccumulate",
+    **{f"{name}Op": kind for kind, name in NAMES_OF_KINDS.items()},
 }
 # Kinds that no op of ours has: classes to compare with, whatever the original would make.
 _EXTRA_KINDS = (
@@ -37,10 +36,10 @@ _DERIVED = {
     "HostLoadInplace": "HostLoad",
     "RemoteLoadInplace": "RemoteLoad",
     "ReplicatedAllReduceInplace": "ReplicatedAllReduce",
-    "PopartTiedGather": "Gather",
+    "TiedGather": "Gather",
     "Scatter": "ScatterReduce",
     "Accumulate": "AccumulateBase",
-    "PopartSparseAccumulate": "AccumulateBase",
+    "SparseAccumulate": "AccumulateBase",
 }
 _EXCHANGE = (
     "HostLoad",
@@ -71,7 +70,8 @@ def _class_of(kind: str) -> type[Any]:
         base = op_kinds.CLASSES.get(kind, Op)
         if kind in _DERIVED:
             base = _class_of(_DERIVED[kind])
-        known = _classes[kind] = type(f"{kind}Op", (base,), {"__module__": __name__, "kind": kind})
+        name = f"{NAMES_OF_KINDS.get(kind, kind)}Op"
+        known = _classes[kind] = type(name, (base,), {"__module__": __name__, "kind": kind})
     return known
 
 

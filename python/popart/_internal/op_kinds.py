@@ -243,13 +243,11 @@ CLASSES: dict[str, type[Op]] = {
     "Call": CallOp,
     "Loop": LoopOp,
     "If": IfOp,
-    "IpuCopy": IpuCopyOp,
+    "DeviceCopy": IpuCopyOp,
     "PrintTensor": PrintTensorOp,
     "MatMul": MatMulOp,
     **dict.fromkeys(("Conv", "ConvTranspose"), ConvOp),
-    **dict.fromkeys(
-        ("Gather", "Scatter", "ScatterReduce", "TopK", "PopartSparseAccumulate"), TunableOp
-    ),
+    **dict.fromkeys(("Gather", "Scatter", "ScatterReduce", "TopK", "SparseAccumulate"), TunableOp),
     **dict.fromkeys(
         ("ReplicatedAllReduce", "ReplicatedAllGather", "ReplicatedReduceScatter"), CollectiveOp
     ),

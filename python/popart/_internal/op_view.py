@@ -20,6 +20,12 @@ _TO_CORE = {
     ExecutionContext.WeightsToHostFragment: _core.ExecutionContext.WeightsToHost,
 }
 _VIEW_KINDS = {"Concat", "Detach", "Identity", "Reshape", "Slice", "Transpose"}
+# What programs know kinds as that the core calls otherwise.
+NAMES_OF_KINDS = {
+    "DeviceCopy": "IpuCopy",
+    "SparseAccumulate": "PopartSparseAccumulate",
+    "TiedGather": "PopartTiedGather",
+}
 _FROM_CORE = {core: internal for internal, core in _TO_CORE.items()}
 
 
@@ -92,7 +98,7 @@ class Op(View):
 
     @property
     def opid(self) -> OperatorIdentifier:
-        return OperatorIdentifier("ai.pando", self._pb.kind, 1)
+        return OperatorIdentifier("ai.pando", self.opType(), 1)
 
     @property
     def executionContext(self) -> ExecutionContext:
@@ -114,7 +120,7 @@ class Op(View):
         return self.name()
 
     def opType(self) -> str:
-        return str(self._pb.kind)
+        return NAMES_OF_KINDS.get(self._pb.kind, str(self._pb.kind))
 
     def getSettings(self) -> Settings:
         """A copy of what the op was made with."""
@@ -322,7 +328,7 @@ class Op(View):
         return self._pb.kind in ("Nll", "NlllWithSoftmaxGradDirect")
 
     def isOptimizerOp(self) -> bool:
-        names = ("Accumulat", "Adam", "CopyVarUpdate", "PopartSparseAccumulate")
+        names = ("Accumulat", "Adam", "CopyVarUpdate", "SparseAccumulate")
         return str(self._pb.kind).startswith(names)
 
     def requiresRandomSeed(self) -> bool:

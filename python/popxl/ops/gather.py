@@ -127,7 +127,7 @@ def tied_gather(
         "zero_oor": bool(zero_OOR),
     }
     names = ("tiedgather_out", "tied_gather")
-    return _gather("PopartTiedGather", t, indices, attributes, names)
+    return _gather("TiedGather", t, indices, attributes, names)
 
 
 def scatter(

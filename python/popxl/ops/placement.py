@@ -38,7 +38,7 @@ def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
             ) from error
     attributes: dict[str, object] = {"source": int(source), "destination": int(destination)}
     name = f"{t.name}_c{destination}"
-    return make("IpuCopy", [t], attributes, name=name, settings="ipu_copy")
+    return make("DeviceCopy", [t], attributes, name=name, settings="ipu_copy")
 
 
 def io_tile_copy(t: Tensor) -> Tensor:

@@ -170,7 +170,7 @@ def sparse_accumulate_(
         check_inputs(W=W)
         inputs.append(W)
     return make(
-        "PopartSparseAccumulate",
+        "SparseAccumulate",
         inputs,
         attributes,
         name=f"sparse_accumulate__{t.name}",

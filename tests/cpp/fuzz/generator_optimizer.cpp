@@ -89,7 +89,7 @@ void GraphGenerator::sparse_update(const Candidate& target) {
   const Candidate x = clipped(of_slot({target.tensor->dtype(), rows, exact}, false), kEntryBound);
   Attributes attributes = {{"axis", std::int64_t{axis}}};
   if (!exact && flip()) attributes.set("factor", -0.75);
-  Op& made = op("PopartSparseAccumulate", {target.tensor, x.tensor, nullptr, indices}, attributes);
+  Op& made = op("SparseAccumulate", {target.tensor, x.tensor, nullptr, indices}, attributes);
   write(target, made.output(0),
         class_of(target).bound + kEntryBound * static_cast<double>(rows[d]));
 }

@@ -56,7 +56,7 @@ oracle::Number sparsely_accumulated(bool sum_errors) {
   const std::vector<std::int32_t> rows(3, 0);
   Tensor* indices = ops.constant({DType::Int32, {3}, {}}, rows.data());
   Tensor* values = variable(main, "x", {0.3F, -0.7F, 0.9F}, {3, 1});
-  ops.op("PopartSparseAccumulate", {target, values, nullptr, indices},
+  ops.op("SparseAccumulate", {target, values, nullptr, indices},
          {{"axis", std::int64_t{0}}, {"factor", -0.75}});
   oracle::Oracle reference(ir, {.round_floats = true, .sum_errors = sum_errors});
   reference.run(1);

@@ -20,7 +20,7 @@ OpBuilder on(Graph& graph, std::int64_t device) {
 }
 
 Tensor* copy_to(Graph& graph, Tensor* tensor, std::int64_t from, std::int64_t to) {
-  return on(graph, from).make("IpuCopy", {tensor}, {{"source", from}, {"destination", to}});
+  return on(graph, from).make("DeviceCopy", {tensor}, {{"source", from}, {"destination", to}});
 }
 
 /// result = 4 (w + w): the sum on device 0, the product on device 5.
@@ -64,7 +64,7 @@ TEST(Devices, OneDeviceHasNoStreams) {
   auto ir = two_devices();
   for (Op* op : ir->main_graph().ops()) {
     op->context.device = 5;
-    if (op->kind() == "IpuCopy") op->attributes.set("destination", std::int64_t{5});
+    if (op->kind() == "DeviceCopy") op->attributes.set("destination", std::int64_t{5});
   }
   const Session session(*ir);
   EXPECT_EQ(session.program().devices, 1);

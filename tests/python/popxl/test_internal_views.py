@@ -291,6 +291,19 @@ def test_classes_of_ops(main):
         _ir.op.NothingOp  # noqa: B018
 
 
+def test_kinds_that_the_core_calls_otherwise(main):
+    x = popxl.variable(X)
+    made = {
+        "IpuCopy": ops.ipu_copy(x, 1, 0),
+        "PopartTiedGather": ops.tied_gather(x, popxl.constant([0])),
+    }
+    for name, tensor in made.items():
+        op = producer(tensor)
+        assert op.opType() == name and op.opid.type == name
+        assert type(op).__name__ == f"{name}Op"
+        assert type(op) is getattr(_ir.op, f"{name}Op")
+
+
 @pytest.mark.parametrize(
     ("derived", "base"),
     [

@@ -43,7 +43,7 @@ def _make(ts: Iterable[Tensor], ipus: Sequence[int] | None, op: str, form: str) 
     made = create_op(
         "AllReduce",
         tensors,
-        {"op": op, "ipus": devices, "form": form},
+        {"op": op, "devices": devices, "form": form},
         names=[f"all_reduce_out_{i}" for i in range(len(tensors))],
         settings_name="all_reduce",
     )
