@@ -19,7 +19,7 @@ void refuse_argument(const DeviceSettings& settings) {
 DeviceKind cpu_kind() {
   const auto make_target = [](const DeviceSettings& settings) {
     refuse_argument(settings);
-    return make_cpu_target(settings.num_threads, settings.machine_code);
+    return make_cpu_target(settings.num_threads, settings.options);
   };
   const auto make_device = [](const DeviceSettings&, const Target& target) {
     return make_cpu_device(target.num_threads());

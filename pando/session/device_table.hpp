@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "pando/backends/cpu/machine_code.hpp"
+#include "pando/program/device_options.hpp"
 #include "pando/program/target.hpp"
 #include "pando/runtime/device.hpp"
 
@@ -16,7 +16,8 @@ struct DeviceSettings {
   std::string argument;
   /// Worker threads of each kernel; 0: one per core.
   int num_threads = 0;
-  MachineCode machine_code = MachineCode::Automatic;
+  /// Told to the target, which refuses those that it does not know.
+  DeviceOptions options = {};
 };
 
 /// How to make what a program is compiled for, and what runs it. A session makes one of each for

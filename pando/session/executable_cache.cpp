@@ -167,13 +167,18 @@ void ExecutableCache::warn(const fs::path& file, const std::string& problem) con
                                   problem, ". The program is compiled."));
 }
 
-std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir) const {
+std::optional<Executable> ExecutableCache::load(const Hash128& key, const Ir& ir,
+                                                const std::string& target) const {
   if (!usable_) return std::nullopt;
   const fs::path file = file_of(key);
   try {
     const std::optional<FileBytes> bytes = read_file(file);
     if (!bytes) return std::nullopt;
     Executable executable = deserialise_executable(bytes->view(), key, ir);
+    if (executable.target() != target) {
+      throw Error(str_cat("it is for another target: wanted '", target, "', given '",
+                          executable.target(), "'"));
+    }
     std::error_code error;
     // Marks it as used. In a folder of somebody else's that is not ours to do, and not needed.
     fs::last_write_time(file, fs::file_time_type::clock::now(), error);

@@ -21,12 +21,12 @@
 namespace pando {
 
 class Target;
-struct SessionOptions;
+struct CompilerOptions;
 
 /// The hash of everything that an executable depends on: the Ir without the values of its variables
 /// but with its source locations (errors and traces name them), options, the target with its
 /// threads and this machine's processor, and the build of this library.
-Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Target& target);
+Hash128 executable_key(const Ir& ir, const CompilerOptions& options, const Target& target);
 
 /// What names of files end with unless a front end wants another suffix.
 inline constexpr const char* kCacheSuffix = ".pando";
@@ -42,9 +42,9 @@ class ExecutableCache {
   bool is_usable() const { return usable_; }
   std::filesystem::path file_of(const Hash128& key) const;
 
-  /// The executable of `key`, if it is there and sound. Values of the constants of `ir` are taken
-  /// from there.
-  std::optional<Executable> load(const Hash128& key, const Ir& ir) const;
+  /// The executable of `key` for the target of this identity, if it is there and sound. Values of
+  /// the constants of `ir` are taken from there.
+  std::optional<Executable> load(const Hash128& key, const Ir& ir, const std::string& target) const;
   /// Writes the executable, then removes the files that were not used for longest while all of them
   /// are larger than the limit.
   void store(const Hash128& key, const Executable& executable, const Ir& ir) const;

@@ -9,28 +9,28 @@
 #include "pando/program/serialise.hpp"
 #include "pando/program/target.hpp"
 #include "pando/session/executable_cache.hpp"
-#include "pando/session/session.hpp"
+#include "pando/session/session_options.hpp"
 
 namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOEXE";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr const char* kWhat = "a compiled program of Pando";
 
-enum Section : std::uint32_t { kKey = 1, kConstants };
+enum Section : std::uint32_t { kKey = 1, kTarget, kConstants };
 
 /// A constant that the compiler made is written with its value, one of the Ir by its id.
 void write_constants(ByteWriter& out, const Executable& executable, const Ir& ir) {
   std::unordered_map<const HostArray*, const Tensor*> of_ir;
-  if (!executable.constants.empty()) {
+  if (!executable.constants().empty()) {
     for (const Graph* graph : ir.graphs()) {
       for (const Tensor* tensor : graph->sources()) {
         if (tensor->kind() == TensorKind::Constant) of_ir.emplace(tensor->data.get(), tensor);
       }
     }
   }
-  out.list(executable.constants, [&](const ProgramConstant& constant) {
+  out.list(executable.constants(), [&](const ProgramConstant& constant) {
     out.value(static_cast<std::uint64_t>(constant.persistent));
     const auto found = of_ir.find(constant.data.get());
     out.value(found != of_ir.end());
@@ -43,24 +43,17 @@ void write_constants(ByteWriter& out, const Executable& executable, const Ir& ir
   });
 }
 
-std::shared_ptr<HostArray> constant_of(const Ir& ir, const std::string& id, const ByteReader& in) {
-  for (const Graph* graph : ir.graphs()) {
-    const Tensor* tensor = graph->find_tensor(id);
-    if (tensor != nullptr && tensor->kind() == TensorKind::Constant && tensor->data != nullptr) {
-      return tensor->data;
-    }
-  }
-  in.corrupt("a constant that the Ir does not have");
-}
-
 /// Without an Ir, constants of its own have no values.
 std::vector<ProgramConstant> read_constants(ByteReader& in, const Ir* ir) {
+  std::unordered_map<std::string, std::shared_ptr<HostArray>> of_ir;
+  if (ir != nullptr) of_ir = constants_by_id(*ir);
   return in.list([&] {
     ProgramConstant constant;
     constant.persistent = in.value<std::uint64_t>();
     if (in.value<bool>()) {
-      const std::string id = in.text();
-      if (ir != nullptr) constant.data = constant_of(*ir, id, in);
+      const auto found = of_ir.find(in.text());
+      if (found != of_ir.end()) constant.data = found->second;
+      if (ir != nullptr && found == of_ir.end()) in.corrupt("a constant that the Ir does not have");
     } else {
       const std::string_view bytes = in.raw(in.value<std::uint64_t>());
       constant.data = HostArray::copy_of(bytes.data(), bytes.size());
@@ -80,11 +73,11 @@ Hash128 read_key(ByteReader& in) {
 
 /// Whether every constant and variable of the program has a value of the right size.
 void check_values(const Executable& executable, const Ir& ir, const ByteReader& in) {
-  const auto& persistent = executable.program.persistent;
-  if (executable.program.replicas != ir.replication_factor) {
+  const auto& persistent = executable.program().persistent;
+  if (executable.program().replicas != ir.replication_factor) {
     in.corrupt("another number of replicas");
   }
-  for (const ProgramConstant& constant : executable.constants) {
+  for (const ProgramConstant& constant : executable.constants()) {
     const bool known = constant.persistent < persistent.size();
     if (!known || persistent[constant.persistent].is_variable) in.corrupt("an unknown constant");
     const PersistentTensor& tensor = persistent[constant.persistent];
@@ -97,28 +90,22 @@ void check_values(const Executable& executable, const Ir& ir, const ByteReader& 
     const bool known = tensor != nullptr && tensor->kind() == TensorKind::Variable;
     if (!known || tensor->data == nullptr) in.corrupt("a variable that the Ir does not have");
   };
-  for (const PersistentTensor& tensor : persistent) {
-    if (tensor.is_variable) check_variable(tensor.id);
-  }
-  for (const RemoteVariable& variable : executable.program.remote_variables) {
-    check_variable(variable.id);
-  }
+  for (const VariableLayout& variable : executable.variables()) check_variable(variable.id);
 }
 
 }  // namespace
 
-Hash128 executable_key(const Ir& ir, const SessionOptions& options, const Target& target) {
+Hash128 executable_key(const Ir& ir, const CompilerOptions& options, const Target& target) {
   HashWriter out;
   out.text(build_id());
   out.text(target.identity());
   out.value(options.check_inplace_ambiguity);
   out.value(options.check_log2_scales);
   out.value(options.stable_softmax);
-  const std::int64_t prefetch = prefetch_bytes_of(options);
-  out.value(prefetch);
+  out.value(options.prefetch_bytes);
   // Early loads are cut until the program fits.
-  if (prefetch > 0) out.value(options.memory_limit_bytes);
-  if (prefetch > 0) out.value(options.device_memory_limit_bytes);
+  if (options.prefetch_bytes > 0) out.value(options.memory_limit_bytes);
+  if (options.prefetch_bytes > 0) out.value(options.device_memory_limit_bytes);
   hash_ir(out, ir);
   return std::move(out).finish();
 }
@@ -129,14 +116,16 @@ std::string serialise_executable(const Hash128& key, const Executable& executabl
     out.value(key.high);
     out.value(key.low);
   });
+  out.section(kTarget, [&] { out.text(executable.target()); });
   out.section(kConstants, [&] { write_constants(out, executable, ir); });
-  write_program(out, executable.program);
+  write_program(out, executable.program());
   return std::move(out).finish();
 }
 
 Hash128 check_executable(std::string_view bytes) {
   ByteReader in(bytes, kMagic, kVersion, kWhat);
   const Hash128 key = read_key(in);
+  in.section(kTarget, [&] { in.text(); });
   in.section(kConstants, [&] { read_constants(in, nullptr); });
   const Program program = read_program(in);
   in.finish();
@@ -151,11 +140,14 @@ Executable deserialise_executable(std::string_view bytes, const Hash128& key, co
     throw Error(str_cat("Cache file hash did not match the IR hash: wanted ", key.hex(), ", given ",
                         given.hex()));
   }
-  Executable executable;
-  in.section(kConstants, [&] { executable.constants = read_constants(in, &ir); });
-  executable.program = read_program(in);
+  std::string target;
+  std::vector<ProgramConstant> constants;
+  in.section(kTarget, [&] { target = in.text(); });
+  in.section(kConstants, [&] { constants = read_constants(in, &ir); });
+  Program program = read_program(in);
   in.finish();
-  check_program(executable.program);
+  check_program(program);
+  Executable executable(std::move(program), std::move(constants), std::move(target));
   check_values(executable, ir, in);
   return executable;
 }

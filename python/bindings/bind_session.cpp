@@ -36,13 +36,6 @@ IoMethod io_method_named(const std::string& name) {
                                  {"threads", IoMethod::Threads}});
 }
 
-MachineCode machine_code_named(const std::string& name) {
-  return choice_named<MachineCode>("machine_code", name,
-                                   {{"auto", MachineCode::Automatic},
-                                    {"never", MachineCode::Never},
-                                    {"always", MachineCode::Always}});
-}
-
 RemoteSettings remote_settings(const nb::dict& given) {
   RemoteSettings settings;
   for (const auto& [key, value] : given) {
@@ -90,7 +83,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.stable_softmax = stable_softmax;
   options.collective_timeout_seconds = collective_timeout_seconds;
   options.remote = remote_settings(remote);
-  options.machine_code = machine_code_named(machine_code);
+  options.device_options["machine_code"] = machine_code;
   options.should_stop = should_stop;
   options.cache_folder = std::move(cache_folder);
   options.cache_suffix = std::move(cache_suffix);
@@ -100,7 +93,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
       (*log)(level == LogLevel::Warning, message);
     };
   }
-  return std::make_unique<Session>(ir, std::move(options));
+  return std::make_unique<Session>(ir, options);
 }
 
 /// The bytes of a C-ordered array, held while the object lives.
@@ -322,10 +315,10 @@ void bind_reports(nb::module_& m) {
       .def_ro("kernel", &InstructionTime::kernel)
       .def_ro("calls", &InstructionTime::calls)
       .def_ro("seconds", &InstructionTime::seconds);
-  nb::class_<StepReport>(m, "CompileReport")
-      .def_ro("seconds", &StepReport::compile_seconds)
-      .def_ro("stages", &StepReport::stages)
-      .def_ro("cache_file", &StepReport::cache_file);
+  nb::class_<CompileReport>(m, "CompileReport")
+      .def_ro("seconds", &CompileReport::compile_seconds)
+      .def_ro("stages", &CompileReport::stages)
+      .def_ro("cache_file", &CompileReport::cache_file);
 }
 
 }  // namespace

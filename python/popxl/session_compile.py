@@ -144,7 +144,6 @@ def compile_ir(ir: Ir, device: DeviceInfo) -> _core.Session:
         remote=settings.remote(),
         machine_code=settings.machine_code,
     )
-    file = session.compile_report.cache_file
-    if file:
+    if cache_folder and (file := session.compile_report.cache_file):
         _log(False, f"Loading serialized PopART executable from {file}")
     return session

@@ -15,8 +15,8 @@ namespace {
 
 class FakeTarget : public Target {
  public:
-  FakeTarget(int num_threads, MachineCode machine_code)
-      : cpu_(make_cpu_target(num_threads, machine_code)) {}
+  FakeTarget(int num_threads, const DeviceOptions& options)
+      : cpu_(make_cpu_target(num_threads, options)) {}
 
   std::string name() const override { return "fake"; }
   std::string identity() const override { return "fake " + cpu_->identity(); }
@@ -72,8 +72,8 @@ FakeSettings settings_of(const std::string& argument) {
 
 }  // namespace
 
-std::shared_ptr<Target> make_fake_target(int num_threads, MachineCode machine_code) {
-  return std::make_shared<FakeTarget>(num_threads, machine_code);
+std::shared_ptr<Target> make_fake_target(int num_threads, const DeviceOptions& options) {
+  return std::make_shared<FakeTarget>(num_threads, options);
 }
 
 std::unique_ptr<Device> make_fake_device(const FakeSettings& settings) {
@@ -82,7 +82,7 @@ std::unique_ptr<Device> make_fake_device(const FakeSettings& settings) {
 
 DeviceKind fake_device_kind() {
   return {[](const DeviceSettings& settings) {
-            return make_fake_target(settings.num_threads, settings.machine_code);
+            return make_fake_target(settings.num_threads, settings.options);
           },
           [](const DeviceSettings& settings, const Target&) {
             return make_fake_device(settings_of(settings.argument));

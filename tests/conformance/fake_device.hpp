@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "pando/backends/cpu/machine_code.hpp"
+#include "pando/program/device_options.hpp"
 #include "pando/program/target.hpp"
 #include "pando/runtime/device.hpp"
 #include "pando/session/device_table.hpp"
@@ -21,8 +21,7 @@ struct FakeSettings {
   std::int64_t fails_at = -1;
 };
 
-std::shared_ptr<Target> make_fake_target(int num_threads,
-                                         MachineCode machine_code = MachineCode::Automatic);
+std::shared_ptr<Target> make_fake_target(int num_threads, const DeviceOptions& options = {});
 std::unique_ptr<Device> make_fake_device(const FakeSettings& settings);
 
 /// Sessions run it as "fake", "fake:SEED" and "fake:SEED:FAILS_AT".

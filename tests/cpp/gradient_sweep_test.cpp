@@ -177,7 +177,7 @@ Streams run_reference(const Program& program, const Streams& inputs, bool round_
 }
 
 Streams run_engine(const Program& program, const Streams& inputs) {
-  Session session(program.ir, {.num_threads = 1});
+  Session session(program.ir, {{}, {.num_threads = 1}});
   session.attach();
   session.weights_from_host();
   std::map<std::string, std::vector<std::byte>> memory;

@@ -113,12 +113,13 @@ struct SpecHash {
 class CpuTarget : public Target {
  public:
   CpuTarget(int num_threads, MachineCode machine_code)
-      : num_threads_(num_threads), machine_code_(machine_code) {}
+      : num_threads_(num_threads),
+        machine_code_(machine_code),
+        identity_(str_cat("cpu threads ", num_threads, " machine code ",
+                          static_cast<int>(machine_code), " ", processor_identity())) {}
 
   std::string name() const override { return "cpu"; }
-  std::string identity() const override {
-    return str_cat("cpu threads ", num_threads_, " ", processor_identity());
-  }
+  std::string identity() const override { return identity_; }
   int num_threads() const override { return num_threads_; }
   bool kernels_use_host_memory() const override { return true; }
 
@@ -165,14 +166,35 @@ class CpuTarget : public Target {
 
   int num_threads_;
   MachineCode machine_code_;
+  const std::string identity_;
   std::mutex mutex_;
   std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, SpecHash> cache_;
 };
 
+MachineCode machine_code_named(const std::string& name) {
+  if (name == "auto") return MachineCode::Automatic;
+  if (name == "never") return MachineCode::Never;
+  if (name == "always") return MachineCode::Always;
+  throw ValueError(
+      str_cat("wanted machine_code to be one of 'auto', 'never', 'always'; given '", name, "'"));
+}
+
+MachineCode machine_code_of(const DeviceOptions& options) {
+  MachineCode machine_code = MachineCode::Automatic;
+  for (const auto& [name, value] : options) {
+    if (name != "machine_code") {
+      throw ValueError(
+          str_cat("the device 'cpu' has no option '", name, "'; the only one is 'machine_code'"));
+    }
+    machine_code = machine_code_named(value);
+  }
+  return machine_code;
+}
+
 }  // namespace
 }  // namespace cpu
 
-std::shared_ptr<Target> make_cpu_target(int num_threads, MachineCode machine_code) {
+std::shared_ptr<Target> make_cpu_target(int num_threads, const DeviceOptions& options) {
   if (num_threads < 0) {
     throw ValueError(
         str_cat("the CPU target needs a thread count of at least 1, or 0 for all "
@@ -180,7 +202,7 @@ std::shared_ptr<Target> make_cpu_target(int num_threads, MachineCode machine_cod
                 num_threads));
   }
   if (num_threads == 0) num_threads = static_cast<int>(usable_cores());
-  return std::make_shared<cpu::CpuTarget>(num_threads, machine_code);
+  return std::make_shared<cpu::CpuTarget>(num_threads, cpu::machine_code_of(options));
 }
 
 }  // namespace pando

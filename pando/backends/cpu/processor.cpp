@@ -38,13 +38,14 @@ std::string hardware_text() {
 }  // namespace
 
 std::string processor_identity() {
-  static const std::string hardware = hardware_text();
-  const dnnl_version_t& version = *dnnl::version();
+  static const std::string constant = [] {
+    const dnnl_version_t& version = *dnnl::version();
+    return str_cat(hardware_text(), " highway ", hwy::SupportedTargets(), " onednn ", version.major,
+                   ".", version.minor, ".", version.patch, " ", version.hash, " isa ");
+  }();
   dnnl_fpmath_mode_t fpmath = dnnl_fpmath_mode_strict;
   dnnl_get_default_fpmath_mode(&fpmath);
-  return str_cat(hardware, " highway ", hwy::SupportedTargets(), " onednn ", version.major, ".",
-                 version.minor, ".", version.patch, " ", version.hash, " isa ",
-                 static_cast<int>(dnnl::get_effective_cpu_isa()), " hints ",
+  return str_cat(constant, static_cast<int>(dnnl::get_effective_cpu_isa()), " hints ",
                  static_cast<int>(dnnl::get_cpu_isa_hints()), " fpmath ", static_cast<int>(fpmath));
 }
 

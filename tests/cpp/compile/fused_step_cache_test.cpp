@@ -39,7 +39,7 @@ class IndependentSteps {
   }
 
   Program run() {
-    Session session(ir_, {.num_threads = 1});
+    Session session(ir_, {{}, {.num_threads = 1}});
     session.attach();
     session.weights_from_host();
     session.run({}, {});

@@ -68,7 +68,7 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
   options.remote.folder = settings.remote_folder;
   if (!settings.remote_folder.empty()) options.remote.tier = MemoryTier::File;
   // These programs have too few elements for it otherwise; with one thread the micro-ops run.
-  options.machine_code = settings.num_threads > 1 ? MachineCode::Always : MachineCode::Never;
+  options.device_options["machine_code"] = settings.num_threads > 1 ? "always" : "never";
   options.log = [](LogLevel level, const std::string& message) {
     if (level == LogLevel::Warning) ADD_FAILURE() << message;
   };

@@ -75,7 +75,7 @@ TEST(RandomPlans, LowerBoundIsTheMostAliveAtOnce) {
 TEST(RandomPlans, PeakIsCloseToTheLowerBoundForRandomGraphs) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const FuzzProgram program = random_program(seed, false);
-    const Session session(*program.ir, {.num_threads = 1});
+    const Session session(*program.ir, {{}, {.num_threads = 1}});
     const MemoryReport& memory = session.program().memory;
     EXPECT_LE(static_cast<double>(memory.peak_frame_bytes),
               1.05 * static_cast<double>(memory.frame_lower_bound_bytes))

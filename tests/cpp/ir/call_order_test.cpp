@@ -163,7 +163,7 @@ TEST_F(CallOrder, DepthCostsNoStackInTheCompiler) {
     const auto again = parse_ir(print_ir(ir_));
     verify(*again);
     EXPECT_NE(dot_text(*again).find("outer_subgraph"), std::string::npos);
-    const Session session(*again, {.num_threads = 1});
+    const Session session(*again, {{}, {.num_threads = 1}});
     EXPECT_GT(session.program().functions.size(), 700u);
     EXPECT_EQ(deserialise_ir(serialise_ir(ir_))->graphs().size(), ir_.graphs().size());
   });
@@ -173,7 +173,7 @@ TEST_F(CallOrder, DeepCallsRun) {
   constexpr int kDepth = 1500;
   Graph& outermost = nested(kDepth, {run_call, run_loop, run_branch});
   store(main_, call(main_, outermost, {variable(main_, "v", {1.0f, 2.0f}, {2})}, {})[0]);
-  Session session(ir_, {.num_threads = 1});
+  Session session(ir_, {{}, {.num_threads = 1}});
   float results[2] = {};
   session.attach();
   session.weights_from_host();

@@ -47,7 +47,7 @@ TEST(Passes, UnknownNamesAreListed) {
 
 /// What the stored streams of a program hold after one run.
 std::vector<std::vector<float>> results_of(const Ir& ir) {
-  Session session(ir, {.num_threads = 1, .check_inplace_ambiguity = false});
+  Session session(ir, {{.check_inplace_ambiguity = false}, {.num_threads = 1}});
   std::vector<std::vector<float>> results;
   std::vector<StreamBuffer> outputs;
   for (const StreamDesc& stream : session.output_streams()) {

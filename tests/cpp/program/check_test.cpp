@@ -15,7 +15,7 @@ namespace {
 using Change = std::function<void(Program&)>;
 
 Program compiled(const Ir& ir) {
-  return Session(ir, {.num_threads = 1, .check_inplace_ambiguity = false}).program();
+  return Session(ir, {{.check_inplace_ambiguity = false}, {.num_threads = 1}}).program();
 }
 
 TEST(CheckProgram, WhatTheCompilerMakesPasses) {

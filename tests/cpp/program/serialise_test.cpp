@@ -12,7 +12,7 @@ namespace {
 
 Program example_program() {
   const auto ir = random_program(5, 20);
-  return Session(*ir, {.check_inplace_ambiguity = false}).program();
+  return Session(*ir, {{.check_inplace_ambiguity = false}, {}}).program();
 }
 
 TEST(SerialiseProgram, EveryFieldSurvives) {
@@ -35,7 +35,7 @@ TEST(SerialiseProgram, EveryFieldSurvives) {
 }
 
 TEST(SerialiseProgram, RemoteRowsSurvive) {
-  const Program program = Session(*row_program(), {.num_threads = 1}).program();
+  const Program program = Session(*row_program(), {{}, {.num_threads = 1}}).program();
   const auto& functions = program.functions;
   ASSERT_TRUE(std::any_of(functions.front().instructions.begin(),
                           functions.front().instructions.end(),

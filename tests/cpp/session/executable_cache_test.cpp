@@ -166,7 +166,7 @@ TEST_F(ExecutableCacheTest, DamageUnderARightChecksumIsReadWithinBounds) {
   const auto ir = small_program();
   const Hash128 key{1, 2};
   const Session session(*ir, options());
-  const std::string bytes = serialise_executable(key, {session.program(), {}}, *ir);
+  const std::string bytes = serialise_executable(key, {session.program(), {}, "cpu"}, *ir);
   const std::size_t covered = bytes.size() - sizeof(std::uint64_t);
   int refused = 0;
   for (std::size_t at = 0; at < covered; ++at) {
@@ -176,7 +176,7 @@ TEST_F(ExecutableCacheTest, DamageUnderARightChecksumIsReadWithinBounds) {
       const std::uint64_t hash = hash64(std::string_view(changed).substr(0, covered));
       std::memcpy(changed.data() + covered, &hash, sizeof hash);
       try {
-        check_program(deserialise_executable(changed, key, *ir).program);
+        check_program(deserialise_executable(changed, key, *ir).program());
       } catch (const std::exception&) {
         ++refused;
       }
@@ -210,24 +210,42 @@ TEST_F(ExecutableCacheTest, AProgramOfAnotherIrIsRefused) {
   const auto ir = small_program();
   const Session session(*ir, options());
   const Hash128 key{1, 2};
-  Executable executable{session.program(), {}};
-  ASSERT_FALSE(executable.program.persistent.empty());
+  Program program = session.program();
+  std::vector<ProgramConstant> constants;
+  ASSERT_FALSE(program.persistent.empty());
   const auto refusal = [&] {
+    const Executable executable(program, constants, session.executable().target());
     const std::string bytes = serialise_executable(key, executable, *ir);
     return error_of([&] { deserialise_executable(bytes, key, *ir); });
   };
   EXPECT_EQ(refusal(), "no error");
-  executable.constants = {{100, HostArray::allocate(8)}};
+  constants = {{100, HostArray::allocate(8)}};
   EXPECT_NE(refusal().find("an unknown constant"), std::string::npos);
-  for (std::size_t i = 0; i < executable.program.persistent.size(); ++i) {
-    executable.constants = {{i, HostArray::allocate(12)}};
+  for (std::size_t i = 0; i < program.persistent.size(); ++i) {
+    constants = {{i, HostArray::allocate(12)}};
     EXPECT_NE(refusal(), "no error");
   }
-  executable.constants.clear();
-  for (PersistentTensor& tensor : executable.program.persistent) {
+  constants.clear();
+  for (PersistentTensor& tensor : program.persistent) {
     if (tensor.is_variable) tensor.id = "other";
   }
   EXPECT_NE(refusal().find("a variable that the Ir does not have"), std::string::npos);
+}
+
+TEST_F(ExecutableCacheTest, AProgramForAnotherTargetIsCompiledAnew) {
+  { const Session session(*small_program(), options()); }
+  const fs::path file = files().at(0);
+  const std::string sound = contents(file);
+  const auto ir = small_program();
+  const Hash128 key = check_executable(sound);
+  const Executable given = deserialise_executable(sound, key, *ir);
+  write(file, serialise_executable(key, {given.program(), given.constants(), "others"}, *ir));
+  Session session(*ir, options());
+  EXPECT_EQ(session.compile_report().cache_file, "");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("given 'others'"), std::string::npos) << warnings[0];
+  EXPECT_EQ(result_of(session), (std::vector<float>{12.0f, 32.0f}));
+  EXPECT_EQ(contents(file), sound);
 }
 
 TEST_F(ExecutableCacheTest, AFolderThatCannotBeUsedIsNamedAndTheProgramCompiled) {

@@ -59,7 +59,7 @@ void expect_counts_checked(std::string bytes, Read read) {
 std::string padding() { return std::string(kPadding, 'x'); }
 
 Program padded_program(const Ir& ir) {
-  Program program = Session(ir, {.num_threads = 1, .check_inplace_ambiguity = false}).program();
+  Program program = Session(ir, {{.check_inplace_ambiguity = false}, {.num_threads = 1}}).program();
   program.collectives.push_back({.name = padding()});
   return program;
 }
@@ -78,10 +78,9 @@ TEST(HostileCounts, OfAStoredProgram) {
 
 TEST(HostileCounts, OfACachedExecutable) {
   const auto ir = row_program();
-  Executable executable;
-  executable.program = padded_program(*ir);
   const float value = 1.0f;
-  executable.constants.push_back({0, HostArray::copy_of(&value, sizeof value)});
+  const Executable executable(padded_program(*ir), {{0, HostArray::copy_of(&value, sizeof value)}},
+                              "a target");
   const Hash128 key = {1, 2};
   expect_counts_checked(serialise_executable(key, executable, *ir),
                         [&](std::string_view bytes) { deserialise_executable(bytes, key, *ir); });

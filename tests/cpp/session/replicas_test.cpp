@@ -21,7 +21,7 @@ struct RunResult {
 
 RunResult run_program(const Ir& ir, std::int64_t count, Floats32 x, int runs) {
   const auto replicas = static_cast<int>(ir.replication_factor);
-  Session session(ir, {.num_threads = replicas});
+  Session session(ir, {{}, {.num_threads = replicas}});
   session.attach();
   session.weights_from_host();
   RunResult result;
@@ -60,7 +60,7 @@ TEST(Replicas, ShardedStepEqualsTheFormula) {
 
 TEST(Replicas, AFaultInOneIsOneError) {
   const auto ir = lookup_program(4);
-  Session session(*ir, {.num_threads = 4});
+  Session session(*ir, {{}, {.num_threads = 4}});
   session.attach();
   std::vector<std::int32_t> offsets(4, 0);
   Floats32 output(8, 1.0f);

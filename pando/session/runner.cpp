@@ -1,0 +1,204 @@
+#include "pando/session/runner.hpp"
+
+#include <algorithm>
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/engine.hpp"
+#include "pando/runtime/replica_team.hpp"
+#include "pando/session/memory_text.hpp"
+
+namespace pando {
+namespace {
+
+/// Those of the program's streams, in its order.
+std::vector<StreamBuffer> buffers_by_stream(const Executable& executable,
+                                            const std::vector<StreamBuffer>& inputs,
+                                            const std::vector<StreamBuffer>& outputs) {
+  const std::size_t num_inputs = executable.input_streams().size();
+  const std::size_t num_outputs = executable.output_streams().size();
+  if (inputs.size() != num_inputs || outputs.size() != num_outputs) {
+    throw ValueError(str_cat("wanted ", num_inputs, " input and ", num_outputs,
+                             " output buffers; given ", inputs.size(), " and ", outputs.size()));
+  }
+  std::vector<StreamBuffer> buffers;
+  buffers.reserve(executable.program().streams.size());
+  std::size_t next_input = 0, next_output = 0;
+  for (const StreamDesc& stream : executable.program().streams) {
+    const StreamBuffer& buffer =
+        stream.host_to_device ? inputs[next_input++] : outputs[next_output++];
+    if (buffer.count < 1) {
+      throw ValueError(str_cat("stream '", stream.id, "' was given no elements"));
+    }
+    buffers.push_back(buffer);
+  }
+  return buffers;
+}
+
+/// Whether no output lies in the memory of an input. `stride`: elements of a transfer.
+bool are_outputs_apart(const std::vector<StreamDesc>& streams,
+                       const std::vector<StreamBuffer>& buffers, std::int64_t stride) {
+  const auto range_of = [&](std::size_t stream) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
+    const std::int64_t bytes = buffers[stream].count * stride * streams[stream].bytes();
+    return std::pair{begin, begin + static_cast<std::uintptr_t>(bytes)};
+  };
+  for (std::size_t output = 0; output < buffers.size(); ++output) {
+    if (streams[output].host_to_device) continue;
+    const auto [begin, end] = range_of(output);
+    for (std::size_t input = 0; input < buffers.size(); ++input) {
+      if (!streams[input].host_to_device) continue;
+      const auto [input_begin, input_end] = range_of(input);
+      if (begin < input_end && input_begin < end) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<RepeatedStream> repeated_streams(const std::vector<StreamDesc>& streams,
+                                             const std::vector<StreamBuffer>& buffers,
+                                             const std::vector<std::unique_ptr<Engine>>& engines) {
+  std::vector<RepeatedStream> repeated;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const StreamDesc& stream = streams[i];
+    std::int64_t transfers = 0;
+    for (const auto& engine : engines) {
+      transfers = std::max(transfers, engine->stream_transfers()[i]);
+    }
+    // Of what has no bytes there is always one more.
+    if (transfers > buffers[i].count && num_elements(stream.shape) > 0) {
+      repeated.push_back({stream.id, stream.host_to_device, transfers, buffers[i].count});
+    }
+  }
+  return repeated;
+}
+
+void upload_constants(const Executable& executable, Engine& engine, const StopCheck& check) {
+  for (const ProgramConstant& constant : executable.constants()) {
+    engine.write_persistent(constant.persistent, constant.data->data, constant.data->bytes, check);
+  }
+}
+
+}  // namespace
+
+Runner::Runner(std::shared_ptr<const Executable> executable, HostArrays arrays,
+               LocalReplicas replicas, const RunnerOptions& options)
+    : executable_(std::move(executable)),
+      replicas_(std::move(replicas)),
+      variables_(*executable_, std::move(arrays), replicas_.world().local_ranks()),
+      profiles_(options.profile),
+      should_stop_(options.should_stop),
+      stop_check_(stop_check(options.should_stop)) {
+  if (replicas_.world().size() != executable_->program().replicas) {
+    throw ValueError(str_cat("the program is for ", executable_->program().replicas,
+                             " replicas; given ", replicas_.world().size()));
+  }
+  const std::string target = replicas_.target(0)->identity();
+  if (target == executable_->target()) return;
+  throw ValueError(str_cat("the program was compiled for another target: wanted '",
+                           executable_->target(), "', given '", target, "'; compile it again"));
+}
+
+Runner::~Runner() = default;
+
+void Runner::attach() {
+  const CallGate::Pass pass(gate_, stop_check_);
+  if (!engines_.empty()) return;
+  const Program& program = executable_->program();
+  auto team = std::make_unique<ReplicaTeam>(replicas_.world(), should_stop_);
+  run_folder_ = replicas_.make_folder(program);
+  std::vector<std::unique_ptr<Device>> devices(replicas_.size());
+  std::vector<std::unique_ptr<Engine>> engines(replicas_.size());
+  // Each replica makes its own: memory is first touched, and kernels prepared, where they are used.
+  const std::uint64_t checksum = team->has_replicas_elsewhere() ? executable_->fingerprint() : 0;
+  const auto make_engine = [&](int local) {
+    team->check_same_program(local, checksum);
+    const auto i = static_cast<std::size_t>(local);
+    std::function<bool()> should_stop = should_stop_;
+    if (program.replicas > 1) should_stop = team->should_stop(local);
+    const StopCheck check = stop_check(should_stop);
+    devices[i] = replicas_.make_device(i);
+    engines[i] =
+        std::make_unique<Engine>(program, *replicas_.target(i), *devices[i], profiles_,
+                                 std::move(should_stop), &team->communicator(local),
+                                 replicas_.make_remote(program, i, *devices[i], run_folder_.get()));
+    upload_constants(*executable_, *engines[i], check);
+  };
+  try {
+    team->run(make_engine);
+  } catch (const OutOfMemory& error) {
+    run_folder_.reset();
+    throw OutOfMemory(error.what(), peak_text(program));
+  } catch (...) {
+    run_folder_.reset();
+    throw;
+  }
+  team_ = std::move(team);
+  devices_ = std::move(devices);
+  engines_ = std::move(engines);
+  attached_ = true;
+}
+
+void Runner::detach() {
+  const CallGate::Pass pass(gate_, stop_check_);
+  attached_ = false;
+  engines_.clear();
+  devices_.clear();
+  run_folder_.reset();
+  team_.reset();
+  replicas_.release_files();
+}
+
+void Runner::require_attached(const char* what) const {
+  if (!engines_.empty()) return;
+  throw ValueError(str_cat(
+      what, " needs a session that is attached to a device: use it inside `with session:`"));
+}
+
+StopCheck Runner::stop_check_of(std::size_t local) const {
+  return stop_check(team_->should_stop(static_cast<int>(local)));
+}
+
+std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
+                                        const std::vector<StreamBuffer>& outputs) {
+  const CallGate::Pass pass(gate_, stop_check_);
+  require_attached("run");
+  const std::vector<StreamDesc>& streams = executable_->program().streams;
+  const std::vector<StreamBuffer> buffers = buffers_by_stream(*executable_, inputs, outputs);
+  const auto stride = static_cast<std::int64_t>(replicas_.size());
+  const bool outputs_apart = are_outputs_apart(streams, buffers, stride);
+  team_->run([&](int local) {
+    std::vector<StreamCursor> cursors;
+    cursors.reserve(buffers.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      cursors.push_back({buffers[i].data + local * streams[i].bytes(), buffers[i].count, stride});
+    }
+    engines_[static_cast<std::size_t>(local)]->run(cursors, outputs_apart);
+  });
+  return repeated_streams(streams, buffers, engines_);
+}
+
+void Runner::weights_from_host() {
+  const CallGate::Pass pass(gate_, stop_check_);
+  require_attached("weights_from_host");
+  team_->run([&](int index) {
+    const auto local = static_cast<std::size_t>(index);
+    const StopCheck check = stop_check_of(local);
+    variables_.upload(local, *engines_[local], check);
+    engines_[local]->finish_remote(check);
+    engines_[local]->run_weights_from_host();
+  });
+}
+
+void Runner::weights_to_host() {
+  const CallGate::Pass pass(gate_, stop_check_);
+  require_attached("weights_to_host");
+  team_->run([&](int index) {
+    const auto local = static_cast<std::size_t>(index);
+    engines_[local]->run_weights_to_host();
+    variables_.download_parts(local, *engines_[local], team_->communicator(index),
+                              stop_check_of(local));
+  });
+  variables_.download(engines_, stop_check_);
+}
+
+}  // namespace pando

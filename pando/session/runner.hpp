@@ -1,0 +1,141 @@
+// Runs an executable.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pando/runtime/run_profile.hpp"
+#include "pando/session/call_gate.hpp"
+#include "pando/session/executable.hpp"
+#include "pando/session/local_replicas.hpp"
+#include "pando/session/state_snapshot.hpp"
+#include "pando/session/variable_transfers.hpp"
+
+namespace pando {
+
+class Device;
+class Engine;
+class ReplicaTeam;
+
+/// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
+/// the stream's shape for every local replica, in the order of their ranks. The k-th load or store
+/// of a run uses transfer k modulo count.
+struct StreamBuffer {
+  std::byte* data = nullptr;
+  std::int64_t count = 1;
+};
+
+/// A stream that a run loaded, or stored to, more often than the caller's array has transfers.
+struct RepeatedStream {
+  std::string stream;
+  bool host_to_device = true;
+  std::int64_t transfers = 0;  // of the run
+  std::int64_t count = 0;      // of the array
+};
+
+struct InstructionTime {
+  std::string function;  // that it belongs to
+  std::string op;
+  std::string location;
+  std::string kernel;
+  std::int64_t calls = 0;
+  double seconds = 0;
+};
+
+/// Owns the memory, engines and threads of the local replicas of a program, each on a thread of its
+/// own or, if its ops are on several virtual devices, one thread per device. Methods may be called
+/// from any thread; those that touch what a run does wait for the one before, and throw Interrupted
+/// when should_stop of the options says so meanwhile. Different runners run at the same time.
+class Runner {
+ public:
+  /// `arrays`: see host_arrays_of; they are read and written until the runner goes. Throws
+  /// ValueError for replicas on another target than that of the executable, or another number.
+  Runner(std::shared_ptr<const Executable> executable, HostArrays arrays, LocalReplicas replicas,
+         const RunnerOptions& options);
+  ~Runner();
+
+  const Executable& executable() const { return *executable_; }
+  /// Those that run here, ascending.
+  const std::vector<int>& local_replicas() const { return replicas_.world().local_ranks(); }
+
+  /// Allocates device memory and uploads constants. Throws OutOfMemory when this machine has too
+  /// little.
+  void attach();
+  void detach();
+  bool is_attached() const { return attached_; }
+
+  /// Takes the buffers in the order of the executable's streams. Returns the streams whose array it
+  /// went over more than once. Throws RuntimeFault with the number of the replica that failed, and
+  /// Interrupted; variables keep what the replicas had written by then.
+  std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
+                                  const std::vector<StreamBuffer>& outputs);
+  /// Host arrays -> device memory and remote buffers of every local replica for every variable,
+  /// then the weights-from-host program.
+  void weights_from_host();
+  /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
+  /// arrays that belong to local replicas or their groups; the other entries stay as they are.
+  void weights_to_host();
+
+  /// Total times by instruction of the first local replica since the last attach; empty unless
+  /// profiling.
+  std::vector<InstructionTime> trace() const;
+  /// What the first local replica did since the last attach, by phase of the main program and
+  /// device; empty unless profiling.
+  std::vector<PhaseProfile> phases() const;
+  /// When its devices and I/O threads did what in the last run; empty unless profiling.
+  std::vector<TimelineLane> timeline() const;
+  /// Highest number of bytes of device memory actually held, of the replica that holds most.
+  std::int64_t actual_peak_bytes() const;
+  /// Remote transfers of the file tier since the last attach, of all local replicas together.
+  IoReport io_report() const;
+  /// How files of remote buffers are read and written, for people (FileIo::describe); empty when no
+  /// buffer is in a file.
+  std::string io_method() const { return replicas_.io_method(executable_->program()); }
+  /// Which implementation each kernel uses and why not the ones preferred to it.
+  std::string explain() const;
+
+  // Raw device state of one local replica, for checkpoints. Errors: ValueError (no such tensor,
+  // buffer, slot or local replica, or a wrong size), RuntimeFault (file tier).
+
+  /// The state as it is now. Values of persistent tensors are copied; remote rows are read while
+  /// the runner goes on, with `room_bytes` for copies of rows that are stored
+  /// meanwhile. A snapshot before it is cancelled. Throws RuntimeFault when a remote value could
+  /// not be stored.
+  std::shared_ptr<StateSnapshot> snapshot(std::int64_t room_bytes) const;
+  /// Persistent tensor `index` of Program::persistent.
+  void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
+                        std::size_t bytes);
+  /// Slot `slot` of the `buffer`-th of Program::remote_buffers; waits until it is written.
+  void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                    const std::byte* from, std::size_t bytes);
+  void read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot, std::byte* to,
+                   std::size_t bytes) const;
+
+ private:
+  void require_attached(const char* what) const;
+  /// Throws ValueError when `replica` is not local, or does not exist.
+  Engine& engine_of(std::int64_t replica, const char* what) const;
+  /// For what the thread of a local replica waits for.
+  StopCheck stop_check_of(std::size_t local) const;
+
+  std::shared_ptr<const Executable> executable_;
+  LocalReplicas replicas_;
+  VariableTransfers variables_;
+  const bool profiles_;
+  std::function<bool()> should_stop_;
+  StopCheck stop_check_;  // of the calling thread
+  // While attached; devices and engines one per local replica.
+  std::unique_ptr<ReplicaTeam> team_;
+  std::unique_ptr<RunFolder> run_folder_;  // of the file tier
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::atomic<bool> attached_ = false;
+  mutable CallGate gate_;
+};
+
+}  // namespace pando
