@@ -58,11 +58,10 @@ const std::vector<bool>& CalledFunctions::written_inputs(const Graph& graph) {
 }
 
 std::vector<FunctionRequest> CalledFunctions::callees_of(const Op& op) {
-  const std::string& kind = op.kind();
   if (op.called_graphs.empty()) return {};
   const Graph& callee = *op.called_graphs[0];
-  if (kind == "Call") return {{&callee, written_arguments(op, callee, 0, 0, op.num_inputs())}};
-  if (kind == "Loop") {
+  if (op.def().is_call) return {{&callee, written_arguments(op, callee, 0, 0, op.num_inputs())}};
+  if (op.kind() == OpKind::Loop) {
     const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
     std::vector<bool> writable =
         written_arguments(op, callee, kLoopControlInputs, kLoopControlInputs, user_inputs);
@@ -71,7 +70,8 @@ std::vector<FunctionRequest> CalledFunctions::callees_of(const Op& op) {
     writable.insert(writable.begin(), kLoopControlInputs, false);
     return {{&callee, std::move(writable), op.num_outputs()}};
   }
-  internal_check(kind == "If", "an op that calls graphs must be a call, a loop or a conditional");
+  internal_check(op.kind() == OpKind::If,
+                 "an op that calls graphs must be a call, a loop or a conditional");
   const int then_count = static_cast<int>(op.attributes.integer("num_then_inputs"));
   const int else_count = op.num_inputs() - 1 - then_count;
   const Graph& otherwise = *op.called_graphs[1];

@@ -8,7 +8,7 @@
 namespace pando {
 
 std::int64_t device_of(const Op& op) {
-  if (op.kind() == "DeviceCopy") return op.attributes.integer("destination");
+  if (op.def().moves_devices) return op.attributes.integer("destination");
   return op.context.device.value_or(0);
 }
 

@@ -12,7 +12,7 @@
 
 namespace pando {
 
-/// The virtual device where `op` runs: of an DeviceCopy its destination, of an op
+/// The virtual device where `op` runs: of a DeviceCopy its destination, of an op
 /// without one device 0.
 std::int64_t device_of(const Op& op);
 

@@ -72,7 +72,7 @@ void FrameBuilder::emit(StepInstruction instruction, const Op* op) {
 
 void FrameBuilder::emit_kernel(const KernelSpec& spec, std::vector<StepOperand> operands,
                                const Op* op) {
-  const bool is_op = op != nullptr && op->kind() == spec.kind;
+  const bool is_op = op != nullptr && op->kind_name() == spec.kind;
   const InputSet modified = is_op ? op->modified_inputs() : InputSet();
   std::vector<std::int32_t> in_place;
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(spec.inputs.size()); ++i) {

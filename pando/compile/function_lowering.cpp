@@ -118,7 +118,7 @@ class FunctionLowering {
     const Op& op = *step.ops.front();
     if (!op.called_graphs.empty()) return lower_call(op, frame_, functions_);
     if (lower_transfer(op, frame_) || lower_collective(op, frame_)) return;
-    if (op.kind() == "Init") {
+    if (op.kind() == OpKind::Init) {
       // Undefined contents: only the storage. (Zeros are a Fill by now.)
       const std::int32_t storage = frame_.storage_of(placements_.of(op.output(0)).root);
       frame_.storage(storage).starts_undefined = true;

@@ -180,9 +180,10 @@ class CallLowering {
 
 void lower_call(const Op& op, FrameBuilder& frame, CalledFunctions& functions) {
   CallLowering lowering(frame, functions);
-  if (op.kind() == "Call") return lowering.call(op);
-  if (op.kind() == "Loop") return lowering.loop(op);
-  internal_check(op.kind() == "If", "an op that calls graphs must be a call, a loop or an if");
+  if (op.def().is_call) return lowering.call(op);
+  if (op.kind() == OpKind::Loop) return lowering.loop(op);
+  internal_check(op.kind() == OpKind::If,
+                 "an op that calls graphs must be a call, a loop or an if");
   lowering.branch(op);
 }
 

@@ -5,17 +5,24 @@
 namespace pando {
 namespace {
 
-std::optional<CollectiveDesc::Kind> collective_kind(const std::string& kind) {
+CollectiveDesc::Kind collective_kind(const Op& op) {
   using Kind = CollectiveDesc::Kind;
-  if (kind == "ReplicatedAllReduce" || kind == "ReplicatedAllReduceInplace") return Kind::AllReduce;
-  if (kind == "ReplicatedReduceScatter") return Kind::ReduceScatter;
-  if (kind == "ReplicatedAllGather") return Kind::AllGather;
-  return std::nullopt;
+  switch (op.kind()) {
+    case OpKind::ReplicatedAllReduce:
+    case OpKind::ReplicatedAllReduceInplace:
+      return Kind::AllReduce;
+    case OpKind::ReplicatedReduceScatter:
+      return Kind::ReduceScatter;
+    case OpKind::ReplicatedAllGather:
+      return Kind::AllGather;
+    default:
+      throw InternalError(str_cat(describe(op), " has no kind of collective"));
+  }
 }
 
-CollectiveDesc collective_of(const Op& op, CollectiveDesc::Kind kind) {
+CollectiveDesc collective_of(const Op& op) {
   CollectiveDesc collective;
-  collective.kind = kind;
+  collective.kind = collective_kind(op);
   const bool reduces = collective.kind != CollectiveDesc::Kind::AllGather;
   collective.reduction = Reduction::Local;
   if (reduces) {
@@ -38,8 +45,7 @@ CollectiveDesc collective_of(const Op& op, CollectiveDesc::Kind kind) {
 }  // namespace
 
 bool lower_collective(const Op& op, FrameBuilder& frame) {
-  const auto kind = collective_kind(op.kind());
-  if (!kind) return false;
+  if (!op.def().is_collective) return false;
   const Tensor* result = op.output(0);
   const BoundTensor input = frame.bind_contiguous(op.input(0), op);
   const BoundTensor output = frame.bind(result);
@@ -47,7 +53,7 @@ bool lower_collective(const Op& op, FrameBuilder& frame) {
   const BoundTensor target = direct ? output : frame.new_tensor(result->info, result->name(), op);
   StepInstruction collective;
   collective.kind = Instruction::Kind::Collective;
-  collective.target = frame.tables().collective(collective_of(op, *kind), op);
+  collective.target = frame.tables().collective(collective_of(op), op);
   collective.operands = {input.operand.as_read_only(), target.operand};
   frame.emit(std::move(collective), &op);
   if (!direct) frame.emit_copy(target, output, &op);

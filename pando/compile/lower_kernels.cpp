@@ -20,10 +20,10 @@ bool has_matrix_layout(const OperandDesc& desc) {
 
 KernelSpec kernel_spec(const Op& op, FrameBuilder& frame) {
   KernelSpec spec;
-  spec.kind = op.kind();
+  spec.kind = op.kind_name();
   if (!frame.tables().target().has_kernel(spec.kind)) {
     throw NotSupported(str_cat(describe(op), ": the ", frame.tables().target().name(),
-                               " target has no kernel for '", op.kind(), "'"));
+                               " target has no kernel for '", op.kind_name(), "'"));
   }
   spec.attributes = op.attributes;
   Ints absent;

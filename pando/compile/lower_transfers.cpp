@@ -1,6 +1,5 @@
 // Loads and stores of the host and of remote rows, and prints.
 #include <cstring>
-#include <unordered_map>
 
 #include "pando/compile/lower_ops.hpp"
 
@@ -84,14 +83,16 @@ void lower_print(const Op& op, FrameBuilder& frame) {
 }  // namespace
 
 bool lower_transfer(const Op& op, FrameBuilder& frame) {
-  using Lower = void (*)(const Op&, FrameBuilder&);
-  static const std::unordered_map<std::string_view, Lower> kinds = {
-      {"HostLoad", lower_host_load},       {"HostStore", lower_host_store},
-      {"RemoteLoad", lower_remote_load},   {"RemoteLoadInplace", lower_remote_load},
-      {"RemoteStore", lower_remote_store}, {"PrintTensor", lower_print}};
-  const auto it = kinds.find(op.kind());
-  if (it == kinds.end()) return false;
-  it->second(op, frame);
+  const bool is_remote = op.attributes.has("buffer");
+  if (op.def().is_load) {
+    is_remote ? lower_remote_load(op, frame) : lower_host_load(op, frame);
+  } else if (op.def().is_store) {
+    is_remote ? lower_remote_store(op, frame) : lower_host_store(op, frame);
+  } else if (op.kind() == OpKind::PrintTensor) {
+    lower_print(op, frame);
+  } else {
+    return false;
+  }
   return true;
 }
 

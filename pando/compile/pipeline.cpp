@@ -36,7 +36,7 @@ constexpr std::size_t kMaxSharedBytes = std::size_t{64} << 10;
 /// executed.
 void disconnect_load_inits(Graph& graph) {
   for (Op* op : graph.ops()) {
-    if (op->kind() == "HostLoad" || op->kind() == "RemoteLoad") op->set_input(0, nullptr);
+    if (op->def().ignores_value) op->set_input(0, nullptr);
   }
 }
 
@@ -52,7 +52,7 @@ void check_arguments_are_connected(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (op->called_graphs.empty()) continue;
     // A loop makes its own iteration number and condition.
-    for (int i = op->kind() == "Loop" ? 2 : 0; i < op->num_inputs(); ++i) {
+    for (int i = op->kind() == OpKind::Loop ? 2 : 0; i < op->num_inputs(); ++i) {
       if (op->input(i) != nullptr) continue;
       throw Error(str_cat(describe(*op), ": input ", i, " is not connected: give every input of '",
                           op->called_graphs.front()->id(), "' a tensor"));
@@ -76,7 +76,7 @@ class PhaseNames {
       const std::string& id = op->context.name;
       if (const auto scope = id.find('/'); scope != std::string::npos) {
         set(*op, id.substr(0, scope));
-      } else if (op->kind() == "If") {
+      } else if (op->kind() == OpKind::If) {
         for (Graph* branch : op->called_graphs) name(*branch, branch->id());
       } else {
         set(*op, op->called_graphs.empty() ? rest : op->called_graphs.front()->id());

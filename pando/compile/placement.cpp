@@ -13,7 +13,7 @@ bool is_view_op(const Op& op) { return op.def().view != nullptr && !op.def().has
 
 /// Each device has a value of its own, so that neither waits for the other to have done with it.
 bool crosses_devices(const Op& op) {
-  return op.kind() == "DeviceCopy" &&
+  return op.def().moves_devices &&
          op.attributes.integer("source") != op.attributes.integer("destination");
 }
 

@@ -29,7 +29,7 @@ class ProductAbsorber {
 
  private:
   bool is_shallow_product(const Op& op) const {
-    if (op.kind() != "MatMul" || op.num_inputs() != 2) return false;
+    if (op.kind() != OpKind::MatMul || op.num_inputs() != 2) return false;
     const Tensor &left = *op.input(0), &right = *op.input(1), &out = *op.output(0);
     for (const Tensor* tensor : {&left, &right, &out}) {
       if (tensor->dtype() != DType::Float32 || tensor->shape().size() != 2) return false;

@@ -10,7 +10,8 @@ namespace pando {
 namespace {
 
 std::string source_text(const Op& op) {
-  return op.context.name.empty() ? op.kind() : str_cat(op.kind(), " '", op.context.name, "'");
+  return op.context.name.empty() ? op.kind_name()
+                                 : str_cat(op.kind_name(), " '", op.context.name, "'");
 }
 
 /// The index of what was added to `list` last.

@@ -74,7 +74,7 @@ class Drawing {
   }
 
   void add_op(const Op& op, const std::unordered_set<const Op*>& shown, const std::string& indent) {
-    std::string label = str_cat(op.kind(), ".", op.id());
+    std::string label = str_cat(op.kind_name(), ".", op.id());
     if (!op.context.name.empty()) label += str_cat("\n", op.context.name);
     text_ += str_cat(indent, op_node(op), " [shape=box, label=", quoted(label), "];\n");
     for (const Tensor* input : op.inputs()) {

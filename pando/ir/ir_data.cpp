@@ -32,7 +32,8 @@ SourceTensorData source_data(const Graph& graph, const Tensor& tensor) {
 }
 
 OpData op_data(const Op& op) {
-  OpData data{.id = op.id(), .kind = op.kind(), .attributes = op.attributes, .context = op.context};
+  OpData data{
+      .id = op.id(), .kind = op.kind_name(), .attributes = op.attributes, .context = op.context};
   for (const Tensor* input : op.inputs()) {
     data.inputs.push_back(input == nullptr ? std::nullopt : std::optional(input->id()));
   }

@@ -8,8 +8,6 @@
 
 namespace pando {
 
-const std::string& Op::kind() const { return def_->name; }
-
 void Op::set_input(int index, Tensor* tensor) {
   const auto i = static_cast<std::size_t>(index);
   if (i >= inputs_.size()) {
@@ -97,9 +95,9 @@ InputSet Op::modified_inputs() const {
 }
 
 std::string describe(const Op& op) {
-  std::string text = op.kind();
+  std::string text = op.kind_name();
   if (!op.context.name.empty()) text += str_cat(" '", op.context.name, "'");
-  text += str_cat(" (", op.kind(), ".", op.id(), ") in ",
+  text += str_cat(" (", op.kind_name(), ".", op.id(), ") in ",
                   op.graph().is_main() ? "the main graph" : "graph '" + op.graph().id() + "'");
   if (op.context.location.known()) {
     text += str_cat(", made at ", op.context.location.file, ":", op.context.location.line);

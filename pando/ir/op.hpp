@@ -9,6 +9,7 @@
 #include "pando/base/attributes.hpp"
 #include "pando/base/shared_text.hpp"
 #include "pando/ir/input_set.hpp"
+#include "pando/ir/op_kind.hpp"
 #include "pando/ir/tensor.hpp"
 
 namespace pando {
@@ -45,8 +46,10 @@ class Op {
   Op& operator=(const Op&) = delete;
 
   const OpDef& def() const { return *def_; }
-  /// The printed op type.
-  const std::string& kind() const;
+  /// Defined in op_def.hpp.
+  OpKind kind() const;
+  /// The kind as it is printed.
+  const std::string& kind_name() const;
   /// Unique in the Ir; creation order.
   std::int64_t id() const { return id_; }
   Graph& graph() const { return *graph_; }

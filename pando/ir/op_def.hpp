@@ -84,9 +84,40 @@ struct OpDef {
 
   /// Kept although no output is used; never merged with an equal op.
   bool has_side_effects = false;
+
+  // Traits: what passes ask about an op without knowing its kind.
+  int num_called_graphs = 0;
+  /// Runs its one called graph once; inputs and outputs are those of the graph, in order.
+  bool is_call = false;
+  /// Its gradient runs the gradient graphs of the graphs that it calls.
+  bool differentiates_callees = false;
+  /// Input 0 is the value of the output, whose storage is only of its own where that is seen.
+  bool is_elidable = false;
+  /// Gets its output from the host stream `stream`, or the remote buffer `buffer`.
+  bool is_load = false;
+  /// Gives input 0 to the host stream `stream`, or the remote buffer `buffer`.
+  bool is_store = false;
+  /// Only the shape and the dtype of input 0 are used; the compiler disconnects it.
+  bool ignores_value = false;
+  /// Exchanges input 0 with other replicas.
+  bool is_collective = false;
+  /// Moves input 0 from the virtual device `source` to the virtual device `destination`.
+  bool moves_devices = false;
+  /// Input i and output i are on the virtual device `ipus[i]`.
+  bool has_tensor_devices = false;
+  /// The input that is a log2 scale, where it is connected; -1: none.
+  int log2_scale_input = -1;
+  /// The attribute of MatMulEpilogue that stands for this function of the product; empty: none.
+  std::string_view epilogue = {};
+
   /// For coverage tables and the gradient sweep: inputs with a gradient.
   std::vector<int> differentiable_inputs = {};
+  /// Given by the registry.
+  OpKind kind = {};
 };
+
+inline OpKind Op::kind() const { return def_->kind; }
+inline const std::string& Op::kind_name() const { return def_->name; }
 
 /// Op kinds by name.
 class Registry {

@@ -13,6 +13,13 @@ auto position_of(const std::vector<std::unique_ptr<OpDef>>& defs, std::string_vi
                           });
 }
 
+/// `number`: one that no other kind without a name in op_kind.hpp got.
+OpKind kind_called(std::string_view name, std::size_t number) {
+  const auto* const at = std::find(kNamedKinds.begin(), kNamedKinds.end(), name);
+  const auto index = static_cast<std::size_t>(at - kNamedKinds.begin());
+  return static_cast<OpKind>(index < kNamedKinds.size() ? index : kNamedKinds.size() + number);
+}
+
 }  // namespace
 
 Registry& Registry::instance() {
@@ -30,6 +37,7 @@ void Registry::add(OpDef def) {
                                     ? "' has a gradient but no differentiable inputs"
                                     : "' has differentiable inputs but no gradient"));
   }
+  def.kind = kind_called(def.name, defs_.size());
   const auto at = position_of(defs_, def.name);
   defs_.insert(at, std::make_unique<OpDef>(std::move(def)));
 }

@@ -42,7 +42,7 @@ std::string schedule_text(const Graph& graph,
   }
   std::string body;
   for (const Op* op : graph.ops()) {
-    body += str_cat("    ", op->kind(), ".", op->id());
+    body += str_cat("    ", op->kind_name(), ".", op->id());
     if (op->called_graphs.size() == 1) body += str_cat("(", op->called_graphs[0]->id(), ")");
     const std::string ins = names.list(op->inputs());
     body += str_cat(" ", ins, " -> ", names.list(op->outputs()), "\n");

@@ -140,7 +140,7 @@ class Writer {
 
   void write(const Op& op) {
     out_.value(op.id());
-    out_.text(op.kind());
+    out_.text(op.kind_name());
     out_.list(op.inputs(), [&](const Tensor* input) {
       out_.value(input != nullptr);
       if (input != nullptr) fields_.refer(*input);

@@ -3,7 +3,7 @@
 namespace pando {
 namespace {
 
-bool moves(const Op& op) { return op.kind() == "DeviceCopy" || op.kind() == "IoTileCopy"; }
+bool moves(const Op& op) { return op.def().moves_devices || op.kind() == OpKind::IoTileCopy; }
 
 /// Whether all tensors of which `place` tells one give the same.
 template <class Place>
@@ -20,15 +20,15 @@ bool agree(const std::vector<Tensor*>& tensors, Place place) {
 }  // namespace
 
 std::optional<std::int64_t> output_device(const Op& op, int index) {
-  if (op.kind() == "DeviceCopy") return op.attributes.integer("destination");
-  if (op.kind() == "AllReduce" || op.kind() == "AllReduceGrad") {
+  if (op.def().moves_devices) return op.attributes.integer("destination");
+  if (op.def().has_tensor_devices) {
     return op.attributes.ints("devices").at(static_cast<std::size_t>(index));
   }
   return op.context.device;
 }
 
 std::optional<std::int64_t> input_device(const Op& op, int index) {
-  return op.kind() == "DeviceCopy" ? op.attributes.integer("source") : output_device(op, index);
+  return op.def().moves_devices ? op.attributes.integer("source") : output_device(op, index);
 }
 
 std::optional<std::int64_t> device_of(const Tensor& tensor) {
@@ -44,7 +44,7 @@ std::optional<std::int64_t> device_of(const Tensor& tensor) {
 std::optional<bool> is_on_io_tiles(const Tensor& tensor) {
   const Tensor* source = &tensor;
   int copies = 0;  // each changes the side
-  while (source->producer() != nullptr && source->producer()->kind() == "IoTileCopy") {
+  while (source->producer() != nullptr && source->producer()->kind() == OpKind::IoTileCopy) {
     ++copies;
     source = source->producer()->input(0);
   }

@@ -62,8 +62,7 @@ std::string count_fault(const Op& op) {
 
 /// The compiler disconnects the Init that only tells a load its shape.
 bool is_load_without_init(const Op& op) {
-  return (op.kind() == "HostLoad" || op.kind() == "RemoteLoad") && op.num_inputs() > 0 &&
-         op.input(0) == nullptr;
+  return op.def().ignores_value && op.num_inputs() > 0 && op.input(0) == nullptr;
 }
 
 std::string infer_fault(const Op& op) {

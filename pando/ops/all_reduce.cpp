@@ -120,9 +120,11 @@ void register_all_reduce_ops(Registry& registry) {
       .attributes = {text_attribute("op"), ints_attribute("devices"), text_attribute("form")},
       .infer = infer,
       .check_execution = needs_arithmetic,
-      .expand = [](OpBuilder& builder, const Op& op) {
-        return expanded(builder, op, op.attributes.text("form") != kIdenticalInputs);
-      }};
+      .expand =
+          [](OpBuilder& builder, const Op& op) {
+            return expanded(builder, op, op.attributes.text("form") != kIdenticalInputs);
+          },
+      .has_tensor_devices = true};
   OpDef grad = all_reduce;
   grad.name = "AllReduceGrad";
   grad.doc = "The gradients of the inputs of an AllReduce of the same attributes.";

@@ -119,15 +119,18 @@ void register_cast_ops(Registry& registry) {
                 .attributes = {dtype_attribute("dtype")},
                 .infer = infer_cast,
                 .scalar_body = pointwise(cast_body)});
-  registry.add(
-      scaled_def("Pow2ScaleThenCast",
-                 "float8(input 0 * 2^input 1), float8 format in attribute dtype; rounds to "
-                 "nearest even, out of range becomes NaN.",
-                 infer_scale_then_cast));
-  registry.add(scaled_def("CastThenPow2Scale",
-                          "dtype(input 0) * 2^input 1 for a float8 input 0 and attribute dtype "
-                          "float16 or float32.",
-                          infer_cast_then_scale));
+  OpDef to_float8 = scaled_def("Pow2ScaleThenCast",
+                               "float8(input 0 * 2^input 1), float8 format in attribute dtype; "
+                               "rounds to nearest even, out of range becomes NaN.",
+                               infer_scale_then_cast);
+  OpDef from_float8 = scaled_def("CastThenPow2Scale",
+                                 "dtype(input 0) * 2^input 1 for a float8 input 0 and attribute "
+                                 "dtype float16 or float32.",
+                                 infer_cast_then_scale);
+  for (OpDef* def : {&to_float8, &from_float8}) {
+    def->log2_scale_input = 1;
+    registry.add(std::move(*def));
+  }
   registry.add(scaled_def("Pow2Scale",
                           "dtype(input 0 * 2^input 1) for a float input 0; rounded once. What the "
                           "scaled products of float8 expand to.",

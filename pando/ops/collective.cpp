@@ -189,7 +189,8 @@ void register_collective_ops(Registry& registry) {
                          .attributes = with_group({text_attribute("op")}),
                          .infer = infer_all_reduce,
                          .check_execution = needs_exchangeable,
-                         .expand = expand_all_reduce};
+                         .expand = expand_all_reduce,
+                         .is_collective = true};
   registry.add(all_reduce);
   OpDef reduce_in_place = in_place(all_reduce, "ReplicatedAllReduceInplace",
                                    "Overwrites input 0 with its reduction (attribute op) over "
@@ -213,14 +214,16 @@ void register_collective_ops(Registry& registry) {
        .attributes = with_group({text_attribute("op"), flag_attribute("sharded")}),
        .infer = infer_reduce_scatter,
        .check_execution = needs_exchangeable,
-       .expand = expand_reduce_scatter},
+       .expand = expand_reduce_scatter,
+       .is_collective = true},
       scatter_gradient));
   registry.add(with_gradient({.name = "ReplicatedAllGather",
                               .doc = "The elements of input 0 of all members of the group in "
                                      "order, cut to the size of attribute shape.",
                               .attributes = with_group({ints_attribute("shape")}),
                               .infer = infer_all_gather,
-                              .expand = expand_all_gather},
+                              .expand = expand_all_gather,
+                              .is_collective = true},
                              gather_gradient));
 }
 

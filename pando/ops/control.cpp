@@ -7,7 +7,8 @@
 namespace pando {
 namespace {
 
-void check_callees(const Op& op, std::size_t count) {
+void check_callees(const Op& op) {
+  const auto count = static_cast<std::size_t>(op.def().num_called_graphs);
   if (op.called_graphs.size() != count) {
     throw InternalError(
         str_cat(describe(op), " needs ", count, " called graphs, has ", op.called_graphs.size()));
@@ -28,7 +29,7 @@ void check_arguments(const Op& op, const Graph& callee, int first, int count, in
     const auto at = static_cast<std::size_t>(skip) + static_cast<std::size_t>(i);
     const Tensor* wanted = callee.inputs()[at];
     if (given.dtype == wanted->dtype() && given.shape == wanted->shape()) continue;
-    throw Error(str_cat(op.kind(), "Op input (@", first + i,
+    throw Error(str_cat(op.kind_name(), "Op input (@", first + i,
                         ") does not match callee input tensor '", wanted->id(), "': wanted ",
                         info_text(wanted->info), ", given '", op.input(first + i)->name(), "' ",
                         info_text(given), " in ", describe(op)));
@@ -66,7 +67,7 @@ void check_modified(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_call(const Op& op) {
-  check_callees(op, 1);
+  check_callees(op);
   const Graph& callee = *op.called_graphs[0];
   check_arguments(op, callee, 0, op.num_inputs(), 0);
   check_modified(op);
@@ -90,7 +91,7 @@ void check_loop_header(const Op& op, const Graph& wrapper) {
 }
 
 std::vector<TensorInfo> infer_loop(const Op& op) {
-  check_callees(op, 1);
+  check_callees(op);
   const Graph& wrapper = *op.called_graphs[0];
   check_loop_header(op, wrapper);
   const std::int64_t count = op.attributes.integer("trip_count");
@@ -115,7 +116,7 @@ std::vector<TensorInfo> infer_loop(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_if(const Op& op) {
-  check_callees(op, 2);
+  check_callees(op);
   require_one_element(op, 0);
   const Graph& then_graph = *op.called_graphs[0];
   const Graph& else_graph = *op.called_graphs[1];
@@ -149,7 +150,10 @@ void register_control_ops(Registry& registry) {
                 .max_inputs = -1,
                 .attributes = {optional(ints_attribute("modified"))},
                 .infer = infer_call,
-                .modified_inputs = modified_arguments});
+                .modified_inputs = modified_arguments,
+                .num_called_graphs = 1,
+                .is_call = true,
+                .differentiates_callees = true});
   registry.add(
       {.name = "Loop",
        .doc = "Runs the called graph attribute trip_count times. Its inputs are the "
@@ -161,7 +165,8 @@ void register_control_ops(Registry& registry) {
        .max_inputs = -1,
        .attributes = {integer_attribute("trip_count"), optional(ints_attribute("modified"))},
        .infer = infer_loop,
-       .modified_inputs = modified_arguments});
+       .modified_inputs = modified_arguments,
+       .num_called_graphs = 1});
   registry.add({.name = "If",
                 .doc =
                     "Runs the first called graph if input 0 (bool, one element) is true, else the "
@@ -170,7 +175,9 @@ void register_control_ops(Registry& registry) {
                 .max_inputs = -1,
                 .attributes = {integer_attribute("num_then_inputs")},
                 .infer = infer_if,
-                .check_execution = [](const Op& op) { require_bool(op, 0); }});
+                .check_execution = [](const Op& op) { require_bool(op, 0); },
+                .num_called_graphs = 2,
+                .differentiates_callees = true});
 }
 
 }  // namespace pando

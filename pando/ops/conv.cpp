@@ -77,7 +77,7 @@ Attributes explicit_attributes(const Op& op, const Window& window) {
 Tensor* expand_scaled(OpBuilder& builder, const Op& op) {
   Tensor* t = builder.cast(op.input(0), DType::Float32);
   Tensor* weight = builder.cast(op.input(1), DType::Float32);
-  Tensor* product = builder.make(op.kind(), {t, weight}, op.attributes);
+  Tensor* product = builder.make(op.kind_name(), {t, weight}, op.attributes);
   return builder.make("Pow2Scale", {product, op.input(2)}, {{"dtype", DType::Float16}});
 }
 
@@ -130,6 +130,7 @@ OpDef conv() {
   def.attributes = kConvAttributes;
   def.infer = infer_conv;
   def.check_execution = needs_convolvable;
+  def.log2_scale_input = 2;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};
     if (window_is_explicit(op) && op.attributes.has("groups")) return {};
@@ -267,6 +268,7 @@ OpDef conv_transpose() {
   def.attributes.push_back({"output_shape", IntList, false});
   def.infer = infer_conv_transpose;
   def.check_execution = needs_convolvable;
+  def.log2_scale_input = 2;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};
     Attributes attributes = explicit_attributes(op, transposed_window(op));

@@ -70,7 +70,7 @@ std::vector<Tensor*> expand_pool(OpBuilder& builder, const Op& op) {
   const bool has_rest = op.attributes.has("out_pads") || op.attributes.has("in_dilations") ||
                         op.attributes.has("storage_order");
   if (window_is_explicit(op) && !has_rest) return {};
-  return {builder.make(op.kind(), {op.input(0)}, explicit_attributes(op))};
+  return {builder.make(op.kind_name(), {op.input(0)}, explicit_attributes(op))};
 }
 
 OpDef max_pool() {

@@ -214,7 +214,7 @@ OpDef random_op(const std::string& name, const std::string& doc,
   def.check_execution = needs_drawn_dtype;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     const auto [key0, key1] = keys_of(builder, op.input(0));
-    return {builder.make(op.kind() + "Core", {key0, key1}, op.attributes)};
+    return {builder.make(op.kind_name() + "Core", {key0, key1}, op.attributes)};
   };
   return def;
 }

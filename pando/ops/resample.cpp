@@ -275,7 +275,7 @@ std::vector<Tensor*> expand_regions(OpBuilder& builder, const Op& op) {
   if (computed == DType::Float16 && regions == DType::Float64) regions = DType::Float32;
   if (regions == op.input(1)->dtype()) return {};
   Tensor* rois = builder.cast(op.input(1), regions);
-  return {builder.make(op.kind(), {op.input(0), rois, op.input(2)}, op.attributes)};
+  return {builder.make(op.kind_name(), {op.input(0), rois, op.input(2)}, op.attributes)};
 }
 
 Shape roi_output_shape(const Op& op, std::int64_t channels) {

@@ -79,13 +79,16 @@ void add_host(Registry& registry) {
                        "attribute stream. Input 0 (an Init) gives shape and dtype.",
                 .attributes = {text_attribute("stream")},
                 .infer = infer_host_load,
-                .has_side_effects = true});
+                .has_side_effects = true,
+                .is_load = true,
+                .ignores_value = true});
   registry.add({.name = "HostStore",
                 .doc = "Appends input 0 to the device-to-host stream whose handle is called "
                        "attribute stream.",
                 .attributes = {text_attribute("stream")},
                 .infer = infer_host_store,
-                .has_side_effects = true});
+                .has_side_effects = true,
+                .is_store = true});
 }
 
 void add_remote(Registry& registry) {
@@ -98,8 +101,11 @@ void add_remote(Registry& registry) {
              .attributes = {integer_attribute("buffer")},
              .infer = infer_remote_load,
              .check_execution = needs_offset,
-             .has_side_effects = true};
-  registry.add(load);
+             .has_side_effects = true,
+             .is_load = true};
+  OpDef fresh_load = load;
+  fresh_load.ignores_value = true;
+  registry.add(std::move(fresh_load));
   registry.add(in_place(load, "RemoteLoadInplace",
                         "Overwrites input 0 with entry input 1 of the remote buffer with id "
                         "attribute buffer."));
@@ -111,7 +117,8 @@ void add_remote(Registry& registry) {
                 .attributes = {integer_attribute("buffer")},
                 .infer = infer_remote_store,
                 .check_execution = needs_offset,
-                .has_side_effects = true});
+                .has_side_effects = true,
+                .is_store = true});
   registry.add(
       {.name = "RemoteCodeLoad",
        .doc = "Asks that the code of the graph with id attribute graph be present at attribute "
@@ -135,7 +142,8 @@ void add_device_copies(Registry& registry) {
                        "attribute destination.",
                 .attributes = {integer_attribute("source"), integer_attribute("destination")},
                 .infer = infer_copy,
-                .view = identity_view});
+                .view = identity_view,
+                .moves_devices = true});
   registry.add({.name = "IoTileCopy",
                 .doc = "Input 0 moved between the compute and the io tiles.",
                 .infer = infer_copy,

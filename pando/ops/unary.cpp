@@ -157,6 +157,7 @@ void add_identity(Registry& registry) {
                 .infer = [](const Op& op) { return std::vector{input_info(op, 0)}; },
                 .view = identity_view,
                 .gradient = unary_gradient("IdentityGrad", Saved::Nothing),
+                .is_elidable = true,
                 .differentiable_inputs = {0}});
   registry.add({.name = "IdentityGrad",
                 .doc = "The value of input g.",

@@ -33,9 +33,6 @@ std::vector<Op*> call_sites(const Graph& graph) {
   return sites;
 }
 
-/// Ops that run graphs and whose gradient runs the gradient graphs of these.
-bool passes_gradients(const Op& op) { return op.kind() == "Call" || op.kind() == "If"; }
-
 void refuse_modifying_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (!op->modifies()) continue;
@@ -131,7 +128,7 @@ GraphDifferentiator::GraphDifferentiator(Graph& forward, GradGraphInfos& infos,
       ops_(forward.ops()) {
   refuse_modifying_ops(forward_);
   for (const Op* site : call_sites(forward)) {
-    if (site->kind() != "Call") recompute_ = true;
+    if (!site->def().is_call) recompute_ = true;
   }
   find_wanted();
   backward_ = &forward_.ir().create_graph_with_id(backward_graph_id(forward_));
@@ -169,8 +166,8 @@ void GraphDifferentiator::check_reached() const {
 void GraphDifferentiator::find_wanted() {
   wanted_.insert(required_.begin(), required_.end());
   for (const Op* op : forward_.ops()) {
-    const bool differentiable =
-        op->def().gradient != nullptr || op->def().gradient_is_error || passes_gradients(*op);
+    const bool differentiable = op->def().gradient != nullptr || op->def().gradient_is_error ||
+                                op->def().differentiates_callees;
     const bool reached = std::any_of(op->inputs().begin(), op->inputs().end(),
                                      [&](const Tensor* t) { return wants(t); });
     if (differentiable && reached) wanted_.insert(op->outputs().begin(), op->outputs().end());
@@ -188,7 +185,7 @@ bool GraphDifferentiator::is_on_path(const Op& op) const {
 
 /// A graph that `op` calls and that was not differentiated yet.
 Graph* GraphDifferentiator::missing_callee(const Op& op) const {
-  if (!passes_gradients(op)) return nullptr;
+  if (!op.def().differentiates_callees) return nullptr;
   for (Graph* callee : op.called_graphs) {
     if (infos_.contains(callee)) continue;
     if (callee->differentiable) return callee;
@@ -202,8 +199,8 @@ Graph* GraphDifferentiator::missing_callee(const Op& op) const {
 
 /// The infos of what it calls are there.
 void GraphDifferentiator::differentiate(Op& op) {
-  if (op.kind() == "Call") return differentiate_call(op);
-  if (op.kind() == "If") return differentiate_if(op);
+  if (op.def().is_call) return differentiate_call(op);
+  if (op.kind() == OpKind::If) return differentiate_if(op);
   if (op.def().gradient_is_error) {
     throw Error(str_cat(describe(op), ": this op has no gradient, but one is needed through it"));
   }

@@ -83,7 +83,7 @@ class BandFinder {
 
   void run() {
     bool found = false;
-    for_each("Softmax", [&](Op& op) {
+    for_each(OpKind::Softmax, [&](Op& op) {
       const std::optional<MaskedSoftmax> masked = masked_softmax(op);
       if (!masked) return;
       if (!facts_) facts_ = std::make_unique<CallFacts>(ir_);
@@ -94,14 +94,14 @@ class BandFinder {
     });
     if (!found) return;
     facts_ = std::make_unique<CallFacts>(ir_);
-    for_each("SoftmaxGrad", [&](Op& op) { mark_gradient(op); });
+    for_each(OpKind::SoftmaxGrad, [&](Op& op) { mark_gradient(op); });
     bands_.clear();
-    for_each("MatMul", [&](Op& op) { mark_operands(op); });
+    for_each(OpKind::MatMul, [&](Op& op) { mark_operands(op); });
   }
 
  private:
   template <class Change>
-  void for_each(std::string_view kind, Change change) {
+  void for_each(OpKind kind, Change change) {
     for (Graph* graph : ir_.graphs()) {
       const std::vector<Op*> ops = graph->ops();
       for (Op* op : ops) {
@@ -112,7 +112,7 @@ class BandFinder {
 
   static std::optional<Band> band_kept_by(const Op& mask, int scores) {
     const Shape& shape = mask.output(0)->shape();
-    if (mask.kind() == "Add") {
+    if (mask.kind() == OpKind::Add) {
       const Tensor* added = mask.input(1 - scores);
       if (!is_constant(added, DType::Float32)) return std::nullopt;
       return band_of_mask<float>(*added, shape, [](float value) -> std::optional<bool> {
@@ -120,7 +120,7 @@ class BandFinder {
         return value <= kMasked ? std::optional(false) : std::nullopt;
       });
     }
-    if (mask.kind() != "Where" || scores != 1) return std::nullopt;
+    if (mask.kind() != OpKind::Where || scores != 1) return std::nullopt;
     const auto hidden = scalar_of(*mask.input(2));
     if (!is_constant(mask.input(0), DType::Bool) || !hidden || !(*hidden <= kMasked)) {
       return std::nullopt;
@@ -159,8 +159,8 @@ class BandFinder {
   static void take_scale(MaskedSoftmax& masked) {
     Op* multiply = masked.scores->producer();
     if (multiply == nullptr || only_reader(*masked.scores) != masked.mask) return;
-    const bool divides = multiply->kind() == "Div";
-    if (multiply->kind() != "Mul" && !divides) return;
+    const bool divides = multiply->kind() == OpKind::Div;
+    if (multiply->kind() != OpKind::Mul && !divides) return;
     for (int i : {0, 1}) {
       if (divides && i == 1) continue;
       Tensor* product = multiply->input(i);
@@ -201,7 +201,7 @@ class BandFinder {
   }
 
   static bool is_product(const Op& op) {
-    if (op.kind() != "MatMul" || op.num_inputs() != 2) return false;
+    if (op.kind() != OpKind::MatMul || op.num_inputs() != 2) return false;
     const Shape &lhs = op.input(0)->shape(), &rhs = op.input(1)->shape();
     return lhs.size() >= 2 && lhs.size() == rhs.size() &&
            std::equal(lhs.begin(), lhs.end() - 2, rhs.begin());
@@ -224,7 +224,7 @@ class BandFinder {
   /// The product of the gradient and a constant becomes part of the gradient.
   void fold_scale(Op& op) {
     Op* multiply = only_reader(*op.output(0));
-    if (multiply == nullptr || multiply->kind() != "Mul") return;
+    if (multiply == nullptr || multiply->kind() != OpKind::Mul) return;
     const Tensor* other = multiply->input(multiply->input(0) == op.output(0) ? 1 : 0);
     if (multiply->output(0)->info != op.output(0)->info || facts_->is_written(*op.output(0)) ||
         facts_->is_written(*multiply->output(0))) {
@@ -255,16 +255,16 @@ class BandFinder {
   std::optional<Band> band_made(const Tensor& tensor) {
     const Op* op = tensor.producer();
     if (op == nullptr) return std::nullopt;
-    if (op->kind() == "Softmax" || op->kind() == "SoftmaxGrad") {
+    if (op->kind() == OpKind::Softmax || op->kind() == OpKind::SoftmaxGrad) {
       return band_attribute(op->attributes, "band");
     }
-    if (op->kind() == "DropoutCore") return band_of(*op->input(0));
-    if (op->kind() == "Where") {
+    if (op->kind() == OpKind::DropoutCore) return band_of(*op->input(0));
+    if (op->kind() == OpKind::Where) {
       const bool same = op->input(1)->shape() == tensor.shape();
       const bool else_zero = facts_->of(*op->input(2), scalar_of) == std::optional(0.0);
       return same && else_zero ? band_of(*op->input(1)) : std::nullopt;
     }
-    if (op->kind() == "Mul") {
+    if (op->kind() == OpKind::Mul) {
       for (const Tensor* input : op->inputs()) {
         if (input->shape() != tensor.shape()) continue;
         if (const auto band = band_of(*input)) return band;

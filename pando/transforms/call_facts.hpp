@@ -20,7 +20,7 @@ class CallFacts {
     for (const Graph* graph : ir.graphs()) {
       for (const Op* op : graph->ops()) {
         for (const Graph* callee : op->called_graphs) {
-          if (op->kind() == "Call") {
+          if (op->def().is_call) {
             calls_[callee].push_back(op);
           } else {
             run_otherwise_.insert(callee);
@@ -37,7 +37,7 @@ class CallFacts {
   auto of(const Tensor& tensor, const Known& known) -> decltype(known(tensor)) {
     if (is_written(tensor)) return std::nullopt;
     const Op* producer = tensor.producer();
-    if (producer != nullptr && producer->kind() == "Call") {
+    if (producer != nullptr && producer->def().is_call) {
       const Graph& callee = *producer->called_graphs.front();
       return of(*callee.outputs()[static_cast<std::size_t>(tensor.producer_index())], known);
     }

@@ -45,7 +45,7 @@ class Mirror {
     for (Op *next = graph_.first_op(), *current = nullptr; next != nullptr;) {
       current = std::exchange(next, next->next());
       const Op& op = *current;
-      if (op.kind() == "ConcatInplace") add_parts(op, parts_);
+      if (op.kind() == OpKind::ConcatInplace) add_parts(op, parts_);
       if (parts_.empty()) continue;
       std::vector<const Tensor*> written;
       for (int k : op.modified_inputs()) {
@@ -92,7 +92,7 @@ class Mirror {
 void keep_concat_views(Graph& graph) {
   const auto& ops = graph.ops();
   const bool any = std::any_of(ops.begin(), ops.end(),
-                               [](const Op* op) { return op->kind() == "ConcatInplace"; });
+                               [](const Op* op) { return op->kind() == OpKind::ConcatInplace; });
   if (any) Mirror(graph).run();
 }
 

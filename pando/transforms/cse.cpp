@@ -34,10 +34,19 @@ void merge_constants(Graph& graph) {
   }
 }
 
+/// Appends the bytes of a number or an address.
+template <class T>
+void append_bytes(std::string& key, T value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
 std::string op_key(const Op& op) {
-  std::string key = str_cat(op.kind(), " ", static_cast<int>(op.context.execution), " ",
-                            op.context.device.value_or(-1));
-  for (const Tensor* input : op.inputs()) key += str_cat(" ", input);
+  std::string key;
+  append_bytes(key, op.kind());
+  append_bytes(key, op.context.execution);
+  append_bytes(key, op.context.device.value_or(-1));
+  append_bytes(key, op.inputs().size());
+  for (const Tensor* input : op.inputs()) append_bytes(key, input);
   for (const auto& [name, value] : op.attributes) {
     key += str_cat(" ", name, "=", value.index(), attribute_text(value));
   }

@@ -87,7 +87,7 @@ void EffectNames::add_known(const Op& op, std::set<std::string>& effects) const 
   } else if (op.attributes.has("buffer")) {
     effects.insert(str_cat("buffer ", op.attributes.integer("buffer")));
   } else {
-    effects.insert(op.kind());
+    effects.insert(op.kind_name());
   }
 }
 

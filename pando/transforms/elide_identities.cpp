@@ -12,7 +12,7 @@ bool has_own_storage(const Tensor& tensor) {
 }
 
 bool is_elidable(const Op& op) {
-  if (op.kind() != "Identity") return false;
+  if (!op.def().is_elidable) return false;
   const Tensor& from = *op.input(0);
   return has_own_storage(from) && from.uses().size() == 1 && !from.is_graph_output() &&
          from.info == op.output(0)->info &&

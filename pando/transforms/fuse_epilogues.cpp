@@ -1,8 +1,6 @@
 #include "pando/transforms/fuse_epilogues.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,14 +11,6 @@
 
 namespace pando {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kActivations = {{
-    {"Relu", "relu"},
-    {"Tanh", "tanh"},
-    {"Sigmoid", "sigmoid"},
-    {"Swish", "swish"},
-    {"Gelu", "gelu_tanh"},
-}};
 
 /// A product and what follows it.
 struct Chain {
@@ -48,7 +38,7 @@ class EpilogueFuser {
   void run() {
     for (Op* op : order_) {
       if (erased_.contains(op)) continue;
-      if (op->kind() != "MatMul" || op->output(0)->dtype() != DType::Float32) continue;
+      if (op->kind() != OpKind::MatMul || op->output(0)->dtype() != DType::Float32) continue;
       const Chain chain = follow(*op);
       if (chain.does_something() && operands_keep_their_values(chain)) replace(chain);
     }
@@ -59,7 +49,7 @@ class EpilogueFuser {
     Chain chain;
     chain.ops = {&product};
     Op* next = only_reader(*chain.result());
-    if (next != nullptr && next->kind() == "Reshape" && keeps_columns(*next)) {
+    if (next != nullptr && next->kind() == OpKind::Reshape && keeps_columns(*next)) {
       Op* after = only_reader(*next->output(0));
       if (after == nullptr) return chain;
       const std::vector<Op*> with_reshape = {&product, next};
@@ -75,11 +65,9 @@ class EpilogueFuser {
       }
     }
     next = only_reader(*chain.result());
-    for (const auto& [kind, epilogue] : kActivations) {
-      if (next == nullptr || next->kind() != kind) continue;
-      chain.epilogue = epilogue;
+    if (next != nullptr && !next->def().epilogue.empty()) {
+      chain.epilogue = next->def().epilogue;
       chain.ops.push_back(next);
-      break;
     }
     return chain;
   }
@@ -91,7 +79,7 @@ class EpilogueFuser {
 
   /// The other operand if `op` adds a row vector to every row of `sum`.
   static Tensor* bias_of(const Op& op, const Tensor* sum) {
-    if (op.kind() != "Add" || op.output(0)->shape() != sum->shape()) return nullptr;
+    if (op.kind() != OpKind::Add || op.output(0)->shape() != sum->shape()) return nullptr;
     Tensor* other = op.input(0) == sum ? op.input(1) : op.input(0);
     const bool is_row = other->shape() == Shape{sum->shape().back()};
     return is_row && other->dtype() == sum->dtype() ? other : nullptr;

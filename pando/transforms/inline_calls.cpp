@@ -15,8 +15,6 @@
 namespace pando {
 namespace {
 
-constexpr const char* kCall = "Call";
-
 /// The ops that run a graph.
 struct Sites {
   int count = 0;
@@ -30,7 +28,7 @@ std::unordered_map<const Graph*, Sites> sites_of_graphs(const Ir& ir) {
       for (const Graph* callee : op->called_graphs) {
         Sites& sites = result[callee];
         ++sites.count;
-        sites.are_calls = sites.are_calls && op->kind() == kCall;
+        sites.are_calls = sites.are_calls && op->def().is_call;
       }
     }
   }
@@ -137,10 +135,10 @@ class Inliner {
 /// Remote loads of a callee of its own would have ended when it returns; in the caller they may go
 /// on while it computes.
 bool only_transfers(const Graph& graph) {
-  static const std::set<std::string, std::less<>> kTransfers = {"Init", "RemoteLoad",
-                                                                "RemoteLoadInplace", "RemoteStore"};
-  return std::all_of(graph.ops().begin(), graph.ops().end(),
-                     [](const Op* op) { return kTransfers.contains(op->kind()); });
+  return std::all_of(graph.ops().begin(), graph.ops().end(), [](const Op* op) {
+    const bool is_transfer = op->def().is_load || op->def().is_store;
+    return op->kind() == OpKind::Init || (is_transfer && op->attributes.has("buffer"));
+  });
 }
 
 /// Goes through the graphs callees first. What is called once is copied straight into the graph
@@ -164,7 +162,7 @@ class CallInliner {
 
   /// run() has seen the callee of `op`.
   bool is_inlined(const Op& op) const {
-    if (op.kind() != kCall) return false;
+    if (!op.def().is_call) return false;
     const Graph& callee = *op.called_graphs[0];
     return is_called_once(callee) ||
            (callee.num_ops() <= max_reused_ops_ && callee.called_graphs().empty()) ||

@@ -115,7 +115,7 @@ void Pipeliner::check_uses() const {
 
 /// Streams that the ops, and graphs that they call, use.
 void add_streams(const Op& op, std::set<std::string>& streams) {
-  if (op.kind() == "HostLoad" || op.kind() == "HostStore") {
+  if ((op.def().is_load || op.def().is_store) && op.attributes.has("stream")) {
     streams.insert(op.attributes.text("stream"));
   }
   for (const Graph* callee : op.called_graphs) {
@@ -145,7 +145,7 @@ void add_devices(const Graph& graph, std::set<const Graph*>& visited,
                  std::set<std::int64_t>& devices) {
   if (!visited.insert(&graph).second) return;
   for (const Op* op : graph.ops()) {
-    const bool computes = op->called_graphs.empty() && op->kind() != "DeviceCopy";
+    const bool computes = op->called_graphs.empty() && !op->def().moves_devices;
     if (computes) devices.insert(op->context.device.value_or(0));
     for (const Graph* callee : op->called_graphs) add_devices(*callee, visited, devices);
   }

@@ -5,7 +5,8 @@ namespace pando {
 void use_plain_softmax(Graph& graph) {
   const std::vector<Op*> ops = graph.ops();
   for (Op* op : ops) {
-    if (op->kind() != "Softmax" || op->attributes.has("scale") || op->attributes.has("band")) {
+    if (op->kind() != OpKind::Softmax || op->attributes.has("scale") ||
+        op->attributes.has("band")) {
       continue;
     }
     graph.set_insertion_point(op);

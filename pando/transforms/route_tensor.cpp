@@ -23,7 +23,7 @@ std::vector<Site> sites_of(const Graph& graph) {
     for (Op* op : caller->ops()) {
       for (std::size_t k = 0; k < op->called_graphs.size(); ++k) {
         if (op->called_graphs[k] != &graph) continue;
-        if (op->kind() != "If") {
+        if (op->kind() != OpKind::If) {
           sites.push_back({op, 0, op->num_inputs(), false});
           continue;
         }
@@ -76,7 +76,8 @@ class Router {
     for (int i = 0; i < static_cast<int>(target.inputs().size()); ++i) {
       bool fits = true;
       for (std::size_t s = 0; s < sites.size() && fits; ++s) {
-        const int carried = sites[s].op->kind() == "Loop" ? sites[s].op->num_outputs() + 2 : 0;
+        const int carried =
+            sites[s].op->kind() == OpKind::Loop ? sites[s].op->num_outputs() + 2 : 0;
         fits = i >= carried && sites[s].op->input(sites[s].first_input + i) == outer[s];
       }
       if (fits) return target.inputs()[static_cast<std::size_t>(i)];
@@ -104,7 +105,7 @@ class Router {
 
   void refuse_branches(const std::vector<Site>& sites) const {
     for (const Site& site : sites) {
-      if (site.op->kind() != "If") continue;
+      if (site.op->kind() != OpKind::If) continue;
       throw NotSupported(str_cat("route_tensor: '", tensor_.id(),
                                  "' is to be modified below a conditional, ", describe(*site.op),
                                  ": conditionals take their inputs by value"));

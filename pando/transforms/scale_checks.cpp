@@ -10,10 +10,8 @@ constexpr std::int64_t kEnd = 32;
 
 /// The input that holds the log2 scale of `op`; -1 for none.
 int scale_input(const Op& op) {
-  const std::string& kind = op.kind();
-  if (kind == "Pow2ScaleThenCast" || kind == "CastThenPow2Scale") return 1;
-  const bool product = kind == "MatMul" || kind == "Conv" || kind == "ConvTranspose";
-  return product && op.num_inputs() > 2 && op.input(2) != nullptr ? 2 : -1;
+  const int index = op.def().log2_scale_input;
+  return index >= 0 && op.input(index) != nullptr ? index : -1;
 }
 
 bool is_known_to_fit(const Tensor& scale) {

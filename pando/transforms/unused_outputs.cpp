@@ -110,7 +110,7 @@ class OutputDropper {
     const double runs = runs_[&graph];
     for (Op* op : graph.ops()) {
       for (Graph* callee : op->called_graphs) {
-        if (op->kind() == "Call") {
+        if (op->def().is_call) {
           sites_[callee].calls.emplace_back(op, runs);
           runs_[callee] += runs;
         } else {

@@ -212,7 +212,7 @@ void bind_op_edits(nb::class_<Op>& bound) {
 void bind_op(nb::module_& m) {
   nb::class_<Op> bound(m, "Op");
   bound.def_prop_ro("id", &Op::id)
-      .def_prop_ro("kind", &Op::kind)
+      .def_prop_ro("kind", &Op::kind_name)
       .def_prop_ro("graph", &Op::graph, kOwnedByIr)
       .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
       .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
@@ -351,9 +351,9 @@ std::pair<std::vector<std::string>, std::vector<std::string>> used_streams(const
   std::vector<std::string> loaded, stored;
   for (const Graph* graph : ir.graphs()) {
     for (const Op* op : graph->ops()) {
-      const bool is_load = op->kind() == "HostLoad";
-      if (!is_load && op->kind() != "HostStore") continue;
-      std::vector<std::string>& streams = is_load ? loaded : stored;
+      const OpDef& def = op->def();
+      if (!(def.is_load || def.is_store) || !op->attributes.has("stream")) continue;
+      std::vector<std::string>& streams = def.is_load ? loaded : stored;
       const std::string& stream = op->attributes.text("stream");
       if (std::find(streams.begin(), streams.end(), stream) == streams.end()) {
         streams.push_back(stream);

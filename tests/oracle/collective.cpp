@@ -68,7 +68,7 @@ void add_all_reduce_rules(RuleTable& table) {
 }
 
 void Oracle::run_collective(const Op& op, Frame& frame) {
-  const std::string& kind = op.kind();
+  const std::string& kind = op.kind_name();
   const Array own = contents(lookup(op.input(0), frame));
   const std::vector<Array> all = options_.exchange ? options_.exchange(own) : std::vector{own};
   const ReplicaGroups groups{op.attributes.integer("stride"), op.attributes.integer("group_size")};

@@ -140,7 +140,7 @@ bool Oracle::has_rule(std::string_view kind) {
 }
 
 void Oracle::run_op(const Op& op, Frame& frame) {
-  const std::string& kind = op.kind();
+  const std::string& kind = op.kind_name();
   if (const auto runner = runners().find(kind); runner != runners().end()) {
     if (runner->second != nullptr) (this->*runner->second)(op, frame);
   } else if (const Rearrangement* rearrange = rule_table().find_rearrangement(kind)) {
@@ -270,7 +270,7 @@ void Oracle::run_host_transfer(const Op& op, Frame& frame) {
   const std::string& id = op.attributes.text("stream");
   StreamElements& elements = streams.at(id);
   std::vector<Number>& element = elements[cursors_[id]++ % elements.size()];
-  if (op.kind() == "HostStore") {
+  if (op.kind_name() == "HostStore") {
     element = contents(lookup(op.input(0), frame)).data;
     return;
   }
@@ -282,7 +282,7 @@ void Oracle::run_host_transfer(const Op& op, Frame& frame) {
 void Oracle::run_remote_transfer(const Op& op, Frame& frame) {
   const auto entry = static_cast<std::size_t>(contents(lookup(op.input(1), frame))[0]);
   std::vector<Number>& slot = remote_buffers_.at(op.attributes.integer("buffer")).at(entry);
-  if (op.kind() == "RemoteStore") {
+  if (op.kind_name() == "RemoteStore") {
     slot = contents(lookup(op.input(0), frame)).data;
     return;
   }

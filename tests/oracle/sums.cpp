@@ -5,6 +5,8 @@
 #include <random>
 #include <set>
 
+#include "pando/ir/op_def.hpp"
+
 namespace pando::oracle {
 namespace {
 
@@ -44,8 +46,8 @@ bool is_sum(const Op& op) {
                                                "GatherGrad",
                                                "AveragePoolGrad",
                                                "SparseAccumulate"};
-  if (op.kind() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
-  return kKinds.contains(op.kind());
+  if (op.kind_name() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
+  return kKinds.contains(op.kind_name());
 }
 
 constexpr std::size_t kFactorInput = 2;                // of SparseAccumulate
@@ -81,12 +83,12 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   }
   if (exact) return;
   // What is compared must stay what it is.
-  if (op.kind() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
-  if (op.kind() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
-  if (op.kind() == "GroupNormalizationGrad") {
+  if (op.kind_name() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  if (op.kind_name() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
+  if (op.kind_name() == "GroupNormalizationGrad") {
     for (std::size_t k : {kNormalised, kNormMean}) pointers[k] = inputs[k];
   }
-  if (op.kind() == "SparseAccumulate" && pointers[kFactorInput] == nullptr) {
+  if (op.kind_name() == "SparseAccumulate" && pointers[kFactorInput] == nullptr) {
     absolute.emplace_back(DType::Float32, Shape{});
     absolute.back()[0] = std::fabs(op.attributes.number_or("factor", 1.0));
     pointers[kFactorInput] = &absolute.back();

@@ -295,7 +295,7 @@ std::string program_text(const FuzzProgram& program) {
       for (const Tensor* output : op->outputs()) {
         text += str_cat(output->name(), " ", info_text(output->info), " ");
       }
-      text += "= " + op->kind();
+      text += "= " + op->kind_name();
       for (const Tensor* input : op->inputs()) {
         text += " " + (input == nullptr ? std::string("-") : input->name());
       }

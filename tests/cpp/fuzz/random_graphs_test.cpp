@@ -29,7 +29,7 @@ bool sums_products(const FuzzProgram& program) {
                                                 "ConvWeightsGrad"};
   for (const Graph* graph : program.ir->graphs()) {
     for (const Op* op : graph->ops()) {
-      if (std::find(std::begin(kKinds), std::end(kKinds), op->kind()) != std::end(kKinds)) {
+      if (std::find(std::begin(kKinds), std::end(kKinds), op->kind_name()) != std::end(kKinds)) {
         return true;
       }
     }
@@ -188,7 +188,7 @@ TEST(RandomGraphsMake, EveryFamily) {
     const FuzzProgram program =
         is_pipeline(seed) ? random_pipeline(seed) : random_program(seed, false);
     for (const Graph* graph : program.ir->graphs()) {
-      for (const Op* op : graph->ops()) made.insert(op->kind());
+      for (const Op* op : graph->ops()) made.insert(op->kind_name());
       repeated += returns_one_tensor_twice(*graph);
       passed_on += returns_an_input(*graph);
     }

@@ -192,7 +192,7 @@ TEST_F(CallOrder, EveryOpOfDeepCallsIsInlinedOnce) {
   inline_calls(ir_);
   EXPECT_EQ(ir_.graphs().size(), 1u);
   EXPECT_EQ(std::count_if(main_.ops().begin(), main_.ops().end(),
-                          [](const Op* op) { return op->kind() == "Add"; }),
+                          [](const Op* op) { return op->kind_name() == "Add"; }),
             kDepth + 1);
   // Copies of values that cross a call come on top, but not for each level around it.
   EXPECT_LE(ir_.counters().op_id - before, 2 * ops);

@@ -112,7 +112,7 @@ TEST_F(SurgeryTest, ACopyIsConnectedToNothing) {
   abs_->set_after({neg_});
   Op& copy = target.clone_unconnected(*abs_);
   EXPECT_GT(copy.id(), abs_->id());
-  EXPECT_EQ(copy.kind(), "Abs");
+  EXPECT_EQ(copy.kind_name(), "Abs");
   EXPECT_EQ(copy.context.name, "scope/abs");
   EXPECT_EQ(copy.num_inputs() + copy.num_outputs(), 0);
   EXPECT_TRUE(copy.after().empty());

@@ -88,12 +88,12 @@ class Evaluator {
   void run(const Op& op) {
     if (op.def().view) return run_view(op);
     if (op.def().scalar_body) return run_pointwise(op);
-    if (op.kind() == "MatMul") return run_matmul(op);
-    if (op.kind().starts_with("Reduce")) return run_reduction(op);
-    if (op.kind() == "Concat") return run_concat(op);
-    if (op.kind() == "PadInto") return run_pad(op);
-    if (op.kind() == "Fill") return run_fill(op);
-    throw std::logic_error("the evaluator has no kernel for " + op.kind());
+    if (op.kind_name() == "MatMul") return run_matmul(op);
+    if (op.kind_name().starts_with("Reduce")) return run_reduction(op);
+    if (op.kind_name() == "Concat") return run_concat(op);
+    if (op.kind_name() == "PadInto") return run_pad(op);
+    if (op.kind_name() == "Fill") return run_fill(op);
+    throw std::logic_error("the evaluator has no kernel for " + op.kind_name());
   }
 
   void run_fill(const Op& op) {
@@ -186,7 +186,7 @@ class Evaluator {
     std::vector<double> results, positions;
     for (const auto& [key, values] : groups) {
       double position = 0.0;
-      results.push_back(combine(op.kind(), values, position));
+      results.push_back(combine(op.kind_name(), values, position));
       positions.push_back(position);
     }
     values_[op.output(0)] = {op.output(0)->shape(), results};

@@ -246,7 +246,7 @@ std::vector<std::string> gradient_kinds(std::string_view kind,
   SameGraphGradient builder(graph, {graph.add_input("g", single.info())});
   single.op->def().gradient(builder, *single.op);
   std::vector<std::string> kinds;
-  for (std::size_t i = 1; i < graph.ops().size(); ++i) kinds.push_back(graph.ops()[i]->kind());
+  for (std::size_t i = 1; i < graph.ops().size(); ++i) kinds.push_back(graph.ops()[i]->kind_name());
   return kinds;
 }
 

@@ -123,7 +123,7 @@ class Fixture : public ::testing::Test {
 
   std::vector<std::string> kinds() {
     std::vector<std::string> result;
-    for (const Op* each : ir_.main_graph().ops()) result.push_back(each->kind());
+    for (const Op* each : ir_.main_graph().ops()) result.push_back(each->kind_name());
     return result;
   }
 

@@ -37,7 +37,7 @@ TEST_F(RandomOps, DropoutGradientHasTheSameMask) {
   Op& forward = op("Dropout", {t, seed()}, {{"p", 0.5}});
   OneOpGradient gradient(forward, {input({n}, DType::Float32, Values(n, 1.0))});
   Tensor* g = gradient.gradients.at(0);
-  EXPECT_EQ(g->producer()->kind(), "Dropout");
+  EXPECT_EQ(g->producer()->kind_name(), "Dropout");
   ir_.main_graph().mark_output(g);
   const Values mask = run(forward.output(0));
   EXPECT_EQ(value(ir_.main_graph().outputs().front()), mask);

@@ -21,7 +21,7 @@ void expect_not_executable(const Op& op, const std::string& word) {
     EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     return;
   }
-  ADD_FAILURE() << op.kind() << " may run";
+  ADD_FAILURE() << op.kind_name() << " may run";
 }
 
 TEST_F(NnRules, ConvolutionSizes) {

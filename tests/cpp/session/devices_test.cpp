@@ -64,7 +64,7 @@ TEST(Devices, OneDeviceHasNoStreams) {
   auto ir = two_devices();
   for (Op* op : ir->main_graph().ops()) {
     op->context.device = 5;
-    if (op->kind() == "DeviceCopy") op->attributes.set("destination", std::int64_t{5});
+    if (op->kind_name() == "DeviceCopy") op->attributes.set("destination", std::int64_t{5});
   }
   const Session session(*ir);
   EXPECT_EQ(session.program().devices, 1);
