@@ -7,19 +7,22 @@ namespace pando::python {
 namespace {
 
 /// A list of floats as soon as one of them is.
-AttributeValue list_attribute(nb::handle values, const std::string& what) {
+AttributeValue list_attribute(nb::handle values, const std::function<std::string()>& what) {
   Integers integers;
-  if (nb::try_cast(values, integers)) return integers.as(what);
+  if (nb::try_cast(values, integers)) return integers.as(what());
   Floats floats;
   if (nb::try_cast(values, floats)) return floats;
-  throw TypeError(str_cat(what,
+  throw TypeError(str_cat(what(),
                           ": wanted a flag, a number, a text, a dtype or a list of numbers; given ",
                           nb::repr(values).c_str()));
 }
 
-AttributeValue attribute_from(nb::handle value, const std::string& what) {
+AttributeValue attribute_from(nb::handle value, const std::function<std::string()>& what) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
-  if (nb::isinstance<nb::int_>(value)) return nb::cast<Integer>(value).as(what);
+  if (nb::isinstance<nb::int_>(value)) {
+    std::int64_t number = 0;
+    return nb::try_cast(value, number) ? number : nb::cast<Integer>(value).as(what());
+  }
   if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (nb::isinstance<DType>(value)) return nb::cast<DType>(value);
@@ -44,11 +47,12 @@ std::vector<std::int64_t> Integers::as(const std::string& what) const {
   return result;
 }
 
-Attributes attributes_from(const nb::dict& values, const std::string& what) {
+Attributes attributes_from(const nb::dict& values, const std::function<std::string()>& what) {
   Attributes attributes;
   for (const auto& [key, value] : values) {
     const auto name = nb::cast<std::string>(key);
-    attributes.set(name, attribute_from(value, str_cat(what, ": attribute '", name, "'")));
+    attributes.set(
+        name, attribute_from(value, [&] { return str_cat(what(), ": attribute '", name, "'"); }));
   }
   return attributes;
 }

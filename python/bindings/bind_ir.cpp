@@ -7,7 +7,6 @@
 #include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/tensor_place.hpp"
-#include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
 namespace pando::python {
@@ -227,13 +226,14 @@ void bind_op(nb::module_& m) {
       .def_prop_rw(
           "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
           [](Op& op, const nb::dict& values) {
-            op.attributes = attributes_from(values, describe(op));
+            op.attributes = attributes_from(values, [&] { return describe(op); });
           })
       .def("set_attribute",
            [](Op& op, const std::string& name, nb::object value) {
              nb::dict values;
              values[name.c_str()] = value;
-             for (const auto& [key, attribute] : attributes_from(values, describe(op))) {
+             const Attributes given = attributes_from(values, [&] { return describe(op); });
+             for (const auto& [key, attribute] : given) {
                op.attributes.set(key, attribute);
              }
            })
@@ -281,9 +281,34 @@ Op& create_op(Graph& graph, std::string_view kind, const std::vector<Tensor*>& i
               const std::vector<std::string>& output_names) {
   const OpDef& def = op_registry().get(kind);
   Attributes attributes;
-  if (!values.empty()) attributes = attributes_from(values, op_text(def, context));
+  if (!values.empty()) {
+    attributes = attributes_from(values, [&] { return op_text(def, context); });
+  }
   return graph.create_op(def, inputs, std::move(attributes), context, std::move(called_graphs),
                          output_names);
+}
+
+/// Most ops have one output, and nobody asks for the op itself.
+Tensor* create_tensor(Graph& graph, std::string_view kind, const std::vector<Tensor*>& inputs,
+                      const nb::dict& values, const OpContext& context, std::string name) {
+  return create_op(graph, kind, inputs, values, context, {}, {std::move(name)}).output(0);
+}
+
+void bind_op_creation(nb::class_<Graph>& graph) {
+  graph
+      .def(
+          "create_op", &create_op, nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"),
+          nb::arg("context"), nb::arg("called_graphs") = std::vector<Graph*>{},
+          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr,
+          nb::sig("def create_op(self, kind: str, inputs: collections.abc.Sequence[Tensor | None], "
+                  "attributes: dict, context: OpContext, called_graphs: "
+                  "collections.abc.Sequence[Graph] = [], output_names: "
+                  "collections.abc.Sequence[str] = []) -> Op"))
+      .def("create_tensor", &create_tensor, nb::arg("kind"), nb::arg("inputs"),
+           nb::arg("attributes"), nb::arg("context"), nb::arg("name"), kOwnedByIr,
+           nb::sig("def create_tensor(self, kind: str, inputs: collections.abc.Sequence[Tensor | "
+                   "None], attributes: dict, context: OpContext, name: str) -> Tensor"),
+           "The first output of a new op that calls no graph.");
 }
 
 void bind_graph(nb::module_& m) {
@@ -334,15 +359,8 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
       .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def(
-          "create_op", &create_op, nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"),
-          nb::arg("context"), nb::arg("called_graphs") = std::vector<Graph*>{},
-          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr,
-          nb::sig("def create_op(self, kind: str, inputs: collections.abc.Sequence[Tensor | None], "
-                  "attributes: dict, context: OpContext, called_graphs: "
-                  "collections.abc.Sequence[Graph] = [], output_names: "
-                  "collections.abc.Sequence[str] = []) -> Op"))
       .def_rw("differentiable", &Graph::differentiable);
+  bind_op_creation(graph);
   bind_graph_edits(graph);
 }
 
@@ -447,34 +465,6 @@ void bind_whole_ir(nb::module_& m) {
           });
 }
 
-void bind_registry(nb::module_& m) {
-  nb::class_<OpDef>(m, "OpKind")
-      .def_ro("name", &OpDef::name)
-      .def_ro("doc", &OpDef::doc)
-      .def_ro("min_inputs", &OpDef::min_inputs)
-      .def_ro("max_inputs", &OpDef::max_inputs)
-      .def_prop_ro("attributes",
-                   [](const OpDef& def) {
-                     std::vector<std::pair<std::string, bool>> specs;
-                     specs.reserve(def.attributes.size());
-                     for (const AttributeSpec& spec : def.attributes) {
-                       specs.emplace_back(spec.name, spec.required);
-                     }
-                     return specs;
-                   })
-      .def_ro("differentiable_inputs", &OpDef::differentiable_inputs)
-      .def_prop_ro("is_pointwise", [](const OpDef& d) { return d.scalar_body != nullptr; })
-      .def_prop_ro("is_view", [](const OpDef& d) { return d.view != nullptr; })
-      .def_prop_ro("has_gradient", [](const OpDef& d) { return d.gradient != nullptr; })
-      .def_ro("has_side_effects", &OpDef::has_side_effects);
-  m.def(
-      "verify", [](const Ir& ir) { verify(ir, ""); }, nb::arg("ir"),
-      "Raises popart_internal_exception naming the first broken rule of the Ir.");
-  m.def(
-      "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
-      "Every registered op kind, sorted by name.");
-}
-
 }  // namespace
 
 void bind_ir(nb::module_& m) {
@@ -486,7 +476,6 @@ void bind_ir(nb::module_& m) {
   bind_graph(m);
   bind_streams_and_buffers(m);
   bind_whole_ir(m);
-  bind_registry(m);
 }
 
 }  // namespace pando::python

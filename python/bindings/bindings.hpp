@@ -13,6 +13,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
+
 #include "pando/base/attributes.hpp"
 
 namespace nb = nanobind;
@@ -22,6 +24,7 @@ namespace pando::python {
 void bind_exceptions(nb::module_& m);
 void bind_base(nb::module_& m);
 void bind_ir(nb::module_& m);
+void bind_registry(nb::module_& m);
 void bind_transforms(nb::module_& m);
 void bind_session(nb::module_& m);
 
@@ -41,9 +44,9 @@ struct Integers {
   std::vector<std::int64_t> as(const std::string& what) const;
 };
 
-/// Python values <-> attributes: bool, int, float, str, DType, sequences of int or float. `what`:
-/// whose they are, for errors.
-Attributes attributes_from(const nb::dict& values, const std::string& what);
+/// Python values <-> attributes: bool, int, float, str, DType, sequences of int or float. `what`
+/// says whose they are, for errors.
+Attributes attributes_from(const nb::dict& values, const std::function<std::string()>& what);
 nb::dict attributes_to_dict(const Attributes& attributes);
 
 }  // namespace pando::python

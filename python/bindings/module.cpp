@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   pando::python::bind_exceptions(m);
   pando::python::bind_base(m);
   pando::python::bind_ir(m);
+  pando::python::bind_registry(m);
   pando::python::bind_transforms(m);
   pando::python::bind_session(m);
   m.def("run_command_line", &pando::run_command_line, nb::arg("arguments"),

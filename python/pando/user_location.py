@@ -19,13 +19,16 @@ _OWN_CODE = (
 _is_own: dict[str, bool] = {}
 
 
-def user_location() -> tuple[str, int, str]:
+def user_location(skip: int = 0) -> tuple[str, int, str]:
     """Find the innermost frame outside of the project's packages.
+
+    Args:
+        skip: How many callers are known to be inside of them.
 
     Returns:
         Its file, line and function.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(1 + skip)
     while True:
         code = frame.f_code
         is_own = _is_own.get(code.co_filename)

@@ -105,18 +105,20 @@ class Context:
         """
         return "/".join([*self._name_scopes, name]) if self._name_scopes else name
 
-    def op_context(self, name: str) -> _core.OpContext:
+    def op_context(self, name: str, skip: int = 0) -> _core.OpContext:
         """Describe where a new op is made.
 
         Args:
             name: The name of the op, without scopes.
+            skip: How many callers are known not to be the user's program.
 
         Returns:
             What is recorded with the op: name, line of the program, device, tile set and execution.
         """
         scoped, execution = self.scoped(name), self._execution_context
-        file, line, function = user_location()
-        key = (scoped, file, line, function, self._ipu_id, self._io_tile_set, execution)
+        file, line, function = user_location(skip + 1)
+        # Python computes the hashes of enumerations slowly.
+        key = (scoped, file, line, function, self._ipu_id, self._io_tile_set, id(execution))
         # The core copies it into the op, and ops of one line have equal ones.
         known = self._graphs[-1]._ir._op_contexts if self._graphs else {}
         context = known.get(key)
@@ -297,7 +299,7 @@ def create_op(
         kind,
         [None if tensor is None else tensor._pb for tensor in inputs],
         attributes,
-        context.op_context(op_name),
+        context.op_context(op_name, skip=1),
         [callee._pb for callee in called_graphs],
         [context.scoped(name) for name in names],
     )

@@ -92,7 +92,7 @@ class dtype:  # noqa: N801 - the name programs know
 
     @classmethod
     def _from_pb(cls, core_dtype: _core.DType) -> dtype:
-        return _BY_CORE[core_dtype.name]
+        return _BY_CORE[id(core_dtype)]
 
     @classmethod
     def from_name(cls, name: str) -> dtype:
@@ -230,4 +230,5 @@ complex64 = dtype._make("complex64", "complex", np.complex64, "complex64")
 complex128 = dtype._make("complex128", "complex", np.complex128, "complex128")
 float = float32
 
-_BY_CORE = {d._core_dtype.name: d for d in dtype._by_name.values() if d._core_dtype is not None}
+# Members of an enumeration live as long as it, and Python computes their hashes slowly.
+_BY_CORE = {id(d._core_dtype): d for d in dtype._by_name.values() if d._core_dtype is not None}

@@ -97,22 +97,17 @@ class Ir:
 
     def _tensor(self, core_tensor: _core.Tensor) -> Tensor:
         """The one Tensor of a core tensor."""
-        tensor = self._known_tensor(core_tensor)
-        if tensor is None:
-            tensor = tensor_class(core_tensor)._make(self, core_tensor)
-            self._tensors[tensor._id] = ReferenceType(tensor)
-        return tensor
-
-    def _known_tensor(self, core_tensor: _core.Tensor) -> Tensor | None:
         reference = self._tensors.get(core_tensor.id)
         tensor = None if reference is None else reference()
-        return None if tensor is None or tensor._pb is not core_tensor else tensor
+        if tensor is None or tensor._pb is not core_tensor:
+            tensor = self._new_tensor(core_tensor, tensor_class(core_tensor))
+        return tensor
 
-    def _refresh_tensor(self, core_tensor: _core.Tensor) -> None:
-        """Has the Tensor of a core tensor, if there is one, look at shape and dtype again."""
-        tensor = self._known_tensor(core_tensor)
-        if tensor is not None:
-            tensor._read_info()
+    def _new_tensor(self, core_tensor: _core.Tensor, kind: type[Tensor] = Tensor) -> Tensor:
+        """The first Tensor of a core tensor."""
+        tensor = kind._make(self, core_tensor)
+        self._tensors[tensor._id] = ReferenceType(tensor)
+        return tensor
 
     def _settle(self) -> None:
         """Orders the graphs that were rewired; popart_exception if one was left incomplete."""

@@ -55,8 +55,6 @@ class Tensor(TensorOperators):
     _ir: Ir
     _pb: _core.Tensor
     _id: str
-    _dtype: DType
-    _shape: tuple[int, ...]
 
     # NumPy leaves `array + tensor` to the reflected operators.
     __array_ufunc__ = None
@@ -73,12 +71,7 @@ class Tensor(TensorOperators):
         self._ir = ir
         self._pb = core_tensor
         self._id = core_tensor.id
-        self._read_info()
         return self
-
-    def _read_info(self) -> None:
-        self._dtype = DType._from_pb(self._pb.dtype)
-        self._shape = tuple(self._pb.shape)
 
     @classmethod
     def _from_pb(cls, tensor: Any) -> Tensor:
@@ -120,22 +113,22 @@ class Tensor(TensorOperators):
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self._dtype
+        return DType._from_pb(self._pb.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape on one replica."""
-        return self._shape
+        return tuple(self._pb.shape)
 
     @property
     def rank(self) -> int:
         """The number of axes."""
-        return len(self._shape)
+        return len(self._pb.shape)
 
     @property
     def nelms(self) -> int:
         """The number of elements."""
-        return int(np.prod(self._shape, dtype=np.int64))
+        return int(np.prod(self._pb.shape, dtype=np.int64))
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
@@ -324,9 +317,10 @@ class Tensor(TensorOperators):
         return result
 
     def __len__(self) -> int:
-        if not self._shape:
+        shape = self.shape
+        if not shape:
             raise ValueError(f"a scalar has no length: {self!r}")
-        return self._shape[0]
+        return shape[0]
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -337,11 +331,11 @@ class Tensor(TensorOperators):
         return hash((self._id, self._ir._pb.id))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}[{self._id} {self._dtype} {self._shape}]"
+        return f"{type(self).__name__}[{self._id} {self.dtype} {self.shape}]"
 
     def __str__(self) -> str:
         # Programs print tensors of every class under one name.
-        return f"Tensor[{self._id} {self._dtype} {self._shape}]"
+        return f"Tensor[{self._id} {self.dtype} {self.shape}]"
 
     def __iadd__(self, other: TensorLike) -> Tensor:
         all_ops().add_(self, self._ensure_tensor(other))

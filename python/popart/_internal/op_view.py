@@ -303,8 +303,6 @@ class Op(View):
     def setup(self) -> None:
         """Gives the outputs the shapes and dtypes that follow from the inputs."""
         self._pb.infer_outputs()
-        for output in self.getOutputTensors():
-            self._owner._refresh_tensor(output._pb)
 
     # Kinds.
 

@@ -8,16 +8,18 @@ from popxl.dtypes import DType
 from popxl.ops.utils import check_inputs, check_log2_scale, is_float8, make
 from popxl.tensor_base import Tensor
 
+_PARTIALS_OPTIONS = {"": dtypes.float32, "float": dtypes.float32, "half": dtypes.float16}
+
 
 def _partials_type(partials_type: DType | None) -> DType:
     if partials_type is None:
         option = get_current_graph().ir._options.partialsTypeMatMuls
-        known = {"": dtypes.float32, "float": dtypes.float32, "half": dtypes.float16}
-        if option.lower() not in known:
+        known = _PARTIALS_OPTIONS.get(option.lower())
+        if known is None:
             raise ValueError(
                 f"session option partialsTypeMatMuls: wanted 'float' or 'half'; given {option!r}"
             )
-        return known[option.lower()]
+        return known
     if partials_type not in (dtypes.float16, dtypes.float32):
         raise ValueError(f"dtype {partials_type} is not valid, must be float16 or float32")
     return partials_type

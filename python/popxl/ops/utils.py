@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from popart._internal.op_arguments import OptionalDataType, OptionalFloat, OptionalInt
 from popxl import dtypes
-from popxl.context import create_op, get_current_graph
+from popxl.context import _context, create_op, get_current_graph
 from popxl.dtypes import DType
 from popxl.tensor_base import Tensor
 
@@ -110,7 +110,7 @@ def check_inputs(**tensors: Tensor) -> None:
         TypeError: An argument is not a tensor.
         ValueError: A tensor is not in the current graph, or two are in different places.
     """
-    graph = get_current_graph()
+    graph = _context.graph
     cores = [t._pb for t in tensors.values() if isinstance(t, Tensor)]
     if len(cores) == len(tensors) and graph._pb.can_take(cores):
         return
@@ -252,8 +252,21 @@ def make(
     Raises:
         popart_exception: The inputs or attributes do not suit the kind.
     """
-    op = create_op(kind, inputs, attributes or {}, names=(name,), settings_name=settings)
-    return get_current_graph()._ir._tensor(op.output(0))
+    context = _context
+    graph = context.graph
+    ir = graph._ir
+    # Somebody asks for the op itself.
+    if context._in_sequence is not None or context._created_listeners or ir._op_created_hooks:
+        op = create_op(kind, inputs, attributes or {}, names=(name,), settings_name=settings)
+        return ir._tensor(op.output(0))
+    core_tensor = graph._pb.create_tensor(
+        kind,
+        [None if tensor is None else tensor._pb for tensor in inputs],
+        attributes or {},
+        context.op_context(settings, skip=1),
+        context.scoped(name),
+    )
+    return ir._new_tensor(core_tensor)
 
 
 def number_or_tensor(
