@@ -75,7 +75,7 @@ DataSet load(const std::filesystem::path& folder, const std::string& prefix) {
 /// The forward function: inputs x, then weight and bias of every layer; output logits.
 Graph& build_network(Ir& ir, std::int64_t batch) {
   Graph& graph = ir.create_graph("Net");
-  OpBuilder ops(graph, {});
+  OpBuilder builder(graph, {});
   const auto input = [&](const std::string& name, const Shape& shape) {
     return graph.add_input(graph.unique_tensor_id(name), {DType::Float32, shape, {}});
   };
@@ -83,8 +83,8 @@ Graph& build_network(Ir& ir, std::int64_t batch) {
   for (std::size_t layer = 0; layer + 1 < kWidths.size(); ++layer) {
     Tensor* weight = input("weight", {kWidths[layer], kWidths[layer + 1]});
     Tensor* bias = input("bias", {kWidths[layer + 1]});
-    x = ops.make("Add", {ops.make("MatMul", {x, weight}), bias});
-    if (layer + 2 < kWidths.size()) x = ops.make("Gelu", {x});
+    x = ops::add(builder, ops::mat_mul(builder, x, weight), bias);
+    if (layer + 2 < kWidths.size()) x = ops::gelu(builder, x);
   }
   graph.mark_output(x);
   return graph;
@@ -94,7 +94,7 @@ Graph& build_network(Ir& ir, std::int64_t batch) {
 /// rate.
 Graph& build_adam(Ir& ir, const TensorInfo& info) {
   Graph& graph = ir.create_graph("Adam");
-  OpBuilder ops(graph, {});
+  OpBuilder builder(graph, {});
   const auto input = [&](const char* name, DType dtype, bool by_ref) {
     return graph.add_input(graph.unique_tensor_id(name), {dtype, info.shape, {}}, by_ref);
   };
@@ -110,31 +110,29 @@ Graph& build_adam(Ir& ir, const TensorInfo& info) {
     last = &op;
     return op;
   };
-  using Text = std::string;
-  after(ops.op("Accumulate", {m, gradient}, {{"type", Text("MovingAverage")}, {"factor", 0.9}}));
-  after(ops.op("Accumulate", {v, gradient},
-               {{"type", Text("MovingAverageSquare")}, {"factor", 0.999}}));
-  Op& update = after(
-      ops.op("AdamUpdater", {nullptr, m, v}, {{"mode", Text("AdamNoBias")}, {"epsilon", 1e-5}}));
-  after(ops.op("ScaledAddLhsInplace", {variable, update.output(0), nullptr, minus_rate},
-               {{"a", 1.0}}));
+  after(ops::accumulate(builder, m, gradient, {.type = "MovingAverage", .factor = 0.9}));
+  after(ops::accumulate(builder, v, gradient, {.type = "MovingAverageSquare", .factor = 0.999}));
+  Op& update =
+      after(ops::adam_updater(builder, nullptr, m, v, {.mode = "AdamNoBias", .epsilon = 1e-5}));
+  after(ops::scaled_add_lhs_inplace(builder, variable, update.output(0), {.a = 1.0}, nullptr,
+                                    minus_rate));
   return graph;
 }
 
 Tensor* load_stream(Graph& main, const char* name, const TensorInfo& info) {
   Tensor* handle = main.add_stream(main.unique_tensor_id(name), info);
   main.ir().add_stream(*handle, StreamDirection::HostToDevice);
-  OpBuilder ops(main, {});
+  OpBuilder builder(main, {});
   Tensor* init =
-      ops.make("Init", {},
-               {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("undef")}});
-  return ops.make("HostLoad", {init}, {{"stream", handle->id()}});
+      ops::init(builder, {.shape = info.shape, .dtype = info.dtype, .init_type = "undef"});
+  return ops::host_load(builder, init, {.stream = handle->id()});
 }
 
 void store_stream(Graph& main, const char* name, Tensor* value) {
   Tensor* handle = main.add_stream(main.unique_tensor_id(name), value->info);
   main.ir().add_stream(*handle, StreamDirection::DeviceToHost);
-  OpBuilder(main, {}).op("HostStore", {value}, {{"stream", handle->id()}});
+  OpBuilder builder(main, {});
+  ops::host_store(builder, value, {.stream = handle->id()});
 }
 
 Tensor* variable(Graph& main, const std::string& name, const TensorInfo& info) {
@@ -159,8 +157,8 @@ std::vector<Tensor*> make_variables(Graph& main, const Graph& network, std::mt19
 }
 
 Op& call(Graph& main, Graph& callee, const std::vector<Tensor*>& inputs, Ints modified = {}) {
-  const OpDef& def = Registry::instance().get("Call");
-  return main.create_op(def, inputs, {{"modified", std::move(modified)}}, {}, {&callee});
+  OpBuilder builder(main, {});
+  return ops::call(builder, callee, inputs, {.modified = std::move(modified)});
 }
 
 /// Calls the gradient graph, then one Adam step per variable.
@@ -206,10 +204,10 @@ std::vector<Tensor*> train(const DataSet& data, Ir& ir, std::mt19937& random) {
   std::vector<Tensor*> inputs = {x};
   inputs.insert(inputs.end(), variables.begin(), variables.end());
   Op& forward = call(main, network, inputs);
-  OpBuilder ops(main, {});
-  Tensor* probabilities = ops.make("Softmax", {forward.output(0)}, {{"axis", std::int64_t{1}}});
-  Op& loss = ops.op("NlllWithSoftmaxGradDirect", {probabilities, labels},
-                    {{"reduction", std::string("mean")}});
+  OpBuilder builder(main, {});
+  Tensor* probabilities = ops::softmax(builder, forward.output(0), {.axis = 1});
+  Op& loss =
+      ops::nlll_with_softmax_grad_direct(builder, probabilities, labels, {.reduction = "mean"});
   store_stream(main, "loss", loss.output(0));
   build_update(ir, forward, loss.output(1), minus_rate, variables);
 
@@ -282,7 +280,6 @@ double accuracy(const DataSet& data, const std::vector<Tensor*>& trained) {
 
 int main(int argc, char** argv) {
   try {
-    op_registry();
     const std::filesystem::path folder = argc > 1 ? argv[1] : kDefaultFolder;
     std::mt19937 random(42);
     Ir ir;

@@ -4,8 +4,26 @@
 #include "pando/ops/ops.hpp"
 
 namespace pando::python {
+namespace {
+
+std::vector<AttributeType> attribute_types(const OpDef& def) {
+  std::vector<AttributeType> types;
+  types.reserve(def.attributes.size());
+  for (const AttributeSpec& spec : def.attributes) types.push_back(spec.type);
+  return types;
+}
+
+}  // namespace
 
 void bind_registry(nb::module_& m) {
+  nb::enum_<AttributeType>(m, "AttributeType")
+      .value("Flag", AttributeType::Flag)
+      .value("Integer", AttributeType::Integer)
+      .value("Number", AttributeType::Number)
+      .value("Text", AttributeType::Text)
+      .value("DTypeName", AttributeType::DTypeName)
+      .value("IntList", AttributeType::IntList)
+      .value("NumberList", AttributeType::NumberList);
   nb::class_<OpDef>(m, "OpKind")
       .def_ro("name", &OpDef::name)
       .def_ro("doc", &OpDef::doc)
@@ -20,6 +38,8 @@ void bind_registry(nb::module_& m) {
                      }
                      return specs;
                    })
+      .def_prop_ro("attribute_types", &attribute_types, "Of `attributes`, in their order.")
+      .def_ro("num_called_graphs", &OpDef::num_called_graphs)
       .def_ro("differentiable_inputs", &OpDef::differentiable_inputs)
       .def_prop_ro("is_pointwise", [](const OpDef& d) { return d.scalar_body != nullptr; })
       .def_prop_ro("is_view", [](const OpDef& d) { return d.view != nullptr; })

@@ -454,6 +454,21 @@ class Ir:
     @replication_factor.setter
     def replication_factor(self, arg: int, /) -> None: ...
 
+class AttributeType(enum.Enum):
+    Flag = 0
+
+    Integer = 1
+
+    Number = 2
+
+    Text = 3
+
+    DTypeName = 4
+
+    IntList = 5
+
+    NumberList = 6
+
 class OpKind:
     @property
     def name(self) -> str: ...
@@ -469,6 +484,13 @@ class OpKind:
 
     @property
     def attributes(self) -> list[tuple[str, bool]]: ...
+
+    @property
+    def attribute_types(self) -> list[AttributeType]:
+        """Of `attributes`, in their order."""
+
+    @property
+    def num_called_graphs(self) -> int: ...
 
     @property
     def differentiable_inputs(self) -> list[int]: ...
