@@ -100,7 +100,7 @@ BuiltOp all_reduce(OpBuilder& builder, const std::vector<Tensor*>& inputs,
                    const AllReduceAttributes& attributes, std::string_view name) {
   Attributes given;
   set_attribute(given, "op", attributes.op);
-  set_attribute(given, "ipus", attributes.ipus);
+  set_attribute(given, "devices", attributes.devices);
   set_attribute(given, "form", attributes.form);
   return build_op(builder, "AllReduce", inputs, std::move(given), name);
 }
@@ -109,7 +109,7 @@ BuiltOp all_reduce_grad(OpBuilder& builder, const std::vector<Tensor*>& inputs,
                         const AllReduceGradAttributes& attributes, std::string_view name) {
   Attributes given;
   set_attribute(given, "op", attributes.op);
-  set_attribute(given, "ipus", attributes.ipus);
+  set_attribute(given, "devices", attributes.devices);
   set_attribute(given, "form", attributes.form);
   return build_op(builder, "AllReduceGrad", inputs, std::move(given), name);
 }
@@ -350,6 +350,14 @@ BuiltOp detach(OpBuilder& builder, Tensor* input0, std::string_view name) {
 
 BuiltOp detach_inplace(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "DetachInplace", {input0}, {}, name);
+}
+
+BuiltOp device_copy(OpBuilder& builder, Tensor* input0, const DeviceCopyAttributes& attributes,
+                    std::string_view name) {
+  Attributes given;
+  set_attribute(given, "source", attributes.source);
+  set_attribute(given, "destination", attributes.destination);
+  return build_op(builder, "DeviceCopy", {input0}, std::move(given), name);
 }
 
 BuiltOp div(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
@@ -633,14 +641,6 @@ BuiltOp io_tile_copy(OpBuilder& builder, Tensor* input0, std::string_view name) 
   return build_op(builder, "IoTileCopy", {input0}, {}, name);
 }
 
-BuiltOp ipu_copy(OpBuilder& builder, Tensor* input0, const IpuCopyAttributes& attributes,
-                 std::string_view name) {
-  Attributes given;
-  set_attribute(given, "source", attributes.source);
-  set_attribute(given, "destination", attributes.destination);
-  return build_op(builder, "IpuCopy", {input0}, std::move(given), name);
-}
-
 BuiltOp is_inf(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "IsInf", {input0}, {}, name);
 }
@@ -847,25 +847,6 @@ BuiltOp pad_into(OpBuilder& builder, Tensor* input0, const PadIntoAttributes& at
   set_attribute(given, "starts", attributes.starts);
   set_attribute(given, "steps", attributes.steps);
   return build_op(builder, "PadInto", {input0}, std::move(given), name);
-}
-
-BuiltOp popart_sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
-                                 Tensor* input3, const PopartSparseAccumulateAttributes& attributes,
-                                 Tensor* input4, std::string_view name) {
-  Attributes given;
-  set_attribute(given, "axis", attributes.axis);
-  set_attribute(given, "factor", attributes.factor);
-  return build_op(builder, "PopartSparseAccumulate", {input0, input1, input2, input3, input4},
-                  std::move(given), name);
-}
-
-BuiltOp popart_tied_gather(OpBuilder& builder, Tensor* input0, Tensor* input1,
-                           const PopartTiedGatherAttributes& attributes, std::string_view name) {
-  Attributes given;
-  set_attribute(given, "axis", attributes.axis);
-  set_attribute(given, "group_size", attributes.group_size);
-  set_attribute(given, "zero_oor", attributes.zero_oor);
-  return build_op(builder, "PopartTiedGather", {input0, input1}, std::move(given), name);
 }
 
 BuiltOp pow(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
@@ -1426,6 +1407,16 @@ BuiltOp softmax_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   return build_op(builder, "SoftmaxGrad", {input0, input1}, std::move(given), name);
 }
 
+BuiltOp sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                          Tensor* input3, const SparseAccumulateAttributes& attributes,
+                          Tensor* input4, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "factor", attributes.factor);
+  return build_op(builder, "SparseAccumulate", {input0, input1, input2, input3, input4},
+                  std::move(given), name);
+}
+
 BuiltOp split(OpBuilder& builder, Tensor* input0, const SplitAttributes& attributes,
               std::string_view name) {
   Attributes given;
@@ -1516,6 +1507,15 @@ BuiltOp tensor_parallel_all_reduce(OpBuilder& builder, Tensor* input0,
   set_attribute(given, "stride", attributes.stride);
   set_attribute(given, "group_size", attributes.group_size);
   return build_op(builder, "TensorParallelAllReduce", {input0}, std::move(given), name);
+}
+
+BuiltOp tied_gather(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                    const TiedGatherAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "group_size", attributes.group_size);
+  set_attribute(given, "zero_oor", attributes.zero_oor);
+  return build_op(builder, "TiedGather", {input0, input1}, std::move(given), name);
 }
 
 BuiltOp top_k(OpBuilder& builder, Tensor* input0, const TopKAttributes& attributes,

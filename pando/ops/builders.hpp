@@ -122,18 +122,18 @@ BuiltOp add_lhs_inplace(OpBuilder& builder, Tensor* input0, Tensor* input1,
 
 struct AllReduceAttributes {
   Required<std::string> op;
-  Required<Ints> ipus;
+  Required<Ints> devices;
   Required<std::string> form;
 };
-/// Output i, on virtual device ipus[i]: the reduction (attribute op) of all inputs. Attribute form:
-/// 'plain'; 'identical_inputs': the inputs are equal and stay as they are, their gradients are
-/// reduced; 'identical_grads': the gradients are equal and stay as they are.
+/// Output i, on virtual device devices[i]: the reduction (attribute op) of all inputs. Attribute
+/// form: 'plain'; 'identical_inputs': the inputs are equal and stay as they are, their gradients
+/// are reduced; 'identical_grads': the gradients are equal and stay as they are.
 BuiltOp all_reduce(OpBuilder& builder, const std::vector<Tensor*>& inputs,
                    const AllReduceAttributes& attributes, std::string_view name = {});
 
 struct AllReduceGradAttributes {
   Required<std::string> op;
-  Required<Ints> ipus;
+  Required<Ints> devices;
   Required<std::string> form;
 };
 /// The gradients of the inputs of an AllReduce of the same attributes.
@@ -400,6 +400,14 @@ BuiltOp detach(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
 /// An alias of input 0 through which no gradient passes.
 BuiltOp detach_inplace(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+struct DeviceCopyAttributes {
+  Required<std::int64_t> source;
+  Required<std::int64_t> destination;
+};
+/// Input 0 moved from virtual device attribute source to virtual device attribute destination.
+BuiltOp device_copy(OpBuilder& builder, Tensor* input0, const DeviceCopyAttributes& attributes,
+                    std::string_view name = {});
 
 /// Input 0 / input 1, with broadcasting; integers truncate toward zero.
 BuiltOp div(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
@@ -696,14 +704,6 @@ BuiltOp init(OpBuilder& builder, const InitAttributes& attributes, std::string_v
 /// Input 0 moved between the compute and the io tiles.
 BuiltOp io_tile_copy(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
-struct IpuCopyAttributes {
-  Required<std::int64_t> source;
-  Required<std::int64_t> destination;
-};
-/// Input 0 moved from virtual device attribute source to virtual device attribute destination.
-BuiltOp ipu_copy(OpBuilder& builder, Tensor* input0, const IpuCopyAttributes& attributes,
-                 std::string_view name = {});
-
 /// bool: whether input 0 is +inf or -inf (false for integers).
 BuiltOp is_inf(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
@@ -931,32 +931,6 @@ struct PadIntoAttributes {
 /// dimension d. A kernel.
 BuiltOp pad_into(OpBuilder& builder, Tensor* input0, const PadIntoAttributes& attributes,
                  std::string_view name = {});
-
-struct PopartSparseAccumulateAttributes {
-  Required<std::int64_t> axis;
-  std::optional<double> factor = std::nullopt;
-};
-/// Updates input 0 in place: t[indices[p]] += f * X[p] along the axis; repeated indices add up.
-/// Inputs: 0 t, 1 X (t's shape with dimension axis replaced by the shape of indices), 2 factor
-/// (optional scalar), 3 indices (integer), 4 W (optional layout hint, unused). Attributes: axis,
-/// factor (constant, default 1).
-BuiltOp popart_sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
-                                 Tensor* input3, const PopartSparseAccumulateAttributes& attributes,
-                                 Tensor* input4 = nullptr, std::string_view name = {});
-
-struct PopartTiedGatherAttributes {
-  Required<std::int64_t> axis;
-  std::optional<std::int64_t> group_size = std::nullopt;
-  std::optional<bool> zero_oor = std::nullopt;
-};
-/// The same values as Gather. numpy.take. Inputs: 0 t, 1 indices (integer, read as unsigned).
-/// Attributes: axis, group_size (default 1; above 1: dimension 0 of t and indices are groups,
-/// take(t[b], indices[b], axis - 1)), zero_oor (default false). Output t.shape[:axis] +
-/// indices.shape + t.shape[axis+1:]. Indices out of range give zeros with zero_oor, else
-/// unspecified values.
-BuiltOp popart_tied_gather(OpBuilder& builder, Tensor* input0, Tensor* input1,
-                           const PopartTiedGatherAttributes& attributes,
-                           std::string_view name = {});
 
 /// Input 0 to the power of input 1, with broadcasting. Integers: modulo 2^bits; with a negative
 /// exponent 1 and -1 keep their powers, all others give 0.
@@ -1577,6 +1551,18 @@ struct SoftmaxGradAttributes {
 BuiltOp softmax_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                      const SoftmaxGradAttributes& attributes, std::string_view name = {});
 
+struct SparseAccumulateAttributes {
+  Required<std::int64_t> axis;
+  std::optional<double> factor = std::nullopt;
+};
+/// Updates input 0 in place: t[indices[p]] += f * X[p] along the axis; repeated indices add up.
+/// Inputs: 0 t, 1 X (t's shape with dimension axis replaced by the shape of indices), 2 factor
+/// (optional scalar), 3 indices (integer), 4 W (optional layout hint, unused). Attributes: axis,
+/// factor (constant, default 1).
+BuiltOp sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                          Tensor* input3, const SparseAccumulateAttributes& attributes,
+                          Tensor* input4 = nullptr, std::string_view name = {});
+
 struct SplitAttributes {
   Required<std::int64_t> axis;
   Required<Ints> sizes;
@@ -1661,6 +1647,19 @@ struct TensorParallelAllReduceAttributes {
 BuiltOp tensor_parallel_all_reduce(OpBuilder& builder, Tensor* input0,
                                    const TensorParallelAllReduceAttributes& attributes,
                                    std::string_view name = {});
+
+struct TiedGatherAttributes {
+  Required<std::int64_t> axis;
+  std::optional<std::int64_t> group_size = std::nullopt;
+  std::optional<bool> zero_oor = std::nullopt;
+};
+/// The same values as Gather. numpy.take. Inputs: 0 t, 1 indices (integer, read as unsigned).
+/// Attributes: axis, group_size (default 1; above 1: dimension 0 of t and indices are groups,
+/// take(t[b], indices[b], axis - 1)), zero_oor (default false). Output t.shape[:axis] +
+/// indices.shape + t.shape[axis+1:]. Indices out of range give zeros with zero_oor, else
+/// unspecified values.
+BuiltOp tied_gather(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                    const TiedGatherAttributes& attributes, std::string_view name = {});
 
 struct TopKAttributes {
   Required<std::int64_t> axis;
