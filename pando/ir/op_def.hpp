@@ -103,7 +103,7 @@ struct OpDef {
   bool is_collective = false;
   /// Moves input 0 from the virtual device `source` to the virtual device `destination`.
   bool moves_devices = false;
-  /// Input i and output i are on the virtual device `ipus[i]`.
+  /// Input i and output i are on the virtual device `devices[i]`.
   bool has_tensor_devices = false;
   /// The input that is a log2 scale, where it is connected; -1: none.
   int log2_scale_input = -1;
