@@ -3,7 +3,7 @@
 - `building`: `x = relu(x @ w + b)` again and again from Python, with one `w` and one `b` that the
   last op writes, so that every third op reads the same variable.
 - `memory`: what the process takes for the built program, by op.
-- `compiling`: building and compiling that program; `twice the ops`: that of twice as many over it.
+- `built and compiled`: both for that program; `twice the ops`: that of twice as many over it.
 - `peak memory`: the most that the process took at a time, above what it had before, by op.
 - `nested calls`: compiling graphs that each call the next; `gradients`: the memory, by graph, and
   the time that differentiating a quarter of them takes.
@@ -176,7 +176,7 @@ def shared_rows(rounds: int, quick: bool) -> list[Row]:
     return [
         Row("building", once["build_us"], 10, "us an op"),
         Row("memory", once["built_kb"], 4, "KiB an op"),
-        Row(f"compiling {count:,} ops", once["total_s"], 2, "s with building"),
+        Row(f"built and compiled {count:,}", once["total_s"], 2, "s"),
         Row("twice the ops", twice["total_s"] / once["total_s"], 2.2, "times as long"),
         Row("peak memory", once["peak_kb"], 16, "KiB an op"),
         Row("peak memory of twice the ops", twice["peak_kb"], 16, "KiB an op"),

@@ -194,7 +194,7 @@ def test_scale_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
     assert {row["name"]: row["wanted"] for row in rows} == {
         "building": 10,
         "memory": 4,
-        "compiling 3,000 ops": 2,
+        "built and compiled 3,000": 2,
         "twice the ops": 2.2,
         "peak memory": 16,
         "peak memory of twice the ops": 16,
