@@ -19,7 +19,9 @@ Collective::Kind kind_of(CollectiveDesc::Kind kind) {
 
 }  // namespace
 
-ProgramCollectives::ProgramCollectives(const Program& program, Communicator& replicas) {
+ProgramCollectives::ProgramCollectives(const Program& program, Communicator& replicas,
+                                       RunProfile* profile)
+    : profile_(profile) {
   std::vector<ReplicaGroups> known;
   // Two groups have different first members.
   const auto group_for = [&](const ReplicaGroups& groups) {
@@ -37,6 +39,21 @@ ProgramCollectives::ProgramCollectives(const Program& program, Communicator& rep
                          desc.output_elements, static_cast<std::int64_t>(i), desc.name},
                         group_for(desc.groups)});
   }
+}
+
+void ProgramCollectives::exchange(const Entry& entry, const std::byte* input, std::byte* output,
+                                  VirtualDevice& device) {
+  const Collective& collective = entry.collective;
+  Queue& queue = device.queue();
+  if (queue.is_direct()) return entry.group->run(collective, input, output);
+  // Replicas meet in the host's memory.
+  const std::size_t element = dtype_bytes(collective.dtype);
+  const std::size_t input_bytes = static_cast<std::size_t>(collective.input_elements) * element;
+  const std::size_t output_bytes = static_cast<std::size_t>(collective.output_elements) * element;
+  const std::byte* given = device.to_host().read(queue, input, input_bytes, device.check());
+  std::byte* result = device.from_host().room(output_bytes, device.check());
+  entry.group->run(collective, given, result);
+  device.from_host().copy_to(queue, output, output_bytes);
 }
 
 }  // namespace pando

@@ -4,7 +4,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
-#include "pando/runtime/engine.hpp"
+#include "pando/runtime/remote_buffers.hpp"
 #include "pando/runtime/thread_world.hpp"
 
 namespace pando {

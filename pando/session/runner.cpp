@@ -74,7 +74,8 @@ std::vector<RepeatedStream> repeated_streams(const std::vector<StreamDesc>& stre
 
 void upload_constants(const Executable& executable, Engine& engine, const StopCheck& check) {
   for (const ProgramConstant& constant : executable.constants()) {
-    engine.write_persistent(constant.persistent, constant.data->data, constant.data->bytes, check);
+    engine.persistent().write(constant.persistent, constant.data->data, constant.data->bytes,
+                              check);
   }
 }
 
@@ -117,10 +118,10 @@ void Runner::attach() {
     if (program.replicas > 1) should_stop = team->should_stop(local);
     const StopCheck check = stop_check(should_stop);
     devices[i] = replicas_.make_device(i);
-    engines[i] =
-        std::make_unique<Engine>(program, *replicas_.target(i), *devices[i], profiles_,
-                                 std::move(should_stop), &team->communicator(local),
-                                 replicas_.make_remote(program, i, *devices[i], run_folder_.get()));
+    engines[i] = std::make_unique<Engine>(
+        program, *replicas_.target(i), *devices[i], team->communicator(local),
+        replicas_.make_remote(program, i, *devices[i], run_folder_.get()),
+        EngineSettings{profiles_, std::move(should_stop)});
     upload_constants(*executable_, *engines[i], check);
   };
   try {
@@ -184,7 +185,7 @@ void Runner::weights_from_host() {
     const auto local = static_cast<std::size_t>(index);
     const StopCheck check = stop_check_of(local);
     variables_.upload(local, *engines_[local], check);
-    engines_[local]->finish_remote(check);
+    engines_[local]->remote().finish(check);
     engines_[local]->run_weights_from_host();
   });
 }

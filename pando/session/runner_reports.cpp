@@ -55,7 +55,7 @@ IoReport Runner::io_report() const {
   const CallGate::Pass pass(gate_, stop_check_);
   IoReport total;
   for (const auto& engine : engines_) {
-    const IoReport report = engine->io_report();
+    const IoReport report = engine->remote().report();
     total.bytes_loaded += report.bytes_loaded;
     total.bytes_stored += report.bytes_stored;
     total.bytes_from_stores += report.bytes_from_stores;

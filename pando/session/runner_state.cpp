@@ -62,9 +62,9 @@ std::shared_ptr<StateSnapshot> Runner::snapshot(std::int64_t room_bytes) const {
       const PersistentTensor& tensor = executable_->program().persistent[i];
       std::vector<std::byte>& value = state.persistent[index];
       value.resize(value_bytes(tensor.dtype, tensor.shape));
-      engine.read_persistent(i, value.data(), value.size(), stop_check_);
+      engine.persistent().read(i, value.data(), value.size(), stop_check_);
     }
-    state.remote = engine.snapshot_remote(room, stop_check_);
+    state.remote = engine.remote().snapshot(room, stop_check_);
   }
   std::size_t row_bytes = 0;
   for (const RemoteBufferDesc& buffer : executable_->program().remote_buffers) {
@@ -77,25 +77,25 @@ void Runner::write_persistent(std::int64_t replica, std::int64_t index, const st
                               std::size_t bytes) {
   const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "write_persistent");
-  engine.write_persistent(checked_persistent(executable_->program(), index, bytes), from, bytes,
-                          stop_check_);
+  engine.persistent().write(checked_persistent(executable_->program(), index, bytes), from, bytes,
+                            stop_check_);
 }
 
 void Runner::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                           const std::byte* from, std::size_t bytes) {
   const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "write_remote");
-  engine.store_remote(checked_slot(executable_->program(), buffer, slot, bytes), slot, from, bytes,
-                      stop_check_);
-  engine.finish_remote(stop_check_);
+  engine.remote().store(checked_slot(executable_->program(), buffer, slot, bytes), slot, from,
+                        bytes, stop_check_);
+  engine.remote().finish(stop_check_);
 }
 
 void Runner::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
                          std::byte* to, std::size_t bytes) const {
   const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "read_remote");
-  engine.load_remote(checked_slot(executable_->program(), buffer, slot, bytes), slot, to, bytes,
-                     stop_check_);
+  engine.remote().load(checked_slot(executable_->program(), buffer, slot, bytes), slot, to, bytes,
+                       stop_check_);
 }
 
 }  // namespace pando

@@ -35,10 +35,10 @@ ByteRange bytes_of_part(const VariableLayout& variable, std::int64_t replica) {
 void read_device(const VariableLayout& variable, Engine& engine, std::byte* to, std::size_t bytes,
                  const StopCheck& check) {
   if (variable.remote_buffer < 0) {
-    engine.read_persistent(variable.persistent, to, bytes, check);
+    engine.persistent().read(variable.persistent, to, bytes, check);
   } else {
-    engine.load_remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot, to,
-                       bytes, check);
+    engine.remote().load(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot,
+                         to, bytes, check);
   }
 }
 
@@ -94,10 +94,10 @@ void VariableTransfers::upload(std::size_t local, Engine& engine, const StopChec
     const auto [begin, bytes] = bytes_of_part(variable, replica);
     const std::byte* part = host_entry(i, replica) + begin;
     if (variable.remote_buffer >= 0) {
-      engine.store_remote(static_cast<std::size_t>(variable.remote_buffer), variable.settings.slot,
-                          part, bytes, check);
+      engine.remote().store(static_cast<std::size_t>(variable.remote_buffer),
+                            variable.settings.slot, part, bytes, check);
     } else {
-      engine.write_persistent(variable.persistent, part, bytes, check);
+      engine.persistent().write(variable.persistent, part, bytes, check);
     }
   }
 }

@@ -1,0 +1,207 @@
+#include "pando/runtime/executor.hpp"
+
+#include <algorithm>
+
+#include "pando/base/float_state.hpp"
+
+namespace pando {
+
+Executor::Executor(const ReplicaParts& parts, VirtualDevice& device)
+    : parts_(parts),
+      prepared_(parts.prepared),
+      device_(device),
+      memory_(parts.memory.of(device.index())),
+      profile_(parts.profile),
+      resolved_(prepared_.program().functions.size()),
+      pointers_(prepared_.num_pointers()) {
+  for (const int entry : entry_functions(prepared_.program())) resolve(entry);
+}
+
+void Executor::resolve(int entry_function) {
+  const PreparedFunction& prepared = prepared_.function(entry_function);
+  resolved_[static_cast<std::size_t>(entry_function)].resize(
+      static_cast<std::size_t>(prepared.num_operands));
+  if (prepared.device >= 0) {
+    if (prepared.device != device_.index()) return;
+    for (const PreparedInstruction& p : prepared.instructions) resolve(entry_function, p);
+    return;
+  }
+  const std::vector<StreamStep>* stream =
+      prepared.streams[static_cast<std::size_t>(device_.index())];
+  if (stream == nullptr) return;
+  for (const StreamStep& step : *stream) {
+    if (step.kind != StreamStep::Kind::Run) continue;
+    resolve(entry_function, prepared.instructions[static_cast<std::size_t>(step.index)]);
+  }
+}
+
+void Executor::resolve(int entry_function, const PreparedInstruction& p) {
+  std::byte** pointer =
+      resolved_[static_cast<std::size_t>(entry_function)].data() + p.first_operand;
+  for (const OperandRef& ref : p.instruction->operands) {
+    if (ref.space == OperandRef::Space::Row) {
+      parts_.memory.rows().follow(ref.slot, ref.offset, pointer);
+    } else {
+      *pointer = memory_.address(ref, memory_.frame(), nullptr);
+    }
+    ++pointer;
+  }
+}
+
+void Executor::run(int entry_function) {
+  const FlushDenormals flush;
+  run_function(entry_function, memory_.frame(), nullptr);
+  device_.finish();
+}
+
+void Executor::run_function(int function, std::byte* frame, std::byte* const* arguments) {
+  const PreparedFunction& prepared = prepared_.function(function);
+  const std::vector<std::byte*>& resolved = resolved_[static_cast<std::size_t>(function)];
+  const Activation running{function, prepared, frame, arguments,
+                           resolved.empty() ? nullptr : resolved.data()};
+  if (prepared.device >= 0) {
+    if (prepared.device != device_.index()) return;
+    for (std::size_t i = 0; i < prepared.instructions.size(); ++i) run_instruction(running, i);
+    return;
+  }
+  const std::vector<StreamStep>* stream =
+      prepared.streams[static_cast<std::size_t>(device_.index())];
+  if (stream == nullptr) return;
+  for (const StreamStep& step : *stream) {
+    switch (step.kind) {
+      case StreamStep::Kind::Run:
+        run_instruction(running, static_cast<std::size_t>(step.index));
+        break;
+      case StreamStep::Kind::Signal:
+        parts_.signals->signal(device_.index(), step.index);
+        break;
+      case StreamStep::Kind::Wait:
+        parts_.signals->wait(device_.index(), step.index);
+        break;
+    }
+  }
+}
+
+void Executor::run_instruction(const Activation& running, std::size_t index) {
+  const PreparedInstruction& p = running.prepared.instructions[index];
+  std::byte* const* pointers = nullptr;
+  if (running.resolved != nullptr) {
+    pointers = running.resolved + p.first_operand;
+  } else {
+    std::byte** operands = pointers_.data() + p.first_pointer;
+    const OperandRef* refs = p.instruction->operands.data();
+    for (int k = 0; k < p.num_operands; ++k) {
+      operands[k] = memory_.address(refs[k], running.frame, running.arguments);
+    }
+    pointers = operands;
+  }
+  device_.stop().poll();
+  if (profile_ == nullptr) return execute(p, pointers, running.frame);
+  profile_->begin(device_.index(), running.function, index);
+  execute(p, pointers, running.frame);
+  device_.finish();  // else its time would be that of the call
+  profile_->end(device_.index());
+}
+
+void Executor::run_kernel(const PreparedInstruction& p, std::byte* const* operands) {
+  std::byte* scratch = p.has_scratch ? operands[p.num_operands - 1] : nullptr;
+  if (p.host_kernel != nullptr) return p.host_kernel->run(operands, scratch);
+  const auto count = static_cast<std::size_t>(p.num_operands - (p.has_scratch ? 1 : 0));
+  device_.queue().run(*p.kernel, {operands, count}, scratch);
+}
+
+void Executor::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame) {
+  const Instruction& instruction = *p.instruction;
+  switch (instruction.kind) {
+    case Instruction::Kind::Kernel:
+      run_kernel(p, operands);
+      break;
+    case Instruction::Kind::Call:
+      run_function(instruction.target, frame + instruction.callee_frame, operands);
+      break;
+    case Instruction::Kind::Loop:
+      run_loop(p, operands, frame);
+      break;
+    case Instruction::Kind::If:
+      run_if(p, operands, frame);
+      break;
+    case Instruction::Kind::HostLoad:
+      parts_.host.load(p, operands[0], device_);
+      break;
+    case Instruction::Kind::HostStore:
+      parts_.host.store(p, operands[0], device_);
+      break;
+    case Instruction::Kind::RemoteLoad:
+    case Instruction::Kind::RemoteLoadStart:
+    case Instruction::Kind::RemoteLoadWait:
+    case Instruction::Kind::RemoteStore:
+      parts_.remote.run(p, operands, device_);
+      break;
+    case Instruction::Kind::Copy:
+      device_.queue().copy(operands[0], operands[1], p.bytes, CopyKind::WithinDevice);
+      break;
+    case Instruction::Kind::Print:
+      parts_.host.print(instruction, operands[0], device_);
+      break;
+    case Instruction::Kind::Collective:
+      parts_.collectives.run(static_cast<std::size_t>(instruction.target), operands[0], operands[1],
+                             device_);
+      break;
+  }
+}
+
+void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
+                        std::byte* frame) {
+  const Instruction& loop = *prepared.instruction;
+  const auto carried = static_cast<std::size_t>(loop.num_carried);
+  std::byte* const* buffers_a = operands + 3;
+  std::byte* const* buffers_b = buffers_a + carried;
+  std::byte* const* others = buffers_b + carried;
+  const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
+  std::byte** arguments = arguments_of(prepared);
+  const Function& body = prepared_.program().functions[static_cast<std::size_t>(loop.target)];
+  DeviceMemory::LoopCounter counter{operands[0], operands[1]};
+  // Devices count for themselves.
+  if (prepared.counter >= 0) counter = memory_.loop_counter(prepared.counter);
+  Queue& queue = device_.queue();
+  const bool has_signals = loop.count > 0 && !body.carried_signals.empty();
+  if (has_signals) parts_.signals->before_loop(body, device_.index());
+  for (std::int64_t i = 0; i < loop.count; ++i) {
+    queue.write(counter.iterator, static_cast<std::int32_t>(i));
+    queue.write(counter.condition, std::byte{1});
+    const bool reads_a = (loop.count - i) % 2 == 0;
+    std::size_t n = 0;
+    arguments[n++] = counter.iterator;
+    arguments[n++] = counter.condition;
+    for (std::size_t k = 0; k < carried; ++k)
+      arguments[n++] = reads_a ? buffers_a[k] : buffers_b[k];
+    for (std::size_t k = 0; k < num_others; ++k) arguments[n++] = others[k];
+    arguments[n++] = operands[2];
+    for (std::size_t k = 0; k < carried; ++k)
+      arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
+    run_function(loop.target, frame + loop.callee_frame, arguments);
+  }
+  if (has_signals) parts_.signals->after_loop(body, device_.index());
+}
+
+void Executor::run_if(const PreparedInstruction& prepared, std::byte* const* operands,
+                      std::byte* frame) {
+  const Instruction& branch = *prepared.instruction;
+  const auto then_count = static_cast<std::size_t>(branch.count);
+  const bool taken = device_.queue().read<std::byte>(operands[0], device_.check()) != std::byte{0};
+  const int function = taken ? branch.target : branch.other_target;
+  const std::vector<Function>& functions = prepared_.program().functions;
+  const auto& then_function = functions[static_cast<std::size_t>(branch.target)];
+  const auto& chosen = functions[static_cast<std::size_t>(function)];
+  const std::size_t num_outputs =
+      static_cast<std::size_t>(then_function.num_arguments) - then_count;
+  const std::size_t num_inputs = static_cast<std::size_t>(chosen.num_arguments) - num_outputs;
+  const std::size_t first_input = taken ? 1 : 1 + then_count;
+  const std::size_t first_output = branch.operands.size() - num_outputs;
+  std::byte** arguments = arguments_of(prepared);
+  std::copy_n(operands + first_input, num_inputs, arguments);
+  std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
+  run_function(function, frame + branch.callee_frame, arguments);
+}
+
+}  // namespace pando

@@ -1,0 +1,75 @@
+// Runs the functions of a program on one virtual device.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "pando/program/program.hpp"
+#include "pando/runtime/device_signals.hpp"
+#include "pando/runtime/host_transfers.hpp"
+#include "pando/runtime/prepared_program.hpp"
+#include "pando/runtime/program_collectives.hpp"
+#include "pando/runtime/program_memory.hpp"
+#include "pando/runtime/remote_transfers.hpp"
+#include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/virtual_device.hpp"
+
+namespace pando {
+
+/// What the executors of a replica's devices share.
+struct ReplicaParts {
+  const PreparedProgram& prepared;
+  ProgramMemory& memory;
+  HostTransfers& host;
+  RemoteTransfers& remote;
+  ProgramCollectives& collectives;
+  DeviceSignals* signals = nullptr;  // of several devices
+  RunProfile* profile = nullptr;     // when asked for
+};
+
+/// Used by the thread of its device.
+class alignas(64) Executor {
+ public:
+  /// Keeps references to `device` and to all parts. All are made before the first run.
+  Executor(const ReplicaParts& parts, VirtualDevice& device);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// The device's part of an entry function; all that its queue was asked for is then done. Throws
+  /// what instructions and StopPoll do.
+  void run(int entry_function);
+
+ private:
+  /// A function that runs.
+  struct Activation {
+    int function;
+    const PreparedFunction& prepared;
+    std::byte* frame;
+    std::byte* const* arguments;
+    std::byte* const* resolved;  // its operands, if it is an entry function
+  };
+
+  void resolve(int entry_function);
+  void resolve(int entry_function, const PreparedInstruction& instruction);
+  void run_function(int function, std::byte* frame, std::byte* const* arguments);
+  void run_instruction(const Activation& running, std::size_t index);
+  void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  void run_kernel(const PreparedInstruction& prepared, std::byte* const* operands);
+  void run_loop(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  void run_if(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  std::byte** arguments_of(const PreparedInstruction& prepared) {
+    return pointers_.data() + prepared.first_pointer + prepared.num_operands;
+  }
+
+  const ReplicaParts parts_;
+  const PreparedProgram& prepared_;
+  VirtualDevice& device_;
+  const DeviceMemory& memory_;
+  RunProfile* const profile_;
+  /// Entry functions run in one place: their operands' addresses are resolved once. By function;
+  /// empty: another one.
+  std::vector<std::vector<std::byte*>> resolved_;
+  std::vector<std::byte*> pointers_;  // see PreparedProgram::num_pointers
+};
+
+}  // namespace pando

@@ -1,0 +1,53 @@
+#include "pando/runtime/host_transfers.hpp"
+
+#include "pando/base/error.hpp"
+#include "pando/runtime/print_tensor.hpp"
+
+namespace pando {
+namespace {
+
+/// What malloc, and so NumPy, aligns arrays to. Of less aligned ones, elements may not even be
+/// aligned to their own size, as kernels want: those are copied.
+constexpr std::uintptr_t kHostAlignment = 16;
+
+}  // namespace
+
+void HostTransfers::set_arrays(const std::vector<StreamCursor>& streams, bool may_read_in_place) {
+  streams_ = streams;
+  may_read_in_place_ = may_read_in_place;
+}
+
+std::byte* HostTransfers::next_element(const PreparedInstruction& p) {
+  const auto stream = static_cast<std::size_t>(p.instruction->target);
+  const StreamCursor& cursor = streams_[stream];
+  const std::int64_t element = positions_[stream]++ % cursor.count;
+  return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.bytes;
+}
+
+void HostTransfers::load(const PreparedInstruction& p, std::byte* to, VirtualDevice& device) {
+  std::byte* const element = next_element(p);
+  const std::int32_t row = p.instruction->row;
+  const bool in_place = row >= 0 && may_read_in_place_ &&
+                        reinterpret_cast<std::uintptr_t>(element) % kHostAlignment == 0;
+  if (!in_place) device.queue().copy(element, to, p.bytes, CopyKind::HostToDevice);
+  if (row >= 0) rows_.move(row, in_place ? element : to);
+  if (profile_ != nullptr) profile_->count_host(device.index(), true, p.bytes);
+}
+
+void HostTransfers::store(const PreparedInstruction& p, const std::byte* from,
+                          VirtualDevice& device) {
+  device.queue().copy(from, next_element(p), p.bytes, CopyKind::DeviceToHost);
+  if (profile_ != nullptr) profile_->count_host(device.index(), false, p.bytes);
+}
+
+void HostTransfers::print(const Instruction& print, const std::byte* value,
+                          VirtualDevice& device) const {
+  PrintDesc desc = program_.prints[static_cast<std::size_t>(print.target)];
+  if (program_.replicas > 1) desc.title += str_cat("_replica_", replica_);
+  if (device.queue().is_direct()) return print_tensor(desc, value);
+  const std::size_t bytes =
+      static_cast<std::size_t>(num_elements(desc.shape)) * dtype_bytes(desc.dtype);
+  print_tensor(desc, device.to_host().read(device.queue(), value, bytes, device.check()));
+}
+
+}  // namespace pando

@@ -1,0 +1,99 @@
+#include "pando/runtime/prepared_program.hpp"
+
+#include <algorithm>
+
+namespace pando {
+
+std::vector<int> entry_functions(const Program& program) {
+  std::vector<int> entries;
+  for (const int entry : {program.main_function, program.weights_from_host_function,
+                          program.weights_to_host_function}) {
+    if (entry >= 0) entries.push_back(entry);
+  }
+  return entries;
+}
+
+PreparedProgram::PreparedProgram(const Program& program, Target& target, bool queues_are_direct)
+    : program_(program), queues_are_direct_(queues_are_direct) {
+  for (const KernelSpec& spec : program.kernels) kernels_.push_back(target.prepare(spec));
+  functions_.reserve(program.functions.size());
+  for (const Function& function : program.functions) prepare(function);
+}
+
+void PreparedProgram::prepare(const Function& function) {
+  PreparedFunction& prepared = functions_.emplace_back();
+  prepared.instructions.reserve(function.instructions.size());
+  std::size_t most_pointers = 0;
+  for (const Instruction& instruction : function.instructions) {
+    PreparedInstruction& p = prepared.instructions.emplace_back(prepare(instruction));
+    p.first_operand = prepared.num_operands;
+    prepared.num_operands += p.num_operands;
+    most_pointers = std::max(most_pointers, pointers_of(instruction));
+  }
+  num_pointers_ += most_pointers;
+  prepared.device = function.devices.front();
+  if (function.streams.empty()) return;
+  prepared.device = -1;
+  prepared.streams.resize(static_cast<std::size_t>(program_.devices), nullptr);
+  for (std::size_t i = 0; i < function.streams.size(); ++i) {
+    prepared.streams[static_cast<std::size_t>(function.devices[i])] = &function.streams[i];
+  }
+}
+
+PreparedInstruction PreparedProgram::prepare(const Instruction& instruction) {
+  using Kind = Instruction::Kind;
+  PreparedInstruction p;
+  p.instruction = &instruction;
+  p.num_operands = static_cast<int>(instruction.operands.size());
+  p.first_pointer = static_cast<int>(num_pointers_);
+  num_rows_ = std::max(num_rows_, static_cast<std::size_t>(instruction.row + 1));
+  const auto target = static_cast<std::size_t>(instruction.target);
+  switch (instruction.kind) {
+    case Kind::Kernel:
+      p.kernel = kernels_[target].get();
+      p.has_scratch = p.kernel->scratch_bytes() > 0;
+      if (queues_are_direct_) p.host_kernel = &dynamic_cast<const HostKernel&>(*p.kernel);
+      break;
+    case Kind::Loop:
+      if (program_.functions[target].devices.size() > 1) p.counter = num_loop_counters_++;
+      break;
+    case Kind::HostLoad:
+    case Kind::HostStore:
+      p.bytes = static_cast<std::size_t>(program_.streams[target].bytes());
+      break;
+    case Kind::RemoteLoadStart:
+      num_transfers_ =
+          std::max(num_transfers_, static_cast<std::size_t>(instruction.other_target) + 1);
+      [[fallthrough]];
+    case Kind::RemoteLoad:
+    case Kind::RemoteLoadWait:
+    case Kind::RemoteStore:
+      p.bytes = static_cast<std::size_t>(program_.remote_buffers[target].slot_bytes());
+      break;
+    case Kind::Copy:
+      p.bytes = static_cast<std::size_t>(instruction.count);
+      break;
+    case Kind::Call:
+    case Kind::If:
+    case Kind::Print:
+    case Kind::Collective:
+      break;
+  }
+  return p;
+}
+
+/// Counts its operands and the arguments that it passes on.
+std::size_t PreparedProgram::pointers_of(const Instruction& instruction) const {
+  const auto arguments = [&](std::int32_t function) {
+    return program_.functions[static_cast<std::size_t>(function)].num_arguments;
+  };
+  std::int32_t passed = 0;
+  if (instruction.kind == Instruction::Kind::Loop) {
+    passed = arguments(instruction.target);
+  } else if (instruction.kind == Instruction::Kind::If) {
+    passed = std::max(arguments(instruction.target), arguments(instruction.other_target));
+  }
+  return instruction.operands.size() + static_cast<std::size_t>(passed);
+}
+
+}  // namespace pando
