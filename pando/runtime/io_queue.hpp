@@ -5,16 +5,17 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "pando/runtime/io_requests.hpp"
 #include "pando/runtime/remote_memory.hpp"
 #include "pando/runtime/remote_settings.hpp"
 #include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/staging_pool.hpp"
 #include "pando/runtime/waiting.hpp"
 
 namespace pando {
@@ -33,7 +34,7 @@ namespace pando {
 /// Calls that wait throw what their `check` does; abandon() must follow.
 class IoQueue {
  public:
-  using Ticket = std::uint64_t;
+  using Ticket = IoRequest::Ticket;
 
   /// `staging_bytes`: the most bytes of stores under way. `profile`, if any, is told of each
   /// transfer. Throws RuntimeFault when the system does not give the threads.
@@ -65,64 +66,17 @@ class IoQueue {
   int waiting_calls() const;
 
  private:
-  enum class State : std::uint8_t { Waiting, Running, Done, Failed };
-  struct FreeMemory {
-    void operator()(std::byte* memory) const;
-  };
-  using Staging = std::unique_ptr<std::byte, FreeMemory>;
-  struct Copy {
-    Staging memory;
-    std::size_t bytes = 0;
-  };
-  struct Request {
-    Ticket ticket = 0;
-    RemoteMemory* memory = nullptr;
-    std::int64_t slot = 0;
-    std::size_t bytes = 0;
-    std::byte* to = nullptr;  // of a load
-    /// The value of a store; of a load, that of the store that it follows, if that is not written.
-    std::shared_ptr<Copy> copy;
-    std::size_t copied_bytes = 0;  // of the row, in the copy
-    State state = State::Waiting;
-    bool wanted = false;       // the program waits for it
-    std::exception_ptr error;  // of a load
-    TransferTag tag;
-
-    bool is_load() const { return to != nullptr; }
-    bool is_copy() const { return is_load() && copy != nullptr; }
-    bool is_of_row(const RemoteMemory& row_memory, std::int64_t row) const {
-      return memory == &row_memory && slot == row;
-    }
-    bool conflicts_with(const Request& other) const {
-      return is_of_row(*other.memory, other.slot) && !(is_load() && other.is_load()) &&
-             !is_copy() && !other.is_copy();
-    }
-    void move(const StopCheck& check) const;
-  };
   using Lock = std::unique_lock<std::mutex>;
 
   void serve(int thread);
   void close();
-  Request* next_request();
-  template <class Condition>
-  Request* first_free(Condition condition);
   /// Around the transfer itself: counts busy_seconds.
   void begin_transfer();
   void end_transfer();
-  /// The latest store of the row that is not written, or nullptr.
-  const Request* latest_store(const RemoteMemory& memory, std::int64_t slot) const;
   /// `thread`: of the I/O threads, -1: a waiting one.
-  void execute(Request& request, Lock& lock, int thread);
-  void complete(Request& request);
-  void forget(const Request& request);
-  bool all_done() const;
-  std::shared_ptr<Copy> take_staging(std::size_t bytes, const StopCheck& check, Lock& lock);
-  /// A spare that is not much larger, or nullptr.
-  std::shared_ptr<Copy> take_spare(std::size_t bytes);
-  /// Frees the oldest spares until `bytes` of new memory keep to the limit.
-  void make_room(std::size_t bytes);
-  /// Gives the memory back when no other request has it.
-  void drop_copy(Request& request);
+  void execute(IoRequest& request, Lock& lock, int thread);
+  void complete(IoRequest& request);
+  std::shared_ptr<StagingCopy> take_staging(std::size_t bytes, const StopCheck& check, Lock& lock);
   void store_here(RemoteMemory& memory, std::int64_t slot, const std::byte* from, std::size_t bytes,
                   const TransferTag& tag, const StopCheck& check, Lock& lock);
   template <class Condition>
@@ -132,15 +86,11 @@ class IoQueue {
   const StopCheck stop_ = [this] {
     if (stopping_) throw Interrupted();
   };
-  std::int64_t staging_limit_;
   RunProfile* profile_;
   mutable std::mutex mutex_;
   std::condition_variable work_, progress_;
-  std::deque<std::unique_ptr<Request>> requests_;  // in the order of the calls
-  Ticket next_ticket_ = 1;
-  std::int64_t staging_used_ = 0;
-  std::vector<std::shared_ptr<Copy>> spare_;  // staging memory to use again, the oldest first
-  std::int64_t spare_bytes_ = 0;
+  IoRequests requests_;
+  StagingPool staging_;
   std::exception_ptr store_error_;
   IoReport report_;
   int transfers_ = 0;      // going on
