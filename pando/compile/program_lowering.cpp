@@ -34,7 +34,7 @@ std::unordered_set<const Tensor*> roots_of_several_parts(const Graph& graph,
 }
 
 void check_remote(const Tensor& variable, const RemoteBufferDesc& buffer, std::int64_t replicas) {
-  const VariableSettings& settings = variable.settings;
+  const VariableSettings& settings = variable.settings();
   const std::string start =
       str_cat("the variable '", variable.id(), "', ", info_text(variable.info),
               ", cannot live in slot ", settings.slot, " of remote buffer ", buffer.id, ": ");
@@ -60,7 +60,7 @@ void check_remote(const Tensor& variable, const RemoteBufferDesc& buffer, std::i
 void add_remote_variables(const Ir& ir, ProgramTables& tables, Program& program) {
   if (ir.remote_buffers().empty()) return;
   for (const Tensor* tensor : ir.main_graph().sources()) {
-    const VariableSettings& settings = tensor->settings;
+    const VariableSettings& settings = tensor->settings();
     if (tensor->kind() != TensorKind::Variable || settings.remote_buffer == 0) continue;
     const int index = tables.remote_buffer(settings.remote_buffer);
     if (index < 0) {

@@ -110,15 +110,15 @@ std::int32_t ProgramTables::device(const Op& op) const {
 std::int64_t ProgramTables::global_offset(const Tensor& root) {
   const auto it = globals_.find(&root);
   if (it != globals_.end()) return it->second;
-  if (root.settings.remote_buffer > 0) {
+  if (root.settings().remote_buffer > 0) {
     throw Error(str_cat("the variable '", root.id(), "' lives in remote buffer ",
-                        root.settings.remote_buffer,
+                        root.settings().remote_buffer,
                         " and has no value on the device: load it with ops.remote_load"));
   }
   const std::int64_t offset = program_.persistent_bytes;
   program_.persistent_bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
   program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset,
-                                 root.kind() == TensorKind::Variable, root.settings});
+                                 root.kind() == TensorKind::Variable, root.settings()});
   return globals_[&root] = offset;
 }
 

@@ -81,14 +81,11 @@ Graph::Graph(Ir& ir, std::string id)
       id_(std::move(id)),
       tensors_made_(&ir.memory_),
       ops_made_(&ir.memory_),
-      tensors_(&ir.memory_),
       sources_(&ir.memory_),
       ops_by_id_(&ir.memory_) {}
 
 std::vector<Tensor*> Graph::tensors() const {
-  std::vector<Tensor*> result;
-  result.reserve(tensors_.size());
-  for (const auto& [id, tensor] : tensors_) result.push_back(tensor);
+  std::vector<Tensor*> result = tensors_.all();
   std::sort(result.begin(), result.end(),
             [](const Tensor* a, const Tensor* b) { return a->id() < b->id(); });
   return result;
@@ -101,10 +98,7 @@ std::vector<Tensor*> Graph::sources() const {
   return result;
 }
 
-Tensor* Graph::find_tensor(std::string_view id) const {
-  const auto it = tensors_.find(id);
-  return it == tensors_.end() ? nullptr : it->second;
-}
+Tensor* Graph::find_tensor(std::string_view id) const { return tensors_.find(id); }
 
 Op* Graph::find_op(std::int64_t id) const {
   const auto it = ops_by_id_.find(id);
@@ -136,7 +130,7 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
 Tensor* Graph::insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind) {
   if (!has_sound_size(info)) refuse_size(info, str_cat("tensor '", id, "'"));
   Tensor* tensor = &tensors_made_.emplace_back(*this, id, tensors_made_.size(), info, kind);
-  if (!tensors_.try_emplace(tensor->id(), tensor).second) {
+  if (!tensors_.insert(*tensor)) {
     tensors_made_.pop_back();
     throw InternalError(str_cat("a tensor called '", id, "' exists already"));
   }

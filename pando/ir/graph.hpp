@@ -17,6 +17,7 @@
 #include "pando/ir/op.hpp"
 #include "pando/ir/op_def.hpp"
 #include "pando/ir/tensor.hpp"
+#include "pando/ir/tensor_table.hpp"
 
 namespace pando {
 
@@ -158,9 +159,8 @@ class Graph {
   // All that were ever made in this graph, in memory of the Ir: what is erased stays.
   std::pmr::list<Tensor> tensors_made_;
   std::pmr::list<Op> ops_made_;
-  // By id, which the tensor itself keeps.
-  std::pmr::unordered_map<std::string_view, Tensor*> tensors_;
-  std::pmr::map<std::string_view, Tensor*> sources_;
+  TensorTable tensors_;
+  std::pmr::map<std::string_view, Tensor*> sources_;  // by id, which the tensor itself keeps
   std::pmr::unordered_map<std::int64_t, Op*> ops_by_id_;
 };
 

@@ -27,7 +27,7 @@ void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
     switch (tensor->kind()) {
       case TensorKind::Variable:
         tensors[tensor] = to.add_variable(tensor->id(), tensor->info, tensor->data);
-        tensors[tensor]->settings = tensor->settings;
+        tensors[tensor]->set_settings(tensor->settings());
         break;
       case TensorKind::Constant:
         tensors[tensor] = to.add_constant(tensor->id(), tensor->info, tensor->data);

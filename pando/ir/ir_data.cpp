@@ -27,8 +27,8 @@ void at(const TextPosition& position, Work work) {
 }
 
 SourceTensorData source_data(const Graph& graph, const Tensor& tensor) {
-  return {tensor.id(),     tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data,
-          tensor.settings, {}};
+  return {tensor.id(),       tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data,
+          tensor.settings(), {}};
 }
 
 OpData op_data(const Op& op) {
@@ -130,7 +130,7 @@ class Builder {
         graph.add_input(source.id, source.info, source.by_ref);
         break;
       case TensorKind::Variable:
-        graph.add_variable(source.id, source.info, source.data)->settings = source.settings;
+        graph.add_variable(source.id, source.info, source.data)->set_settings(source.settings);
         break;
       case TensorKind::Constant:
         graph.add_constant(source.id, source.info, source.data);

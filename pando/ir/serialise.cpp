@@ -114,11 +114,11 @@ class Writer {
     write(source.info);
     out_.value(source.kind());
     out_.value(source.graph().is_by_ref(&source));
-    out_.ints(source.settings.groups);
-    out_.value(source.settings.entry_per_replica);
-    out_.value(source.settings.remote_buffer);
-    out_.value(source.settings.slot);
-    out_.value(source.settings.shard_over);
+    out_.ints(source.settings().groups);
+    out_.value(source.settings().entry_per_replica);
+    out_.value(source.settings().remote_buffer);
+    out_.value(source.settings().slot);
+    out_.value(source.settings().shard_over);
     out_.value(source.data != nullptr);
     if (source.data == nullptr) return;
     out_.value(static_cast<std::uint64_t>(source.data->bytes));

@@ -60,6 +60,11 @@ std::shared_ptr<HostArray> HostArray::copy_of(const void* source, std::size_t by
   return array;
 }
 
+const VariableSettings& Tensor::settings() const {
+  static const VariableSettings defaults;
+  return settings_ == nullptr ? defaults : *settings_;
+}
+
 std::string Tensor::name() const {
   const std::string& graph = graph_->id();
   // Texts of graphs and stored graphs may name their tensors without the prefix.

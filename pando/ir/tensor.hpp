@@ -86,12 +86,15 @@ class Tensor {
 
   DType dtype() const { return info.dtype; }
   const Shape& shape() const { return info.shape; }
+  /// The defaults for all but variables.
+  const VariableSettings& settings() const;
+  void set_settings(const VariableSettings& settings) {
+    settings_ = std::make_unique<const VariableSettings>(settings);
+  }
 
   TensorInfo info;
   /// Variables and constants: the host value.
   std::shared_ptr<HostArray> data;
-  /// Variables.
-  VariableSettings settings;
 
  private:
   friend class Graph;
@@ -105,6 +108,7 @@ class Tensor {
   bool by_ref_ = false;           // graph inputs
   std::size_t times_output_ = 0;  // how often its graph lists it
   UseList uses_;
+  std::unique_ptr<const VariableSettings> settings_;  // nullptr: the defaults
 };
 
 }  // namespace pando

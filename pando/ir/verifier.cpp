@@ -121,8 +121,8 @@ std::string resource_fault(const Op& op) {
 /// replica: any number, since the number of replicas may change until the session compares the two.
 bool has_data_of_its_size(const Tensor& tensor) {
   const std::size_t entry = tensor.info.bytes();
-  if (tensor.settings.entry_per_replica && entry != 0) return tensor.data->bytes % entry == 0;
-  return tensor.data->bytes == static_cast<std::size_t>(tensor.settings.num_groups()) * entry;
+  if (tensor.settings().entry_per_replica && entry != 0) return tensor.data->bytes % entry == 0;
+  return tensor.data->bytes == static_cast<std::size_t>(tensor.settings().num_groups()) * entry;
 }
 
 class Verifier {

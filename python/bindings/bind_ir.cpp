@@ -145,7 +145,7 @@ void bind_tensor(nb::module_& m) {
                    "That of the producer, else of the first use that has one.")
       .def_prop_ro("on_io_tiles", &is_on_io_tiles,
                    "Whether the producer, else the first use, is on them; None if nothing tells.")
-      .def_ro("settings", &Tensor::settings)
+      .def_prop_ro("settings", &Tensor::settings)
       .def_prop_ro("data", &host_array, nb::for_getter(nb::sig("def data(self, /) -> typing.Any")))
       .def(
           "share_data", [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
@@ -347,7 +347,7 @@ void bind_graph(nb::module_& m) {
             const std::int64_t entries = settings.host_entries(g.ir().replication_factor);
             Tensor* variable = g.add_variable(
                 id, info, share_object(array, info, static_cast<std::size_t>(entries)));
-            variable->settings = settings;
+            variable->set_settings(settings);
             return variable;
           },
           nb::arg("id"), nb::arg("info"), nb::arg("array"),

@@ -49,11 +49,11 @@ void bind_autodiff(nb::module_& m) {
         GradGraphInfos known;
         for (const GradGraphInfo& info : infos) known[info.forward_graph] = info;
         std::vector<GradGraphInfo> result;
-        const GradGraphInfos found = autodiff(graph, provided, required, known);
+        GradGraphInfos found = autodiff(graph, provided, required, known);
         // In an order that does not depend on addresses.
         for (Graph* forward : graph.ir().graphs()) {
           const auto info = found.find(forward);
-          if (info != found.end()) result.push_back(info->second);
+          if (info != found.end()) result.push_back(std::move(info->second));
         }
         return result;
       },

@@ -88,11 +88,11 @@ TEST_F(VerifierTest, DataOfEveryGroupOfReplicas) {
   Tensor* v = variable(main_, "v", {1.0f, 2.0f}, {2});
   v->info.shape = {1};
   expect_fault("has 8 bytes of host data");
-  v->settings.groups = {0, 0, 1, 1};
+  v->set_settings({.groups = {0, 0, 1, 1}});
   verify(ir_);
-  v->settings.groups = {0, 1, 2, 3};
+  v->set_settings({.groups = {0, 1, 2, 3}});
   expect_fault("has 8 bytes of host data");
-  v->settings.entry_per_replica = true;
+  v->set_settings({.groups = {0, 1, 2, 3}, .entry_per_replica = true});
   verify(ir_);
   v->info.shape = {4};
   expect_fault("has 8 bytes of host data");

@@ -34,9 +34,7 @@ inline std::unique_ptr<Ir> sharded_program(std::int64_t replicas, const Floats32
   const std::int64_t part = (count + replicas - 1) / replicas;
   ir->add_remote_buffer({DType::Float32, {part}, {count}}, 2);
   Tensor* w = variable(main, "w", value, {count});
-  w->settings.remote_buffer = 1;
-  w->settings.slot = 1;
-  w->settings.shard_over = replicas;
+  w->set_settings({.remote_buffer = 1, .slot = 1, .shard_over = replicas});
   OpBuilder ops(main, {});
   Tensor* x = load(main, {DType::Float32, {count}, {}});
   Tensor* init = ops.make("Init", {},

@@ -86,7 +86,7 @@ TEST(Replicas, ProgramsAreStoredWhole) {
   EXPECT_NE(text.find("variable \"w\" : (3,) float32 remote 1 slot 1 shards 2 = hex"),
             std::string::npos)
       << text;
-  EXPECT_EQ(parse_ir(text, {})->main_graph().find_tensor("w")->settings, w->settings);
+  EXPECT_EQ(parse_ir(text, {})->main_graph().find_tensor("w")->settings(), w->settings());
   EXPECT_EQ(print_ir(*deserialise_ir(serialise_ir(*ir)), {}), text);
   const Program program = Session(*ir).program();
   const Program again = deserialise_program(serialise_program(program));
@@ -102,7 +102,7 @@ TEST(Replicas, VariablesOfGroupsAreStored) {
   Ir ir;
   ir.replication_factor = 4;
   Tensor* v = variable(ir.main_graph(), "v", {1, 2}, {});
-  v->settings.groups = {0, 1, 0, 1};
+  v->set_settings({.groups = {0, 1, 0, 1}});
   store(ir.main_graph(), v);
   const std::string text = print_ir(ir, {});
   EXPECT_NE(text.find("variable \"v\" : () float32 groups [0, 1, 0, 1] = hex"), std::string::npos)

@@ -101,9 +101,9 @@ TEST(SessionWorlds, VariablesOfLocalReplicasAreWritten) {
     ir.replication_factor = 4;
     Graph& main = ir.main_graph();
     Tensor* of_groups = variable(main, "g", {10, 20}, {});
-    of_groups->settings.groups = {0, 1, 0, 1};
+    of_groups->set_settings({.groups = {0, 1, 0, 1}});
     Tensor* of_replicas = variable(main, "r", {1, 2, 3, 4}, {});
-    of_replicas->settings.entry_per_replica = true;
+    of_replicas->set_settings({.entry_per_replica = true});
     OpBuilder ops(main, {});
     Tensor* one = ops.constant(1.0, DType::Float32);
     ops.op("AddLhsInplace", {of_groups, one});

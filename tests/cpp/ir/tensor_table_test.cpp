@@ -1,0 +1,64 @@
+// Tensors by id: what was inserted is found, whatever was erased since.
+#include "pando/ir/tensor_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+namespace {
+
+TEST(TensorTable, IsEmptyAtFirst) {
+  TensorTable table;
+  EXPECT_EQ(table.find("x"), nullptr);
+  EXPECT_EQ(table.size(), 0U);
+  EXPECT_TRUE(table.all().empty());
+  table.erase("x");
+  EXPECT_EQ(table.size(), 0U);
+}
+
+TEST(TensorTable, RefusesATakenId) {
+  Ir ir;
+  Graph& one = ir.create_graph_with_id("one");
+  Graph& other = ir.create_graph_with_id("other");
+  Tensor* first = one.add_activation("x", {});
+  Tensor* second = other.add_activation("x", {});
+  TensorTable table;
+  EXPECT_TRUE(table.insert(*first));
+  EXPECT_FALSE(table.insert(*second));
+  EXPECT_EQ(table.find("x"), first);
+}
+
+TEST(TensorTable, DoesWhatAMapDoes) {
+  Ir ir;
+  std::vector<Tensor*> tensors;
+  for (int i = 0; i < 300; ++i) {
+    tensors.push_back(ir.main_graph().add_activation(str_cat("t", i), {}));
+  }
+  std::minstd_rand random(7);
+  TensorTable table;
+  std::map<std::string, Tensor*> expected;
+  for (int step = 0; step < 20'000; ++step) {
+    Tensor& tensor = *tensors[random() % tensors.size()];
+    if (random() % 2 == 0) {
+      EXPECT_EQ(table.insert(tensor), expected.emplace(tensor.id(), &tensor).second);
+    } else {
+      table.erase(tensor.id());
+      expected.erase(tensor.id());
+    }
+    ASSERT_EQ(table.size(), expected.size());
+    const Tensor& looked_for = *tensors[random() % tensors.size()];
+    const auto it = expected.find(looked_for.id());
+    ASSERT_EQ(table.find(looked_for.id()), it == expected.end() ? nullptr : it->second);
+  }
+  std::map<std::string, Tensor*> all;
+  for (Tensor* tensor : table.all()) all.emplace(tensor->id(), tensor);
+  EXPECT_EQ(all, expected);
+}
+
+}  // namespace
+}  // namespace pando
