@@ -5,8 +5,11 @@
 - `memory`: what the process takes for the built program, by op.
 - `built and compiled`: both for that program; `twice the ops`: that of twice as many over it.
 - `peak memory`: the most that the process took at a time, above what it had before, by op.
+- `parts of a variable`: compiling as many ops that make values where a copy would put them, in one
+  variable; `twice the parts`: compiling twice as many over it.
 - `nested calls`: compiling graphs that each call the next; `gradients`: the memory, by graph, and
-  the time that differentiating a quarter of them takes.
+  the time that differentiating a quarter of them takes; `called twice`: compiling graphs that each
+  call the next two times, so that none is inlined.
 - `48 layers`: compiling the training program of the `compile/transformer_48` row over that of 2
   layers. `tutorial`: compiling that of the `compile/mlp_train` row.
 
@@ -83,6 +86,39 @@ def shared_variable(count: int) -> popxl.Ir:
     return ir
 
 
+def parts_of_a_variable(count: int) -> popxl.Ir:
+    """About `count` ops: the softmax of every row of one variable is copied to a row of another."""
+    ir = popxl.Ir()
+    rows = count // 4
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(np.ones((rows, 4), np.float32), name="x")
+        w = popxl.variable(np.zeros((rows, 4), np.float32), name="w")
+        for row in range(rows):
+            y = ops.softmax(ops.slice(x, row, row + 1, axis=0), axis=-1)
+            ops.var_updates.copy_var_update_(ops.slice_(w, row, row + 1, axis=0), y)
+    return ir
+
+
+def called_twice(depth: int) -> popxl.Ir:
+    """Graphs that each call the one before two times."""
+    ir = popxl.Ir()
+    spec = popxl.TensorSpec((4,), popxl.float32)
+    graph = ir.create_graph(lambda x: ops.sin(x) * x, spec)
+    for _ in range(depth):
+
+        def caller(x: popxl.Tensor, callee: popxl.Graph = graph) -> popxl.Tensor:
+            (y,) = ops.call(callee, x)
+            (y,) = ops.call(callee, y)
+            return y
+
+        graph = ir.create_graph(caller, spec)
+    with ir.main_graph:
+        out = popxl.d2h_stream((4,), popxl.float32)
+        (y,) = ops.call(graph, popxl.variable(np.ones(4, np.float32)))
+        ops.host_store(out, y)
+    return ir
+
+
 def nested_calls(depth: int) -> tuple[popxl.Ir, popxl.Graph]:
     """Graphs that each call the one before, and the outermost."""
     ir = popxl.Ir()
@@ -127,6 +163,16 @@ def measure_shared(count: int) -> Found:
         "built_kb": memory / made / 1024,
         "peak_kb": (_peak_bytes() - before) / made / 1024,
     }
+
+
+def measure_parts(count: int) -> Found:
+    ir = parts_of_a_variable(count)
+    return {"compile_s": _seconds(lambda: open_session(ir))}
+
+
+def measure_twice(depth: int) -> Found:
+    ir = called_twice(depth)
+    return {"compile_s": _seconds(lambda: open_session(ir))}
 
 
 def measure_nested(depth: int) -> Found:
@@ -183,14 +229,26 @@ def shared_rows(rounds: int, quick: bool) -> list[Row]:
     ]
 
 
+def copy_rows(rounds: int, quick: bool) -> list[Row]:
+    count = 3_000 if quick else 25_000
+    once, twice = _least(rounds, ("parts", str(count)), ("parts", str(2 * count)))
+    return [
+        Row(f"parts of a variable, {count:,}", once["compile_s"], 2, "s"),
+        Row("twice the parts", twice["compile_s"] / once["compile_s"], 2.2, "times as long"),
+    ]
+
+
 def nested_rows(rounds: int, quick: bool) -> list[Row]:
     depth = 100 if quick else 2_000
     few = depth // 4
-    calls, gradients = _least(rounds, ("nested", str(depth)), ("gradients", str(few)))
+    calls, gradients, twice = _least(
+        rounds, ("nested", str(depth)), ("gradients", str(few)), ("twice", str(depth))
+    )
     return [
         Row(f"{depth:,} nested calls", calls["compile_s"], 0.3, "s"),
         Row(f"gradients of {few:,}", gradients["kb"], 64, "KiB a graph"),
         Row(f"time of gradients of {few:,}", gradients["seconds"], 1, "s"),
+        Row(f"{depth:,} graphs called twice", twice["compile_s"], 0.6, "s"),
     ]
 
 
@@ -209,11 +267,13 @@ def layer_rows(rounds: int, quick: bool) -> list[Row]:
 
 MEASURES: dict[str, Callable[[str], Found]] = {
     "shared": lambda size: measure_shared(int(size)),
+    "parts": lambda size: measure_parts(int(size)),
     "nested": lambda size: measure_nested(int(size)),
+    "twice": lambda size: measure_twice(int(size)),
     "gradients": lambda size: measure_gradients(int(size)),
     "training": lambda size: measure_training(int(size)),
 }
-PARTS = {"shared": shared_rows, "nested": nested_rows, "layers": layer_rows}
+PARTS = {"shared": shared_rows, "copies": copy_rows, "nested": nested_rows, "layers": layer_rows}
 
 
 def main() -> int:

@@ -22,9 +22,15 @@ struct MemoryPlan {
   std::int64_t lower_bound_bytes = 0;
   /// Bytes alive at each instruction.
   std::vector<std::int64_t> timeline;
+  /// How many pairs of storages were compared to make it: at most kMostComparedPairs.
+  std::int64_t compared_pairs = 0;
 };
 
-/// Tries several greedy orders (by size, by area, by start) and keeps the smallest plan.
+/// A tenth of a second. Plans of fewer than a thousand storages need less.
+inline constexpr std::int64_t kMostComparedPairs = 100'000'000;
+
+/// Tries several greedy orders (by size, by area, by start) and keeps the smallest plan. With so
+/// many storages that trying takes long, fewer orders.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes, int num_instructions);
 
 }  // namespace pando

@@ -48,6 +48,8 @@ class MemoryReports {
   MemoryReport of_program() {
     MemoryReport report = std::move(of(program_.tables.main_function));
     report.persistent_bytes = program_.tables.persistent_bytes;
+    list_alive(program_.tables.main_function, report.alive_at_peak);
+    if (report.devices.size() == 1) report.devices[0].alive_at_peak = report.alive_at_peak;
     const std::vector<std::int64_t> persistent = persistent_bytes();
     for (std::size_t d = 0; d < report.devices.size(); ++d) {
       report.devices[d].device = program_.device_numbers[d];
@@ -65,8 +67,10 @@ class MemoryReports {
     return of(function).devices[static_cast<std::size_t>(device)];
   }
 
-  MemoryReport of_function(const StepFunction& function) const {
+  /// All but what is alive at the peak: that is asked of the main function alone.
+  MemoryReport of_function(const StepFunction& function) {
     MemoryReport report;
+    peaks_.push_back(-1);
     report.peak_frame_bytes = function.frame_bytes;
     std::vector<std::int64_t> alive(function.instructions.size());
     for (std::int32_t device = 0; device <= function.devices.back(); ++device) {
@@ -78,29 +82,45 @@ class MemoryReports {
     report.timeline = timeline_with_branches(function, alive);
     if (alive.empty()) return report;
     const auto peak = std::max_element(alive.begin(), alive.end()) - alive.begin();
+    peaks_.back() = static_cast<std::int32_t>(peak);
     report.source_at_peak = source_at_peak(function.instructions[static_cast<std::size_t>(peak)]);
-    list_alive(function, static_cast<std::int32_t>(peak), report.alive_at_peak);
     return report;
   }
 
-  void list_alive(const StepFunction& function, std::int32_t time, LiveTensorTable& table) const {
+  /// The storages of a function at its peak, largest first.
+  std::vector<const Storage*> alive_at_peak(std::int32_t function) const {
     std::vector<const Storage*> alive;
-    for (const Storage& storage : function.storages) {
-      if (is_planned(storage) && storage.is_alive_at(time)) alive.push_back(&storage);
+    const std::int32_t peak = peaks_[static_cast<std::size_t>(function)];
+    if (peak < 0) return alive;
+    for (const Storage& storage : program_.functions[static_cast<std::size_t>(function)].storages) {
+      if (is_planned(storage) && storage.is_alive_at(peak)) alive.push_back(&storage);
     }
     std::sort(alive.begin(), alive.end(),
               [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
+    return alive;
+  }
+
+  /// What is in the frame of a callee comes after it. Calls may be thousands deep.
+  void list_alive(std::int32_t function, LiveTensorTable& table) const {
+    struct Level {
+      std::vector<const Storage*> alive;
+      std::size_t next = 0;
+    };
     std::map<TextTable::Index, TextTable::Index> locations;
-    for (const Storage* storage : alive) {
-      const TextTable::Index name = table.add_text(program_.name_of(*storage));
-      const auto [location, is_new] = locations.try_emplace(storage->location);
-      if (is_new) location->second = table.add_text(program_.location_of(*storage));
-      table.add({storage->bytes, name, location->second, 0});
-      if (storage->callee < 0) continue;
-      for (LiveTensor inner : of(storage->callee).alive_at_peak.all()) {
-        ++inner.depth;
-        table.add(inner);
+    std::vector<Level> levels = {{alive_at_peak(function)}};
+    while (!levels.empty()) {
+      Level& level = levels.back();
+      if (level.next == level.alive.size()) {
+        levels.pop_back();
+        continue;
       }
+      const Storage& storage = *level.alive[level.next++];
+      const TextTable::Index name = table.add_text(program_.name_of(storage));
+      const auto [location, is_new] = locations.try_emplace(storage.location);
+      if (is_new) location->second = table.add_text(program_.location_of(storage));
+      table.add(
+          {storage.bytes, name, location->second, static_cast<std::int32_t>(levels.size()) - 1});
+      if (storage.callee >= 0) levels.push_back({alive_at_peak(storage.callee)});
     }
   }
 
@@ -140,7 +160,6 @@ class MemoryReports {
     std::vector<DeviceMemoryUse> devices(program_.device_numbers.size());
     if (devices.size() == 1) {
       devices[0].peak_frame_bytes = whole.peak_frame_bytes;
-      devices[0].alive_at_peak = whole.alive_at_peak;
       devices[0].source_at_peak = whole.source_at_peak;
       return devices;
     }
@@ -244,6 +263,7 @@ class MemoryReports {
 
   const StepProgram& program_;
   std::vector<MemoryReport> reports_;  // by function
+  std::vector<std::int32_t> peaks_;    // the instruction that runs then; -1: there is none
 };
 
 }  // namespace

@@ -21,15 +21,15 @@ Tensor* zeros(OpBuilder& builder, const TensorInfo& info) {
 }
 
 std::vector<std::vector<int>> outputs_of_gradients(const GradGraphInfo& info) {
-  std::unordered_map<const Tensor*, std::vector<int>> places;
-  const std::vector<Tensor*>& outputs = info.forward_graph->outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    places[outputs[i]].push_back(static_cast<int>(i));
-  }
   std::unordered_map<const Tensor*, std::size_t> last;
   for (std::size_t i = 0; i < info.expected_inputs.size(); ++i) {
     const ExpectedConnection& connection = info.expected_inputs[i];
     if (connection.type == ConnectionType::FwdGrad) last[connection.forward_tensor] = i;
+  }
+  std::unordered_map<const Tensor*, std::vector<int>> places;
+  const std::vector<Tensor*>& outputs = info.forward_graph->outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (last.contains(outputs[i])) places[outputs[i]].push_back(static_cast<int>(i));
   }
   std::vector<std::vector<int>> result(info.expected_inputs.size());
   std::unordered_map<const Tensor*, std::size_t> given;

@@ -198,9 +198,12 @@ def test_scale_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
         "twice the ops": 2.2,
         "peak memory": 16,
         "peak memory of twice the ops": 16,
+        "parts of a variable, 3,000": 2,
+        "twice the parts": 2.2,
         "100 nested calls": 0.3,
         "gradients of 25": 64,
         "time of gradients of 25": 1,
+        "100 graphs called twice": 0.6,
         "48 layers over 2": 2,
         "tutorial": 1.5,
     }
