@@ -51,6 +51,14 @@ FRONT_END_NAME = re.compile(
 )
 IPU_IN_CAMEL_CASE = re.compile(r"Ipus?(?![a-z])")
 
+# Folders that know no machine: what depends on one is asked of the target.
+WITHOUT_MACHINES = ("ir", "ops", "transforms", "steps", "compile")
+MACHINE_NAME = re.compile(
+    r"(?<![a-z])(?:cpus?|gpus?|cuda|simd|sse\d?|avx\w*|neon|x86\w*|arm|zen|hyperthread\w*|onednn|dnnl|\w*blas"
+    r"|openmp|(?:l[123]|in) cache|cache lines?|cores|machine code)(?![a-z])",
+    re.IGNORECASE,
+)
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]pando/([^">]+)[">]')
 
 
@@ -80,6 +88,18 @@ def name_faults(path: Path, text: str) -> list[str]:
         name = FRONT_END_NAME.search(line) or IPU_IN_CAMEL_CASE.search(line)
         if name:
             faults.append(f"{path}:{number}: '{name[0]}' is a name of a front end: keep it there")
+    return faults
+
+
+def machine_faults(path: Path, text: str) -> list[str]:
+    """What is worth doing on one machine is not on another."""
+    if path.parts[1] not in WITHOUT_MACHINES:
+        return []
+    faults = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        name = MACHINE_NAME.search(line)
+        if name:
+            faults.append(f"{path}:{number}: '{name[0]}' is about one machine: ask the target")
     return faults
 
 
@@ -119,7 +139,8 @@ def python_faults(root: Path, files: list[Path]) -> list[str]:
 def main() -> int:
     faults = [fault for path in source_files("*.cpp", "*.hpp") for fault in cpp_faults(path)]
     for path in source_files("pando/*.cpp", "pando/*.hpp"):
-        faults += name_faults(path, (ROOT / path).read_text())
+        text = (ROOT / path).read_text()
+        faults += name_faults(path, text) + machine_faults(path, text)
     faults += python_faults(ROOT, source_files("python/*.py"))
     print("\n".join(faults) if faults else "every include, import and name follows the layers")
     return 1 if faults else 0

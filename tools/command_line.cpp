@@ -22,6 +22,7 @@
 #include "pando/ir/text_printer.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
+#include "pando/session/device_table.hpp"
 #include "pando/session/executable_cache.hpp"
 #include "pando/session/session.hpp"
 #include "pando/steps/step_parser.hpp"
@@ -120,8 +121,11 @@ void optimise_steps(const std::string& file, const std::string& text,
                     const std::vector<std::string>& names) {
   pando::StepProgram steps =
       parse_file(file, text, [](const std::string& given) { return pando::parse_steps(given); });
+  pando::DeviceSettings settings;
+  const std::shared_ptr<pando::Target> target =
+      pando::device_kind(pando::SessionOptions().device, settings).make_target(settings);
   for (const std::string& name : names) {
-    pando::find_step_pass(name).run(steps);
+    pando::find_step_pass(name).run(steps, *target);
     pando::verify(steps, name);
   }
   std::cout << pando::print_steps(steps);

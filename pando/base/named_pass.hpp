@@ -19,11 +19,11 @@ struct NamedPass {
 };
 
 /// Throws Error listing the known names when `name` is none. `what` says which passes these are.
-template <class Form>
-const NamedPass<Form>& find_named_pass(const std::vector<NamedPass<Form>>& passes,
-                                       std::string_view what, std::string_view name) {
+template <class Pass>
+const Pass& find_named_pass(const std::vector<Pass>& passes, std::string_view what,
+                            std::string_view name) {
   std::string known;
-  for (const NamedPass<Form>& pass : passes) {
+  for (const Pass& pass : passes) {
     if (pass.name == name) return pass;
     known += (known.empty() ? "" : ", ") + pass.name;
   }

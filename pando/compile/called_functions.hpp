@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pando/compile/program_tables.hpp"
+#include "pando/transforms/dependencies.hpp"
 
 namespace pando {
 
@@ -36,6 +37,8 @@ class CalledFunctions {
                                       int first_graph_input, int count);
   /// Which inputs the ops of `graph` write.
   const std::vector<bool>& written_inputs(const Graph& graph);
+  /// What ops do beside computing: each graph is looked at once for all its callers.
+  EffectNames& effects() { return effects_; }
 
  private:
   void lower(const FunctionRequest& request);
@@ -47,6 +50,7 @@ class CalledFunctions {
   ProgramTables& tables_;
   std::map<std::pair<const Graph*, std::vector<bool>>, std::int32_t> functions_;
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
+  EffectNames effects_;
 };
 
 }  // namespace pando

@@ -81,21 +81,16 @@ void FrameBuilder::emit_kernel(const KernelSpec& spec, std::vector<StepOperand> 
       in_place.push_back(i);
     }
   }
-  emit_prepared(tables_.kernel(spec, op), spec.kind, std::move(operands), std::move(in_place), op);
+  emit_known(tables_.kernel(spec), std::move(operands), std::move(in_place), op);
 }
 
-void FrameBuilder::emit_prepared(const PreparedKernel& kernel, const std::string& kind,
-                                 std::vector<StepOperand> operands,
-                                 std::vector<std::int32_t> in_place, const Op* op) {
+void FrameBuilder::emit_known(std::int32_t kernel, std::vector<StepOperand> operands,
+                              std::vector<std::int32_t> in_place, const Op* op) {
   StepInstruction instruction;
   instruction.kind = Instruction::Kind::Kernel;
-  instruction.target = kernel.index;
+  instruction.target = kernel;
   instruction.operands = std::move(operands);
   instruction.in_place = std::move(in_place);
-  if (kernel.scratch_bytes > 0) {
-    const auto bytes = static_cast<std::int64_t>(kernel.scratch_bytes);
-    instruction.operands.push_back({new_storage(bytes, kind + " scratch", op)});
-  }
   emit(std::move(instruction), op);
 }
 

@@ -52,10 +52,9 @@ class FrameBuilder {
   void emit(StepInstruction instruction, const Op* op);
   /// Inputs that the op does not modify are made `in`.
   void emit_kernel(const KernelSpec& spec, std::vector<StepOperand> operands, const Op* op);
-  /// `kind`: what the kernel is called in reports.
-  void emit_prepared(const PreparedKernel& kernel, const std::string& kind,
-                     std::vector<StepOperand> operands, std::vector<std::int32_t> in_place,
-                     const Op* op);
+  /// `kernel`: an index into the program's kernels.
+  void emit_known(std::int32_t kernel, std::vector<StepOperand> operands,
+                  std::vector<std::int32_t> in_place, const Op* op);
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
 
  private:

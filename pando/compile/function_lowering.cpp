@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "pando/compile/lower_ops.hpp"
-#include "pando/compile/product_inputs.hpp"
 
 namespace pando {
 namespace {
@@ -23,8 +22,8 @@ class FunctionLowering {
                empty_function()) {}
 
   StepFunction run() {
-    std::vector<ExecutionStep> steps = form_steps(graph_, placements_);
-    absorb_products(steps, graph_, placements_);
+    const std::vector<ExecutionStep> steps = form_steps(
+        graph_, placements_, frame_.tables().target().most_fused_ops(), functions_.effects());
     find_last_steps(steps);
     bind_inputs();
     bind_outputs();
@@ -49,11 +48,9 @@ class FunctionLowering {
 
   void find_last_steps(const std::vector<ExecutionStep>& steps) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (const auto* ops : {&steps[i].ops, &steps[i].products}) {
-        for (const Op* op : *ops) {
-          for (const Tensor* input : op->inputs()) {
-            if (input != nullptr) last_step_[placements_.of(input).root] = static_cast<int>(i);
-          }
+      for (const Op* op : steps[i].ops) {
+        for (const Tensor* input : op->inputs()) {
+          if (input != nullptr) last_step_[placements_.of(input).root] = static_cast<int>(i);
         }
       }
     }

@@ -8,9 +8,6 @@
 namespace pando {
 namespace {
 
-/// Steps that compute products are too few to be worth it.
-bool is_cacheable(const ExecutionStep& step) { return step.products.empty(); }
-
 std::int64_t address(const void* pointer) {
   return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(pointer));
 }
@@ -91,7 +88,6 @@ bool FusedStepCache::fits(const Entry& entry, const ExecutionStep& step) const {
 std::optional<FusedStep> FusedStepCache::find(const ExecutionStep& step,
                                               const Placements& placements,
                                               const IsStored& is_stored) {
-  if (!is_cacheable(step)) return std::nullopt;
   describe(step, placements, is_stored);
   const auto [first, last] = entries_.equal_range(hash_);
   for (auto it = first; it != last; ++it) {
@@ -104,7 +100,6 @@ std::optional<FusedStep> FusedStepCache::find(const ExecutionStep& step,
 }
 
 void FusedStepCache::add(const ExecutionStep& step, const FusedStep& fused) {
-  if (!is_cacheable(step)) return;
   Entry entry;
   entry.signature = signature_;
   entry.ops.assign(step.ops.begin(), step.ops.end());

@@ -12,17 +12,11 @@
 
 namespace pando {
 
-/// A prepared kernel of the program.
-struct PreparedKernel {
-  std::int32_t index = -1;
-  std::size_t scratch_bytes = 0;
-};
-
 /// The kernel of a fused step and the tensors that are its operands; without `stored` nothing of
 /// the step is needed.
 struct FusedStep {
-  PreparedKernel kernel;
-  std::vector<const Tensor*> loaded;  // nullptr for what the kernel computes
+  std::int32_t kernel = -1;
+  std::vector<const Tensor*> loaded;
   std::vector<const Tensor*> stored;
 };
 
@@ -42,7 +36,7 @@ class FusedStepCache {
   struct Entry {
     std::vector<std::int64_t> signature;
     std::vector<const Op*> ops;
-    PreparedKernel kernel;
+    std::int32_t kernel;
     std::vector<int> loaded;  // positions in tensors_
     std::vector<int> stored;
   };

@@ -9,8 +9,6 @@
 namespace pando {
 namespace {
 
-constexpr std::size_t kMaxOpsPerStep = 32;
-
 /// How the ops of one step touch one storage.
 struct StepAccess {
   const Tensor* root;
@@ -41,10 +39,12 @@ struct StepState {
 
 class StepFormer {
  public:
-  StepFormer(const Graph& graph, const Placements& placements)
+  StepFormer(const Graph& graph, const Placements& placements, std::size_t most_ops,
+             EffectNames& effects)
       : graph_(graph),
         placements_(placements),
-        predecessors_(dependencies(graph, placements.classes())) {}
+        most_ops_(most_ops),
+        predecessors_(dependencies(graph, placements.classes(), effects)) {}
 
   std::vector<ExecutionStep> run() {
     step_of_.assign(graph_.ops().size(), -1);
@@ -93,7 +93,7 @@ class StepFormer {
 
   bool fits(const Op& op, int step) const {
     const StepState& state = states_[static_cast<std::size_t>(step)];
-    if (steps_[static_cast<std::size_t>(step)].ops.size() >= kMaxOpsPerStep) return false;
+    if (steps_[static_cast<std::size_t>(step)].ops.size() >= most_ops_) return false;
     if (state.shape != op.output(0)->shape()) return false;
     // Each program (run, weights from or to the host) and device executes only its own ops.
     const Op& first = *steps_[static_cast<std::size_t>(step)].ops.front();
@@ -133,6 +133,7 @@ class StepFormer {
 
   const Graph& graph_;
   const Placements& placements_;
+  std::size_t most_ops_;
   std::vector<std::vector<int>> predecessors_;
   std::vector<int> step_of_;
   std::vector<ExecutionStep> steps_;
@@ -142,8 +143,9 @@ class StepFormer {
 
 }  // namespace
 
-std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements) {
-  return StepFormer(graph, placements).run();
+std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements,
+                                      std::size_t most_ops, EffectNames& effects) {
+  return StepFormer(graph, placements, most_ops, effects).run();
 }
 
 }  // namespace pando

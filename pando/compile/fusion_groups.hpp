@@ -13,13 +13,13 @@ namespace pando {
 struct ExecutionStep {
   std::vector<Op*> ops;
   bool pointwise = false;
-  /// Products that a pointwise step computes where it reads them (product_inputs.hpp).
-  std::vector<Op*> products;
 };
 
 /// Walks the ops in order. A pointwise op joins the latest earlier pointwise step that has its
 /// shape and touches one of its storages, if everything it depends on has run by then and every
 /// storage written in the step is accessed through one view only. Elided views take no step.
-std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements);
+/// `most_ops`: of one step, see Target::most_fused_ops.
+std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements,
+                                      std::size_t most_ops, EffectNames& effects);
 
 }  // namespace pando

@@ -13,17 +13,6 @@ class FusedKernelBuilder {
     spec_.kind = "Fused";
   }
 
-  /// Reads of the product's output load what it computes.
-  void add_product(const Op& product) {
-    const Tensor* out = product.output(0);
-    values_[out] = emitter_.load(static_cast<int>(loaded_.size()), out->dtype());
-    ProductInput input;
-    input.value = static_cast<std::int32_t>(loaded_.size());
-    spec_.products.push_back(input);
-    loaded_.push_back(nullptr);
-    spec_.inputs.push_back(OperandDesc::contiguous(out->dtype(), out->shape()));
-  }
-
   void add(const Op& op) {
     std::vector<ScalarValue> inputs;
     const Shape& shape = op.output(0)->shape();
@@ -42,11 +31,7 @@ class FusedKernelBuilder {
   }
 
   /// `stored`: written tensors whose memory must hold the result.
-  void finish(const std::vector<const Tensor*>& stored, const std::vector<Op*>& products) {
-    for (std::size_t p = 0; p < products.size(); ++p) {
-      spec_.products[p].left = add_matrix(products[p]->input(0));
-      spec_.products[p].right = add_matrix(products[p]->input(1));
-    }
+  void finish(const std::vector<const Tensor*>& stored) {
     for (const Tensor* tensor : stored) {
       const View& view = placements_.of(tensor).view;
       spec_.outputs.push_back({tensor->dtype(), view.shape, view.strides});
@@ -56,25 +41,17 @@ class FusedKernelBuilder {
   }
 
   const std::vector<const Tensor*>& written() const { return written_; }
-  /// By input of the kernel; nullptr for what it computes.
+  /// By input of the kernel.
   const std::vector<const Tensor*>& loaded() const { return loaded_; }
   const KernelSpec& spec() const { return spec_; }
 
  private:
-  std::int32_t add_matrix(const Tensor* tensor) {
-    const View& view = placements_.of(tensor).view;
-    loaded_.push_back(tensor);
-    spec_.inputs.push_back({tensor->dtype(), view.shape, view.strides});
-    return static_cast<std::int32_t>(loaded_.size()) - 1;
-  }
-
   ScalarValue value_of(const Tensor* tensor, const Shape& shape) {
     const Placement& placement = placements_.of(tensor);
     const auto it = values_.find(placement.root);
     if (it != values_.end()) return it->second;
     const View view = broadcast_view(placement.view, shape);
     for (std::size_t i = 0; i < loaded_.size(); ++i) {
-      if (loaded_[i] == nullptr) continue;
       const Placement& other = placements_.of(loaded_[i]);
       if (other.root == placement.root && broadcast_view(other.view, shape) == view) {
         return emitter_.load(static_cast<int>(i), tensor->dtype());
@@ -99,16 +76,15 @@ FusedStep fused_step(const ExecutionStep& step, FrameBuilder& frame,
   const Placements& placements = frame.placements();
   if (auto known = tables.fused_steps().find(step, placements, is_stored)) return *known;
   FusedKernelBuilder builder(placements);
-  for (const Op* product : step.products) builder.add_product(*product);
   for (const Op* op : step.ops) builder.add(*op);
   FusedStep fused;
   for (const Tensor* tensor : builder.written()) {
     if (is_stored(placements.of(tensor).root)) fused.stored.push_back(tensor);
   }
   if (fused.stored.empty()) return fused;
-  builder.finish(fused.stored, step.products);
+  builder.finish(fused.stored);
   fused.loaded = builder.loaded();
-  fused.kernel = tables.kernel(builder.spec(), step.ops.back());
+  fused.kernel = tables.kernel(builder.spec());
   tables.fused_steps().add(step, fused);
   return fused;
 }
@@ -122,10 +98,10 @@ void lower_fused(const ExecutionStep& step, FrameBuilder& frame,
   std::vector<StepOperand> operands;
   operands.reserve(fused.loaded.size() + fused.stored.size());
   for (const Tensor* input : fused.loaded) {
-    operands.push_back(input == nullptr ? StepOperand() : frame.operand_of(input).as_read_only());
+    operands.push_back(frame.operand_of(input).as_read_only());
   }
   for (const Tensor* output : fused.stored) operands.push_back(frame.operand_of(output));
-  frame.emit_prepared(fused.kernel, "Fused", std::move(operands), {}, step.ops.back());
+  frame.emit_known(fused.kernel, std::move(operands), {}, step.ops.back());
 }
 
 }  // namespace pando

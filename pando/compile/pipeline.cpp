@@ -29,9 +29,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Larger results are not shared: see eliminate_common_subexpressions.
-constexpr std::size_t kMaxSharedBytes = std::size_t{64} << 10;
-
 /// Loads overwrite all of their output: the Init that the user's graph shows before each is not
 /// executed.
 void disconnect_load_inits(Graph& graph) {
@@ -139,7 +136,7 @@ Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
   StepProgram steps;
   stages.change(steps, "lower", [&] { steps = lower_program(ir, target, prefetch_bytes, phases); });
   for (const StepPass& pass : all_step_passes()) {
-    stages.change(steps, pass.name, [&] { pass.run(steps); });
+    stages.change(steps, pass.name, [&] { pass.run(steps, target); });
   }
   Program program;
   stages.run("resolve", [&] {
@@ -176,16 +173,21 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
   stage("expand", [&] { for_each_graph(ir, expand); });
   stage("constant_fold", [&] { for_each_graph(ir, [](Graph& graph) { fold_constants(graph); }); });
   stage("cse", [&] {
-    for_each_graph(ir,
-                   [](Graph& graph) { eliminate_common_subexpressions(graph, kMaxSharedBytes); });
+    for_each_graph(ir, [&](Graph& graph) {
+      eliminate_common_subexpressions(graph, target.most_shared_bytes());
+    });
   });
   stage("dead_code", [&] {
     eliminate_dead_code(ir);
     erase_unreachable_graphs(ir);
   });
   stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
-  stage("fuse_epilogues", [&] { for_each_graph(ir, fuse_epilogues); });
-  stage("bands", [&] { find_bands(ir); });
+  stage("fuse_epilogues", [&] {
+    if (target.has_kernel("MatMulEpilogue")) for_each_graph(ir, fuse_epilogues);
+  });
+  stage("bands", [&] {
+    if (target.skips_outside_bands()) find_bands(ir);
+  });
   stage("schedule", [&] { schedule_for_memory(ir); });
   return lower(ir, target, options.prefetch_bytes, phases.all(), stages);
 }

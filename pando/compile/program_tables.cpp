@@ -5,6 +5,7 @@
 #include "pando/base/alignment.hpp"
 #include "pando/base/error.hpp"
 #include "pando/compile/device_streams.hpp"
+#include "pando/program/kernel_spec_hash.hpp"
 
 namespace pando {
 namespace {
@@ -28,20 +29,15 @@ ProgramTables::ProgramTables(StepProgram& steps, const Ir& ir, Target& target)
   for (const auto& buffer : ir.remote_buffers()) ir_buffers_[buffer->id] = buffer.get();
 }
 
-PreparedKernel ProgramTables::kernel(const KernelSpec& spec, const Op* op) {
-  std::shared_ptr<const Kernel> kernel;
-  try {
-    kernel = target_.prepare(spec);
-  } catch (const Error& refusal) {
-    if (op == nullptr || refusal.code() != ErrorCode::InvalidProgram) throw;
-    throw Error(str_cat(describe(*op), ": ", refusal.what()));
-  }
-  const auto [it, is_new] = kernels_.try_emplace(kernel.get());
-  if (is_new) {
-    program_.kernels.push_back(spec);
-    it->second = last_index(program_.kernels);
-  }
-  return {it->second, kernel->scratch_bytes()};
+std::int32_t ProgramTables::kernel(const KernelSpec& spec) {
+  const std::size_t hash = KernelSpecHash()(spec);
+  const auto [first, last] = kernels_.equal_range(hash);
+  const auto known = std::find_if(first, last, [&](const auto& entry) {
+    return program_.kernels[static_cast<std::size_t>(entry.second)] == spec;
+  });
+  if (known != last) return known->second;
+  program_.kernels.push_back(spec);
+  return kernels_.emplace(hash, last_index(program_.kernels))->second;
 }
 
 std::int32_t ProgramTables::stream(const Op& op) {

@@ -48,8 +48,8 @@ class ProgramTables {
   const Target& target() const { return target_; }
   FusedStepCache& fused_steps() { return fused_steps_; }
 
-  /// A refusal by the target names `op`, if it is given.
-  PreparedKernel kernel(const KernelSpec& spec, const Op* op);
+  /// Equal ones are one. None is prepared yet.
+  std::int32_t kernel(const KernelSpec& spec);
   std::int32_t stream(const Op& op);
   std::int32_t remote_buffer(const Op& op);
   /// -1: there is none with the number.
@@ -71,7 +71,7 @@ class ProgramTables {
   Target& target_;
   std::unordered_map<std::string_view, const Stream*> ir_streams_;
   std::unordered_map<std::int64_t, const RemoteBuffer*> ir_buffers_;
-  std::unordered_map<const Kernel*, std::int32_t> kernels_;
+  std::unordered_multimap<std::size_t, std::int32_t> kernels_;  // by KernelSpecHash
   std::unordered_map<std::string_view, std::int32_t> streams_;
   std::unordered_map<std::int64_t, std::int32_t> buffers_;
   std::unordered_map<const Op*, std::int32_t> sources_;

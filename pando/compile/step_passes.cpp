@@ -1,9 +1,11 @@
 #include "pando/compile/step_passes.hpp"
 
+#include "pando/compile/absorb_products.hpp"
 #include "pando/compile/coalesce_copies.hpp"
 #include "pando/compile/early_loads.hpp"
 #include "pando/compile/frame_plan.hpp"
 #include "pando/compile/loads_in_place.hpp"
+#include "pando/compile/prepare_kernels.hpp"
 #include "pando/compile/reuse_dying_storages.hpp"
 #include "pando/compile/separate_devices.hpp"
 #include "pando/compile/storage_lifetimes.hpp"
@@ -13,7 +15,11 @@ namespace pando {
 
 const std::vector<StepPass>& all_step_passes() {
   static const std::vector<StepPass> passes = {
-      // First: a transfer that has become two steps is no longer seen as one that makes a value.
+      // First: later a result may be in the place of another one, and its matrices changed.
+      {"absorb_products", "Computes matrix products where they are read.", absorb_products},
+      // Before anything is placed: scratch memory is.
+      {"prepare_kernels", "Gives kernels the scratch memory that they need.", prepare_kernels},
+      // Early: a transfer that has become two steps is no longer seen as one that makes a value.
       {"coalesce_copies", "Makes values where a copy would put them.", coalesce_copies},
       // After copies: a value that took another's storage is no longer one that was made at once.
       {"reuse_dying_storages", "Writes results over inputs that die.", reuse_dying_storages},

@@ -49,6 +49,17 @@ class Target {
   virtual AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const = 0;
   /// Whether output 0 may be the same memory as input `input` (same bytes, same layout).
   virtual bool can_run_in_place(const KernelSpec& spec, int input) const = 0;
+  /// Most ops of one Fused kernel.
+  virtual std::size_t most_fused_ops() const = 0;
+  /// Whether the Fused kernel `fused` may compute its input `input`, the result of the MatMul
+  /// kernel `product`, where it needs it (KernelSpec::products), and is no slower for it.
+  virtual bool computes_inside(const KernelSpec& fused, std::size_t input,
+                               const KernelSpec& product) const = 0;
+  /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
+  /// ...).
+  virtual bool skips_outside_bands() const = 0;
+  /// An equal result of at most so many bytes is kept rather than computed again.
+  virtual std::size_t most_shared_bytes() const = 0;
   /// Prepared kernels are cached by spec. Throws Error (unsupported combination, naming it).
   virtual std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) = 0;
   /// Worker threads a kernel may use.

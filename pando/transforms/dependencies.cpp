@@ -91,11 +91,6 @@ void EffectNames::add_known(const Op& op, std::set<std::string>& effects) const 
   }
 }
 
-std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases) {
-  EffectNames effects;
-  return dependencies(graph, aliases, effects);
-}
-
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases,
                                            EffectNames& effects_of_ops) {
   std::vector<std::vector<int>> result(graph.ops().size());

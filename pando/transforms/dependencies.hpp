@@ -47,8 +47,6 @@ class EffectNames {
 /// not conflict cannot be observed.
 std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases,
                                            EffectNames& effects);
-/// The same for one graph alone.
-std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases);
 
 /// Inputs of `graph` that its ops write (directly, through views or through calls).
 std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases);

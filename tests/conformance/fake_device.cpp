@@ -5,40 +5,31 @@
 #include <string>
 #include <utility>
 
-#include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/base/error.hpp"
 #include "pando/runtime/host_memory.hpp"
 #include "tests/conformance/fake_queue.hpp"
+#include "tests/cpp/compile/wrapped_target.hpp"
 
 namespace pando::testing {
 namespace {
 
-class FakeTarget : public Target {
+class FakeTarget : public WrappedTarget {
  public:
   FakeTarget(int num_threads, const DeviceOptions& options)
-      : cpu_(make_cpu_target(num_threads, options)) {}
+      : WrappedTarget(make_cpu_target(num_threads, options)) {}
 
   std::string name() const override { return "fake"; }
-  std::string identity() const override { return "fake " + cpu_->identity(); }
-  bool has_kernel(std::string_view kind) const override { return cpu_->has_kernel(kind); }
-  AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const override {
-    return cpu_->accepted_layout(spec, operand);
-  }
-  bool can_run_in_place(const KernelSpec& spec, int input) const override {
-    return cpu_->can_run_in_place(spec, input);
-  }
+  std::string identity() const override { return "fake " + WrappedTarget::identity(); }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
-    std::shared_ptr<const Kernel> kernel = cpu_->prepare(spec);
+    std::shared_ptr<const Kernel> kernel = WrappedTarget::prepare(spec);
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const Kernel>& fake = kernels_[kernel.get()];
     if (fake == nullptr) fake = std::make_shared<FakeKernel>(std::move(kernel));
     return fake;
   }
-  int num_threads() const override { return cpu_->num_threads(); }
   bool kernels_use_host_memory() const override { return false; }
 
  private:
-  std::shared_ptr<Target> cpu_;
   std::mutex mutex_;
   std::map<const Kernel*, std::shared_ptr<const Kernel>> kernels_;  // by the CPU's
 };

@@ -149,6 +149,16 @@ def test_the_core_has_no_names_of_a_front_end(
     assert found == ([wanted] if name else [])
 
 
+@pytest.mark.parametrize(
+    "line", ["if (is_cpu) {", "/// A block stays in cache.", "// As many as AVX2 has."]
+)
+def test_the_compiler_knows_no_machine(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    check_layers = importlib.import_module("check_layers")
+    assert len(check_layers.machine_faults(Path("pando/compile/groups.cpp"), f"{line}\n")) == 1
+    assert check_layers.machine_faults(Path("pando/backends/cpu/groups.cpp"), f"{line}\n") == []
+
+
 def test_importing_popxl_loads_only_what_every_program_needs() -> None:
     program = "import sys, popxl; print(*sys.modules, sep='\\n')"
     done = subprocess.run(

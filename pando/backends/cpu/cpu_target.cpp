@@ -10,6 +10,7 @@
 #include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
+#include "pando/program/kernel_spec_hash.hpp"
 
 namespace pando {
 namespace cpu {
@@ -89,26 +90,16 @@ std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int nu
       str_cat("the CPU target cannot run ", spec.kind, " (", operands_text(spec), ")", rejections));
 }
 
-struct SpecHash {
-  std::size_t operator()(const KernelSpec& spec) const {
-    std::size_t seed = std::hash<std::string>()(spec.kind);
-    const auto mix = [&](std::size_t value) {
-      seed ^= value + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2);
-    };
-    for (const auto* operands : {&spec.inputs, &spec.outputs}) {
-      for (const OperandDesc& operand : *operands) {
-        mix(static_cast<std::size_t>(operand.dtype));
-        for (std::int64_t dim : operand.shape) mix(static_cast<std::size_t>(dim));
-        for (std::int64_t stride : operand.strides) mix(static_cast<std::size_t>(stride));
-      }
-    }
-    for (const ScalarInstruction& instruction : spec.scalar.instructions) {
-      mix(static_cast<std::size_t>(instruction.op));
-      mix(std::hash<double>()(instruction.immediate));
-    }
-    return seed;
-  }
-};
+/// A longer fused kernel needs more vectors at a time than there are registers.
+constexpr std::size_t kMostFusedOps = 32;
+/// Deeper products are faster by themselves, with blocks of both operands in cache.
+constexpr std::int64_t kMostFusedDepth = 16;
+/// Larger results leave the cache before they are used again.
+constexpr std::size_t kMostSharedBytes = std::size_t{64} << 10;
+
+bool is_float32_matrix(const OperandDesc& operand) {
+  return operand.dtype == DType::Float32 && operand.shape.size() == 2;
+}
 
 class CpuTarget : public Target {
  public:
@@ -148,6 +139,26 @@ class CpuTarget : public Target {
     return std::find(allowed.begin(), allowed.end(), input) != allowed.end();
   }
 
+  std::size_t most_fused_ops() const override { return kMostFusedOps; }
+  bool skips_outside_bands() const override { return true; }
+  std::size_t most_shared_bytes() const override { return kMostSharedBytes; }
+
+  /// The gradient of a weight over a small batch, which then never lies in memory. Its matrices
+  /// live on until it is computed, so they must not be larger.
+  bool computes_inside(const KernelSpec& fused, std::size_t input,
+                       const KernelSpec& product) const override {
+    const OperandDesc &left = product.inputs[0], &right = product.inputs[1];
+    const OperandDesc& value = product.outputs[0];
+    if (!is_float32_matrix(left) || !is_float32_matrix(right) || !is_float32_matrix(value)) {
+      return false;
+    }
+    const std::int64_t depth = left.shape[1], elements = num_elements(value.shape);
+    return !fused.outputs.empty() && fused.outputs[0].shape == value.shape &&
+           fused.inputs[input] == value && depth >= 1 && depth <= kMostFusedDepth &&
+           elements >= 2 && right.strides[1] == 1 &&
+           num_elements(left.shape) + num_elements(right.shape) <= elements;
+  }
+
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     const std::lock_guard lock(mutex_);
     if (const auto it = cache_.find(spec); it != cache_.end()) return it->second;
@@ -168,7 +179,7 @@ class CpuTarget : public Target {
   MachineCode machine_code_;
   const std::string identity_;
   std::mutex mutex_;
-  std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, SpecHash> cache_;
+  std::unordered_map<KernelSpec, std::shared_ptr<const Kernel>, KernelSpecHash> cache_;
 };
 
 MachineCode machine_code_named(const std::string& name) {

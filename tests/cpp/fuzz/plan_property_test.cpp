@@ -91,8 +91,9 @@ TEST(RandomSchedules, KeepEveryDependency) {
       std::vector<std::vector<int>> predecessors;
     };
     std::vector<Before> graphs;
+    EffectNames effects;
     for (Graph* graph : program.ir->graphs()) {
-      graphs.push_back({graph->ops(), dependencies(*graph, AliasClasses(*graph))});
+      graphs.push_back({graph->ops(), dependencies(*graph, AliasClasses(*graph), effects)});
     }
     schedule_for_memory(*program.ir);
     for (std::size_t g = 0; g < graphs.size(); ++g) {

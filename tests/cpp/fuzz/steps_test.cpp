@@ -78,10 +78,10 @@ void expect_same(const Program& a, const Program& b) {
 }
 
 /// Every pass on steps that were text before it, to the program.
-Program compiled_through_text(std::string text) {
+Program compiled_through_text(std::string text, Target& target) {
   for (const StepPass& pass : all_step_passes()) {
     StepProgram steps = parse_steps(text);
-    pass.run(steps);
+    pass.run(steps, target);
     text = print_steps(steps);
   }
   StepProgram steps = parse_steps(text);
@@ -118,7 +118,7 @@ TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
         StageTimes times;
         const Program compiled = compile(*program.ir, *target, options, times);
         check_program(compiled);
-        expect_same(compiled, compiled_through_text(lowered));
+        expect_same(compiled, compiled_through_text(lowered, *target));
       } catch (const Error& error) {
         ADD_FAILURE() << error.what();
       }

@@ -1,0 +1,14 @@
+// Matrix products computed inside the fused kernels that read them.
+#pragma once
+
+#include "pando/program/target.hpp"
+#include "pando/steps/step_function.hpp"
+
+namespace pando {
+
+/// A MatMul kernel whose result is read by one Fused kernel alone becomes part of that kernel,
+/// where `target` wants it (Target::computes_inside) and nothing writes its matrices in between:
+/// its result then never lies in memory.
+void absorb_products(StepProgram& program, const Target& target);
+
+}  // namespace pando
