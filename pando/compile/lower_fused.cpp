@@ -1,4 +1,6 @@
 // Pointwise ops that run as one kernel.
+#include <algorithm>
+
 #include "pando/base/error.hpp"
 #include "pando/compile/lower_ops.hpp"
 
@@ -38,6 +40,7 @@ class FusedKernelBuilder {
       emitter_.store(static_cast<int>(spec_.outputs.size()) - 1,
                      values_.at(placements_.of(tensor).root), tensor->dtype());
     }
+    drop_what_no_result_needs();
   }
 
   const std::vector<const Tensor*>& written() const { return written_; }
@@ -46,6 +49,43 @@ class FusedKernelBuilder {
   const KernelSpec& spec() const { return spec_; }
 
  private:
+  /// The old value of a variable that is overwritten is not loaded.
+  void drop_what_no_result_needs() {
+    std::vector<ScalarInstruction>& all = spec_.scalar.instructions;
+    std::vector<bool> is_needed(all.size());
+    for (std::size_t i = all.size(); i-- > 0;) {
+      if (all[i].op == ScalarOp::Store) is_needed[i] = true;
+      for (const ScalarValue value : {all[i].a, all[i].b, all[i].c}) {
+        if (is_needed[i] && value != kNoValue) is_needed[static_cast<std::size_t>(value)] = true;
+      }
+    }
+    if (std::find(is_needed.begin(), is_needed.end(), false) == is_needed.end()) return;
+    std::vector<ScalarValue> place(all.size(), kNoValue);
+    std::vector<ScalarInstruction> kept;
+    std::vector<std::int32_t> input_place(loaded_.size(), -1);
+    std::vector<const Tensor*> loaded;
+    std::vector<OperandDesc> inputs;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!is_needed[i]) continue;
+      place[i] = static_cast<ScalarValue>(kept.size());
+      ScalarInstruction& in = kept.emplace_back(all[i]);
+      for (ScalarValue* value : {&in.a, &in.b, &in.c}) {
+        if (*value != kNoValue) *value = place[static_cast<std::size_t>(*value)];
+      }
+      if (in.op != ScalarOp::Load) continue;
+      const auto old = static_cast<std::size_t>(in.index);
+      if (input_place[old] < 0) {
+        input_place[old] = static_cast<std::int32_t>(loaded.size());
+        loaded.push_back(loaded_[old]);
+        inputs.push_back(spec_.inputs[old]);
+      }
+      in.index = input_place[old];
+    }
+    all = std::move(kept);
+    loaded_ = std::move(loaded);
+    spec_.inputs = std::move(inputs);
+  }
+
   ScalarValue value_of(const Tensor* tensor, const Shape& shape) {
     const Placement& placement = placements_.of(tensor);
     const auto it = values_.find(placement.root);
