@@ -720,7 +720,8 @@ BuiltOp lamb_scale(OpBuilder& builder, Tensor* input0, Tensor* input1,
                    const LambScaleAttributes& attributes = {}, Tensor* input2 = nullptr,
                    Tensor* input3 = nullptr, std::string_view name = {});
 
-/// Inputs: 0 t (float). Sum of squares in float32; float32 scalar. Of a shard: over all shards.
+/// Inputs: 0 t (float). Sum of squares in float32; float32 scalar. The sum of a shard is over all
+/// shards.
 BuiltOp lamb_square(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
 /// ln x of input 0.

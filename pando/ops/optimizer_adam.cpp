@@ -315,8 +315,8 @@ OpDef lamb_square() {
   OpDef def;
   def.name = "LambSquare";
   def.doc =
-      "Inputs: 0 t (float). Sum of squares in float32; float32 scalar. Of a shard: over all "
-      "shards.";
+      "Inputs: 0 t (float). Sum of squares in float32; float32 scalar. The sum of a shard is over "
+      "all shards.";
   def.infer = [](const Op& op) {
     needed_input(op, 0, "t");
     return std::vector<TensorInfo>{plain_info(DType::Float32, {})};

@@ -6,7 +6,7 @@
 namespace pando {
 namespace {
 
-/// What malloc, and so NumPy, aligns arrays to. Of less aligned ones, elements may not even be
+/// What malloc, and so NumPy, aligns arrays to. Elements of less aligned ones may not even be
 /// aligned to their own size, as kernels want: those are copied.
 constexpr std::uintptr_t kHostAlignment = 16;
 

@@ -28,7 +28,7 @@ class DeviceMemory {
   /// The frame of the function that a run begins with.
   std::byte* frame() const { return frame_; }
   std::byte* persistent(std::int64_t offset) const { return persistent_ + offset; }
-  /// Of a loop on several devices: PreparedInstruction::counter.
+  /// What a loop on several devices counts in: PreparedInstruction::counter.
   LoopCounter loop_counter(std::int32_t index) const {
     std::byte* place = counters_ + index * kCounterBytes;
     return {place, place + kConditionOffset};

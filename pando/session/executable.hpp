@@ -13,7 +13,7 @@
 
 namespace pando {
 
-/// Of a tensor of one replica, without gaps.
+/// What a tensor of one replica takes, without gaps.
 inline std::size_t value_bytes(DType dtype, const Shape& shape) {
   return static_cast<std::size_t>(num_elements(shape)) * dtype_bytes(dtype);
 }

@@ -14,7 +14,7 @@ std::optional<SourceInfo> source_at(const Program& program, std::int32_t index);
 /// What is alive at a peak, a tensor a line. `at`: what runs then, if that is known.
 std::string peak_text(std::int64_t persistent_bytes, const LiveTensorTable& alive,
                       const std::optional<SourceInfo>& at);
-/// Of the program as a whole.
+/// The same at the peak of the program as a whole.
 std::string peak_text(const Program& program);
 
 }  // namespace pando

@@ -64,7 +64,7 @@ std::vector<RepeatedStream> repeated_streams(const std::vector<StreamDesc>& stre
     for (const auto& engine : engines) {
       transfers = std::max(transfers, engine->stream_transfers()[i]);
     }
-    // Of what has no bytes there is always one more.
+    // There is always one more of what has no bytes.
     if (transfers > buffers[i].count && num_elements(stream.shape) > 0) {
       repeated.push_back({stream.id, stream.host_to_device, transfers, buffers[i].count});
     }
@@ -151,8 +151,7 @@ void Runner::detach() {
 
 void Runner::require_attached(const char* what) const {
   if (!engines_.empty()) return;
-  throw ValueError(str_cat(
-      what, " needs a session that is attached to a device: use it inside `with session:`"));
+  throw ValueError(str_cat(what, " needs a session that is attached to a device: attach it first"));
 }
 
 StopCheck Runner::stop_check_of(std::size_t local) const {

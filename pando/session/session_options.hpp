@@ -36,7 +36,8 @@ struct CompilerOptions {
   std::string cache_folder = {};
   /// What the names of its files end with; empty: the usual one.
   std::string cache_suffix = {};
-  /// Of all programs in that folder together, in bytes; those not used for longest go. 0: no limit.
+  /// Bytes that all programs in that folder take together; those not used for longest go. 0: no
+  /// limit.
   std::int64_t cache_limit_bytes = std::int64_t{1} << 30;
   /// Told, while a program is compiled, that it is and what is wrong with the cache.
   LogFunction log = {};
@@ -51,7 +52,8 @@ struct RunnerOptions {
   std::string device = "cpu";
   /// What the kind of device has to choose beside; its target refuses what it does not know.
   DeviceOptions device_options = {};
-  /// Of all devices of all local replicas together, which share them evenly (at least one each).
+  /// Threads of all devices of all local replicas together, which share them evenly (at least one
+  /// each).
   /// 0: every core.
   int num_threads = 0;
   /// How long a replica waits for another one in a collective.

@@ -10,7 +10,7 @@ def lamb_square(t: Tensor) -> Tensor:
     """Compute the sum of squares in float32, as LAMB needs it. There is no gradient.
 
     Args:
-        t: The operand; float16, float32 or float64. Of a shard, the sum is over the shards of all
+        t: The operand; float16, float32 or float64. The sum of a shard is over the shards of all
             replicas.
 
     Returns:
