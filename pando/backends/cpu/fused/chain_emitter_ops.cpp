@@ -113,7 +113,7 @@ void ChainEmitter::compute_float(ChainOp op, const Ymm& to) {
     case ChainOp::MaxF:
       return extreme_of_any(op == ChainOp::MaxF, to);
     default:
-      throw InternalError(str_cat("no machine code for chain op ", chain_op_name(op)));
+      throw InternalError(str_cat("no machine code for chain op ", chain_facts(op).name));
   }
 }
 
@@ -158,7 +158,7 @@ void ChainEmitter::compute_integer(ChainOp op, const Ymm& to) {
       ordered([&](const Ymm& a, const Operand& b) { vpcmpgtd(t, a, b); });
       return vpandn(to, t, literal(1));
     default:
-      throw InternalError(str_cat("no machine code for chain op ", chain_op_name(op)));
+      throw InternalError(str_cat("no machine code for chain op ", chain_facts(op).name));
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "pando/backends/cpu/fused/micro_op.hpp"
@@ -246,8 +247,8 @@ ChainFunction Function(ChainOp op, int from_chain, bool keep) {
     return keep ? Erase(&LoadHalfStep<true>) : Erase(&LoadHalfStep<false>);
   }
   switch (op) {
-#define PANDO_CASE(name, arity) \
-  case ChainOp::name:           \
+#define PANDO_CASE(name, arity, ...) \
+  case ChainOp::name:                \
     return Form<name##Code, arity, arity>(from_chain, keep);
     PANDO_SIMPLE_CHAIN_OPS(PANDO_CASE)
 #undef PANDO_CASE
@@ -297,12 +298,9 @@ const ChainMachine& chain_machine() { return HWY_DYNAMIC_DISPATCH(ChainMachineOf
 
 namespace {
 
-struct ChainFacts {
-  std::string_view name;
-  int arity;
-};
 constexpr std::array kChainFacts = {
-#define PANDO_FACTS(name, arity) ChainFacts{#name, arity},
+#define PANDO_FACTS(name, arity, scalar, types, memory) \
+  ChainFacts{#name, arity, ScalarOp::scalar, lanes::types, memory},
     PANDO_SIMPLE_CHAIN_OPS(PANDO_FACTS)
 #undef PANDO_FACTS
 #define PANDO_FACTS(first, second) ChainFacts{#first "Then" #second, 3},
@@ -316,12 +314,32 @@ constexpr std::array kChainFacts = {
 #undef PANDO_FACTS
 };
 
+std::uint8_t lanes_of(LaneType lane) {
+  switch (lane) {
+    case LaneType::F32:
+      return lanes::kF32;
+    case LaneType::I32:
+      return lanes::kI32;
+    case LaneType::U32:
+      return lanes::kU32;
+    default:
+      return lanes::kNone;
+  }
+}
+
 }  // namespace
 
-std::string_view chain_op_name(ChainOp op) {
-  return kChainFacts[static_cast<std::size_t>(op)].name;
+const ChainFacts& chain_facts(ChainOp op) { return kChainFacts[static_cast<std::size_t>(op)]; }
+
+std::optional<ChainOp> chain_op_of(ScalarOp op, LaneType lane) {
+  if (op == ScalarOp::Fma && !chain_machine().has_fma) return std::nullopt;
+  const auto* const facts =
+      std::find_if(kChainFacts.begin(), kChainFacts.end(), [&](const ChainFacts& each) {
+        return each.scalar == op && (each.lanes & lanes_of(lane)) != 0;
+      });
+  if (facts == kChainFacts.end()) return std::nullopt;
+  return static_cast<ChainOp>(facts - kChainFacts.begin());
 }
-int chain_op_arity(ChainOp op) { return kChainFacts[static_cast<std::size_t>(op)].arity; }
 
 ChainOp pair_op(PairPart first, PairPart second) {
   constexpr int kFirsts = 4;

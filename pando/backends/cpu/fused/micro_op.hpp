@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "pando/base/scalar_program.hpp"
@@ -33,54 +34,62 @@ struct MicroOp {
   std::int32_t stream = 0;  // Philox
 };
 
-// name, operands. F: float, I: int32 bit patterns. "X" stands for operand 0. Min and MaxNumber:
-// operand 1 is never NaN.
+/// Types of lanes with four bytes, as a set.
+namespace lanes {
+constexpr std::uint8_t kNone = 0, kF32 = 1, kI32 = 2, kU32 = 4;
+constexpr std::uint8_t kInt = kI32 | kU32, kAny = kF32 | kInt;
+}  // namespace lanes
+
+// One row for each op: name, number of operands; the scalar op that it is, for those lanes (kNone:
+// it is none by itself); the operands that machine code may read from memory, as a set of bits. The
+// vector form is in chain_ops.cpp, the machine code in chain_emitter_ops.cpp. F: float, I: int32
+// bit patterns. Min and MaxNumber: operand 1 is never NaN.
 // clang-format off: one entry a line; version 14 does not settle on a layout
-#define PANDO_SIMPLE_CHAIN_OPS(X) \
-  X(Move, 1)                      \
-  X(Square, 1)                    \
-  X(NegF, 1)                      \
-  X(AbsF, 1)                      \
-  X(SqrtF, 1)                     \
-  X(FloorF, 1)                    \
-  X(CeilF, 1)                     \
-  X(RoundEvenF, 1)                \
-  X(SignF, 1)                     \
-  X(IsNanF, 1)                    \
-  X(IsInfF, 1)                    \
-  X(RoundHalf, 1)                 \
-  X(LoadHalf, 1)                  \
-  X(NegI, 1)                      \
-  X(AbsI, 1)                      \
-  X(FloatToInt, 1)                \
-  X(IntToFloat, 1)                \
-  X(AddRoundHalf, 2)              \
-  X(SubRoundHalf, 2)              \
-  X(MulRoundHalf, 2)              \
-  X(AddF, 2)                      \
-  X(SubF, 2)                      \
-  X(MulF, 2)                      \
-  X(DivF, 2)                      \
-  X(MinF, 2)                      \
-  X(MaxF, 2)                      \
-  X(MinNumberF, 2)                \
-  X(MaxNumberF, 2)                \
-  X(EqualF, 2)                    \
-  X(LessF, 2)                     \
-  X(LessEqualF, 2)                \
-  X(AddI, 2)                      \
-  X(SubI, 2)                      \
-  X(MulI, 2)                      \
-  X(MinI, 2)                      \
-  X(MaxI, 2)                      \
-  X(EqualI, 2)                    \
-  X(LessI, 2)                     \
-  X(LessEqualI, 2)                \
-  X(AndI, 2)                      \
-  X(OrI, 2)                       \
-  X(XorI, 2)                      \
-  X(FmaF, 3)                      \
-  X(SelectI, 3)
+#define PANDO_SIMPLE_CHAIN_OPS(X)            \
+  X(Move, 1, Constant, kNone, 0b000)         \
+  X(Square, 1, Constant, kNone, 0b000)       \
+  X(NegF, 1, Neg, kF32, 0b000)               \
+  X(AbsF, 1, Abs, kF32, 0b000)               \
+  X(SqrtF, 1, Sqrt, kF32, 0b001)             \
+  X(FloorF, 1, Floor, kF32, 0b001)           \
+  X(CeilF, 1, Ceil, kF32, 0b001)             \
+  X(RoundEvenF, 1, RoundEven, kF32, 0b001)   \
+  X(SignF, 1, Sign, kF32, 0b000)             \
+  X(IsNanF, 1, IsNan, kF32, 0b000)           \
+  X(IsInfF, 1, IsInf, kF32, 0b000)           \
+  X(RoundHalf, 1, Constant, kNone, 0b000)    \
+  X(LoadHalf, 1, Constant, kNone, 0b000)     \
+  X(NegI, 1, Neg, kInt, 0b000)               \
+  X(AbsI, 1, Abs, kI32, 0b000)               \
+  X(FloatToInt, 1, Constant, kNone, 0b000)   \
+  X(IntToFloat, 1, Constant, kNone, 0b001)   \
+  X(AddRoundHalf, 2, Constant, kNone, 0b000) \
+  X(SubRoundHalf, 2, Constant, kNone, 0b000) \
+  X(MulRoundHalf, 2, Constant, kNone, 0b000) \
+  X(AddF, 2, Add, kF32, 0b011)               \
+  X(SubF, 2, Sub, kF32, 0b010)               \
+  X(MulF, 2, Mul, kF32, 0b011)               \
+  X(DivF, 2, Div, kF32, 0b010)               \
+  X(MinF, 2, Min, kF32, 0b001)               \
+  X(MaxF, 2, Max, kF32, 0b001)               \
+  X(MinNumberF, 2, Constant, kNone, 0b001)   \
+  X(MaxNumberF, 2, Constant, kNone, 0b001)   \
+  X(EqualF, 2, Equal, kF32, 0b011)           \
+  X(LessF, 2, Less, kF32, 0b010)             \
+  X(LessEqualF, 2, LessEqual, kF32, 0b010)   \
+  X(AddI, 2, Add, kInt, 0b011)               \
+  X(SubI, 2, Sub, kInt, 0b010)               \
+  X(MulI, 2, Mul, kInt, 0b011)               \
+  X(MinI, 2, Min, kI32, 0b011)               \
+  X(MaxI, 2, Max, kI32, 0b011)               \
+  X(EqualI, 2, Equal, kInt, 0b011)           \
+  X(LessI, 2, Less, kI32, 0b001)             \
+  X(LessEqualI, 2, LessEqual, kI32, 0b010)   \
+  X(AndI, 2, And, kInt, 0b011)               \
+  X(OrI, 2, Or, kInt, 0b011)                 \
+  X(XorI, 2, Xor, kInt, 0b011)               \
+  X(FmaF, 3, Fma, kF32, 0b100)               \
+  X(SelectI, 3, Select, kAny, 0b100)
 // clang-format on
 
 // Two roundings, as the ops they stand for: second(first(X, operand 1), operand 2). Rsub and Rdiv
@@ -102,7 +111,7 @@ struct MicroOp {
 #define PANDO_FUNCTION_CHAIN_OPS(X) X(SelectNegativeF, 3) X(ShiftToExponent, 1)
 
 enum class ChainOp : std::uint8_t {
-#define PANDO_CHAIN_ENUM(name, arity) name,
+#define PANDO_CHAIN_ENUM(name, ...) name,
   PANDO_SIMPLE_CHAIN_OPS(PANDO_CHAIN_ENUM)
 #undef PANDO_CHAIN_ENUM
 #define PANDO_CHAIN_ENUM(first, second) first##Then##second,
@@ -116,8 +125,17 @@ enum class ChainOp : std::uint8_t {
 #undef PANDO_CHAIN_ENUM
 };
 
-std::string_view chain_op_name(ChainOp op);
-int chain_op_arity(ChainOp op);
+/// What the tables above say of an op.
+struct ChainFacts {
+  std::string_view name;
+  int arity;
+  ScalarOp scalar = ScalarOp::Constant;
+  std::uint8_t lanes = lanes::kNone;
+  std::uint8_t memory = 0;
+};
+const ChainFacts& chain_facts(ChainOp op);
+/// The op that a scalar op is for lanes of that type; nullopt: a tile op.
+std::optional<ChainOp> chain_op_of(ScalarOp op, LaneType lane);
 /// `second(first(X, .), .)` as one op. Kinds are Add, Sub, Rsub, Mul, Div, Rdiv in this order; the
 /// first is one of the first four.
 enum class PairPart : std::uint8_t { Add, Sub, Rsub, Mul, Div, Rdiv };

@@ -24,100 +24,6 @@ bool holds_lanes(DType dtype) {
   return dtype_bytes(dtype) == static_cast<std::size_t>(lane_bytes(lane_of(dtype)));
 }
 
-std::optional<ChainOp> float_chain_op(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::Add:
-      return ChainOp::AddF;
-    case ScalarOp::Sub:
-      return ChainOp::SubF;
-    case ScalarOp::Mul:
-      return ChainOp::MulF;
-    case ScalarOp::Div:
-      return ChainOp::DivF;
-    case ScalarOp::Min:
-      return ChainOp::MinF;
-    case ScalarOp::Max:
-      return ChainOp::MaxF;
-    case ScalarOp::Neg:
-      return ChainOp::NegF;
-    case ScalarOp::Abs:
-      return ChainOp::AbsF;
-    case ScalarOp::Sign:
-      return ChainOp::SignF;
-    case ScalarOp::Sqrt:
-      return ChainOp::SqrtF;
-    case ScalarOp::Floor:
-      return ChainOp::FloorF;
-    case ScalarOp::Ceil:
-      return ChainOp::CeilF;
-    case ScalarOp::RoundEven:
-      return ChainOp::RoundEvenF;
-    case ScalarOp::Equal:
-      return ChainOp::EqualF;
-    case ScalarOp::Less:
-      return ChainOp::LessF;
-    case ScalarOp::LessEqual:
-      return ChainOp::LessEqualF;
-    case ScalarOp::IsNan:
-      return ChainOp::IsNanF;
-    case ScalarOp::IsInf:
-      return ChainOp::IsInfF;
-    case ScalarOp::Select:
-      return ChainOp::SelectI;
-    case ScalarOp::Fma:
-      if (chain_machine().has_fma) return ChainOp::FmaF;
-      return std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<ChainOp> int_chain_op(ScalarOp op, LaneType lane) {
-  switch (op) {
-    case ScalarOp::Add:
-      return ChainOp::AddI;
-    case ScalarOp::Sub:
-      return ChainOp::SubI;
-    case ScalarOp::Mul:
-      return ChainOp::MulI;
-    case ScalarOp::Neg:
-      return ChainOp::NegI;
-    case ScalarOp::Equal:
-      return ChainOp::EqualI;
-    case ScalarOp::And:
-      return ChainOp::AndI;
-    case ScalarOp::Or:
-      return ChainOp::OrI;
-    case ScalarOp::Xor:
-      return ChainOp::XorI;
-    case ScalarOp::Select:
-      return ChainOp::SelectI;
-    default:
-      break;
-  }
-  if (lane != LaneType::I32) return std::nullopt;
-  switch (op) {
-    case ScalarOp::Abs:
-      return ChainOp::AbsI;
-    case ScalarOp::Min:
-      return ChainOp::MinI;
-    case ScalarOp::Max:
-      return ChainOp::MaxI;
-    case ScalarOp::Less:
-      return ChainOp::LessI;
-    case ScalarOp::LessEqual:
-      return ChainOp::LessEqualI;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<ChainOp> chain_op(ScalarOp op, LaneType lane) {
-  if (lane == LaneType::F32) return float_chain_op(op);
-  if (lane == LaneType::I32 || lane == LaneType::U32) return int_chain_op(op, lane);
-  return std::nullopt;
-}
-
 class NodeBuilder {
  public:
   explicit NodeBuilder(const KernelSpec& spec) : spec_(spec) {}
@@ -326,7 +232,7 @@ class NodeBuilder {
       const ChainOp op = in.op == ScalarOp::Min ? ChainOp::MinNumberF : ChainOp::MaxNumberF;
       return is_number(b) ? add_chain(op, a, b) : add_chain(op, b, a);
     }
-    if (const auto op = chain_op(in.op, type)) return add_chain(*op, a, b, c);
+    if (const auto op = chain_op_of(in.op, type)) return add_chain(*op, a, b, c);
     return add_tile(tile_machine().function(in.op, type), in.op, in.lane, a, b, c);
   }
 

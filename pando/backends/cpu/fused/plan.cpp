@@ -82,7 +82,7 @@ class Emitter {
     if (n.kind == Node::Kind::StoreRaw) return n.lane_bytes == 4 && position == 0;
     if (n.kind != Node::Kind::Chain || n.chain == ChainOp::LoadHalf) return false;
     const bool simple = n.chain < ChainOp::AddThenAdd;
-    return position == 0 || (simple && position < chain_op_arity(n.chain));
+    return position == 0 || (simple && position < chain_facts(n.chain).arity);
   }
 
   void form_steps(const std::vector<int>& order) {
@@ -205,7 +205,7 @@ class Emitter {
       const bool keep = home(step.node) != kNone;
       op.code = machine.function(n.chain, step.from_chain, keep);
       if (keep) op.out = static_cast<std::uint16_t>(home(step.node));
-      push(op, position, chain_op_name(n.chain), step.from_chain, keep);
+      push(op, position, chain_facts(n.chain).name, step.from_chain, keep);
     } else if (n.kind == Node::Kind::StoreHalf) {
       op.out = output;
       if (rounds_just_before(step, position)) {

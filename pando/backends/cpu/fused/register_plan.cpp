@@ -177,43 +177,7 @@ class Allocator {
 }  // namespace
 
 bool may_be_in_memory(ChainOp op, int operand) {
-  switch (op) {
-    case ChainOp::AddF:
-    case ChainOp::MulF:
-    case ChainOp::AddI:
-    case ChainOp::MulI:
-    case ChainOp::MinI:
-    case ChainOp::MaxI:
-    case ChainOp::AndI:
-    case ChainOp::OrI:
-    case ChainOp::XorI:
-    case ChainOp::EqualF:
-    case ChainOp::EqualI:
-      return operand <= 1;
-    case ChainOp::SubF:
-    case ChainOp::DivF:
-    case ChainOp::SubI:
-    case ChainOp::LessF:
-    case ChainOp::LessEqualF:
-    case ChainOp::LessEqualI:
-      return operand == 1;
-    case ChainOp::LessI:
-    case ChainOp::MinF:
-    case ChainOp::MaxF:
-    case ChainOp::MinNumberF:
-    case ChainOp::MaxNumberF:
-    case ChainOp::SqrtF:
-    case ChainOp::FloorF:
-    case ChainOp::CeilF:
-    case ChainOp::RoundEvenF:
-    case ChainOp::IntToFloat:
-      return operand == 0;
-    case ChainOp::FmaF:
-    case ChainOp::SelectI:
-      return operand == 2;
-    default:
-      return false;
-  }
+  return (chain_facts(op).memory >> operand & 1) != 0;
 }
 
 RegisterPlan plan_registers(const std::vector<ChainStep>& steps, const std::vector<bool>& moves,
