@@ -5,54 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "pando/compile/copied_bytes.hpp"
 #include "pando/compile/merged_storages.hpp"
-#include "pando/program/check_tables.hpp"
 
 namespace pando {
 namespace {
 
 using Kind = Instruction::Kind;
-
-/// What a kernel or a Copy copies: `bytes` from operand `from` to operand `to`; 0: nothing.
-struct CopiedBytes {
-  std::int64_t bytes = 0;
-  std::size_t from = 0;
-  std::size_t to = 1;
-};
-
-/// The load whose value, as it is, is all that `program` stores; nullptr: there is none.
-const ScalarInstruction* stored_load(const ScalarProgram& program) {
-  const ScalarInstruction* stored = nullptr;
-  for (const ScalarInstruction& in : program.instructions) {
-    if (in.op != ScalarOp::Store) continue;
-    if (stored != nullptr) return nullptr;
-    stored = &in;
-  }
-  if (stored == nullptr) return nullptr;
-  const ScalarInstruction* value = stored;
-  do {
-    value = &program.instructions[static_cast<std::size_t>(value->a)];
-  } while (value->op == ScalarOp::Round && value->dtype == stored->dtype);
-  return value->op == ScalarOp::Load && value->dtype == stored->dtype ? value : nullptr;
-}
-
-/// Where the output of the kernel is an input, both contiguous.
-CopiedBytes copied_by(const KernelSpec& spec) {
-  if (spec.outputs.size() != 1) return {};
-  std::size_t input = 0;
-  if (spec.kind == "Fused") {
-    const ScalarInstruction* load = stored_load(spec.scalar);
-    if (load == nullptr) return {};
-    input = static_cast<std::size_t>(load->index);
-  } else if (spec.kind != "Copy") {
-    return {};
-  }
-  const OperandDesc &from = spec.inputs[input], &to = spec.outputs[0];
-  const bool is_plain = from.dtype == to.dtype && from.shape == to.shape && from.is_contiguous() &&
-                        to.is_contiguous();
-  if (!is_plain) return {};
-  return {program_check::checked_bytes(to.dtype, to.shape), input, spec.inputs.size()};
-}
 
 /// The instructions that use a storage. What is asked of it takes no time for all of them.
 struct StorageUses {
@@ -278,7 +237,7 @@ class CopyCoalescer {
 void coalesce_copies(StepProgram& program) {
   std::vector<CopiedBytes> copied;
   copied.reserve(program.tables.kernels.size());
-  for (const KernelSpec& spec : program.tables.kernels) copied.push_back(copied_by(spec));
+  for (const KernelSpec& spec : program.tables.kernels) copied.push_back(copied_bytes(spec));
   for (StepFunction& function : program.functions) CopyCoalescer(program, function, copied).run();
 }
 
