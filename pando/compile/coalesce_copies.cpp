@@ -135,7 +135,7 @@ class CopyCoalescer {
         note_kind(at(i), storage);
       };
       for (const StepOperand& operand : at(i).operands) use(operand.storage, !operand.read_only);
-      use(at(i).callee_frame, true);
+      for (const std::int32_t frame : at(i).callee_frames) use(frame, true);
     }
   }
 

@@ -26,7 +26,7 @@ bool is_on_several_devices(const Graph& graph);
 struct AccessSpace {
   enum class Kind : std::uint8_t { Frame, Argument, Global, Effect };
   Kind kind = Kind::Frame;
-  std::int32_t index = 0;   // Argument: slot; Effect: instruction kind
+  std::int32_t index = 0;   // Frame, Global: device; Argument: slot; Effect: instruction kind
   std::int32_t target = 0;  // Effect: stream, remote buffer
   auto operator<=>(const AccessSpace&) const = default;
 };

@@ -5,10 +5,9 @@
 
 namespace pando {
 
-/// Gives every local storage that is used its offset, and every function the size of its frame, in
-/// which the frames of what it calls lie. Each device has a part of the frame of its own: a storage
-/// takes the place of another one only if the same device used that first, so that devices seldom
-/// wait for memory. A callee without temporaries gets no frame.
+/// Gives every local storage that is used its offset in the frame of its device, and every function
+/// the sizes of its frames, in which the frames of what it calls lie: a call gets one on each
+/// device on which the callee has temporaries.
 void plan_frames(StepProgram& program);
 
 }  // namespace pando

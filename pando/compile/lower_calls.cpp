@@ -23,7 +23,7 @@ class CallLowering {
     in.operands = std::move(arguments.operands);
     in.operands.reserve(in.operands.size() + op.outputs().size());
     for (const Tensor* output : op.outputs()) in.operands.push_back(frame_.operand_of(output));
-    in.callee_frame = new_callee_frame(op);
+    in.callee_frames = {new_callee_frame(op)};
     frame_.emit(std::move(in), &op);
     for (const auto& [from, to] : arguments.copies_back) frame_.emit_copy(from, to, &op);
   }
@@ -65,7 +65,7 @@ class CallLowering {
       in.operands.push_back(arguments.operands[static_cast<std::size_t>(k)]);
     }
     in.target = functions_.index_of(functions_.callees_of(op)[0]);
-    in.callee_frame = new_callee_frame(op);
+    in.callee_frames = {new_callee_frame(op)};
     frame_.emit(std::move(in), &op);
     for (int k = 0; k < carried; ++k) {
       // A carried by-reference input ends with what the last iteration made of its own input, even
@@ -97,7 +97,7 @@ class CallLowering {
     append(then_arguments.operands);
     append(else_arguments.operands);
     for (const Tensor* output : op.outputs()) in.operands.push_back(frame_.bind(output).operand);
-    in.callee_frame = new_callee_frame(op);
+    in.callee_frames = {new_callee_frame(op)};
     frame_.emit(std::move(in), &op);
   }
 
@@ -169,7 +169,8 @@ class CallLowering {
     return copy.operand;
   }
 
-  /// The storage of the frame of what `op` calls: its size is known once frames are planned.
+  /// The storage of the frame of what `op` calls: its size, and whether each device wants one, is
+  /// known once frames are planned.
   std::int32_t new_callee_frame(const Op& op) { return frame_.new_storage(0, "", &op); }
 
   FrameBuilder& frame_;

@@ -81,6 +81,7 @@ StepProgram lower_program(const Ir& ir, Target& target, std::int64_t prefetch_by
   StepProgram steps;
   Program& program = steps.tables;
   steps.prefetch_bytes = prefetch_bytes;
+  steps.devices_share_memory = target.devices_share_memory();
   ProgramTables tables(steps, ir, target);
   CalledFunctions functions(steps, tables);
   for (const std::string& phase : phases) {
@@ -90,6 +91,8 @@ StepProgram lower_program(const Ir& ir, Target& target, std::int64_t prefetch_by
   const Graph& main = ir.main_graph();
   steps.device_numbers = devices_of(ir);
   program.devices = static_cast<std::int64_t>(steps.device_numbers.size());
+  // All of it is the first device's until storages have devices.
+  program.persistent_bytes.resize(steps.device_numbers.size());
   const Placements placements(main);
   MainPart part{ExecutionContext::Normal, roots_of_several_parts(main, placements)};
   const auto lower_part = [&](ExecutionContext execution) {

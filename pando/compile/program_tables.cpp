@@ -111,9 +111,10 @@ std::int64_t ProgramTables::global_offset(const Tensor& root) {
                         root.settings().remote_buffer,
                         " and has no value on the device: load it with ops.remote_load"));
   }
-  const std::int64_t offset = program_.persistent_bytes;
-  program_.persistent_bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
-  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset,
+  std::int64_t& bytes = program_.persistent_bytes.front();
+  const std::int64_t offset = bytes;
+  bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
+  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset, 0,
                                  root.kind() == TensorKind::Variable, root.settings()});
   return globals_[&root] = offset;
 }

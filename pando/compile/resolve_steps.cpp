@@ -9,22 +9,24 @@ namespace {
 OperandRef own_place(const StepFunction& function, const StepOperand& operand) {
   using Space = OperandRef::Space;
   const Storage& storage = function.storage_of(operand);
+  const auto device = static_cast<std::uint16_t>(storage.device);
   switch (storage.kind) {
     case Storage::Kind::Argument:
-      return {Space::Argument, storage.slot, operand.offset};
+      return {Space::Argument, device, storage.slot, operand.offset};
     case Storage::Kind::Global:
-      return {Space::Global, 0, storage.offset + operand.offset};
+      return {Space::Global, device, 0, storage.offset + operand.offset};
     case Storage::Kind::Local:
       break;
   }
-  return {Space::Frame, 0, storage.offset + operand.offset};
+  return {Space::Frame, device, 0, storage.offset + operand.offset};
 }
 
 OperandRef place(const StepFunction& function, const StepOperand& operand) {
   if (operand.storage < 0) return {};
-  const std::int32_t row = function.storage_of(operand).row;
-  if (row >= 0) return {OperandRef::Space::Row, row, operand.offset};
-  return own_place(function, operand);
+  const Storage& storage = function.storage_of(operand);
+  if (storage.row < 0) return own_place(function, operand);
+  const auto device = static_cast<std::uint16_t>(storage.device);
+  return {OperandRef::Space::Row, device, storage.row, operand.offset};
 }
 
 Instruction resolve(const StepFunction& function, const StepInstruction& step) {
@@ -39,8 +41,10 @@ Instruction resolve(const StepFunction& function, const StepInstruction& step) {
   if (step.row >= 0) {
     result.operands[result.destination()] = own_place(function, step.destination());
   }
-  if (step.callee_frame >= 0) {
-    result.callee_frame = function.storage_of({step.callee_frame}).offset;
+  if (step.is_call()) result.callee_frames.resize(function.frame_bytes.size());
+  for (const std::int32_t frame : step.callee_frames) {
+    const Storage& storage = function.storage_of({frame});
+    result.callee_frames[static_cast<std::size_t>(storage.device)] = storage.offset;
   }
   result.count = step.count;
   result.num_carried = step.num_carried;
@@ -52,7 +56,7 @@ Instruction resolve(const StepFunction& function, const StepInstruction& step) {
 }
 
 Function resolve(StepFunction& steps) {
-  internal_check(steps.frame_bytes >= 0, "a function must be planned before it is resolved");
+  internal_check(steps.is_planned(), "a function must be planned before it is resolved");
   Function function;
   function.name = steps.name;
   function.instructions.reserve(steps.instructions.size());
@@ -62,7 +66,7 @@ Function resolve(StepFunction& steps) {
   function.devices = steps.devices;
   function.streams = std::move(steps.streams);
   function.carried_signals = std::move(steps.carried_signals);
-  function.frame_bytes = steps.frame_bytes;
+  function.frame_bytes = std::move(steps.frame_bytes);
   function.num_arguments = steps.num_arguments;
   return function;
 }

@@ -3,7 +3,7 @@
 #include "pando/compile/device_streams.hpp"
 #include "pando/compile/loop_arguments.hpp"
 #include "pando/compile/step_effects.hpp"
-#include "pando/compile/storage_lifetimes.hpp"
+#include "pando/steps/step_devices.hpp"
 
 namespace pando {
 namespace {
@@ -14,11 +14,12 @@ Access access_of(const Storage& storage, bool write) {
     case Storage::Kind::Argument:
       return {{Kind::Argument, storage.slot}, 0, 1, write};
     case Storage::Kind::Global:
-      return {{Kind::Global}, storage.offset, storage.offset + storage.bytes, write};
+      return {
+          {Kind::Global, storage.device}, storage.offset, storage.offset + storage.bytes, write};
     case Storage::Kind::Local:
       break;
   }
-  return {{Kind::Frame}, storage.offset, storage.offset + storage.bytes, write};
+  return {{Kind::Frame, storage.device}, storage.offset, storage.offset + storage.bytes, write};
 }
 
 std::vector<Access> accesses_of(const StepFunction& function, const StepInstruction& instruction,
@@ -28,10 +29,16 @@ std::vector<Access> accesses_of(const StepFunction& function, const StepInstruct
     if (operand.storage < 0) continue;
     accesses.push_back(access_of(function.storage_of(operand), !operand.read_only));
   }
-  if (instruction.callee_frame >= 0) {
-    accesses.push_back(access_of(function.storage_of({instruction.callee_frame}), true));
+  for (const std::int32_t frame : instruction.callee_frames) {
+    accesses.push_back(access_of(function.storage_of({frame}), true));
   }
   for (const AccessSpace& effect : effects.of(instruction)) accesses.push_back({effect});
+  const bool is_send = instruction.kind == Instruction::Kind::Send;
+  if (is_send || instruction.kind == Instruction::Kind::Receive) {
+    // The receiver waits for the send itself, not only for what made the value.
+    const auto kind = static_cast<std::int32_t>(Instruction::Kind::Send);
+    accesses.push_back({{AccessSpace::Kind::Effect, kind, instruction.other_target}});
+  }
   return accesses;
 }
 

@@ -15,6 +15,8 @@ std::vector<AccessSpace> own_effects(const StepInstruction& instruction) {
   switch (instruction.kind) {
     case Kind::Kernel:
     case Kind::Copy:
+    case Kind::Send:
+    case Kind::Receive:
     case Kind::RemoteLoadWait:
     case Kind::Call:
     case Kind::Loop:

@@ -1,9 +1,11 @@
 #include "pando/compile/step_passes.hpp"
 
 #include "pando/compile/absorb_products.hpp"
+#include "pando/compile/assign_devices.hpp"
 #include "pando/compile/coalesce_copies.hpp"
 #include "pando/compile/early_loads.hpp"
 #include "pando/compile/frame_plan.hpp"
+#include "pando/compile/insert_transfers.hpp"
 #include "pando/compile/loads_in_place.hpp"
 #include "pando/compile/prepare_kernels.hpp"
 #include "pando/compile/reuse_dying_storages.hpp"
@@ -23,13 +25,15 @@ const std::vector<StepPass>& all_step_passes() {
       {"coalesce_copies", "Makes values where a copy would put them.", coalesce_copies},
       // After copies: a value that took another's storage is no longer one that was made at once.
       {"reuse_dying_storages", "Writes results over inputs that die.", reuse_dying_storages},
-      {"unused_kernels", "Forgets kernels that nothing runs any more.", remove_unused_kernels},
       {"early_loads", "Starts remote loads before the program asks for them.", start_loads_early},
       // After early loads, each of which has a place of its own to go to.
       {"loads_in_place", "Uses loaded rows where they lie in memory.", use_loads_in_place},
       // All instructions are there now, so those that came without a device can take one.
-      {"assign_devices", "Gives every instruction a device.",
-       [](StepProgram& program) { assign_devices(program); }},
+      {"assign_devices", "Gives every instruction and every storage a device.", assign_devices},
+      {"insert_transfers", "Sends values from device to device.", insert_transfers},
+      {"receives_in_place", "Reads what other devices keep where it lies.", use_receives_in_place},
+      // After copies have become nothing, or transfers.
+      {"unused_kernels", "Forgets kernels that nothing runs any more.", remove_unused_kernels},
       {"lifetimes", "Finds from where to where storages are alive.", find_lifetimes},
       {"plan_frames", "Gives storages their offsets in frames.", plan_frames},
       // Storages that follow each other in one place make devices wait: their places must be known.

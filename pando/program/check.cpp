@@ -40,7 +40,7 @@ class FunctionCheck {
   }
 
   void run() const {
-    require(function_.frame_bytes >= 0 && function_.frame_bytes <= kMostBytes, "a frame's size");
+    require_sizes(program_, function_.frame_bytes, "the sizes of a frame");
     require(function_.num_arguments >= 0, "a negative number of arguments");
     require(!function_.devices.empty(), "a function on no device");
     for (const std::int32_t device : function_.devices) check_device(device);
@@ -65,6 +65,8 @@ class FunctionCheck {
   }
 
  private:
+  using Operands = std::vector<OperandRef>;
+
   void check_device(std::int64_t device) const {
     require(device >= 0 && device < program_.devices, "an unknown device");
   }
@@ -73,6 +75,7 @@ class FunctionCheck {
     using Space = OperandRef::Space;
     if (ref.space == Space::None) return;
     require(ref.offset >= 0 && ref.offset <= kMostBytes, "a negative or huge offset");
+    check_device(ref.device);
     if (ref.space == Space::Row) {
       const auto it = rows_.find(ref.slot);
       require(it != rows_.end(), "a row that is not loaded");
@@ -83,8 +86,8 @@ class FunctionCheck {
       return;
     }
     const bool in_frame = ref.space == Space::Frame;
-    const std::int64_t size = in_frame ? function_.frame_bytes : program_.persistent_bytes;
-    require(is_inside(ref, extent, size), "an operand outside of its memory");
+    const auto& sizes = in_frame ? function_.frame_bytes : program_.persistent_bytes;
+    require(is_inside(ref, extent, sizes[ref.device]), "an operand outside of its memory");
   }
 
   /// Other rows may be arrays of the host.
@@ -119,9 +122,12 @@ class FunctionCheck {
     require(target >= 0 && target < static_cast<std::int32_t>(index_),
             "a call of a later function");
     const Function& callee = program_.functions[static_cast<std::size_t>(target)];
-    if (callee.frame_bytes > 0) {
-      require(in.callee_frame >= 0 && in.callee_frame <= function_.frame_bytes &&
-                  callee.frame_bytes <= function_.frame_bytes - in.callee_frame,
+    require(static_cast<std::int64_t>(in.callee_frames.size()) == program_.devices,
+            "a call without a frame for each device");
+    for (std::size_t d = 0; d < in.callee_frames.size(); ++d) {
+      const std::int64_t offset = in.callee_frames[d];
+      require(offset >= 0 && offset <= function_.frame_bytes[d] &&
+                  callee.frame_bytes[d] <= function_.frame_bytes[d] - offset,
               "a callee's frame outside of the caller's");
     }
     return callee;
@@ -141,8 +147,33 @@ class FunctionCheck {
     require(in.count >= 0 && in.count <= then_arguments, "a branch's number of inputs");
     const std::int64_t outputs = then_arguments - in.count;
     require(else_arguments >= outputs, "a branch's number of outputs");
-    const std::int64_t operands = 1 + in.count + else_arguments;
-    require_operands(in, static_cast<std::size_t>(operands));
+    const std::int64_t arguments = in.count + else_arguments;
+    const auto conditions = static_cast<std::int64_t>(in.operands.size()) - arguments;
+    require(conditions == 1 || conditions == num_devices(in), "a branch's number of conditions");
+  }
+
+  /// That run a part of a branch.
+  std::int64_t num_devices(const Instruction& branch) const {
+    std::set<std::int32_t> devices;
+    for (const std::int32_t target : {branch.target, branch.other_target}) {
+      const auto& of_branch = program_.functions[static_cast<std::size_t>(target)].devices;
+      devices.insert(of_branch.begin(), of_branch.end());
+    }
+    return static_cast<std::int64_t>(devices.size());
+  }
+
+  /// Both are there once, the send first.
+  void require_sent(const Instruction& receive) const {
+    const auto is_send = [&](const Instruction& other) {
+      return other.kind == Instruction::Kind::Send && other.other_target == receive.other_target;
+    };
+    const auto& all = function_.instructions;
+    const auto send = std::find_if(all.begin(), all.end(), is_send);
+    require(send != all.end() && &*send < &receive &&
+                std::count_if(send, all.end(), is_send) == 1 && send->device == receive.target &&
+                send->target == receive.device && send->count == receive.count &&
+                send->operands == Operands{receive.operands[0]},
+            "a receive of what is not sent so");
   }
 
   template <class Desc>
@@ -185,6 +216,15 @@ class FunctionCheck {
     check_operand(in.operands[0], {0, checked_bytes(desc.dtype, {desc.input_elements})});
     check_operand(in.operands[1], {0, checked_bytes(desc.dtype, {desc.output_elements})});
     require_writable(in.operands[1]);
+  }
+
+  void check_moved(const Instruction& in, std::size_t operands) const {
+    require_operands(in, operands);
+    require(in.count >= 0, "a value of a negative size");
+    check_device(in.target);
+    require(in.other_target >= 0 && static_cast<std::size_t>(in.other_target) < num_instructions(),
+            "a number that is not given out");
+    for (const OperandRef& ref : in.operands) check_operand(ref, {0, in.count});
   }
 
   /// The row is what they load: they have a place of their own.
@@ -233,6 +273,12 @@ class FunctionCheck {
         return require_writable(in.operands[1]);
       case Kind::Collective:
         return check_collective(in);
+      case Kind::Send:
+        return check_moved(in, 1);
+      case Kind::Receive:
+        check_moved(in, 2);
+        require_writable(in.operands[1]);
+        return require_sent(in);
     }
   }
 

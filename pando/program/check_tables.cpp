@@ -60,12 +60,12 @@ void check_scalar(const KernelSpec& spec) {
 }
 
 void check_memory(const Program& program) {
-  require(program.persistent_bytes >= 0 && program.persistent_bytes <= kMostBytes,
-          "the size of persistent memory");
+  require_sizes(program, program.persistent_bytes, "the sizes of persistent memory");
   for (const PersistentTensor& tensor : program.persistent) {
     const std::int64_t bytes = checked_bytes(tensor.dtype, tensor.shape);
-    require(tensor.offset >= 0 && tensor.offset <= program.persistent_bytes &&
-                bytes <= program.persistent_bytes - tensor.offset,
+    require_index(tensor.device, program.persistent_bytes, "a tensor on device");
+    const std::int64_t memory = program.persistent_bytes[static_cast<std::size_t>(tensor.device)];
+    require(tensor.offset >= 0 && tensor.offset <= memory && bytes <= memory - tensor.offset,
             "a tensor outside of persistent memory");
   }
   for (const RemoteBufferDesc& buffer : program.remote_buffers) {
@@ -93,6 +93,12 @@ std::int64_t checked_bytes(DType dtype, const Shape& shape) {
     bytes *= dim;
   }
   return bytes;
+}
+
+void require_sizes(const Program& program, const std::vector<std::int64_t>& by_device,
+                   const char* what) {
+  require(static_cast<std::int64_t>(by_device.size()) == program.devices, what);
+  for (const std::int64_t bytes : by_device) require(bytes >= 0 && bytes <= kMostBytes, what);
 }
 
 std::vector<Extent> extents_of(const KernelSpec& spec) {

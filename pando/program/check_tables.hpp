@@ -26,6 +26,10 @@ void require_index(std::int64_t index, const List& list, const char* what) {
   }
 }
 
+/// One size for each device of the program, none larger than any memory.
+void require_sizes(const Program& program, const std::vector<std::int64_t>& by_device,
+                   const char* what);
+
 /// Bytes of a contiguous tensor.
 std::int64_t checked_bytes(DType dtype, const Shape& shape);
 

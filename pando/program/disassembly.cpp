@@ -5,7 +5,7 @@
 namespace pando {
 namespace {
 
-std::string operand_text(const OperandRef& ref) {
+std::string place_text(const OperandRef& ref) {
   switch (ref.space) {
     case OperandRef::Space::Frame:
       return str_cat("frame+", ref.offset);
@@ -19,6 +19,18 @@ std::string operand_text(const OperandRef& ref) {
       break;
   }
   return "-";
+}
+
+/// `frame+64`, on another device than the first `device1 frame+64`.
+std::string operand_text(const OperandRef& ref) {
+  return ref.device == 0 ? place_text(ref) : str_cat("device", ref.device, " ", place_text(ref));
+}
+
+/// `64`, on several devices `64 + 128`.
+std::string sizes_text(const std::vector<std::int64_t>& by_device) {
+  std::string text;
+  for (const std::int64_t bytes : by_device) text += str_cat(text.empty() ? "" : " + ", bytes);
+  return text;
 }
 
 std::string as_row(const Instruction& load) {
@@ -80,6 +92,10 @@ std::string instruction_name(const Program& program, const Instruction& instruct
                      reduction_word(collective.reduction), " of ", collective.groups.size,
                      " replicas ", collective.groups.stride, " apart");
     }
+    case Instruction::Kind::Send:
+      return str_cat("Send ", instruction.other_target, " to device ", instruction.target);
+    case Instruction::Kind::Receive:
+      return str_cat("Receive ", instruction.other_target, " from device ", instruction.target);
     case Instruction::Kind::Print:
       return "Print " + program.prints[target].title;
   }
@@ -90,7 +106,7 @@ std::string disassemble(const Program& program) {
   std::string text;
   for (const Function& function : program.functions) {
     text += str_cat("function ", function.name, " (", function.num_arguments, " arguments, frame ",
-                    function.frame_bytes, " bytes)\n");
+                    sizes_text(function.frame_bytes), " bytes)\n");
     for (const CarriedSignals& signals : function.carried_signals) {
       text += str_cat("  device ", signals.from, " signals device ", signals.to, " ", signals.count,
                       " times for the next iteration\n");

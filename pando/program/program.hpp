@@ -61,13 +61,15 @@ struct KernelSpec {
 /// Where an operand lives at run time. Offsets in bytes.
 struct OperandRef {
   enum class Space : std::uint8_t {
-    Frame,     // the running function's frame + offset
+    Frame,     // the running function's frame on the device + offset
     Argument,  // argument `slot` of the running function + offset
     Global,    // the device's persistent memory + offset (variables, constants)
     Row,       // what the load whose `row` is `slot` loaded last + offset
     None,      // not connected
   };
   Space space = Space::None;
+  /// The virtual device in whose memory it is.
+  std::uint16_t device = 0;
   std::int32_t slot = 0;
   std::int64_t offset = 0;
   bool operator==(const OperandRef&) const = default;
@@ -78,8 +80,9 @@ struct Instruction {
     Kernel,       // target: kernel; operands: inputs, outputs
     Call,         // target: function; operands: its arguments
     Loop,         // target: function; see Function for the operands
-    If,           // target: then-function; other_target: else-function; operands[0]: condition,
-                  // then num_then_operands arguments of the one, then those of the other
+    If,           // target: then-function; other_target: else-function; operands: the condition,
+                  // or one for each device that runs it, then num_then_operands arguments of the
+                  // one function, then those of the other
     HostLoad,     // target: stream; operands[0]: destination
     HostStore,    // target: stream; operands[0]: source
     RemoteLoad,   // target: remote buffer; operands: offset (int32 or uint32 scalar), destination
@@ -90,15 +93,19 @@ struct Instruction {
                   // for an all-reduce in place)
     RemoteLoadStart,  // as RemoteLoad, but the program may go on meanwhile; other_target: transfer
     RemoteLoadWait,   // operands[0]: destination; other_target: the transfer, complete afterwards
+    Send,             // target: the device that receives; other_target: its number in the program;
+           // operands[0]: what is sent, count bytes, unchanged until it has been received
+    Receive,  // target: the device that sends; other_target: the Send, of the same function;
+              // operands: what it sends, destination
   };
   Kind kind = Kind::Kernel;
   std::int32_t target = 0;
   std::int32_t other_target = 0;
   std::vector<OperandRef> operands;
-  /// Call, Loop, If: where the callee's frame lies in the running frame, bytes.
-  std::int64_t callee_frame = 0;
-  /// Loop: trip count. Copy: bytes. If: number of then-arguments. RemoteLoad, RemoteLoadStart,
-  /// RemoteStore: 1 if the offset is unsigned.
+  /// Call, Loop, If: by device of the program, where the callee's frame lies in the running one.
+  std::vector<std::int64_t> callee_frames;
+  /// Loop: trip count. Copy, Send, Receive: bytes. If: number of then-arguments. RemoteLoad,
+  /// RemoteLoadStart, RemoteStore: 1 if the offset is unsigned.
   std::int64_t count = 0;
   /// Loop: how many of the leading (argument, result) pairs are carried: operands are
   /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
@@ -121,7 +128,7 @@ struct Instruction {
 };
 
 /// The last instruction kind: readers of stored programs check against it.
-inline constexpr Instruction::Kind kLastInstructionKind = Instruction::Kind::RemoteLoadWait;
+inline constexpr Instruction::Kind kLastInstructionKind = Instruction::Kind::Receive;
 
 /// One step of a device in a function that runs on several.
 struct StreamStep {
@@ -157,7 +164,8 @@ struct Function {
   std::vector<std::vector<StreamStep>> streams;
   /// What iterations of a loop's body on several devices signal to the next ones.
   std::vector<CarriedSignals> carried_signals;
-  std::int64_t frame_bytes = 0;  // own temporaries and those of everything called
+  /// By device of the program: own temporaries and those of everything called.
+  std::vector<std::int64_t> frame_bytes = {0};
   std::int32_t num_arguments = 0;
   bool operator==(const Function&) const = default;
 };
@@ -168,6 +176,7 @@ struct PersistentTensor {
   DType dtype = DType::Float32;
   Shape shape;
   std::int64_t offset = 0;
+  std::int32_t device = 0;  // the virtual device in whose memory it is
   bool is_variable = false;
   VariableSettings settings;  // variables
   bool operator==(const PersistentTensor&) const = default;
@@ -325,7 +334,7 @@ class LiveTensorTable {
 struct DeviceMemoryUse {
   std::int64_t device = 0;  // its number in the user's program
   std::int64_t persistent_bytes = 0;
-  std::int64_t peak_frame_bytes = 0;  // most bytes of its temporaries alive at once
+  std::int64_t peak_frame_bytes = 0;  // planned
   LiveTensorTable alive_at_peak;      // largest first
   std::int32_t source_at_peak = -1;   // of the instruction that runs then
   std::int64_t total_bytes() const { return persistent_bytes + peak_frame_bytes; }
@@ -351,7 +360,7 @@ struct Program {
   std::int32_t weights_from_host_function = -1;
   std::int32_t weights_to_host_function = -1;
   std::vector<PersistentTensor> persistent;
-  std::int64_t persistent_bytes = 0;
+  std::vector<std::int64_t> persistent_bytes = {0};  // by device
   std::vector<StreamDesc> streams;
   std::vector<RemoteBufferDesc> remote_buffers;
   std::vector<RemoteVariable> remote_variables;

@@ -9,14 +9,13 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 12;
+constexpr std::uint32_t kVersion = 13;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
 /// An instruction but for its operands, as it is stored: an array of these is read in one go. All
 /// bytes are fields.
 struct InstructionRecord {
-  std::int64_t callee_frame;
   std::int64_t count;
   std::int64_t num_carried;
   std::int32_t target;
@@ -24,16 +23,19 @@ struct InstructionRecord {
   std::int32_t source;
   std::int32_t device;
   std::uint32_t num_operands;
+  std::uint32_t num_frames;
   std::uint32_t kind;
   std::int32_t row;
   std::uint32_t writes_row;
+  std::uint32_t unused;
 };
 static_assert(sizeof(InstructionRecord) == 56);
 
 struct OperandRecord {
   std::int64_t offset;
   std::int32_t slot;
-  std::uint32_t space;
+  std::uint16_t device;
+  std::uint16_t space;
 };
 static_assert(sizeof(OperandRecord) == 16);
 
@@ -137,51 +139,62 @@ class Loader {
 void Saver::instructions(const std::vector<Instruction>& instructions) {
   std::vector<InstructionRecord> heads;
   std::vector<OperandRecord> operands;
+  std::vector<std::int64_t> frames;
   for (const Instruction& in : instructions) {
-    heads.push_back({in.callee_frame, in.count, in.num_carried, in.target, in.other_target,
-                     in.source, in.device, static_cast<std::uint32_t>(in.operands.size()),
-                     static_cast<std::uint32_t>(in.kind), in.row, std::uint32_t{in.writes_row}});
+    heads.push_back({in.count, in.num_carried, in.target, in.other_target, in.source, in.device,
+                     static_cast<std::uint32_t>(in.operands.size()),
+                     static_cast<std::uint32_t>(in.callee_frames.size()),
+                     static_cast<std::uint32_t>(in.kind), in.row, std::uint32_t{in.writes_row}, 0});
     for (const OperandRef& ref : in.operands) {
-      operands.push_back({ref.offset, ref.slot, static_cast<std::uint32_t>(ref.space)});
+      operands.push_back({ref.offset, ref.slot, ref.device, static_cast<std::uint16_t>(ref.space)});
     }
+    frames.insert(frames.end(), in.callee_frames.begin(), in.callee_frames.end());
   }
   records(heads);
   records(operands);
+  records(frames);
 }
 
 void Loader::instructions(std::vector<Instruction>& instructions) {
   std::vector<InstructionRecord> heads;
   std::vector<OperandRecord> operands;
+  std::vector<std::int64_t> frames;
   records(heads);
   records(operands);
-  std::size_t next = 0;
+  records(frames);
+  std::size_t next = 0, next_frame = 0;
   instructions.reserve(heads.size());
   for (const InstructionRecord& head : heads) {
     if (head.kind > static_cast<std::uint32_t>(kLastInstructionKind) ||
-        head.num_operands > operands.size() - next) {
+        head.num_operands > operands.size() - next ||
+        head.num_frames > frames.size() - next_frame) {
       in_.corrupt("an unknown instruction or one without its operands");
     }
     Instruction& in = instructions.emplace_back();
     in.kind = static_cast<Instruction::Kind>(head.kind);
     in.target = head.target;
     in.other_target = head.other_target;
-    in.callee_frame = head.callee_frame;
     in.count = head.count;
     in.num_carried = head.num_carried;
     in.source = head.source;
     in.device = head.device;
     in.row = head.row;
     in.writes_row = head.writes_row != 0;
+    const auto frame = frames.begin() + static_cast<std::ptrdiff_t>(next_frame);
+    in.callee_frames.assign(frame, frame + static_cast<std::ptrdiff_t>(head.num_frames));
+    next_frame += head.num_frames;
     in.operands.resize(head.num_operands);
     for (OperandRef& ref : in.operands) {
       const OperandRecord& record = operands[next++];
-      if (record.space > static_cast<std::uint32_t>(OperandRef::Space::None)) {
+      if (record.space > static_cast<std::uint16_t>(OperandRef::Space::None)) {
         in_.corrupt("an operand in an unknown place");
       }
-      ref = {static_cast<OperandRef::Space>(record.space), record.slot, record.offset};
+      ref = {static_cast<OperandRef::Space>(record.space), record.device, record.slot,
+             record.offset};
     }
   }
-  if (next != operands.size()) in_.corrupt("operands of no instruction");
+  if (next != operands.size() || next_frame != frames.size())
+    in_.corrupt("operands of no instruction");
 }
 
 template <class Archive>
@@ -240,7 +253,7 @@ void function(Archive& archive, Function& f) {
     archive.value(signals.to);
     archive.value(signals.count);
   });
-  archive.value(f.frame_bytes);
+  archive.ints(f.frame_bytes);
   archive.value(f.num_arguments);
 }
 
@@ -328,10 +341,11 @@ void whole_program(Archive& archive, Program& program) {
       archive.text(tensor.id);
       tensor_type(archive, tensor.dtype, tensor.shape);
       archive.value(tensor.offset);
+      archive.value(tensor.device);
       archive.value(tensor.is_variable);
       variable_settings(archive, tensor.settings);
     });
-    archive.value(program.persistent_bytes);
+    archive.ints(program.persistent_bytes);
   });
   archive.section(kHost, [&] { host_side(archive, program); });
   archive.section(kReplication, [&] { replication(archive, program); });

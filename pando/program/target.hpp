@@ -66,6 +66,9 @@ class Target {
   virtual int num_threads() const = 0;
   /// Whether operands of kernels may be memory of the host. If not, all are memory of the device.
   virtual bool kernels_use_host_memory() const = 0;
+  /// Whether kernels of one virtual device may use the memory of another one. If not, values are
+  /// sent from one to the other.
+  virtual bool devices_share_memory() const = 0;
 };
 
 }  // namespace pando

@@ -35,7 +35,8 @@ class MemoryBlock {
 };
 
 /// Between which memories a copy is.
-enum class CopyKind : std::uint8_t { WithinDevice, HostToDevice, DeviceToHost };
+/// BetweenDevices: from another virtual device to the one whose queue it is.
+enum class CopyKind : std::uint8_t { WithinDevice, BetweenDevices, HostToDevice, DeviceToHost };
 
 /// Work that a device does in the order of the calls, which come from one thread at a time. Calls
 /// that ask for work may return before it is done, and may wait while much is to be done; memory of
@@ -110,17 +111,20 @@ class Queue {
   const bool direct_;
 };
 
-/// One per replica. Methods may be called from any thread. Outlives its memory and its queues.
+/// One per replica, with virtual devices that are numbered from 0. Methods may be called from any
+/// thread. Outlives its memory and its queues.
 class Device {
  public:
   virtual ~Device() = default;
-  /// Memory of the device. Throws OutOfMemory, which says what it is for.
-  virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes, const std::string& purpose) = 0;
+  /// Memory of a virtual device. Throws OutOfMemory, which says what it is for.
+  virtual std::unique_ptr<MemoryBlock> allocate(int virtual_device, std::int64_t bytes,
+                                                const std::string& purpose) = 0;
   /// Memory of the host that copies reach fastest (page-locked, where that makes a difference).
   virtual std::unique_ptr<MemoryBlock> allocate_host(std::int64_t bytes,
                                                      const std::string& purpose) = 0;
-  /// A queue for each virtual device.
-  virtual std::unique_ptr<Queue> make_queue() = 0;
+  /// A queue of a virtual device. It uses memory of that one alone, but for copies between devices,
+  /// unless Target::devices_share_memory.
+  virtual std::unique_ptr<Queue> make_queue(int virtual_device) = 0;
 };
 
 }  // namespace pando

@@ -10,7 +10,7 @@ Executor::Executor(const ReplicaParts& parts, VirtualDevice& device)
     : parts_(parts),
       prepared_(parts.prepared),
       device_(device),
-      memory_(parts.memory.of(device.index())),
+      memory_(parts.memory),
       profile_(parts.profile),
       resolved_(prepared_.program().functions.size()),
       pointers_(prepared_.num_pointers()) {
@@ -42,7 +42,7 @@ void Executor::resolve(int entry_function, const PreparedInstruction& p) {
     if (ref.space == OperandRef::Space::Row) {
       parts_.memory.rows().follow(ref.slot, ref.offset, pointer);
     } else {
-      *pointer = memory_.address(ref, memory_.frame(), nullptr);
+      *pointer = memory_.address(ref, memory_.frames(), nullptr);
     }
     ++pointer;
   }
@@ -50,14 +50,14 @@ void Executor::resolve(int entry_function, const PreparedInstruction& p) {
 
 void Executor::run(int entry_function) {
   const FlushDenormals flush;
-  run_function(entry_function, memory_.frame(), nullptr);
+  run_function(entry_function, memory_.frames(), nullptr);
   device_.finish();
 }
 
-void Executor::run_function(int function, std::byte* frame, std::byte* const* arguments) {
+void Executor::run_function(int function, std::byte* const* frames, std::byte* const* arguments) {
   const PreparedFunction& prepared = prepared_.function(function);
   const std::vector<std::byte*>& resolved = resolved_[static_cast<std::size_t>(function)];
-  const Activation running{function, prepared, frame, arguments,
+  const Activation running{function, prepared, frames, arguments,
                            resolved.empty() ? nullptr : resolved.data()};
   if (prepared.device >= 0) {
     if (prepared.device != device_.index()) return;
@@ -91,14 +91,14 @@ void Executor::run_instruction(const Activation& running, std::size_t index) {
     std::byte** operands = pointers_.data() + p.first_pointer;
     const OperandRef* refs = p.instruction->operands.data();
     for (int k = 0; k < p.num_operands; ++k) {
-      operands[k] = memory_.address(refs[k], running.frame, running.arguments);
+      operands[k] = memory_.address(refs[k], running.frames, running.arguments);
     }
     pointers = operands;
   }
   device_.stop().poll();
-  if (profile_ == nullptr) return execute(p, pointers, running.frame);
+  if (profile_ == nullptr) return execute(p, pointers, running.frames);
   profile_->begin(device_.index(), running.function, index);
-  execute(p, pointers, running.frame);
+  execute(p, pointers, running.frames);
   device_.finish();  // else its time would be that of the call
   profile_->end(device_.index());
 }
@@ -110,20 +110,21 @@ void Executor::run_kernel(const PreparedInstruction& p, std::byte* const* operan
   device_.queue().run(*p.kernel, {operands, count}, scratch);
 }
 
-void Executor::execute(const PreparedInstruction& p, std::byte* const* operands, std::byte* frame) {
+void Executor::execute(const PreparedInstruction& p, std::byte* const* operands,
+                       std::byte* const* frames) {
   const Instruction& instruction = *p.instruction;
   switch (instruction.kind) {
     case Instruction::Kind::Kernel:
       run_kernel(p, operands);
       break;
     case Instruction::Kind::Call:
-      run_function(instruction.target, frame + instruction.callee_frame, operands);
+      run_function(instruction.target, callee_frames(p, frames), operands);
       break;
     case Instruction::Kind::Loop:
-      run_loop(p, operands, frame);
+      run_loop(p, operands, frames);
       break;
     case Instruction::Kind::If:
-      run_if(p, operands, frame);
+      run_if(p, operands, frames);
       break;
     case Instruction::Kind::HostLoad:
       parts_.host.load(p, operands[0], device_);
@@ -140,6 +141,11 @@ void Executor::execute(const PreparedInstruction& p, std::byte* const* operands,
     case Instruction::Kind::Copy:
       device_.queue().copy(operands[0], operands[1], p.bytes, CopyKind::WithinDevice);
       break;
+    case Instruction::Kind::Send:
+      break;  // the signal behind it carries the point of the queue that the receiver waits for
+    case Instruction::Kind::Receive:
+      device_.queue().copy(operands[0], operands[1], p.bytes, CopyKind::BetweenDevices);
+      break;
     case Instruction::Kind::Print:
       parts_.host.print(instruction, operands[0], device_);
       break;
@@ -150,8 +156,16 @@ void Executor::execute(const PreparedInstruction& p, std::byte* const* operands,
   }
 }
 
+std::byte* const* Executor::callee_frames(const PreparedInstruction& call,
+                                          std::byte* const* frames) {
+  const std::vector<std::int64_t>& offsets = call.instruction->callee_frames;
+  std::byte** result = pointers_.data() + call.first_frame;
+  for (std::size_t d = 0; d < offsets.size(); ++d) result[d] = frames[d] + offsets[d];
+  return result;
+}
+
 void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
-                        std::byte* frame) {
+                        std::byte* const* frames) {
   const Instruction& loop = *prepared.instruction;
   const auto carried = static_cast<std::size_t>(loop.num_carried);
   std::byte* const* buffers_a = operands + 3;
@@ -160,9 +174,10 @@ void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* o
   const std::size_t num_others = loop.operands.size() - 3 - 2 * carried;
   std::byte** arguments = arguments_of(prepared);
   const Function& body = prepared_.program().functions[static_cast<std::size_t>(loop.target)];
-  DeviceMemory::LoopCounter counter{operands[0], operands[1]};
+  std::byte* const* body_frames = callee_frames(prepared, frames);
+  ProgramMemory::LoopCounter counter{operands[0], operands[1]};
   // Devices count for themselves.
-  if (prepared.counter >= 0) counter = memory_.loop_counter(prepared.counter);
+  if (prepared.counter >= 0) counter = memory_.loop_counter(device_.index(), prepared.counter);
   Queue& queue = device_.queue();
   const bool has_signals = loop.count > 0 && !body.carried_signals.empty();
   if (has_signals) parts_.signals->before_loop(body, device_.index());
@@ -179,16 +194,24 @@ void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* o
     arguments[n++] = operands[2];
     for (std::size_t k = 0; k < carried; ++k)
       arguments[n++] = reads_a ? buffers_b[k] : buffers_a[k];
-    run_function(loop.target, frame + loop.callee_frame, arguments);
+    run_function(loop.target, body_frames, arguments);
   }
   if (has_signals) parts_.signals->after_loop(body, device_.index());
 }
 
+bool Executor::condition_of(const PreparedInstruction& branch, std::byte* const* operands) const {
+  int position = 0;
+  if (!branch.conditions.empty()) {
+    position = branch.conditions[static_cast<std::size_t>(device_.index())];
+  }
+  return device_.queue().read<std::byte>(operands[position], device_.check()) != std::byte{0};
+}
+
 void Executor::run_if(const PreparedInstruction& prepared, std::byte* const* operands,
-                      std::byte* frame) {
+                      std::byte* const* frames) {
   const Instruction& branch = *prepared.instruction;
   const auto then_count = static_cast<std::size_t>(branch.count);
-  const bool taken = device_.queue().read<std::byte>(operands[0], device_.check()) != std::byte{0};
+  const bool taken = condition_of(prepared, operands);
   const int function = taken ? branch.target : branch.other_target;
   const std::vector<Function>& functions = prepared_.program().functions;
   const auto& then_function = functions[static_cast<std::size_t>(branch.target)];
@@ -196,12 +219,13 @@ void Executor::run_if(const PreparedInstruction& prepared, std::byte* const* ope
   const std::size_t num_outputs =
       static_cast<std::size_t>(then_function.num_arguments) - then_count;
   const std::size_t num_inputs = static_cast<std::size_t>(chosen.num_arguments) - num_outputs;
-  const std::size_t first_input = taken ? 1 : 1 + then_count;
+  const auto conditions = static_cast<std::size_t>(prepared.num_conditions);
+  const std::size_t first_input = taken ? conditions : conditions + then_count;
   const std::size_t first_output = branch.operands.size() - num_outputs;
   std::byte** arguments = arguments_of(prepared);
   std::copy_n(operands + first_input, num_inputs, arguments);
   std::copy_n(operands + first_output, num_outputs, arguments + num_inputs);
-  run_function(function, frame + branch.callee_frame, arguments);
+  run_function(function, callee_frames(prepared, frames), arguments);
 }
 
 }  // namespace pando

@@ -44,27 +44,33 @@ class alignas(64) Executor {
   struct Activation {
     int function;
     const PreparedFunction& prepared;
-    std::byte* frame;
+    std::byte* const* frames;  // by device
     std::byte* const* arguments;
     std::byte* const* resolved;  // its operands, if it is an entry function
   };
 
   void resolve(int entry_function);
   void resolve(int entry_function, const PreparedInstruction& instruction);
-  void run_function(int function, std::byte* frame, std::byte* const* arguments);
+  void run_function(int function, std::byte* const* frames, std::byte* const* arguments);
   void run_instruction(const Activation& running, std::size_t index);
-  void execute(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  void execute(const PreparedInstruction& prepared, std::byte* const* operands,
+               std::byte* const* frames);
   void run_kernel(const PreparedInstruction& prepared, std::byte* const* operands);
-  void run_loop(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
-  void run_if(const PreparedInstruction& prepared, std::byte* const* operands, std::byte* frame);
+  void run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
+                std::byte* const* frames);
+  void run_if(const PreparedInstruction& prepared, std::byte* const* operands,
+              std::byte* const* frames);
+  bool condition_of(const PreparedInstruction& branch, std::byte* const* operands) const;
   std::byte** arguments_of(const PreparedInstruction& prepared) {
     return pointers_.data() + prepared.first_pointer + prepared.num_operands;
   }
+  /// Those of what `call` calls; `frames`: of the caller.
+  std::byte* const* callee_frames(const PreparedInstruction& call, std::byte* const* frames);
 
   const ReplicaParts parts_;
   const PreparedProgram& prepared_;
   VirtualDevice& device_;
-  const DeviceMemory& memory_;
+  const ProgramMemory& memory_;
   RunProfile* const profile_;
   /// Entry functions run in one place: their operands' addresses are resolved once. By function;
   /// empty: another one.

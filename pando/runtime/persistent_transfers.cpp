@@ -4,10 +4,10 @@ namespace pando {
 
 void PersistentTransfers::move(std::size_t index, const StopCheck& check,
                                const std::function<void(Queue&, std::byte*)>& ask) const {
-  const int device = memory_.device_of_persistent(index);
-  Queue& queue = devices_[static_cast<std::size_t>(device)]->queue();
+  const PersistentTensor& tensor = program_.persistent[index];
+  Queue& queue = devices_[static_cast<std::size_t>(tensor.device)]->queue();
   try {
-    ask(queue, memory_.of(device).persistent(program_.persistent[index].offset));
+    ask(queue, memory_.address(tensor));
     queue.wait(queue.record(), check);
   } catch (...) {
     queue.abandon();

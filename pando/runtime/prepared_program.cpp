@@ -28,7 +28,9 @@ void PreparedProgram::prepare(const Function& function) {
     PreparedInstruction& p = prepared.instructions.emplace_back(prepare(instruction));
     p.first_operand = prepared.num_operands;
     prepared.num_operands += p.num_operands;
-    most_pointers = std::max(most_pointers, pointers_of(instruction));
+    const std::size_t pointers = pointers_of(instruction);
+    p.first_frame = p.first_pointer + static_cast<int>(pointers);
+    most_pointers = std::max(most_pointers, pointers + instruction.callee_frames.size());
   }
   num_pointers_ += most_pointers;
   prepared.device = function.devices.front();
@@ -71,18 +73,39 @@ PreparedInstruction PreparedProgram::prepare(const Instruction& instruction) {
       p.bytes = static_cast<std::size_t>(program_.remote_buffers[target].slot_bytes());
       break;
     case Kind::Copy:
+    case Kind::Receive:
       p.bytes = static_cast<std::size_t>(instruction.count);
       break;
-    case Kind::Call:
     case Kind::If:
+      prepare_branch(p);
+      break;
+    case Kind::Call:
     case Kind::Print:
     case Kind::Collective:
+    case Kind::Send:
       break;
   }
   return p;
 }
 
-/// Counts its operands and the arguments that it passes on.
+void PreparedProgram::prepare_branch(PreparedInstruction& p) const {
+  const Instruction& branch = *p.instruction;
+  const Function& then = program_.functions[static_cast<std::size_t>(branch.target)];
+  const Function& otherwise = program_.functions[static_cast<std::size_t>(branch.other_target)];
+  p.num_conditions =
+      p.num_operands - static_cast<int>(branch.count) - static_cast<int>(otherwise.num_arguments);
+  if (p.num_conditions == 1) return;
+  // One for each device that runs a part of it, in the order of the devices.
+  int next = 0;
+  for (std::int32_t device = 0; device < program_.devices; ++device) {
+    const auto runs = [&](const Function& function) {
+      return std::binary_search(function.devices.begin(), function.devices.end(), device);
+    };
+    p.conditions.push_back(next);
+    if (runs(then) || runs(otherwise)) ++next;
+  }
+}
+
 std::size_t PreparedProgram::pointers_of(const Instruction& instruction) const {
   const auto arguments = [&](std::int32_t function) {
     return program_.functions[static_cast<std::size_t>(function)].num_arguments;

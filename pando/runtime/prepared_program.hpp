@@ -20,6 +20,10 @@ struct PreparedInstruction {
   int num_operands = 0;
   /// Where its pointers begin among those of a device: operands, then the callee's arguments.
   int first_pointer = 0;
+  int first_frame = 0;  // among the same: the callee's frames, by device
+  /// A branch: how many of its operands are conditions and, if several, which one is whose.
+  int num_conditions = 0;
+  std::vector<int> conditions;  // by device
   bool has_scratch = false;
   /// A loop on several devices: each has a counter of this number. -1: another instruction.
   std::int32_t counter = -1;
@@ -56,6 +60,8 @@ class PreparedProgram {
  private:
   PreparedInstruction prepare(const Instruction& instruction);
   void prepare(const Function& function);
+  void prepare_branch(PreparedInstruction& branch) const;
+  /// Counts its operands and the arguments that it passes on.
   std::size_t pointers_of(const Instruction& instruction) const;
 
   const Program& program_;

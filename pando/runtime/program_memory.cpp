@@ -5,10 +5,15 @@
 namespace pando {
 namespace {
 
-std::int64_t frame_bytes_of(const Program& program) {
+/// A loop counter is two cache lines.
+constexpr std::int64_t kCounterBytes = 128;
+constexpr std::int64_t kConditionOffset = 64;
+
+std::int64_t frame_bytes_of(const Program& program, std::size_t device) {
   std::int64_t bytes = 0;
   for (const int entry : entry_functions(program)) {
-    bytes = std::max(bytes, program.functions[static_cast<std::size_t>(entry)].frame_bytes);
+    const Function& function = program.functions[static_cast<std::size_t>(entry)];
+    bytes = std::max(bytes, function.frame_bytes[device]);
   }
   return bytes;
 }
@@ -18,17 +23,29 @@ std::int64_t frame_bytes_of(const Program& program) {
 ProgramMemory::ProgramMemory(const PreparedProgram& prepared, Device& device)
     : rows_(prepared.num_rows()) {
   const Program& program = prepared.program();
-  block_ = device.allocate(program.persistent_bytes + frame_bytes_of(program), "device memory");
-  const std::int64_t counter_bytes = prepared.num_loop_counters() * DeviceMemory::kCounterBytes;
-  if (counter_bytes > 0) {
-    loop_counters_ = device.allocate(program.devices * counter_bytes, "iterators of loops");
+  const std::int64_t counter_bytes = prepared.num_loop_counters() * kCounterBytes;
+  for (std::size_t i = 0; i < program.persistent_bytes.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    const std::int64_t persistent = program.persistent_bytes[i];
+    blocks_.push_back(
+        device.allocate(index, persistent + frame_bytes_of(program, i), "device memory"));
+    persistent_.push_back(blocks_.back()->data());
+    frames_.push_back(persistent_.back() + persistent);
+    if (counter_bytes == 0) continue;
+    loop_counters_.push_back(device.allocate(index, counter_bytes, "iterators of loops"));
   }
-  std::byte* const persistent = block_->data();
-  for (std::int64_t i = 0; i < program.devices; ++i) {
-    std::byte* const counters =
-        loop_counters_ == nullptr ? nullptr : loop_counters_->data() + i * counter_bytes;
-    devices_.emplace_back(persistent, persistent + program.persistent_bytes, counters, rows_);
-  }
+}
+
+ProgramMemory::LoopCounter ProgramMemory::loop_counter(int device, std::int32_t index) const {
+  std::byte* place =
+      loop_counters_[static_cast<std::size_t>(device)]->data() + index * kCounterBytes;
+  return {place, place + kConditionOffset};
+}
+
+std::int64_t ProgramMemory::resident_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& block : blocks_) bytes += block->resident_bytes();
+  return bytes;
 }
 
 }  // namespace pando

@@ -19,7 +19,7 @@ class alignas(64) VirtualDevice {
   VirtualDevice(Device& device, int index, const DeviceTeam* team,
                 std::function<bool()> should_stop)
       : index_(index),
-        queue_(device.make_queue()),
+        queue_(device.make_queue(index)),
         stop_(team, std::move(should_stop)),
         to_host_(device),
         from_host_(device) {}

@@ -41,6 +41,7 @@ class StepChecker {
 /// What a callee wants of its arguments.
 struct ArgumentNeed {
   std::int64_t bytes = 0;
+  std::int32_t device = 0;
   bool is_written = false;
 };
 
@@ -67,6 +68,9 @@ class OperandChecker : private StepChecker {
   void check_call(const StepInstruction& in) const;
   void check_loop(const StepInstruction& in) const;
   void check_branch(const StepInstruction& in) const;
+  std::size_t check_conditions(const StepInstruction& in, std::size_t arguments) const;
+  void check_device(const StepInstruction& in, const StepOperand& operand) const;
+  bool separates_devices() const;
   void require_operands(const StepInstruction& in, std::size_t count) const;
   void reads(const StepInstruction& in, std::size_t operand, Extent extent) const;
   void writes(const StepInstruction& in, std::size_t operand, Extent extent) const;
@@ -82,20 +86,27 @@ class OrderChecker : private StepChecker {
  public:
   using StepChecker::StepChecker;
 
+  /// By number, whether a function before this one has it.
+  struct Numbers {
+    std::vector<bool> rows, transfers, sends;
+  };
+
   /// Before operands are looked at.
   void check_storages() const;
-  /// After that. `rows` and `transfers`: by number, whether a function before this one has it.
-  void check_order(std::vector<bool>& rows, std::vector<bool>& transfers);
+  /// After that.
+  void check_order(Numbers& numbers);
 
  private:
   void check_storage(std::size_t index) const;
   bool is_persistent(const Storage& s) const;
   void check_written();
   void check_transfers(std::vector<bool>& transfers);
+  void check_sends(std::vector<bool>& sends);
   void check_rows(std::vector<bool>& rows);
   void take_number(std::vector<bool>& numbers, std::int32_t number, const char* what) const;
   void check_row_writes(const StepInstruction& load) const;
   void check_plan();
+  void check_callee_frames(const StepInstruction& in) const;
   void check_overlap();
   void check_streams();
 };

@@ -22,20 +22,20 @@ struct Storage {
   enum class Kind : std::uint8_t {
     Local,     // in the function's frame
     Argument,  // what the caller gives as argument `slot`
-    Global,    // in persistent memory, at `offset`
+    Global,    // in persistent memory of the device, at `offset`
   };
   Kind kind = Kind::Local;
   bool is_writable = true;        // not: constants, arguments that belong to the caller
   bool starts_undefined = false;  // the user's program may read it before it is written
   bool is_shared = false;         // several devices use it
   std::int32_t slot = 0;          // Argument
-  std::int32_t device = 0;        // the first to use it
+  std::int32_t device = 0;        // in whose memory it lies, once devices are assigned
   std::int32_t row = -1;          // StepInstruction::row of the load that it holds
   std::int32_t callee = -1;       // the function whose frame it is
   std::int32_t first = -1;        // instructions between which it is alive, both included;
   std::int32_t last = -1;         // -1: nothing uses it, or lifetimes are not known yet
   std::int64_t bytes = 0;         // of a callee's frame 0 until frames are planned
-  std::int64_t offset = 0;        // Local: in the frame, once that is planned; Global
+  std::int64_t offset = 0;        // Local: in the device's frame, once that is planned; Global
   TextTable::Index name = 0;      // in StepProgram::texts
   TextTable::Index location = 0;  // `file.py:12`, empty when unknown
   bool operator==(const Storage&) const = default;
@@ -64,7 +64,8 @@ struct StepInstruction {
   std::vector<StepOperand> operands;
   /// The output of a kernel that is not Fused may be written over these inputs (same layout).
   std::vector<std::int32_t> in_place;
-  std::int32_t callee_frame = -1;  // a storage; -1: what is called needs no frame
+  /// Storages, one for each device on which what is called needs a frame.
+  std::vector<std::int32_t> callee_frames;
   std::int32_t row = -1;
   std::int64_t count = 0;
   std::int64_t num_carried = 0;
@@ -85,7 +86,7 @@ struct StepInstruction {
   const StepOperand& destination() const {
     return operands[kind == Instruction::Kind::HostLoad ? 0 : 1];
   }
-  /// Whether an operand or the callee's frame is in `storage`.
+  /// Whether an operand or a frame of the callee is in `storage`.
   bool touches(std::int32_t storage) const;
 };
 
@@ -100,13 +101,14 @@ struct StepFunction {
   std::vector<StepInstruction> instructions;
   /// Those that run instructions, ascending; empty until they are assigned.
   std::vector<std::int32_t> devices;
-  /// Own storages and frames of what is called; -1 until they are planned.
-  std::int64_t frame_bytes = -1;
+  /// By device of the program: own storages and frames of what is called. Empty until planned.
+  std::vector<std::int64_t> frame_bytes;
   // As in Function, once devices are separated.
   std::vector<std::vector<StreamStep>> streams;
   std::vector<CarriedSignals> carried_signals;
   bool operator==(const StepFunction&) const = default;
 
+  bool is_planned() const { return !frame_bytes.empty(); }
   Storage& storage_of(const StepOperand& operand) {
     return storages[static_cast<std::size_t>(operand.storage)];
   }
@@ -122,6 +124,8 @@ struct StepProgram {
   std::vector<StepFunction> functions;
   /// Virtual devices of the user's program by index.
   std::vector<std::int64_t> device_numbers = {0};
+  /// Whether kernels of one device may use memory of another one: see Target.
+  bool devices_share_memory = true;
   /// See CompileOptions.
   std::int64_t prefetch_bytes = 0;
   /// Names and source locations of storages. Text 0 is empty.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "pando/steps/step_checker.hpp"
+#include "pando/steps/step_devices.hpp"
 #include "pando/steps/step_words.hpp"
 
 namespace pando {
@@ -26,6 +27,7 @@ void OperandChecker::check(const StepInstruction& in) const {
             operand.offset, " bytes into %", operand.storage, ", which has ", place.bytes);
     require(operand.read_only || place.is_writable, "it writes %", operand.storage,
             ", which is read_only");
+    if (!in.is_call()) check_device(in, operand);
   }
   check_operands(in);
 }
@@ -42,7 +44,7 @@ void OperandChecker::check_fields(const StepInstruction& in) const {
   require(in.in_place.empty() || in.kind == Kind::Kernel, "only kernels write over inputs");
   require(!in.writes_row || (in.row >= 0 && in.kind == Kind::RemoteLoad),
           "only rows of remote buffers are written");
-  require(in.callee_frame == -1 || in.is_call(), "it calls nothing, so it has no frame");
+  require(in.callee_frames.empty() || in.is_call(), "it calls nothing, so it has no frame");
   require(in.source >= -1 && in.source < static_cast<std::int64_t>(program_.tables.sources.size()),
           "there is no source ", in.source);
   const auto& devices = function_.devices;
@@ -50,11 +52,30 @@ void OperandChecker::check_fields(const StepInstruction& in) const {
           "there is no device ", in.device);
   require(devices.empty() || std::binary_search(devices.begin(), devices.end(), in.device),
           "device ", in.device, " is none of the function's");
-  if (in.callee_frame < 0) return;
-  require(static_cast<std::size_t>(in.callee_frame) < function_.storages.size(),
-          "there is no storage %", in.callee_frame);
-  require(storage(in.callee_frame).kind == Storage::Kind::Local, "the frame %", in.callee_frame,
-          " is not local");
+  for (const std::int32_t frame : in.callee_frames) {
+    require(frame >= 0 && static_cast<std::size_t>(frame) < function_.storages.size(),
+            "there is no storage %", frame);
+    require(storage(frame).kind == Storage::Kind::Local, "the frame %", frame, " is not local");
+  }
+}
+
+/// A receive names what the send on the other device sends.
+void OperandChecker::check_device(const StepInstruction& in, const StepOperand& operand) const {
+  const std::int32_t device = storage(operand.storage).device;
+  const bool is_sent = in.kind == Kind::Receive && &operand == in.operands.data();
+  if (is_sent || in.kind == Kind::Send || in.kind == Kind::Receive) {
+    const std::int32_t wanted = is_sent ? in.target : in.device;
+    return require(device == wanted, "wanted %", operand.storage, " on device ", wanted,
+                   "; given on device ", device);
+  }
+  if (!separates_devices() || is_on_every_device(function_, operand.storage)) return;
+  require(device == in.device, "it is on device ", in.device, " and uses %", operand.storage,
+          " of device ", device);
+}
+
+/// Whether operands must lie where they are used.
+bool OperandChecker::separates_devices() const {
+  return function_.is_planned() && !program_.devices_share_memory;
 }
 
 void OperandChecker::check_target(const StepInstruction& in) const {
@@ -85,6 +106,10 @@ void OperandChecker::check_target(const StepInstruction& in) const {
       return require_target(in.target, tables.prints.size(), "print");
     case Kind::Collective:
       return require_target(in.target, tables.collectives.size(), "collective");
+    case Kind::Send:
+    case Kind::Receive:
+      require(in.other_target >= 0, "a number below 0");
+      return require_target(in.target, program_.device_numbers.size(), "device");
     case Kind::Copy:
       return;
   }
@@ -101,6 +126,13 @@ void OperandChecker::check_operands(const StepInstruction& in) const {
     case Kind::If:
       return check_branch(in);
     case Kind::Copy:
+      require_operands(in, 2);
+      reads(in, 0, {0, in.count});
+      return writes(in, 1, {0, in.count});
+    case Kind::Send:
+      require_operands(in, 1);
+      return reads(in, 0, {0, in.count});
+    case Kind::Receive:
       require_operands(in, 2);
       reads(in, 0, {0, in.count});
       return writes(in, 1, {0, in.count});
@@ -146,6 +178,9 @@ void OperandChecker::passes(const StepInstruction& in, std::size_t operand, std:
           callee, " has arguments");
   require(in.operands[operand].storage >= 0, "operand ", operand, " is not connected");
   const ArgumentNeed& need = needs[argument];
+  const std::int32_t device = storage(in.operands[operand].storage).device;
+  require(!separates_devices() || device == need.device, "operand ", operand, " is on device ",
+          device, "; function ", callee, " wants it on device ", need.device);
   if (need.is_written) return writes(in, operand, {0, need.bytes});
   reads(in, operand, {0, need.bytes});
 }
@@ -200,6 +235,24 @@ void OperandChecker::check_call(const StepInstruction& in) const {
   for (std::size_t i = 0; i < in.operands.size(); ++i) passes(in, i, in.target, i);
 }
 
+/// How many they are: one, or one on each device that runs a part of the branch.
+std::size_t OperandChecker::check_conditions(const StepInstruction& in,
+                                             std::size_t arguments) const {
+  const std::vector<std::int32_t> devices = devices_of(program_, in);
+  const bool is_one = in.operands.size() == arguments + 1;
+  const std::size_t most = std::max<std::size_t>(1, devices.size());
+  if (!is_one || separates_devices()) require_operands(in, most + arguments);
+  const std::size_t conditions = in.operands.size() - arguments;
+  for (std::size_t i = 0; i < conditions; ++i) {
+    reads(in, i, {0, 1});
+    const std::int32_t at = in.operands[i].storage;
+    if (!separates_devices() || at < 0 || is_on_every_device(function_, at)) continue;
+    require(storage(at).device == devices[i], "wanted the condition %", at, " on device ",
+            devices[i], "; given on device ", storage(at).device);
+  }
+  return conditions;
+}
+
 /// Operands: iterator, condition, the body's condition, two places for each carried value, then
 /// what all iterations share.
 void OperandChecker::check_loop(const StepInstruction& in) const {
@@ -231,12 +284,14 @@ void OperandChecker::check_branch(const StepInstruction& in) const {
   const auto then_inputs = static_cast<std::size_t>(then.num_inputs);
   const auto else_inputs = static_cast<std::size_t>(otherwise.num_inputs);
   const auto outputs = static_cast<std::size_t>(then.num_arguments - then.num_inputs);
-  require_operands(in, 1 + then_inputs + else_inputs + outputs);
-  reads(in, 0, {0, 1});
-  for (std::size_t i = 0; i < then_inputs; ++i) passes(in, 1 + i, in.target, i);
-  for (std::size_t i = 0; i < else_inputs; ++i) passes(in, 1 + then_inputs + i, in.other_target, i);
+  const std::size_t arguments = then_inputs + else_inputs + outputs;
+  const std::size_t conditions = check_conditions(in, arguments);
+  for (std::size_t i = 0; i < then_inputs; ++i) passes(in, conditions + i, in.target, i);
+  for (std::size_t i = 0; i < else_inputs; ++i) {
+    passes(in, conditions + then_inputs + i, in.other_target, i);
+  }
   for (std::size_t i = 0; i < outputs; ++i) {
-    const std::size_t operand = 1 + then_inputs + else_inputs + i;
+    const std::size_t operand = conditions + then_inputs + else_inputs + i;
     passes(in, operand, in.target, then_inputs + i);
     passes(in, operand, in.other_target, else_inputs + i);
   }

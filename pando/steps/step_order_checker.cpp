@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "pando/steps/step_checker.hpp"
 
@@ -19,9 +20,15 @@ void OrderChecker::check_storages() const {
     require(device >= 0 && static_cast<std::size_t>(device) < program_.device_numbers.size(),
             "there is no device ", device);
   }
-  require(function_.frame_bytes < 0 || !function_.devices.empty(), "it is planned without devices");
-  require(function_.frame_bytes <= program_check::kMostBytes,
-          "its frame is larger than any memory");
+  if (function_.is_planned()) {
+    require(!function_.devices.empty(), "it is planned without devices");
+    require(function_.frame_bytes.size() == program_.device_numbers.size(), "it has ",
+            function_.frame_bytes.size(), " sizes of a frame for ", program_.device_numbers.size(),
+            " devices");
+  }
+  for (const std::int64_t bytes : function_.frame_bytes) {
+    require(bytes <= program_check::kMostBytes, "its frame is larger than any memory");
+  }
   require(static_cast<std::size_t>(function_.num_arguments) <= function_.storages.size(), "it has ",
           function_.num_arguments, " arguments and ", function_.storages.size(), " storages");
   std::int64_t frame = 0;
@@ -60,28 +67,32 @@ void OrderChecker::check_storage(std::size_t index) const {
   if (s.callee == -1) return;
   require(s.callee >= 0 && static_cast<std::size_t>(s.callee) < index_, "%", index,
           " is the frame of function ", s.callee, ", which does not stand before this one");
-  require(s.bytes == program_.functions[static_cast<std::size_t>(s.callee)].frame_bytes, "%", index,
-          " has another size than the frame of function ", s.callee);
+  const StepFunction& callee = program_.functions[static_cast<std::size_t>(s.callee)];
+  require(callee.is_planned() && s.bytes == callee.frame_bytes[static_cast<std::size_t>(s.device)],
+          "%", index, " has another size than the frame of function ", s.callee, " on device ",
+          s.device);
 }
 
 bool OrderChecker::is_persistent(const Storage& s) const {
   const std::vector<PersistentTensor>& tensors = program_.tables.persistent;
   auto at = std::lower_bound(
-      tensors.begin(), tensors.end(), s.offset,
-      [](const PersistentTensor& tensor, std::int64_t offset) { return tensor.offset < offset; });
+      tensors.begin(), tensors.end(), s, [](const PersistentTensor& tensor, const Storage& place) {
+        return std::pair(tensor.device, tensor.offset) < std::pair(place.device, place.offset);
+      });
   // Tensors without elements lie where the next one begins.
-  for (; at != tensors.end() && at->offset == s.offset; ++at) {
+  for (; at != tensors.end() && at->device == s.device && at->offset == s.offset; ++at) {
     if (program_check::checked_bytes(at->dtype, at->shape) == s.bytes) return true;
   }
   return false;
 }
 
-void OrderChecker::check_order(std::vector<bool>& rows, std::vector<bool>& transfers) {
+void OrderChecker::check_order(Numbers& numbers) {
   check_written();
-  check_transfers(transfers);
-  check_rows(rows);
+  check_transfers(numbers.transfers);
+  check_sends(numbers.sends);
+  check_rows(numbers.rows);
   at_ = -1;
-  if (function_.frame_bytes < 0) {
+  if (!function_.is_planned()) {
     require(function_.streams.empty(), "it has streams before it is planned");
     return;
   }
@@ -155,6 +166,36 @@ void OrderChecker::check_transfers(std::vector<bool>& transfers) {
   require(under_way.empty(), "a transfer is not waited for");
 }
 
+void OrderChecker::check_sends(std::vector<bool>& sends) {
+  std::map<std::int32_t, const StepInstruction*> under_way;  // by number
+  for (std::size_t i = 0; i < function_.instructions.size(); ++i) {
+    const StepInstruction& in = function_.instructions[i];
+    at_ = static_cast<std::int32_t>(i);
+    if (in.kind == Kind::Receive) {
+      const auto it = under_way.find(in.other_target);
+      require(it != under_way.end(), "nothing has sent number ", in.other_target);
+      const StepInstruction& send = *it->second;
+      require(send.device == in.target && send.target == in.device && send.count == in.count &&
+                  send.operands[0] == in.operands[0],
+              "number ", in.other_target, " was sent as another value or to another device");
+      under_way.erase(it);
+    }
+    for (const auto& [number, send] : under_way) {
+      const std::int32_t sent = send->operands[0].storage;
+      const bool writes =
+          std::any_of(in.operands.begin(), in.operands.end(), [&](const StepOperand& operand) {
+            return operand.storage == sent && sent >= 0 && !operand.read_only;
+          });
+      require(!writes, "it writes %", sent, ", which number ", number, " has not brought yet");
+    }
+    if (in.kind != Kind::Send) continue;
+    require(in.device >= 0 && in.target != in.device, "it sends to its own device");
+    take_number(sends, in.other_target, "number");
+    under_way[in.other_target] = &in;
+  }
+  require(under_way.empty(), "a value that is sent is not received");
+}
+
 void OrderChecker::check_rows(std::vector<bool>& rows) {
   std::size_t loads = 0;
   for (std::size_t i = 0; i < function_.instructions.size(); ++i) {
@@ -195,21 +236,32 @@ void OrderChecker::check_plan() {
       require(index < 0 || storage(index).is_alive_at(at_), "%", index, " is not alive");
     };
     for (const StepOperand& operand : in.operands) require_alive(operand.storage);
-    require_alive(in.callee_frame);
-    if (!in.is_call()) continue;
-    const auto frame_bytes = [&](std::int32_t callee) {
-      return program_.functions[static_cast<std::size_t>(callee)].frame_bytes;
-    };
-    const std::int64_t wanted = in.kind == Kind::If
-                                    ? std::max(frame_bytes(in.target), frame_bytes(in.other_target))
-                                    : frame_bytes(in.target);
-    const std::int64_t given = in.callee_frame < 0 ? 0 : storage(in.callee_frame).bytes;
-    const bool is_of_callee =
-        in.callee_frame < 0 || storage(in.callee_frame).callee == in.target ||
-        (in.kind == Kind::If && storage(in.callee_frame).callee == in.other_target);
-    require(wanted >= 0 && given >= wanted && is_of_callee, "it calls what needs a frame of ",
-            wanted, " bytes; given ", given);
+    for (const std::int32_t frame : in.callee_frames) require_alive(frame);
+    if (in.is_call()) check_callee_frames(in);
   }
+}
+
+void OrderChecker::check_callee_frames(const StepInstruction& in) const {
+  std::vector<std::int64_t> given(function_.frame_bytes.size());
+  for (const std::int32_t index : in.callee_frames) {
+    const Storage& frame = storage(index);
+    const bool is_of_callee =
+        frame.callee == in.target || (in.kind == Kind::If && frame.callee == in.other_target);
+    std::int64_t& bytes = given[static_cast<std::size_t>(frame.device)];
+    require(is_of_callee && bytes == 0, "%", index, " is not its callee's only frame on device ",
+            frame.device);
+    bytes = frame.bytes;
+  }
+  const auto require_room = [&](std::int32_t callee) {
+    const StepFunction& called = program_.functions[static_cast<std::size_t>(callee)];
+    require(called.is_planned(), "it calls function ", callee, ", which is not planned");
+    for (std::size_t d = 0; d < given.size(); ++d) {
+      require(given[d] >= called.frame_bytes[d], "it calls what needs a frame of ",
+              called.frame_bytes[d], " bytes on device ", d, "; given ", given[d]);
+    }
+  };
+  require_room(in.target);
+  if (in.kind == Kind::If) require_room(in.other_target);
 }
 
 void OrderChecker::check_overlap() {
@@ -222,30 +274,32 @@ void OrderChecker::check_overlap() {
   for (std::size_t i = 0; i < function_.storages.size(); ++i) {
     const Storage& s = function_.storages[i];
     if (s.kind != Storage::Kind::Local || s.first < 0 || s.bytes == 0) continue;
-    require(s.bytes <= function_.frame_bytes - s.offset, "%", i, " is not within the frame of ",
-            function_.frame_bytes, " bytes");
+    const std::int64_t frame = function_.frame_bytes[static_cast<std::size_t>(s.device)];
+    require(s.bytes <= frame - s.offset, "%", i, " is not within the frame of ", frame, " bytes");
     events.push_back({s.first, true, i});
     events.push_back({s.last + 1, false, i});
   }
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::pair(a.time, a.begins) < std::pair(b.time, b.begins);
   });
-  std::map<std::int64_t, std::size_t> alive;  // by offset
+  using Place = std::pair<std::int32_t, std::int64_t>;  // device, offset
+  std::map<Place, std::size_t> alive;
   for (const Event& event : events) {
     const Storage& s = function_.storages[event.storage];
     if (!event.begins) {
-      alive.erase(s.offset);
+      alive.erase({s.device, s.offset});
       continue;
     }
-    const auto next = alive.lower_bound(s.offset);
+    const auto next = alive.lower_bound({s.device, s.offset});
     const auto require_apart = [&](std::size_t low, std::size_t high) {
       const Storage& first = function_.storages[low];
-      require(first.offset + first.bytes <= function_.storages[high].offset, "%", low, " and %",
-              high, " overlap while both are alive");
+      const Storage& second = function_.storages[high];
+      require(first.device != second.device || first.offset + first.bytes <= second.offset, "%",
+              low, " and %", high, " overlap while both are alive");
     };
     if (next != alive.end()) require_apart(event.storage, next->second);
     if (next != alive.begin()) require_apart(std::prev(next)->second, event.storage);
-    alive[s.offset] = event.storage;
+    alive[{s.device, s.offset}] = event.storage;
   }
 }
 

@@ -42,7 +42,7 @@ class StepReader : private StepTableReader {
       symbol("[");
       list("]", [&] { function.devices.push_back(index("a device")); });
     }
-    if (take_if_word("frame")) function.frame_bytes = integer(0);
+    if (take_if_word("frame")) function.frame_bytes = sizes();
     symbol("{");
     while (take_if_word("storage")) read_storage(program, function);
     while (!is_word("stream") && !is_word("carry") && !is_symbol("}")) {
@@ -119,7 +119,10 @@ class StepReader : private StepTableReader {
     }
     if (clauses.is_transfer && take_if_word("unsigned")) in.count = 1;
     if (take_if_word("constant_row")) in.constant_row = integer();
-    if (take_if_word("frame")) in.callee_frame = numbered("a storage");
+    if (take_if_word("frame")) {
+      do in.callee_frames.push_back(numbered("a storage"));
+      while (take_if_symbol(","));
+    }
     if (take_if_word("row")) in.row = index("a row");
     in.writes_row = take_if_word("written");
     if (take_if_word("device")) in.device = index("a device");

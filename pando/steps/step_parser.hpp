@@ -3,8 +3,8 @@
 //   steps     := "pando-steps" 1 { table } { function }
 //   table     := "replicas" INT | "devices" "[" INT, ... "]" | "prefetch" INT
 //              | "main" INT | "weights_from_host" INT | "weights_to_host" INT
-//              | "persistent_bytes" INT
-//              | "persistent" TEXT ":" type "offset" INT ["variable"] settings
+//              | "separate_memories" | "persistent_bytes" sizes
+//              | "persistent" TEXT ":" type "offset" INT ["device" INT] ["variable"] settings
 //              | ("from_host" | "to_host") TEXT ":" type
 //              | "remote_buffer" INT ":" type "entries" INT
 //              | "remote_variable" TEXT ":" type "buffer" INT settings
@@ -15,8 +15,9 @@
 //                ["scalar" "{" { "%" INT "=" OP "." LANE "(" values ")" ... } "}"]
 //              | "source" INT TEXT "at" TEXT "phase" TEXT
 //   function  := "function" INT TEXT "inputs" INT "arguments" INT ["carried" INT]
-//                ["devices" "[" INT, ... "]"] ["frame" INT]
+//                ["devices" "[" INT, ... "]"] ["frame" sizes]
 //                "{" { storage } { instruction } { stream } { carry } "}"
+//   sizes     := INT { "," INT }                                          by device
 //   storage   := "storage" "%" INT ("local" | "argument" INT | "global" INT) ":" INT "bytes" TEXT
 //                ["at" TEXT] ["read_only"] ["undefined"] ["frame_of" INT] ["row" INT]
 //                ["alive" INT "to" INT] ["device" INT] ["shared"] ["offset" INT]

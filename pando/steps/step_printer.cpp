@@ -23,6 +23,11 @@ std::string numbers_text(const std::vector<std::int64_t>& numbers) {
   return "[" + joined(numbers, [](auto number) { return std::to_string(number); }) + "]";
 }
 
+/// `64, 128`
+std::string sizes_text(const std::vector<std::int64_t>& by_device) {
+  return joined(by_device, [](auto bytes) { return std::to_string(bytes); });
+}
+
 std::string attributes_text(const Attributes& attributes) {
   if (attributes.empty()) return "";
   const auto entry_text = [](const Attributes::Entry& entry) {
@@ -67,6 +72,7 @@ class TablePrinter {
     line("pando-steps 1");
     line("replicas ", tables_.replicas);
     line("devices ", numbers_text(program_.device_numbers));
+    if (!program_.devices_share_memory) line("separate_memories");
     if (program_.prefetch_bytes != 0) line("prefetch ", program_.prefetch_bytes);
     line("main ", tables_.main_function);
     if (tables_.weights_from_host_function >= 0) {
@@ -93,11 +99,14 @@ class TablePrinter {
   }
 
   void print_memory() {
-    if (tables_.persistent_bytes != 0) line("persistent_bytes ", tables_.persistent_bytes);
+    const auto& sizes = tables_.persistent_bytes;
+    if (std::any_of(sizes.begin(), sizes.end(), [](auto bytes) { return bytes != 0; })) {
+      line("persistent_bytes ", sizes_text(sizes));
+    }
     for (const PersistentTensor& tensor : tables_.persistent) {
       line("persistent ", quoted(tensor.id), " : ", type_text(tensor.dtype, tensor.shape),
-           " offset ", tensor.offset, tensor.is_variable ? " variable" : "",
-           settings_text(tensor.settings));
+           " offset ", tensor.offset, tensor.device != 0 ? str_cat(" device ", tensor.device) : "",
+           tensor.is_variable ? " variable" : "", settings_text(tensor.settings));
     }
     for (const RemoteBufferDesc& buffer : tables_.remote_buffers) {
       line("remote_buffer ", buffer.id, " : ", type_text(buffer.dtype, buffer.shape), " entries ",
@@ -159,7 +168,7 @@ class FunctionPrinter {
                     function_.num_inputs, " arguments ", function_.num_arguments);
     if (function_.num_carried) text_ += str_cat(" carried ", *function_.num_carried);
     if (!function_.devices.empty()) text_ += " devices " + numbers_text(function_.devices);
-    if (function_.frame_bytes >= 0) text_ += str_cat(" frame ", function_.frame_bytes);
+    if (function_.is_planned()) text_ += " frame " + sizes_text(function_.frame_bytes);
     text_ += " {\n";
     for (std::size_t i = 0; i < function_.storages.size(); ++i) print_storage(i);
     for (const StepInstruction& in : function_.instructions) print_instruction(in);
@@ -206,7 +215,10 @@ class FunctionPrinter {
     if (!in.in_place.empty()) text_ += " in_place " + numbers_text(in.in_place);
     if (clauses.is_transfer && in.count != 0) text_ += " unsigned";
     if (in.constant_row) text_ += str_cat(" constant_row ", *in.constant_row);
-    if (in.callee_frame >= 0) text_ += str_cat(" frame %", in.callee_frame);
+    if (!in.callee_frames.empty()) {
+      const auto frame_text = [](std::int32_t storage) { return str_cat("%", storage); };
+      text_ += " frame " + joined(in.callee_frames, frame_text);
+    }
     if (in.row >= 0) text_ += str_cat(" row ", in.row);
     if (in.writes_row) text_ += " written";
     if (in.device >= 0) text_ += str_cat(" device ", in.device);

@@ -25,6 +25,13 @@ std::int32_t StepTableReader::numbered(const std::string& what) {
   return index(what);
 }
 
+std::vector<std::int64_t> StepTableReader::sizes() {
+  std::vector<std::int64_t> by_device;
+  do by_device.push_back(integer(0));
+  while (take_if_symbol(","));
+  return by_device;
+}
+
 bool StepTableReader::read_table(StepProgram& program) {
   Program& tables = program.tables;
   if (read_program_line(program) || read_memory_line(tables)) return true;
@@ -53,6 +60,10 @@ bool StepTableReader::read_program_line(StepProgram& program) {
     symbol("[");
     list("]", [&] { program.device_numbers.push_back(integer()); });
     tables.devices = static_cast<std::int64_t>(program.device_numbers.size());
+    // All of it is the first device's until storages have devices.
+    tables.persistent_bytes.resize(program.device_numbers.size());
+  } else if (take_if_word("separate_memories")) {
+    program.devices_share_memory = false;
   } else if (take_if_word("prefetch")) {
     program.prefetch_bytes = integer(0);
   } else if (take_if_word("main")) {
@@ -69,12 +80,13 @@ bool StepTableReader::read_program_line(StepProgram& program) {
 
 bool StepTableReader::read_memory_line(Program& tables) {
   if (take_if_word("persistent_bytes")) {
-    tables.persistent_bytes = integer(0);
+    tables.persistent_bytes = sizes();
   } else if (take_if_word("persistent")) {
     PersistentTensor tensor;
     read_id_and_type(tensor, "the id of a tensor");
     word("offset");
     tensor.offset = integer(0);
+    if (take_if_word("device")) tensor.device = index("a device");
     tensor.is_variable = take_if_word("variable");
     tensor.settings = settings();
     tables.persistent.push_back(std::move(tensor));

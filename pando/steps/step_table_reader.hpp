@@ -22,6 +22,8 @@ class StepTableReader : public TextReader {
   void next_index(std::size_t count, const std::string& what);
   /// `%3`.
   std::int32_t numbered(const std::string& what);
+  /// `64, 128`.
+  std::vector<std::int64_t> sizes();
   /// One of `words`, as its position.
   template <class Words>
   std::size_t one_of(const Words& words, const std::string& what) {

@@ -1,6 +1,7 @@
 #include "pando/steps/step_verifier.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "pando/steps/step_checker.hpp"
 
@@ -11,7 +12,7 @@ std::vector<ArgumentNeed> needs_of(const StepFunction& function) {
   std::vector<ArgumentNeed> needs(static_cast<std::size_t>(function.num_arguments));
   for (const Storage& storage : function.storages) {
     if (storage.kind != Storage::Kind::Argument) continue;
-    needs[static_cast<std::size_t>(storage.slot)].bytes = storage.bytes;
+    needs[static_cast<std::size_t>(storage.slot)] = {storage.bytes, storage.device};
   }
   for (const StepInstruction& in : function.instructions) {
     for (const StepOperand& operand : in.operands) {
@@ -35,7 +36,7 @@ void check_program_lines(const StepProgram& program) {
           "the bytes of early loads");
   require(std::is_sorted(tables.persistent.begin(), tables.persistent.end(),
                          [](const PersistentTensor& a, const PersistentTensor& b) {
-                           return a.offset < b.offset;
+                           return std::pair(a.device, a.offset) < std::pair(b.device, b.offset);
                          }),
           "tensors of persistent memory out of order");
   require_index(tables.main_function, program.functions, "main function");
@@ -55,12 +56,12 @@ void check_steps(const StepProgram& program) {
     extents.push_back(program_check::extents_of(spec));
   }
   std::vector<std::vector<ArgumentNeed>> needs;
-  std::vector<bool> rows, transfers;
+  OrderChecker::Numbers numbers;
   for (std::size_t i = 0; i < program.functions.size(); ++i) {
     OrderChecker order(program, i);
     order.check_storages();
     OperandChecker(program, i, extents, needs).run();
-    order.check_order(rows, transfers);
+    order.check_order(numbers);
     needs.push_back(needs_of(program.functions[i]));
   }
 }

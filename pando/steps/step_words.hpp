@@ -38,6 +38,9 @@ constexpr StepClauses clauses_of(Instruction::Kind kind) {
     case Kind::RemoteLoad:
     case Kind::RemoteStore:
       return {.is_transfer = true};
+    case Kind::Send:
+    case Kind::Receive:
+      return {.other_target = "number", .count = "bytes"};
     default:
       return {};
   }

@@ -71,7 +71,7 @@ TEST_P(DeviceConformance, ATargetRefusesAKindThatItDoesNotHave) {
 
 TEST_P(DeviceConformance, MemoryIsAlignedAndZeroAtFirst) {
   for (const std::int64_t bytes : {0, 1, 4096, 100'001}) {
-    const auto block = d.device->allocate(bytes, "a test");
+    const auto block = d.device->allocate(0, bytes, "a test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data()) % 64, 0U);
     EXPECT_EQ(d.read(block->data(), static_cast<std::size_t>(bytes)),
               Bytes(static_cast<std::size_t>(bytes)));
@@ -84,7 +84,7 @@ TEST_P(DeviceConformance, MemoryIsAlignedAndZeroAtFirst) {
 
 TEST_P(DeviceConformance, TooMuchMemoryIsRefusedWithItsPurpose) {
   try {
-    std::ignore = d.device->allocate(std::int64_t{1} << 60, "the whole world");
+    std::ignore = d.device->allocate(0, std::int64_t{1} << 60, "the whole world");
     FAIL() << "it was not refused";
   } catch (const OutOfMemory& error) {
     EXPECT_NE(std::string(error.what()).find("the whole world"), std::string::npos);
@@ -95,8 +95,8 @@ TEST_P(DeviceConformance, CopiesAnyNumberOfBytesBetweenAnyPlaces) {
   for (const std::size_t bytes : {0, 1, 4095, 131'072, 300'003}) {
     const Bytes given = pattern(bytes, 3);
     const auto size = static_cast<std::int64_t>(bytes);
-    const auto first = d.device->allocate(size + 2, "a test");
-    const auto second = d.device->allocate(size + 2, "a test");
+    const auto first = d.device->allocate(0, size + 2, "a test");
+    const auto second = d.device->allocate(0, size + 2, "a test");
     Bytes back(bytes + 2, std::byte{9});
     d.queue->copy(given.data(), first->data() + 1, bytes, CopyKind::HostToDevice);
     d.queue->copy(first->data() + 1, second->data() + 1, bytes, CopyKind::WithinDevice);
@@ -152,9 +152,9 @@ TEST_P(DeviceConformance, AKernelComputesOnDeviceMemory) {
   }
   const auto kernel = d.target->prepare(matrix_product(rows, columns, depth));
   const auto a = d.block(bytes_of(left)), b = d.block(bytes_of(right));
-  const auto out = d.device->allocate(rows * columns * 4, "a test");
+  const auto out = d.device->allocate(0, rows * columns * 4, "a test");
   const auto scratch =
-      d.device->allocate(static_cast<std::int64_t>(kernel->scratch_bytes()), "a test");
+      d.device->allocate(0, static_cast<std::int64_t>(kernel->scratch_bytes()), "a test");
   {
     // The queue keeps no reference to the list.
     std::vector<std::byte*> operands = {a->data(), b->data(), out->data()};
@@ -165,9 +165,26 @@ TEST_P(DeviceConformance, AKernelComputesOnDeviceMemory) {
   EXPECT_EQ(d.read(out->data(), wanted.size() * 4), bytes_of(wanted));
 }
 
+TEST_P(DeviceConformance, ValuesComeFromOtherVirtualDevices) {
+  const auto other = d.device->make_queue(1);
+  const auto there = d.device->allocate(1, 4096, "a test");
+  const auto here = d.device->allocate(0, 4096, "a test");
+  for (unsigned turn = 0; turn < 20; ++turn) {
+    const Bytes given = pattern(4096, turn);
+    other->copy(given.data(), there->data(), 4096, CopyKind::HostToDevice);
+    d.queue->wait_for(*other, other->record());
+    d.queue->copy(there->data() + 64, here->data(), 4000, CopyKind::BetweenDevices);
+    // The next value must not come before this one has gone.
+    other->wait_for(*d.queue, d.queue->record());
+    other->fill_with_zeros(there->data(), 4096);
+    EXPECT_EQ(d.read(here->data(), 4000), Bytes(given.begin() + 64, given.begin() + 4064));
+    other->wait(other->record(), {});
+  }
+}
+
 /// Both queues work on one counter in turns; each turn needs the one before.
 TEST_P(DeviceConformance, QueuesWaitForEventsOfEachOther) {
-  const auto other = d.device->make_queue();
+  const auto other = d.device->make_queue(0);
   const auto block = d.block(Bytes(2 * 4096));
   std::byte* here = block->data();
   std::byte* there = here + 4096;
@@ -236,7 +253,7 @@ TEST_P(DeviceConformance, AFailureIsThrownOnceAndTheQueueGoesOnAfterwards) {
 
 TEST_P(DeviceConformance, AbandonedWorkTouchesNothingAnyMore) {
   const auto block = d.block(pattern(1000, 1));
-  const auto other = d.device->make_queue();
+  const auto other = d.device->make_queue(0);
   for (int turn = 0; turn < 20; ++turn) {
     Bytes received(1000), from_other(1000);
     d.queue->copy(block->data(), received.data(), 1000, CopyKind::DeviceToHost);
@@ -259,7 +276,7 @@ TEST_P(DeviceConformance, AbandonedWorkTouchesNothingAnyMore) {
 
 /// Work that waits for what failed fails as that did, so that nobody waits for ever.
 TEST_P(DeviceConformance, AFailureReachesTheQueuesThatWaitForIt) {
-  const auto other = d.device->make_queue();
+  const auto other = d.device->make_queue(0);
   const auto kernel = d.target->prepare(range_check());
   const auto value = d.block(bytes_of(std::vector<std::int32_t>{5, 0}));
   std::byte* const operands[] = {value->data(), value->data() + 4};

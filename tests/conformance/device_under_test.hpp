@@ -31,11 +31,11 @@ struct DeviceUnderTest {
     kind = device_kind(name, settings);
     target = kind.make_target(settings);
     device = kind.make_device(settings, *target);
-    queue = device->make_queue();
+    queue = device->make_queue(0);
   }
 
   std::unique_ptr<MemoryBlock> block(const Bytes& bytes) {
-    auto memory = device->allocate(static_cast<std::int64_t>(bytes.size()), "a test");
+    auto memory = device->allocate(0, static_cast<std::int64_t>(bytes.size()), "a test");
     queue->copy(bytes.data(), memory->data(), bytes.size(), CopyKind::HostToDevice);
     finish();
     return memory;

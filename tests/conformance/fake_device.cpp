@@ -28,6 +28,7 @@ class FakeTarget : public WrappedTarget {
     return fake;
   }
   bool kernels_use_host_memory() const override { return false; }
+  bool devices_share_memory() const override { return false; }
 
  private:
   std::mutex mutex_;
@@ -39,14 +40,17 @@ class FakeDevice : public Device {
   explicit FakeDevice(const FakeSettings& settings)
       : machine_(std::make_shared<FakeMachine>(settings.seed, settings.fails_at)) {}
 
-  std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes, const std::string& purpose) override {
-    return std::make_unique<FakeMemory>(machine_->space, bytes, purpose);
+  std::unique_ptr<MemoryBlock> allocate(int virtual_device, std::int64_t bytes,
+                                        const std::string& purpose) override {
+    return std::make_unique<FakeMemory>(machine_->space, virtual_device, bytes, purpose);
   }
   std::unique_ptr<MemoryBlock> allocate_host(std::int64_t bytes,
                                              const std::string& purpose) override {
     return std::make_unique<HostMemory>(bytes, purpose);
   }
-  std::unique_ptr<Queue> make_queue() override { return std::make_unique<FakeQueue>(machine_); }
+  std::unique_ptr<Queue> make_queue(int virtual_device) override {
+    return std::make_unique<FakeQueue>(machine_, virtual_device);
+  }
 
  private:
   std::shared_ptr<FakeMachine> machine_;

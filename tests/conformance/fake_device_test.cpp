@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 
 #include "pando/base/error.hpp"
 #include "tests/conformance/device_under_test.hpp"
@@ -64,6 +65,46 @@ TEST(FakeDevice, RefusesAddressesOfTheWrongMemory) {
   EXPECT_TRUE(is_refused(host.data(), block->data(), CopyKind::DeviceToHost));
   EXPECT_FALSE(is_refused(block->data(), host.data(), CopyKind::DeviceToHost));
   EXPECT_EQ(host, pattern(100, 1));
+}
+
+TEST(FakeDevice, RefusesMemoryOfAnotherVirtualDevice) {
+  DeviceUnderTest d("fake");
+  EXPECT_FALSE(d.target->devices_share_memory());
+  const auto own = d.block(pattern(100, 1)), also_own = d.block(pattern(100, 2));
+  const auto other = d.device->allocate(1, 100, "a test");
+  KernelSpec spec;
+  spec.kind = "Copy";
+  spec.inputs = spec.outputs = {OperandDesc::contiguous(DType::Float32, {25})};
+  const auto kernel = d.target->prepare(spec);
+  const auto error_of_work = [&](const std::function<void()>& ask) -> std::string {
+    ask();
+    try {
+      d.finish();
+    } catch (const RuntimeFault& fault) {
+      d.queue->abandon();
+      return fault.what();
+    }
+    return "no error";
+  };
+  const auto run = [&](std::byte* from, std::byte* to) {
+    return error_of_work([&] {
+      std::byte* const operands[] = {from, to};
+      d.queue->run(*kernel, operands, nullptr);
+    });
+  };
+  const auto copy = [&](const std::byte* from, std::byte* to, CopyKind kind) {
+    return error_of_work([&] { d.queue->copy(from, to, 100, kind); });
+  };
+  const std::string wanted =
+      "virtual device 0 of the fake device was given memory of virtual device 1";
+  EXPECT_EQ(run(own->data(), other->data()), wanted);
+  EXPECT_EQ(run(other->data(), own->data()), wanted);
+  EXPECT_EQ(copy(other->data(), own->data(), CopyKind::WithinDevice), wanted);
+  EXPECT_EQ(copy(own->data(), other->data(), CopyKind::BetweenDevices),
+            "virtual device 0 of the fake device was given its own memory as another one's");
+  EXPECT_EQ(copy(other->data(), own->data(), CopyKind::BetweenDevices), "no error");
+  EXPECT_EQ(run(also_own->data(), own->data()), "no error");
+  EXPECT_EQ(d.read(own->data(), 100), pattern(100, 2));
 }
 
 TEST(FakeDevice, FailsWhereItIsToldAndOnlyThere) {

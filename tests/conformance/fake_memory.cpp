@@ -25,9 +25,9 @@ void* mapped(int file, std::size_t bytes, int protection) {
 
 }  // namespace
 
-void FakeAddressSpace::add(std::byte* address, std::size_t bytes, std::byte* view) {
+void FakeAddressSpace::add(std::byte* address, int device, std::size_t bytes, std::byte* view) {
   const std::lock_guard lock(mutex_);
-  blocks_[number_of(address)] = {bytes, view};
+  blocks_[number_of(address)] = {device, bytes, view};
 }
 
 void FakeAddressSpace::remove(std::byte* address) {
@@ -44,15 +44,37 @@ const FakeAddressSpace::Block* FakeAddressSpace::block_of(const std::byte* addre
   return *offset <= next->second.bytes ? &next->second : nullptr;
 }
 
-std::byte* FakeAddressSpace::view_of(const std::byte* address, std::size_t bytes) const {
-  const std::lock_guard lock(mutex_);
-  std::size_t offset = 0;
-  const Block* block = block_of(address, &offset);
+std::byte* FakeAddressSpace::view(const Block* block, std::size_t offset, std::size_t bytes) const {
   if (block == nullptr || bytes > block->bytes - offset) {
     throw RuntimeFault(str_cat("the fake device was given ", bytes,
                                " bytes at an address that is not in its memory"));
   }
   return block->view + offset;
+}
+
+std::byte* FakeAddressSpace::view_of(const std::byte* address, int device,
+                                     std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t offset = 0;
+  const Block* block = block_of(address, &offset);
+  if (block != nullptr && block->device != device) {
+    throw RuntimeFault(str_cat("virtual device ", device,
+                               " of the fake device was given memory of ", "virtual device ",
+                               block->device));
+  }
+  return view(block, offset, bytes);
+}
+
+std::byte* FakeAddressSpace::view_elsewhere(const std::byte* address, int device,
+                                            std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  std::size_t offset = 0;
+  const Block* block = block_of(address, &offset);
+  if (block != nullptr && block->device == device) {
+    throw RuntimeFault(str_cat("virtual device ", device, " of the fake device was given its own ",
+                               "memory as another one's"));
+  }
+  return view(block, offset, bytes);
 }
 
 void FakeAddressSpace::check_host(const std::byte* address) const {
@@ -63,7 +85,7 @@ void FakeAddressSpace::check_host(const std::byte* address) const {
   throw RuntimeFault("the fake device was given its own memory as the host's");
 }
 
-FakeMemory::FakeMemory(std::shared_ptr<FakeAddressSpace> space, std::int64_t bytes,
+FakeMemory::FakeMemory(std::shared_ptr<FakeAddressSpace> space, int device, std::int64_t bytes,
                        const std::string& purpose)
     : space_(std::move(space)),
       bytes_((static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)) + kPage - 1) / kPage *
@@ -79,7 +101,7 @@ FakeMemory::FakeMemory(std::shared_ptr<FakeAddressSpace> space, std::int64_t byt
     if (data_ != nullptr) munmap(data_, bytes_);
     throw OutOfMemory(str_cat("the fake device has no ", bytes, " bytes for ", purpose), "");
   }
-  space_->add(data_, bytes_, view_);
+  space_->add(data_, device, bytes_, view_);
 }
 
 FakeMemory::~FakeMemory() {

@@ -17,9 +17,10 @@ constexpr std::uint64_t kCallsPerAdvance = 6;
 
 }  // namespace
 
-FakeQueue::FakeQueue(std::shared_ptr<FakeMachine> machine)
+FakeQueue::FakeQueue(std::shared_ptr<FakeMachine> machine, int device)
     : Queue(false),
       machine_(std::move(machine)),
+      device_(device),
       scalar_(kScalarBytes),
       worker_([this] { serve(); }) {}
 
@@ -57,12 +58,10 @@ void FakeQueue::run(const Kernel& kernel, std::span<std::byte* const> operands,
   const auto& fake = dynamic_cast<const FakeKernel&>(kernel);
   std::vector<std::byte*> pointers(operands.begin(), operands.end());
   add({fake.explain(), [this, &fake, scratch, pointers = std::move(pointers)]() mutable {
-         const FakeAddressSpace& space = *machine_->space;
          for (std::byte*& pointer : pointers) {
-           if (pointer != nullptr) pointer = space.view_of(pointer, 0);
+           if (pointer != nullptr) pointer = view_of(pointer, 0);
          }
-         std::byte* place =
-             scratch == nullptr ? nullptr : space.view_of(scratch, fake.scratch_bytes());
+         std::byte* place = scratch == nullptr ? nullptr : view_of(scratch, fake.scratch_bytes());
          fake.function().run(pointers.data(), place);
        }});
 }
@@ -74,15 +73,18 @@ void FakeQueue::copy(const std::byte* from, std::byte* to, std::size_t bytes, Co
          const bool from_host = kind == CopyKind::HostToDevice;
          if (from_host) space.check_host(from);
          if (to_host) space.check_host(to);
-         const std::byte* source = from_host ? from : space.view_of(from, bytes);
-         std::byte* target = to_host ? to : space.view_of(to, bytes);
+         const bool is_sent = kind == CopyKind::BetweenDevices;
+         const std::byte* source = from_host ? from
+                                   : is_sent ? space.view_elsewhere(from, device_, bytes)
+                                             : view_of(from, bytes);
+         std::byte* target = to_host ? to : view_of(to, bytes);
          if (bytes > 0) std::memcpy(target, source, bytes);
        }});
 }
 
 void FakeQueue::fill_with_zeros(std::byte* memory, std::size_t bytes) {
   add({str_cat("zeros in ", bytes, " bytes"), [this, memory, bytes] {
-         if (bytes > 0) std::memset(machine_->space->view_of(memory, bytes), 0, bytes);
+         if (bytes > 0) std::memset(view_of(memory, bytes), 0, bytes);
        }});
 }
 
@@ -97,7 +99,7 @@ void FakeQueue::write_scalar(std::byte* memory, const void* value, std::size_t b
   std::vector<std::byte> copy(bytes);
   std::memcpy(copy.data(), value, bytes);
   add({"a scalar", [this, memory, copy = std::move(copy)] {
-         std::memcpy(machine_->space->view_of(memory, copy.size()), copy.data(), copy.size());
+         std::memcpy(view_of(memory, copy.size()), copy.data(), copy.size());
        }});
 }
 

@@ -47,7 +47,7 @@ class FakeKernel : public Kernel {
 
 class FakeQueue : public Queue {
  public:
-  explicit FakeQueue(std::shared_ptr<FakeMachine> machine);
+  FakeQueue(std::shared_ptr<FakeMachine> machine, int device);
   /// Drops what has not begun.
   ~FakeQueue() override;
 
@@ -76,8 +76,13 @@ class FakeQueue : public Queue {
   void serve();
   void run_item(Item& item, Lock& lock);
   void allow(Event event);
+  /// Where the worker sees memory of its virtual device.
+  std::byte* view_of(const std::byte* address, std::size_t bytes) const {
+    return machine_->space->view_of(address, device_, bytes);
+  }
 
   std::shared_ptr<FakeMachine> machine_;
+  const int device_;
   std::deque<Item> items_;
   Event asked_ = 0, allowed_ = 0, done_ = 0;
   bool is_running_ = false, is_abandoning_ = false, is_ending_ = false;

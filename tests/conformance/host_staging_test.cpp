@@ -33,7 +33,7 @@ TEST_P(HostStagingConformance, ItsRoomIsNotGivenAgainWhileACopyReadsIt) {
 
 TEST_P(HostStagingConformance, ReadsWhatTheQueueHasWrittenByThen) {
   HostStaging staging(*d.device);
-  const auto block = d.device->allocate(kBytes, "a test");
+  const auto block = d.device->allocate(0, kBytes, "a test");
   for (unsigned i = 0; i < 50; ++i) {
     const Bytes given = pattern(kBytes, i);
     d.queue->copy(given.data(), block->data(), kBytes, CopyKind::HostToDevice);

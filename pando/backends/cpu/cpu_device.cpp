@@ -50,14 +50,17 @@ class CpuDevice final : public Device {
  public:
   explicit CpuDevice(int num_threads) : num_threads_(num_threads) {}
 
-  std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes, const std::string& purpose) override {
+  std::unique_ptr<MemoryBlock> allocate(int /*virtual_device*/, std::int64_t bytes,
+                                        const std::string& purpose) override {
     return std::make_unique<HostMemory>(bytes, purpose);
   }
   std::unique_ptr<MemoryBlock> allocate_host(std::int64_t bytes,
                                              const std::string& purpose) override {
     return std::make_unique<HostMemory>(bytes, purpose);
   }
-  std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(num_threads_); }
+  std::unique_ptr<Queue> make_queue(int /*virtual_device*/) override {
+    return std::make_unique<CpuQueue>(num_threads_);
+  }
 
  private:
   int num_threads_;

@@ -113,6 +113,7 @@ class CpuTarget : public Target {
   std::string identity() const override { return identity_; }
   int num_threads() const override { return num_threads_; }
   bool kernels_use_host_memory() const override { return true; }
+  bool devices_share_memory() const override { return true; }
 
   bool has_kernel(std::string_view kind) const override {
     return is_fused_kind(kind) || kernel_table().find(kind) != kernel_table().end();

@@ -31,6 +31,7 @@ class WrappedTarget : public Target {
   }
   int num_threads() const override { return cpu_->num_threads(); }
   bool kernels_use_host_memory() const override { return cpu_->kernels_use_host_memory(); }
+  bool devices_share_memory() const override { return cpu_->devices_share_memory(); }
 
  private:
   std::shared_ptr<Target> cpu_;

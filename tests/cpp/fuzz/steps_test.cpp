@@ -14,12 +14,16 @@
 #include "pando/steps/step_printer.hpp"
 #include "pando/steps/step_verifier.hpp"
 #include "pando/transforms/pipelining.hpp"
+#include "tests/conformance/fake_device.hpp"
 #include "tests/cpp/fuzz/harness.hpp"
 
 namespace pando::fuzz {
 namespace {
 
-/// As it is, with calls kept, on three devices; or a pipeline.
+/// As it is, with calls kept, on three devices, the same with separate memories; or a pipeline,
+/// and the same with separate memories.
+constexpr int kVariants = 4, kPipelineVariants = 2;
+
 FuzzProgram program_of(std::uint64_t seed, int variant) {
   if (is_pipeline(seed)) {
     FuzzProgram program = random_pipeline(seed);
@@ -27,8 +31,12 @@ FuzzProgram program_of(std::uint64_t seed, int variant) {
     return program;
   }
   FuzzProgram program = random_program(seed, variant == 1);
-  if (variant == 2) place_at_random(program, 3);
+  if (variant >= 2) place_at_random(program, 3);
   return program;
+}
+
+bool has_separate_memories(std::uint64_t seed, int variant) {
+  return variant == (is_pipeline(seed) ? kPipelineVariants : kVariants) - 1;
 }
 
 std::string live_text(const LiveTensorTable& table) {
@@ -44,18 +52,15 @@ void expect_same(const Program& a, const Program& b) {
   EXPECT_EQ(a.kernels, b.kernels);
   EXPECT_EQ(a.functions, b.functions);
   EXPECT_EQ(a.persistent, b.persistent);
+  EXPECT_EQ(a.persistent_bytes, b.persistent_bytes);
   EXPECT_EQ(a.streams, b.streams);
   EXPECT_EQ(a.remote_buffers, b.remote_buffers);
   EXPECT_EQ(a.remote_variables, b.remote_variables);
   EXPECT_EQ(a.collectives, b.collectives);
   EXPECT_EQ(a.prints, b.prints);
   const auto numbers = [](const Program& p) {
-    return std::vector<std::int64_t>{p.main_function,
-                                     p.weights_from_host_function,
-                                     p.weights_to_host_function,
-                                     p.persistent_bytes,
-                                     p.replicas,
-                                     p.devices};
+    return std::vector<std::int64_t>{p.main_function, p.weights_from_host_function,
+                                     p.weights_to_host_function, p.replicas, p.devices};
   };
   EXPECT_EQ(numbers(a), numbers(b));
   ASSERT_EQ(a.sources.size(), b.sources.size());
@@ -98,12 +103,15 @@ constexpr std::uint64_t kParts = 4;
 TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
   const std::uint64_t first = environment_or("PANDO_FUZZ_STEPS_SEED", 1);
   const std::uint64_t count = environment_or("PANDO_FUZZ_STEPS", 200);
-  const auto target = make_cpu_target(1);
+  const auto cpu = make_cpu_target(1);
+  const auto fake = pando::testing::make_fake_target(1);
   for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kParts) {
-    for (int variant = 0; variant < (is_pipeline(seed) ? 1 : 3); ++variant) {
+    const int variants = is_pipeline(seed) ? kPipelineVariants : kVariants;
+    for (int variant = 0; variant < variants; ++variant) {
       SCOPED_TRACE(
           str_cat("PANDO_FUZZ_STEPS_SEED=", seed, " PANDO_FUZZ_STEPS=1, variant ", variant));
       const FuzzProgram program = program_of(seed, variant);
+      Target& target = has_separate_memories(seed, variant) ? *fake : *cpu;
       std::string lowered;
       CompileOptions options;
       // Room for early loads in most programs, none in some.
@@ -116,9 +124,9 @@ TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
       };
       try {
         StageTimes times;
-        const Program compiled = compile(*program.ir, *target, options, times);
+        const Program compiled = compile(*program.ir, target, options, times);
         check_program(compiled);
-        expect_same(compiled, compiled_through_text(lowered, *target));
+        expect_same(compiled, compiled_through_text(lowered, target));
       } catch (const Error& error) {
         ADD_FAILURE() << error.what();
       }

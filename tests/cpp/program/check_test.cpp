@@ -61,7 +61,7 @@ void read_input(Program& program, std::int64_t stride) {
   for (Function& function : program.functions) {
     for (Instruction& in : function.instructions) {
       if (in.kind != Instruction::Kind::Kernel || in.target != 0) continue;
-      in.operands.at(0) = {OperandRef::Space::Global, 0, 0};
+      in.operands.at(0) = {OperandRef::Space::Global, 0, 0, 0};
     }
   }
 }
@@ -171,13 +171,19 @@ TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
              p.streams.at(0).shape = {1L << 40, 1L << 40};
            }},
           {"negative dimension", [](Program& p) { p.streams.at(0).shape = {-1}; }},
-          {"persistent memory", [](Program& p) { p.persistent_bytes = -64; }},
-          {"frame", [](Program& p) { p.functions.at(0).frame_bytes = -1; }},
+          {"persistent memory", [](Program& p) { p.persistent_bytes = {-64}; }},
+          {"persistent memory", [](Program& p) { p.persistent_bytes.push_back(64); }},
+          {"tensor on device", [](Program& p) { p.persistent.at(0).device = 1; }},
+          {"frame", [](Program& p) { p.functions.at(0).frame_bytes = {-1}; }},
+          {"frame", [](Program& p) { p.functions.at(0).frame_bytes.clear(); }},
+          {"frame for each device", [](Program& p) { first(p, Kind::Loop).callee_frames.clear(); }},
+          {"callee's frame", [](Program& p) { first(p, Kind::Loop).callee_frames = {-64}; }},
+          {"unknown device", [&](Program& p) { operand(p, Kind::HostStore).device = 1; }},
           {"outside", [&](Program& p) { operand(p, Kind::HostStore).offset = 1 << 20; }},
           {"huge offset", [&](Program& p) { operand(p, Kind::HostStore).offset = -8; }},
           {"argument",
            [&](Program& p) {
-             operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 5, 0};
+             operand(p, Kind::HostStore) = {OperandRef::Space::Argument, 0, 5, 0};
            }},
           {"stride", [](Program& p) { read_input(p, 1L << 62); }},
           {"outside", [](Program& p) { read_input(p, 1L << 40); }},
@@ -190,6 +196,32 @@ TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
           {"number of replicas", [](Program& p) { p.replicas = 0; }},
           {"number of replicas", [](Program& p) { p.replicas = kMostReplicas + 1; }},
       });
+}
+
+TEST(CheckProgram, ValuesAreReceivedAsTheyAreSent) {
+  using Kind = Instruction::Kind;
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* v = variable(main, "v", {1.0f, 2.0f}, {2});
+  OpContext second;
+  second.device = 1;
+  OpBuilder here(main, {});
+  Tensor* sum = here.make("Add", {v, v});
+  Tensor* sent = here.make("DeviceCopy", {sum},
+                           {{"source", std::int64_t{0}}, {"destination", std::int64_t{1}}});
+  store(main, OpBuilder(main, second).make("Add", {sent, sent}));
+  expect_refusals(
+      compiled(ir),
+      {{"receive of what is not sent", [](Program& p) { first(p, Kind::Receive).count = 4; }},
+       {"receive of what is not sent", [](Program& p) { first(p, Kind::Send).other_target = 1; }},
+       {"receive of what is not sent", [](Program& p) { first(p, Kind::Receive).target = 1; }},
+       {"number that is not given out",
+        [](Program& p) { first(p, Kind::Send).other_target = 1000; }},
+       {"unknown device", [](Program& p) { first(p, Kind::Send).target = 2; }},
+       {"negative size", [](Program& p) { first(p, Kind::Send).count = -1; }},
+       {"outside of its memory", [](Program& p) { first(p, Kind::Receive).count = 1 << 20; }},
+       {"unknown device", [](Program& p) { first(p, Kind::Receive).operands.at(1).device = 2; }}});
 }
 
 TEST(CheckProgram, ScalarProgramsReadOnlyWhatIsThere) {

@@ -24,10 +24,11 @@ prefetch 4096
 main 3
 weights_from_host 0
 weights_to_host 0
-persistent_bytes 192
+persistent_bytes 192, 128
 persistent "w" : (4,) float32 offset 0 variable groups [0, 0, 1, 1] per_replica
 persistent "row" : () int32 offset 64
 persistent "c" : (2, 2) float32 offset 128
+persistent "d" : (4,) float32 offset 64 device 1
 remote_buffer 7 : (4,) float32 entries 3
 remote_variable "v" : (8,) float32 buffer 0 remote 7 slot 1 shards 2
 from_host "x" : (4,) float32
@@ -48,13 +49,13 @@ kernel 2 Fused ((2, 2) float32, (2, 1) float32, (1, 2) float32) to ((2, 2) float
 source 0 "" at "" phase "forward"
 source 1 "MatMul 'fc1'" at "model.py:12" phase "forward"
 
-function 0 "f" inputs 1 arguments 2 devices [0] frame 0 {
+function 0 "f" inputs 1 arguments 2 devices [0] frame 0, 0 {
   storage %0 argument 0 : 16 bytes "a" read_only alive 0 to 0
   storage %1 argument 1 : 16 bytes "b" alive 0 to 0
   copy 0 bytes 16(in %0, out %1) device 0
 }
 
-function 1 "body" inputs 4 arguments 6 carried 1 devices [0] frame 64 {
+function 1 "body" inputs 4 arguments 6 carried 1 devices [0] frame 64, 0 {
   storage %0 argument 0 : 4 bytes "i" read_only
   storage %1 argument 1 : 1 bytes "go" read_only alive 1 to 1
   storage %2 argument 2 : 16 bytes "a" alive 0 to 0
@@ -66,18 +67,18 @@ function 1 "body" inputs 4 arguments 6 carried 1 devices [0] frame 64 {
   copy 0 bytes 1(in %1, out %4) device 0
 }
 
-function 2 "other" inputs 1 arguments 2 devices [0] frame 0 {
+function 2 "other" inputs 1 arguments 2 devices [0] frame 0, 0 {
   storage %0 argument 0 : 16 bytes "a" read_only alive 0 to 0
   storage %1 argument 1 : 16 bytes "b" alive 0 to 0
   copy 0 bytes 16(in %0, out %1) device 0
 }
 
-function 3 "main" inputs 0 arguments 0 devices [0, 1] frame 640 {
+function 3 "main" inputs 0 arguments 0 devices [0, 1] frame 576, 64 {
   storage %0 global 0 : 16 bytes "w" alive 1 to 13
   storage %1 global 64 : 4 bytes "row" read_only alive 0 to 6
   storage %2 global 128 : 16 bytes "c" read_only alive 5 to 9
-  storage %3 local : 16 bytes "x" row 0 alive 2 to 4 offset 576
-  storage %4 local : 16 bytes "weights" alive 0 to 11
+  storage %3 local : 16 bytes "x" row 0 alive 2 to 4 offset 512
+  storage %4 local : 16 bytes "weights" alive 0 to 15 shared
   storage %5 local : 16 bytes "stored" row 1 alive 3 to 12 offset 64
   storage %6 local : 16 bytes "from call" alive 5 to 13 offset 128
   storage %7 local : 64 bytes "frame of body" frame_of 1 alive 9 to 9 offset 192
@@ -85,7 +86,8 @@ function 3 "main" inputs 0 arguments 0 devices [0, 1] frame 640 {
   storage %9 local : 1 bytes "LoopCond___" alive 9 to 10 offset 320
   storage %10 local : 1 bytes "LoopCond___" alive 9 to 9 offset 384
   storage %11 local : 16 bytes "A" alive 7 to 9 offset 448
-  storage %12 local : 16 bytes "B" alive 9 to 13 device 1 shared offset 512
+  storage %12 local : 16 bytes "B" alive 9 to 13 device 1 shared
+  storage %13 global 64 : 16 bytes "d" alive 15 to 15 device 1
   remote_load_start 0 transfer 0(in %1, out %4) unsigned constant_row -2 device 0 source 1  # MatMul 'fc1' at model.py:12
   print 0(in %0) device 0
   host_load 0(out %3) row 0 device 0
@@ -100,8 +102,10 @@ function 3 "main" inputs 0 arguments 0 devices [0, 1] frame 640 {
   collective 0(in %4, out %6[8]) device 0
   host_store 1(in %5) device 0
   copy 0 bytes 16(in %12, out %0) device 1
-  stream 0 [run 0, run 1, run 2, run 3, run 4, run 5, run 6, run 7, run 8, run 9, signal 1, run 10, run 11, run 12]
-  stream 1 [wait 0, run 13]
+  send 1 number 0 bytes 16(in %4) device 0
+  receive 0 number 0 bytes 16(in %4, out %13) device 1
+  stream 0 [run 0, run 1, run 2, run 3, run 4, run 5, run 6, run 7, run 8, run 9, signal 1, run 10, run 11, run 12, run 14, signal 1]
+  stream 1 [wait 0, run 13, wait 0, run 15]
   carry 0 to 1 times 2
 }
 )steps";
@@ -125,14 +129,17 @@ TEST(StepText, BecomesAProgram) {
   const Function& main = program.functions[3];
   const Instruction& fused = main.instructions[4];
   using Space = OperandRef::Space;
-  EXPECT_EQ(
-      fused.operands,
-      (std::vector<OperandRef>{
-          {Space::None, 0, 0}, {Space::Row, 0, 0}, {Space::Global, 0, 8}, {Space::Row, 1, 0}}));
+  EXPECT_EQ(fused.operands,
+            (std::vector<OperandRef>{
+                {}, {Space::Row, 0, 0, 0}, {Space::Global, 0, 0, 8}, {Space::Row, 0, 1, 0}}));
   // A load goes to its own place where the row does not lie in memory.
-  EXPECT_EQ(main.instructions[3].operands[1], (OperandRef{Space::Frame, 0, 64}));
-  EXPECT_EQ(main.instructions[9].callee_frame, 192);
-  EXPECT_EQ(program.functions[1].instructions[0].operands[0], (OperandRef{Space::Argument, 2, 0}));
+  EXPECT_EQ(main.instructions[3].operands[1], (OperandRef{Space::Frame, 0, 0, 64}));
+  EXPECT_EQ(main.instructions[9].callee_frames, (std::vector<std::int64_t>{192, 0}));
+  EXPECT_EQ(main.instructions[13].operands[0], (OperandRef{Space::Frame, 1, 0, 0}));
+  EXPECT_EQ(main.instructions[15].operands,
+            (std::vector<OperandRef>{{Space::Frame, 0, 0, 0}, {Space::Global, 1, 0, 64}}));
+  EXPECT_EQ(program.functions[1].instructions[0].operands[0],
+            (OperandRef{Space::Argument, 0, 2, 0}));
 }
 
 TEST(StepText, FaultsSayWhereTheyAre) {
@@ -167,10 +174,10 @@ bool is_accepted(const std::string& text) {
   try {
     StepProgram steps = parse_steps(text);
     EXPECT_EQ(print_steps(parse_steps(print_steps(steps))), print_steps(steps));
-    const bool is_planned = steps.functions.front().frame_bytes >= 0;
+    const bool is_planned = steps.functions.front().is_planned();
     if (is_planned) {
       for (const StepFunction& function : steps.functions) {
-        if (function.frame_bytes < 0) return true;
+        if (!function.is_planned()) return true;
       }
       measure_memory(steps);
       check_program(resolve(steps));

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kTables = R"(pando-steps 1
 devices [0, 1]
 main 1
-persistent_bytes 128
+persistent_bytes 128, 0
 persistent "w" : (4,) float32 offset 0
 persistent "row" : () int32 offset 64
 remote_buffer 1 : (4,) float32 entries 3
@@ -69,6 +69,7 @@ TEST(StepVerifier, OperandsFitWhatTheyAreFor) {
        {"  loop 0 times 3 carried 0(in %0, out %2)\n", "its body carries other values"},
        {"  if 0 else 0 then_inputs 2(in %0, in %0, in %0, out %2)\n",
         "it gives 2 operands to a branch with 1 inputs"},
+       {"  if 0 else 0 then_inputs 1(in %0, in %0, out %2)\n", "wanted 4 operands, given 3"},
        {"  print 0(in %0)\n", "there is no print 0"},
        {"  collective 0(in %0, out %2)\n", "there is no collective 0"},
        {"  kernel Fill.0(in %0, out %2) device 2\n", "there is no device 2"},
@@ -138,7 +139,7 @@ TEST(StepVerifier, RowsBelongToOneLoad) {
 /// A planned `main` whose storages %2 and %3 follow `storages`.
 std::string error_of_plan(const std::string& storages, const std::string& rest = {}) {
   const std::string main =
-      str_cat(kTables, "function 1 \"main\" inputs 1 arguments 2 devices [0, 1] frame 128 {\n",
+      str_cat(kTables, "function 1 \"main\" inputs 1 arguments 2 devices [0, 1] frame 128, 0 {\n",
               "  storage %0 argument 0 : 16 bytes \"x\" read_only alive 0 to 1\n"
               "  storage %1 argument 1 : 16 bytes \"y\" alive 2 to 2\n",
               storages,
@@ -206,12 +207,130 @@ TEST(StepVerifier, CallsGetTheFramesThatTheyNeed) {
       "  storage %2 local : 64 bytes \"frame of f\" frame_of 0 alive 0 to 0\n";
   EXPECT_EQ(error_of_call(frame + "  call 0(in %0, out %1) frame %2 device 0\n"), "no error");
   EXPECT_NE(error_of_call("  call 0(in %0, out %1) device 0\n")
-                .find("it calls what needs a frame of 64 bytes; given 0"),
+                .find("it calls what needs a frame of 64 bytes on device 0; given 0"),
             std::string::npos);
   EXPECT_NE(error_of_call("  storage %2 local : 63 bytes \"a\" frame_of 0\n"
                           "  call 0(in %0, out %1) device 0\n")
                 .find("%2 has another size than the frame of function 0"),
             std::string::npos);
+}
+
+TEST(StepVerifier, CalleesHaveOneFrameOnEachDevice) {
+  const std::string callee =
+      "pando-steps 1\ndevices [0, 1]\nmain 1\n"
+      "kernel 0 Fill ((4,) float32) to ((4,) float32)\n"
+      "function 0 \"f\" inputs 1 arguments 2 devices [0, 1] frame 64, 128 {\n"
+      "  storage %0 argument 0 : 16 bytes \"x\" read_only alive 0 to 0\n"
+      "  storage %1 argument 1 : 16 bytes \"y\" alive 2 to 2 device 1\n"
+      "  storage %2 local : 16 bytes \"a\" alive 0 to 1 shared\n"
+      "  storage %3 local : 128 bytes \"b\" alive 1 to 2 device 1\n"
+      "  kernel Fill.0(in %0, out %2) device 0\n"
+      "  kernel Fill.0(in %2, out %3) device 1\n"
+      "  kernel Fill.0(in %3, out %1) device 1\n}\n"
+      "function 1 \"main\" inputs 1 arguments 2 devices [0, 1] frame 64, 256 {\n"
+      "  storage %0 argument 0 : 16 bytes \"x\" read_only alive 0 to 0\n"
+      "  storage %1 argument 1 : 16 bytes \"y\" alive 0 to 0 device 1\n"
+      "  storage %2 local : 64 bytes \"frame of f\" frame_of 0 alive 0 to 0\n";
+  const std::string second =
+      "  storage %3 local : 128 bytes \"frame of f\" frame_of 0 alive 0 to 0 device 1\n";
+  const auto error_of_call = [&](const std::string& rest) {
+    return error_of([&] { parse_steps(callee + rest + "}\n"); });
+  };
+  EXPECT_EQ(error_of_call(second + "  call 0(in %0, out %1) frame %2, %3 device 0\n"), "no error");
+  const std::pair<std::string, const char*> cases[] = {
+      {second + "  call 0(in %0, out %1) frame %2 device 0\n",
+       "it calls what needs a frame of 128 bytes on device 1; given 0"},
+      {second + "  call 0(in %0, out %1) frame %3, %3 device 0\n",
+       "%3 is not its callee's only frame on device 1"},
+      {"  storage %3 local : 64 bytes \"frame of f\" frame_of 0 alive 0 to 0 device 1\n"
+       "  call 0(in %0, out %1) frame %2, %3 device 0\n",
+       "%3 has another size than the frame of function 0 on device 1"}};
+  for (const auto& [rest, wanted] : cases) {
+    const std::string error = error_of_call(rest);
+    EXPECT_NE(error.find(wanted), std::string::npos) << rest << "\ngave: " << error;
+  }
+}
+
+/// `main` sends %0 from device 0 to %2 on device 1; %3 is on device 1, too.
+std::string error_of_sends(const std::string& instructions) {
+  const std::string main = str_cat(kTables,
+                                   "function 1 \"main\" inputs 1 arguments 2 {\n"
+                                   "  storage %0 argument 0 : 16 bytes \"x\"\n"
+                                   "  storage %1 argument 1 : 16 bytes \"y\"\n"
+                                   "  storage %2 local : 16 bytes \"a\" device 1\n"
+                                   "  storage %3 local : 16 bytes \"b\" device 1\n",
+                                   instructions, "  kernel Fill.0(in %0, out %1)\n}\n");
+  return error_of([&] { parse_steps(main); });
+}
+
+TEST(StepVerifier, WhatIsSentIsReceivedOnce) {
+  const std::string send = "  send 1 number 0 bytes 16(in %0) device 0\n";
+  const std::string receive = "  receive 0 number 0 bytes 16(in %0, out %2) device 1\n";
+  EXPECT_EQ(error_of_sends(send + receive), "no error");
+  const std::pair<std::string, const char*> cases[] = {
+      {send, "a value that is sent is not received"},
+      {receive, "nothing has sent number 0"},
+      {send + receive + send + receive, "number 0 is there twice"},
+      {send + "  receive 0 number 0 bytes 8(in %0, out %2) device 1\n",
+       "number 0 was sent as another value"},
+      {send + "  receive 0 number 0 bytes 16(in %0, out %1) device 1\n",
+       "wanted %1 on device 1; given on device 0"},
+      {"  send 0 number 0 bytes 16(in %0) device 1\n" + receive,
+       "wanted %0 on device 1; given on device 0"},
+      {"  send 0 number 0 bytes 16(in %0) device 0\n" + receive, "it sends to its own device"},
+      {"  send 2 number 0 bytes 16(in %0) device 0\n" + receive, "there is no device 2"},
+      {send + "  kernel Fill.0(in %0, out %0)\n" + receive,
+       "it writes %0, which number 0 has not brought yet"},
+      {"  send 1 number 0 bytes 17(in %0) device 0\n" + receive, "reaches from 0 to 17"}};
+  for (const auto& [instructions, wanted] : cases) {
+    const std::string error = error_of_sends(instructions);
+    EXPECT_NE(error.find(wanted), std::string::npos) << instructions << "\ngave: " << error;
+  }
+}
+
+/// Planned, on two devices; %2 and %4 lie on the second one.
+std::string error_of_separate(const std::string& memories, const std::string& instruction) {
+  const std::string main =
+      "kernel 0 Fill ((4,) float32) to ((4,) float32)\n"
+      "function 0 \"f\" inputs 1 arguments 2 devices [0, 1] frame 0, 0 {\n"
+      "  storage %0 argument 0 : 16 bytes \"x\" read_only alive 1 to 1 device 1\n"
+      "  storage %1 argument 1 : 16 bytes \"y\" alive 0 to 0\n"
+      "  storage %2 global 0 : 16 bytes \"w\" alive 0 to 1\n"
+      "  storage %3 global 0 : 16 bytes \"v\" alive 1 to 1 device 1\n"
+      "  kernel Fill.0(in %2, out %1) device 0\n"
+      "  kernel Fill.0(in %0, out %3) device 1\n}\n"
+      "function 1 \"main\" inputs 2 arguments 3 devices [0, 1] frame 0, 0 {\n"
+      "  storage %0 argument 0 : 16 bytes \"x\" alive 0 to 1\n"
+      "  storage %1 argument 1 : 1 bytes \"condition\" read_only alive 0 to 0\n"
+      "  storage %2 argument 2 : 16 bytes \"y\" alive 0 to 1 device 1\n"
+      "  storage %3 global 0 : 16 bytes \"w\" alive 0 to 0\n"
+      "  storage %4 global 0 : 16 bytes \"v\" alive 0 to 1 device 1\n";
+  return error_of([&] {
+    parse_steps(str_cat("pando-steps 1\ndevices [0, 1]\n", memories,
+                        "main 1\npersistent_bytes 64, 64\n"
+                        "persistent \"w\" : (4,) float32 offset 0\n"
+                        "persistent \"v\" : (4,) float32 offset 0 device 1\n",
+                        main, instruction, "  kernel Fill.0(in %4, out %2) device 1\n}\n"));
+  });
+}
+
+TEST(StepVerifier, WithSeparateMemoriesOperandsLieWhereTheyAreUsed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"  kernel Fill.0(in %4, out %0) device 0\n", "it is on device 0 and uses %4 of device 1"},
+      {"  kernel Fill.0(in %4, out %0) device 1\n", "it is on device 1 and uses %0 of device 0"},
+      {"  call 0(in %3, out %0) device 0\n",
+       "operand 0 is on device 0; function 0 wants it on device 1"},
+      {"  if 0 else 0 then_inputs 1(in %1, in %4, in %4, out %0) device 0\n",
+       "wanted 5 operands, given 4"},
+      {"  if 0 else 0 then_inputs 1(in %1, in %1, in %4, in %4, out %0) device 0\n",
+       "wanted the condition %1 on device 1; given on device 0"}};
+  for (const auto& [instruction, wanted] : cases) {
+    const std::string error = error_of_separate("separate_memories\n", instruction);
+    EXPECT_NE(error.find(wanted), std::string::npos) << instruction << "\ngave: " << error;
+    EXPECT_EQ(error_of_separate("", instruction), "no error");
+  }
+  EXPECT_EQ(error_of_separate("separate_memories\n", "  call 0(in %4, out %0) device 0\n"),
+            "no error");
 }
 
 TEST(StepVerifier, WhatTheCompilerMadeIsAnInternalFault) {
