@@ -8,6 +8,7 @@
 #include "pando/compile/insert_transfers.hpp"
 #include "pando/compile/loads_in_place.hpp"
 #include "pando/compile/prepare_kernels.hpp"
+#include "pando/compile/receives_in_place.hpp"
 #include "pando/compile/reuse_dying_storages.hpp"
 #include "pando/compile/separate_devices.hpp"
 #include "pando/compile/storage_lifetimes.hpp"

@@ -165,7 +165,7 @@ def test_steps_are_text_that_passes_go_on_with(tmp_path: Path) -> None:
     lowered = explain("lower")
     assert 'storage %0 global 0 : 16 bytes "v"' in lowered and "# Softmax at model.py:7" in lowered
     passes = "coalesce_copies,reuse_dying_storages,early_loads,loads_in_place"
-    passes += ",assign_devices,insert_transfers,unused_kernels,lifetimes"
+    passes += ",assign_devices,insert_transfers,receives_in_place,unused_kernels,lifetimes"
     passes += ",plan_frames,separate_devices"
     done = look_at(["opt", f"--pass={passes}"], lowered, tmp_path)
     assert done.returncode == 0, done.stderr
