@@ -1,72 +1,34 @@
-"""Checks that files stay under 500 lines and functions under 61.
+"""Checks that files, functions and classes of `pando/` stay small: lines and methods.
 
-A longer one needs a line `FILE: reason` or `FILE FUNCTION: reason` in size_exceptions.txt; a line
-that is no longer needed is a fault too.
+A larger one needs a line in size_exceptions.txt, which says how they look. A line that is no longer
+needed is a fault too, and so is a number of methods that its class no longer has: it only falls.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpp_source import cpp_classes, cpp_functions
 from source_files import ROOT, source_files
 
 FILE_LINES = 500
 FUNCTION_LINES = 60
+CLASS_METHODS = 25
 EXCEPTIONS = Path(__file__).parent / "size_exceptions.txt"
 
 
 @dataclass(frozen=True)
 class Size:
-    """`name` is the path, followed by the function's name when it is about one."""
+    """`name` is as in size_exceptions.txt."""
 
     name: str
     where: str
-    lines: int
+    size: int
+    unit: str
     limit: int
-
-
-# Comments, literals and preprocessor lines hold braces that mean nothing.
-NOISE = re.compile(
-    r'R"(?P<d>[^()\\ ]{0,16})\(.*?\)(?P=d)"'
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"
-    r"|//[^\n]*|/\*.*?\*/"
-    r"|^[ \t]*#(?:\\\n|[^\n])*",
-    re.DOTALL | re.MULTILINE,
-)
-FUNCTION_NAME = re.compile(r"(operator\s*\S+?|[~\w:]+)\s*\(")
-TYPE_HEADER = re.compile(r"\b(namespace|class|struct|union|enum)\b[^()]*$")
-
-
-def blank(match: re.Match[str]) -> str:
-    return "".join("\n" if character == "\n" else " " for character in match[0])
-
-
-def cpp_functions(text: str) -> list[tuple[str, int, int]]:
-    """(name, first line, last line) of every function body outside another function's body."""
-    found = []
-    text = NOISE.sub(blank, text)
-    open_braces: list[tuple[str, int] | None] = []
-    header_start = 0
-    for at in (match.start() for match in re.finditer("[{};]", text)):
-        inside_function = any(open_braces)
-        if text[at] == "{":
-            header = text[header_start:at]
-            name = FUNCTION_NAME.search(header)
-            opens_function = name and not TYPE_HEADER.search(header) and not inside_function
-            start = header_start + len(header) - len(header.lstrip())
-            open_braces.append((name[1], start) if name and opens_function else None)
-        elif text[at] == "}" and open_braces:
-            opened = open_braces.pop()
-            if opened:
-                first, last = (text.count("\n", 0, index) + 1 for index in (opened[1], at))
-                found.append((opened[0], first, last))
-        header_start = at + 1
-    return found
 
 
 def python_functions(text: str) -> list[tuple[str, int, int]]:
@@ -77,38 +39,68 @@ def python_functions(text: str) -> list[tuple[str, int, int]]:
     ]
 
 
-def sizes(path: Path) -> list[Size]:
-    text = (ROOT / path).read_text()
+def sizes(path: Path, text: str) -> list[Size]:
     functions = python_functions if path.suffix == ".py" else cpp_functions
-    found = [Size(str(path), str(path), text.count("\n"), FILE_LINES)]
+    found = [Size(str(path), str(path), text.count("\n"), "lines", FILE_LINES)]
     for name, first, last in functions(text):
-        found.append(Size(f"{path} {name}", f"{path}:{first}", last - first + 1, FUNCTION_LINES))
+        length = last - first + 1
+        found.append(Size(f"{path} {name}", f"{path}:{first}", length, "lines", FUNCTION_LINES))
+    if path.suffix != ".py" and path.parts[0] == "pando":
+        for name, first, methods in cpp_classes(text):
+            where = f"{path}:{first}"
+            found.append(Size(f"{path} class {name}", where, methods, "methods", CLASS_METHODS))
     return found
 
 
-def read_exceptions() -> dict[str, str]:
-    lines = [line.strip() for line in EXCEPTIONS.read_text().splitlines()]
-    entries = [line.partition(": ") for line in lines if line and not line.startswith("#")]
-    for name, _, reason in entries:
-        if not reason:
-            raise SystemExit(f"{EXCEPTIONS.name}: '{name}' needs ': ' and a reason")
-    return {name: reason for name, _, reason in entries}
+def read_exceptions(text: str) -> dict[str, int | None]:
+    """The number of methods, or None for files and functions, by name."""
+    found: dict[str, int | None] = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        subject, _, reason = line.partition(": ")
+        if not reason.strip():
+            raise SystemExit(f"{EXCEPTIONS.name}: '{line.strip()}' needs ': ' and a reason")
+        name, is_class, methods = subject.partition(" = ")
+        found[name] = int(methods) if is_class else None
+    return found
+
+
+def fault(size: Size, exceptions: dict[str, int | None]) -> str | None:
+    """What is wrong with something too large."""
+    what = f"{size.name.split()[-1]} has {size.size} {size.unit}"
+    entry = f"{size.name} = {size.size}" if size.unit == "methods" else size.name
+    if size.name not in exceptions:
+        return (
+            f"{size.where}: {what}, the limit is {size.limit}: split it, or give the reason as"
+            f" '{entry}: ...' in scripts/{EXCEPTIONS.name}"
+        )
+    allowed = exceptions[size.name]
+    if entry == size.name or size.size == allowed:
+        return None
+    if allowed is None or size.size < allowed:
+        return f"scripts/{EXCEPTIONS.name}: {what}: write '{entry}: ...'"
+    return f"{size.where}: {what}, {allowed} are allowed in scripts/{EXCEPTIONS.name}: split it"
+
+
+def faults(measured: list[Size], exceptions: dict[str, int | None]) -> list[str]:
+    too_large = [size for size in measured if size.size > size.limit]
+    found = [text for size in too_large if (text := fault(size, exceptions))]
+    stale = sorted(exceptions.keys() - {size.name for size in too_large})
+    return found + [f"scripts/{EXCEPTIONS.name}: '{name}' is not too large" for name in stale]
 
 
 def main() -> int:
-    exceptions = read_exceptions()
-    measured = [size for path in source_files("*.cpp", "*.hpp", "*.py") for size in sizes(path)]
-    too_long = [size for size in measured if size.lines > size.limit]
-    faults = [
-        f"{size.where}: {size.name.split()[-1]} has {size.lines} lines, the limit is {size.limit}:"
-        f" split it, or give the reason as '{size.name}: ...' in scripts/{EXCEPTIONS.name}"
-        for size in too_long
-        if size.name not in exceptions
-    ]
-    stale = exceptions.keys() - {size.name for size in too_long}
-    faults += [f"scripts/{EXCEPTIONS.name}: '{name}' is not too long" for name in sorted(stale)]
-    print("\n".join(faults) if faults else f"{len(measured)} files and functions within the limits")
-    return 1 if faults else 0
+    measured: list[Size] = []
+    for path in source_files("*.cpp", "*.hpp", "*.py"):
+        measured += sizes(path, (ROOT / path).read_text())
+    found = faults(measured, read_exceptions(EXCEPTIONS.read_text()))
+    print(
+        "\n".join(found)
+        if found
+        else f"{len(measured)} files, functions and classes within the limits"
+    )
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ Placements::Placements(const Graph& graph) : classes_(graph) {
     placements_[tensor] = {tensor, View::contiguous(tensor->shape())};
   };
   for (Tensor* input : graph.inputs()) place_source(input);
-  for (Tensor* source : graph.sources()) place_source(source);
+  for (Tensor* source : graph.tensors().sources()) place_source(source);
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     place_op(*graph.ops()[i], static_cast<int>(i), writes);
   }

@@ -59,7 +59,7 @@ void check_remote(const Tensor& variable, const RemoteBufferDesc& buffer, std::i
 
 void add_remote_variables(const Ir& ir, ProgramTables& tables, Program& program) {
   if (ir.remote_buffers().empty()) return;
-  for (const Tensor* tensor : ir.main_graph().sources()) {
+  for (const Tensor* tensor : ir.main_graph().tensors().sources()) {
     const VariableSettings& settings = tensor->settings();
     if (tensor->kind() != TensorKind::Variable || settings.remote_buffer == 0) continue;
     const int index = tables.remote_buffer(settings.remote_buffer);

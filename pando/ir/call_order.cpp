@@ -54,7 +54,7 @@ class CallWalk {
 
   void enter(Graph& graph) {
     states_[&graph] = State::OnTheWay;
-    way_.push_back({&graph, graph.called_graphs()});
+    way_.push_back({&graph, called_graphs(graph)});
   }
 
   std::vector<Step> way_;
@@ -81,7 +81,7 @@ bool runs(const Graph& from, const Graph& to) {
 std::vector<const Graph*> chain_of_calls(const Graph& from, const Graph& to) {
   std::vector<const Graph*> chain = {&from};
   while (chain.back() != &to) {
-    const std::vector<Graph*> callees = chain.back()->called_graphs();
+    const std::vector<Graph*> callees = called_graphs(*chain.back());
     chain.push_back(*std::find_if(callees.begin(), callees.end(),
                                   [&](const Graph* callee) { return runs(*callee, to); }));
   }
@@ -89,6 +89,17 @@ std::vector<const Graph*> chain_of_calls(const Graph& from, const Graph& to) {
 }
 
 }  // namespace
+
+std::vector<Graph*> called_graphs(const Graph& graph) {
+  std::vector<Graph*> result;
+  std::unordered_set<const Graph*> known;
+  for (const Op* op = graph.op_list().first(); op != nullptr; op = op->next()) {
+    for (Graph* callee : op->called_graphs) {
+      if (known.insert(callee).second) result.push_back(callee);
+    }
+  }
+  return result;
+}
 
 std::vector<Graph*> callees_first(const std::vector<Graph*>& roots,
                                   const std::function<bool(const Graph&)>& skip) {
@@ -109,14 +120,14 @@ void note_calls(const Op& op) {
                                ": the main graph cannot be called; put what is to run several "
                                "times into a graph of its own"));
     }
-    const bool may_close = op.graph().was_called() || callee == &op.graph();
+    const bool may_close = op.graph().was_called || callee == &op.graph();
     if (!may_close || !runs(*callee, op.graph())) continue;
     throw ValueError(str_cat(describe(op),
                              ": a graph cannot call itself, directly or through others; given a "
                              "call of ",
                              call_chain_text(chain_of_calls(*callee, op.graph()))));
   }
-  for (Graph* callee : op.called_graphs) callee->note_call();
+  for (Graph* callee : op.called_graphs) callee->was_called = true;
 }
 
 std::vector<const Graph*> find_recursion(const Ir& ir) {

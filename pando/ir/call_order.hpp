@@ -9,6 +9,9 @@
 
 namespace pando {
 
+/// Distinct graphs called by ops of `graph`, in order of first call.
+std::vector<Graph*> called_graphs(const Graph& graph);
+
 /// `roots` and the graphs that they call, directly or through others, each once and after those
 /// that it calls. Neither `skip`ped graphs nor what only they call are among them.
 std::vector<Graph*> callees_first(const std::vector<Graph*>& roots,

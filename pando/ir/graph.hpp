@@ -1,11 +1,7 @@
 // Graphs and the Ir that owns them.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <list>
-#include <map>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -14,10 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "pando/ir/op.hpp"
 #include "pando/ir/op_def.hpp"
-#include "pando/ir/tensor.hpp"
-#include "pando/ir/tensor_table.hpp"
+#include "pando/ir/op_list.hpp"
+#include "pando/ir/tensor_list.hpp"
 
 namespace pando {
 
@@ -39,30 +34,13 @@ class Graph {
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   const std::vector<Tensor*>& outputs() const { return outputs_; }
   /// In creation order. Safe to append to while iterating by index, not by iterator. After ops were
-  /// inserted, erased or reordered, the first call takes time for all: walk with first_op() and
-  /// Op::next() where a pass does that on its way.
-  const std::vector<Op*>& ops() const {
-    if (!is_listed_.load(std::memory_order_acquire)) list_ops();
-    return ops_;
-  }
-  std::size_t num_ops() const { return num_ops_; }
-  /// nullptr in a graph without ops.
-  Op* first_op() const { return first_op_; }
-  Op* last_op() const { return last_op_; }
-  /// Sorted by id.
-  std::vector<Tensor*> tensors() const;
-  /// Variables, constants and streams, sorted by id.
-  std::vector<Tensor*> sources() const;
+  /// inserted, erased or reordered, the first call takes time for all: walk with op_list().first()
+  /// and Op::next() where a pass does that on its way.
+  const std::vector<Op*>& ops() const { return ops_.listed(); }
+  const OpList& op_list() const { return ops_; }
+  const TensorList& tensors() const { return tensors_; }
   /// nullptr when absent.
-  Tensor* find_tensor(std::string_view id) const;
-  Op* find_op(std::int64_t id) const;
-  bool contains(const Tensor& tensor) const { return &tensor.graph() == this; }
-  /// Distinct graphs called by ops of this graph, in order of first call.
-  std::vector<Graph*> called_graphs() const;
-  /// Whether an op has called this graph at some time: if none has, calls in it close no circle.
-  bool was_called() const { return was_called_; }
-  /// For who changes Op::called_graphs of an op that exists.
-  void note_call() { was_called_ = true; }
+  Tensor* find_tensor(std::string_view id) const { return tensors_.find(id); }
 
   /// `<graph id>/<scoped_name>`, made unique with `__t<n>`; an empty name becomes `t`.
   std::string unique_tensor_id(std::string_view scoped_name);
@@ -81,87 +59,39 @@ class Graph {
   void set_outputs(std::vector<Tensor*> outputs);
   /// `inputs`: a permutation of inputs().
   void set_input_order(std::vector<Tensor*> inputs);
-  void remove_input(int index);
-  void remove_output(int index);
-
-  bool is_by_ref(const Tensor* input) const { return contains(*input) && input->by_ref_; }
-  void set_by_ref(Tensor* input, bool by_ref);
 
   /// Creates an op, infers its outputs and names them. `output_names` are scoped names, one per
   /// output or fewer (missing ones get the kind's default). On error nothing is left behind.
   Op& create_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
                 OpContext context, std::vector<Graph*> called_graphs = {},
                 const std::vector<std::string>& output_names = {});
-  /// An op like `op`, of a graph that this one runs already, with other inputs: a call in it closes
-  /// no circle here.
-  Op& copy_op(const Op& op, const std::vector<Tensor*>& inputs, OpContext context,
-              const std::vector<std::string>& output_names);
-  /// A copy of `op` (of this or another graph, called graphs as they are, without `after`) with its
-  /// id, output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a
-  /// fresh graph of another Ir.
-  Op& clone_op(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input);
-  /// An op exactly as it was written down: id, outputs (id, info) and attributes are taken as
-  /// given, without inference. For readers of stored graphs. A taken id throws InternalError.
-  Op& restore_op(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
-                 const std::vector<std::pair<std::string, TensorInfo>>& outputs);
-  /// A copy of `op` (of this or another graph of the Ir) under a new id, without inputs, outputs
-  /// and `after`, as the last op: the caller connects it.
-  Op& clone_unconnected(const Op& op);
   /// Puts the next op created before `op` (nullptr: at the end again).
   void set_insertion_point(Op* op);
-  /// Removes an op whose outputs have no uses, and its outputs. What is erased stays readable while
-  /// the Ir lives (handles of a front end may be left) but belongs to `Ir::erased_graph`.
-  void erase_op(Op& op) { erase_ops({&op}); }
-  /// The same for several, of which one may use another's outputs: `ops` lists the user first.
+  /// Removes ops and their outputs, which have no uses left but by others of them: `ops` lists the
+  /// user first. What is erased stays readable while the Ir lives (handles of a front end may be
+  /// left) but belongs to `Ir::erased_graph`.
   void erase_ops(const std::vector<Op*>& ops);
-  /// Removes a tensor without uses and producer.
+  /// Removes a tensor without uses and producer; an input of the graph is then none.
   void erase_tensor(Tensor& tensor);
-  /// Every use of `from` (and graph output) becomes a use of `to`.
-  void replace_uses(Tensor& from, Tensor& to);
   /// Changes the order of ops to `order`, a permutation of ops().
-  void reorder(std::vector<Op*> order);
+  void reorder(std::vector<Op*> order) { ops_.reorder(std::move(order)); }
 
   /// False: autodiff of a caller needs a supplied gradient graph.
   bool differentiable = true;
+  /// Whether an op has called this graph at some time: if none has, calls in it close no circle. To
+  /// be set by who changes Op::called_graphs of an op that exists.
+  bool was_called = false;
 
  private:
-  friend class Op;
   friend class Ir;
-  void erase_from_order(const std::vector<Op*>& ops);
-  static void bridge_order(const std::vector<Op*>& erased);
-  /// Before `next`; nullptr: at the end.
-  void link_before(Op& op, Op* next);
-  void unlink(Op& op);
-  void list_ops() const;
-  UseList::Link* make_link(const Use& use);
-  Tensor* insert_tensor(const std::string& id, const TensorInfo& info, TensorKind kind);
-  /// Room for a copy of `other`.
-  void reserve_like(const Graph& other);
-  void retire(Tensor& tensor);
-  Op& make_op(const OpDef& def, std::int64_t id);
-  enum class CallCheck : std::uint8_t { Needed, Done };
-  Op& add_op(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
-             OpContext context, std::vector<Graph*> called_graphs,
-             const std::vector<std::string>& output_names, CallCheck call_check);
+  friend class OpMaker;
 
   Ir* ir_;
   std::string id_;
-  bool was_called_ = false;
   std::vector<Tensor*> inputs_;
   std::vector<Tensor*> outputs_;
-  // The order is in the links of the ops; ops_ is a copy of it while is_listed_.
-  Op* first_op_ = nullptr;
-  Op* last_op_ = nullptr;
-  std::size_t num_ops_ = 0;
-  mutable std::vector<Op*> ops_;
-  mutable std::atomic<bool> is_listed_ = true;
-  Op* insertion_point_ = nullptr;
-  // All that were ever made in this graph, in memory of the Ir: what is erased stays.
-  std::pmr::list<Tensor> tensors_made_;
-  std::pmr::list<Op> ops_made_;
-  TensorTable tensors_;
-  std::pmr::map<std::string_view, Tensor*> sources_;  // by id, which the tensor itself keeps
-  std::pmr::unordered_map<std::int64_t, Op*> ops_by_id_;
+  OpList ops_;
+  TensorList tensors_;
 };
 
 enum class StreamDirection : std::uint8_t { HostToDevice, DeviceToHost };
@@ -226,6 +156,9 @@ class Ir {
   /// For readers of stored graphs.
   void set_counters(const IrCounters& counters) { counters_ = counters; }
 
+  /// Holds tensors, ops and their tables, which live as long as the Ir.
+  std::pmr::memory_resource& memory() { return memory_; }
+
   /// A deep copy; host arrays of variables and constants are shared.
   std::unique_ptr<Ir> clone() const;
 
@@ -234,8 +167,6 @@ class Ir {
   std::int64_t replication_factor = 1;
 
  private:
-  friend class Graph;
-  /// Holds tensors, ops and their tables, which live as long as the Ir.
   std::pmr::monotonic_buffer_resource memory_;
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;

@@ -6,6 +6,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/ir/tensor_map.hpp"
 
 namespace pando {
@@ -21,9 +22,9 @@ using GraphMap = std::unordered_map<const Graph*, Graph*>;
 /// Inputs, variables, constants and streams: everything that no op makes.
 void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
   for (const Tensor* input : from.inputs()) {
-    tensors[input] = to.add_input(input->id(), input->info, from.is_by_ref(input));
+    tensors[input] = to.add_input(input->id(), input->info, input->is_by_ref());
   }
-  for (const Tensor* tensor : from.sources()) {
+  for (const Tensor* tensor : from.tensors().sources()) {
     switch (tensor->kind()) {
       case TensorKind::Variable:
         tensors[tensor] = to.add_variable(tensor->id(), tensor->info, tensor->data);
@@ -120,7 +121,8 @@ std::unique_ptr<Ir> Ir::clone() const {
     const Graph& graph = *graphs_[i];
     graphs[&graph] =
         graph.is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph.id());
-    graphs[&graph]->reserve_like(graph);
+    graphs[&graph]->tensors_.reserve(graph.tensors().size());
+    graphs[&graph]->ops_.reserve(graph.op_list().size());
     clone_sources(graph, *graphs[&graph], tensors_of[i]);
   }
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
@@ -128,11 +130,11 @@ std::unique_ptr<Ir> Ir::clone() const {
     TensorMap<Tensor*>& tensors = tensors_of[i];
     Graph& target = *graphs[graph];
     target.differentiable = graph->differentiable;
-    target.was_called_ = graph->was_called_;
+    target.was_called = graph->was_called;
     std::unordered_map<const Op*, Op*> ops;
     ops.reserve(graph->ops().size());
     for (const Op* op : graph->ops()) {
-      Op& new_op = target.clone_op(*op, [&](const Tensor* t) { return tensors.at(t); });
+      Op& new_op = OpMaker(target).clone(*op, [&](const Tensor* t) { return tensors.at(t); });
       for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
       ops[op] = &new_op;
       for (int k = 0; k < op->num_outputs(); ++k) tensors[op->output(k)] = new_op.output(k);

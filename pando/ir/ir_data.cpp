@@ -6,6 +6,7 @@
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
 #include "pando/ir/call_order.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/ir/verifier.hpp"
 
 namespace pando {
@@ -26,8 +27,8 @@ void at(const TextPosition& position, Work work) {
   }
 }
 
-SourceTensorData source_data(const Graph& graph, const Tensor& tensor) {
-  return {tensor.id(),       tensor.info, tensor.kind(), graph.is_by_ref(&tensor), tensor.data,
+SourceTensorData source_data(const Tensor& tensor) {
+  return {tensor.id(),       tensor.info, tensor.kind(), tensor.is_by_ref(), tensor.data,
           tensor.settings(), {}};
 }
 
@@ -45,8 +46,10 @@ OpData op_data(const Op& op) {
 
 GraphData graph_data(const Graph& graph) {
   GraphData data{.id = graph.id(), .differentiable = graph.differentiable};
-  for (const Tensor* input : graph.inputs()) data.sources.push_back(source_data(graph, *input));
-  for (const Tensor* tensor : graph.sources()) data.sources.push_back(source_data(graph, *tensor));
+  for (const Tensor* input : graph.inputs()) data.sources.push_back(source_data(*input));
+  for (const Tensor* tensor : graph.tensors().sources()) {
+    data.sources.push_back(source_data(*tensor));
+  }
   for (const Op* op : graph.ops()) data.ops.push_back(op_data(*op));
   for (const Tensor* output : graph.outputs()) data.outputs.push_back(output->id());
   return data;
@@ -201,7 +204,7 @@ class Builder {
       at(data.position, [&, &info = info] { check_storable(info); });
       check_id(id, data.position);
     }
-    Op& op = graph.restore_op(*def, data.id, inputs, data.outputs);
+    Op& op = OpMaker(graph).restore(*def, data.id, inputs, data.outputs);
     op.attributes = data.attributes;
     op.context = data.context;
   }
@@ -223,20 +226,20 @@ class Builder {
     Graph& graph = *ir_->find_graph(data.id);
     std::unordered_set<std::int64_t> earlier_ids;
     for (const OpData& op_data : data.ops) {
-      Op& op = *graph.find_op(op_data.id);
+      Op& op = *graph.op_list().find(op_data.id);
       for (const std::string& id : op_data.called_graphs) {
         Graph* callee = ir_->find_graph(id);
         if (callee == nullptr || callee->is_main()) {
           fail(op_data.position, str_cat("there is no graph '", id, "' that can be called"));
         }
         op.called_graphs.push_back(callee);
-        callee->note_call();
+        callee->was_called = true;
       }
       for (std::int64_t id : op_data.after) {
         if (!earlier_ids.contains(id)) {
           fail(op_data.position, str_cat("`after` names no earlier op of the graph: ", id));
         }
-        op.run_after(*graph.find_op(id));
+        op.run_after(*graph.op_list().find(id));
       }
       earlier_ids.insert(op_data.id);
     }
@@ -259,7 +262,7 @@ class Builder {
   void check_ops(const GraphData& data) {
     const Graph& graph = *ir_->find_graph(data.id);
     for (const OpData& op : data.ops) {
-      const std::string fault = op_fault(*graph.find_op(op.id));
+      const std::string fault = op_fault(*graph.op_list().find(op.id));
       if (!fault.empty()) fail(op.position, fault);
     }
   }

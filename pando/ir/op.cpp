@@ -1,12 +1,21 @@
 #include "pando/ir/op.hpp"
 
-#include <algorithm>
+#include <memory_resource>
+#include <new>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/op_def.hpp"
 
 namespace pando {
+namespace {
+
+UseList::Link* make_link(std::pmr::memory_resource& memory, const Use& use) {
+  void* place = memory.allocate(sizeof(UseList::Link), alignof(UseList::Link));
+  return new (place) UseList::Link{use};
+}
+
+}  // namespace
 
 void Op::set_input(int index, Tensor* tensor) {
   const auto i = static_cast<std::size_t>(index);
@@ -21,37 +30,13 @@ void Op::set_input(int index, Tensor* tensor) {
     inputs_[i] = nullptr;
     throw InternalError("an op input must be a tensor of the op's graph");
   }
-  if (links_[i] == nullptr) links_[i] = graph_->make_link({this, index});
+  if (links_[i] == nullptr) links_[i] = make_link(graph_->ir().memory(), {this, index});
   tensor->uses_.push_back(*links_[i]);
 }
 
 void Op::resize_input_list(std::size_t count) {
   inputs_.resize(count, nullptr);
   links_.resize(count, nullptr);
-}
-
-void Op::run_after(Op& earlier) {
-  after_.push_back(&earlier);
-  earlier.followers_.push_back(this);
-}
-
-void Op::set_after(std::vector<Op*> earlier) {
-  forget_after();
-  after_ = std::move(earlier);
-  for (Op* op : after_) op->followers_.push_back(this);
-}
-
-void Op::forget_after() {
-  for (Op* earlier : after_) {
-    auto& followers = earlier->followers_;
-    followers.erase(std::find(followers.begin(), followers.end(), this));
-  }
-  after_.clear();
-}
-
-void Op::connect(const std::vector<Tensor*>& inputs) {
-  resize_input_list(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) set_input(static_cast<int>(i), inputs[i]);
 }
 
 void Op::resize_inputs(int count) {
@@ -61,7 +46,7 @@ void Op::resize_inputs(int count) {
 }
 
 Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {
-  Tensor* tensor = graph_->insert_tensor(tensor_id, info, TensorKind::Activation);
+  Tensor* tensor = graph_->add_activation(tensor_id, info);
   tensor->producer_ = this;
   tensor->producer_index_ = num_outputs();
   outputs_.push_back(tensor);

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pando/base/attributes.hpp"
 #include "pando/base/shared_text.hpp"
+#include "pando/ir/after_edges.hpp"
 #include "pando/ir/input_set.hpp"
 #include "pando/ir/op_kind.hpp"
 #include "pando/ir/tensor.hpp"
@@ -82,9 +84,9 @@ class Op {
   std::vector<Graph*> called_graphs;
 
   /// Ops of the same graph that must run earlier (in_sequence).
-  const std::vector<Op*>& after() const { return after_; }
-  void run_after(Op& earlier);
-  void set_after(std::vector<Op*> earlier);
+  const std::vector<Op*>& after() const { return after_.earlier(); }
+  void run_after(Op& earlier) { AfterEdges::add(*this, earlier); }
+  void set_after(std::vector<Op*> earlier) { AfterEdges::set(*this, std::move(earlier)); }
 
   /// The neighbours in the order of the graph; nullptr at its ends. A walk by these may insert and
   /// erase ops on its way.
@@ -96,19 +98,16 @@ class Op {
   bool modifies() const { return !modified_inputs().empty(); }
 
  private:
-  friend class Graph;
-  /// The first inputs, of an op that has none yet.
-  void connect(const std::vector<Tensor*>& inputs);
+  friend class AfterEdges;
+  friend class OpList;
   void resize_input_list(std::size_t count);
-  void forget_after();
   Graph* graph_;
   const OpDef* def_;
   std::int64_t id_;
   std::vector<Tensor*> inputs_;
   std::vector<UseList::Link*> links_;  // by input; nullptr while it was never connected
   std::vector<Tensor*> outputs_;
-  std::vector<Op*> after_;
-  std::vector<Op*> followers_;  // those whose `after_` lists this op, as often as they do
+  AfterEdges after_;
   Op* previous_ = nullptr;
   Op* next_ = nullptr;
 };

@@ -113,7 +113,7 @@ class Writer {
     fields_.define(source);
     write(source.info);
     out_.value(source.kind());
-    out_.value(source.graph().is_by_ref(&source));
+    out_.value(source.is_by_ref());
     out_.ints(source.settings().groups);
     out_.value(source.settings().entry_per_replica);
     out_.value(source.settings().remote_buffer);
@@ -161,7 +161,7 @@ class Writer {
     out_.text(graph.id());
     out_.value(graph.differentiable);
     std::vector<Tensor*> sources = graph.inputs();
-    for (Tensor* source : graph.sources()) sources.push_back(source);
+    for (Tensor* source : graph.tensors().sources()) sources.push_back(source);
     out_.list(sources, [&](const Tensor* source) { write_source(*source); });
     out_.list(graph.ops(), [&](const Op* op) { write(*op); });
     out_.list(graph.outputs(), [&](const Tensor* output) { fields_.refer(*output); });

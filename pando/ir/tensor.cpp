@@ -73,4 +73,10 @@ std::string Tensor::name() const {
   return has_prefix ? id_.substr(graph.size() + 1) : id_;
 }
 
+void Tensor::set_by_ref(bool by_ref) {
+  internal_check(kind_ == TensorKind::GraphInput,
+                 "only an input of the graph is passed by reference");
+  by_ref_ = by_ref;
+}
+
 }  // namespace pando

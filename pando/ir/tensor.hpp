@@ -84,6 +84,10 @@ class Tensor {
   /// Whether it is an output of its graph.
   bool is_graph_output() const { return times_output_ > 0; }
 
+  /// Inputs of graphs: whether a call may write the caller's tensor.
+  bool is_by_ref() const { return by_ref_; }
+  void set_by_ref(bool by_ref);
+
   DType dtype() const { return info.dtype; }
   const Shape& shape() const { return info.shape; }
   /// The defaults for all but variables.
@@ -99,6 +103,7 @@ class Tensor {
  private:
   friend class Graph;
   friend class Op;
+  friend class TensorList;
   Graph* graph_;
   std::string id_;
   std::size_t number_;

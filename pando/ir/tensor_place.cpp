@@ -64,7 +64,7 @@ std::optional<bool> is_on_io_tiles(const Tensor& tensor) {
 
 bool can_be_inputs(const Graph& graph, const std::vector<Tensor*>& tensors) {
   for (const Tensor* tensor : tensors) {
-    if (tensor == nullptr || !graph.contains(*tensor)) return false;
+    if (tensor == nullptr || &tensor->graph() != &graph) return false;
   }
   return tensors.size() < 2 || (agree(tensors, device_of) && agree(tensors, is_on_io_tiles));
 }

@@ -177,7 +177,7 @@ class Verifier {
     for (int i = 0; i < op.num_inputs(); ++i) {
       const Tensor* input = op.input(i);
       if (input == nullptr) continue;
-      if (!graph.contains(*input)) fail(op, str_cat("input ", i, " belongs to another graph"));
+      if (&input->graph() != &graph) fail(op, str_cat("input ", i, " belongs to another graph"));
       if (input->producer() != nullptr && !made_.contains(input->producer())) {
         fail(op, str_cat("input ", i, " '", input->id(), "' is used before it is made"));
       }
@@ -203,7 +203,7 @@ class Verifier {
 
   /// With check_tensor, which looks at each: all uses are listed.
   void check_use_counts(const Graph& graph) {
-    for (const Tensor* tensor : graph.tensors()) {
+    for (const Tensor* tensor : graph.tensors().all()) {
       if (tensor->uses().size() == connected_.at(tensor)) continue;
       fail(str_cat("tensor '", tensor->id(), "' lists ", tensor->uses().size(),
                    " uses; it is connected to ", connected_.at(tensor), " inputs"));
@@ -213,9 +213,9 @@ class Verifier {
   void check_graph(const Graph& graph) {
     made_.clear();
     ops_ = std::unordered_set<const Op*>(graph.ops().begin(), graph.ops().end());
-    for (const Tensor* tensor : graph.tensors()) check_tensor(graph, *tensor);
+    for (const Tensor* tensor : graph.tensors().all()) check_tensor(graph, *tensor);
     for (const Tensor* input : graph.inputs()) {
-      if (!graph.contains(*input) || input->kind() != TensorKind::GraphInput) {
+      if (&input->graph() != &graph || input->kind() != TensorKind::GraphInput) {
         fail(str_cat("input '", input->id(), "' of graph '", graph.id(), "' is no input tensor"));
       }
     }
@@ -223,7 +223,7 @@ class Verifier {
     for (const Op* op : graph.ops()) check_op(graph, *op);
     check_use_counts(graph);
     for (const Tensor* output : graph.outputs()) {
-      if (!graph.contains(*output)) {
+      if (&output->graph() != &graph) {
         fail(str_cat("output '", output->id(), "' belongs to another graph than '", graph.id(),
                      "'"));
       }

@@ -52,7 +52,7 @@ InputSet modified_arguments(const Op& op) {
   }
   const Graph& callee = *op.called_graphs[0];
   for (std::size_t i = 0; i < callee.inputs().size(); ++i) {
-    if (callee.is_by_ref(callee.inputs()[i])) result.insert(static_cast<int>(i));
+    if (callee.inputs()[i]->is_by_ref()) result.insert(static_cast<int>(i));
   }
   return result;
 }

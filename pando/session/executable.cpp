@@ -38,7 +38,7 @@ std::vector<VariableLayout> variables_of(const Program& program) {
 std::unordered_map<std::string, std::shared_ptr<HostArray>> constants_by_id(const Ir& ir) {
   std::unordered_map<std::string, std::shared_ptr<HostArray>> constants;
   for (const Graph* graph : ir.graphs()) {
-    for (const Tensor* tensor : graph->sources()) {
+    for (const Tensor* tensor : graph->tensors().sources()) {
       if (tensor->kind() != TensorKind::Constant || tensor->data == nullptr) continue;
       constants.emplace(tensor->id(), tensor->data);
     }

@@ -25,7 +25,7 @@ void write_constants(ByteWriter& out, const Executable& executable, const Ir& ir
   std::unordered_map<const HostArray*, const Tensor*> of_ir;
   if (!executable.constants().empty()) {
     for (const Graph* graph : ir.graphs()) {
-      for (const Tensor* tensor : graph->sources()) {
+      for (const Tensor* tensor : graph->tensors().sources()) {
         if (tensor->kind() == TensorKind::Constant) of_ir.emplace(tensor->data.get(), tensor);
       }
     }

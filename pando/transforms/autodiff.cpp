@@ -409,7 +409,7 @@ void GraphDifferentiator::finish() {
     Tensor* input = provided_inputs_[i];
     const bool used = !input->uses().empty() || input->is_graph_output();
     if (lenient_ && !used) {
-      backward_->remove_input(index_in(backward_->inputs(), input));
+      backward_->erase_tensor(*input);
       continue;
     }
     order.push_back(input);
@@ -462,7 +462,7 @@ void check_tensors(const Graph& graph, const std::vector<Tensor*>& tensors, cons
     throw Error(str_cat("[Autodiff] ", what, " is a defined but empty vector"));
   }
   for (const Tensor* tensor : tensors) {
-    if (graph.contains(*tensor)) continue;
+    if (&tensor->graph() == &graph) continue;
     throw Error(str_cat("[Autodiff] the tensor '", tensor->id(), "' in ", what,
                         " is not in the graph ", graph.id()));
   }

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "pando/base/band.hpp"
+#include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
 #include "pando/transforms/call_facts.hpp"
 #include "pando/transforms/graph_calls.hpp"
@@ -186,7 +187,7 @@ class BandFinder {
     Op& softmax = builder.op("Softmax", {masked.scores}, attributes);
     graph.set_insertion_point(nullptr);
     if (facts_->is_written(*old.output(0))) written_.insert(softmax.output(0));
-    graph.replace_uses(*old.output(0), *softmax.output(0));
+    replace_uses(*old.output(0), *softmax.output(0));
     std::vector<Op*> replaced = {masked.mask, &old};
     if (masked.multiply != nullptr) replaced.insert(replaced.begin(), masked.multiply);
     erase_moved_ops(graph, replaced);
@@ -233,7 +234,7 @@ class BandFinder {
     const auto factor = facts_->of(*other, scalar_of);
     if (!factor || !std::isfinite(*factor) || *factor <= 0) return;
     op.attributes.set("scale", *factor * op.attributes.number_or("scale", 1));
-    op.graph().replace_uses(*multiply->output(0), *op.output(0));
+    replace_uses(*multiply->output(0), *op.output(0));
     erase_moved_ops(op.graph(), {multiply});
   }
 

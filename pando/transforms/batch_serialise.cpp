@@ -135,8 +135,8 @@ void Serialiser::add_inputs() {
     const bool loaded = std::any_of(options_.loads.begin(), options_.loads.end(),
                                     [&](const auto& load) { return load.first == input; });
     if (loaded || input == options_.seed) continue;
-    Tensor* passed = graph.add_input(graph.unique_tensor_id(input->name()), input->info,
-                                     original_.is_by_ref(input));
+    Tensor* passed =
+        graph.add_input(graph.unique_tensor_id(input->name()), input->info, input->is_by_ref());
     result_.passed.emplace_back(input, passed);
     outer_.passed[input] = passed;
   }
@@ -251,7 +251,7 @@ Place Serialiser::enter(LoopBody& body, std::vector<Tensor*>& inputs) const {
   }
   for (const auto& [original, passed] : result_.passed) {
     inputs.push_back(passed);
-    place.passed[original] = body.add_input(*passed, original_.is_by_ref(original));
+    place.passed[original] = body.add_input(*passed, original->is_by_ref());
   }
   return place;
 }

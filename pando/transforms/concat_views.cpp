@@ -42,7 +42,7 @@ class Mirror {
   explicit Mirror(Graph& graph) : graph_(graph), aliases_(graph) {}
 
   void run() {
-    for (Op *next = graph_.first_op(), *current = nullptr; next != nullptr;) {
+    for (Op *next = graph_.op_list().first(), *current = nullptr; next != nullptr;) {
       current = std::exchange(next, next->next());
       const Op& op = *current;
       if (op.kind() == OpKind::ConcatInplace) add_parts(op, parts_);

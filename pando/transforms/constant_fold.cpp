@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "pando/ir/graph_surgery.hpp"
 #include "pando/transforms/purity.hpp"
 #include "pando/transforms/scalar_evaluator.hpp"
 
@@ -125,7 +126,7 @@ void fold_constants(Graph& graph, std::int64_t max_elements) {
       Tensor& output = *op->output(k);
       Tensor* folded = graph.add_constant(graph.unique_tensor_id(output.name()), output.info,
                                           (*results)[static_cast<std::size_t>(k)]);
-      graph.replace_uses(output, *folded);
+      replace_uses(output, *folded);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/graph_surgery.hpp"
 #include "pando/transforms/purity.hpp"
 
 namespace pando {
@@ -22,14 +23,14 @@ void merge_constants(Graph& graph) {
   constexpr std::size_t kMostBytes = 4096;
   const Purity purity(graph);
   std::unordered_map<std::string, Tensor*> first;
-  for (Tensor* tensor : graph.sources()) {
+  for (Tensor* tensor : graph.tensors().sources()) {
     const bool candidate = tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
                            tensor->data->bytes <= kMostBytes && !purity.is_written(*tensor) &&
                            !tensor->is_graph_output();
     if (!candidate) continue;
     const auto [it, inserted] = first.try_emplace(constant_key(*tensor), tensor);
     if (inserted) continue;
-    graph.replace_uses(*tensor, *it->second);
+    replace_uses(*tensor, *it->second);
     graph.erase_tensor(*tensor);
   }
 }
@@ -76,7 +77,7 @@ void eliminate_common_subexpressions(Graph& graph, std::size_t max_bytes) {
     const auto [it, inserted] = first.try_emplace(op_key(*op), op);
     if (inserted || makes_output(*op)) continue;
     for (int i = 0; i < op->num_outputs(); ++i) {
-      graph.replace_uses(*op->output(i), *it->second->output(i));
+      replace_uses(*op->output(i), *it->second->output(i));
     }
   }
 }

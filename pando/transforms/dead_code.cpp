@@ -62,7 +62,7 @@ void eliminate(Graph& graph, Effects& effects) {
   for (const Tensor* input : graph.inputs()) live.insert(input);
   add_persistent_roots(graph, aliases, live);
   std::vector<Op*> dead;
-  for (Op* last = graph.last_op(); last != nullptr; last = last->previous()) {
+  for (Op* last = graph.op_list().last(); last != nullptr; last = last->previous()) {
     Op& op = *last;
     bool keep = effects.has(op);
     for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
@@ -101,7 +101,7 @@ void erase_unreachable_graphs(Ir& ir) {
     const Graph* graph = pending.back();
     pending.pop_back();
     if (!reached.insert(graph).second) continue;
-    for (const Graph* callee : graph->called_graphs()) pending.push_back(callee);
+    for (const Graph* callee : called_graphs(*graph)) pending.push_back(callee);
   }
   std::vector<Graph*> unreached = ir.graphs();
   std::erase_if(unreached, [&](const Graph* graph) { return reached.contains(graph); });

@@ -1,5 +1,7 @@
 #include "pando/transforms/elide_identities.hpp"
 
+#include "pando/ir/graph_surgery.hpp"
+
 namespace pando {
 namespace {
 
@@ -23,11 +25,11 @@ bool is_elidable(const Op& op) {
 }  // namespace
 
 void elide_identities(Graph& graph) {
-  for (Op *op = graph.first_op(), *next = nullptr; op != nullptr; op = next) {
+  for (Op *op = graph.op_list().first(), *next = nullptr; op != nullptr; op = next) {
     next = op->next();
     if (!is_elidable(*op)) continue;
-    graph.replace_uses(*op->output(0), *op->input(0));
-    graph.erase_op(*op);
+    replace_uses(*op->output(0), *op->input(0));
+    graph.erase_ops({op});
   }
 }
 

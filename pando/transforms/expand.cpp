@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/graph_surgery.hpp"
 
 namespace pando {
 
 void expand(Graph& graph) {
   std::unordered_set<const Op*> expanded;
   std::vector<Op*> last_first;
-  for (Op* next = graph.first_op(); next != nullptr;) {
+  for (Op* next = graph.op_list().first(); next != nullptr;) {
     Op& op = *next;
     next = op.next();
     if (expanded.contains(&op)) continue;
@@ -23,7 +24,7 @@ void expand(Graph& graph) {
     const std::vector<Tensor*> replacements = op.def().expand(builder, op);
     graph.set_insertion_point(nullptr);
     // A rule inserts its ops before the expanded one: those come next.
-    next = before == nullptr ? graph.first_op() : before->next();
+    next = before == nullptr ? graph.op_list().first() : before->next();
     if (replacements.empty() && op.num_outputs() > 0) {
       internal_check(next == &op, "an op in its simplest form expands to nothing");
       next = op.next();
@@ -33,7 +34,7 @@ void expand(Graph& graph) {
                    "an expansion must replace every output");
     for (int k = 0; k < op.num_outputs(); ++k) {
       Tensor* replacement = replacements[static_cast<std::size_t>(k)];
-      if (replacement != nullptr) graph.replace_uses(*op.output(k), *replacement);
+      if (replacement != nullptr) replace_uses(*op.output(k), *replacement);
     }
     expanded.insert(&op);
     last_first.push_back(&op);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
 #include "pando/transforms/dependencies.hpp"
 #include "pando/transforms/readers.hpp"
@@ -110,13 +111,13 @@ class EpilogueFuser {
     Tensor* fused = builder.make("MatMulEpilogue", inputs, attributes);
     Tensor* result = builder.reshape(fused, chain.result()->shape());
     graph_.set_insertion_point(nullptr);
-    graph_.replace_uses(*chain.result(), *result);
+    replace_uses(*chain.result(), *result);
     aliases_.join(chain.result(), result);
     std::vector<std::size_t> writes = std::move(writes_[chain.result()]);
     writes_[result] = std::move(writes);
     for (auto op = chain.ops.rbegin(); op != chain.ops.rend(); ++op) {
       erased_.insert(*op);
-      graph_.erase_op(**op);
+      graph_.erase_ops({*op});
     }
   }
 

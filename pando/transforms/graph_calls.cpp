@@ -14,7 +14,7 @@ constexpr std::size_t kLoopInputs = 2;  // iteration and condition
 Ints by_ref_indices(const Graph& graph, std::size_t skip) {
   Ints result;
   for (std::size_t i = skip; i < graph.inputs().size(); ++i) {
-    if (graph.is_by_ref(graph.inputs()[i])) result.push_back(static_cast<std::int64_t>(i));
+    if (graph.inputs()[i]->is_by_ref()) result.push_back(static_cast<std::int64_t>(i));
   }
   return result;
 }
@@ -117,7 +117,7 @@ void Outliner::copy(const Op& op) {
 void Outliner::mark_written_inputs() {
   const std::vector<bool> written = modified_graph_inputs(*target_, AliasClasses(*target_));
   for (std::size_t i = 0; i < written.size(); ++i) {
-    if (written[i]) target_->set_by_ref(target_->inputs()[i], true);
+    if (written[i]) target_->inputs()[i]->set_by_ref(true);
   }
 }
 

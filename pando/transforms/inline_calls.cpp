@@ -9,6 +9,8 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
+#include "pando/ir/graph_surgery.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/dependencies.hpp"
 
@@ -57,7 +59,7 @@ class Inliner {
     for (const Op* op : callee_.ops()) copy_op(*op);
     for (int i = 0; i < call_.num_outputs(); ++i) {
       Tensor* own = result(i);
-      graph_.replace_uses(*call_.output(i), *own);
+      replace_uses(*call_.output(i), *own);
       if (aliases_.root(call_.output(i)) == call_.output(i)) aliases_.join(call_.output(i), own);
     }
     graph_.set_insertion_point(nullptr);
@@ -104,7 +106,7 @@ class Inliner {
     for (const Tensor* output : op.outputs()) names.push_back(output->name());
     OpContext context = op.context;
     context.phase = call_.context.phase;
-    Op& copy = graph_.copy_op(op, inputs, std::move(context), names);
+    Op& copy = OpMaker(graph_).copy(op, inputs, std::move(context), names);
     aliases_.add(copy);
     for (int i = 0; i < op.num_outputs(); ++i) {
       copy.output(i)->info.meta_shape = op.output(i)->info.meta_shape;
@@ -165,7 +167,7 @@ class CallInliner {
     if (!op.def().is_call) return false;
     const Graph& callee = *op.called_graphs[0];
     return is_called_once(callee) ||
-           (callee.num_ops() <= max_reused_ops_ && callee.called_graphs().empty()) ||
+           (callee.op_list().size() <= max_reused_ops_ && called_graphs(callee).empty()) ||
            only_transfers(callee);
   }
 
@@ -173,7 +175,7 @@ class CallInliner {
   std::vector<bool> written_inputs(const Graph& graph) const {
     const AliasClasses aliases(graph);
     TensorSet written;
-    for (const Op* op = graph.first_op(); op != nullptr; op = op->next()) {
+    for (const Op* op = graph.op_list().first(); op != nullptr; op = op->next()) {
       const InputSet modified = op->modified_inputs();
       if (modified.empty()) continue;
       const bool inlined = is_inlined(*op);
@@ -191,16 +193,16 @@ class CallInliner {
 
   void inline_into(Graph& graph) const {
     std::optional<AliasClasses> aliases;
-    for (Op* next = graph.first_op(); next != nullptr;) {
+    for (Op* next = graph.op_list().first(); next != nullptr;) {
       Op& op = *next;
       next = op.next();
       if (!is_inlined(op)) continue;
       if (!aliases) aliases.emplace(graph);
       const Op* before = op.previous();
       Inliner(graph, op, *aliases, written_.at(op.called_graphs[0])).run();
-      graph.erase_op(op);
+      graph.erase_ops({&op});
       // What was put in its place, if anything was, may call again.
-      next = before == nullptr ? graph.first_op() : before->next();
+      next = before == nullptr ? graph.op_list().first() : before->next();
     }
   }
 

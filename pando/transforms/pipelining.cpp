@@ -226,7 +226,7 @@ void Pipeliner::run_main_cycles(Slots& slots) {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     Tensor* argument = place_.graph->inputs()[i];
     inputs.push_back(argument);
-    place.outer[arguments_[i]] = body.add_input(*argument, place_.graph->is_by_ref(argument));
+    place.outer[arguments_[i]] = body.add_input(*argument, argument->is_by_ref());
   }
   run_cycle(place, schedule_.main_begin(), inner);
   for (const auto& row : inner) carried.insert(carried.end(), row.begin(), row.end());
@@ -251,7 +251,7 @@ PipelineSchedule Pipeliner::run() {
   for (Tensor* argument : arguments_) {
     const bool by_ref = std::any_of(stages_.begin(), stages_.end(), [&](const auto& stage) {
       const Tensor* input = stage->copy_of(argument);
-      return input != nullptr && stage->graph().is_by_ref(input);
+      return input != nullptr && input->is_by_ref();
     });
     place_.outer[argument] = place_.graph->add_input(
         place_.graph->unique_tensor_id(argument->name()), argument->info, by_ref);

@@ -1,5 +1,7 @@
 #include "pando/transforms/plain_softmax.hpp"
 
+#include "pando/ir/graph_surgery.hpp"
+
 namespace pando {
 
 void use_plain_softmax(Graph& graph) {
@@ -24,8 +26,8 @@ void use_plain_softmax(Graph& graph) {
     Tensor* sum = builder.make("ReduceSum", {powers}, {{"axes", axes}, {"keepdims", true}});
     Tensor* result = builder.cast(builder.make("Div", {powers, sum}), dtype);
     graph.set_insertion_point(nullptr);
-    graph.replace_uses(*op->output(0), *result);
-    graph.erase_op(*op);
+    replace_uses(*op->output(0), *result);
+    graph.erase_ops({op});
   }
 }
 

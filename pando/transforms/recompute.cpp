@@ -26,7 +26,7 @@ Tensor* input_like(Graph& target, const Tensor& tensor, bool by_ref = false) {
 
 void refuse_written_inputs(const Graph& forward) {
   for (const Tensor* input : forward.inputs()) {
-    if (!forward.is_by_ref(input)) continue;
+    if (!input->is_by_ref()) continue;
     throw ValueError(str_cat("recompute: the forward graph ", forward.id(), " takes '",
                              input->name(),
                              "' by reference and a second run would write it again; wanted a "
@@ -61,7 +61,7 @@ RecomputeInputs add_recompute_inputs(Graph& target, const GradGraphInfo& info) {
   const std::vector<Tensor*> others(
       inputs.begin() + static_cast<std::ptrdiff_t>(info.expected_inputs.size()), inputs.end());
   for (Tensor* tensor : by_name(others)) {
-    const bool by_ref = info.gradient_graph->is_by_ref(tensor);
+    const bool by_ref = tensor->is_by_ref();
     result.gradient.emplace_back(tensor, input_like(target, *tensor, by_ref));
   }
   return result;

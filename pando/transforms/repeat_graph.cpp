@@ -63,7 +63,7 @@ Graph& repeat_graph(Graph& graph, std::int64_t count, const OpContext& context) 
   for (std::size_t i = 0; i < repeated.inputs().size(); ++i) {
     Tensor* argument = outliner.arguments()[i];
     inputs.push_back(argument);
-    arguments.push_back(body.add_input(*argument, repeated.is_by_ref(repeated.inputs()[i])));
+    arguments.push_back(body.add_input(*argument, repeated.inputs()[i]->is_by_ref()));
   }
   const std::vector<Tensor*> last =
       body.finish(graph, count, inputs, call(body.graph(), repeated, arguments, context), context);

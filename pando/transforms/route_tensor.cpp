@@ -59,7 +59,7 @@ class Router {
     if (input == nullptr) input = new_input(target, sites, outer);
     if (modified_) {
       refuse_branches(sites);
-      target.set_by_ref(input, true);
+      input->set_by_ref(true);
     }
     routed_[&target] = input;
     return *input;

@@ -7,6 +7,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/transforms/dead_code.hpp"
 
 namespace pando {
@@ -66,9 +67,9 @@ Graph& copy_of(const Graph& graph) {
   std::unordered_map<const Tensor*, Tensor*> tensors;
   for (const Tensor* input : graph.inputs()) {
     tensors[input] =
-        copy.add_input(copy.unique_tensor_id(input->name()), input->info, graph.is_by_ref(input));
+        copy.add_input(copy.unique_tensor_id(input->name()), input->info, input->is_by_ref());
   }
-  for (const Tensor* source : graph.sources()) {
+  for (const Tensor* source : graph.tensors().sources()) {
     internal_check(source->kind() == TensorKind::Constant,
                    "a callee may only use its inputs, constants and op outputs");
     tensors[source] =
@@ -76,7 +77,7 @@ Graph& copy_of(const Graph& graph) {
   }
   std::unordered_map<const Op*, Op*> ops;
   for (const Op* op : graph.ops()) {
-    Op& new_op = copy.clone_unconnected(*op);
+    Op& new_op = OpMaker(copy).clone_unconnected(*op);
     for (int i = 0; i < op->num_inputs(); ++i) {
       if (op->input(i) != nullptr) new_op.set_input(i, tensors.at(op->input(i)));
     }
@@ -155,7 +156,7 @@ class OutputDropper {
       runs_[&copy] = runs_of_rest;
       runs_[&graph] -= runs_of_rest;
       for (Op* call : calls_of_copy) call->called_graphs[0] = &copy;
-      copy.note_call();
+      copy.was_called = true;
       restrict_outputs(copy, calls_of_copy, rest);
       note_sites(copy);
     }

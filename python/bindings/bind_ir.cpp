@@ -5,7 +5,10 @@
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
+#include "pando/ir/call_order.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/graph_surgery.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/ir/tensor_place.hpp"
 #include "pando/ops/ops.hpp"
 
@@ -145,6 +148,7 @@ void bind_tensor(nb::module_& m) {
                    "That of the producer, else of the first use that has one.")
       .def_prop_ro("on_io_tiles", &is_on_io_tiles,
                    "Whether the producer, else the first use, is on them; None if nothing tells.")
+      .def_prop_ro("is_by_ref", &Tensor::is_by_ref)
       .def_prop_ro("settings", &Tensor::settings)
       .def_prop_ro("data", &host_array, nb::for_getter(nb::sig("def data(self, /) -> typing.Any")))
       .def(
@@ -257,17 +261,29 @@ void bind_graph_edits(nb::class_<Graph>& graph) {
   graph.def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
       .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
       .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
-      .def("remove_input", &Graph::remove_input, nb::arg("index"))
-      .def("remove_output", &Graph::remove_output, nb::arg("index"))
+      .def("remove_input", &remove_input, nb::arg("index"))
+      .def("remove_output", &remove_output, nb::arg("index"))
       .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
-      .def("clone_unconnected", &Graph::clone_unconnected, nb::arg("op"), kOwnedByIr)
+      .def(
+          "clone_unconnected",
+          [](Graph& g, const Op& op) -> Op& { return OpMaker(g).clone_unconnected(op); },
+          nb::arg("op"), kOwnedByIr)
       .def("reorder", &Graph::reorder, nb::arg("ops"))
-      .def("erase_op", &Graph::erase_op, nb::arg("op"))
-      .def("replace_uses", &Graph::replace_uses, nb::arg("old"), nb::arg("new"))
+      .def(
+          "erase_op", [](Graph& g, Op& op) { g.erase_ops({&op}); }, nb::arg("op"))
+      .def(
+          "replace_uses", [](Graph&, Tensor& from, Tensor& to) { replace_uses(from, to); },
+          nb::arg("old"), nb::arg("new"))
       .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
       .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
-      .def("is_by_ref", &Graph::is_by_ref, nb::arg("input"))
-      .def("set_by_ref", &Graph::set_by_ref, nb::arg("input"), nb::arg("by_ref"));
+      .def(
+          "set_by_ref",
+          [](Graph& g, Tensor& input, bool by_ref) {
+            internal_check(&input.graph() == &g,
+                           "only an input of the graph is passed by reference");
+            input.set_by_ref(by_ref);
+          },
+          nb::arg("input"), nb::arg("by_ref"));
 }
 
 /// For errors before there is an op to describe.
@@ -327,8 +343,9 @@ void bind_graph(nb::module_& m) {
           [](const Graph& g, const Tensor& tensor) { return index_of(g.outputs(), tensor); },
           nb::arg("tensor"))
       .def_prop_ro("ops", &Graph::ops, kOwnedByIr)
-      .def_prop_ro("tensors", &Graph::tensors, kOwnedByIr)
-      .def_prop_ro("called_graphs", &Graph::called_graphs, kOwnedByIr)
+      .def_prop_ro(
+          "tensors", [](const Graph& g) { return g.tensors().all(); }, kOwnedByIr)
+      .def_prop_ro("called_graphs", &called_graphs, kOwnedByIr)
       .def(
           "can_take",
           [](const Graph& g, const std::vector<Tensor*>& tensors) {
@@ -336,7 +353,9 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("tensors"), "Whether all are in the graph, and in one place as far as is known.")
       .def("find_tensor", &Graph::find_tensor, nb::arg("id"), kOwnedByIr)
-      .def("find_op", &Graph::find_op, nb::arg("id"), kOwnedByIr)
+      .def(
+          "find_op", [](const Graph& g, std::int64_t id) { return g.op_list().find(id); },
+          nb::arg("id"), kOwnedByIr)
       .def("unique_tensor_id", &Graph::unique_tensor_id, nb::arg("scoped_name"))
       .def("add_input", &Graph::add_input, nb::arg("id"), nb::arg("info"),
            nb::arg("by_ref") = false, kOwnedByIr)

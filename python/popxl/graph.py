@@ -37,7 +37,7 @@ class _ByRefInputs(MutableSet[Tensor]):
         return any(tensor is other for other in self)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (t for t in self._graph.inputs if self._graph._pb.is_by_ref(t._pb))
+        return (t for t in self._graph.inputs if t._pb.is_by_ref)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

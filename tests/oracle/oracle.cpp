@@ -27,7 +27,7 @@ Array array_of(const Tensor& tensor) {
 }  // namespace
 
 Oracle::Oracle(const Ir& ir, OracleOptions options) : ir_(ir), options_(std::move(options)) {
-  for (const Tensor* tensor : ir.main_graph().tensors()) {
+  for (const Tensor* tensor : ir.main_graph().tensors().all()) {
     if (tensor->kind() == TensorKind::Variable) variables_[tensor] = fresh(array_of(*tensor));
   }
   for (const auto& buffer : ir.remote_buffers()) {

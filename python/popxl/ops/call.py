@@ -316,7 +316,7 @@ def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> l
     return [
         first + i
         for i, (graph_input, given) in enumerate(zip(graph.inputs, inputs, strict=True))
-        if given is not None and graph._pb.is_by_ref(graph_input._pb)
+        if given is not None and graph_input._pb.is_by_ref
     ]
 
 

@@ -31,7 +31,7 @@ def _fill_wrapper(wrapper: Graph, graph: Graph, inputs: list[Tensor | None]) -> 
             wrapper,
             graph_input.name if parent is None else parent.name,
             graph_input._pb.info,
-            graph._pb.is_by_ref(graph_input._pb),
+            graph_input._pb.is_by_ref,
         )
         for graph_input, parent in zip(graph.inputs, inputs, strict=True)
     ]

@@ -285,7 +285,7 @@ std::string program_text(const FuzzProgram& program) {
   for (const Graph* graph : program.ir->graphs()) {
     text += str_cat("graph '", graph->id(), "'");
     for (const Tensor* input : graph->inputs()) {
-      text += str_cat(" ", input->name(), graph->is_by_ref(input) ? "&" : "");
+      text += str_cat(" ", input->name(), input->is_by_ref() ? "&" : "");
     }
     text += " ->";
     for (const Tensor* output : graph->outputs()) text += " " + output->name();

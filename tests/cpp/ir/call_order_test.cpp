@@ -187,7 +187,7 @@ TEST_F(CallOrder, EveryOpOfDeepCallsIsInlinedOnce) {
   Graph& outermost = nested(kDepth, {run_call});
   store(main_, call(main_, outermost, {variable(main_, "v", {1.0f, 2.0f}, {2})}, {})[0]);
   std::int64_t ops = 0;
-  for (const Graph* graph : ir_.graphs()) ops += static_cast<std::int64_t>(graph->num_ops());
+  for (const Graph* graph : ir_.graphs()) ops += static_cast<std::int64_t>(graph->op_list().size());
   const std::int64_t before = ir_.counters().op_id;
   inline_calls(ir_);
   EXPECT_EQ(ir_.graphs().size(), 1u);
@@ -208,7 +208,7 @@ TEST_F(CallOrder, ACallOfNothingIsInlined) {
   call(main_, empty, {x}, {});
   store(main_, ops.make("Neg", {first}));
   inline_calls(ir_);
-  EXPECT_EQ(main_.num_ops(), 3u);
+  EXPECT_EQ(main_.op_list().size(), 3u);
   verify(ir_);
 }
 
@@ -218,7 +218,7 @@ TEST_F(CallOrder, ACopyForOneCallKeepsAnOrderAgainstCreation) {
   OpBuilder ops(callee, {});
   Op& later = ops.op("Neg", {callee.inputs()[0]});
   callee.mark_output(later.output(0));
-  callee.first_op()->run_after(later);
+  callee.op_list().first()->run_after(later);
   Tensor* x = variable(main_, "v", {1.0f, 2.0f}, {2});
   main_.mark_output(run_call(main_, callee, x)[0]);
   main_.mark_output(run_call(main_, callee, x)[1]);

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
@@ -40,10 +41,11 @@ class RandomEdits {
 
   void check() const {
     const std::vector<Op*> wanted(order_.begin(), order_.end());
-    ASSERT_EQ(main_.num_ops(), wanted.size());
+    const pando::OpList& list = main_.op_list();
+    ASSERT_EQ(list.size(), wanted.size());
     std::vector<Op*> forward, backward;
-    for (Op* op = main_.first_op(); op != nullptr; op = op->next()) forward.push_back(op);
-    for (Op* op = main_.last_op(); op != nullptr; op = op->previous()) backward.push_back(op);
+    for (Op* op = list.first(); op != nullptr; op = op->next()) forward.push_back(op);
+    for (Op* op = list.last(); op != nullptr; op = op->previous()) backward.push_back(op);
     std::reverse(backward.begin(), backward.end());
     ASSERT_EQ(forward, wanted);
     ASSERT_EQ(backward, wanted);
@@ -117,7 +119,7 @@ class RandomEdits {
     Tensor* from = tensors_[random_() % tensors_.size()];
     Tensor* to = input();
     if (from == to) return;
-    main_.replace_uses(*from, *to);
+    pando::replace_uses(*from, *to);
     uses_of(to).splice(uses_of(to).end(), uses_of(from));
   }
 
@@ -160,9 +162,9 @@ TEST(OpList, OutputsAreKnownHoweverTheyChange) {
   EXPECT_FALSE(y->is_graph_output());
   main.mark_output(y);
   main.mark_output(y);
-  main.remove_output(0);
+  remove_output(main, 0);
   EXPECT_TRUE(y->is_graph_output());
-  main.replace_uses(*y, *x);
+  replace_uses(*y, *x);
   EXPECT_FALSE(y->is_graph_output());
   EXPECT_TRUE(x->is_graph_output());
   main.set_outputs({y, y});

@@ -18,7 +18,7 @@ void fix_checksum(std::string& bytes) {
 /// All of an Ir but the values of its variables.
 std::string bytes_without_values(const Ir& ir) {
   for (const Graph* graph : ir.graphs()) {
-    for (Tensor* source : graph->sources()) {
+    for (Tensor* source : graph->tensors().sources()) {
       if (source->kind() != TensorKind::Variable || source->data == nullptr) continue;
       std::memset(source->data->data, 0, source->data->bytes);
     }

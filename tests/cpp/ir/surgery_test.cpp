@@ -1,6 +1,9 @@
 // Rewiring: outputs that change hands, lists of inputs that shrink, copies without connections.
 #include <gtest/gtest.h>
 
+#include "pando/base/error.hpp"
+#include "pando/ir/graph_surgery.hpp"
+#include "pando/ir/op_maker.hpp"
 #include "pando/ir/verifier.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 
@@ -36,7 +39,7 @@ TEST_F(SurgeryTest, AnOutputChangesHands) {
   exp.set_output(0, result);
   EXPECT_EQ(result->producer(), &exp);
   EXPECT_EQ(unused->producer(), nullptr);
-  main_.erase_op(*abs_);
+  main_.erase_ops({abs_});
   main_.erase_tensor(*unused);
   verify(ir_);
 }
@@ -80,7 +83,7 @@ TEST_F(SurgeryTest, GapsAreFaultsUntilTheyAreFilled) {
   main_.erase_tensor(*first);
   EXPECT_NE(error_of([&] { verify(ir_); }).find("output 0 is not connected"), std::string::npos);
   // An op with a gap can be erased.
-  main_.erase_op(*abs_);
+  main_.erase_ops({abs_});
   EXPECT_EQ(main_.find_tensor("second"), nullptr);
   verify(ir_);
 }
@@ -110,16 +113,53 @@ TEST_F(SurgeryTest, ACopyIsConnectedToNothing) {
   Tensor* input = target.add_input(target.unique_tensor_id("x"), x_->info);
   abs_->context.name = "scope/abs";
   abs_->set_after({neg_});
-  Op& copy = target.clone_unconnected(*abs_);
+  Op& copy = OpMaker(target).clone_unconnected(*abs_);
   EXPECT_GT(copy.id(), abs_->id());
   EXPECT_EQ(copy.kind_name(), "Abs");
   EXPECT_EQ(copy.context.name, "scope/abs");
   EXPECT_EQ(copy.num_inputs() + copy.num_outputs(), 0);
   EXPECT_TRUE(copy.after().empty());
-  EXPECT_EQ(target.find_op(copy.id()), &copy);
+  EXPECT_EQ(target.op_list().find(copy.id()), &copy);
   copy.set_input(0, input);
   copy.add_output(target.unique_tensor_id("y"), input->info);
   verify(ir_);
+}
+
+TEST_F(SurgeryTest, AnInputThatIsUsedStays) {
+  Tensor* y = main_.add_input("y", x_->info);
+  Tensor* z = main_.add_input("z", x_->info);
+  EXPECT_NE(error_of([&] { remove_input(main_, 0); }).find("that is used"), std::string::npos);
+  EXPECT_NE(error_of([&] { main_.erase_tensor(*x_); }).find("without uses"), std::string::npos);
+  EXPECT_EQ(main_.inputs(), (std::vector<Tensor*>{x_, y, z}));
+  remove_input(main_, 1);
+  EXPECT_EQ(main_.inputs(), (std::vector<Tensor*>{x_, z}));
+  main_.erase_tensor(*z);
+  EXPECT_EQ(main_.inputs(), (std::vector<Tensor*>{x_}));
+  for (Tensor* erased : {y, z}) {
+    EXPECT_EQ(main_.find_tensor(erased->id()), nullptr);
+    EXPECT_EQ(&erased->graph(), &ir_.erased_graph());
+  }
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, AnIdIsTakenOnce) {
+  const std::vector<Op*> before = main_.ops();
+  EXPECT_NE(error_of([&] {
+              OpMaker(main_).restore(abs_->def(), neg_->id(), {x_}, {});
+            }).find(str_cat("an op with id ", neg_->id(), " exists")),
+            std::string::npos);
+  EXPECT_EQ(main_.ops(), before);
+  EXPECT_EQ(main_.op_list().find(neg_->id()), neg_);
+  verify(ir_);
+}
+
+TEST_F(SurgeryTest, OnlyInputsAreTakenByReference) {
+  EXPECT_FALSE(x_->is_by_ref());
+  x_->set_by_ref(true);
+  EXPECT_TRUE(x_->is_by_ref());
+  Tensor* made = neg_->output(0);
+  EXPECT_NE(error_of([&] { made->set_by_ref(true); }).find("only an input"), std::string::npos);
+  EXPECT_FALSE(made->is_by_ref());
 }
 
 TEST_F(SurgeryTest, CallSitesMayWaitForTheirArguments) {

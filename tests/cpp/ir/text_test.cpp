@@ -29,7 +29,7 @@ TEST(IrText, EverythingSurvivesARoundTrip) {
   EXPECT_EQ(again->counters(), ir->counters());
   EXPECT_EQ(again->graphs()[1]->id(), "outer.update \"quoted\"_subgraph(0)");
   EXPECT_FALSE(again->graphs()[1]->differentiable);
-  EXPECT_TRUE(again->graphs()[1]->is_by_ref(again->graphs()[1]->inputs()[0]));
+  EXPECT_TRUE(again->graphs()[1]->inputs()[0]->is_by_ref());
   for (const char* part :
        {"device none", "device 3 io_tiles weights_to_host", "after [",
         "at \"dir/model.py\":12 in \"build\"", "keepdims = true", "hex \"0000c03f000000c0"}) {

@@ -54,7 +54,7 @@ TEST_F(Control, CallHasTheOutputsOfItsGraph) {
 
 TEST_F(Control, CallWritesMarkedAndByReferenceInputs) {
   Graph& graph = callee("f", {f32({2}), f32({})});
-  graph.set_by_ref(graph.inputs()[1], true);
+  graph.inputs()[1]->set_by_ref(true);
   Op& plain = make("Call", {input(f32({2})), input(f32({}))}, {}, {&graph});
   EXPECT_EQ(plain.modified_inputs(), InputSet{1});
   Op& marked = make("Call", {input(f32({2})), input(f32({}))}, {{"modified", Ints{0}}}, {&graph});

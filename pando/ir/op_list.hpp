@@ -1,0 +1,68 @@
+// The ops of one graph.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory_resource>
+#include <unordered_map>
+#include <vector>
+
+#include "pando/ir/op.hpp"
+
+namespace pando {
+
+/// Makes ops and keeps them in an order and by id. It changes nothing of their inputs and outputs.
+class OpList {
+ public:
+  /// What is made is freed with `memory`.
+  explicit OpList(std::pmr::memory_resource& memory) : made_(&memory), by_id_(&memory) {}
+
+  /// In order. After ops were inserted, erased or reordered, the first call takes time for all.
+  const std::vector<Op*>& listed() const {
+    if (!is_listed_.load(std::memory_order_acquire)) list();
+    return listed_;
+  }
+  std::size_t size() const { return size_; }
+  /// nullptr where there are no ops; so is `last`.
+  Op* first() const { return first_; }
+  Op* last() const { return last_; }
+  /// nullptr when absent.
+  Op* find(std::int64_t id) const;
+
+  /// Makes room for so many ops.
+  void reserve(std::size_t count);
+  /// A new op that is in no order and has no place by its id yet.
+  Op& make(Graph& graph, const OpDef& def, std::int64_t id);
+  /// Takes away the op that was made last, which was never inserted.
+  void discard_made();
+  /// Puts an op at the end. False: another one has its id, and nothing happened.
+  bool append(Op& op);
+  /// Puts an op with a new id at the insertion point.
+  void insert(Op& op);
+  /// Before `op`; nullptr: at the end again.
+  void set_insertion_point(Op* op) { insertion_point_ = op; }
+  /// The op, which stays readable, belongs to `owner` from now on, without being listed there.
+  void move_out(Op& op, Graph& owner);
+  /// `order`: a permutation of the ops.
+  void reorder(std::vector<Op*> order);
+
+ private:
+  /// Before `next`; nullptr: at the end.
+  void link_before(Op& op, Op* next);
+  void unlink(Op& op);
+  void list() const;
+
+  // The order is in the links of the ops; listed_ is a copy of it while is_listed_.
+  Op* first_ = nullptr;
+  Op* last_ = nullptr;
+  std::size_t size_ = 0;
+  mutable std::vector<Op*> listed_;
+  mutable std::atomic<bool> is_listed_ = true;
+  Op* insertion_point_ = nullptr;
+  std::pmr::list<Op> made_;  // all that ever were
+  std::pmr::unordered_map<std::int64_t, Op*> by_id_;
+};
+
+}  // namespace pando

@@ -1,0 +1,45 @@
+// The tensors of one graph.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pando/ir/tensor.hpp"
+#include "pando/ir/tensor_table.hpp"
+
+namespace pando {
+
+/// Makes tensors and finds them by id.
+class TensorList {
+ public:
+  /// What is made is freed with `memory`.
+  explicit TensorList(std::pmr::memory_resource& memory) : made_(&memory), sources_(&memory) {}
+
+  std::size_t size() const { return by_id_.size(); }
+  /// nullptr when absent.
+  Tensor* find(std::string_view id) const { return by_id_.find(id); }
+  /// Sorted by id.
+  std::vector<Tensor*> all() const;
+  /// Variables, constants and streams, sorted by id.
+  std::vector<Tensor*> sources() const;
+
+  /// Makes room for so many tensors.
+  void reserve(std::size_t count) { by_id_.reserve(count); }
+  /// A taken id throws InternalError; a size that no tensor can have ValueError or OutOfMemory.
+  Tensor* add(Graph& graph, const std::string& id, const TensorInfo& info, TensorKind kind);
+  /// The tensor, which stays readable but for its data, belongs to `owner` from now on, without
+  /// being found there.
+  void move_out(Tensor& tensor, Graph& owner);
+
+ private:
+  std::pmr::list<Tensor> made_;  // all that ever were
+  TensorTable by_id_;
+  std::pmr::map<std::string_view, Tensor*> sources_;  // by id, which the tensor itself keeps
+};
+
+}  // namespace pando
