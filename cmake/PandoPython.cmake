@@ -27,4 +27,7 @@ set_target_properties(
              # pip puts libdnnl.so.3 in <prefix>/lib, and the module in site-packages/pando below
              # <prefix>/lib/pythonX.Y, or lib64; both in one folder with `pip install --target`.
              INSTALL_RPATH "$ORIGIN/../../..:$ORIGIN/../../../../lib:$ORIGIN/../lib")
+# Where pando.get_include() says that it is.
+install(FILES ${PROJECT_SOURCE_DIR}/pando/custom/pando_op.h DESTINATION pando/include
+        COMPONENT python)
 install(TARGETS _core LIBRARY DESTINATION pando COMPONENT python)

@@ -7,6 +7,7 @@
 #include "pando/base/shape.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ops/builders.hpp"
+#include "pando/ops/library_ops.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/session/session.hpp"
 #include "pando/transforms/autodiff.hpp"

@@ -9,20 +9,21 @@ from pathlib import Path
 from python_imports import Import, find_circles, module_name, read_imports
 from source_files import ROOT, source_files
 
-COMPILER = {"base", "ir", "ops", "transforms"}
+COMPILER = {"base", "ir", "custom", "ops", "transforms"}
 ENGINE = {"base", "program", "runtime"}
 
 # Layer of a C++ file -> layers of pando/ that it may include.
 CPP_LAYERS = {
     "pando/base": {"base"},
     "pando/ir": {"base", "ir"},
-    "pando/ops": {"base", "ir", "ops"},
+    "pando/custom": {"base", "custom"},
+    "pando/ops": {"base", "ir", "custom", "ops"},
     "pando/transforms": COMPILER,
     "pando/steps": {"base", "ir", "program", "steps"},
     "pando/compile": COMPILER | {"compile", "program", "steps"},
     "pando/program": {"base", "program"},
     "pando/runtime": ENGINE,
-    "pando/backends": ENGINE | {"backends"},
+    "pando/backends": ENGINE | {"custom", "backends"},
     "pando/distributed": ENGINE | {"distributed"},
     "pando/session": COMPILER | ENGINE | {"steps", "compile", "backends", "distributed", "session"},
     "pando/pando.hpp": COMPILER | {"program", "session"},
@@ -42,6 +43,8 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "pando_tensorflow": {"pando", "popart"},
     # It tells what sessions of popxl did.
     "pando.session_info": {"pando", "popxl"},
+    # Users' ops between tensors of popxl.
+    "pando.ops": {"pando", "popxl"},
     "pando_demo": {"pando", "pando.session_info", "popart", "popxl", "popxl_addons"},
 }
 

@@ -21,6 +21,7 @@
 #include "pando/ir/text_parser.hpp"
 #include "pando/ir/text_printer.hpp"
 #include "pando/ir/verifier.hpp"
+#include "pando/ops/library_ops.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/session/device_table.hpp"
 #include "pando/session/executable_cache.hpp"
@@ -50,6 +51,10 @@ constexpr const char* kUsage =
     "                                         compiled programs on disk (default: the folder of\n"
     "                                         POPXL_CACHE_DIR, POPART_CACHE_DIR or "
     "session_cache)\n"
+    "\n"
+    "Every command takes --library PATH before FILE, any number of times: a shared library of "
+    "users'\n"
+    "own ops, which is loaded first.\n"
     "\n"
     "FILE: a program in the text form of the IR (opt and verify: or of steps, what the compiler\n"
     "makes of it after the stage `lower`); - reads standard input.\n";
@@ -108,6 +113,24 @@ std::string take_option(Arguments& arguments, const std::string& name) {
   std::string value = arguments[0].substr(start.size());
   arguments.erase(arguments.begin());
   return value;
+}
+
+/// Loads what `--library PATH` and `--library=PATH` name, and removes them.
+void load_libraries(Arguments& arguments) {
+  const std::string option = "--library";
+  Arguments rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.starts_with(option + "=")) {
+      pando::load_library(argument.substr(option.size() + 1));
+    } else if (argument == option) {
+      if (++i == arguments.size()) throw UsageError("wanted the path of a library after --library");
+      pando::load_library(arguments[i]);
+    } else {
+      rest.push_back(argument);
+    }
+  }
+  arguments = std::move(rest);
 }
 
 std::vector<std::string> split(const std::string& names) {
@@ -320,7 +343,9 @@ int run(const Arguments& arguments) {
   for (const auto& [name, command] : commands) {
     if (name != arguments[0]) continue;
     pando::op_registry();
-    command({arguments.begin() + 1, arguments.end()});
+    Arguments own(arguments.begin() + 1, arguments.end());
+    load_libraries(own);
+    command(own);
     return 0;
   }
   throw UsageError(str_cat("there is no command '", arguments[0], "'"));

@@ -1,6 +1,7 @@
 // Ops with kernels of their own, and copies in place of views.
 #include "pando/base/error.hpp"
 #include "pando/compile/lower_ops.hpp"
+#include "pando/custom/library_kernel.hpp"
 
 namespace pando {
 namespace {
@@ -19,13 +20,24 @@ bool has_matrix_layout(const OperandDesc& desc) {
 }
 
 KernelSpec kernel_spec(const Op& op, FrameBuilder& frame) {
+  const OpDef& def = op.def();
   KernelSpec spec;
-  spec.kind = op.kind_name();
+  spec.kind = def.kernel.empty() ? op.kind_name() : def.kernel;
   if (!frame.tables().target().has_kernel(spec.kind)) {
-    throw NotSupported(str_cat(describe(op), ": the ", frame.tables().target().name(),
-                               " target has no kernel for '", op.kind_name(), "'"));
+    throw NotSupported(str_cat(
+        describe(op), ": the ", frame.tables().target().name(), " target has no kernel for '",
+        op.kind_name(), "'",
+        def.library.empty() ? ""
+                            : str_cat(": it does not run ops of libraries, such as ", def.library,
+                                      ", which compute on memory of the host")));
   }
   spec.attributes = op.attributes;
+  if (!def.library.empty()) {
+    spec.attributes.set(kLibraryOpAttribute, def.name);
+    spec.attributes.set(kLibraryHashAttribute, def.library_hash);
+    // A kernel that fails late no longer knows which instruction it was.
+    spec.attributes.set(kLibrarySiteAttribute, describe(op));
+  }
   Ints absent;
   for (int i = 0; i < op.num_inputs(); ++i) {
     if (op.input(i) == nullptr) absent.push_back(i);

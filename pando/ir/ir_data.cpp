@@ -184,7 +184,10 @@ class Builder {
 
   void add_op(Graph& graph, const OpData& data) {
     const OpDef* def = Registry::instance().find(data.kind);
-    if (def == nullptr) fail(data.position, str_cat("unknown op kind '", data.kind, "'"));
+    if (def == nullptr) {
+      fail(data.position, str_cat("unknown op kind '", data.kind,
+                                  "'; if it is an op of a library, load the library first"));
+    }
     require_least(data.id, 0, "the id of an op", data.position);
     if (data.id >= data_.counters.op_id) {
       fail(data.position, str_cat("the op id ", data.id,

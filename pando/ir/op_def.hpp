@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -109,6 +110,12 @@ struct OpDef {
   int log2_scale_input = -1;
   /// The attribute of MatMulEpilogue that stands for this function of the product; empty: none.
   std::string_view epilogue = {};
+  /// The kind of its kernel; empty: the name.
+  std::string_view kernel = {};
+  /// The file of the user's library that it comes from, and the hash of its contents; empty: it is
+  /// built in.
+  std::string library = {};
+  std::string library_hash = {};
 
   /// For coverage tables and the gradient sweep: inputs with a gradient.
   std::vector<int> differentiable_inputs = {};
@@ -119,7 +126,7 @@ struct OpDef {
 inline OpKind Op::kind() const { return def_->kind; }
 inline const std::string& Op::kind_name() const { return def_->name; }
 
-/// Op kinds by name.
+/// Op kinds by name. Any thread, also while kinds are added.
 class Registry {
  public:
   static Registry& instance();
@@ -134,6 +141,9 @@ class Registry {
   std::vector<const OpDef*> all() const;
 
  private:
+  const OpDef* find_locked(std::string_view name) const;
+
+  mutable std::shared_mutex mutex_;
   std::vector<std::unique_ptr<OpDef>> defs_;  // sorted by name
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/op_def.hpp"
@@ -28,7 +29,8 @@ Registry& Registry::instance() {
 }
 
 void Registry::add(OpDef def) {
-  if (find(def.name) != nullptr) {
+  const std::unique_lock lock(mutex_);
+  if (find_locked(def.name) != nullptr) {
     throw InternalError(str_cat("op kind '", def.name, "' is registered twice"));
   }
   if ((def.gradient != nullptr) == def.differentiable_inputs.empty()) {
@@ -43,6 +45,11 @@ void Registry::add(OpDef def) {
 }
 
 const OpDef* Registry::find(std::string_view name) const {
+  const std::shared_lock lock(mutex_);
+  return find_locked(name);
+}
+
+const OpDef* Registry::find_locked(std::string_view name) const {
   const auto at = position_of(defs_, name);
   return at != defs_.end() && (*at)->name == name ? at->get() : nullptr;
 }
@@ -55,6 +62,7 @@ const OpDef& Registry::get(std::string_view name) const {
 }
 
 std::vector<const OpDef*> Registry::all() const {
+  const std::shared_lock lock(mutex_);
   std::vector<const OpDef*> result;
   result.reserve(defs_.size());
   for (const auto& def : defs_) result.push_back(def.get());

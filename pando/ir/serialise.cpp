@@ -25,6 +25,7 @@ class FileFields {
   void refer(const Tensor& tensor) { out_.text(tensor.id()); }
   void file(const std::string& name) { out_.text(name); }
   void function(const std::string& name) { out_.text(name); }
+  void kind(const OpDef& def) { out_.text(def.name); }
 
  private:
   ByteWriter& out_;
@@ -53,6 +54,10 @@ class HashFields {
   }
   void file(const std::string& name) { if_changed(name, file_); }
   void function(const std::string& name) { if_changed(name, function_); }
+  void kind(const OpDef& def) {
+    out_.text(def.name);
+    if (!def.library_hash.empty()) out_.text(def.library_hash);
+  }
 
  private:
   void if_changed(const std::string& text, const std::string*& last) {
@@ -140,7 +145,7 @@ class Writer {
 
   void write(const Op& op) {
     out_.value(op.id());
-    out_.text(op.kind_name());
+    fields_.kind(op.def());
     out_.list(op.inputs(), [&](const Tensor* input) {
       out_.value(input != nullptr);
       if (input != nullptr) fields_.refer(*input);

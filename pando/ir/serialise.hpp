@@ -13,7 +13,7 @@ namespace pando {
 std::string serialise_ir(const Ir& ir);
 
 /// Writes what two Irs have equal exactly when they differ at most in the values of their
-/// variables.
+/// variables, and their ops come from equal libraries.
 void hash_ir(HashWriter& out, const Ir& ir);
 
 /// Throws Error for bytes that are no Ir, truncated, corrupt or of another version, and for the

@@ -143,7 +143,11 @@ class Parser : private TextReader {
     const Token kind = take();
     if (kind.kind != Token::Kind::Word) refuse(kind, "an op, 'output' or '}'");
     const OpDef* def = Registry::instance().find(kind.text);
-    if (def == nullptr) refuse(kind, "an op kind, a tensor, 'output' or '}'");
+    if (def == nullptr) {
+      refuse(kind,
+             "an op kind, a tensor, 'output' or '}' (if it is an op of a library, load the library "
+             "first)");
+    }
     OpData op;
     op.kind = kind.text;
     op.position = kind.position;

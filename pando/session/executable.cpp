@@ -1,6 +1,7 @@
 #include "pando/session/executable.hpp"
 
 #include "pando/base/hash.hpp"
+#include "pando/custom/library_kernel.hpp"
 #include "pando/program/serialise.hpp"
 
 namespace pando {
@@ -72,6 +73,7 @@ std::uint64_t Executable::fingerprint() const {
     const TextTable::Index op = program.sources.add_text(program_.sources[i].op);
     program.sources.add({op, nothing, nothing});
   }
+  for (KernelSpec& spec : program.kernels) spec.attributes.erase(kLibrarySiteAttribute);
   program.memory = {};
   return hash64(serialise_program(program));
 }

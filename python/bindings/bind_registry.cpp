@@ -1,6 +1,8 @@
 // The registry and the rules of graphs.
 #include "bindings.hpp"
+#include "interpreter_lock.hpp"
 #include "pando/ir/verifier.hpp"
+#include "pando/ops/library_ops.hpp"
 #include "pando/ops/ops.hpp"
 
 namespace pando::python {
@@ -11,6 +13,43 @@ std::vector<AttributeType> attribute_types(const OpDef& def) {
   types.reserve(def.attributes.size());
   for (const AttributeSpec& spec : def.attributes) types.push_back(spec.type);
   return types;
+}
+
+std::vector<LibraryOp*> ops_of(const OpLibrary& library) {
+  std::vector<LibraryOp*> ops;
+  for (const auto& op : library.ops()) ops.push_back(op.get());
+  return ops;
+}
+
+void bind_libraries(nb::module_& m) {
+  nb::class_<LibraryAttribute>(m, "LibraryAttribute")
+      .def_ro("name", &LibraryAttribute::name)
+      .def_prop_ro("type",
+                   [](const LibraryAttribute& attribute) {
+                     return static_cast<AttributeType>(attribute.type - 1);
+                   })
+      .def_ro("required", &LibraryAttribute::required)
+      .def_ro("doc", &LibraryAttribute::doc);
+  nb::class_<LibraryOp>(m, "LibraryOp")
+      .def_ro("name", &LibraryOp::name)
+      .def_ro("doc", &LibraryOp::doc)
+      .def_ro("attributes", &LibraryOp::attributes)
+      .def_prop_ro("min_inputs", [](const LibraryOp& op) { return op.record.min_inputs; })
+      .def_prop_ro(
+          "max_inputs", [](const LibraryOp& op) { return op.record.max_inputs; }, "-1: any number.")
+      .def_prop_ro("max_outputs", [](const LibraryOp& op) { return op.record.max_outputs; })
+      .def_prop_ro("num_in_place", [](const LibraryOp& op) { return op.record.num_in_place; })
+      .def_prop_ro("has_gradient",
+                   [](const LibraryOp& op) { return op.record.gradient != nullptr; });
+  nb::class_<OpLibrary>(m, "OpLibrary")
+      .def_prop_ro("path", &OpLibrary::path)
+      .def_prop_ro("hash", &OpLibrary::hash)
+      .def_prop_ro("ops", &ops_of, nb::rv_policy::reference);
+  m.def("load_library", &load_library, nb::arg("path"), nb::rv_policy::reference,
+        nb::call_guard<InterpreterReleased>(), "See pando.load_library.");
+  m.def(
+      "find_library_op", [](const std::string& name) { return find_library_op(name); },
+      nb::arg("name"), nb::rv_policy::reference, "None if no library that is loaded has it.");
 }
 
 }  // namespace
@@ -51,6 +90,10 @@ void bind_registry(nb::module_& m) {
   m.def(
       "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
       "Every registered op kind, sorted by name.");
+  m.def(
+      "num_op_kinds", [] { return op_registry().all().size(); },
+      "Of `op_kinds()`, which a library may add to.");
+  bind_libraries(m);
 }
 
 }  // namespace pando::python

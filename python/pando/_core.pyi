@@ -516,6 +516,64 @@ def verify(ir: Ir) -> None:
 def op_kinds() -> list[OpKind]:
     """Every registered op kind, sorted by name."""
 
+def num_op_kinds() -> int:
+    """Of `op_kinds()`, which a library may add to."""
+
+class LibraryAttribute:
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> AttributeType: ...
+
+    @property
+    def required(self) -> bool: ...
+
+    @property
+    def doc(self) -> str: ...
+
+class LibraryOp:
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def doc(self) -> str: ...
+
+    @property
+    def attributes(self) -> list[LibraryAttribute]: ...
+
+    @property
+    def min_inputs(self) -> int: ...
+
+    @property
+    def max_inputs(self) -> int:
+        """-1: any number."""
+
+    @property
+    def max_outputs(self) -> int: ...
+
+    @property
+    def num_in_place(self) -> int: ...
+
+    @property
+    def has_gradient(self) -> bool: ...
+
+class OpLibrary:
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def ops(self) -> list[LibraryOp]: ...
+
+def load_library(path: str) -> OpLibrary:
+    """See pando.load_library."""
+
+def find_library_op(name: str) -> LibraryOp:
+    """None if no library that is loaded has it."""
+
 class ConnectionType(enum.Enum):
     Fwd = 0
 

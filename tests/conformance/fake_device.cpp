@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pando/base/error.hpp"
+#include "pando/custom/library_kernel.hpp"
 #include "pando/runtime/host_memory.hpp"
 #include "tests/conformance/fake_queue.hpp"
 #include "tests/cpp/compile/wrapped_target.hpp"
@@ -20,6 +21,11 @@ class FakeTarget : public WrappedTarget {
 
   std::string name() const override { return "fake"; }
   std::string identity() const override { return "fake " + WrappedTarget::identity(); }
+  /// Ops of libraries compute on memory of the host, which operands never are.
+  bool has_kernel(std::string_view kind) const override {
+    return kind != kLibraryKernel && kind != kStridedLibraryKernel &&
+           WrappedTarget::has_kernel(kind);
+  }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     std::shared_ptr<const Kernel> kernel = WrappedTarget::prepare(spec);
     const std::lock_guard lock(mutex_);

@@ -65,6 +65,7 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
   X(matmul)                          \
   X(reduce)                          \
   X(check)                           \
+  X(library)                         \
   X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -29,10 +28,14 @@ NAMES_OF_KINDS = {
 _FROM_CORE = {core: internal for internal, core in _TO_CORE.items()}
 
 
-@functools.cache
+_kinds: dict[str, _core.OpKind] = {}
+
+
 def kinds() -> dict[str, _core.OpKind]:
-    """The registered kinds of ops by name."""
-    return {kind.name: kind for kind in _core.op_kinds()}
+    """The registered kinds of ops by name, with those of libraries loaded since the last call."""
+    if len(_kinds) != _core.num_op_kinds():
+        _kinds.update({kind.name: kind for kind in _core.op_kinds()})
+    return _kinds
 
 
 def _attribute(value: Any) -> Any:
