@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "python"
+OWN_OP = EXAMPLES.parent / "custom_op"
 
 # What every Linux that manylinux names has, and GCC's OpenMP, which oneDNN's package asks for.
 SYSTEM_LIBRARIES = re.compile(
@@ -117,6 +118,18 @@ def check_training(installed: Installed) -> None:
         raise SystemExit(f"check_wheel: wanted an accuracy of 70 % at least; found {accuracy} %")
 
 
+def check_own_ops(installed: Installed, folder: Path) -> None:
+    """A library that is compiled with the wheel's header runs."""
+    program = "import pando; print(pando.get_include())"
+    include = installed.run("python", "-c", program).strip()
+    library = folder / "libsnake.so"
+    compiler = ["c++", "-std=c++17", "-O2", "-shared", "-fPIC", "-I", include]
+    run([*compiler, str(OWN_OP / "snake.cpp"), "-o", str(library)])
+    printed = installed.run("python", str(OWN_OP / "snake.py"), str(library))
+    if "x became 2.7963" not in printed:
+        raise SystemExit(f"check_wheel: wanted the end of the example; printed:\n{printed}")
+
+
 def check_commands(installed: Installed) -> None:
     """The command `pando` has all its sub-commands."""
     for arguments, wanted in COMMANDS:
@@ -134,6 +147,7 @@ def main(arguments: list[str]) -> int:
         check_libraries(installed)
         check_imports(installed)
         check_training(installed)
+        check_own_ops(installed, Path(folder))
         check_commands(installed)
     print(f"{Path(arguments[0]).name}: installed, imported, trained and looked at programs")
     return 0

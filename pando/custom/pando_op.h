@@ -162,7 +162,7 @@ typedef struct pando_op_v1 {
   int32_t max_outputs;
   /* That many first outputs are the first inputs, overwritten: the op modifies them. `compute` gets
    * one memory for both where that is possible, else two; it reads the input and writes the whole
-   * output either way. */
+   * output either way. No other input is the same tensor. */
   int32_t num_in_place;
   const pando_attribute_v1* attributes;
   int32_t num_attributes;
@@ -175,7 +175,8 @@ typedef struct pando_op_v1 {
                    pando_message_v1* message);
   /* Optional: bytes of memory that `compute` needs beside, asked once when an op is prepared. */
   int32_t (*scratch_bytes)(const pando_call_v1* call, int64_t* bytes, pando_message_v1* message);
-  /* Computes the outputs on host memory. `scratch`: 64-byte aligned, of undefined contents. */
+  /* Computes the outputs on host memory. `scratch`: 64-byte aligned, of undefined contents. The
+   * processor takes denormal numbers as zeros meanwhile. */
   int32_t (*compute)(const pando_call_v1* call, void* scratch, pando_message_v1* message);
   /* Optional: builds the gradients of the inputs. Not for ops in place. */
   int32_t (*gradient)(const pando_call_v1* call, const pando_builder_v1* builder,

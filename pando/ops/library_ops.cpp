@@ -58,7 +58,19 @@ TensorInfo checked_output(const Op& op, const LibraryOp& library_op, std::int32_
   return info;
 }
 
+/// An op that writes inputs reads each of them as it was before.
+void check_written_inputs(const Op& op, std::int32_t num_in_place) {
+  for (std::int32_t i = 0; i < num_in_place; ++i) {
+    for (int k = 0; k < op.num_inputs(); ++k) {
+      if (k == i || op.input(k) != op.input(i)) continue;
+      wrong_input(op, str_cat("wanted a tensor of its own as input ", i,
+                              ", which is written, but input ", k, " is the same tensor"));
+    }
+  }
+}
+
 std::vector<TensorInfo> infer(const LibraryOp& library_op, const Op& op) {
+  check_written_inputs(op, library_op.record.num_in_place);
   LibraryCall call(library_op, op.attributes);
   add_inputs(call, op);
   const pando_op_v1& record = library_op.record;

@@ -130,6 +130,22 @@ int32_t swap(const pando_call_v1* call, void*, pando_message_v1*) {
   return 0;
 }
 
+/// What Pando's ops of these names compute, without broadcasting.
+int32_t negate(const pando_call_v1* call, void*, pando_message_v1*) {
+  const auto* x = static_cast<const float*>(call->inputs[0].data);
+  auto* y = static_cast<float*>(call->outputs[0].data);
+  for (int64_t i = 0, n = elements(call->inputs[0]); i < n; ++i) y[i] = -x[i];
+  return 0;
+}
+
+int32_t add(const pando_call_v1* call, void*, pando_message_v1*) {
+  const auto* x = static_cast<const float*>(call->inputs[0].data);
+  const auto* y = static_cast<const float*>(call->inputs[1].data);
+  auto* sum = static_cast<float*>(call->outputs[0].data);
+  for (int64_t i = 0, n = elements(call->inputs[0]); i < n; ++i) sum[i] = x[i] + y[i];
+  return 0;
+}
+
 /// How often it has run, which is its side effect.
 std::atomic<int32_t> runs = 0;
 
@@ -183,6 +199,12 @@ PANDO_OP_LIBRARY(registry, message) {
   ops.back().min_inputs = 2;
   ops.back().max_inputs = 3;
   ops.back().max_outputs = ops.back().num_in_place = 2;
+  ops.push_back(op("LibraryNeg", like_first, negate));
+  for (const char* name : {"LibraryAdd", "LibraryAddInplace"}) {
+    ops.push_back(op(name, like_first, add));
+    ops.back().min_inputs = ops.back().max_inputs = 2;
+  }
+  ops.back().num_in_place = 1;
   ops.push_back(op("CountRuns", count_infer, count));
   ops.back().min_inputs = ops.back().max_inputs = 0;
   ops.back().flags = PANDO_OP_SIDE_EFFECTS;
