@@ -204,6 +204,7 @@ Tensor* LibraryGradient::made(const char* kind, const pando_node* inputs, std::i
   if (def.num_called_graphs > 0) refuse("ops that call graphs cannot be made here");
   check_list(inputs, num_inputs, PANDO_OP_MAX_INPUTS, "inputs");
   std::vector<Tensor*> tensors;
+  tensors.reserve(static_cast<std::size_t>(num_inputs));
   for (std::int32_t i = 0; i < num_inputs; ++i) {
     tensors.push_back(inputs[i] == 0 ? nullptr : tensor_of(inputs[i]));
   }

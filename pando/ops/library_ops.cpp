@@ -89,6 +89,7 @@ std::vector<TensorInfo> infer(const LibraryOp& library_op, const Op& op) {
                         std::max(record.num_in_place, 1), " to ", record.max_outputs));
   }
   std::vector<TensorInfo> infos;
+  infos.reserve(static_cast<std::size_t>(count));
   for (std::int32_t i = 0; i < count; ++i) {
     infos.push_back(checked_output(op, library_op, i, outputs[static_cast<std::size_t>(i)]));
   }

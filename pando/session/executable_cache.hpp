@@ -24,8 +24,8 @@ class Target;
 struct CompilerOptions;
 
 /// The hash of everything that an executable depends on: the Ir without the values of its variables
-/// but with its source locations (errors and traces name them), options, the target with its
-/// threads and this machine's processor, and the build of this library.
+/// but with its source locations (errors and traces name them), the libraries of its ops, options,
+/// the target with its threads and this machine's processor, and the build of this library.
 Hash128 executable_key(const Ir& ir, const CompilerOptions& options, const Target& target);
 
 /// What names of files end with unless a front end wants another suffix.

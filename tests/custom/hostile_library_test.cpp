@@ -24,7 +24,9 @@ struct BadLibrary {
   const char* error;
 };
 
-void PrintTo(const BadLibrary& library, std::ostream* out) { *out << library.name; }
+std::ostream& operator<<(std::ostream& out, const BadLibrary& library) {
+  return out << library.name;
+}
 
 class RefusedLibrary : public ::testing::TestWithParam<BadLibrary> {};
 
