@@ -43,17 +43,17 @@ void check_attributes(const OpDef& def, Attributes& attributes) {
     const AttributeValue* value = attributes.find(spec.name);
     if (value == nullptr) {
       if (!spec.required) continue;
-      throw InternalError(str_cat(def.name, ": attribute '", spec.name, "' is missing"));
+      throw ValueError(str_cat(def.name, ": attribute '", spec.name, "' is missing"));
     }
     if (type_of(*value) != spec.type) {
-      throw InternalError(str_cat(def.name, ": attribute '", spec.name,
-                                  "' has the wrong type: ", attribute_text(*value)));
+      throw ValueError(str_cat(def.name, ": attribute '", spec.name,
+                               "' has the wrong type: ", attribute_text(*value)));
     }
   }
   for (const auto& [name, value] : attributes) {
     const bool known = std::any_of(def.attributes.begin(), def.attributes.end(),
                                    [&](const AttributeSpec& spec) { return spec.name == name; });
-    if (!known) throw InternalError(str_cat(def.name, " has no attribute '", name, "'"));
+    if (!known) throw ValueError(str_cat(def.name, " has no attribute '", name, "'"));
   }
 }
 

@@ -153,6 +153,17 @@ TEST_F(LibraryTest, ATensorThatIsWrittenIsNoOtherInput) {
   }
 }
 
+TEST_F(LibraryTest, WrongAttributesAreTheUsersFault) {
+  Tensor* v = variable(main(), "v", {1, 2}, {2});
+  OpBuilder ops = builder_of(main());
+  const auto error_with = [&](const Attributes& attributes) {
+    return error_of([&] { ops.make("Snake", {v}, attributes); });
+  };
+  EXPECT_EQ(error_with({}), "Snake: attribute 'a' is missing");
+  EXPECT_EQ(error_with({{"a", true}}), "Snake: attribute 'a' has the wrong type: true");
+  EXPECT_EQ(error_with({{"a", 1.0}, {"b", 2.0}}), "Snake has no attribute 'b'");
+}
+
 TEST_F(LibraryTest, OptionalInputsMayBeLeftOut) {
   Tensor* v = variable(main(), "v", {1, 2}, {2});
   Tensor* w = variable(main(), "w", {3, 4}, {2});

@@ -193,6 +193,23 @@ def test_every_replica_computes_its_own() -> None:
     np.testing.assert_allclose(result, numpy_snake(x, 2.0), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("snake")
+def test_loops_and_virtual_devices_run_it() -> None:
+    x = np.random.default_rng(5).normal(size=(6,)).astype(np.float32)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        stream = popxl.d2h_stream((6,), popxl.float32)
+        t = popxl.variable(x, name="x")
+        (t,) = ops.repeat(ir.create_graph(call_snake, t), 3, t)
+        with popxl.ipu(1):
+            t = call_snake(ops.ipu_copy(t, 1), 0.5)
+        ops.host_store(stream, ops.ipu_copy(t, 0, 1))
+    wanted = x.astype(np.float64)
+    for a in (2.0, 2.0, 2.0, 0.5):
+        wanted = numpy_snake(wanted, a)
+    np.testing.assert_allclose(run(ir, stream), wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.usefixtures("snake", "marked")
 def test_what_an_op_refuses() -> None:
     with popxl.Ir().main_graph:
