@@ -1,6 +1,7 @@
 #include "pando/compile/called_functions.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
@@ -25,15 +26,14 @@ std::int32_t CalledFunctions::index_of(const FunctionRequest& request) {
     if (pending.size() == before) lower(next);
     std::reverse(pending.begin() + static_cast<std::ptrdiff_t>(before), pending.end());
   }
-  return functions_.at({request.graph, request.writable});
+  return functions_.at(request);
 }
 
 void CalledFunctions::lower(const FunctionRequest& request) {
   const Placements placements(*request.graph);
   StepFunction function = lower_function(request, placements, nullptr, tables_, *this);
   steps_.functions.push_back(std::move(function));
-  functions_[{request.graph, request.writable}] =
-      static_cast<std::int32_t>(steps_.functions.size()) - 1;
+  functions_[request] = static_cast<std::int32_t>(steps_.functions.size()) - 1;
 }
 
 std::vector<bool> CalledFunctions::written_arguments(const Op& op, const Graph& callee,

@@ -1,10 +1,11 @@
 // The functions that graphs call.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "pando/compile/program_tables.hpp"
@@ -19,6 +20,8 @@ struct FunctionRequest {
   const Graph* graph = nullptr;
   std::vector<bool> writable;
   std::optional<int> carried = std::nullopt;
+
+  auto operator<=>(const FunctionRequest&) const = default;
 };
 
 class CalledFunctions {
@@ -42,13 +45,11 @@ class CalledFunctions {
 
  private:
   void lower(const FunctionRequest& request);
-  bool is_lowered(const FunctionRequest& request) const {
-    return functions_.contains({request.graph, request.writable});
-  }
+  bool is_lowered(const FunctionRequest& request) const { return functions_.contains(request); }
 
   StepProgram& steps_;
   ProgramTables& tables_;
-  std::map<std::pair<const Graph*, std::vector<bool>>, std::int32_t> functions_;
+  std::map<FunctionRequest, std::int32_t> functions_;
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   EffectNames effects_;
 };
