@@ -57,6 +57,13 @@ if(PANDO_SANITIZE)
   target_link_options(pando_flags INTERFACE -fsanitize=${PANDO_SANITIZE})
 endif()
 
+# Checks of every access to a member take a third of a source's compile time. Where nothing makes
+# pointers of bytes they find nothing that the address sanitizer does not.
+set(pando_no_pointer_checks "")
+if(PANDO_SANITIZE MATCHES undefined)
+  set(pando_no_pointer_checks -fno-sanitize=null,alignment,vptr,object-size)
+endif()
+
 set(pando_precompiled_headers
     <algorithm>
     <array>
