@@ -6,19 +6,6 @@
 namespace pando {
 namespace {
 
-/// No batch dimension backwards, and one of the last two dense in the other.
-bool has_matrix_layout(const OperandDesc& desc) {
-  const std::size_t rank = desc.shape.size();
-  if (rank < 2) return false;
-  for (std::size_t d = 0; d + 2 < rank; ++d) {
-    if (desc.strides[d] < 0) return false;
-  }
-  const std::int64_t rows = desc.shape[rank - 2], columns = desc.shape[rank - 1];
-  const std::int64_t row_stride = desc.strides[rank - 2], column_stride = desc.strides[rank - 1];
-  return (column_stride == 1 && row_stride >= columns) ||
-         (row_stride == 1 && column_stride >= rows);
-}
-
 KernelSpec kernel_spec(const Op& op, FrameBuilder& frame) {
   const OpDef& def = op.def();
   KernelSpec spec;
@@ -58,7 +45,7 @@ StepOperand kernel_input(const Op& op, KernelSpec& spec, int index, FrameBuilder
   if (desc.is_contiguous()) return bound.operand;
   const AcceptedLayout layout = frame.tables().target().accepted_layout(spec, index);
   if (layout == AcceptedLayout::AnyStrides) return bound.operand;
-  if (layout == AcceptedLayout::MatrixAnyOrder && has_matrix_layout(desc)) return bound.operand;
+  if (layout == AcceptedLayout::MatrixAnyOrder && desc.is_matrix()) return bound.operand;
   const BoundTensor copy = frame.bind_contiguous(op.input(index), op);
   desc = copy.desc;
   return copy.operand;

@@ -16,7 +16,6 @@
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/elide_identities.hpp"
 #include "pando/transforms/expand.hpp"
-#include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
 #include "pando/transforms/unused_outputs.hpp"
 #ifndef NDEBUG
@@ -182,9 +181,6 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     erase_unreachable_graphs(ir);
   });
   stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
-  stage("fuse_epilogues", [&] {
-    if (target.has_kernel("MatMulEpilogue")) for_each_graph(ir, fuse_epilogues);
-  });
   stage("bands", [&] {
     if (target.skips_outside_bands()) find_bands(ir);
   });

@@ -57,7 +57,7 @@ class StorageReuse {
     const KernelSpec& spec = tables_.kernels[static_cast<std::size_t>(in.target)];
     if (spec.kind == "Fused") {
       for (std::size_t output = 0; output < spec.outputs.size(); ++output) {
-        bool is_done = false;
+        bool is_done = spec.makes_product_in(output);
         for (std::size_t input = 0; input < spec.num_loaded_inputs() && !is_done; ++input) {
           is_done = take_input(in, spec, at, output, input);
         }

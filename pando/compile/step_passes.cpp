@@ -19,7 +19,8 @@ namespace pando {
 const std::vector<StepPass>& all_step_passes() {
   static const std::vector<StepPass> passes = {
       // First: later a result may be in the place of another one, and its matrices changed.
-      {"absorb_products", "Computes matrix products where they are read.", absorb_products},
+      {"absorb_products", "Lets kernels compute the matrix products that they read.",
+       absorb_products},
       // Before anything is placed: scratch memory is.
       {"prepare_kernels", "Gives kernels the scratch memory that they need.", prepare_kernels},
       // Early: a transfer that has become two steps is no longer seen as one that makes a value.

@@ -108,8 +108,6 @@ struct OpDef {
   bool has_tensor_devices = false;
   /// The input that is a log2 scale, where it is connected; -1: none.
   int log2_scale_input = -1;
-  /// The attribute of MatMulEpilogue that stands for this function of the product; empty: none.
-  std::string_view epilogue = {};
   /// The kind of its kernel; empty: the name.
   std::string_view kernel = {};
   /// The file of the user's library that it comes from, and the hash of its contents; empty: it is

@@ -37,11 +37,9 @@ Scalar gelu_erf_grad(Scalar g, Scalar x) {
 }
 
 void add_activation(Registry& registry, const std::string& name, const std::string& formula,
-                    std::function<Scalar(Scalar)> body, Saved saved,
-                    std::string_view epilogue = {}) {
+                    std::function<Scalar(Scalar)> body, Saved saved) {
   OpDef def = float_unary_def(name, formula + " of input 0.", std::move(body));
   registry.add(in_place(def, name + "Inplace", "Writes " + formula + " to input 0."));
-  def.epilogue = epilogue;
   registry.add(with_gradient(std::move(def), unary_gradient(name + "Grad", saved)));
 }
 
@@ -57,14 +55,13 @@ void register_activation_ops(Registry& registry) {
   OpDef relu = unary_def("Relu", "max(x, 0) of input 0; NaN stays NaN.",
                          [](Scalar x) { return max(x, x.constant(0.0)); });
   registry.add(in_place(relu, "ReluInplace", "Writes max(x, 0) to input 0."));
-  relu.epilogue = "relu";
   registry.add(with_gradient(std::move(relu), unary_gradient("ReluGrad", Saved::Output)));
   registry.add(same_shape_def(
       "ReluGrad", "For inputs g, out: g where out > 0, else 0.", 2,
       [](const Op&, Inputs in) { return select(0.0 < in[1], in[0], in[0].constant(0.0)); }));
 
   add_activation(registry, "Gelu", "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))", gelu,
-                 Saved::Input, "gelu_tanh");
+                 Saved::Input);
   add_gradient(registry, "GeluGrad",
                "For inputs g, x: g times the derivative of the tanh form of gelu at x.", gelu_grad);
 
@@ -76,8 +73,7 @@ void register_activation_ops(Registry& registry) {
                gelu_erf_grad);
 
   add_activation(
-      registry, "Swish", "x sigmoid(x)", [](Scalar x) { return x * sigmoid(x); }, Saved::Input,
-      "swish");
+      registry, "Swish", "x sigmoid(x)", [](Scalar x) { return x * sigmoid(x); }, Saved::Input);
   add_gradient(registry, "SwishGrad", "For inputs g, x: g (s + x s (1 - s)) with s = sigmoid(x).",
                [](Scalar g, Scalar x) {
                  const Scalar s = sigmoid(x);
@@ -85,13 +81,11 @@ void register_activation_ops(Registry& registry) {
                });
 
   add_activation(
-      registry, "Sigmoid", "1 / (1 + e^-x)", [](Scalar x) { return sigmoid(x); }, Saved::Output,
-      "sigmoid");
+      registry, "Sigmoid", "1 / (1 + e^-x)", [](Scalar x) { return sigmoid(x); }, Saved::Output);
   add_gradient(registry, "SigmoidGrad", "g out (1 - out) for inputs g, out.",
                [](Scalar g, Scalar out) { return g * out * (1.0 - out); });
 
   OpDef tanh_def = float_unary_def("Tanh", "tanh x of input 0.", [](Scalar x) { return tanh(x); });
-  tanh_def.epilogue = "tanh";
   registry.add(with_gradient(std::move(tanh_def), unary_gradient("TanhGrad", Saved::Output)));
   add_gradient(registry, "TanhGrad", "g (1 - out^2) for inputs g, out.",
                [](Scalar g, Scalar out) { return g * (1.0 - out * out); });

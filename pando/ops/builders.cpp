@@ -690,14 +690,6 @@ BuiltOp mat_mul(OpBuilder& builder, Tensor* input0, Tensor* input1,
   return build_op(builder, "MatMul", {input0, input1, input2}, std::move(given), name);
 }
 
-BuiltOp mat_mul_epilogue(OpBuilder& builder, Tensor* input0, Tensor* input1,
-                         const MatMulEpilogueAttributes& attributes, Tensor* input2,
-                         std::string_view name) {
-  Attributes given;
-  set_attribute(given, "epilogue", attributes.epilogue);
-  return build_op(builder, "MatMulEpilogue", {input0, input1, input2}, std::move(given), name);
-}
-
 BuiltOp mat_mul_lhs_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                          const MatMulLhsGradAttributes& attributes, std::string_view name) {
   Attributes given;

@@ -761,15 +761,6 @@ BuiltOp mat_mul(OpBuilder& builder, Tensor* input0, Tensor* input1,
                 const MatMulAttributes& attributes = {}, Tensor* input2 = nullptr,
                 std::string_view name = {});
 
-struct MatMulEpilogueAttributes {
-  std::optional<std::string> epilogue = std::nullopt;
-};
-/// epilogue(lhs rhs + bias) for inputs lhs, rhs and (optional) bias (columns,). Attribute epilogue:
-/// relu, tanh, sigmoid, swish or gelu_tanh; none if absent. Made by the pass fuse_epilogues.
-BuiltOp mat_mul_epilogue(OpBuilder& builder, Tensor* input0, Tensor* input1,
-                         const MatMulEpilogueAttributes& attributes = {}, Tensor* input2 = nullptr,
-                         std::string_view name = {});
-
 struct MatMulLhsGradAttributes {
   Required<Ints> shape;
   Required<DType> dtype;

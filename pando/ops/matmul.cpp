@@ -277,47 +277,6 @@ void matmul_gradient(GradientBuilder& builder, const Op& op) {
   }
 }
 
-// A product with bias and activation: what transforms make for kernels.
-
-struct Epilogue {
-  std::string_view attribute, kind;
-};
-constexpr std::array<Epilogue, 5> kEpilogues = {{{"relu", "Relu"},
-                                                 {"tanh", "Tanh"},
-                                                 {"sigmoid", "Sigmoid"},
-                                                 {"swish", "Swish"},
-                                                 {"gelu_tanh", "Gelu"}}};
-
-std::vector<TensorInfo> infer_matmul_epilogue(const Op& op) {
-  const TensorInfo& lhs = input_info(op, 0);
-  const TensorInfo& rhs = input_info(op, 1);
-  if (lhs.shape.size() < 2 || lhs.shape.size() != rhs.shape.size() ||
-      batch_of(lhs.shape) != batch_of(rhs.shape)) {
-    wrong_input(op, "wanted matrices with equal batch dimensions");
-  }
-  require_float(op, 0);
-  require_same_dtype(op, 0, 1);
-  const Shape shape = product_shape(op, lhs.shape, rhs.shape);
-  if (op.num_inputs() > 2) {
-    require_same_dtype(op, 0, 2);
-    if (input_info(op, 2).shape != Shape{shape.back()}) {
-      wrong_input(op, str_cat("wanted a bias of shape ", shape_text({shape.back()})));
-    }
-  }
-  return {TensorInfo{lhs.dtype, shape, {}}};
-}
-
-std::vector<Tensor*> expand_matmul_epilogue(OpBuilder& builder, const Op& op) {
-  Tensor* result = builder.make("MatMul", {op.input(0), op.input(1)});
-  if (op.num_inputs() > 2) result = builder.make("Add", {result, op.input(2)});
-  if (!op.attributes.has("epilogue")) return {result};
-  const std::string& wanted = op.attributes.text("epilogue");
-  for (const auto& [attribute, kind] : kEpilogues) {
-    if (attribute == wanted) return {builder.make(kind, {result})};
-  }
-  wrong_input(op, str_cat("wanted an epilogue that exists; '", wanted, "' does not"));
-}
-
 }  // namespace
 
 void register_matmul_ops(Registry& registry) {
@@ -346,16 +305,6 @@ void register_matmul_ops(Registry& registry) {
        .gradient = matmul_gradient,
        .log2_scale_input = 2,
        .differentiable_inputs = {0, 1}});
-  registry.add({.name = "MatMulEpilogue",
-                .doc =
-                    "epilogue(lhs rhs + bias) for inputs lhs, rhs and (optional) bias (columns,). "
-                    "Attribute epilogue: relu, tanh, sigmoid, swish or gelu_tanh; none if absent. "
-                    "Made by the pass fuse_epilogues.",
-                .min_inputs = 2,
-                .max_inputs = 3,
-                .attributes = {optional(text_attribute("epilogue"))},
-                .infer = infer_matmul_epilogue,
-                .expand = expand_matmul_epilogue});
   registry.add(gradient_def("MatMulLhsGrad",
                             "g rhs^T for inputs g, rhs, summed to attribute shape, in attribute "
                             "dtype.",

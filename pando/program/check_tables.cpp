@@ -21,12 +21,37 @@ Extent extent_of(const OperandDesc& desc) {
   return {first * element, (last + 1) * element};
 }
 
+/// What of a product depends on where it is made.
+void check_product_shapes(const KernelSpec& spec, const ProductInput& product,
+                          const OperandDesc& value, const OperandDesc& left,
+                          const OperandDesc& right) {
+  const std::size_t rank = left.shape.size();
+  require(rank >= 2 && right.shape.size() == rank && left.shape[rank - 1] == right.shape[rank - 2],
+          "a product of matrices that do not fit");
+  if (product.place < 0) {
+    require(
+        rank == 2 && value.shape == Shape{left.shape[0], right.shape[1]} && right.strides[1] == 1,
+        "a product of matrices that do not fit");
+    return;
+  }
+  require_index(product.place, spec.outputs, "the place of a product");
+  require(spec.products.size() == 1, "a product with a place that is not the only one");
+  require(std::equal(left.shape.begin(), left.shape.end() - 2, right.shape.begin()) &&
+              left.is_matrix() && right.is_matrix(),
+          "a product of matrices that do not fit");
+  Shape shape = left.shape;
+  shape.back() = right.shape.back();
+  const OperandDesc& place = spec.outputs[static_cast<std::size_t>(product.place)];
+  require(num_elements(value.shape) == num_elements(shape) && !value.shape.empty() &&
+              value.shape.back() == shape.back() && place == value,
+          "a product with a place of another shape");
+}
+
 void check_product(const KernelSpec& spec, const ProductInput& product) {
   const auto input = [&](std::int32_t index) -> const OperandDesc& {
     require_index(index, spec.inputs, "product operand");
     const OperandDesc& desc = spec.inputs[static_cast<std::size_t>(index)];
-    require(desc.dtype == DType::Float32 && desc.shape.size() == 2,
-            "a product of other than float32 matrices");
+    require(desc.dtype == DType::Float32, "a product of other than float32 matrices");
     return desc;
   };
   const OperandDesc &value = input(product.value), &left = input(product.left),
@@ -34,9 +59,8 @@ void check_product(const KernelSpec& spec, const ProductInput& product) {
   const auto loaded = static_cast<std::int32_t>(spec.num_loaded_inputs());
   require(product.value < loaded && product.left >= loaded && product.right >= loaded,
           "a product's matrices among the loaded inputs");
-  require(value.shape == Shape{left.shape[0], right.shape[1]} && left.shape[1] == right.shape[0] &&
-              value.is_contiguous() && right.strides[1] == 1,
-          "a product of matrices that do not fit");
+  require(value.is_contiguous(), "a product with gaps");
+  check_product_shapes(spec, product, value, left, right);
 }
 
 void check_scalar(const KernelSpec& spec) {

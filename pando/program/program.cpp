@@ -1,5 +1,7 @@
 #include "pando/program/program.hpp"
 
+#include <algorithm>
+
 namespace pando {
 namespace {
 
@@ -9,6 +11,24 @@ void check_text(TextTable::Index index, const TextTable& texts) {
 }
 
 }  // namespace
+
+bool OperandDesc::is_matrix() const {
+  const std::size_t rank = shape.size();
+  if (rank < 2) return false;
+  for (std::size_t d = 0; d + 2 < rank; ++d) {
+    if (strides[d] < 0) return false;
+  }
+  const std::int64_t rows = shape[rank - 2], columns = shape[rank - 1];
+  const std::int64_t row_stride = strides[rank - 2], column_stride = strides[rank - 1];
+  return (column_stride == 1 && row_stride >= columns) ||
+         (row_stride == 1 && column_stride >= rows);
+}
+
+bool KernelSpec::makes_product_in(std::size_t output) const {
+  return std::any_of(products.begin(), products.end(), [&](const ProductInput& product) {
+    return product.place == static_cast<std::int32_t>(output);
+  });
+}
 
 SourceTable SourceTable::of(TextTable texts, std::vector<Entry> entries) {
   for (const Entry& entry : entries) {

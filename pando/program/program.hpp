@@ -26,15 +26,23 @@ struct OperandDesc {
     return {dtype, shape, contiguous_strides(shape)};
   }
   bool is_contiguous() const { return View{shape, strides, 0}.is_contiguous(); }
+  /// No batch dimension backwards, and one of the last two dense in the other.
+  bool is_matrix() const;
   bool operator==(const OperandDesc&) const = default;
 };
 
-/// An input of a `Fused` kernel that is not read from memory but computed where it is needed: the
-/// product of two matrices of float32. Indices into KernelSpec::inputs.
+/// An input of a `Fused` kernel that is not read from memory but computed by it: the product of
+/// float32 matrices. Indices into KernelSpec::inputs.
 struct ProductInput {
-  std::int32_t value = 0;  // float32 (rows, columns), contiguous; its operand is None
+  std::int32_t value = 0;  // float32, contiguous; its operand is None
   std::int32_t left = 0;   // (rows, depth), any strides
   std::int32_t right = 0;  // (depth, columns), rows of contiguous elements
+  /// -1: computed piece by piece where it is read. Else an output, float32, contiguous and the
+  /// memory of no input, in which the whole product is made: the program is its epilogue. Then it
+  /// is the kernel's only product, the matrices may have batch dimensions and any layout that
+  /// OperandDesc::is_matrix allows, and the rows of the result may be numbered by several
+  /// dimensions.
+  std::int32_t place = -1;
   bool operator==(const ProductInput&) const = default;
 };
 
@@ -55,6 +63,8 @@ struct KernelSpec {
 
   /// Inputs that `scalar` may load.
   std::size_t num_loaded_inputs() const { return inputs.size() - 2 * products.size(); }
+  /// Whether a product is made in that output.
+  bool makes_product_in(std::size_t output) const;
   bool operator==(const KernelSpec&) const = default;
 };
 

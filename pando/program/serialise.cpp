@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 13;
+constexpr std::uint32_t kVersion = 14;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -234,6 +234,7 @@ void kernel(Archive& archive, KernelSpec& spec) {
     archive.value(product.value);
     archive.value(product.left);
     archive.value(product.right);
+    archive.value(product.place);
   });
 }
 

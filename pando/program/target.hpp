@@ -37,6 +37,13 @@ enum class AcceptedLayout : std::uint8_t {
   AnyStrides,
 };
 
+/// How a fused kernel may compute a product that nothing else reads (see ProductInput).
+enum class ProductUse : std::uint8_t {
+  None,      // the product is a kernel of its own
+  InPieces,  // piece by piece where it is read
+  InOutput,  // in the memory of an output
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -51,10 +58,11 @@ class Target {
   virtual bool can_run_in_place(const KernelSpec& spec, int input) const = 0;
   /// Most ops of one Fused kernel.
   virtual std::size_t most_fused_ops() const = 0;
-  /// Whether the Fused kernel `fused` may compute its input `input`, the result of the MatMul
-  /// kernel `product`, where it needs it (KernelSpec::products), and is no slower for it.
-  virtual bool computes_inside(const KernelSpec& fused, std::size_t input,
-                               const KernelSpec& product) const = 0;
+  /// How the Fused kernel `fused` may compute its input `input`, the result of the MatMul kernel
+  /// `product`, and be no slower for it. InOutput: the input has its last dimension and as many
+  /// elements, and `fused` an output of the same layout.
+  virtual ProductUse computes_inside(const KernelSpec& fused, std::size_t input,
+                                     const KernelSpec& product) const = 0;
   /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
   /// ...).
   virtual bool skips_outside_bands() const = 0;

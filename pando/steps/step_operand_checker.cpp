@@ -8,6 +8,17 @@ namespace pando {
 
 using Kind = Instruction::Kind;
 
+namespace {
+
+bool overlap(const StepOperand& a, const program_check::Extent& a_bytes, const StepOperand& b,
+             const program_check::Extent& b_bytes) {
+  return a.storage >= 0 && a.storage == b.storage &&
+         a.offset + a_bytes.begin < b.offset + b_bytes.end &&
+         b.offset + b_bytes.begin < a.offset + a_bytes.end;
+}
+
+}  // namespace
+
 void OperandChecker::run() {
   for (std::size_t i = 0; i < function_.instructions.size(); ++i) {
     at_ = static_cast<std::int32_t>(i);
@@ -203,6 +214,15 @@ void OperandChecker::check_kernel(const StepInstruction& in) const {
     require(index < spec.inputs.size() && spec.outputs.size() == 1 &&
                 spec.inputs[index] == spec.outputs[0],
             "it cannot write over input ", input, ", which is not as its one output");
+  }
+  for (const ProductInput& product : spec.products) {
+    if (product.place < 0) continue;
+    const std::size_t place = spec.inputs.size() + static_cast<std::size_t>(product.place);
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      require(
+          i == place || !overlap(in.operands[i], extents[i], in.operands[place], extents[place]),
+          "operand ", i, " lies where it makes a product");
+    }
   }
 }
 

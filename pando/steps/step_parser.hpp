@@ -11,7 +11,7 @@
 //              | "collective" INT KIND reduction DTYPE INT "to" INT "groups" INT "stride" INT TEXT
 //              | "print" INT TEXT ":" type attributes
 //              | "kernel" INT KIND attributes operands "to" operands
-//                ["products" "[" "(" INT "," INT "," INT ")", ... "]"]
+//                ["products" "[" "(" INT "," INT "," INT ")" ["in" INT], ... "]"]
 //                ["scalar" "{" { "%" INT "=" OP "." LANE "(" values ")" ... } "}"]
 //              | "source" INT TEXT "at" TEXT "phase" TEXT
 //   function  := "function" INT TEXT "inputs" INT "arguments" INT ["carried" INT]

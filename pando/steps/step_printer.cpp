@@ -143,7 +143,7 @@ class TablePrinter {
     std::string products, scalar;
     for (const ProductInput& p : spec.products) {
       products += str_cat(products.empty() ? " products [(" : ", (", p.value, ", ", p.left, ", ",
-                          p.right, ")");
+                          p.right, ")", p.place < 0 ? "" : str_cat(" in ", p.place));
     }
     for (std::size_t i = 0; i < spec.scalar.instructions.size(); ++i) {
       scalar += str_cat("  %", i, " = ", scalar_text(spec.scalar.instructions[i]), "\n");

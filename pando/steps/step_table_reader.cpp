@@ -199,6 +199,7 @@ ProductInput StepTableReader::product() {
   symbol(",");
   product.right = index("an input");
   symbol(")");
+  if (take_if_word("in")) product.place = index("an output");
   return product;
 }
 

@@ -7,7 +7,6 @@
 #include "pando/transforms/dead_code.hpp"
 #include "pando/transforms/elide_identities.hpp"
 #include "pando/transforms/expand.hpp"
-#include "pando/transforms/fuse_epilogues.hpp"
 #include "pando/transforms/inline_calls.hpp"
 #include "pando/transforms/plain_softmax.hpp"
 #include "pando/transforms/scale_checks.hpp"
@@ -43,8 +42,6 @@ const std::vector<Pass>& all_passes() {
        [](Ir& ir) { eliminate_dead_code(ir); }},
       {"elide_identities", "Removes copies of values that nothing else reads.",
        every_graph(elide_identities)},
-      {"fuse_epilogues", "Makes bias and activation part of the product before them.",
-       every_graph(fuse_epilogues)},
       {"bands", "Skips what masks of attention hide.", find_bands},
       {"unused_outputs", "Takes outputs that nobody uses away from calls and called graphs.",
        drop_unused_outputs},

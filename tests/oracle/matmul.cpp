@@ -1,4 +1,4 @@
-// NumPy's matmul, its gradients, and products with bias and activation.
+// NumPy's matmul and its gradients.
 #include <cmath>
 
 #include "pando/base/error.hpp"
@@ -54,36 +54,12 @@ void rhs_gradient(const Op&, const Inputs& in, std::vector<Array>& out) {
       [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][r] += g[o] * lhs[l]; });
 }
 
-Number activated(const std::string& name, Number x) {
-  if (name == "relu") return std::max(x, 0.0L);
-  if (name == "tanh") return std::tanh(x);
-  if (name == "sigmoid") return sigmoid(x);
-  if (name == "swish") return x * sigmoid(x);
-  if (name == "gelu_tanh") return gelu(x);
-  throw NotSupported(str_cat("the reference has no epilogue ", name));
-}
-
-void matmul_epilogue(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const Array &lhs = *in[0], &rhs = *in[1];
-  for_each_product(
-      lhs.shape, rhs.shape, out[0].shape,
-      [&](std::int64_t l, std::int64_t r, std::int64_t o) { out[0][o] += lhs[l] * rhs[r]; });
-  const std::int64_t columns = out[0].shape.back();
-  for (std::int64_t i = 0; i < out[0].size(); ++i) {
-    if (in.size() > 2) out[0][i] += (*in[2])[i % columns];
-    if (op.attributes.has("epilogue")) {
-      out[0][i] = activated(op.attributes.text("epilogue"), out[0][i]);
-    }
-  }
-}
-
 }  // namespace
 
 void add_matmul_rules(RuleTable& table) {
   table.add("MatMul", matmul);
   table.add("MatMulLhsGrad", lhs_gradient);
   table.add("MatMulRhsGrad", rhs_gradient);
-  table.add("MatMulEpilogue", matmul_epilogue);
 }
 
 }  // namespace pando::oracle

@@ -7,6 +7,7 @@
 
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/kernel_table.hpp"
+#include "pando/backends/cpu/kernels/product_kernel.hpp"
 #include "pando/backends/cpu/processor.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
@@ -92,14 +93,8 @@ std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int nu
 
 /// A longer fused kernel needs more vectors at a time than there are registers.
 constexpr std::size_t kMostFusedOps = 32;
-/// Deeper products are faster by themselves, with blocks of both operands in cache.
-constexpr std::int64_t kMostFusedDepth = 16;
 /// Larger results leave the cache before they are used again.
 constexpr std::size_t kMostSharedBytes = std::size_t{64} << 10;
-
-bool is_float32_matrix(const OperandDesc& operand) {
-  return operand.dtype == DType::Float32 && operand.shape.size() == 2;
-}
 
 class CpuTarget : public Target {
  public:
@@ -144,20 +139,9 @@ class CpuTarget : public Target {
   bool skips_outside_bands() const override { return true; }
   std::size_t most_shared_bytes() const override { return kMostSharedBytes; }
 
-  /// The gradient of a weight over a small batch, which then never lies in memory. Its matrices
-  /// live on until it is computed, so they must not be larger.
-  bool computes_inside(const KernelSpec& fused, std::size_t input,
-                       const KernelSpec& product) const override {
-    const OperandDesc &left = product.inputs[0], &right = product.inputs[1];
-    const OperandDesc& value = product.outputs[0];
-    if (!is_float32_matrix(left) || !is_float32_matrix(right) || !is_float32_matrix(value)) {
-      return false;
-    }
-    const std::int64_t depth = left.shape[1], elements = num_elements(value.shape);
-    return !fused.outputs.empty() && fused.outputs[0].shape == value.shape &&
-           fused.inputs[input] == value && depth >= 1 && depth <= kMostFusedDepth &&
-           elements >= 2 && right.strides[1] == 1 &&
-           num_elements(left.shape) + num_elements(right.shape) <= elements;
+  ProductUse computes_inside(const KernelSpec& fused, std::size_t input,
+                             const KernelSpec& product) const override {
+    return product_use(fused, input, product);
   }
 
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
@@ -170,6 +154,9 @@ class CpuTarget : public Target {
 
  private:
   std::shared_ptr<const Kernel> make(const KernelSpec& spec) const {
+    if (!spec.products.empty() && spec.products.front().place >= 0) {
+      return make_product_kernel(spec, num_threads_, machine_code_);
+    }
     if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_, machine_code_);
     if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads_);
     if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads_);

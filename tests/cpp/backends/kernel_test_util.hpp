@@ -160,11 +160,10 @@ inline KernelSpec make_spec(std::string kind, Attributes attributes,
 }
 
 /// Runs one kernel; returns its explanation.
-inline std::string run_kernel(const std::string& kind, const Attributes& attributes,
-                              const std::vector<TestTensor*>& inputs,
-                              const std::vector<TestTensor*>& outputs, int num_threads = 2) {
+inline std::string run_spec(const KernelSpec& spec, const std::vector<TestTensor*>& inputs,
+                            const std::vector<TestTensor*>& outputs, int num_threads) {
   const auto target = make_cpu_target(num_threads);
-  const auto kernel = target->prepare(make_spec(kind, attributes, inputs, outputs));
+  const auto kernel = target->prepare(spec);
   std::vector<std::byte*> operands;
   for (TestTensor* tensor : inputs)
     operands.push_back(tensor == nullptr ? nullptr : tensor->data());
@@ -175,9 +174,14 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
   std::byte* scratch = memory.data() + (kGuard - address % kGuard) % kGuard;
   dynamic_cast<const HostKernel&>(*kernel).run(operands.data(), scratch);
   for (std::byte* p = scratch + kernel->scratch_bytes(); p != memory.data() + memory.size(); ++p) {
-    EXPECT_EQ(*p, std::byte{0x5a}) << kind << " writes beyond its scratch";
+    EXPECT_EQ(*p, std::byte{0x5a}) << spec.kind << " writes beyond its scratch";
   }
   return kernel->explain();
+}
+inline std::string run_kernel(const std::string& kind, const Attributes& attributes,
+                              const std::vector<TestTensor*>& inputs,
+                              const std::vector<TestTensor*>& outputs, int num_threads = 2) {
+  return run_spec(make_spec(kind, attributes, inputs, outputs), inputs, outputs, num_threads);
 }
 
 /// Relative to the larger of 1 and |wanted|.

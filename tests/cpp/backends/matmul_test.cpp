@@ -52,6 +52,38 @@ std::vector<double> product_by_loops(
   return product;
 }
 
+ScalarValue emit_activation(ScalarEmitter& e, const std::string& name, ScalarValue x) {
+  const auto times = [&](ScalarValue a, ScalarValue b) { return e.emit(ScalarOp::Mul, a, b); };
+  if (name == "relu") return e.emit(ScalarOp::Max, x, e.constant(0));
+  if (name == "tanh") return e.emit(ScalarOp::Tanh, x);
+  if (name == "sigmoid") return e.emit(ScalarOp::Sigmoid, x);
+  if (name == "swish") return times(x, e.emit(ScalarOp::Sigmoid, x));
+  if (name == "gelu_erf") {
+    const ScalarValue tail = e.emit(ScalarOp::Erfc, times(e.constant(-std::sqrt(0.5)), x));
+    return times(x, times(e.constant(0.5), tail));
+  }
+  const ScalarValue cubic = times(e.constant(0.044715), times(x, x));
+  const ScalarValue twice_u = times(times(e.constant(2 * std::sqrt(2 / M_PI)), x),
+                                    e.emit(ScalarOp::Add, e.constant(1), cubic));
+  return times(x, e.emit(ScalarOp::Sigmoid, twice_u));
+}
+
+/// The product in output 0, where a program adds the bias and applies the activation.
+std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, TestTensor& bias,
+                              TestTensor& out) {
+  TestTensor computed(c.dtype, {c.m, c.n});
+  std::vector<TestTensor*> inputs = {&computed, &bias, &lhs, &rhs};
+  KernelSpec spec = make_spec("Fused", {}, inputs, {&out});
+  spec.inputs[1] = strided(c.dtype, {c.m, c.n}, {0, 1});
+  spec.products = {{.value = 0, .left = 2, .right = 3, .place = 0}};
+  ScalarEmitter e(spec.scalar);
+  ScalarValue x = e.load(0, c.dtype);
+  if (c.bias) x = e.emit(ScalarOp::Add, x, e.load(1, c.dtype));
+  e.store(0, emit_activation(e, c.epilogue, x), c.dtype);
+  inputs[0] = nullptr;
+  return run_spec(spec, inputs, {&out}, c.threads);
+}
+
 std::string check(const Case& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
@@ -63,9 +95,9 @@ std::string check(const Case& c) {
   out.randomise(4);
   std::vector<TestTensor*> inputs = {&lhs, &rhs};
   if (c.bias) inputs.push_back(&bias);
-  Attributes attributes;
-  if (!c.epilogue.empty()) attributes.set("epilogue", c.epilogue);
-  const std::string explanation = run_kernel("MatMul", attributes, inputs, {&out}, c.threads);
+  const std::string explanation = c.epilogue.empty()
+                                      ? run_kernel("MatMul", {}, inputs, {&out}, c.threads)
+                                      : run_with_epilogue(c, lhs, rhs, bias, out);
   std::vector<double> wanted =
       product_by_loops(lhs, rhs, c, 1, [&](std::int64_t j) { return c.bias ? bias.get(j) : 0.0; });
   for (double& value : wanted) value = activate(c.epilogue, value);
@@ -151,7 +183,6 @@ TEST(MatMul, AppliesEveryEpilogue) {
     check({8, 37, 20, false, false, DType::Float32, true, epilogue});
     check({64, 37, 40, false, true, DType::Float32, true, epilogue});
     check({8, 37, 20, false, false, DType::Float32, false, epilogue});
-    check({8, 37, 20, false, false, DType::Float16, true, epilogue});
     check({8, 37, 0, false, false, DType::Float32, true, epilogue});
   }
 }
@@ -339,14 +370,10 @@ TEST(MatMul, IntegersWrap) {
 }
 
 TEST(MatMul, RejectsWhatItCannotDoByName) {
-  TestTensor lhs(DType::Float32, {2, 3}), rhs(DType::Float32, {3, 4}), out(DType::Float32, {2, 4});
+  TestTensor lhs(DType::Float32, {2, 3}), out(DType::Float32, {2, 4});
   TestTensor half(DType::Float16, {3, 4});
-  const auto prepare = [&](TestTensor& b, Attributes attributes) {
-    return error_of([&] { run_kernel("MatMul", attributes, {&lhs, &b}, {&out}); });
-  };
-  EXPECT_NE(prepare(rhs, {{"epilogue", std::string("cube")}}).find("unknown epilogue 'cube'"),
-            std::string::npos);
-  EXPECT_NE(prepare(half, {}).find("dtypes differ: float32, float16"), std::string::npos);
+  const std::string error = error_of([&] { run_kernel("MatMul", {}, {&lhs, &half}, {&out}); });
+  EXPECT_NE(error.find("dtypes differ: float32, float16"), std::string::npos);
 }
 
 }  // namespace

@@ -10,19 +10,15 @@ namespace {
 
 class OtherTarget : public WrappedTarget {
  public:
-  bool has_kernel(std::string_view kind) const override {
-    return kind != missing && WrappedTarget::has_kernel(kind);
-  }
   std::size_t most_fused_ops() const override { return most_ops; }
-  bool computes_inside(const KernelSpec&, std::size_t, const KernelSpec&) const override {
-    return products_inside;
+  ProductUse computes_inside(const KernelSpec&, std::size_t, const KernelSpec&) const override {
+    return products;
   }
   bool skips_outside_bands() const override { return bands; }
   std::size_t most_shared_bytes() const override { return most_shared; }
 
-  std::string missing;
   std::size_t most_ops = 100;
-  bool products_inside = false;
+  ProductUse products = ProductUse::None;
   bool bands = true;
   std::size_t most_shared = 1000;
 };
@@ -72,7 +68,7 @@ TEST_F(TargetLimits, ProductsInsideKernels) {
   Tensor* product = ops_.make("MatMul", {random_variable({8, 2}), random_variable({2, 8})});
   ops_.op("AddLhsInplace", {random_variable({8, 8}), product});
   EXPECT_EQ(kernels_of(compiled()), std::vector<std::string>({"MatMul", "Fused"}));
-  target_.products_inside = true;
+  target_.products = ProductUse::InPieces;
   EXPECT_EQ(kernels_of(compiled()), std::vector<std::string>({"Fused"}));
 }
 
@@ -107,9 +103,9 @@ TEST_F(TargetLimits, EqualResultsThatAreKept) {
 TEST_F(TargetLimits, EpiloguesOfProducts) {
   Tensor* product = ops_.make("MatMul", {random_variable({4, 4}), random_variable({4, 4})});
   store(ir_.main_graph(), ops_.make("Add", {product, random_variable({4})}));
-  EXPECT_EQ(kernels_of(compiled()), std::vector<std::string>({"MatMulEpilogue"}));
-  target_.missing = "MatMulEpilogue";
   EXPECT_EQ(kernels_of(compiled()), std::vector<std::string>({"MatMul", "Fused"}));
+  target_.products = ProductUse::InOutput;
+  EXPECT_EQ(kernels_of(compiled()), std::vector<std::string>({"Fused"}));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ class WrappedTarget : public Target {
     return cpu_->can_run_in_place(spec, input);
   }
   std::size_t most_fused_ops() const override { return cpu_->most_fused_ops(); }
-  bool computes_inside(const KernelSpec& fused, std::size_t input,
-                       const KernelSpec& product) const override {
+  ProductUse computes_inside(const KernelSpec& fused, std::size_t input,
+                             const KernelSpec& product) const override {
     return cpu_->computes_inside(fused, input, product);
   }
   bool skips_outside_bands() const override { return cpu_->skips_outside_bands(); }

@@ -76,10 +76,7 @@ TEST(OpTraits, PlacesAndReplicas) {
                    "ReplicatedReduceScatter"}));
 }
 
-TEST(OpTraits, FormsInPlaceAreNoEpilogues) {
-  EXPECT_EQ(kinds_where([](const OpDef& d) { return !d.epilogue.empty(); }),
-            (Names{"Gelu", "Relu", "Sigmoid", "Swish", "Tanh"}));
-  EXPECT_EQ(op_registry().get("Gelu").epilogue, "gelu_tanh");
+TEST(OpTraits, ElidableOpsAndScales) {
   EXPECT_EQ(kinds_where([](const OpDef& d) { return d.is_elidable; }), Names{"Identity"});
   EXPECT_EQ(kinds_where([](const OpDef& d) { return d.log2_scale_input >= 0; }),
             (Names{"CastThenPow2Scale", "Conv", "ConvTranspose", "MatMul", "Pow2ScaleThenCast"}));

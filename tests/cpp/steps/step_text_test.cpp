@@ -37,7 +37,7 @@ collective 0 reduce_scatter mean float32 4 to 2 groups 2 stride 2 "ReduceScatter
 print 0 "title" : (4,) float32 {digits = 4, separator = ", ", summarise = false}
 kernel 0 Fill {dims = [1, 2], empty = numbers [], kind = float16, none = [], scale = 0.5, scales = [1.0, -inf]} () to ((4,) float32)
 kernel 1 MatMul ((2, 2) float32 strides [1, 2], (2, 2) float32) to ((2, 2) float32)
-kernel 2 Fused ((2, 2) float32, (2, 1) float32, (1, 2) float32) to ((2, 2) float32) products [(0, 1, 2)] scalar {
+kernel 2 Fused ((2, 2) float32, (2, 1) float32, (1, 2) float32) to ((2, 2) float32) products [(0, 1, 2) in 0] scalar {
   %0 = Load.f32()
   %1 = Constant.f32() number 0.10000000000000001
   %2 = Constant.i64() integer -3

@@ -18,6 +18,10 @@ remote_buffer 1 : (4,) float32 entries 3
 from_host "x" : (4,) float32
 to_host "y" : (4,) float32
 kernel 0 Fill ((4,) float32) to ((4,) float32)
+kernel 1 Fused ((2, 2) float32, (2, 2) float32, (2, 2) float32) to ((2, 2) float32) products [(0, 1, 2) in 0] scalar {
+  %0 = Load.f32()
+  %1 = Store.f32(%0)
+}
 function 0 "f" inputs 1 arguments 2 {
   storage %0 argument 0 : 16 bytes "x" read_only
   storage %1 argument 1 : 16 bytes "y"
@@ -55,6 +59,8 @@ TEST(StepVerifier, OperandsFitWhatTheyAreFor) {
        {"  kernel Fill.0(in %0, in %0)\n", "operand 1 is written, so it is no 'in'"},
        {"  kernel Fill.0(in %0, out %0)\n", "it writes %0, which is read_only"},
        {"  kernel Fill.0(in %0, out %2) in_place [1]\n", "it cannot write over input 1"},
+       {"  kernel Fill.0(in %0, out %2)\n  kernel Fused.1(-, in %2, in %0, out %2)\n",
+        "operand 1 lies where it makes a product"},
        {"  call 0(in %0, out %2) in_place [0]\n", "only kernels write over inputs"},
        {"  copy 0 bytes 17(in %0, out %2)\n", "reaches from 0 to 17"},
        {"  call 0(in %0)\n", "wanted 2 operands, given 1"},

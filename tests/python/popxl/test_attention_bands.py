@@ -119,7 +119,7 @@ def run(program: Training) -> tuple[list[Array], str]:
 
 def products(kernels: str) -> tuple[int, int]:
     """How many skip blocks, and how many do not."""
-    kinds = re.findall(r"^MatMul: MatMul: (\w+)", kernels, re.MULTILINE)
+    kinds = re.findall(r"^(?:MatMul|Fused): MatMul: (\w+)", kernels, re.MULTILINE)
     return kinds.count("banded"), len(kinds) - kinds.count("banded")
 
 

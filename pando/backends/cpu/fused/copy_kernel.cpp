@@ -28,7 +28,7 @@ class CopyKernel : public HostKernel {
                        spec.inputs[0].dtype == spec.outputs[0].dtype,
                    "Copy takes one input and one output of the same dtype");
     bytes_ = dtype_bytes(spec.outputs[0].dtype);
-    iteration_ = collapse({&spec.inputs[0], &spec.outputs[0]}, false);
+    iteration_ = collapse({&spec.inputs[0], &spec.outputs[0]}, Merging::AnyOrder);
     const Strides& from = iteration_.strides[0];
     const Strides& to = iteration_.strides[1];
     for (std::size_t d = 0; d + 1 < from.size() && bytes_ <= 8; ++d) {
@@ -241,7 +241,7 @@ class FillKernel : public HostKernel {
     internal_check(spec.outputs.size() == 1, "Fill takes one output");
     bytes_ = dtype_bytes(spec.outputs[0].dtype);
     element_ = element_of(spec.attributes.number("value"), spec.outputs[0].dtype);
-    iteration_ = collapse({&spec.outputs[0]}, false);
+    iteration_ = collapse({&spec.outputs[0]}, Merging::AnyOrder);
   }
 
   void run(std::byte* const* operands, std::byte*) const override {

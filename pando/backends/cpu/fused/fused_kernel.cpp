@@ -1,431 +1,51 @@
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 
-#include <algorithm>
-#include <cstring>
-
-#include "pando/backends/cpu/fused/compiled_chain.hpp"
-#include "pando/backends/cpu/fused/fused_layout.hpp"
-#include "pando/backends/cpu/parallel.hpp"
+#include "pando/backends/cpu/fused/fused_body.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-/// Below this much work, in rough nanoseconds, another thread costs more than it saves.
-constexpr double kThreadWork = 6000;
-
-/// Below this many elements the micro-ops are done before machine code would have been made.
-constexpr std::int64_t kCompiledElements = 16384;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-bool compiles(const KernelSpec& spec, MachineCode machine_code) {
-  // The micro-ops of other targets round otherwise (a product and its sum apart).
-  if (machine_code == MachineCode::Never || !chain_machine().has_fma) return false;
-  return machine_code == MachineCode::Always ||
-         (!kSanitized && num_elements(spec.outputs.front().shape) >= kCompiledElements);
-}
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-class FusedKernel : public HostKernel {
+class FusedKernel final : public HostKernel {
  public:
   FusedKernel(const KernelSpec& spec, int num_threads, MachineCode machine_code)
-      : plan_(plan_fused(spec, compiles(spec, machine_code))),
-        lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
-        layout_(spec, plan_, lanes_) {
-    lay_out_scratch();
-    choose_parts(num_threads);
-    fill_constants();
-    if (plan_.steps.empty()) return;
-    streams_ = layout_.is_better_past_the_caches();
-    compiled_ = compile_chain(plan_.steps, moving_slots_of_steps(), streams_);
-    // Machine code goes from row to row by itself.
-    if (compiled_ != nullptr) row_steps_ = layout_.row_steps(lanes_);
-  }
+      : body_(spec, num_threads, machine_code, false) {}
 
   std::size_t scratch_bytes() const override {
-    return part_bytes_ * static_cast<std::size_t>(num_parts_);
+    return body_.part_bytes() * static_cast<std::size_t>(body_.num_parts());
   }
-
   void run(std::byte* const* operands, std::byte* scratch) const override {
-    if (num_units_ == 0) return;
-    parallel_for(num_parts_, num_parts_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t part = begin; part < end; ++part) {
-        run_part(operands, scratch + part_bytes_ * static_cast<std::size_t>(part),
-                 num_units_ * part / num_parts_, num_units_ * (part + 1) / num_parts_);
-      }
-    });
+    body_.run(operands, scratch);
   }
-
-  std::string explain() const override {
-    std::string text =
-        str_cat("Fused: ", chain_machine().target, ", blocks of ", lanes_, " lanes, ",
-                plan_.num_chain_ops, " chain ops and ", plan_.num_tile_ops, " tile ops per block, ",
-                plan_.num_tiles, " temporary blocks, ", code_text(), num_parts_, " threads; ",
-                layout_.rows, " rows of ", layout_.row_length, "; operands");
-    for (Access access : layout_.access) {
-      text += access == Access::Direct     ? " direct"
-              : access == Access::Splat    ? " splat"
-              : access == Access::Gathered ? " gathered"
-                                           : " computed";
-    }
-    return text + "\n" + plan_.listing;
-  }
+  std::string explain() const override { return body_.explain(); }
 
  private:
-  struct Part {
-    std::byte* const* operands;
-    std::byte** slots;
-    std::int64_t* steps;
-    std::byte** rows;       // per operand: where the current row begins
-    std::int64_t* indices;  // of the current row, by outer dimension
-    std::byte* memory;
-    bool streams = false;
-  };
+  FusedBody body_;
+};
 
-  /// In place, the line to be written is in the cache already.
-  bool streams(const Part& part) const {
-    for (std::size_t o = plan_.num_inputs; streams_ && o < layout_.num_operands; ++o) {
-      const std::byte* output = part.operands[layout_.position(o)];
-      if (reinterpret_cast<std::uintptr_t>(output) % 32 != 0) return false;
-      for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
-        if (part.operands[layout_.position(i)] == output) return false;
-      }
-    }
-    return streams_;
+class FusedMatrixParts final : public FusedParts {
+ public:
+  FusedMatrixParts(const KernelSpec& spec, MachineCode machine_code)
+      : body_(spec, 1, machine_code, true) {
+    internal_check(!body_.numbers_elements(), "parts do not know the numbers of their elements");
   }
 
-  void lay_out_scratch() {
-    std::size_t size = 0;
-    const auto take = [&](std::size_t bytes) {
-      const std::size_t at = size;
-      size += aligned(bytes);
-      return at;
-    };
-    const auto block = static_cast<std::size_t>(lanes_) * 8;
-    take((plan_.num_slots() + kSlotGroup) * sizeof(std::byte*));
-    steps_offset_ = take(moving_slots() * sizeof(std::int64_t));
-    rows_offset_ = take(layout_.num_operands * sizeof(std::byte*));
-    indices_offset_ = take(layout_.iteration.shape.size() * sizeof(std::int64_t));
-    tiles_offset_ = take(plan_.num_tiles * block);
-    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-      const bool whole_piece = layout_.access[i] == Access::Gathered ||
-                               layout_.access[i] == Access::Computed || in_hazard(i);
-      buffers_.push_back(take(whole_piece
-                                  ? static_cast<std::size_t>(kPhiloxGroup) * layout_.bytes[i]
-                                  : static_cast<std::size_t>(lanes_) * layout_.bytes[i]));
-    }
-    for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
-      buffers_.push_back(take(kPhiloxGroup * sizeof(std::uint32_t)));
-    }
-    part_bytes_ = size;
+  std::size_t scratch_bytes() const override { return body_.part_bytes(); }
+  void run_part(std::byte* const* operands, std::byte* scratch,
+                const MatrixPart& part) const override {
+    body_.run_matrix_part(operands, scratch, part);
   }
+  std::string explain() const override { return body_.explain(); }
 
-  bool in_hazard(std::size_t operand) const {
-    return std::any_of(plan_.hazards.begin(), plan_.hazards.end(), [&](const auto& hazard) {
-      return static_cast<std::size_t>(hazard.first) == operand;
-    });
-  }
-
-  void choose_parts(int num_threads) {
-    pieces_per_row_ = (layout_.row_length + layout_.piece - 1) / layout_.piece;
-    num_units_ = layout_.rows * pieces_per_row_;
-    if (layout_.iteration.size() == 0) num_units_ = 0;
-    double block_work = 2.0 * static_cast<double>(plan_.num_chain_ops) +
-                        25.0 * static_cast<double>(plan_.num_tile_ops);
-    for (Access access : layout_.access) {
-      block_work += access == Access::Direct ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
-    }
-    for (const FusedProduct& product : layout_.products) {
-      block_work += 2.0 * static_cast<double>(product.shape.depth);
-    }
-    const double work =
-        block_work * static_cast<double>(layout_.iteration.size()) / static_cast<double>(lanes_);
-    const auto useful = static_cast<std::int64_t>(work / kThreadWork);
-    num_parts_ = std::clamp<std::int64_t>(std::min(useful, num_units_), 1, num_threads);
-  }
-
-  void fill_constants() {
-    const auto lanes = static_cast<std::size_t>(lanes_);
-    // Words of 64 bytes, so that the blocks are aligned.
-    constants_.resize((plan_.constants.size() * lanes * 8 + 63) / 64);
-    std::byte* block = reinterpret_cast<std::byte*>(constants_.data());
-    for (const auto& [bits, bytes] : plan_.constants) {
-      fill_elements(reinterpret_cast<const std::byte*>(&bits), bytes, lanes_, block);
-      block += lanes * 8;
-    }
-  }
-
-  std::string code_text() const {
-    if (compiled_ == nullptr) return "";
-    return str_cat(compiled_->code_bytes(), " bytes of machine code, ");
-  }
-
-  std::vector<bool> moving_slots_of_steps() const {
-    std::vector<bool> result(plan_.num_slots());
-    for (std::size_t i = 0; i < moving(); ++i) {
-      result[i] = i >= layout_.num_operands || layout_.access[i] != Access::Splat;
-    }
-    return result;
-  }
-
-  std::size_t moving() const { return layout_.num_operands + plan_.generated.size(); }
-  std::size_t moving_slots() const { return (moving() + kSlotGroup - 1) / kSlotGroup * kSlotGroup; }
-
-  void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
-                std::int64_t end) const {
-    if (begin == end) return;
-    Part part{operands,
-              reinterpret_cast<std::byte**>(memory),
-              reinterpret_cast<std::int64_t*>(memory + steps_offset_),
-              reinterpret_cast<std::byte**>(memory + rows_offset_),
-              reinterpret_cast<std::int64_t*>(memory + indices_offset_),
-              memory};
-    const auto block = static_cast<std::size_t>(lanes_) * 8;
-    auto* constants = reinterpret_cast<std::byte*>(const_cast<Line*>(constants_.data()));
-    for (std::size_t i = 0; i < plan_.constants.size(); ++i) {
-      part.slots[plan_.first_constant() + i] = constants + i * block;
-    }
-    for (std::size_t i = 0; i < plan_.num_tiles; ++i) {
-      part.slots[plan_.first_tile() + i] = memory + tiles_offset_ + i * block;
-    }
-    for (std::size_t i = 0; i < plan_.num_inputs; ++i) {
-      if (!layout_.uniform[i]) continue;
-      part.slots[i] = memory + buffers_[i];
-      fill_elements(operands[layout_.position(i)], layout_.bytes[i], lanes_, part.slots[i]);
-    }
-    if (plan_.prologue.size() > 1) {
-      chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
-    }
-    const bool copies_inputs = set_steps(part);
-    part.streams = streams(part);
-    run_units(part, begin, end, layout_.merges_pieces && !copies_inputs);
-  }
-
-  /// Returns whether an input has to be copied because it is also an output.
-  bool set_steps(const Part& part) const {
-    bool copies = false;
-    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-      part.steps[i] = layout_.access[i] == Access::Splat
-                          ? 0
-                          : lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
-      copies = copies || must_copy(part, i);
-    }
-    for (std::size_t i = layout_.num_operands; i < moving(); ++i) {
-      part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
-    }
-    std::fill(part.steps + moving(), part.steps + moving_slots(), 0);
-    return copies;
-  }
-
-  bool must_copy(const Part& part, std::size_t operand) const {
-    return std::any_of(plan_.hazards.begin(), plan_.hazards.end(), [&](const auto& hazard) {
-      return static_cast<std::size_t>(hazard.first) == operand &&
-             layout_.access[operand] == Access::Direct &&
-             part.operands[operand] ==
-                 part.operands[layout_.position(plan_.num_inputs +
-                                                static_cast<std::size_t>(hazard.second))];
-    });
-  }
-
-  void run_units(const Part& part, std::int64_t begin, std::int64_t end, bool merge) const {
-    std::int64_t unit = begin;
-    std::int64_t row = begin / pieces_per_row_;
-    go_to_row(part, row);
-    for (std::int64_t rows = 1; unit < end; go_on(part, rows), row += rows) {
-      const std::int64_t piece = unit - row * pieces_per_row_;
-      rows = merge && piece == 0 ? rows_at_once(part, (end - unit) / pieces_per_row_) : 1;
-      if (rows > 1) {
-        run_rows(part, rows);
-        unit += rows * pieces_per_row_;
-        continue;
-      }
-      const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
-      const std::int64_t first = piece * layout_.piece;
-      const std::int64_t last = std::min(layout_.row_length, (piece + pieces) * layout_.piece);
-      const std::int64_t step = merge ? last - first : static_cast<std::int64_t>(kPhiloxGroup);
-      for (std::int64_t at = first; at < last; at += step) {
-        run_run(part, row, at, std::min(step, last - at));
-      }
-      unit += pieces;
-    }
-  }
-
-  void go_to_row(const Part& part, std::int64_t row) const {
-    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-      if (layout_.access[i] == Access::Computed) continue;
-      part.rows[i] = part.operands[layout_.position(i)] +
-                     layout_.iteration.offset(i, row * layout_.row_length) *
-                         static_cast<std::int64_t>(layout_.bytes[i]);
-    }
-    for (std::size_t d = layout_.outer_dimensions(); d-- > 0;) {
-      part.indices[d] = row % layout_.iteration.shape[d];
-      row /= layout_.iteration.shape[d];
-    }
-  }
-
-  /// How many of `left` whole rows are evenly spaced.
-  std::int64_t rows_at_once(const Part& part, std::int64_t left) const {
-    if (row_steps_.empty()) return 1;
-    const std::size_t d = layout_.outer_dimensions() - 1;
-    return std::clamp<std::int64_t>(layout_.iteration.shape[d] - part.indices[d], 1,
-                                    std::max<std::int64_t>(left, 1));
-  }
-
-  void run_rows(const Part& part, std::int64_t rows) const {
-    for (std::size_t i = 0; i < layout_.num_operands; ++i)
-      place_operand(part, i, 0, 0, layout_.row_length);
-    compiled_->run({part.slots, layout_.row_length, rows, row_steps_.data(), part.streams});
-  }
-
-  /// By `rows` rows, no more than are left of the last outer dimension.
-  void go_on(const Part& part, std::int64_t rows) const {
-    for (std::size_t d = layout_.outer_dimensions(); d-- > 0; rows = 1) {
-      const bool wraps = (part.indices[d] += rows) == layout_.iteration.shape[d];
-      const std::int64_t moved = wraps ? rows - layout_.iteration.shape[d] : rows;
-      for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-        if (layout_.access[i] == Access::Computed) continue;
-        part.rows[i] +=
-            moved * layout_.iteration.strides[i][d] * static_cast<std::int64_t>(layout_.bytes[i]);
-      }
-      if (!wraps) return;
-      part.indices[d] = 0;
-    }
-  }
-
-  /// Elements [first, first + count) of a row.
-  void run_run(const Part& part, std::int64_t row, std::int64_t first, std::int64_t count) const {
-    const std::int64_t linear = row * layout_.row_length + first;
-    for (std::size_t i = 0; i < layout_.num_operands; ++i)
-      place_operand(part, i, linear, first, count);
-    for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
-    run_blocks(part, count / lanes_);
-    if (count % lanes_ != 0) run_tail(part, count % lanes_);
-    for (std::size_t i = plan_.num_inputs; i < layout_.num_operands; ++i) {
-      if (layout_.access[i] != Access::Gathered) continue;
-      scatter(layout_.iteration, i, layout_.bytes[i], part.memory + buffers_[i], linear, count,
-              part.operands[layout_.position(i)]);
-    }
-  }
-
-  void run_blocks(const Part& part, std::int64_t blocks) const {
-    if (compiled_ == nullptr) {
-      chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
-      return;
-    }
-    compiled_->run({.slots = part.slots, .lanes = blocks * lanes_, .streams = part.streams});
-    for (std::size_t i = 0; i < moving(); ++i) part.slots[i] += part.steps[i] * blocks;
-  }
-
-  void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
-                     std::int64_t count) const {
-    std::byte* buffer = part.memory + buffers_[i];
-    if (layout_.access[i] == Access::Direct && !must_copy(part, i)) {
-      part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
-    } else if (layout_.access[i] == Access::Splat) {
-      part.slots[i] = buffer;
-      if (!layout_.uniform[i]) fill_elements(part.rows[i], layout_.bytes[i], lanes_, buffer);
-    } else if (layout_.access[i] == Access::Computed) {
-      part.slots[i] = buffer;
-      multiply(part, *layout_.product_of(i), linear, count, reinterpret_cast<float*>(buffer));
-    } else {
-      part.slots[i] = buffer;
-      if (layout_.is_input(i)) {
-        gather(layout_.iteration, i, layout_.bytes[i], part.operands[layout_.position(i)], linear,
-               count, buffer);
-      }
-    }
-  }
-
-  /// Elements [first, first + count) of a product, in C order.
-  static void multiply(const Part& part, const FusedProduct& product, std::int64_t first,
-                       std::int64_t count, float* out) {
-    const auto* left = reinterpret_cast<const float*>(part.operands[product.left]);
-    const auto* right = reinterpret_cast<const float*>(part.operands[product.right]);
-    const std::int64_t columns = product.shape.columns;
-    for (std::int64_t done = 0; done < count;) {
-      const std::int64_t row = (first + done) / columns, column = (first + done) % columns;
-      VectorMatrix piece = product.shape;
-      piece.left = left + row * product.left_row;
-      piece.right = right + column;
-      piece.columns = std::min(count - done, columns - column);
-      vector_times_matrix(piece, out + done);
-      done += piece.columns;
-    }
-  }
-
-  void generate(const Part& part, std::size_t i, std::int64_t linear, std::int64_t count) const {
-    const GeneratedOperand& operand = plan_.generated[i];
-    std::byte* buffer = part.memory + buffers_[layout_.num_operands + i];
-    part.slots[plan_.first_generated() + i] = buffer;
-    auto* words = reinterpret_cast<std::uint32_t*>(buffer);
-    if (operand.is_philox) {
-      const auto key = [&](std::uint16_t slot) {
-        std::uint32_t value;
-        std::memcpy(&value, part.slots[slot], sizeof value);
-        return value;
-      };
-      tile_machine().philox_group(
-          static_cast<std::uint32_t>(linear / static_cast<std::int64_t>(kPhiloxGroup)),
-          key(operand.key0), key(operand.key1), operand.stream, words);
-    } else {
-      for (std::int64_t k = 0; k < count; ++k) words[k] = static_cast<std::uint32_t>(linear + k);
-    }
-  }
-
-  /// The last lanes of a run go through buffers of a whole block, as micro-ops know no other size.
-  void run_tail(const Part& part, std::int64_t lanes) const {
-    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-      if (layout_.access[i] != Access::Direct || must_copy(part, i)) continue;
-      std::byte* buffer = part.memory + buffers_[i];
-      std::byte* memory = part.slots[i];
-      part.slots[i] = buffer;
-      const std::size_t bytes = static_cast<std::size_t>(lanes) * layout_.bytes[i];
-      if (layout_.is_input(i)) {
-        std::memcpy(buffer, memory, bytes);
-      } else {
-        part.steps[i] = memory - buffer;  // where to copy it; the steps are not needed any more
-      }
-    }
-    chain_machine().run(plan_.body.data(), part.slots, part.steps, 0, 1);
-    for (std::size_t i = plan_.num_inputs; i < layout_.num_operands; ++i) {
-      if (layout_.access[i] != Access::Direct) continue;
-      std::byte* buffer = part.memory + buffers_[i];
-      std::memcpy(buffer + part.steps[i], buffer,
-                  static_cast<std::size_t>(lanes) * layout_.bytes[i]);
-      part.steps[i] = lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
-    }
-  }
-
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-
-  FusedPlan plan_;
-  std::int64_t lanes_;
-  FusedLayout layout_;
-  std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
-  bool streams_ = false;                     // where outputs are apart from inputs
-  std::vector<std::int64_t> row_steps_;      // for machine code that goes from row to row
-  std::int64_t pieces_per_row_ = 0;
-  std::int64_t num_units_ = 0;  // pieces of all rows
-  std::int64_t num_parts_ = 1;
-  std::vector<Line> constants_;
-  // Scratch of a part: slots, steps, rows, indices, tiles, then a buffer for each operand.
-  std::size_t steps_offset_ = 0;
-  std::size_t rows_offset_ = 0;
-  std::size_t indices_offset_ = 0;
-  std::size_t tiles_offset_ = 0;
-  std::vector<std::size_t> buffers_;
-  std::size_t part_bytes_ = 0;
+ private:
+  FusedBody body_;
 };
 
 }  // namespace
+
+std::unique_ptr<FusedParts> make_fused_parts(const KernelSpec& spec, MachineCode machine_code) {
+  return std::make_unique<FusedMatrixParts>(spec, machine_code);
+}
 
 std::unique_ptr<HostKernel> make_fused_kernel(const KernelSpec& spec, int num_threads,
                                               MachineCode machine_code) {

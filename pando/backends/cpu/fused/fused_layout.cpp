@@ -21,7 +21,8 @@ std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
 
 }  // namespace
 
-FusedLayout::FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int64_t block_lanes)
+FusedLayout::FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int64_t block_lanes,
+                         bool keep_rows)
     : num_inputs(spec.num_loaded_inputs()), num_operands(num_inputs + spec.outputs.size()) {
   const std::vector<const OperandDesc*> operands = all_operands(spec);
   for (const OperandDesc* operand : operands) {
@@ -29,8 +30,11 @@ FusedLayout::FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int
     uniform.push_back(is_uniform(*operand));
   }
   add_products(spec);
-  iteration = collapse(operands, !plan.generated.empty() || !products.empty());
-  choose_rows(plan, block_lanes);
+  const bool is_numbered = !plan.generated.empty() || !products.empty();
+  iteration = collapse(operands, keep_rows     ? Merging::KeepRows
+                                 : is_numbered ? Merging::KeepOrder
+                                               : Merging::AnyOrder);
+  choose_rows(plan, block_lanes, keep_rows);
   choose_access(plan);
 }
 
@@ -60,9 +64,9 @@ const FusedProduct* FusedLayout::product_of(std::size_t operand) const {
 
 /// Rows are runs of the inner dimension where they hold many blocks, else everything is one row
 /// and what is not contiguous is gathered.
-void FusedLayout::choose_rows(const FusedPlan& plan, std::int64_t block_lanes) {
+void FusedLayout::choose_rows(const FusedPlan& plan, std::int64_t block_lanes, bool keep_rows) {
   const std::int64_t inner = iteration.inner();
-  by_rows = iteration.shape.size() == 1 ||
+  by_rows = keep_rows || iteration.shape.size() == 1 ||
             (plan.generated.empty() && (inner % block_lanes == 0 || inner >= 8 * block_lanes));
   row_length = by_rows ? inner : iteration.size();
   rows = by_rows && inner > 0 ? iteration.size() / inner : 1;
@@ -101,8 +105,8 @@ bool FusedLayout::is_better_past_the_caches() const {
   return moved >= last_cache_bytes() / 4 * 3;
 }
 
-std::vector<std::int64_t> FusedLayout::row_steps(std::int64_t block_lanes) const {
-  if (!merges_pieces || outer_dimensions() == 0 || row_length % block_lanes != 0) return {};
+std::vector<std::int64_t> FusedLayout::row_steps() const {
+  if (!merges_pieces || outer_dimensions() == 0) return {};
   std::vector<std::int64_t> steps;
   for (std::size_t i = 0; i < num_operands; ++i) {
     if (access[i] != Access::Direct && !uniform[i]) return {};

@@ -27,7 +27,9 @@ struct FusedProduct {
 
 /// Operands are the inputs of the common shape, then the outputs.
 struct FusedLayout {
-  FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int64_t block_lanes);
+  /// `keep_rows`: rows are those of the shape.
+  FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int64_t block_lanes,
+              bool keep_rows);
 
   std::size_t num_inputs = 0;
   std::size_t num_operands = 0;
@@ -54,13 +56,13 @@ struct FusedLayout {
   /// Results that the last cache could not keep push what it holds out of it, and are read into it
   /// before they are written.
   bool is_better_past_the_caches() const;
-  /// By operand, bytes between the rows of the last outer dimension; empty where a row needs more
-  /// than its addresses to be run.
-  std::vector<std::int64_t> row_steps(std::int64_t block_lanes) const;
+  /// By operand, bytes between the rows of the last outer dimension; empty where a row, all of
+  /// whose lanes are in whole blocks, needs more than its addresses to be run.
+  std::vector<std::int64_t> row_steps() const;
 
  private:
   void add_products(const KernelSpec& spec);
-  void choose_rows(const FusedPlan& plan, std::int64_t block_lanes);
+  void choose_rows(const FusedPlan& plan, std::int64_t block_lanes, bool keep_rows);
   void choose_access(const FusedPlan& plan);
 };
 

@@ -66,7 +66,7 @@ std::int64_t Iteration::offset(std::size_t operand, std::int64_t index) const {
   return result;
 }
 
-Iteration collapse(const std::vector<const OperandDesc*>& operands, bool keep_order) {
+Iteration collapse(const std::vector<const OperandDesc*>& operands, Merging merging) {
   Iteration it;
   it.shape = operands.back()->shape;
   for (const OperandDesc* operand : operands) {
@@ -77,8 +77,9 @@ Iteration collapse(const std::vector<const OperandDesc*>& operands, bool keep_or
   for (std::size_t d = it.shape.size(); d-- > 0;) {
     if (it.shape[d] == 1) erase_dimension(it, d);
   }
-  if (!keep_order) sort_dimensions(it);
-  for (std::size_t d = it.shape.size(); d-- > 1;) {
+  if (merging == Merging::AnyOrder) sort_dimensions(it);
+  const std::size_t kept = merging == Merging::KeepRows && !it.shape.empty() ? 1 : 0;
+  for (std::size_t d = it.shape.size() - kept; d-- > 1;) {
     if (!mergeable(it, d - 1)) continue;
     it.shape[d - 1] *= it.shape[d];
     for (Strides& s : it.strides) s[d - 1] = s[d];

@@ -43,9 +43,14 @@ struct Iteration {
   std::int64_t offset(std::size_t operand, std::int64_t index) const;
 };
 
-/// `keep_order`: elements are numbered as in the given shape; else dimensions are sorted by the
-/// strides of `operands.back()`, largest first. Throws InternalError when shapes differ.
-Iteration collapse(const std::vector<const OperandDesc*>& operands, bool keep_order);
+enum class Merging : std::uint8_t {
+  AnyOrder,   // dimensions are sorted by the strides of `operands.back()`, largest first
+  KeepOrder,  // elements are numbered as in the given shape
+  KeepRows,   // so they are, and the last dimension, which is not of size 1, stays by itself
+};
+
+/// Throws InternalError when shapes differ.
+Iteration collapse(const std::vector<const OperandDesc*>& operands, Merging merging);
 
 /// Elements [first, first + count) of an operand, in C order, to or from contiguous memory.
 void gather(const Iteration& iteration, std::size_t operand, std::size_t element_bytes,

@@ -74,7 +74,7 @@ PlannedBlock plan_block(const MatMulProblem& problem, const Block& block, int nu
 }  // namespace
 
 KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads) {
-  if (problem.has_bias || !problem.epilogue.empty()) return KernelPlan::reject("an epilogue");
+  if (problem.has_bias || problem.epilogue != nullptr) return KernelPlan::reject("an epilogue");
   const std::vector<Block> blocks = blocks_of(problem);
   double left = 0;
   for (const Block& block : blocks) {

@@ -12,9 +12,6 @@
 namespace pando::cpu {
 namespace {
 
-constexpr std::array<std::string_view, 7> kEpilogues = {"",     "gelu_tanh", "gelu_erf", "relu",
-                                                        "tanh", "sigmoid",   "swish"};
-
 /// Elements between the first and the last one touched, plus one.
 std::int64_t extent(const OperandDesc& operand) {
   std::int64_t last = 0;
@@ -51,13 +48,7 @@ void plain_rows(const MatMulProblem& p, const T* lhs, const T* rhs, const T* bia
         }
       }
       for (std::int64_t j = 0; j < count; ++j) {
-        if constexpr (kIsFloatElement<T>) {
-          out[row * p.n + n0 + j] = p.epilogue.empty()
-                                        ? static_cast<T>(acc[j])
-                                        : static_cast<T>(apply_epilogue(p.epilogue, float(acc[j])));
-        } else {
-          out[row * p.n + n0 + j] = static_cast<T>(acc[j]);
-        }
+        out[row * p.n + n0 + j] = static_cast<T>(acc[j]);
       }
     }
   }
@@ -117,16 +108,6 @@ KernelPlan make_float32_matmul(const KernelRequest& request,
 
 }  // namespace
 
-bool parse_activation(const std::string& name, Activation& activation) {
-  activation = Activation::None;
-  if (name == "relu") activation = Activation::Relu;
-  if (name == "tanh") activation = Activation::Tanh;
-  if (name == "sigmoid") activation = Activation::Sigmoid;
-  if (name == "swish") activation = Activation::Swish;
-  if (name == "gelu_tanh") activation = Activation::GeluTanh;
-  return name.empty() || activation != Activation::None;
-}
-
 std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides,
                           std::int64_t index) {
   std::int64_t offset = 0;
@@ -138,6 +119,16 @@ std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides,
 }
 
 std::int64_t MatMulProblem::batch_count() const { return num_elements(batch); }
+
+std::size_t MatMulProblem::finish_scratch() const {
+  return epilogue == nullptr ? 0 : epilogue->parts->scratch_bytes();
+}
+
+void MatMulProblem::finish(std::byte* const* operands, std::byte* scratch,
+                           const MatrixPart& part) const {
+  if (epilogue == nullptr || part.rows == 0 || part.columns == 0) return;
+  epilogue->parts->run_part(operands + out_operand() + 1, scratch, part);
+}
 
 void MatMulProblem::simplify() {
   for (std::size_t d = batch.size(); d-- > 0;) {
@@ -211,28 +202,11 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
     return str_cat("bias must be (", problem.n, ",) ", problem.dtype, ", got ",
                    operand_text(request.input(2)));
   }
-  if (request.attributes().has("epilogue"))
-    problem.epilogue = request.attributes().text("epilogue");
-  if (std::find(kEpilogues.begin(), kEpilogues.end(), problem.epilogue) == kEpilogues.end()) {
-    return str_cat("unknown epilogue '", problem.epilogue, "'");
-  }
   problem.bands = bands_of(request);
   problem.simplify();
   problem.out_row = problem.n;
   problem.out_product = problem.m * problem.n;
   return "";
-}
-
-float apply_epilogue(const std::string& epilogue, float x) {
-  if (epilogue == "relu") return x < 0 ? 0.f : x;
-  if (epilogue == "tanh") return std::tanh(x);
-  if (epilogue == "sigmoid") return 1.f / (1.f + std::exp(-x));
-  if (epilogue == "swish") return x / (1.f + std::exp(-x));
-  if (epilogue == "gelu_erf") return 0.5f * x * (1.f + std::erf(x * 0.70710678118654752f));
-  if (epilogue == "gelu_tanh") {
-    return 0.5f * x * (1.f + std::tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
-  }
-  return x;
 }
 
 KernelPlan make_skinny_matmul(const KernelRequest& request) {
@@ -288,39 +262,44 @@ KernelPlan make_half_matmul(const KernelRequest& request) {
   return plan;
 }
 
-KernelPlan make_plain_matmul(const KernelRequest& request) {
-  MatMulProblem problem;
-  const std::string fault = parse_matmul(request, problem);
-  if (!fault.empty()) return KernelPlan::reject(fault);
+KernelPlan plan_plain_matmul(const MatMulProblem& problem, int num_threads) {
   if (problem.dtype == DType::Bool) return KernelPlan::reject(unsupported_dtype(problem.dtype));
-  if (!problem.epilogue.empty() && !is_floating_point(problem.dtype)) {
-    return KernelPlan::reject("an epilogue needs a floating point dtype");
-  }
   KernelPlan plan;
-  const int threads = request.num_threads;
+  plan.scratch_bytes = problem.finish_scratch() * static_cast<std::size_t>(num_threads);
   const bool known = dispatch_arithmetic(problem.dtype, [&]<class T>(T) {
-    plan.run = [problem, threads](std::byte* const* operands, std::byte*) {
+    plan.run = [problem, num_threads](std::byte* const* operands, std::byte* scratch) {
       const T* lhs = operand_in<T>(operands, 0);
       const T* rhs = operand_in<T>(operands, 1);
       const T* bias = problem.has_bias ? operand_in<T>(operands, 2) : nullptr;
-      T* out = operand_out<T>(operands, problem.has_bias ? 3 : 2);
+      T* out = operand_out<T>(operands, problem.out_operand());
       const std::int64_t grain =
           std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(1, problem.n * problem.k));
-      parallel_for(threads, problem.batch_count() * problem.m, grain,
+      parallel_for(num_threads, problem.batch_count() * problem.m, grain,
                    [&](std::int64_t begin, std::int64_t end) {
-                     while (begin < end) {
-                       const std::int64_t b = begin / problem.m;
-                       const std::int64_t first = begin - b * problem.m;
-                       const std::int64_t last = std::min(problem.m, first + end - begin);
+                     for (std::int64_t row = begin; row < end;) {
+                       const std::int64_t b = row / problem.m;
+                       const std::int64_t first = row - b * problem.m;
+                       const std::int64_t last = std::min(problem.m, first + end - row);
                        plain_rows<T>(problem, lhs + batch_offset(problem, problem.lhs_batch, b),
                                      rhs + batch_offset(problem, problem.rhs_batch, b), bias,
                                      out + b * problem.m * problem.n, first, last);
-                       begin += last - first;
+                       row += last - first;
                      }
+                     problem.finish(operands,
+                                    scratch + problem.finish_scratch() *
+                                                  static_cast<std::size_t>(thread_index()),
+                                    {begin, end - begin, 0, problem.n});
                    });
     };
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(problem.dtype));
+}
+
+KernelPlan make_plain_matmul(const KernelRequest& request) {
+  MatMulProblem problem;
+  const std::string fault = parse_matmul(request, problem);
+  return fault.empty() ? plan_plain_matmul(problem, request.num_threads)
+                       : KernelPlan::reject(fault);
 }
 
 void register_matmul_kernels(KernelTable& table) {
@@ -331,7 +310,6 @@ void register_matmul_kernels(KernelTable& table) {
                       {"float16 through float32", make_half_matmul},
                       {"plain", make_plain_matmul}},
                      AcceptedLayout::MatrixAnyOrder};
-  table["MatMulEpilogue"] = table["MatMul"];
 }
 
 }  // namespace pando::cpu

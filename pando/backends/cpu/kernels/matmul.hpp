@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/base/band.hpp"
 
@@ -17,7 +19,17 @@ struct MatMulBands {
   bool any() const { return lhs || rhs || out; }
 };
 
-/// out[b, m, n] = epilogue(sum_k lhs[b, m, k] * rhs[b, k, n] + bias[n]). Strides in elements.
+/// What a kernel does with parts of a product while they are in the cache.
+struct MatMulEpilogue {
+  /// Input 0 is the product. All operands stand after those of the product itself.
+  std::shared_ptr<const FusedParts> parts;
+  KernelSpec spec;  // of the program
+  /// Its only output is the memory of the product.
+  bool is_in_place = false;
+};
+
+/// out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n] + bias[n], then the epilogue. Strides in
+/// elements.
 struct MatMulProblem {
   DType dtype = DType::Float32;
   std::int64_t m = 0, n = 0, k = 0;
@@ -28,28 +40,25 @@ struct MatMulProblem {
   std::int64_t out_row = 0, out_product = 0;
   MatMulBands bands;
   bool has_bias = false;
-  std::string epilogue;
+  std::shared_ptr<const MatMulEpilogue> epilogue;  // or nullptr
 
   std::int64_t batch_count() const;
+  std::size_t out_operand() const { return has_bias ? 3 : 2; }
+  /// What finish() needs.
+  std::size_t finish_scratch() const;
+  /// Runs the epilogue on a part of the result whose sums are done. Rows are those of all products
+  /// of the batch, one after the other.
+  void finish(std::byte* const* operands, std::byte* scratch, const MatrixPart& part) const;
   /// Merges a batch that only lhs has into its rows (unless there are bands, which are of one
   /// product), and drops batch dimensions of size 1.
   void simplify();
 };
-
-/// The epilogues that the kernels of this library apply themselves.
-enum class Activation { None, Relu, Tanh, Sigmoid, Swish, GeluTanh };
-
-/// False if `name` is none of them ("" is None).
-bool parse_activation(const std::string& name, Activation& activation);
 
 /// Elements from the first product of a batch to product `index`, for `strides` of an operand.
 std::int64_t batch_offset(const MatMulProblem& problem, const Strides& strides, std::int64_t index);
 
 /// Fills in the problem, or returns why the spec is not one.
 std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem);
-
-/// Applies `epilogue` to one value, in double or float.
-float apply_epilogue(const std::string& epilogue, float value);
 
 KernelPlan make_banded_matmul(const KernelRequest& request);
 KernelPlan make_onednn_matmul(const KernelRequest& request);
@@ -63,5 +72,6 @@ KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads);
+KernelPlan plan_plain_matmul(const MatMulProblem& problem, int num_threads);  // of any dtype
 
 }  // namespace pando::cpu

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pando/backends/cpu/kernels/activation-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/parallel.hpp"
+#include "pando/backends/cpu/unroll.hpp"
 #include "pando/base/error.hpp"
 
 #ifndef PANDO_BACKENDS_CPU_KERNELS_PACKED_MATMUL_ONCE
@@ -33,9 +33,8 @@ struct PackedBlock {
   std::int64_t rows, columns, depth;
   float* out;
   std::int64_t out_row;
-  bool first, last;   // of the blocks along k
+  bool first;         // of the blocks along k
   const float* bias;  // of the first column, or nullptr
-  Activation activation;
 };
 
 /// Sizes of a register tile on the running machine.
@@ -215,10 +214,6 @@ void MultiplyBlock(const PackedBlock& block) {
                    std::min(kRows, block.rows - m), std::min(kColumns, block.columns - n), bias);
     }
   }
-  if (!block.last || block.activation == Activation::None) return;
-  for (std::int64_t m = 0; m < block.rows; ++m) {
-    ApplyActivation(block.activation, block.out + m * block.out_row, block.columns);
-  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -261,7 +256,6 @@ struct Part {
 
 struct PackedMatMul {
   MatMulProblem problem;
-  Activation activation = Activation::None;
   PackedTile tile{};
   std::int64_t depth = 0, block_rows = 0, block_columns = 0;
   std::int64_t lhs_floats = 0, rhs_floats = 0;  // scratch of one thread
@@ -275,7 +269,14 @@ struct PackedMatMul {
     const float* rhs;
     const float* bias;
     float* out;
+    std::byte* const* all;
+    std::int64_t first_row = 0;  // among those of all products of the batch
   };
+
+  std::int64_t thread_floats() const {
+    return rhs_floats + lhs_floats +
+           static_cast<std::int64_t>(problem.finish_scratch() / sizeof(float));
+  }
 
   /// One block of columns and of the depth.
   void multiply_columns(const Operands& at, const Part& part, std::int64_t column,
@@ -291,7 +292,11 @@ struct PackedMatMul {
       HWY_DYNAMIC_DISPATCH(PackRows)(lhs, rows, steps, packed_lhs);
       HWY_DYNAMIC_DISPATCH(MultiplyBlock)
       ({packed_lhs, scratch, rows, columns, steps, at.out + row * p.out_row + column, p.out_row,
-        k == 0, k + steps == p.k, at.bias == nullptr ? nullptr : at.bias + column, activation});
+        k == 0, at.bias == nullptr ? nullptr : at.bias + column});
+      if (k + steps == p.k) {
+        p.finish(at.all, reinterpret_cast<std::byte*>(packed_lhs + lhs_floats),
+                 {at.first_row + row, rows, column, columns});
+      }
     }
   }
 
@@ -323,6 +328,7 @@ struct PackedMatMul {
     at.lhs += batch_offset(problem, problem.lhs_batch, batch);
     at.rhs += batch_offset(problem, problem.rhs_batch, batch);
     at.out += batch * problem.out_product;
+    at.first_row = batch * problem.m;
     return at;
   }
 
@@ -330,12 +336,11 @@ struct PackedMatMul {
     const Operands first{reinterpret_cast<const float*>(operands[0]),
                          reinterpret_cast<const float*>(operands[1]),
                          problem.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr,
-                         reinterpret_cast<float*>(operands[problem.has_bias ? 3 : 2])};
+                         reinterpret_cast<float*>(operands[problem.out_operand()]), operands};
     const std::int64_t parts = row_parts * column_parts;
     parallel_for(
         num_threads, problem.batch_count() * parts, 1, [&](std::int64_t begin, std::int64_t end) {
-          auto* mine =
-              reinterpret_cast<float*>(scratch) + thread_index() * (rhs_floats + lhs_floats);
+          auto* mine = reinterpret_cast<float*>(scratch) + thread_index() * thread_floats();
           for (std::int64_t i = begin; i < end; ++i) {
             multiply(operands_of(first, i / parts), part(i % parts), mine);
           }
@@ -376,9 +381,6 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   if (p.m < kMinRows) return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
   if (p.n < kMinColumns) return KernelPlan::reject(str_cat("fewer than ", kMinColumns, " columns"));
   if (p.k < kMinDepth) return KernelPlan::reject(str_cat("fewer than ", kMinDepth, " terms"));
-  if (!parse_activation(p.epilogue, matmul.activation)) {
-    return KernelPlan::reject(str_cat("no epilogue '", p.epilogue, "'"));
-  }
   if (p.m * p.n * p.k < kMinMultiplications) return KernelPlan::reject("small");
   matmul.num_threads = num_threads;
   matmul.tile = HWY_DYNAMIC_DISPATCH(TileSize)();
@@ -397,8 +399,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
       round_up(matmul.block_columns, matmul.tile.columns) * matmul.depth + kPanelSlack, 16);
   KernelPlan plan;
   plan.scratch_bytes =
-      static_cast<std::size_t>((matmul.lhs_floats + matmul.rhs_floats) * matmul.num_threads) *
-      sizeof(float);
+      static_cast<std::size_t>(matmul.thread_floats() * matmul.num_threads) * sizeof(float);
   plan.detail = str_cat("tiles of ", matmul.tile.rows, " x ", matmul.tile.columns);
   plan.run = std::move(matmul);
   return plan;

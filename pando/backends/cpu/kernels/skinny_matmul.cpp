@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
-#include "pando/backends/cpu/kernels/activation-inl.h"
 #include "pando/backends/cpu/kernels/masked_load-inl.h"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/parallel.hpp"
+#include "pando/backends/cpu/unroll.hpp"
 #include "pando/base/error.hpp"
 
 #ifndef PANDO_BACKENDS_CPU_KERNELS_SKINNY_MATMUL_ONCE
@@ -20,8 +20,6 @@ namespace pando::cpu {
 struct SkinnyMatMul {
   std::int64_t m, n, k;
   std::int64_t lhs_row, lhs_column, rhs_row, rhs_column;
-  bool has_bias;
-  Activation activation;
 };
 
 /// Rows [row_begin, row_end) and columns [column_begin, column_end) of the product.
@@ -137,9 +135,6 @@ void ColumnWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, con
       k += depth;
     } while (k < p.k);
   }
-  for (std::int64_t m = w.row_begin; p.activation != Activation::None && m < w.row_end; ++m) {
-    ApplyActivation(p.activation, out + m * p.n + w.column_begin, w.column_end - w.column_begin);
-  }
 }
 
 /// R rows of lhs against C rows of the transposed rhs, both contiguous along k.
@@ -201,9 +196,6 @@ void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const 
     }
     n += pair ? kColumns : 1;
   }
-  for (std::int64_t m = w.row_begin; p.activation != Activation::None && m < w.row_end; ++m) {
-    ApplyActivation(p.activation, out + m * p.n + w.column_begin, w.column_end - w.column_begin);
-  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -233,13 +225,9 @@ std::int64_t task_grain(double flops_per_item) {
 
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
   if (!problem.batch.empty()) return KernelPlan::reject("batched");
-  SkinnyMatMul p{problem.m,          problem.n,          problem.k,
-                 problem.lhs_row,    problem.lhs_column, problem.rhs_row,
-                 problem.rhs_column, problem.has_bias,   Activation::None};
+  const SkinnyMatMul p{problem.m,          problem.n,       problem.k,         problem.lhs_row,
+                       problem.lhs_column, problem.rhs_row, problem.rhs_column};
   if (p.m * p.n == 0 || p.k == 0) return KernelPlan::reject("empty product");
-  if (!parse_activation(problem.epilogue, p.activation)) {
-    return KernelPlan::reject(str_cat("no epilogue '", problem.epilogue, "'"));
-  }
   const bool columns = p.rhs_column == 1;
   const bool dots = !columns && p.rhs_row == 1 && p.lhs_column == 1;
   if (!columns && !dots) return KernelPlan::reject("operand layouts");
@@ -249,17 +237,21 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
 
   KernelPlan plan;
   plan.detail = columns ? "column tiles" : "dot products";
-  plan.run = [p, columns, num_threads](std::byte* const* operands, std::byte*) {
+  plan.scratch_bytes = problem.finish_scratch() * static_cast<std::size_t>(num_threads);
+  plan.run = [p, problem, columns, num_threads](std::byte* const* operands, std::byte* scratch) {
     const auto* lhs = reinterpret_cast<const float*>(operands[0]);
     const auto* rhs = reinterpret_cast<const float*>(operands[1]);
-    const float* bias = p.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr;
-    auto* out = reinterpret_cast<float*>(operands[p.has_bias ? 3 : 2]);
+    const float* bias = problem.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr;
+    auto* out = reinterpret_cast<float*>(operands[problem.out_operand()]);
     const auto run_window = [&](const Window& window) {
       if (columns) {
         HWY_DYNAMIC_DISPATCH(ColumnWindow)(p, lhs, rhs, bias, out, window);
       } else {
         HWY_DYNAMIC_DISPATCH(DotWindow)(p, lhs, rhs, bias, out, window);
       }
+      const auto mine = problem.finish_scratch() * static_cast<std::size_t>(thread_index());
+      problem.finish(operands, scratch + mine,
+                     {0, p.m, window.column_begin, window.column_end - window.column_begin});
     };
     const std::int64_t blocks = (p.n + kColumnStep - 1) / kColumnStep;
     parallel_for(num_threads, blocks, task_grain(2.0 * kColumnStep * double(p.m) * double(p.k)),

@@ -12,16 +12,64 @@ namespace {
 
 using dnnl::memory;
 
-dnnl::post_ops epilogue_post_ops(const std::string& epilogue) {
-  using dnnl::algorithm;
-  dnnl::post_ops ops;
-  if (epilogue == "relu") ops.append_eltwise(algorithm::eltwise_relu, 0.f, 0.f);
-  if (epilogue == "tanh") ops.append_eltwise(algorithm::eltwise_tanh, 0.f, 0.f);
-  if (epilogue == "sigmoid") ops.append_eltwise(algorithm::eltwise_logistic, 0.f, 0.f);
-  if (epilogue == "swish") ops.append_eltwise(algorithm::eltwise_swish, 1.f, 0.f);
-  if (epilogue == "gelu_tanh") ops.append_eltwise(algorithm::eltwise_gelu_tanh, 0.f, 0.f);
-  if (epilogue == "gelu_erf") ops.append_eltwise(algorithm::eltwise_gelu_erf, 0.f, 0.f);
-  return ops;
+/// Functions that oneDNN applies itself, as the programs that pando/ops/activation.cpp makes.
+struct KnownFunction {
+  dnnl::algorithm algorithm;
+  float alpha;
+  ScalarValue (*emit)(ScalarEmitter& e, ScalarValue x);
+};
+
+ScalarValue emit_sigmoid(ScalarEmitter& e, ScalarValue x) { return e.emit(ScalarOp::Sigmoid, x); }
+ScalarValue emit_swish(ScalarEmitter& e, ScalarValue x) {
+  return e.emit(ScalarOp::Mul, x, emit_sigmoid(e, x));
+}
+ScalarValue emit_gelu(ScalarEmitter& e, ScalarValue x) {
+  const ScalarValue cubic =
+      e.emit(ScalarOp::Mul, e.constant(0.044715), e.emit(ScalarOp::Mul, x, x));
+  const ScalarValue scaled = e.emit(ScalarOp::Mul, e.constant(2.0 * 0.79788456080286535588), x);
+  const ScalarValue sum = e.emit(ScalarOp::Add, e.constant(1.0), cubic);
+  return e.emit(ScalarOp::Mul, x, emit_sigmoid(e, e.emit(ScalarOp::Mul, scaled, sum)));
+}
+
+constexpr std::array<KnownFunction, 5> kKnownFunctions = {
+    {{dnnl::algorithm::eltwise_relu, 0.f,
+      [](ScalarEmitter& e, ScalarValue x) { return e.emit(ScalarOp::Max, x, e.constant(0.0)); }},
+     {dnnl::algorithm::eltwise_tanh, 0.f,
+      [](ScalarEmitter& e, ScalarValue x) { return e.emit(ScalarOp::Tanh, x); }},
+     {dnnl::algorithm::eltwise_logistic, 0.f, emit_sigmoid},
+     {dnnl::algorithm::eltwise_swish, 1.f, emit_swish},
+     {dnnl::algorithm::eltwise_gelu_tanh, 0.f, emit_gelu}}};
+
+/// Whether two values are computed alike, in whatever order.
+bool is_alike(const ScalarProgram& a, ScalarValue x, const ScalarProgram& b, ScalarValue y) {
+  if (x == kNoValue || y == kNoValue) return x == y;
+  ScalarInstruction one = a.instructions[static_cast<std::size_t>(x)];
+  const ScalarInstruction& other = b.instructions[static_cast<std::size_t>(y)];
+  if (!is_alike(a, one.a, b, other.a) || !is_alike(a, one.b, b, other.b) ||
+      !is_alike(a, one.c, b, other.c)) {
+    return false;
+  }
+  one.a = other.a, one.b = other.b, one.c = other.c;
+  return one == other;
+}
+
+/// nullptr where the epilogue is something else.
+const KnownFunction* known_function(const MatMulProblem& problem) {
+  // Larger programs are none of these, and comparing their values may take long.
+  constexpr std::size_t kMostInstructions = 16;
+  if (problem.epilogue == nullptr || !problem.epilogue->is_in_place) return nullptr;
+  const ScalarProgram& program = problem.epilogue->spec.scalar;
+  if (program.instructions.size() > kMostInstructions) return nullptr;
+  for (const KnownFunction& function : kKnownFunctions) {
+    ScalarProgram known;
+    ScalarEmitter e(known);
+    e.store(0, function.emit(e, e.load(0, DType::Float32)), DType::Float32);
+    if (is_alike(program, static_cast<ScalarValue>(program.instructions.size()) - 1, known,
+                 static_cast<ScalarValue>(known.instructions.size()) - 1)) {
+      return &function;
+    }
+  }
+  return nullptr;
 }
 
 /// Dimensions broadcast with stride 0 have size 1 for oneDNN.
@@ -46,6 +94,7 @@ struct MatMulPart {
   std::shared_ptr<const OnednnPrimitive> primitive;
   // Elements from the operands to those of the part.
   std::int64_t lhs = 0, rhs = 0, bias = 0, out = 0;
+  MatrixPart result;  // rows of all products of the batch
   std::size_t scratch = 0;
   std::string detail;
   std::size_t scratch_bytes = 0;
@@ -65,7 +114,11 @@ MatMulPart make_part(const MatMulProblem& p) {
   const memory::desc bias = onednn_f32(bias_shape);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_post_ops(epilogue_post_ops(p.epilogue));
+  if (const KnownFunction* function = known_function(p)) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(function->algorithm, function->alpha, 0.f);
+    attributes.set_post_ops(ops);
+  }
   const dnnl::engine& engine = onednn_engine();
   const dnnl::matmul::primitive_desc desc =
       p.has_bias ? dnnl::matmul::primitive_desc(engine, lhs, rhs, bias, out, attributes)
@@ -104,6 +157,15 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
     part.out = begin * (by_batch  ? p.batch_count() / p.batch[0] * p.out_product
                         : by_rows ? p.out_row
                                   : 1);
+    part.result = {0, p.batch_count() * p.m, 0, p.n};
+    if (by_batch || by_rows) {
+      const std::int64_t rows = part.result.rows / size;
+      part.result.row = begin * rows;
+      part.result.rows = length * rows;
+    } else {
+      part.result.column = begin;
+      part.result.columns = length;
+    }
     parts.push_back(std::move(part));
   }
   return parts;
@@ -133,11 +195,12 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
     plan.detail = parts.front().detail;
     for (MatMulPart& part : parts) {
       part.scratch = plan.scratch_bytes;
-      plan.scratch_bytes += scratch_aligned(part.scratch_bytes);
+      plan.scratch_bytes += scratch_aligned(part.scratch_bytes) + p.finish_scratch();
     }
-    const bool has_bias = p.has_bias;
-    plan.run = [parts = std::move(parts), has_bias](std::byte* const* operands,
-                                                    std::byte* scratch) {
+    // What oneDNN does not apply itself is done to each part after it.
+    const bool finishes = p.epilogue != nullptr && known_function(p) == nullptr;
+    plan.run = [parts = std::move(parts), p, finishes](std::byte* const* operands,
+                                                       std::byte* scratch) {
       const auto at = [&](std::size_t operand, std::int64_t elements) -> void* {
         return operands[operand] + elements * static_cast<std::int64_t>(sizeof(float));
       };
@@ -147,10 +210,13 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
           const MatMulPart& part = parts[static_cast<std::size_t>(i)];
           std::array<void*, 5> pointers = {at(0, part.lhs), at(1, part.rhs)};
           std::size_t next = 2;
-          if (has_bias) pointers[next++] = at(2, part.bias);
+          if (p.has_bias) pointers[next++] = at(2, part.bias);
           pointers[next] = at(next, part.out);
           pointers[next + 1] = scratch + part.scratch;
           part.primitive->run(pointers.data());
+          if (!finishes) continue;
+          p.finish(operands, scratch + part.scratch + scratch_aligned(part.scratch_bytes),
+                   part.result);
         }
       });
     };
