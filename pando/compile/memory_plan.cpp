@@ -181,7 +181,7 @@ class Planner {
  private:
   static constexpr int kMaxRepairs = 32;
   /// Pairs of storages that are compared at most: some milliseconds.
-  static constexpr std::int64_t kPlacementsToImprove = 2'000'000;
+  static constexpr std::int64_t kPlacementsToImprove = 4'000'000;
 
   bool is_far_above_bound() const {
     return plan_.total_bytes > plan_.lower_bound_bytes + plan_.lower_bound_bytes / 20;
