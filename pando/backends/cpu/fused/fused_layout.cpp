@@ -102,7 +102,7 @@ bool FusedLayout::is_better_past_the_caches() const {
                       });
     if (!even) return false;
   }
-  return moved >= last_cache_bytes() / 4 * 3;
+  return moved >= last_cache_bytes() / 2 * 3;
 }
 
 std::vector<std::int64_t> FusedLayout::row_steps() const {
