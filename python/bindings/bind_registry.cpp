@@ -90,9 +90,6 @@ void bind_registry(nb::module_& m) {
   m.def(
       "op_kinds", [] { return op_registry().all(); }, nb::rv_policy::reference,
       "Every registered op kind, sorted by name.");
-  m.def(
-      "num_op_kinds", [] { return op_registry().all().size(); },
-      "Of `op_kinds()`, which a library may add to.");
   bind_libraries(m);
 }
 

@@ -516,9 +516,6 @@ def verify(ir: Ir) -> None:
 def op_kinds() -> list[OpKind]:
     """Every registered op kind, sorted by name."""
 
-def num_op_kinds() -> int:
-    """Of `op_kinds()`, which a library may add to."""
-
 class LibraryAttribute:
     @property
     def name(self) -> str: ...

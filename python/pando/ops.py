@@ -22,8 +22,9 @@ def _is_number(value: object) -> bool:
 
 
 def _is_list(value: object, is_item: Callable[[object], bool]) -> bool:
-    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_sequence and all(is_item(item) for item in value)  # type: ignore[attr-defined]
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return False
+    return all(is_item(item) for item in value)
 
 
 # For each type of attributes: what is wanted, whether a value is that, and as the core takes it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from pando import _core
 from pando.missing_names import missing_name
-from popart._internal.op_view import NAMES_OF_KINDS, Op, kinds
+from popart._internal.op_view import NAMES_OF_KINDS, Op
 from popart._internal.view_base import makes_views_of
 
 _OTHER_NAMES = {
@@ -90,7 +90,8 @@ exchange = _Exchange()
 
 def __getattr__(name: str) -> type[Any]:
     kind = _OTHER_NAMES.get(name, name.removesuffix("Op"))
-    known = (*kinds(), *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
+    kinds = [kind.name for kind in _core.op_kinds()]
+    known = (*kinds, *_EXTRA_KINDS, *_DERIVED, *_DERIVED.values())
     if name.endswith("Op") and kind in known:
         return _class_of(kind)
     classes = [f"{kind}Op" for kind in known] + list(_OTHER_NAMES)

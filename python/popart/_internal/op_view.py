@@ -31,11 +31,11 @@ _FROM_CORE = {core: internal for internal, core in _TO_CORE.items()}
 _kinds: dict[str, _core.OpKind] = {}
 
 
-def kinds() -> dict[str, _core.OpKind]:
-    """The registered kinds of ops by name, with those of libraries loaded since the last call."""
-    if len(_kinds) != _core.num_op_kinds():
+def kind_called(name: str) -> _core.OpKind:
+    """The registered kind; a library that was loaded may have added it since the last call."""
+    if name not in _kinds:
         _kinds.update({kind.name: kind for kind in _core.op_kinds()})
-    return _kinds
+    return _kinds[name]
 
 
 def _attribute(value: Any) -> Any:
@@ -68,7 +68,7 @@ class Op(View):
         if not attributes or not isinstance(attributes[-1], Settings):
             raise TypeError(f"{cls.__name__}.createOpInGraph: the last argument must be settings")
         *values, settings = attributes
-        names = [name for name, _ in kinds()[cls.kind].attributes]
+        names = [name for name, _ in kind_called(cls.kind).attributes]
         if len(values) > len(names):
             raise TypeError(
                 f"{cls.__name__}.createOpInGraph: wanted at most the attributes {names}; given "
@@ -310,7 +310,7 @@ class Op(View):
     # Kinds.
 
     def isElementWiseUnary(self) -> bool:
-        kind = kinds()[self._pb.kind]
+        kind = kind_called(self._pb.kind)
         return bool(kind.is_pointwise and kind.max_inputs == 1)
 
     def isNorm(self) -> bool:
@@ -336,7 +336,7 @@ class Op(View):
         return self._pb.kind in ("Dropout", "ShapedDropout", "RandomNormal", "RandomUniform")
 
     def hasSideEffect(self) -> bool:
-        return bool(kinds()[self._pb.kind].has_side_effects)
+        return bool(kind_called(self._pb.kind).has_side_effects)
 
     def __repr__(self) -> str:
         return str(self._pb.describe())
