@@ -51,24 +51,6 @@ std::vector<std::int32_t> four_times(std::int32_t value) {
   return std::vector<std::int32_t>(4, value);
 }
 
-TEST(Session, AGraphIsBothTheBodyOfALoopAndCalled) {
-  CountingProgram program(3);
-  Graph& main = program.ir.main_graph();
-  const Op& loop = *main.ops().back();
-  OpBuilder ops(main, {});
-  main.create_op(
-      op_registry().get("Call"),
-      {ops.constant(0, DType::Int32), ops.constant(1, DType::Bool), program.v, program.w},
-      {{"modified", Ints{2, 3}}}, {}, loop.called_graphs);
-  Session session(program.ir);
-  session.attach();
-  session.weights_from_host();
-  session.run({}, {});
-  session.weights_to_host();
-  EXPECT_EQ(program.values(program.v), four_times(4));
-  EXPECT_EQ(program.values(program.w), four_times(8));
-}
-
 TEST(Session, ShouldStopEndsARunBetweenInstructionsAndTheWeightsStay) {
   CountingProgram program(kForYears);
   int polls = 0;
