@@ -42,6 +42,7 @@ class FloatState {
   static FloatState of_bits(Bits bits) { return FloatState(bits); }
   Bits bits() const { return bits_; }
   FloatState flushing_denormals() const { return FloatState(bits_ | kFlush); }
+  bool flushes_denormals() const { return kFlush != 0 && (bits_ & kFlush) == kFlush; }
 
  private:
   explicit FloatState(Bits bits) : bits_(bits) {}

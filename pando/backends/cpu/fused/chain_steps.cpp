@@ -4,6 +4,7 @@
 
 #include "pando/backends/cpu/fused/chain_functions.hpp"
 #include "pando/backends/cpu/fused/nodes.hpp"
+#include "pando/backends/cpu/fused/uniform_division.hpp"
 
 namespace pando::cpu {
 
@@ -33,6 +34,13 @@ std::vector<ChainStep> chain_steps(const NodeGraph& graph, const std::vector<int
     }
     if (is_sigmoid(n)) {
       step_of[static_cast<std::size_t>(id)] = append_sigmoid(step.operands[0], steps);
+      continue;
+    }
+    if (const UniformDivision* division = uniform_division(graph, id)) {
+      const auto block = [&](int node) { return block_in_slot(slot_of(node)); };
+      step_of[static_cast<std::size_t>(id)] = append_quotient(
+          step.operands[0],
+          {block(division->magnitude), block(division->reciprocal), block(division->scale)}, steps);
       continue;
     }
     if (n.is_store()) {

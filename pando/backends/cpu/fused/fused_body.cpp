@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 
@@ -52,6 +53,15 @@ std::vector<bool> moving_slots(const FusedPlan& plan, const FusedLayout& layout)
     result[i] = i >= layout.num_operands || layout.access[i] != Access::Splat;
   }
   return result;
+}
+
+/// Whether machine code is right for the divisors of this run.
+bool divides_by_products(const FusedPlan& plan, std::byte* const* slots) {
+  return std::all_of(plan.divisors.begin(), plan.divisors.end(), [&](std::uint16_t slot) {
+    float magnitude;
+    std::memcpy(&magnitude, slots[slot], sizeof magnitude);
+    return allows_products(magnitude);
+  });
 }
 
 /// In place, the line to be written is in the cache already.
@@ -137,8 +147,13 @@ void FusedBody::run_matrix_part(std::byte* const* operands, std::byte* scratch,
 }
 
 std::string FusedBody::explain() const {
-  const std::string code =
-      compiled_ == nullptr ? "" : str_cat(compiled_->code_bytes(), " bytes of machine code, ");
+  std::string code;
+  if (compiled_ != nullptr) {
+    code = str_cat(compiled_->code_bytes(), " bytes of machine code, ");
+    const std::size_t count = plan_.divisors.size();
+    if (count == 1) code += "1 divisor with a reciprocal, ";
+    if (count > 1) code += str_cat(count, " divisors with reciprocals, ");
+  }
   std::string text =
       str_cat("Fused: ", chain_machine().target, ", blocks of ", lanes_, " lanes, ",
               plan_.num_chain_ops, " chain ops and ", plan_.num_tile_ops, " tile ops per block, ",
@@ -240,6 +255,7 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
   if (plan_.prologue.size() > 1) {
     chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
   }
+  if (divides_by_products(plan_, part.slots)) part.code = compiled_.get();
   copies_inputs = set_steps(part);
   return part;
 }
@@ -308,7 +324,7 @@ void FusedBody::go_to_row(const Part& part, std::int64_t row) const {
 }
 
 std::int64_t FusedBody::rows_at_once(const Part& part, std::int64_t left) const {
-  if (row_steps_.empty()) return 1;
+  if (part.code == nullptr || row_steps_.empty()) return 1;
   const std::size_t d = layout_.outer_dimensions() - 1;
   return std::clamp<std::int64_t>(layout_.iteration.shape[d] - part.indices[d], 1,
                                   std::max<std::int64_t>(left, 1));
@@ -317,7 +333,7 @@ std::int64_t FusedBody::rows_at_once(const Part& part, std::int64_t left) const 
 void FusedBody::run_rows(const Part& part, std::int64_t rows, std::int64_t first,
                          std::int64_t count) const {
   for (std::size_t i = 0; i < layout_.num_operands; ++i) place_operand(part, i, 0, first, count);
-  compiled_->run({part.slots, count, rows, row_steps_.data(), part.streams});
+  part.code->run({part.slots, count, rows, row_steps_.data(), part.streams});
 }
 
 void FusedBody::go_on(const Part& part, std::int64_t rows) const {
@@ -350,11 +366,11 @@ void FusedBody::run_run(const Part& part, std::int64_t row, std::int64_t first,
 }
 
 void FusedBody::run_blocks(const Part& part, std::int64_t blocks) const {
-  if (compiled_ == nullptr) {
+  if (part.code == nullptr) {
     chain_machine().run(plan_.body.data(), part.slots, part.steps, moving(), blocks);
     return;
   }
-  compiled_->run({.slots = part.slots, .lanes = blocks * lanes_, .streams = part.streams});
+  part.code->run({.slots = part.slots, .lanes = blocks * lanes_, .streams = part.streams});
   for (std::size_t i = 0; i < moving(); ++i) part.slots[i] += part.steps[i] * blocks;
 }
 

@@ -40,6 +40,7 @@ class FusedBody {
     std::byte** rows;       // per operand: where the current row begins
     std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
+    const CompiledChain* code = nullptr;  // or the micro-ops
     bool streams = false;
   };
 

@@ -38,6 +38,14 @@ struct Node {
   }
 };
 
+/// A division by a uniform value, and the uniform nodes from which machine code makes the quotient
+/// (uniform_division.hpp).
+struct UniformDivision {
+  int node = -1;
+  int divisor = -1;
+  int magnitude = -1, reciprocal = -1, scale = -1;
+};
+
 struct NodeGraph {
   std::vector<Node> nodes;
   std::vector<int> stores;  // in program order
@@ -45,6 +53,7 @@ struct NodeGraph {
   std::vector<std::array<int, 2>> keys;
   std::vector<GeneratedOperand> generated;
   std::vector<std::pair<std::uint64_t, std::size_t>> constants;
+  std::vector<UniformDivision> uniform_divisions;
 };
 
 /// One node per scalar instruction that the stores need; conversions that keep the bits vanish.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "pando/backends/cpu/fused/node_order.hpp"
+#include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -309,7 +310,10 @@ class Emitter {
 class Planner {
  public:
   Planner(const KernelSpec& spec, bool with_steps) : spec_(spec), graph_(build_nodes(spec)) {
-    if (with_steps && has_steps(graph_)) simple_ = graph_;
+    if (with_steps && has_steps(graph_)) {
+      prepare_uniform_divisions(graph_);
+      simple_ = graph_;
+    }
     combine_nodes(graph_);
     plan_.num_inputs = spec.num_loaded_inputs();
     plan_.num_outputs = spec.outputs.size();
@@ -344,6 +348,12 @@ class Planner {
                           : static_cast<int>(uniform_slot(id));
     };
     plan_.steps = chain_steps(simple_, body_order(simple_), slot_of, plan_.first_output());
+    for (const UniformDivision& division : simple_.uniform_divisions) {
+      const std::uint16_t slot = uniform_slot(division.magnitude);
+      const bool known =
+          std::find(plan_.divisors.begin(), plan_.divisors.end(), slot) != plan_.divisors.end();
+      if (!known) plan_.divisors.push_back(slot);
+    }
     for (int output = 0; output < static_cast<int>(plan_.num_outputs); ++output) {
       for (int input = 0; input < static_cast<int>(plan_.num_inputs); ++input) {
         const std::pair<int, int> hazard{input, output};
@@ -374,6 +384,9 @@ class Planner {
       for (int key : graph_.keys[static_cast<std::size_t>(n.index)]) {
         if (key >= 0) keep(key);
       }
+    }
+    for (const UniformDivision& division : graph_.uniform_divisions) {
+      for (int value : {division.magnitude, division.reciprocal, division.scale}) keep(value);
     }
   }
 

@@ -32,6 +32,8 @@ struct FusedPlan {
   std::size_t num_tiles = 0;
   /// The body again, op by op; empty where not asked for, or where it has tile ops.
   std::vector<ChainStep> steps;
+  /// Slots of the magnitudes of the divisors by which the steps divide without the divider.
+  std::vector<std::uint16_t> divisors;
   /// (input, output) of one layout where a block of the input is read after that of the output is
   /// written: if they are the same memory, the input has to be copied first.
   std::vector<std::pair<int, int>> hazards;
