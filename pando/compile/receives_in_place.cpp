@@ -36,6 +36,7 @@ class ReceivesInPlace {
         if (operand.storage >= 0) operand = place_of(operand);
       }
     }
+    send_from_places();
   }
 
  private:
@@ -57,6 +58,32 @@ class ReceivesInPlace {
         uses.writes += operand.read_only ? 0 : 1;
       }
     }
+  }
+
+  /// What a device passed on belongs to another one by now, perhaps to the one that receives it.
+  void send_from_places() {
+    const auto sender_of = [this](const StepInstruction& in) {
+      return function_.storage_of(in.operands[0]).device;
+    };
+    std::erase_if(function_.instructions, [&](const StepInstruction& in) {
+      return in.kind == Kind::Send && in.target == sender_of(in);
+    });
+    for (StepInstruction& in : function_.instructions) {
+      if (in.kind == Kind::Send) in.device = sender_of(in);
+      if (in.kind != Kind::Receive) continue;
+      in.target = sender_of(in);
+      if (in.target == in.device) become_copy(in);
+    }
+  }
+
+  static void become_copy(StepInstruction& receive) {
+    StepInstruction copy;
+    copy.kind = Kind::Copy;
+    copy.device = receive.device;
+    copy.count = receive.count;
+    copy.operands = receive.operands;
+    copy.source = receive.source;
+    receive = std::move(copy);
   }
 
   /// Where the operand is by now.
