@@ -5,7 +5,6 @@ import sys
 import numpy as np
 
 import pando
-import pando.ops
 import popxl
 from popxl import ops
 
@@ -15,7 +14,7 @@ def main(path: str) -> None:
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         x = popxl.variable(np.float32(3.0), name="x")
-        network = ir.create_graph(lambda t: pando.ops.custom("Snake", [t], {"a": 2.0}), x)
+        network = ir.create_graph(lambda t: ops.custom("Snake", [t], {"a": 2.0}), x)
         gradients = popxl.transforms.autodiff(network)
         call = ops.call_with_info(network, x)
         one = popxl.constant(np.float32(1.0))

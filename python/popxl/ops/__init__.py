@@ -56,6 +56,7 @@ from popxl.ops.conv import (
     conv_transpose,
     conv_transpose_pow2scaled,
 )
+from popxl.ops.custom import custom
 from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
 from popxl.ops.host import host_load, host_store
 from popxl.ops.init import init
@@ -164,6 +165,7 @@ __all__ = [
     "conv_transpose_pow2scaled",
     "cos",
     "cumsum",
+    "custom",
     "detach",
     "detach_",
     "div",

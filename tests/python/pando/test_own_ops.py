@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 
 import pando
-import pando.ops
 import popart
 import popxl
 from pando import _core
@@ -91,7 +91,7 @@ def numpy_snake(x: np.ndarray, a: float) -> np.ndarray:
 
 
 def call_snake(t: popxl.Tensor, a: float = 2.0, kind: str = "TestSnake") -> popxl.Tensor:
-    (result,) = pando.ops.custom(kind, [t], {"a": a})
+    (result,) = ops.custom(kind, [t], {"a": a})
     return result
 
 
@@ -210,34 +210,39 @@ def test_loops_and_virtual_devices_run_it() -> None:
     np.testing.assert_allclose(run(ir, stream), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_front_ends_make_the_ops_and_pando_none() -> None:
+    assert importlib.util.find_spec("pando.ops") is None
+    assert popxl.ops.custom is ops.custom
+
+
 @pytest.mark.usefixtures("snake", "marked")
 def test_what_an_op_refuses() -> None:
     with popxl.Ir().main_graph:
         t = popxl.variable(np.float32(1), name="x")
         i = popxl.variable(np.int32(1), name="i")
         with pytest.raises(popart.popart_exception, match=r"no library .* has an op 'Snale'"):
-            pando.ops.custom("Snale", [t])
+            ops.custom("Snale", [t])
         # Built-in ops have functions of their own.
         with pytest.raises(popart.popart_exception, match=r"no library .* has an op 'Add'"):
-            pando.ops.custom("Add", [t, t])
+            ops.custom("Add", [t, t])
         with pytest.raises(ValueError, match=r"wanted the attributes \['a'\] .* no 'a'"):
-            pando.ops.custom("TestSnake", [t])
+            ops.custom("TestSnake", [t])
         with pytest.raises(ValueError, match="given an unknown 'b'"):
-            pando.ops.custom("TestSnake", [t], {"a": 1.0, "b": 2})
+            ops.custom("TestSnake", [t], {"a": 1.0, "b": 2})
         with pytest.raises(TypeError, match=r"TestSnake: wanted a float for the attribute 'a'"):
-            pando.ops.custom("TestSnake", [t], {"a": "much"})
+            ops.custom("TestSnake", [t], {"a": "much"})
         with pytest.raises(TypeError, match=r"inputs\[0\]"):
-            pando.ops.custom("TestSnake", [1.0], {"a": 1.0})  # type: ignore[list-item]
+            ops.custom("TestSnake", [1.0], {"a": 1.0})  # type: ignore[list-item]
         with pytest.raises(popart.popart_exception, match="wanted 1 to 1 inputs"):
-            pando.ops.custom("TestSnake", [t, t], {"a": 1.0})
+            ops.custom("TestSnake", [t, t], {"a": 1.0})
         with pytest.raises(popart.popart_exception, match="wanted a float32 tensor") as error:
-            pando.ops.custom("TestSnake", [i], {"a": 1.0})
+            ops.custom("TestSnake", [i], {"a": 1.0})
         assert Path(__file__).name in str(error.value)
         with pytest.raises(popart.popart_exception, match="other than 0"):
-            pando.ops.custom("TestSnake", [t], {"a": 0})
+            ops.custom("TestSnake", [t], {"a": 0})
         # Integers are numbers, dtypes those of popxl.
-        pando.ops.custom("TestSnake", [t], {"a": 1})
-        pando.ops.custom("Marked", [t], {"kind": popxl.float16, "sizes": [1, 2]})
+        ops.custom("TestSnake", [t], {"a": 1})
+        ops.custom("Marked", [t], {"kind": popxl.float16, "sizes": [1, 2]})
     with popxl.Ir().main_graph, pytest.raises(ValueError, match="not in the current Graph"):
         call_snake(t)
 
@@ -248,7 +253,7 @@ def test_a_compute_that_fails_names_the_line_and_the_session_goes_on() -> None:
     with ir.main_graph:
         source = popxl.h2d_stream((), popxl.float32)
         stream = popxl.d2h_stream((), popxl.float32)
-        (result,) = pando.ops.custom("Marked", [ops.host_load(source)])  # the line
+        (result,) = ops.custom("Marked", [ops.host_load(source)])  # the line
         ops.host_store(stream, result)
     line = next(
         number
@@ -267,7 +272,7 @@ def test_a_compute_that_fails_names_the_line_and_the_session_goes_on() -> None:
 CACHING = """
 import sys
 import numpy as np
-import pando, pando.ops, popxl
+import pando, popxl
 from popxl import ops
 pando.load_library(sys.argv[1])
 ir = popxl.Ir()
@@ -275,7 +280,7 @@ options = ir._pb_ir.getSessionOptions()
 options.enableEngineCaching, options.cachePath = True, sys.argv[2]
 with ir.main_graph:
     stream = popxl.d2h_stream((), popxl.float32)
-    (result,) = pando.ops.custom("Marked", [popxl.variable(np.float32(1), name="x")])
+    (result,) = ops.custom("Marked", [popxl.variable(np.float32(1), name="x")])
     ops.host_store(stream, result)
 with popxl.Session(ir) as session:
     print(float(session.run()[stream]))
@@ -384,6 +389,6 @@ def test_hooks_see_ops_of_libraries(folder: Path) -> None:
         source.write_text(MARKED.replace('"Marked"', '"LateMarked"'))
         pando.load_library(compile_library(source, folder / "liblate.so", "-DMARK=1"))
         handle = graph.register_op_created_hook(lambda op: seen.append(op.hasSideEffect()))
-        pando.ops.custom("LateMarked", [t])
+        ops.custom("LateMarked", [t])
         graph.remove_op_created_hook(handle)
     assert seen == [False]

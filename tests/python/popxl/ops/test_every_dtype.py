@@ -20,7 +20,7 @@ from popxl.fp8_utils import host_pow2scale_cast_from_fp8, host_pow2scale_cast_to
 from popxl.ops import var_updates
 from tests.python.popxl.ops.dtype_table import ALL, TABLE
 
-# Wrappers of graphs, which take the dtypes of the graphs' inputs; seeds; classes and modules.
+# Wrappers of graphs and of users' ops, which take the dtypes of those; seeds; classes and modules.
 WITHOUT_DTYPE = {
     "CallSiteInfo",
     "ConditionalSiteInfo",
@@ -30,6 +30,7 @@ WITHOUT_DTYPE = {
     "collectives",
     "conditional",
     "conditional_with_info",
+    "custom",
     "remote_code_load",
     "repeat",
     "repeat_with_info",

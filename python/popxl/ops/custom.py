@@ -1,4 +1,4 @@
-"""Users' own ops in programs of popxl."""
+"""Users' own ops, from libraries that `pando.load_library` loads."""
 
 from __future__ import annotations
 
