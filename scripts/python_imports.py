@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,20 +121,25 @@ def _loaded_by(one: Import) -> Iterator[str]:
             yield name
 
 
-def find_circles(imports: list[Import]) -> list[list[Import]]:
-    """Find modules that import each other when programs run, also inside functions.
+def find_circles(
+    imports: list[Import], named_from_below: Collection[str] = ()
+) -> list[list[Import]]:
+    """Find modules that import each other when programs run, also inside functions, or for types.
 
     Args:
         imports: The imports.
+        named_from_below: Modules that others may import for type checkers although these modules
+            import them.
 
     Returns:
         Circles that have no import in common. There is none if and only if the list is empty.
     """
     edges: dict[str, dict[str, Import]] = {}
     for one in imports:
-        if one.at_run_time:
-            for target in _loaded_by(one):
-                edges.setdefault(one.source, {}).setdefault(target, one)
+        if not one.at_run_time and one.target in named_from_below:
+            continue
+        for target in _loaded_by(one) if one.at_run_time else [one.target]:
+            edges.setdefault(one.source, {}).setdefault(target, one)
     circles: list[list[Import]] = []
     for start in sorted(edges):
         while circle := _shortest_way_back(start, edges):

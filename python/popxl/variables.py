@@ -16,13 +16,13 @@ from popxl.constants import host_info, storage
 from popxl.context import get_current_graph, get_main_graph
 from popxl.dtypes import DType
 from popxl.remote_buffer import RemoteBuffer
+from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor_base import HostTensor, Tensor, Variable
 from popxl.utils import to_numpy
 from popxl.variable_record import VariableRecord
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
-    from popxl.replica_grouping import ReplicaGrouping
 
 _RETRIEVAL_MODES = ("one_per_group", "all_replicas")
 

@@ -126,6 +126,18 @@ def test_types_may_name_each_other(faults_of: Faults, test: str, count: int) -> 
     assert len(faults_of(sources)) == count
 
 
+def test_other_imports_for_types_close_no_circle(faults_of: Faults) -> None:
+    sources = {
+        "popxl/streams.py": "from popxl import dtypes\n",
+        "popxl/dtypes.py": "if TYPE_CHECKING:\n    from popxl.streams import Stream\n",
+    }
+    assert faults_of(sources) == [
+        "python/popxl/dtypes.py:2: modules import each other in a circle\n"
+        "    python/popxl/dtypes.py:2: popxl.dtypes imports popxl.streams\n"
+        "    python/popxl/streams.py:1: popxl.streams imports popxl.dtypes"
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [
