@@ -109,6 +109,32 @@ void build_gradient(const LibraryOp& library_op, GradientBuilder& builder, const
   check_result(result, library_op, "the gradient rule", describe(op), ErrorCode::InvalidProgram);
 }
 
+}  // namespace
+
+AttributeType attribute_type(const LibraryAttribute& attribute) {
+  switch (attribute.type) {
+    case PANDO_FLAG:
+      return AttributeType::Flag;
+    case PANDO_INTEGER:
+      return AttributeType::Integer;
+    case PANDO_NUMBER:
+      return AttributeType::Number;
+    case PANDO_TEXT:
+      return AttributeType::Text;
+    case PANDO_DTYPE:
+      return AttributeType::DTypeName;
+    case PANDO_INTEGERS:
+      return AttributeType::IntList;
+    case PANDO_NUMBERS:
+      return AttributeType::NumberList;
+    default:
+      throw InternalError(
+          str_cat("the attribute '", attribute.name, "' has the unknown type ", attribute.type));
+  }
+}
+
+namespace {
+
 OpDef def_of(const LibraryOp& op) {
   const pando_op_v1& record = op.record;
   OpDef def;
@@ -117,8 +143,7 @@ OpDef def_of(const LibraryOp& op) {
   def.min_inputs = record.min_inputs;
   def.max_inputs = record.max_inputs;
   for (const LibraryAttribute& attribute : op.attributes) {
-    def.attributes.push_back(
-        {attribute.name, static_cast<AttributeType>(attribute.type - 1), attribute.required});
+    def.attributes.push_back({attribute.name, attribute_type(attribute), attribute.required});
   }
   def.infer = [&op](const Op& built) { return infer(op, built); };
   if (record.num_in_place > 0) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "pando/custom/op_library.hpp"
+#include "pando/ir/op_def.hpp"
 
 namespace pando {
 
@@ -13,5 +14,9 @@ namespace pando {
 /// another version, an op that breaks a rule or has a name that is taken, a file that has changed
 /// since it was loaded.
 const OpLibrary& load_library(const std::string& path);
+
+/// What the attribute takes, as the registry names it. Libraries with attributes of other types are
+/// refused when they are loaded: InternalError.
+AttributeType attribute_type(const LibraryAttribute& attribute);
 
 }  // namespace pando

@@ -1,22 +1,15 @@
-// Ir, graphs, tensors, ops and the registry.
+// Tensors, streams, remote buffers and the Ir.
 #include <algorithm>
 #include <optional>
 
 #include "bindings.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
-#include "pando/ir/call_order.hpp"
 #include "pando/ir/graph.hpp"
-#include "pando/ir/graph_surgery.hpp"
-#include "pando/ir/op_maker.hpp"
 #include "pando/ir/tensor_place.hpp"
-#include "pando/ops/ops.hpp"
 
 namespace pando::python {
 namespace {
-
-/// Graphs, tensors and ops belong to their Ir, which the front end keeps alive with every handle.
-constexpr auto kOwnedByIr = nb::rv_policy::reference;
 
 nb::dlpack::dtype array_dtype(DType dtype) {
   using Code = nb::dlpack::dtype_code;
@@ -58,24 +51,16 @@ std::shared_ptr<HostArray> share_array(const nb::ndarray<nb::c_contig, nb::devic
   return data;
 }
 
-using ContiguousArray = nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>;
+}  // namespace
 
 std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info,
-                                        std::size_t entries = 1) {
+                                        std::size_t entries) {
   const auto typed = nb::cast<nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>>(array);
   auto writable = nb::ndarray<nb::c_contig, nb::device::cpu>(typed.handle());
   return share_array(writable, info, entries, nb::borrow(array));
 }
 
-Tensor* element(const std::vector<Tensor*>& tensors, std::size_t index) {
-  return index < tensors.size() ? tensors[index] : nullptr;
-}
-
-std::optional<std::size_t> index_of(const std::vector<Tensor*>& tensors, const Tensor& tensor) {
-  const auto it = std::find(tensors.begin(), tensors.end(), &tensor);
-  if (it == tensors.end()) return std::nullopt;
-  return static_cast<std::size_t>(it - tensors.begin());
-}
+namespace {
 
 void bind_tensor_info(nb::module_& m) {
   nb::enum_<TensorKind>(m, "TensorKind")
@@ -154,233 +139,6 @@ void bind_tensor(nb::module_& m) {
       .def(
           "share_data", [](Tensor& t, nb::object array) { t.data = share_object(array, t.info); },
           nb::arg("array"));
-}
-
-void bind_op_context(nb::module_& m) {
-  nb::enum_<ExecutionContext>(m, "ExecutionContext")
-      .value("Normal", ExecutionContext::Normal)
-      .value("WeightsFromHost", ExecutionContext::WeightsFromHost)
-      .value("WeightsToHost", ExecutionContext::WeightsToHost);
-  nb::class_<OpContext>(m, "OpContext")
-      .def(
-          "__init__",
-          [](OpContext* self, std::string name, const std::string& file, int line,
-             const std::string& function, const std::optional<Integer>& device, bool io_tiles,
-             ExecutionContext execution) {
-            const auto number = device ? std::optional(device->as("device")) : std::nullopt;
-            static SharedTexts texts;  // of all files and functions that made ops
-            new (self) OpContext{std::move(name),
-                                 {texts.of(file), line, texts.of(function)},
-                                 number,
-                                 io_tiles,
-                                 execution};
-          },
-          nb::arg("name") = "", nb::arg("file") = "", nb::arg("line") = 0, nb::arg("function") = "",
-          nb::arg("device").none() = 0, nb::arg("io_tiles") = false,
-          nb::arg("execution") = ExecutionContext::Normal)
-      .def_prop_rw(
-          "name", [](const OpContext& c) { return c.name.str(); },
-          [](OpContext& c, std::string name) { c.name = std::move(name); })
-      .def_prop_ro("file", [](const OpContext& c) { return c.location.file.str(); })
-      .def_prop_ro("line", [](const OpContext& c) { return c.location.line; })
-      .def_prop_ro("function", [](const OpContext& c) { return c.location.function.str(); })
-      .def_rw("device", &OpContext::device, nb::arg().none())
-      .def_rw("io_tiles", &OpContext::io_tiles)
-      .def_rw("execution", &OpContext::execution);
-}
-
-/// Rewiring.
-void bind_op_edits(nb::class_<Op>& bound) {
-  bound.def("resize_inputs", &Op::resize_inputs, nb::arg("count"))
-      .def("set_output", &Op::set_output, nb::arg("index"), nb::arg("tensor").none())
-      .def(
-          "infer_outputs",
-          [](Op& op) {
-            const std::vector<TensorInfo> infos = op.def().infer(op);
-            const std::size_t count = std::min(infos.size(), op.outputs().size());
-            for (std::size_t i = 0; i < count; ++i) {
-              if (op.outputs()[i] != nullptr) op.outputs()[i]->info = infos[i];
-            }
-          },
-          "Gives the outputs the shapes and dtypes that follow from the inputs.")
-      .def(
-          "aliased_input",
-          [](const Op& op, int output) {
-            return op.def().output_alias ? op.def().output_alias(op, output) : -1;
-          },
-          nb::arg("output"), "The input whose storage the output has; -1: its own.")
-      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.set_after(std::move(earlier)); });
-}
-
-void bind_op(nb::module_& m) {
-  nb::class_<Op> bound(m, "Op");
-  bound.def_prop_ro("id", &Op::id)
-      .def_prop_ro("kind", &Op::kind_name)
-      .def_prop_ro("graph", &Op::graph, kOwnedByIr)
-      .def_prop_ro("inputs", &Op::inputs, kOwnedByIr)
-      .def_prop_ro("outputs", &Op::outputs, kOwnedByIr)
-      .def(
-          "input", [](const Op& op, std::size_t index) { return element(op.inputs(), index); },
-          nb::arg("index"), kOwnedByIr, "None where nothing is connected.")
-      .def(
-          "output", [](const Op& op, std::size_t index) { return element(op.outputs(), index); },
-          nb::arg("index"), kOwnedByIr, "None where there is none.")
-      .def("set_input", &Op::set_input, nb::arg("index"), nb::arg("tensor").none())
-      .def("add_output", &Op::add_output, nb::arg("tensor_id"), nb::arg("info"), kOwnedByIr)
-      .def_prop_rw(
-          "attributes", [](const Op& op) { return attributes_to_dict(op.attributes); },
-          [](Op& op, const nb::dict& values) {
-            op.attributes = attributes_from(values, [&] { return describe(op); });
-          })
-      .def("set_attribute",
-           [](Op& op, const std::string& name, nb::object value) {
-             nb::dict values;
-             values[name.c_str()] = value;
-             const Attributes given = attributes_from(values, [&] { return describe(op); });
-             for (const auto& [key, attribute] : given) {
-               op.attributes.set(key, attribute);
-             }
-           })
-      .def_prop_ro(
-          "context", [](Op& op) -> OpContext& { return op.context; }, kOwnedByIr)
-      .def_ro("called_graphs", &Op::called_graphs, kOwnedByIr)
-      .def_prop_ro(
-          "after", [](const Op& op) { return op.after(); }, kOwnedByIr)
-      .def("run_after", [](Op& op, Op& earlier) { op.run_after(earlier); })
-      .def_prop_ro("modified_inputs",
-                   [](const Op& op) {
-                     const InputSet modified = op.modified_inputs();
-                     return std::vector<int>(modified.begin(), modified.end());
-                   })
-      .def("describe", &describe);
-  bind_op_edits(bound);
-}
-
-/// Changes of what there is already.
-void bind_graph_edits(nb::class_<Graph>& graph) {
-  graph.def("add_activation", &Graph::add_activation, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def("set_outputs", &Graph::set_outputs, nb::arg("outputs"))
-      .def("set_input_order", &Graph::set_input_order, nb::arg("inputs"))
-      .def("remove_input", &remove_input, nb::arg("index"))
-      .def("remove_output", &remove_output, nb::arg("index"))
-      .def("erase_tensor", &Graph::erase_tensor, nb::arg("tensor"))
-      .def(
-          "clone_unconnected",
-          [](Graph& g, const Op& op) -> Op& { return OpMaker(g).clone_unconnected(op); },
-          nb::arg("op"), kOwnedByIr)
-      .def("reorder", &Graph::reorder, nb::arg("ops"))
-      .def(
-          "erase_op", [](Graph& g, Op& op) { g.erase_ops({&op}); }, nb::arg("op"))
-      .def(
-          "replace_uses", [](Graph&, Tensor& from, Tensor& to) { replace_uses(from, to); },
-          nb::arg("old"), nb::arg("new"))
-      .def("mark_output", &Graph::mark_output, nb::arg("tensor"))
-      .def("set_insertion_point", &Graph::set_insertion_point, nb::arg("op").none())
-      .def(
-          "set_by_ref",
-          [](Graph& g, Tensor& input, bool by_ref) {
-            internal_check(&input.graph() == &g,
-                           "only an input of the graph is passed by reference");
-            input.set_by_ref(by_ref);
-          },
-          nb::arg("input"), nb::arg("by_ref"));
-}
-
-/// For errors before there is an op to describe.
-std::string op_text(const OpDef& def, const OpContext& context) {
-  const SourceLocation& at = context.location;
-  return at.known() ? str_cat(def.name, ", made at ", at.file, ":", at.line) : def.name;
-}
-
-Op& create_op(Graph& graph, std::string_view kind, const std::vector<Tensor*>& inputs,
-              const nb::dict& values, const OpContext& context, std::vector<Graph*> called_graphs,
-              const std::vector<std::string>& output_names) {
-  const OpDef& def = op_registry().get(kind);
-  Attributes attributes;
-  if (!values.empty()) {
-    attributes = attributes_from(values, [&] { return op_text(def, context); });
-  }
-  return graph.create_op(def, inputs, std::move(attributes), context, std::move(called_graphs),
-                         output_names);
-}
-
-/// Most ops have one output, and nobody asks for the op itself.
-Tensor* create_tensor(Graph& graph, std::string_view kind, const std::vector<Tensor*>& inputs,
-                      const nb::dict& values, const OpContext& context, std::string name) {
-  return create_op(graph, kind, inputs, values, context, {}, {std::move(name)}).output(0);
-}
-
-void bind_op_creation(nb::class_<Graph>& graph) {
-  graph
-      .def(
-          "create_op", &create_op, nb::arg("kind"), nb::arg("inputs"), nb::arg("attributes"),
-          nb::arg("context"), nb::arg("called_graphs") = std::vector<Graph*>{},
-          nb::arg("output_names") = std::vector<std::string>{}, kOwnedByIr,
-          nb::sig("def create_op(self, kind: str, inputs: collections.abc.Sequence[Tensor | None], "
-                  "attributes: dict, context: OpContext, called_graphs: "
-                  "collections.abc.Sequence[Graph] = [], output_names: "
-                  "collections.abc.Sequence[str] = []) -> Op"))
-      .def("create_tensor", &create_tensor, nb::arg("kind"), nb::arg("inputs"),
-           nb::arg("attributes"), nb::arg("context"), nb::arg("name"), kOwnedByIr,
-           nb::sig("def create_tensor(self, kind: str, inputs: collections.abc.Sequence[Tensor | "
-                   "None], attributes: dict, context: OpContext, name: str) -> Tensor"),
-           "The first output of a new op that calls no graph.");
-}
-
-void bind_graph(nb::module_& m) {
-  nb::class_<Graph> graph(m, "Graph");
-  graph.def_prop_ro("id", &Graph::id)
-      .def_prop_ro("ir_id", [](const Graph& g) { return g.ir().id(); })
-      .def_prop_ro("is_main", &Graph::is_main)
-      .def_prop_ro("inputs", &Graph::inputs, kOwnedByIr)
-      .def_prop_ro("outputs", &Graph::outputs, kOwnedByIr)
-      .def(
-          "input_index",
-          [](const Graph& g, const Tensor& tensor) { return index_of(g.inputs(), tensor); },
-          nb::arg("tensor"))
-      .def(
-          "output_index",
-          [](const Graph& g, const Tensor& tensor) { return index_of(g.outputs(), tensor); },
-          nb::arg("tensor"))
-      .def_prop_ro("ops", &Graph::ops, kOwnedByIr)
-      .def_prop_ro(
-          "tensors", [](const Graph& g) { return g.tensors().all(); }, kOwnedByIr)
-      .def_prop_ro("called_graphs", &called_graphs, kOwnedByIr)
-      .def(
-          "can_take",
-          [](const Graph& g, const std::vector<Tensor*>& tensors) {
-            return can_be_inputs(g, tensors);
-          },
-          nb::arg("tensors"), "Whether all are in the graph, and in one place as far as is known.")
-      .def("find_tensor", &Graph::find_tensor, nb::arg("id"), kOwnedByIr)
-      .def(
-          "find_op", [](const Graph& g, std::int64_t id) { return g.op_list().find(id); },
-          nb::arg("id"), kOwnedByIr)
-      .def("unique_tensor_id", &Graph::unique_tensor_id, nb::arg("scoped_name"))
-      .def("add_input", &Graph::add_input, nb::arg("id"), nb::arg("info"),
-           nb::arg("by_ref") = false, kOwnedByIr)
-      .def(
-          "add_variable",
-          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array,
-             const VariableSettings& settings) {
-            const std::int64_t entries = settings.host_entries(g.ir().replication_factor);
-            Tensor* variable = g.add_variable(
-                id, info, share_object(array, info, static_cast<std::size_t>(entries)));
-            variable->set_settings(settings);
-            return variable;
-          },
-          nb::arg("id"), nb::arg("info"), nb::arg("array"),
-          nb::arg("settings") = VariableSettings(), kOwnedByIr)
-      .def(
-          "add_constant",
-          [](Graph& g, const std::string& id, const TensorInfo& info, nb::object array) {
-            return g.add_constant(id, info, share_object(array, info));
-          },
-          nb::arg("id"), nb::arg("info"), nb::arg("array"), kOwnedByIr)
-      .def("add_stream", &Graph::add_stream, nb::arg("id"), nb::arg("info"), kOwnedByIr)
-      .def_rw("differentiable", &Graph::differentiable);
-  bind_op_creation(graph);
-  bind_graph_edits(graph);
 }
 
 /// The streams of ops that load, and of ops that store, in order of first use.
@@ -490,7 +248,6 @@ void bind_ir(nb::module_& m) {
   bind_tensor_info(m);
   bind_variable_settings(m);
   bind_tensor(m);
-  bind_op_context(m);
   bind_op(m);
   bind_graph(m);
   bind_streams_and_buffers(m);

@@ -24,10 +24,7 @@ std::vector<LibraryOp*> ops_of(const OpLibrary& library) {
 void bind_libraries(nb::module_& m) {
   nb::class_<LibraryAttribute>(m, "LibraryAttribute")
       .def_ro("name", &LibraryAttribute::name)
-      .def_prop_ro("type",
-                   [](const LibraryAttribute& attribute) {
-                     return static_cast<AttributeType>(attribute.type - 1);
-                   })
+      .def_prop_ro("type", &attribute_type)
       .def_ro("required", &LibraryAttribute::required)
       .def_ro("doc", &LibraryAttribute::doc);
   nb::class_<LibraryOp>(m, "LibraryOp")
