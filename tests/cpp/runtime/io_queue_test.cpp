@@ -235,7 +235,8 @@ TEST(IoQueue, ACallThatWaitsForRoomIsStopped) {
   queue.store(memory, 0, row.data(), kPage);
   EXPECT_THROW(queue.store(memory, 1, row.data(), kPage, {}, stop), Interrupted);
   Row target(kPage);
-  // The only thread waits for the reader.
+  // The only thread has the store, and not yet the load, once it waits for the reader.
+  while (!snapshot->is_wanted()) std::this_thread::yield();
   EXPECT_THROW(queue.wait(queue.start_load(memory, 2, target.data(), kPage), stop), Interrupted);
   EXPECT_EQ(queue.waiting_calls(), 0);
   queue.abandon();
