@@ -12,7 +12,7 @@
 #include <string>
 #include <type_traits>
 
-#include "pando/program/target.hpp"
+#include "pando/program/kernel.hpp"
 #include "pando/runtime/waiting.hpp"
 
 namespace pando {

@@ -4,6 +4,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/base/spin.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pando/program/target.hpp"
+
 namespace pando {
 
 std::vector<int> entry_functions(const Program& program) {

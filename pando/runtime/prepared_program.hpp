@@ -6,10 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "pando/program/kernel.hpp"
 #include "pando/program/program.hpp"
-#include "pando/program/target.hpp"
 
 namespace pando {
+
+class Target;
 
 struct PreparedInstruction {
   const Instruction* instruction;

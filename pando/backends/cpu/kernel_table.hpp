@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "pando/program/target.hpp"
+#include "pando/program/kernel.hpp"
+#include "pando/program/program.hpp"
 
 namespace pando::cpu {
 

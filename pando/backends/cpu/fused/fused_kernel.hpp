@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "pando/backends/cpu/machine_code.hpp"
-#include "pando/program/target.hpp"
+#include "pando/program/kernel.hpp"
+#include "pando/program/program.hpp"
 
 namespace pando::cpu {
 
