@@ -1,7 +1,6 @@
 // Passes by name.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +9,12 @@
 
 namespace pando {
 
-/// What rewrites a program that is in one form.
-template <class Form>
+/// What rewrites a program; `Arguments` are its form and what the pass asks.
+template <class... Arguments>
 struct NamedPass {
   std::string name;
   std::string doc;
-  std::function<void(Form&)> run;
+  void (*run)(Arguments&...);
 };
 
 /// Throws Error listing the known names when `name` is none. `what` says which passes these are.

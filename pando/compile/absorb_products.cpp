@@ -259,7 +259,7 @@ class ProductAbsorber {
 
 }  // namespace
 
-void absorb_products(StepProgram& program, const Target& target) {
+void absorb_products(StepProgram& program, Target& target) {
   KernelsWithProducts kernels(program.tables, target);
   for (StepFunction& function : program.functions) {
     ProductAbsorber(program.tables, function, kernels).run();

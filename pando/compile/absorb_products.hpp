@@ -10,6 +10,6 @@ namespace pando {
 /// where `target` wants it (Target::computes_inside) and nothing writes its matrices in between.
 /// In pieces, its result then never lies in memory. In an output, the kernel becomes the epilogue
 /// of its one product: only if that output is new memory, and no matrix lives longer for it.
-void absorb_products(StepProgram& program, const Target& target);
+void absorb_products(StepProgram& program, Target& target);
 
 }  // namespace pando

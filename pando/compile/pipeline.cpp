@@ -10,14 +10,10 @@
 #include "pando/compile/schedule.hpp"
 #include "pando/compile/step_passes.hpp"
 #include "pando/transforms/bands.hpp"
-#include "pando/transforms/concat_views.hpp"
-#include "pando/transforms/constant_fold.hpp"
 #include "pando/transforms/cse.hpp"
 #include "pando/transforms/dead_code.hpp"
-#include "pando/transforms/elide_identities.hpp"
-#include "pando/transforms/expand.hpp"
 #include "pando/transforms/inline_calls.hpp"
-#include "pando/transforms/unused_outputs.hpp"
+#include "pando/transforms/pass_registry.hpp"
 #ifndef NDEBUG
 #include "pando/ir/verifier.hpp"
 #include "pando/steps/step_verifier.hpp"
@@ -151,14 +147,15 @@ Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
 Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTimes& times) {
   Stages stages(options, times);
   const auto stage = [&](const std::string& name, auto work) { stages.change(ir, name, work); };
+  const auto pass = [&](const char* name) { stage(name, [&] { find_pass(name).run(ir); }); };
   check_main_graph_has_no_inputs(ir.main_graph());
   for_each_graph(ir, check_arguments_are_connected);
   const PhaseNames phases(ir.main_graph());
   ir.main_graph().set_outputs({});  // nothing calls it, so nothing takes them
   // Views of several tensors while every graph has its own names for them.
-  stage("concat_views", [&] { for_each_graph(ir, keep_concat_views); });
+  pass("concat_views");
   // Before inlining: a copy of a graph for one call goes in the place of the call.
-  stage("unused_outputs", [&] { drop_unused_outputs(ir); });
+  pass("unused_outputs");
   // Inlining early: it puts each optimizer step next to the gradient it consumes.
   stage("inline_calls", [&] {
     inline_calls(ir);
@@ -169,8 +166,8 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     eliminate_dead_code(ir);
     erase_unreachable_graphs(ir);
   });
-  stage("expand", [&] { for_each_graph(ir, expand); });
-  stage("constant_fold", [&] { for_each_graph(ir, [](Graph& graph) { fold_constants(graph); }); });
+  pass("expand");
+  pass("constant_fold");
   stage("cse", [&] {
     for_each_graph(ir, [&](Graph& graph) {
       eliminate_common_subexpressions(graph, target.most_shared_bytes());
@@ -180,7 +177,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     eliminate_dead_code(ir);
     erase_unreachable_graphs(ir);
   });
-  stage("elide_identities", [&] { for_each_graph(ir, elide_identities); });
+  pass("elide_identities");
   stage("bands", [&] {
     if (target.skips_outside_bands()) find_bands(ir);
   });

@@ -4,33 +4,20 @@
 #include <mutex>
 #include <utility>
 
-#include "pando/backends/cpu/cpu_device.hpp"
-#include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando {
+
+#define PANDO_DEVICE_KIND(name, function) DeviceKind function();
+#include "pando/session/device_kinds.def"
+
 namespace {
-
-void refuse_argument(const DeviceSettings& settings) {
-  if (settings.argument.empty()) return;
-  throw ValueError(str_cat("the device 'cpu' takes no argument; given '", settings.argument, "'"));
-}
-
-DeviceKind cpu_kind() {
-  const auto make_target = [](const DeviceSettings& settings) {
-    refuse_argument(settings);
-    return make_cpu_target(settings.num_threads, settings.options);
-  };
-  const auto make_device = [](const DeviceSettings&, const Target& target) {
-    return make_cpu_device(target.num_threads());
-  };
-  return {make_target, make_device};
-}
 
 struct DeviceTable {
   std::mutex mutex;
   std::map<std::string, DeviceKind, std::less<>> kinds = {
-      {"cpu", cpu_kind()},
+#define PANDO_DEVICE_KIND(name, function) {name, function()},
+#include "pando/session/device_kinds.def"
   };
 };
 

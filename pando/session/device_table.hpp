@@ -1,36 +1,16 @@
 // The kinds of devices that a session can run on.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 
-#include "pando/program/device_options.hpp"
-#include "pando/program/target.hpp"
-#include "pando/runtime/device.hpp"
+#include "pando/runtime/device_kind.hpp"
 
 namespace pando {
-
-struct DeviceSettings {
-  /// What follows the colon of the device string, as in `kind:argument`.
-  std::string argument;
-  /// Worker threads of each kernel; 0: one per core.
-  int num_threads = 0;
-  /// Told to the target, which refuses those that it does not know.
-  DeviceOptions options = {};
-};
-
-/// How to make what a program is compiled for, and what runs it. A session makes one of each for
-/// every replica: targets when it is made, devices while it is attached.
-struct DeviceKind {
-  std::function<std::shared_ptr<Target>(const DeviceSettings&)> make_target;
-  std::function<std::unique_ptr<Device>(const DeviceSettings&, const Target&)> make_device;
-};
 
 /// The kind and the settings' argument of a device string, `kind` or `kind:argument`. Throws
 /// ValueError, which lists the kinds.
 DeviceKind device_kind(const std::string& device, DeviceSettings& settings);
-/// Adds a kind, or replaces it. Any thread.
+/// Adds a kind beside those of device_kinds.def, or replaces one. Any thread.
 void add_device_kind(const std::string& name, DeviceKind kind);
 
 }  // namespace pando

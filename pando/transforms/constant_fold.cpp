@@ -11,15 +11,18 @@
 namespace pando {
 namespace {
 
+/// Of an input of what is folded.
+constexpr std::int64_t kMostElements = 4096;
+
 using Results = std::vector<std::shared_ptr<HostArray>>;
 
-bool can_fold(const Op& op, const Purity& purity, std::int64_t max_elements) {
+bool can_fold(const Op& op, const Purity& purity) {
   if (op.num_inputs() == 0 || op.outputs().empty() || !purity.is_pure(op)) return false;
   std::int64_t largest_input = 0;
   for (const Tensor* input : op.inputs()) {
     if (input == nullptr) continue;
     const bool known = input->kind() == TensorKind::Constant && input->data != nullptr;
-    if (!known || input->info.num_elements() > max_elements) return false;
+    if (!known || input->info.num_elements() > kMostElements) return false;
     largest_input = std::max(largest_input, input->info.num_elements());
   }
   return std::none_of(op.outputs().begin(), op.outputs().end(), [&](const Tensor* output) {
@@ -111,10 +114,10 @@ std::optional<Results> fold_pointwise(const Op& op) {
 
 }  // namespace
 
-void fold_constants(Graph& graph, std::int64_t max_elements) {
+void fold_constants(Graph& graph) {
   const Purity purity(graph);
   for (const Op* op : graph.ops()) {
-    if (!can_fold(*op, purity, max_elements)) continue;
+    if (!can_fold(*op, purity)) continue;
     std::optional<Results> results;
     if (op->def().view) {
       results = fold_view(*op);

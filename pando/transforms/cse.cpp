@@ -1,6 +1,7 @@
 #include "pando/transforms/cse.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -80,6 +81,10 @@ void eliminate_common_subexpressions(Graph& graph, std::size_t max_bytes) {
       replace_uses(*op->output(i), *it->second->output(i));
     }
   }
+}
+
+void eliminate_common_subexpressions(Graph& graph) {
+  eliminate_common_subexpressions(graph, std::numeric_limits<std::size_t>::max());
 }
 
 }  // namespace pando

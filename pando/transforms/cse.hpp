@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
 #include "pando/ir/graph.hpp"
 
@@ -16,7 +15,8 @@ namespace pando {
 ///
 /// `max_bytes`: results of more bytes are only merged when they are views. Sharing a large result
 /// keeps it alive for longer and would undo a recomputation that the user asked for.
-void eliminate_common_subexpressions(
-    Graph& graph, std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
+void eliminate_common_subexpressions(Graph& graph, std::size_t max_bytes);
+/// The same for results of any size.
+void eliminate_common_subexpressions(Graph& graph);
 
 }  // namespace pando

@@ -17,6 +17,9 @@
 namespace pando {
 namespace {
 
+/// Of a graph that is called several times.
+constexpr std::size_t kMostReusedOps = 8;
+
 /// The ops that run a graph.
 struct Sites {
   int count = 0;
@@ -147,8 +150,7 @@ bool only_transfers(const Graph& graph) {
 /// that stays, however deep its call lies.
 class CallInliner {
  public:
-  CallInliner(const Ir& ir, int max_reused_ops)
-      : sites_(sites_of_graphs(ir)), max_reused_ops_(static_cast<std::size_t>(max_reused_ops)) {}
+  explicit CallInliner(const Ir& ir) : sites_(sites_of_graphs(ir)) {}
 
   void run(Graph& graph) {
     if (!is_called_once(graph)) inline_into(graph);
@@ -167,7 +169,7 @@ class CallInliner {
     if (!op.def().is_call) return false;
     const Graph& callee = *op.called_graphs[0];
     return is_called_once(callee) ||
-           (callee.op_list().size() <= max_reused_ops_ && called_graphs(callee).empty()) ||
+           (callee.op_list().size() <= kMostReusedOps && called_graphs(callee).empty()) ||
            only_transfers(callee);
   }
 
@@ -207,14 +209,13 @@ class CallInliner {
   }
 
   std::unordered_map<const Graph*, Sites> sites_;
-  std::size_t max_reused_ops_;
   std::unordered_map<const Graph*, std::vector<bool>> written_;
 };
 
 }  // namespace
 
-void inline_calls(Ir& ir, int max_reused_ops) {
-  CallInliner inliner(ir, max_reused_ops);
+void inline_calls(Ir& ir) {
+  CallInliner inliner(ir);
   for (Graph* graph : callees_first({&ir.main_graph()})) inliner.run(*graph);
   erase_unreachable_graphs(ir);
 }

@@ -11,6 +11,7 @@ namespace pando {
 
 using Pass = NamedPass<Ir>;
 
+/// Those of passes.def.
 const std::vector<Pass>& all_passes();
 
 /// Throws Error listing the known names when `name` is none.

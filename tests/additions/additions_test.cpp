@@ -1,4 +1,4 @@
-// What a new pass, kind of device and communicator need: files of their own and one entry.
+// What a new pass, kind of device and communicator need: files of their own and at most one line.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,6 +6,7 @@
 
 #include "pando/compile/step_passes.hpp"
 #include "pando/session/session.hpp"
+#include "pando/transforms/pass_registry.hpp"
 #include "tests/cpp/session/replica_programs.hpp"
 #include "tests/cpp/worlds/process_world.hpp"
 
@@ -55,12 +56,15 @@ const Floats32 kRow = {3, 1, 4, 1, 5};
 const Floats32 kMean = {2.5, 5, 3.5, 3.5, 4};
 const Floats32 kRows = {3, 1, 4, 1, 5, 2, 9, 3, 6, 3};
 
-TEST(Additions, APassIsAPairOfFilesAndAnEntry) {
-  EXPECT_EQ(
-      added_lines(PANDO_SOURCES "/pando/compile/step_passes.cpp", PANDO_CHANGED "/step_passes.cpp"),
-      (std::vector<std::string>{
-          R"(#include "tests/additions/mark_functions.hpp")",
-          R"({"mark_functions", "Marks functions.", testing::mark_functions},)"}));
+/// The lines that the list `name` has here beside those of the project.
+std::vector<std::string> added_to(const std::string& name) {
+  return added_lines(PANDO_SOURCES "/" + name, PANDO_CHANGED "/" + name);
+}
+
+TEST(Additions, APassOverStepsIsAPairOfFilesAndALine) {
+  EXPECT_EQ(added_to("pando/compile/step_passes.def"),
+            (std::vector<std::string>{
+                R"(PANDO_STEP_PASS("mark_functions", mark_functions, "Marks functions."))"}));
   EXPECT_EQ(find_step_pass("mark_functions").doc, "Marks functions.");
   bool was_run = false;
   SessionOptions options;
@@ -74,13 +78,19 @@ TEST(Additions, APassIsAPairOfFilesAndAnEntry) {
   EXPECT_EQ(run(options, kRow, 1), kRow);
 }
 
-TEST(Additions, ADeviceIsAFolderAndAnEntry) {
-  EXPECT_EQ(added_lines(PANDO_SOURCES "/pando/session/device_table.cpp",
-                        PANDO_CHANGED "/device_table.cpp"),
-            (std::vector<std::string>{R"(#include "tests/conformance/fake_device.hpp")",
-                                      R"({"fake", testing::fake_device_kind()},)"}));
+TEST(Additions, APassOverGraphsIsAPairOfFilesAndALine) {
+  EXPECT_EQ(added_to("pando/transforms/passes.def"),
+            (std::vector<std::string>{R"(PANDO_GRAPH_PASS("mark_ops", mark_ops, "Marks ops."))"}));
+  const auto ir = sharded_program(1, {1, 2, 3});
+  find_pass("mark_ops").run(*ir);
+  for (const Op* op : ir->main_graph().ops()) EXPECT_EQ(op->context.name, "marked");
+}
+
+TEST(Additions, ADeviceIsAFolderAndALine) {
+  EXPECT_EQ(added_to("pando/session/device_kinds.def"),
+            (std::vector<std::string>{R"(PANDO_DEVICE_KIND("added", added_device_kind))"}));
   SessionOptions options;
-  options.device = "fake:1";
+  options.device = "added:1";
   EXPECT_EQ(run(options, kRow, 1), kRow);
 }
 
