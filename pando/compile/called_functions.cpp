@@ -10,6 +10,7 @@
 namespace pando {
 
 std::int32_t CalledFunctions::index_of(const FunctionRequest& request) {
+  if (const auto known = functions_.find(request); known != functions_.end()) return known->second;
   std::vector<FunctionRequest> pending = {request};
   while (!pending.empty()) {
     const FunctionRequest next = pending.back();

@@ -16,12 +16,12 @@ class CallLowering {
 
   void call(const Op& op) {
     const Graph& callee = *op.called_graphs[0];
-    Arguments arguments = bind_arguments(op, callee, 0, 0, op.num_inputs());
+    const std::vector<FunctionRequest> callees = functions_.callees_of(op);
+    Arguments arguments = bind_arguments(op, callee, 0, 0, callees[0].writable);
     StepInstruction in;
     in.kind = Instruction::Kind::Call;
-    in.target = functions_.index_of(functions_.callees_of(op)[0]);
+    in.target = functions_.index_of(callees[0]);
     in.operands = std::move(arguments.operands);
-    in.operands.reserve(in.operands.size() + op.outputs().size());
     for (const Tensor* output : op.outputs()) in.operands.push_back(frame_.operand_of(output));
     in.callee_frames = {new_callee_frame(op)};
     frame_.emit(std::move(in), &op);
@@ -34,7 +34,9 @@ class CallLowering {
     const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
     const std::int64_t trips = op.attributes.integer("trip_count");
     Arguments arguments =
-        bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs, user_inputs);
+        bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs,
+                       functions_.written_arguments(op, wrapper, kLoopControlInputs,
+                                                    kLoopControlInputs, user_inputs));
     const InputSet modified = op.modified_inputs();
     StepInstruction in;
     in.kind = Instruction::Kind::Loop;
@@ -79,15 +81,15 @@ class CallLowering {
 
   void branch(const Op& op) {
     const int then_count = static_cast<int>(op.attributes.integer("num_then_inputs"));
-    const int else_count = op.num_inputs() - 1 - then_count;
     const Graph& then_graph = *op.called_graphs[0];
     const Graph& else_graph = *op.called_graphs[1];
-    const Arguments then_arguments = bind_arguments(op, then_graph, 1, 0, then_count);
-    const Arguments else_arguments = bind_arguments(op, else_graph, 1 + then_count, 0, else_count);
+    const std::vector<FunctionRequest> callees = functions_.callees_of(op);
+    const Arguments then_arguments = bind_arguments(op, then_graph, 1, 0, callees[0].writable);
+    const Arguments else_arguments =
+        bind_arguments(op, else_graph, 1 + then_count, 0, callees[1].writable);
     StepInstruction in;
     in.kind = Instruction::Kind::If;
     in.count = then_count;
-    const auto callees = functions_.callees_of(op);
     in.target = functions_.index_of(callees[0]);
     in.other_target = functions_.index_of(callees[1]);
     in.operands = {bind_condition(op, then_arguments, else_arguments).as_read_only()};
@@ -108,12 +110,13 @@ class CallLowering {
     std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
   };
 
+  /// `writable_arguments`: of the arguments, which the callee writes.
   Arguments bind_arguments(const Op& op, const Graph& callee, int first_op_input,
-                           int first_graph_input, int count) {
+                           int first_graph_input, std::vector<bool> writable_arguments) {
     Arguments arguments;
-    arguments.operands.reserve(static_cast<std::size_t>(count));
-    arguments.writable =
-        functions_.written_arguments(op, callee, first_op_input, first_graph_input, count);
+    arguments.writable = std::move(writable_arguments);
+    arguments.operands.reserve(arguments.writable.size() + op.outputs().size());
+    const int count = static_cast<int>(arguments.writable.size());
     std::unordered_set<const Tensor*> written_roots;
     for (int i = 0; i < count; ++i) {
       if (!arguments.writable[static_cast<std::size_t>(i)]) continue;

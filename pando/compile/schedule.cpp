@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
+#include <functional>
+#include <queue>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,46 +23,48 @@ class MemoryScheduler {
       : graph_(graph), aliases_(graph), ops_(graph.ops().size()) {
     const auto predecessors = dependencies(graph_, aliases_, effects);
     join_views();
-    for (std::size_t i = 0; i < ops_.size(); ++i) {
-      ops_[i].waiting = static_cast<int>(predecessors[i].size());
-      for (int p : predecessors[i]) {
-        ops_[static_cast<std::size_t>(p)].successors.push_back(static_cast<int>(i));
-      }
-    }
+    list_successors(predecessors);
     count_readers();
   }
 
   void run() {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].waiting == 0) ready_.insert(rank(static_cast<int>(i)));
+      if (ops_[i].waiting == 0) ready_.push(rank(static_cast<int>(i)));
     }
     std::vector<Op*> order;
     order.reserve(ops_.size());
     while (!ready_.empty()) {
-      const int chosen = std::get<2>(*ready_.begin());
-      ready_.erase(ready_.begin());
+      const int chosen = std::get<2>(ready_.top());
+      ready_.pop();
+      if (node(chosen).done) continue;  // it became cheaper while it was ready
       finish(chosen);
       order.push_back(op_at(chosen));
-      for (int next : node(chosen).successors) {
-        if (--node(next).waiting == 0) ready_.insert(rank(next));
+      for (int next : part(successors_, node(chosen).successors)) {
+        if (--node(next).waiting == 0) ready_.push(rank(next));
       }
     }
     graph_.reorder(std::move(order));
   }
 
  private:
+  /// Of a list for all ops: most ops have few successors and read few storages.
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
   struct Node {
     int waiting = 0;  // predecessors not yet run
-    std::vector<int> successors;
-    std::vector<const Tensor*> reads;  // roots
-    std::int64_t cost = 0;             // bytes alive after the op minus before it
+    Range successors;
+    Range reads;
+    std::int64_t cost = 0;  // bytes alive after the op minus before it
     bool is_source = false;
     bool done = false;
   };
   struct Readers {
     int pending = 0;
     bool is_output = false;  // stays alive
-    std::vector<int> ops;
+    /// The sum of the indices of those pending: the index of the last one.
+    std::int64_t sum = 0;
   };
 
   /// Smallest first. Sources come when nothing else can run, in creation order: the cheapest of
@@ -70,6 +74,11 @@ class MemoryScheduler {
   Rank rank(int index) {
     const Node& op = node(index);
     return {op.is_source, op.is_source ? 0 : op.cost, index};
+  }
+
+  template <class T>
+  static std::span<const T> part(const std::vector<T>& list, const Range& range) {
+    return std::span(list).subspan(range.begin, range.end - range.begin);
   }
 
   Node& node(int index) { return ops_[static_cast<std::size_t>(index)]; }
@@ -83,17 +92,34 @@ class MemoryScheduler {
     }
   }
 
+  void list_successors(const std::vector<std::vector<int>>& predecessors) {
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      ops_[i].waiting = static_cast<int>(predecessors[i].size());
+      for (int p : predecessors[i]) ++node(p).successors.end;
+    }
+    std::size_t begin = 0;
+    for (Node& op : ops_) {
+      const std::size_t count = op.successors.end;
+      op.successors = {begin, begin};
+      begin += count;
+    }
+    successors_.resize(begin);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      for (int p : predecessors[i]) successors_[node(p).successors.end++] = static_cast<int>(i);
+    }
+  }
+
   /// Storages made by ops of this graph count; inputs, variables and constants stay anyway.
   bool counts(const Tensor* root) const { return root->producer() != nullptr; }
 
   void count_readers() {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       const Op& op = *graph_.ops()[i];
-      ops_[i].reads = read_roots(op);
-      for (const Tensor* root : ops_[i].reads) {
+      ops_[i].reads = list_read_roots(op);
+      for (const Tensor* root : part(reads_, ops_[i].reads)) {
         Readers& readers = readers_[root];
         if (readers.pending++ == 0) read_.push_back(root);
-        readers.ops.push_back(static_cast<int>(i));
+        readers.sum += static_cast<std::int64_t>(i);
       }
       for (const Tensor* output : op.outputs()) {
         if (aliases_.root(output) == output) ops_[i].cost += bytes_of(output);
@@ -103,7 +129,7 @@ class MemoryScheduler {
     for (const Tensor* output : graph_.outputs()) readers_[aliases_.root(output)].is_output = true;
     for (const Tensor* root : read_) {
       const Readers& readers = readers_.at(root);
-      if (readers.pending == 1 && !readers.is_output) node(readers.ops[0]).cost -= bytes_of(root);
+      if (readers.pending == 1 && !readers.is_output) last_reader(readers).cost -= bytes_of(root);
     }
   }
 
@@ -118,37 +144,42 @@ class MemoryScheduler {
     return static_cast<std::int64_t>(tensor->info.bytes());
   }
 
-  std::vector<const Tensor*> read_roots(const Op& op) {
-    std::vector<const Tensor*> roots;
+  Range list_read_roots(const Op& op) {
+    const std::size_t begin = reads_.size();
     for (const Tensor* input : op.inputs()) {
       if (input == nullptr) continue;
       const Tensor* root = aliases_.root(input);
-      if (counts(root) && std::exchange(last_reader_[root], &op) != &op) roots.push_back(root);
+      if (counts(root) && std::exchange(last_reader_[root], &op) != &op) reads_.push_back(root);
     }
-    return roots;
+    return {begin, reads_.size()};
   }
+
+  /// Of a storage with one pending reader.
+  Node& last_reader(const Readers& readers) { return node(static_cast<int>(readers.sum)); }
 
   /// The op that is now the last reader of a storage frees it.
   void finish(int index) {
     node(index).done = true;
-    for (const Tensor* root : node(index).reads) {
+    for (const Tensor* root : part(reads_, node(index).reads)) {
       Readers& readers = readers_[root];
+      readers.sum -= index;
       if (--readers.pending != 1 || readers.is_output) continue;
-      const int last = *std::find_if(readers.ops.begin(), readers.ops.end(),
-                                     [&](int op) { return !node(op).done; });
-      const bool is_ready = ready_.erase(rank(last)) > 0;
-      node(last).cost -= bytes_of(root);
-      if (is_ready) ready_.insert(rank(last));
+      Node& last = last_reader(readers);
+      last.cost -= bytes_of(root);
+      if (last.waiting == 0) ready_.push(rank(static_cast<int>(readers.sum)));
     }
   }
 
   Graph& graph_;
   AliasClasses aliases_;
   std::vector<Node> ops_;
+  std::vector<int> successors_;
+  std::vector<const Tensor*> reads_;  // roots
   TensorMap<Readers> readers_;
   std::vector<const Tensor*> read_;   // those with readers
-  TensorMap<const Op*> last_reader_;  // that read_roots met
-  std::set<Rank> ready_;
+  TensorMap<const Op*> last_reader_;  // that list_read_roots met
+  /// What becomes cheaper while it is ready comes again; costs never rise.
+  std::priority_queue<Rank, std::vector<Rank>, std::greater<>> ready_;
 };
 
 }  // namespace
