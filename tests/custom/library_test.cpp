@@ -39,6 +39,21 @@ class LibraryTest : public ::testing::Test {
   Ir ir;
 };
 
+TEST(LibraryAttributes, EveryTypeOfTheInterfaceHasItsOwn) {
+  const std::map<std::int32_t, AttributeType> types = {
+      {PANDO_FLAG, AttributeType::Flag},          {PANDO_INTEGER, AttributeType::Integer},
+      {PANDO_NUMBER, AttributeType::Number},      {PANDO_TEXT, AttributeType::Text},
+      {PANDO_DTYPE, AttributeType::DTypeName},    {PANDO_INTEGERS, AttributeType::IntList},
+      {PANDO_NUMBERS, AttributeType::NumberList},
+  };
+  for (const auto& [type, expected] : types) {
+    EXPECT_EQ(attribute_type({.name = "a", .type = type}), expected) << type;
+  }
+  for (const std::int32_t type : {0, PANDO_NUMBERS + 1}) {
+    EXPECT_THROW(attribute_type({.name = "a", .type = type}), InternalError) << type;
+  }
+}
+
 /// Stores Snake(v, a = 2).
 void store_snake(Graph& main) {
   Tensor* v = variable(main, "v", kValues, {2, 3});
