@@ -76,16 +76,16 @@ class X86Chain final : public CompiledChain {
 std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
                                              const std::vector<bool>& moves, bool may_stream) {
   const std::vector<int> moving_slots = moving_slots_of(steps, moves);
-  const bool can = has_instructions() && moving_slots.size() <= ChainEmitter::kMostMovingSlots &&
+  const bool can = has_instructions() && moving_slots.size() <= ChainPlaces::kMostMovingSlots &&
                    std::none_of(steps.begin(), steps.end(), [&](const ChainStep& step) {
                      return reads_invariant_half(step, moves);
                    });
   if (!can) return nullptr;
   ChainCode code = {.steps = &steps, .moving_slots = &moving_slots, .unroll = 2};
-  RegisterPlan plan = plan_registers(steps, moves, ChainEmitter::kPlanRegisters / code.unroll);
+  RegisterPlan plan = plan_registers(steps, moves, ChainPlaces::kPlanRegisters / code.unroll);
   if (plan.spill_places > 0) {
     code.unroll = 1;
-    plan = plan_registers(steps, moves, ChainEmitter::kPlanRegisters);
+    plan = plan_registers(steps, moves, ChainPlaces::kPlanRegisters);
   }
   code.plan = &plan;
   ExecutableCode plain = write_code(code), streaming;

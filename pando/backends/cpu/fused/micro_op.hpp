@@ -42,7 +42,7 @@ constexpr std::uint8_t kInt = kI32 | kU32, kAny = kF32 | kInt;
 
 // One row for each op: name, number of operands; the scalar op that it is, for those lanes (kNone:
 // it is none by itself); the operands that machine code may read from memory, as a set of bits. The
-// vector form is in chain_ops.cpp, the machine code in chain_emitter_ops.cpp. F: float, I: int32
+// vector form is in chain_ops.cpp, the machine code in chain_encoder.cpp. F: float, I: int32
 // bit patterns. Min and MaxNumber: operand 1 is never NaN.
 // clang-format off: one entry a line; version 14 does not settle on a layout
 #define PANDO_SIMPLE_CHAIN_OPS(X)            \

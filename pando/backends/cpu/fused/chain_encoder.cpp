@@ -1,0 +1,228 @@
+#include "pando/backends/cpu/fused/chain_encoder.hpp"
+
+#if defined(__x86_64__)
+
+#include "pando/backends/cpu/exp_constants.hpp"
+#include "pando/base/error.hpp"
+
+// Each op rounds, and treats NaN, as its micro-op (chain_ops.cpp).
+namespace pando::cpu {
+namespace {
+
+using Xbyak::Operand;
+using Xbyak::Xmm;
+using Xbyak::Ymm;
+
+enum Comparison : std::uint8_t {
+  kEqual = 0,
+  kUnordered = 3,
+  kOrdered = 7,
+  kLess = 17,
+  kLessEqual = 18
+};
+enum Rounding : std::uint8_t { kNearest = 8, kDown = 9, kUp = 10 };
+
+constexpr std::uint32_t kSignBit = 0x80000000U, kMagnitudeBits = 0x7fffffffU;
+constexpr std::uint32_t kInfinityBits = 0x7f800000U;
+constexpr std::uint32_t kOne = 0x3f800000U, kMinusOne = 0xbf800000U;
+
+}  // namespace
+
+void ChainEncoder::encode(ChainOp op, const Ymm& to) {
+  switch (op) {
+    case ChainOp::Move:
+      return operands_.with_source(0, [&](const Operand& a) { code_.vmovups(to, a); });
+    case ChainOp::LoadHalf:
+      return code_.vcvtph2ps(to, operands_.half_lanes());
+    case ChainOp::RoundHalf:
+      code_.vcvtps2ph(Xmm(first_temporary_.getIdx()), operands_.in_register(0), kHalfToNearest);
+      return code_.vcvtph2ps(to, Xmm(first_temporary_.getIdx()));
+    case ChainOp::FloatToInt:
+      return float_to_int(to);
+    case ChainOp::IntToFloat:
+      return operands_.with_source(0, [&](const Operand& a) { code_.vcvtdq2ps(to, a); });
+    case ChainOp::NegI:
+      code_.vpxor(first_temporary_, first_temporary_, first_temporary_);
+      return code_.vpsubd(to, first_temporary_, operands_.in_register(0));
+    case ChainOp::AbsI:
+      return code_.vpabsd(to, operands_.in_register(0));
+    case ChainOp::FmaF:
+      return fused_multiply_add(to);
+    case ChainOp::SelectI:
+      return select(to);
+    case ChainOp::SelectNegativeF:
+      return select_negative(to);
+    case ChainOp::ShiftToExponent:
+      return code_.vpslld(to, operands_.in_register(0), exp_constants::kMantissaBits);
+    case ChainOp::SignF:
+      return sign(to);
+    default:
+      break;
+  }
+  if (op >= ChainOp::AddI && op <= ChainOp::XorI) return encode_integer(op, to);
+  encode_float(op, to);
+}
+
+void ChainEncoder::encode_float(ChainOp op, const Ymm& to) {
+  const Ymm& t = first_temporary_;
+  const auto compare = [&](const Ymm& a, const Operand& b, Comparison comparison) {
+    code_.vcmpps(t, a, b, comparison);
+    code_.vandps(to, t, places_.literal(1));
+  };
+  const auto round = [&](Rounding rounding) {
+    operands_.with_source(0, [&](const Operand& a) { code_.vroundps(to, a, rounding); });
+  };
+  switch (op) {
+    case ChainOp::Square:
+      return code_.vmulps(to, operands_.in_register(0), operands_.in_register(0));
+    case ChainOp::NegF:
+      return code_.vxorps(to, operands_.in_register(0), places_.literal(kSignBit));
+    case ChainOp::AbsF:
+      return code_.vandps(to, operands_.in_register(0), places_.literal(kMagnitudeBits));
+    case ChainOp::SqrtF:
+      return operands_.with_source(0, [&](const Operand& a) { code_.vsqrtps(to, a); });
+    case ChainOp::FloorF:
+      return round(kDown);
+    case ChainOp::CeilF:
+      return round(kUp);
+    case ChainOp::RoundEvenF:
+      return round(kNearest);
+    case ChainOp::IsNanF:
+      return compare(operands_.in_register(0), operands_.in_register(0), kUnordered);
+    case ChainOp::IsInfF:
+      code_.vandps(t, operands_.in_register(0), places_.literal(kMagnitudeBits));
+      code_.vpcmpeqd(t, t, places_.literal(kInfinityBits));
+      return code_.vandps(to, t, places_.literal(1));
+    case ChainOp::AddF:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vaddps(to, a, b); });
+    case ChainOp::MulF:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vmulps(to, a, b); });
+    case ChainOp::SubF:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { code_.vsubps(to, a, b); });
+    case ChainOp::DivF:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { code_.vdivps(to, a, b); });
+    case ChainOp::EqualF:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { compare(a, b, kEqual); });
+    case ChainOp::LessF:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { compare(a, b, kLess); });
+    case ChainOp::LessEqualF:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { compare(a, b, kLessEqual); });
+    case ChainOp::MinNumberF:
+    case ChainOp::MaxNumberF:
+      return extreme(op == ChainOp::MaxNumberF, to);
+    case ChainOp::MinF:
+    case ChainOp::MaxF:
+      return extreme_of_any(op == ChainOp::MaxF, to);
+    default:
+      throw InternalError(str_cat("no machine code for chain op ", chain_facts(op).name));
+  }
+}
+
+/// The instruction gives its second operand for NaN: operand 0 that way, whatever operand 1 is.
+void ChainEncoder::extreme(bool largest, const Ymm& to) {
+  operands_.reversed([&](const Ymm& b, const Operand& a) {
+    largest ? code_.vmaxps(to, b, a) : code_.vminps(to, b, a);
+  });
+}
+
+void ChainEncoder::extreme_of_any(bool largest, const Ymm& to) {
+  extreme(largest, second_temporary_);
+  const Ymm b = operands_.in_register(1);
+  code_.vcmpps(first_temporary_, b, b, kUnordered);
+  code_.vblendvps(to, second_temporary_, b, first_temporary_);
+}
+
+void ChainEncoder::encode_integer(ChainOp op, const Ymm& to) {
+  const Ymm& t = first_temporary_;
+  switch (op) {
+    case ChainOp::AddI:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vpaddd(to, a, b); });
+    case ChainOp::SubI:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { code_.vpsubd(to, a, b); });
+    case ChainOp::MulI:
+      return operands_.commutative(
+          [&](const Ymm& a, const Operand& b) { code_.vpmulld(to, a, b); });
+    case ChainOp::MinI:
+      return operands_.commutative(
+          [&](const Ymm& a, const Operand& b) { code_.vpminsd(to, a, b); });
+    case ChainOp::MaxI:
+      return operands_.commutative(
+          [&](const Ymm& a, const Operand& b) { code_.vpmaxsd(to, a, b); });
+    case ChainOp::AndI:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vpand(to, a, b); });
+    case ChainOp::OrI:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vpor(to, a, b); });
+    case ChainOp::XorI:
+      return operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vpxor(to, a, b); });
+    case ChainOp::EqualI:
+      operands_.commutative([&](const Ymm& a, const Operand& b) { code_.vpcmpeqd(t, a, b); });
+      return code_.vpand(to, t, places_.literal(1));
+    case ChainOp::LessI:
+      operands_.reversed([&](const Ymm& b, const Operand& a) { code_.vpcmpgtd(t, b, a); });
+      return code_.vpand(to, t, places_.literal(1));
+    case ChainOp::LessEqualI:
+      operands_.ordered([&](const Ymm& a, const Operand& b) { code_.vpcmpgtd(t, a, b); });
+      return code_.vpandn(to, t, places_.literal(1));
+    default:
+      throw InternalError(str_cat("no machine code for chain op ", chain_facts(op).name));
+  }
+}
+
+void ChainEncoder::sign(const Ymm& to) {
+  const Ymm &t = first_temporary_, &s = second_temporary_;
+  const Ymm a = operands_.in_register(0);
+  code_.vxorps(t, t, t);
+  code_.vcmpps(s, t, a, kLess);
+  code_.vandps(s, s, places_.literal(kOne));
+  code_.vcmpps(t, a, t, kLess);
+  code_.vandps(t, t, places_.literal(kMinusOne));
+  code_.vorps(s, s, t);
+  code_.vcmpps(t, a, a, kUnordered);
+  code_.vblendvps(to, s, a, t);
+}
+
+/// Toward zero; the instruction gives the smallest integer for what is too large, which becomes the
+/// largest one, and for NaN, which becomes 0.
+void ChainEncoder::float_to_int(const Ymm& to) {
+  const Ymm &t = first_temporary_, &s = second_temporary_;
+  const Ymm a = operands_.in_register(0);
+  code_.vcvttps2dq(s, a);
+  code_.vpandn(t, a, s);
+  code_.vpsrad(t, t, 31);
+  code_.vpxor(s, s, t);
+  code_.vcmpps(t, a, a, kOrdered);
+  code_.vpand(to, s, t);
+}
+
+void ChainEncoder::fused_multiply_add(const Ymm& to) {
+  const auto is_result = [&](int k) { return operands_.is_in(k, to); };
+  const Ymm sum = is_result(1) || is_result(2) ? first_temporary_ : to;
+  if (!is_result(0) || sum != to) code_.vmovaps(sum, operands_.in_register(0));
+  if (operands_.is_in_memory(1) && !operands_.is_in_memory(2)) {
+    const Ymm c = operands_.in_register(2);
+    operands_.with_source(1, [&](const Operand& b) { code_.vfmadd132ps(sum, c, b); });
+  } else {
+    const Ymm b = operands_.in_register(1);
+    operands_.with_source(2, [&](const Operand& c) { code_.vfmadd213ps(sum, b, c); });
+  }
+  if (sum != to) code_.vmovaps(to, sum);
+}
+
+void ChainEncoder::select(const Ymm& to) {
+  const Ymm& is_zero = first_temporary_;
+  code_.vpxor(is_zero, is_zero, is_zero);
+  code_.vpcmpeqd(is_zero, is_zero, operands_.in_register(0));
+  const Ymm b = operands_.in_register(1);
+  operands_.with_source(2, [&](const Operand& c) { code_.vblendvps(to, b, c, is_zero); });
+}
+
+void ChainEncoder::select_negative(const Ymm& to) {
+  operands_.with_source(2, [&](const Operand& c) { code_.vmovups(first_temporary_, c); });
+  const Ymm sign = operands_.in_register(0);
+  operands_.with_source(1,
+                        [&](const Operand& b) { code_.vblendvps(to, first_temporary_, b, sign); });
+}
+
+}  // namespace pando::cpu
+
+#endif

@@ -1,0 +1,50 @@
+#include "pando/backends/cpu/fused/chain_operands.hpp"
+
+#if defined(__x86_64__)
+
+#include <algorithm>
+
+#include "pando/base/error.hpp"
+
+namespace pando::cpu {
+
+void ChainOperands::begin(const std::array<OperandPlace, 3>& operands, std::uint32_t literal) {
+  operands_ = operands;
+  literal_ = literal;
+  memory_is_used_ = std::any_of(operands_.begin(), operands_.end(), [](const OperandPlace& place) {
+    return place.kind == OperandPlace::Kind::Memory;
+  });
+}
+
+Xbyak::Ymm ChainOperands::in_register(int k) {
+  const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
+  const Ymm loaded(ChainPlaces::kLoaded);
+  if (place.kind == OperandPlace::Kind::Register) return places_.reg(place.index);
+  if (place.kind == OperandPlace::Kind::Literal) {
+    code_.vmovups(loaded, places_.literal(literal_));
+    return loaded;
+  }
+  internal_check(place.kind == OperandPlace::Kind::Invariant, "a chain operand is in no register");
+  if (const auto reg = places_.invariant_register(place.index)) return *reg;
+  code_.vmovups(loaded, places_.invariant_place(place.index));
+  return loaded;
+}
+
+bool ChainOperands::is_in(int k, const Ymm& reg) const {
+  const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
+  return place.kind == OperandPlace::Kind::Register && places_.reg(place.index) == reg;
+}
+
+bool ChainOperands::is_on_stack(int k) const {
+  const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
+  return place.kind == OperandPlace::Kind::Invariant && !places_.invariant_register(place.index);
+}
+
+bool ChainOperands::is_in_memory(int k) const {
+  return operands_[static_cast<std::size_t>(k)].kind == OperandPlace::Kind::Memory ||
+         ((is_on_stack(k) || is_literal(k)) && !memory_is_used_);
+}
+
+}  // namespace pando::cpu
+
+#endif

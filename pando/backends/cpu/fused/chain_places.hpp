@@ -1,0 +1,93 @@
+// Where the machine code of a chain finds values: registers, stack, memory, literals behind the
+// code.
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <xbyak/xbyak.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "pando/backends/cpu/fused/register_plan.hpp"
+
+namespace pando::cpu {
+
+/// What is to be written.
+struct ChainCode {
+  const std::vector<ChainStep>* steps = nullptr;
+  const std::vector<int>* moving_slots = nullptr;
+  const RegisterPlan* plan = nullptr;
+  /// As many registers side by side hold each value of the plan, so that steps of neighbouring
+  /// lanes run at the same time.
+  int unroll = 1;
+  /// Stores go past the caches.
+  bool streams = false;
+};
+
+class ChainPlaces {
+ public:
+  using Address = Xbyak::Address;
+  using Reg64 = Xbyak::Reg64;
+  using Ymm = Xbyak::Ymm;
+
+  /// Vector registers for values; two more are for steps of several instructions, one for an
+  /// invariant or a literal that has to be loaded.
+  static constexpr int kPlanRegisters = 13;
+  static constexpr int kFirstTemporary = 13, kSecondTemporary = 14, kLoaded = 15;
+  static constexpr std::size_t kMostMovingSlots = 13;
+  static constexpr int kLanes = 8;  // of a register
+
+  explicit ChainPlaces(Xbyak::CodeGenerator& code) : code_(code) {}
+
+  /// For another chain; `chain` must outlive its code's making.
+  void begin(const ChainCode& chain);
+
+  /// Loads what stays in registers and on the stack; the argument is a `const ChainRun*`.
+  void emit_entry();
+  /// To the next row, or to `end` after the last one.
+  void emit_next_row(const Xbyak::Label& row);
+  void emit_exit();
+  void emit_literals();
+
+  /// Which of the registers side by side the following are about.
+  void go_to_lanes_of(int side) { side_ = side; }
+  Ymm reg(int number) const { return Ymm(number * chain_->unroll + side_); }
+  Address lanes_of(int slot) const;
+  Address half_lanes_of(int slot) const;
+  /// Lanes `bytes` behind those that the block begins with.
+  Address ahead_of(int slot, int bytes) const;
+  Address spill_place(int place) const { return stack_place(place * chain_->unroll + side_); }
+  /// All lanes have these bits.
+  Address literal(std::uint32_t bits);
+
+  /// The slot of an invariant has one of the two.
+  std::optional<Ymm> invariant_register(int slot) const;
+  Address invariant_place(int slot) const { return stack_place(invariant_places_.at(slot)); }
+
+  const Reg64 index = Xbyak::util::rdi, end = Xbyak::util::rsi;  // lanes of a row
+
+ private:
+  static constexpr int kRegisterBytes = 32;
+  static constexpr int kPointerBytes = 8;
+
+  std::vector<int> invariants_by_use() const;
+  Reg64 pointer(int slot) const;
+  Address stack_place(int place) const;
+  Address rows_left() const;
+  Address row_steps() const;
+
+  Xbyak::CodeGenerator& code_;
+  const ChainCode* chain_ = nullptr;
+  std::map<int, int> invariant_registers_, invariant_places_;  // by slot
+  std::map<std::uint32_t, Xbyak::Label> literals_;
+  int places_bytes_ = 0, frame_bytes_ = 0;
+  int side_ = 0;
+};
+
+}  // namespace pando::cpu
+
+#endif
