@@ -1,5 +1,5 @@
 // e^x for x <= 0 in float32, where softmax and sigmoid need it, and sigmoid. Included once per SIMD
-// target. fused/chain_functions.cpp has sigmoid step by step, with the same roundings.
+// target. fused/chain_functions.cpp has sigmoid op by op, with the same roundings.
 #include <cstddef>
 #include <iterator>
 

@@ -1,5 +1,5 @@
 // Numbers of the float32 exponential of what is not positive, shared by its two forms: vectors
-// (exp-inl.h) and steps of machine code (fused/chain_functions.cpp).
+// (exp-inl.h) and machine code (fused/chain_functions.cpp).
 //
 // x = n ln 2 + r with |r| <= ln(2) / 2, ln 2 in two parts; the polynomial of e^r is that of Cephes'
 // expf (Moshier, 1987).

@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "pando/backends/cpu/fused/chain_functions.hpp"
 #include "pando/backends/cpu/fused/register_plan.hpp"
+#include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/backends/cpu/processor.hpp"
 #include "pando/base/float_state.hpp"
 #include "tests/cpp/backends/fused_fixture.hpp"
@@ -335,34 +337,109 @@ TEST(CompiledChain, FewElementsAreLeftToTheMicroOps) {
   EXPECT_EQ(cpu::make_fused_kernel(spec, 1)->explain().find("machine code"), std::string::npos);
 }
 
+/// Input 0 in slot 0, output 0 in slot 1, and the body that is added.
+class ChainBuilder {
+ public:
+  ChainBuilder() {
+    cpu::FusedOp input;
+    input.kind = cpu::FusedOp::Kind::Input;
+    body_.program.ops.push_back(input);
+    body_.slots.push_back(0);
+    body_.moves = {true, true};
+  }
+
+  int add(cpu::ChainOp op, int a, int b = -1) {
+    return append(cpu::FusedOp::Kind::Chain, op, a, b);
+  }
+  cpu::ChainBody store(int value) {
+    body_.slots[static_cast<std::size_t>(
+        append(cpu::FusedOp::Kind::StoreRaw, cpu::ChainOp::Move, value, -1))] = 1;
+    body_.program.stores = {body_.program.body.back()};
+    return body_;
+  }
+
+ private:
+  int append(cpu::FusedOp::Kind kind, cpu::ChainOp chain, int a, int b) {
+    cpu::FusedOp op;
+    op.kind = kind;
+    op.chain = chain;
+    op.operands = {a, b, -1};
+    body_.program.ops.push_back(op);
+    body_.slots.push_back(-1);
+    body_.program.body.push_back(static_cast<int>(body_.program.ops.size()) - 1);
+    return body_.program.body.back();
+  }
+
+  cpu::ChainBody body_;
+};
+
 TEST(RegisterPlan, SpillsWhatIsUsedLast) {
   using cpu::ChainOp;
-  using cpu::ChainStep;
   using Kind = cpu::RegisterAction::Kind;
-  constexpr int kNone = cpu::kNoOperand;
-  const auto square = [&](int operand) {
-    return ChainStep{ChainStep::Kind::Compute, ChainOp::Square, {operand, kNone, kNone}, 0};
-  };
-  const auto add = [&](int a, int b) {
-    return ChainStep{ChainStep::Kind::Compute, ChainOp::AddF, {a, b, kNone}, 0};
-  };
-  // Five values of four registers are alive at step 4; step 0's is needed last.
-  const int x = cpu::block_in_slot(0);
-  const std::vector<ChainStep> steps = {
-      square(x), square(0),
-      square(1), square(2),
-      square(3), add(4, 3),
-      add(5, 2), add(6, 1),
-      add(7, 0), {ChainStep::Kind::Store, ChainOp::Move, {8, kNone, kNone}, 1}};
-  const cpu::RegisterPlan tight = cpu::plan_registers(steps, {true, true}, 4);
+  // Five values of four registers are alive at once; the first one is needed last.
+  ChainBuilder builder;
+  std::vector<int> squares = {0};
+  for (int i = 0; i < 5; ++i) squares.push_back(builder.add(ChainOp::Square, squares.back()));
+  int sum = squares[5];
+  for (int i = 4; i > 0; --i) {
+    sum = builder.add(ChainOp::AddF, sum, squares[static_cast<std::size_t>(i)]);
+  }
+  const cpu::ChainBody chain = builder.store(sum);
+  cpu::verify_program(chain.program);
+  const cpu::RegisterPlan tight = cpu::plan_registers(chain, 4);
   EXPECT_EQ(tight.spill_places, 1);
   EXPECT_EQ(tight.registers_used, 4);
   int reloads = 0;
   for (const cpu::RegisterAction& action : tight.actions) reloads += action.kind == Kind::Reload;
   EXPECT_EQ(reloads, 1);
-  const cpu::RegisterPlan wide = cpu::plan_registers(steps, {true, true}, 8);
+  const cpu::RegisterPlan wide = cpu::plan_registers(chain, 8);
   EXPECT_EQ(wide.spill_places, 0);
   EXPECT_EQ(wide.registers_used, 5);
+}
+
+TEST(FusedProgram, KeepsItsRulesInBothForms) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE(str_cat("seed ", seed));
+    cpu::FusedProgram program = cpu::build_program(RandomChain(seed).make());
+    cpu::verify_program(program);
+    cpu::FusedProgram combined = program;
+    cpu::combine_ops(combined);
+    cpu::verify_program(combined);
+    EXPECT_LE(combined.body.size(), program.body.size());
+    ASSERT_TRUE(cpu::is_chain(program));
+    cpu::prepare_uniform_divisions(program);
+    cpu::write_out_functions(program);
+    cpu::verify_program(program);
+    for (int id : program.body) EXPECT_NE(program.op(id).kind, cpu::FusedOp::Kind::Tile);
+  }
+}
+
+TEST(FusedProgram, IsPrintedInTheOrderInWhichItRuns) {
+  KernelSpec spec =
+      make_spec({64}, {DType::Float32, DType::Float32},
+                [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+                  const ScalarValue scale = e.emit(ScalarOp::Add, in[1], e.constant(1.0));
+                  const ScalarValue scaled = e.emit(ScalarOp::Mul, in[0], scale);
+                  return std::vector<std::pair<ScalarValue, DType>>{
+                      {e.emit(ScalarOp::Tanh, scaled), DType::Float32}, {scaled, DType::Float16}};
+                });
+  spec.inputs[1].strides = {0};
+  const cpu::FusedProgram program = cpu::build_program(spec);
+  EXPECT_EQ(cpu::program_text(program),
+            "%0 = Input [0] element\n"
+            "%1 = Input [1] uniform\n"
+            "%2 = Constant [0] bits 1065353216 uniform\n"
+            "%3 = AddF %1 %2 uniform\n"
+            "%4 = MulF %0 %3 element\n"
+            "StoreHalf [1] %4\n"
+            "%5 = Tanh %4 element\n"
+            "Store [0] %5\n");
+}
+
+TEST(FusedProgram, RefusesValuesThatAreMadeLater) {
+  cpu::FusedProgram program = cpu::build_program(sum_of_inputs(3));
+  std::swap(program.body[0], program.body[1]);
+  EXPECT_THROW(cpu::verify_program(program), InternalError);
 }
 
 }  // namespace

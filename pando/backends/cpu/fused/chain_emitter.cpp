@@ -39,10 +39,9 @@ void ChainEmitter::emit_rows(const ChainCode& chain) {
 void ChainEmitter::prefetch_inputs(const ChainCode& chain) {
   constexpr int kBytesAhead = 2048;
   for (int slot : *chain.moving_slots) {
-    const bool is_output =
-        std::any_of(chain.steps->begin(), chain.steps->end(), [&](const ChainStep& step) {
-          return step.kind != ChainStep::Kind::Compute && step.output_slot == slot;
-        });
+    const std::vector<int>& stores = chain.body->program.stores;
+    const bool is_output = std::any_of(stores.begin(), stores.end(),
+                                       [&](int id) { return chain.body->slot(id) == slot; });
     if (!is_output) code_.prefetcht0(places_.ahead_of(slot, kBytesAhead));
   }
 }
@@ -56,26 +55,22 @@ void ChainEmitter::emit_action(const ChainCode& chain, const RegisterAction& act
       return code_.vmovups(places_.spill_place(action.place), reg);
     case RegisterAction::Kind::Reload:
       return code_.vmovups(reg, places_.spill_place(action.place));
-    case RegisterAction::Kind::Step:
-      return emit_step(chain, action);
+    case RegisterAction::Kind::Op:
+      return emit_op(chain, action);
   }
 }
 
-void ChainEmitter::emit_step(const ChainCode& chain, const RegisterAction& action) {
-  const ChainStep& step = (*chain.steps)[static_cast<std::size_t>(action.place)];
-  operands_.begin(action.operands, step.literal);
-  switch (step.kind) {
-    case ChainStep::Kind::Compute:
-      return encoder_.encode(step.op, places_.reg(action.reg));
-    case ChainStep::Kind::Store: {
-      const Xbyak::Address lanes = places_.lanes_of(step.output_slot);
-      const Xbyak::Ymm value = operands_.in_register(0);
-      return chain.streams ? code_.vmovntps(lanes, value) : code_.vmovups(lanes, value);
-    }
-    case ChainStep::Kind::StoreHalf:
-      return code_.vcvtps2ph(places_.half_lanes_of(step.output_slot), operands_.in_register(0),
-                             ChainEncoder::kHalfToNearest);
+void ChainEmitter::emit_op(const ChainCode& chain, const RegisterAction& action) {
+  const FusedOp& op = chain.body->program.op(action.place);
+  operands_.begin(action.operands);
+  if (!op.is_store()) return encoder_.encode(op.chain, places_.reg(action.reg));
+  const int slot = chain.body->slot(action.place);
+  const Xbyak::Ymm value = operands_.in_register(0);
+  if (op.kind == FusedOp::Kind::StoreHalf) {
+    return code_.vcvtps2ph(places_.half_lanes_of(slot), value, ChainEncoder::kHalfToNearest);
   }
+  const Xbyak::Address lanes = places_.lanes_of(slot);
+  chain.streams ? code_.vmovntps(lanes, value) : code_.vmovups(lanes, value);
 }
 
 }  // namespace pando::cpu

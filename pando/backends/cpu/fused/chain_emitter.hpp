@@ -25,7 +25,7 @@ class ChainEmitter {
   void emit_rows(const ChainCode& chain);
   void prefetch_inputs(const ChainCode& chain);
   void emit_action(const ChainCode& chain, const RegisterAction& action);
-  void emit_step(const ChainCode& chain, const RegisterAction& action);
+  void emit_op(const ChainCode& chain, const RegisterAction& action);
 
   Xbyak::CodeGenerator code_;
   ChainPlaces places_{code_};

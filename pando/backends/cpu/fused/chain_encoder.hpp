@@ -19,7 +19,7 @@ class ChainEncoder {
   ChainEncoder(Xbyak::CodeGenerator& code, ChainPlaces& places, ChainOperands& operands)
       : code_(code), places_(places), operands_(operands) {}
 
-  /// `op` of the operands of the current step. Throws InternalError for an op that only the
+  /// `op` of the operands of the current op. Throws InternalError for an op that only the
   /// micro-ops have.
   void encode(ChainOp op, const Ymm& to);
 

@@ -1,18 +1,16 @@
-// Functions that the micro-ops compute with tile ops, as steps of machine code.
+// What machine code has in place of ops that it does not have as one instruction or that others are
+// faster than.
 #pragma once
 
-#include <vector>
-
-#include "pando/backends/cpu/fused/chain_steps.hpp"
-#include "pando/backends/cpu/fused/nodes.hpp"
+#include "pando/backends/cpu/fused/fused_program.hpp"
 
 namespace pando::cpu {
 
-/// Whether the node is a sigmoid of float32 lanes.
-bool is_sigmoid(const Node& node);
+/// Whether every op of the body is a chain op, or is written out, on lanes of four bytes.
+bool is_chain(const FusedProgram& program);
 
-/// Appends the steps of the sigmoid of `operand`; returns the number of the last one, whose value
-/// it is. Rounds as the tile op does: results are equal bit by bit.
-int append_sigmoid(int operand, std::vector<ChainStep>& steps);
+/// Puts chain ops in the place of each sigmoid and of each division in `uniform_divisions`. Sigmoid
+/// rounds as the tile op does: results are equal bit by bit.
+void write_out_functions(FusedProgram& program);
 
 }  // namespace pando::cpu

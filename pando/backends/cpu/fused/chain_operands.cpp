@@ -8,9 +8,8 @@
 
 namespace pando::cpu {
 
-void ChainOperands::begin(const std::array<OperandPlace, 3>& operands, std::uint32_t literal) {
+void ChainOperands::begin(const std::array<OperandPlace, 3>& operands) {
   operands_ = operands;
-  literal_ = literal;
   memory_is_used_ = std::any_of(operands_.begin(), operands_.end(), [](const OperandPlace& place) {
     return place.kind == OperandPlace::Kind::Memory;
   });
@@ -21,7 +20,8 @@ Xbyak::Ymm ChainOperands::in_register(int k) {
   const Ymm loaded(ChainPlaces::kLoaded);
   if (place.kind == OperandPlace::Kind::Register) return places_.reg(place.index);
   if (place.kind == OperandPlace::Kind::Literal) {
-    code_.vmovups(loaded, places_.literal(literal_));
+    if (const auto reg = places_.literal_register(place.bits)) return *reg;
+    code_.vmovups(loaded, places_.literal(place.bits));
     return loaded;
   }
   internal_check(place.kind == OperandPlace::Kind::Invariant, "a chain operand is in no register");
@@ -40,9 +40,14 @@ bool ChainOperands::is_on_stack(int k) const {
   return place.kind == OperandPlace::Kind::Invariant && !places_.invariant_register(place.index);
 }
 
+bool ChainOperands::is_far_literal(int k) const {
+  const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
+  return place.kind == OperandPlace::Kind::Literal && !places_.literal_register(place.bits);
+}
+
 bool ChainOperands::is_in_memory(int k) const {
   return operands_[static_cast<std::size_t>(k)].kind == OperandPlace::Kind::Memory ||
-         ((is_on_stack(k) || is_literal(k)) && !memory_is_used_);
+         ((is_on_stack(k) || is_far_literal(k)) && !memory_is_used_);
 }
 
 }  // namespace pando::cpu

@@ -1,17 +1,16 @@
-// The operands of one step of a chain, as those of instructions.
+// The operands of one op of a chain, as those of instructions.
 #pragma once
 
 #if defined(__x86_64__)
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "pando/backends/cpu/fused/chain_places.hpp"
 
 namespace pando::cpu {
 
-/// An instruction may read one operand from memory: what the step finds there, else an invariant on
+/// An instruction may read one operand from memory: what the op finds there, else an invariant on
 /// the stack or a literal.
 class ChainOperands {
  public:
@@ -20,15 +19,15 @@ class ChainOperands {
 
   ChainOperands(Xbyak::CodeGenerator& code, ChainPlaces& places) : code_(code), places_(places) {}
 
-  /// The operands of another step.
-  void begin(const std::array<OperandPlace, 3>& operands, std::uint32_t literal);
+  /// The operands of another op.
+  void begin(const std::array<OperandPlace, 3>& operands);
 
   /// May take the register of the one that was asked for before.
   Ymm in_register(int k);
   bool is_in(int k, const Ymm& reg) const;
   /// Whether with_source() gives it in memory.
   bool is_in_memory(int k) const;
-  /// Operand 0 of a step that reads a slot whose lanes have two bytes.
+  /// Operand 0 of an op that reads a slot whose lanes have two bytes.
   Xbyak::Address half_lanes() const { return places_.half_lanes_of(operands_[0].index); }
 
   /// In memory if it is there; the instruction has this one operand that may be.
@@ -36,7 +35,7 @@ class ChainOperands {
   void with_source(int k, const Body& body) {
     const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
     if (place.kind == OperandPlace::Kind::Memory) return body(places_.lanes_of(place.index));
-    if (is_literal(k) && !memory_is_used_) return body(places_.literal(literal_));
+    if (is_far_literal(k) && !memory_is_used_) return body(places_.literal(place.bits));
     if (is_on_stack(k) && !memory_is_used_) return body(places_.invariant_place(place.index));
     body(in_register(k));
   }
@@ -61,14 +60,12 @@ class ChainOperands {
 
  private:
   bool is_on_stack(int k) const;
-  bool is_literal(int k) const {
-    return operands_[static_cast<std::size_t>(k)].kind == OperandPlace::Kind::Literal;
-  }
+  /// Behind the code, in no register.
+  bool is_far_literal(int k) const;
 
   Xbyak::CodeGenerator& code_;
   ChainPlaces& places_;
   std::array<OperandPlace, 3> operands_ = {};
-  std::uint32_t literal_ = 0;
   bool memory_is_used_ = false;
 };
 

@@ -24,40 +24,47 @@ static_assert(kPointers.size() == ChainPlaces::kMostMovingSlots);
 
 }  // namespace
 
-/// Invariants get the registers that are left, the most used first, then places on the stack.
+/// Invariants get the registers that are left, the most used first; then slots get places on the
+/// stack, and literals stay behind the code.
 void ChainPlaces::begin(const ChainCode& chain) {
   chain_ = &chain;
   invariant_registers_.clear();
   invariant_places_.clear();
+  literal_registers_.clear();
   literals_.clear();
   int reg = chain.plan->registers_used * chain.unroll;
   int place = chain.plan->spill_places * chain.unroll;
-  for (int slot : invariants_by_use()) {
-    if (reg < kPlanRegisters) {
-      invariant_registers_[slot] = reg++;
+  for (const Invariant& invariant : invariants_by_use()) {
+    const bool has_register = reg < kPlanRegisters;
+    if (invariant.is_literal) {
+      if (has_register) literal_registers_[invariant.name] = reg++;
+    } else if (has_register) {
+      invariant_registers_[static_cast<int>(invariant.name)] = reg++;
     } else {
-      invariant_places_[slot] = place++;
+      invariant_places_[static_cast<int>(invariant.name)] = place++;
     }
   }
   places_bytes_ = place * kRegisterBytes;
   frame_bytes_ = places_bytes_ + 2 * kPointerBytes;
 }
 
-std::vector<int> ChainPlaces::invariants_by_use() const {
-  const std::vector<int>& moving = *chain_->moving_slots;
-  std::map<int, int> uses;
-  for (const ChainStep& step : *chain_->steps) {
-    for (int operand : step.operands) {
-      if (!is_block_in_slot(operand)) continue;
-      const int slot = slot_of_block(operand);
-      if (std::find(moving.begin(), moving.end(), slot) == moving.end()) ++uses[slot];
+std::vector<ChainPlaces::Invariant> ChainPlaces::invariants_by_use() const {
+  const ChainBody& body = *chain_->body;
+  std::map<std::pair<bool, std::uint32_t>, int> uses;
+  for (int id : body.program.body) {
+    for (int operand : body.program.op(id).operands) {
+      if (operand < 0 || body.is_made(operand) || body.is_moving_block(operand)) continue;
+      const bool is_literal = body.program.op(operand).kind == FusedOp::Kind::Constant;
+      ++uses[{is_literal, is_literal ? body.constant_bits(operand)
+                                     : static_cast<std::uint32_t>(body.slot(operand))}];
     }
   }
-  std::vector<int> slots;
-  slots.reserve(uses.size());
-  for (const auto& [slot, count] : uses) slots.push_back(slot);
-  std::stable_sort(slots.begin(), slots.end(), [&](int a, int b) { return uses[a] > uses[b]; });
-  return slots;
+  std::vector<Invariant> found;
+  found.reserve(uses.size());
+  for (const auto& [key, count] : uses) found.push_back({key.first, key.second, count});
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Invariant& a, const Invariant& b) { return a.uses > b.uses; });
+  return found;
 }
 
 void ChainPlaces::emit_entry() {
@@ -81,6 +88,7 @@ void ChainPlaces::emit_entry() {
     code_.vmovups(Ymm(kLoaded), ptr[rax]);
     code_.vmovups(stack_place(place), Ymm(kLoaded));
   }
+  for (const auto& [bits, reg] : literal_registers_) code_.vmovups(Ymm(reg), literal(bits));
   for (int slot : *chain_->moving_slots) code_.mov(pointer(slot), slot_pointer(slot));
 }
 
@@ -141,6 +149,11 @@ Xbyak::Address ChainPlaces::literal(std::uint32_t bits) { return ptr[rip + liter
 Xbyak::Address ChainPlaces::rows_left() const { return qword[rsp + places_bytes_]; }
 
 Xbyak::Address ChainPlaces::row_steps() const { return qword[rsp + places_bytes_ + kPointerBytes]; }
+
+std::optional<Xbyak::Ymm> ChainPlaces::literal_register(std::uint32_t bits) const {
+  const auto it = literal_registers_.find(bits);
+  return it == literal_registers_.end() ? std::nullopt : std::optional(Ymm(it->second));
+}
 
 std::optional<Xbyak::Ymm> ChainPlaces::invariant_register(int slot) const {
   const auto it = invariant_registers_.find(slot);

@@ -18,7 +18,7 @@ namespace pando::cpu {
 
 /// What is to be written.
 struct ChainCode {
-  const std::vector<ChainStep>* steps = nullptr;
+  const ChainBody* body = nullptr;
   const std::vector<int>* moving_slots = nullptr;
   const RegisterPlan* plan = nullptr;
   /// As many registers side by side hold each value of the plan, so that steps of neighbouring
@@ -64,6 +64,8 @@ class ChainPlaces {
   /// All lanes have these bits.
   Address literal(std::uint32_t bits);
 
+  /// Of a literal that the code needs often, where registers are left.
+  std::optional<Ymm> literal_register(std::uint32_t bits) const;
   /// The slot of an invariant has one of the two.
   std::optional<Ymm> invariant_register(int slot) const;
   Address invariant_place(int slot) const { return stack_place(invariant_places_.at(slot)); }
@@ -74,7 +76,13 @@ class ChainPlaces {
   static constexpr int kRegisterBytes = 32;
   static constexpr int kPointerBytes = 8;
 
-  std::vector<int> invariants_by_use() const;
+  /// What is the same for all blocks: a slot, or the bits of a literal.
+  struct Invariant {
+    bool is_literal = false;
+    std::uint32_t name = 0;
+    int uses = 0;
+  };
+  std::vector<Invariant> invariants_by_use() const;
   Reg64 pointer(int slot) const;
   Address stack_place(int place) const;
   Address rows_left() const;
@@ -83,6 +91,7 @@ class ChainPlaces {
   Xbyak::CodeGenerator& code_;
   const ChainCode* chain_ = nullptr;
   std::map<int, int> invariant_registers_, invariant_places_;  // by slot
+  std::map<std::uint32_t, int> literal_registers_;             // by bits
   std::map<std::uint32_t, Xbyak::Label> literals_;
   int places_bytes_ = 0, frame_bytes_ = 0;
   int side_ = 0;

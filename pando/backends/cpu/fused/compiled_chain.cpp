@@ -22,23 +22,22 @@ bool has_instructions() {
 }
 
 /// Lanes that differ from row to row only: not worth code of its own.
-bool reads_invariant_half(const ChainStep& step, const std::vector<bool>& moves) {
-  return step.kind == ChainStep::Kind::Compute && step.op == ChainOp::LoadHalf &&
-         !moves[static_cast<std::size_t>(slot_of_block(step.operands[0]))];
+bool reads_invariant_half(const ChainBody& chain, int id) {
+  const FusedOp& op = chain.program.op(id);
+  return op.kind == FusedOp::Kind::Chain && op.chain == ChainOp::LoadHalf &&
+         !chain.is_moving_block(op.operands[0]);
 }
 
-std::vector<int> moving_slots_of(const std::vector<ChainStep>& steps,
-                                 const std::vector<bool>& moves) {
+std::vector<int> moving_slots_of(const ChainBody& chain) {
   std::vector<int> slots;
   const auto need = [&](int slot) {
-    if (!moves[static_cast<std::size_t>(slot)]) return;
     if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
   };
-  for (const ChainStep& step : steps) {
-    for (int operand : step.operands) {
-      if (is_block_in_slot(operand)) need(slot_of_block(operand));
+  for (int id : chain.program.body) {
+    for (int operand : chain.program.op(id).operands) {
+      if (operand >= 0 && chain.is_moving_block(operand)) need(chain.slot(operand));
     }
-    if (step.kind != ChainStep::Kind::Compute) need(step.output_slot);
+    if (chain.program.op(id).is_store()) need(chain.slot(id));
   }
   return slots;
 }
@@ -73,19 +72,18 @@ class X86Chain final : public CompiledChain {
 
 }  // namespace
 
-std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
-                                             const std::vector<bool>& moves, bool may_stream) {
-  const std::vector<int> moving_slots = moving_slots_of(steps, moves);
+std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_stream) {
+  const std::vector<int>& body = chain.program.body;
+  const std::vector<int> moving_slots = moving_slots_of(chain);
   const bool can = has_instructions() && moving_slots.size() <= ChainPlaces::kMostMovingSlots &&
-                   std::none_of(steps.begin(), steps.end(), [&](const ChainStep& step) {
-                     return reads_invariant_half(step, moves);
-                   });
+                   std::none_of(body.begin(), body.end(),
+                                [&](int id) { return reads_invariant_half(chain, id); });
   if (!can) return nullptr;
-  ChainCode code = {.steps = &steps, .moving_slots = &moving_slots, .unroll = 2};
-  RegisterPlan plan = plan_registers(steps, moves, ChainPlaces::kPlanRegisters / code.unroll);
+  ChainCode code = {.body = &chain, .moving_slots = &moving_slots, .unroll = 2};
+  RegisterPlan plan = plan_registers(chain, ChainPlaces::kPlanRegisters / code.unroll);
   if (plan.spill_places > 0) {
     code.unroll = 1;
-    plan = plan_registers(steps, moves, ChainPlaces::kPlanRegisters);
+    plan = plan_registers(chain, ChainPlaces::kPlanRegisters);
   }
   code.plan = &plan;
   ExecutableCode plain = write_code(code), streaming;
@@ -103,10 +101,7 @@ std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps
 
 namespace pando::cpu {
 
-std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>&,
-                                             const std::vector<bool>&, bool) {
-  return nullptr;
-}
+std::unique_ptr<CompiledChain> compile_chain(const ChainBody&, bool) { return nullptr; }
 
 }  // namespace pando::cpu
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "pando/backends/cpu/fused/chain_steps.hpp"
+#include "pando/backends/cpu/fused/register_plan.hpp"
 
 namespace pando::cpu {
 
@@ -31,11 +31,9 @@ class CompiledChain {
   virtual std::size_t code_bytes() const = 0;
 };
 
-/// `may_stream`: runs may write past the caches. `moves`: by slot, whether its lanes differ from
-/// block to block; the others have equal lanes. nullptr where this machine (x86-64 with AVX2, FMA
+/// `may_stream`: runs may write past the caches. nullptr where this machine (x86-64 with AVX2, FMA
 /// and F16C), this program (no more than 13 slots that move) or this process (no memory that may be
 /// executed) cannot have it.
-std::unique_ptr<CompiledChain> compile_chain(const std::vector<ChainStep>& steps,
-                                             const std::vector<bool>& moves, bool may_stream);
+std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_stream);
 
 }  // namespace pando::cpu

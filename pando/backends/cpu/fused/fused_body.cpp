@@ -107,9 +107,11 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
   const bool has_wider_vectors = lanes_ > kBlockVectors * kCompiledVector;
   const bool prefers_micro_ops = keep_rows && machine_code == MachineCode::Automatic &&
                                  has_wider_vectors && plan_.num_tile_ops > 0;
-  if (plan_.steps.empty() || prefers_micro_ops) return;
+  if (plan_.chain.program.body.empty() || prefers_micro_ops) return;
   streams_ = !keep_rows && layout_.is_better_past_the_caches();
-  compiled_ = compile_chain(plan_.steps, moving_slots(plan_, layout_), streams_);
+  plan_.chain.moves = moving_slots(plan_, layout_);
+  compiled_ = compile_chain(plan_.chain, streams_);
+  plan_.chain = {};
   // Machine code goes from row to row by itself.
   if (compiled_ != nullptr) row_steps_ = layout_.row_steps();
 }

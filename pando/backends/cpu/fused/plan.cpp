@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "pando/backends/cpu/fused/node_order.hpp"
+#include "pando/backends/cpu/fused/chain_functions.hpp"
+#include "pando/backends/cpu/fused/op_order.hpp"
 #include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/base/error.hpp"
 
@@ -36,15 +37,15 @@ bool same_layout(const KernelSpec& spec, int input, int output) {
 class Emitter {
  public:
   /// `uniform`: the prologue.
-  Emitter(const NodeGraph& graph, const KernelSpec& spec, FusedPlan& plan, Homes& homes,
+  Emitter(const FusedProgram& program, const KernelSpec& spec, FusedPlan& plan, Homes& homes,
           bool uniform)
-      : graph_(graph), spec_(spec), plan_(plan), homes_(homes), uniform_(uniform) {}
+      : program_(program), spec_(spec), plan_(plan), homes_(homes), uniform_(uniform) {}
 
   /// `kept`: nodes that need a home for good.
   std::vector<MicroOp> run(const std::vector<int>& order, const std::vector<bool>& kept) {
     kept_ = kept;
-    last_use_.assign(graph_.nodes.size(), kNone);
-    direct_output_.assign(graph_.nodes.size(), kNone);
+    last_use_.assign(program_.ops.size(), kNone);
+    direct_output_.assign(program_.ops.size(), kNone);
     std::vector<int> remaining = fold_stores(order);
     form_steps(remaining);
     for (std::size_t i = 0; i < steps_.size(); ++i) emit(static_cast<int>(i));
@@ -56,17 +57,17 @@ class Emitter {
   }
 
  private:
-  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  const FusedOp& node(int id) const { return program_.ops[static_cast<std::size_t>(id)]; }
   int& home(int id) { return homes_[static_cast<std::size_t>(id)]; }
 
   /// A value that an output holds as it is goes there directly.
   std::vector<int> fold_stores(const std::vector<int>& order) {
-    std::vector<bool> made_here(graph_.nodes.size());
+    std::vector<bool> made_here(program_.ops.size());
     std::vector<int> remaining;
     for (int id : order) {
-      const Node& n = node(id);
+      const FusedOp& n = node(id);
       made_here[static_cast<std::size_t>(id)] = true;
-      if (n.kind == Node::Kind::StoreRaw) {
+      if (n.kind == FusedOp::Kind::StoreRaw) {
         const auto value = static_cast<std::size_t>(n.operands[0]);
         if (made_here[value] && direct_output_[value] == kNone) {
           direct_output_[value] = n.index;
@@ -78,10 +79,10 @@ class Emitter {
     return remaining;
   }
 
-  static bool takes_passed(const Node& n, int position) {
-    if (n.kind == Node::Kind::StoreHalf) return position == 0;
-    if (n.kind == Node::Kind::StoreRaw) return n.lane_bytes == 4 && position == 0;
-    if (n.kind != Node::Kind::Chain || n.chain == ChainOp::LoadHalf) return false;
+  static bool takes_passed(const FusedOp& n, int position) {
+    if (n.kind == FusedOp::Kind::StoreHalf) return position == 0;
+    if (n.kind == FusedOp::Kind::StoreRaw) return n.lane_bytes == 4 && position == 0;
+    if (n.kind != FusedOp::Kind::Chain || n.chain == ChainOp::LoadHalf) return false;
     const bool simple = n.chain < ChainOp::AddThenAdd;
     return position == 0 || (simple && position < chain_facts(n.chain).arity);
   }
@@ -89,7 +90,7 @@ class Emitter {
   void form_steps(const std::vector<int>& order) {
     int passed = kNone;
     for (int id : order) {
-      const Node& n = node(id);
+      const FusedOp& n = node(id);
       Step step;
       step.node = id;
       for (int k = 0; k < 3 && step.from_chain == kNone; ++k) {
@@ -101,10 +102,10 @@ class Emitter {
         if (operand < 0 || k == step.from_chain) continue;
         last_use_[static_cast<std::size_t>(operand)] = static_cast<int>(steps_.size());
       }
-      const bool chain_store =
-          n.kind == Node::Kind::StoreHalf || (n.kind == Node::Kind::StoreRaw && n.lane_bytes == 4);
+      const bool chain_store = n.kind == FusedOp::Kind::StoreHalf ||
+                               (n.kind == FusedOp::Kind::StoreRaw && n.lane_bytes == 4);
       step.loads_operand = chain_store && step.from_chain == kNone;
-      if (n.kind == Node::Kind::Chain) {
+      if (n.kind == FusedOp::Kind::Chain) {
         passed = id;
       } else if (chain_store) {
         passed = n.operands[0];
@@ -116,12 +117,12 @@ class Emitter {
   }
 
   void allocate_home(int id) {
-    const Node& n = node(id);
+    const FusedOp& n = node(id);
     if (n.is_store()) return;
     const auto index = static_cast<std::size_t>(id);
     if (direct_output_[index] != kNone) {
       home(id) = static_cast<int>(plan_.first_output()) + direct_output_[index];
-    } else if (n.kind == Node::Kind::Tile || last_use_[index] != kNone || kept_[index]) {
+    } else if (n.kind == FusedOp::Kind::Tile || last_use_[index] != kNone || kept_[index]) {
       home(id) = new_tile();
     }
   }
@@ -141,7 +142,7 @@ class Emitter {
 
   /// Blocks whose last reader was step `position` may be written again.
   void release(int position) {
-    const Node& n = node(steps_[static_cast<std::size_t>(position)].node);
+    const FusedOp& n = node(steps_[static_cast<std::size_t>(position)].node);
     for (std::size_t k = 0; k < n.operands.size(); ++k) {
       const int operand = n.operands[k];
       if (operand < 0 || std::find(n.operands.begin(), n.operands.begin() + k, operand) !=
@@ -156,16 +157,16 @@ class Emitter {
   }
 
   std::uint16_t slot(int id) {
-    const Node& n = node(id);
+    const FusedOp& n = node(id);
     std::size_t result = 0;
     switch (n.kind) {
-      case Node::Kind::Input:
+      case FusedOp::Kind::Input:
         result = static_cast<std::size_t>(n.index);
         break;
-      case Node::Kind::Generated:
+      case FusedOp::Kind::Generated:
         result = plan_.first_generated() + static_cast<std::size_t>(n.index);
         break;
-      case Node::Kind::Constant:
+      case FusedOp::Kind::Constant:
         result = plan_.first_constant() + static_cast<std::size_t>(n.index);
         break;
       default:
@@ -177,9 +178,9 @@ class Emitter {
 
   void emit(int position) {
     const Step& step = steps_[static_cast<std::size_t>(position)];
-    const Node& n = node(step.node);
+    const FusedOp& n = node(step.node);
     allocate_home(step.node);
-    if (step.loads_operand && n.kind == Node::Kind::StoreHalf) {
+    if (step.loads_operand && n.kind == FusedOp::Kind::StoreHalf) {
       MicroOp load;
       load.code = chain_machine().function(ChainOp::Move, kNone, false);
       load.in[0] = slot(n.operands[0]);
@@ -196,18 +197,18 @@ class Emitter {
     release(position);
   }
 
-  static bool is_half(const Node& n) { return n.kind == Node::Kind::StoreHalf; }
+  static bool is_half(const FusedOp& n) { return n.kind == FusedOp::Kind::StoreHalf; }
 
-  void finish(MicroOp& op, const Step& step, const Node& n, int position) {
+  void finish(MicroOp& op, const Step& step, const FusedOp& n, int position) {
     const ChainMachine& machine = chain_machine();
     const auto output =
         static_cast<std::uint16_t>(plan_.first_output() + static_cast<std::size_t>(n.index));
-    if (n.kind == Node::Kind::Chain) {
+    if (n.kind == FusedOp::Kind::Chain) {
       const bool keep = home(step.node) != kNone;
       op.code = machine.function(n.chain, step.from_chain, keep);
       if (keep) op.out = static_cast<std::uint16_t>(home(step.node));
       push(op, position, chain_facts(n.chain).name, step.from_chain, keep);
-    } else if (n.kind == Node::Kind::StoreHalf) {
+    } else if (n.kind == FusedOp::Kind::StoreHalf) {
       op.out = output;
       if (rounds_just_before(step, position)) {
         op.code = machine.store_half(true);
@@ -219,7 +220,7 @@ class Emitter {
         op.code = machine.store_half(false);
         push(op, position, "StoreHalf", 0, true);
       }
-    } else if (n.kind == Node::Kind::StoreRaw && n.lane_bytes == 4) {
+    } else if (n.kind == FusedOp::Kind::StoreRaw && n.lane_bytes == 4) {
       op.out = output;
       op.code = machine.function(ChainOp::Move, step.from_chain, true);
       push(op, position, "Move", step.from_chain, true);
@@ -236,9 +237,9 @@ class Emitter {
   bool rounds_just_before(const Step& store, int position) {
     if (store.from_chain != 0 || position == 0) return false;
     const Step& before = steps_[static_cast<std::size_t>(position) - 1];
-    const Node& n = node(before.node);
-    return n.kind == Node::Kind::Chain && n.chain == ChainOp::RoundHalf && before.from_chain == 0 &&
-           home(before.node) == kNone;
+    const FusedOp& n = node(before.node);
+    return n.kind == FusedOp::Kind::Chain && n.chain == ChainOp::RoundHalf &&
+           before.from_chain == 0 && home(before.node) == kNone;
   }
 
   void push(const MicroOp& op, int position, std::string_view name, int from_chain = kNone,
@@ -249,7 +250,7 @@ class Emitter {
     plan_.listing += "  ";
     if (keep) plan_.listing += str_cat("s", op.out, " = ");
     plan_.listing += name;
-    const Node& n = node(steps_[static_cast<std::size_t>(position)].node);
+    const FusedOp& n = node(steps_[static_cast<std::size_t>(position)].node);
     for (int k = 0; k < 3; ++k) {
       if (n.operands[static_cast<std::size_t>(k)] < 0) continue;
       plan_.listing += k == from_chain ? std::string(" .") : str_cat(" s", op.in[k]);
@@ -281,9 +282,9 @@ class Emitter {
     for (auto op = begin; op != ops_.end(); ++op) {
       const auto position = static_cast<std::size_t>(op - ops_.begin());
       if (position >= op_steps_.size()) return false;
-      const Node& n = node(steps_[static_cast<std::size_t>(op_steps_[position])].node);
+      const FusedOp& n = node(steps_[static_cast<std::size_t>(op_steps_[position])].node);
       for (int operand : n.operands) {
-        if (operand >= 0 && node(operand).kind == Node::Kind::Input &&
+        if (operand >= 0 && node(operand).kind == FusedOp::Kind::Input &&
             node(operand).index == input) {
           return true;
         }
@@ -292,7 +293,7 @@ class Emitter {
     return false;
   }
 
-  const NodeGraph& graph_;
+  const FusedProgram& program_;
   const KernelSpec& spec_;
   FusedPlan& plan_;
   Homes& homes_;
@@ -309,47 +310,46 @@ class Emitter {
 
 class Planner {
  public:
-  Planner(const KernelSpec& spec, bool with_steps) : spec_(spec), graph_(build_nodes(spec)) {
-    if (with_steps && has_steps(graph_)) {
-      prepare_uniform_divisions(graph_);
-      simple_ = graph_;
+  Planner(const KernelSpec& spec, bool with_chain) : spec_(spec), program_(build_program(spec)) {
+    if (with_chain && is_chain(program_)) {
+      prepare_uniform_divisions(program_);
+      plan_.chain.program = program_;
     }
-    combine_nodes(graph_);
+    combine_ops(program_);
     plan_.num_inputs = spec.num_loaded_inputs();
     plan_.num_outputs = spec.outputs.size();
-    plan_.generated = graph_.generated;
-    plan_.constants = graph_.constants;
-    homes_.assign(graph_.nodes.size(), kNone);
+    plan_.generated = program_.generated;
+    plan_.constants = program_.constants;
+    homes_.assign(program_.ops.size(), kNone);
   }
 
   FusedPlan run() {
     find_kept();
-    plan_.prologue = emit(prologue_order(graph_, kept_), true, "once");
+    plan_.prologue = emit(prologue_order(program_, kept_), true, "once");
     for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
       if (!plan_.generated[i].is_philox) continue;
-      plan_.generated[i].key0 = uniform_slot(graph_.keys[i][0]);
-      plan_.generated[i].key1 = uniform_slot(graph_.keys[i][1]);
+      plan_.generated[i].key0 = uniform_slot(program_.keys[i][0]);
+      plan_.generated[i].key1 = uniform_slot(program_.keys[i][1]);
     }
-    plan_.body = emit(body_order(graph_), false, "per block");
+    plan_.body = emit(program_.body, false, "per block");
     for (const MicroOp& op : plan_.body) {
       ++(op.tile != nullptr ? plan_.num_tile_ops : plan_.num_chain_ops);
     }
     --plan_.num_chain_ops;  // the end
-    if (!simple_.nodes.empty()) add_steps();
+    if (!plan_.chain.program.ops.empty()) finish_chain();
     return std::move(plan_);
   }
 
  private:
-  void add_steps() {
-    const auto slot_of = [&](int id) {
-      const Node& n = simple_.nodes[static_cast<std::size_t>(id)];
-      const bool is_generated = n.kind == Node::Kind::Generated;
-      return is_generated ? static_cast<int>(plan_.first_generated()) + n.index
-                          : static_cast<int>(uniform_slot(id));
-    };
-    plan_.steps = chain_steps(simple_, body_order(simple_), slot_of, plan_.first_output());
-    for (const UniformDivision& division : simple_.uniform_divisions) {
-      const std::uint16_t slot = uniform_slot(division.magnitude);
+  void finish_chain() {
+    ChainBody& chain = plan_.chain;
+    for (std::size_t i = 0; i < chain.program.ops.size(); ++i) {
+      chain.slots.push_back(slot_of(static_cast<int>(i)));
+    }
+    write_out_functions(chain.program);
+    chain.slots.resize(chain.program.ops.size(), kNone);
+    for (const UniformDivision& division : chain.program.uniform_divisions) {
+      const auto slot = static_cast<std::uint16_t>(chain.slot(division.magnitude));
       const bool known =
           std::find(plan_.divisors.begin(), plan_.divisors.end(), slot) != plan_.divisors.end();
       if (!known) plan_.divisors.push_back(slot);
@@ -359,54 +359,76 @@ class Planner {
         const std::pair<int, int> hazard{input, output};
         const bool known =
             std::find(plan_.hazards.begin(), plan_.hazards.end(), hazard) != plan_.hazards.end();
-        const int slot = static_cast<int>(plan_.first_output()) + output;
-        if (!known && same_layout(spec_, input, output) &&
-            is_read_after_store(plan_.steps, input, slot)) {
+        if (!known && same_layout(spec_, input, output) && is_read_after_store(input, output)) {
           plan_.hazards.push_back(hazard);
         }
       }
     }
   }
 
+  /// Whether the chain reads a block of the input after it has written that of the output.
+  bool is_read_after_store(int input, int output) const {
+    const FusedProgram& program = plan_.chain.program;
+    bool stored = false;
+    for (int id : program.body) {
+      const FusedOp& op = program.op(id);
+      const bool reads = std::any_of(op.operands.begin(), op.operands.end(), [&](int operand) {
+        return operand >= 0 && program.op(operand).kind == FusedOp::Kind::Input &&
+               program.op(operand).index == input;
+      });
+      if (reads && stored) return true;
+      stored = stored || (op.is_store() && op.index == output);
+    }
+    return false;
+  }
+
+  int slot_of(int id) const {
+    const FusedOp& op = plan_.chain.program.op(id);
+    if (op.is_store()) return static_cast<int>(plan_.first_output()) + op.index;
+    if (op.kind == FusedOp::Kind::Generated) {
+      return static_cast<int>(plan_.first_generated()) + op.index;
+    }
+    return op.is_block() || op.uniform ? static_cast<int>(uniform_slot(id)) : kNone;
+  }
+
   /// Uniform nodes that the body, a store or a generator reads.
   void find_kept() {
-    kept_.assign(graph_.nodes.size(), false);
+    kept_.assign(program_.ops.size(), false);
     const auto keep = [&](int id) {
-      const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
+      const FusedOp& n = program_.ops[static_cast<std::size_t>(id)];
       if (n.uniform && !n.is_block()) kept_[static_cast<std::size_t>(id)] = true;
     };
-    for (const Node& n : graph_.nodes) {
+    for (const FusedOp& n : program_.ops) {
       const bool in_body = n.is_store() || (n.uses > 0 && !n.uniform);
       for (int operand : n.operands) {
         if (in_body && operand >= 0) keep(operand);
       }
-      if (n.kind != Node::Kind::Generated || n.uses == 0) continue;
-      for (int key : graph_.keys[static_cast<std::size_t>(n.index)]) {
+      if (n.kind != FusedOp::Kind::Generated || n.uses == 0) continue;
+      for (int key : program_.keys[static_cast<std::size_t>(n.index)]) {
         if (key >= 0) keep(key);
       }
     }
-    for (const UniformDivision& division : graph_.uniform_divisions) {
+    for (const UniformDivision& division : program_.uniform_divisions) {
       for (int value : {division.magnitude, division.reciprocal, division.scale}) keep(value);
     }
   }
 
   std::vector<MicroOp> emit(const std::vector<int>& order, bool uniform, const char* title) {
     plan_.listing += str_cat(title, ":\n");
-    return Emitter(graph_, spec_, plan_, homes_, uniform).run(order, kept_);
+    return Emitter(program_, spec_, plan_, homes_, uniform).run(order, kept_);
   }
 
   std::uint16_t uniform_slot(int id) const {
-    const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
-    if (n.kind == Node::Kind::Input) return static_cast<std::uint16_t>(n.index);
-    if (n.kind == Node::Kind::Constant) {
+    const FusedOp& n = program_.ops[static_cast<std::size_t>(id)];
+    if (n.kind == FusedOp::Kind::Input) return static_cast<std::uint16_t>(n.index);
+    if (n.kind == FusedOp::Kind::Constant) {
       return static_cast<std::uint16_t>(plan_.first_constant() + static_cast<std::size_t>(n.index));
     }
     return static_cast<std::uint16_t>(homes_[static_cast<std::size_t>(id)]);
   }
 
   const KernelSpec& spec_;
-  NodeGraph graph_;
-  NodeGraph simple_;  // before nodes were combined; empty: no steps
+  FusedProgram program_;
   FusedPlan plan_;
   Homes homes_;
   std::vector<bool> kept_;
@@ -414,15 +436,8 @@ class Planner {
 
 }  // namespace
 
-bool is_uniform(const OperandDesc& operand) {
-  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
-    if (operand.shape[d] != 1 && operand.strides[d] != 0) return false;
-  }
-  return true;
-}
-
-FusedPlan plan_fused(const KernelSpec& spec, bool with_steps) {
-  return Planner(spec, with_steps).run();
+FusedPlan plan_fused(const KernelSpec& spec, bool with_chain) {
+  return Planner(spec, with_chain).run();
 }
 
 }  // namespace pando::cpu

@@ -1,4 +1,4 @@
-// From a scalar program to micro-ops.
+// From a scalar program to micro-ops, and to what machine code is made from.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "pando/backends/cpu/fused/chain_steps.hpp"
-#include "pando/backends/cpu/fused/micro_op.hpp"
+#include "pando/backends/cpu/fused/register_plan.hpp"
 #include "pando/program/program.hpp"
 
 namespace pando::cpu {
-
-/// A block made by the machine itself before the micro-ops of a chunk run.
-struct GeneratedOperand {
-  bool is_philox = false;  // else the element's index
-  std::uint16_t key0 = 0;  // Philox: slots of blocks with equal lanes
-  std::uint16_t key1 = 0;
-  std::uint32_t stream = 0;
-};
 
 /// Micro-ops and the slots they use: [inputs, outputs, generated, constants, tiles].
 struct FusedPlan {
@@ -30,9 +21,10 @@ struct FusedPlan {
   std::vector<GeneratedOperand> generated;
   std::vector<std::pair<std::uint64_t, std::size_t>> constants;  // bits, bytes of a lane
   std::size_t num_tiles = 0;
-  /// The body again, op by op; empty where not asked for, or where it has tile ops.
-  std::vector<ChainStep> steps;
-  /// Slots of the magnitudes of the divisors by which the steps divide without the divider.
+  /// The body for machine code; empty where not asked for, or where it has tile ops. The layout
+  /// says which slots move.
+  ChainBody chain;
+  /// Slots of the magnitudes of the divisors by which that divides without the divider.
   std::vector<std::uint16_t> divisors;
   /// (input, output) of one layout where a block of the input is read after that of the output is
   /// written: if they are the same memory, the input has to be copied first.
@@ -48,11 +40,8 @@ struct FusedPlan {
   std::size_t num_slots() const { return first_tile() + num_tiles; }
 };
 
-/// Whether every element of the operand is the same.
-bool is_uniform(const OperandDesc& operand);
-
-/// `with_steps`: also the body as steps. Throws NotSupported for complex dtypes and for ops that a
-/// lane type does not have, InternalError for malformed programs.
-FusedPlan plan_fused(const KernelSpec& spec, bool with_steps);
+/// `with_chain`: also the body for machine code. Throws NotSupported for complex dtypes and for ops
+/// that a lane type does not have, InternalError for malformed programs.
+FusedPlan plan_fused(const KernelSpec& spec, bool with_chain);
 
 }  // namespace pando::cpu

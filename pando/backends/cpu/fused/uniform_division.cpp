@@ -16,68 +16,57 @@ constexpr std::uint32_t kScaleBack = 0x9f800000U;  // -2^-64; with the bit of kT
 constexpr float kMore = 0x1p100f;                  // than any remainder
 constexpr float kLeastDivisor = 0x1p-60f, kMostDivisor = 0x1p60f;
 
-int add_node(NodeGraph& graph, ChainOp op, int a, int b = -1) {
-  Node node;
-  node.kind = Node::Kind::Chain;
-  node.chain = op;
-  node.operands = {a, b, -1};
-  node.uniform = true;
-  for (int operand : node.operands) {
-    if (operand >= 0) ++graph.nodes[static_cast<std::size_t>(operand)].uses;
+int add_uniform(FusedProgram& program, ChainOp op, int a, int b = -1) {
+  FusedOp added;
+  added.kind = FusedOp::Kind::Chain;
+  added.chain = op;
+  added.operands = {a, b, -1};
+  added.uniform = true;
+  added.uses = 1;
+  for (int operand : added.operands) {
+    if (operand >= 0) ++program.op(operand).uses;
   }
-  node.uses = 1;
-  graph.nodes.push_back(node);
-  return static_cast<int>(graph.nodes.size()) - 1;
+  program.ops.push_back(added);
+  return static_cast<int>(program.ops.size()) - 1;
 }
 
-int add_constant(NodeGraph& graph, std::uint32_t bits) {
-  const std::pair<std::uint64_t, std::size_t> entry{bits, sizeof bits};
-  const auto it = std::find(graph.constants.begin(), graph.constants.end(), entry);
-  Node node;
-  node.kind = Node::Kind::Constant;
-  node.index = static_cast<int>(it - graph.constants.begin());
-  node.uniform = true;
-  if (it == graph.constants.end()) graph.constants.push_back(entry);
-  graph.nodes.push_back(node);
-  return static_cast<int>(graph.nodes.size()) - 1;
-}
-
-UniformDivision division_by(NodeGraph& graph, int divisor) {
+UniformDivision division_by(FusedProgram& program, int divisor) {
   UniformDivision made;
   made.divisor = divisor;
-  made.magnitude = add_node(graph, ChainOp::AbsF, divisor);
-  ++graph.nodes[static_cast<std::size_t>(made.magnitude)].uses;
-  const int minus_one = add_constant(graph, std::bit_cast<std::uint32_t>(-1.0f));
-  made.reciprocal = add_node(graph, ChainOp::DivF, minus_one, made.magnitude);
-  const int sign = add_node(graph, ChainOp::AndI, divisor, add_constant(graph, kSignBit));
-  made.scale = add_node(graph, ChainOp::OrI, sign, add_constant(graph, kScaleUp));
+  made.magnitude = add_uniform(program, ChainOp::AbsF, divisor);
+  ++program.op(made.magnitude).uses;
+  const int minus_one = constant_of_bits(program, std::bit_cast<std::uint32_t>(-1.0f));
+  made.reciprocal = add_uniform(program, ChainOp::DivF, minus_one, made.magnitude);
+  const int sign =
+      add_uniform(program, ChainOp::AndI, divisor, constant_of_bits(program, kSignBit));
+  made.scale = add_uniform(program, ChainOp::OrI, sign, constant_of_bits(program, kScaleUp));
   return made;
 }
 
 }  // namespace
 
-void prepare_uniform_divisions(NodeGraph& graph) {
-  const int count = static_cast<int>(graph.nodes.size());
+void prepare_uniform_divisions(FusedProgram& program) {
+  const int count = static_cast<int>(program.ops.size());
   for (int i = 0; i < count; ++i) {
-    const Node n = graph.nodes[static_cast<std::size_t>(i)];
-    const bool divides = n.kind == Node::Kind::Chain && n.chain == ChainOp::DivF && n.uses > 0;
+    const FusedOp n = program.op(i);
+    const bool divides = n.kind == FusedOp::Kind::Chain && n.chain == ChainOp::DivF && n.uses > 0;
     if (!divides || n.uniform) continue;
     const int divisor = n.operands[1];
-    if (!graph.nodes[static_cast<std::size_t>(divisor)].uniform) continue;
-    auto& known = graph.uniform_divisions;
+    if (!program.op(divisor).uniform) continue;
+    auto& known = program.uniform_divisions;
     const auto same = std::find_if(known.begin(), known.end(), [&](const UniformDivision& other) {
       return other.divisor == divisor;
     });
-    UniformDivision made = same != known.end() ? *same : division_by(graph, divisor);
-    made.node = i;
+    UniformDivision made = same != known.end() ? *same : division_by(program, divisor);
+    made.op = i;
     known.push_back(made);
   }
 }
 
-const UniformDivision* uniform_division(const NodeGraph& graph, int node) {
-  const auto& all = graph.uniform_divisions;
+const UniformDivision* uniform_division(const FusedProgram& program, int op) {
+  const auto& all = program.uniform_divisions;
   const auto it = std::find_if(all.begin(), all.end(),
-                               [&](const UniformDivision& each) { return each.node == node; });
+                               [&](const UniformDivision& each) { return each.op == op; });
   return it == all.end() ? nullptr : &*it;
 }
 
@@ -85,21 +74,16 @@ const UniformDivision* uniform_division(const NodeGraph& graph, int node) {
 // (Markstein, 1990) as long as nothing over- or underflows: so a is first brought nearer to 1, by
 // 2^64 below 2 and by 2^-64 from there on, and the quotient back. An infinite a has no remainder;
 // it gets a number for one. y and q are negative here, which gives a zero its sign.
-int append_quotient(int dividend, const DivisorBlocks& divisor, std::vector<ChainStep>& steps) {
-  const auto add = [&](ChainOp op, int a, int b, int c = kNoOperand, std::uint32_t literal = 0) {
-    steps.push_back({.op = op, .operands = {a, b, c}, .literal = literal});
-    return static_cast<int>(steps.size()) - 1;
-  };
-  const int is_large = add(ChainOp::AndI, dividend, kLiteral, kNoOperand, kTwo);
-  const int scale = add(ChainOp::XorI, is_large, divisor.scale);
-  const int a = add(ChainOp::MulF, dividend, scale);
-  const int q = add(ChainOp::MulF, a, divisor.reciprocal);
-  const int remainder = add(ChainOp::FmaF, q, divisor.magnitude, a);
-  const int r = add(ChainOp::MinNumberF, kLiteral, remainder, kNoOperand,
-                    std::bit_cast<std::uint32_t>(kMore));
-  const int quotient = add(ChainOp::FmaF, r, divisor.reciprocal, q);
-  const int back = add(ChainOp::XorI, is_large, kLiteral, kNoOperand, kScaleBack);
-  return add(ChainOp::MulF, quotient, back);
+void write_quotient(BodyWriter& writer, const UniformDivision& division, int dividend) {
+  const auto add = [&](ChainOp op, int a, int b, int c = -1) { return writer.add(op, a, b, c); };
+  const int is_large = add(ChainOp::AndI, dividend, writer.bits(kTwo));
+  const int a = add(ChainOp::MulF, dividend, add(ChainOp::XorI, is_large, division.scale));
+  const int q = add(ChainOp::MulF, a, division.reciprocal);
+  const int remainder = add(ChainOp::FmaF, q, division.magnitude, a);
+  const int r = add(ChainOp::MinNumberF, writer.constant(kMore), remainder);
+  const int quotient = add(ChainOp::FmaF, r, division.reciprocal, q);
+  const int back = add(ChainOp::XorI, is_large, writer.bits(kScaleBack));
+  writer.replace(division.op, ChainOp::MulF, quotient, back);
 }
 
 bool allows_products(float magnitude) {

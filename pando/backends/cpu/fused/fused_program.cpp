@@ -1,11 +1,11 @@
-#include "pando/backends/cpu/fused/nodes.hpp"
+#include "pando/backends/cpu/fused/fused_program.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
-#include <set>
 
+#include "pando/backends/cpu/fused/op_order.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -24,11 +24,11 @@ bool holds_lanes(DType dtype) {
   return dtype_bytes(dtype) == static_cast<std::size_t>(lane_bytes(lane_of(dtype)));
 }
 
-class NodeBuilder {
+class ProgramBuilder {
  public:
-  explicit NodeBuilder(const KernelSpec& spec) : spec_(spec) {}
+  explicit ProgramBuilder(const KernelSpec& spec) : spec_(spec) {}
 
-  NodeGraph run() {
+  FusedProgram run() {
     const auto& instructions = spec_.scalar.instructions;
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       const ScalarInstruction& in = instructions[i];
@@ -41,28 +41,28 @@ class NodeBuilder {
       node_of_.push_back(lower(in));
       lanes_.push_back(in.lane);
     }
-    return std::move(graph_);
+    return std::move(program_);
   }
 
  private:
-  int add(Node node) {
-    node.uniform = !node.is_store() && node.kind != Node::Kind::Generated;
-    if (node.kind == Node::Kind::Input) {
+  int add(FusedOp node) {
+    node.uniform = !node.is_store() && node.kind != FusedOp::Kind::Generated;
+    if (node.kind == FusedOp::Kind::Input) {
       node.uniform = is_uniform(spec_.inputs[static_cast<std::size_t>(node.index)]);
     }
     for (int operand : node.operands) {
       if (operand >= 0) node.uniform = node.uniform && this->node(operand).uniform;
     }
-    graph_.nodes.push_back(node);
-    return static_cast<int>(graph_.nodes.size()) - 1;
+    program_.ops.push_back(node);
+    return static_cast<int>(program_.ops.size()) - 1;
   }
-  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  const FusedOp& node(int id) const { return program_.ops[static_cast<std::size_t>(id)]; }
   int node_of(ScalarValue value) const { return node_of_[static_cast<std::size_t>(value)]; }
   LaneType lane(ScalarValue value) const { return lanes_[static_cast<std::size_t>(value)]; }
 
   int add_chain(ChainOp op, int a, int b = -1, int c = -1) {
-    Node node;
-    node.kind = Node::Kind::Chain;
+    FusedOp node;
+    node.kind = FusedOp::Kind::Chain;
     node.chain = op;
     node.operands = {a, b, c};
     return add(node);
@@ -73,8 +73,8 @@ class NodeBuilder {
                                  " is not defined for this element type in\n",
                                  scalar_program_text(spec_.scalar)));
     }
-    Node node;
-    node.kind = Node::Kind::Tile;
+    FusedOp node;
+    node.kind = FusedOp::Kind::Tile;
     node.tile = tile;
     node.op = op;
     node.lane_bytes = lane_bytes(result);
@@ -111,8 +111,8 @@ class NodeBuilder {
     if (traits(in.dtype).is_complex) {
       throw NotSupported(str_cat("pointwise arithmetic on ", in.dtype));
     }
-    Node input;
-    input.kind = Node::Kind::Input;
+    FusedOp input;
+    input.kind = FusedOp::Kind::Input;
     input.index = in.index;
     input.lane_bytes = lane_bytes(in.lane);
     const int raw = add(input);
@@ -132,29 +132,29 @@ class NodeBuilder {
     }
     const std::pair<std::uint64_t, std::size_t> entry{
         bits, static_cast<std::size_t>(lane_bytes(in.lane))};
-    const auto it = std::find(graph_.constants.begin(), graph_.constants.end(), entry);
-    Node node;
-    node.kind = Node::Kind::Constant;
-    node.index = static_cast<int>(it - graph_.constants.begin());
+    const auto it = std::find(program_.constants.begin(), program_.constants.end(), entry);
+    FusedOp node;
+    node.kind = FusedOp::Kind::Constant;
+    node.index = static_cast<int>(it - program_.constants.begin());
     node.lane_bytes = lane_bytes(in.lane);
-    if (it == graph_.constants.end()) graph_.constants.push_back(entry);
+    if (it == program_.constants.end()) program_.constants.push_back(entry);
     return add(node);
   }
 
   int generated(const GeneratedOperand& operand, std::array<int, 2> keys) {
-    Node node;
-    node.kind = Node::Kind::Generated;
-    node.index = static_cast<int>(graph_.generated.size());
-    graph_.generated.push_back(operand);
-    graph_.keys.push_back(keys);
+    FusedOp node;
+    node.kind = FusedOp::Kind::Generated;
+    node.index = static_cast<int>(program_.generated.size());
+    program_.generated.push_back(operand);
+    program_.keys.push_back(keys);
     return add(node);
   }
 
   int philox(const ScalarInstruction& in) {
     const int key0 = node_of(in.a), key1 = node_of(in.b), index = node_of(in.c);
     const bool index_is_iota =
-        node(index).kind == Node::Kind::Generated &&
-        !graph_.generated[static_cast<std::size_t>(node(index).index)].is_philox;
+        node(index).kind == FusedOp::Kind::Generated &&
+        !program_.generated[static_cast<std::size_t>(node(index).index)].is_philox;
     if (index_is_iota && node(key0).uniform && node(key1).uniform) {
       GeneratedOperand operand;
       operand.is_philox = true;
@@ -163,7 +163,7 @@ class NodeBuilder {
     }
     const int id = add_tile(tile_machine().function(ScalarOp::Philox, LaneType::U32), in.op,
                             in.lane, key0, key1, index);
-    graph_.nodes.back().index = in.index;
+    program_.ops.back().index = in.index;
     return id;
   }
 
@@ -191,32 +191,32 @@ class NodeBuilder {
                    "a scalar program stores to an output that its kernel does not have");
     internal_check(spec_.outputs[static_cast<std::size_t>(in.index)].dtype == in.dtype,
                    "a scalar program stores to an output with another dtype");
-    Node node;
+    FusedOp node;
     node.index = in.index;
     node.op = ScalarOp::Store;
     int value = node_of(in.a);
     if (in.dtype == DType::Bool) {
-      node.kind = Node::Kind::StoreTile;
+      node.kind = FusedOp::Kind::StoreTile;
       node.tile = tile_machine().store(in.dtype, lane(in.a));
     } else {
       value = convert(value, lane(in.a), lane_of(in.dtype));
       node.lane_bytes = lane_bytes(lane_of(in.dtype));
-      node.kind = in.dtype == DType::Float16 ? Node::Kind::StoreHalf
-                  : holds_lanes(in.dtype)    ? Node::Kind::StoreRaw
-                                             : Node::Kind::StoreTile;
+      node.kind = in.dtype == DType::Float16 ? FusedOp::Kind::StoreHalf
+                  : holds_lanes(in.dtype)    ? FusedOp::Kind::StoreRaw
+                                             : FusedOp::Kind::StoreTile;
       node.tile = tile_machine().store(in.dtype, lane_of(in.dtype));
     }
     node.operands = {value, -1, -1};
     const int id = add(node);
-    graph_.stores.push_back(id);
+    program_.stores.push_back(id);
     return id;
   }
 
   /// A float32 constant other than NaN.
   bool is_number(int id) const {
-    const Node& n = graph_.nodes[static_cast<std::size_t>(id)];
-    if (n.kind != Node::Kind::Constant) return false;
-    const std::uint64_t bits = graph_.constants[static_cast<std::size_t>(n.index)].first;
+    const FusedOp& n = program_.ops[static_cast<std::size_t>(id)];
+    if (n.kind != FusedOp::Kind::Constant) return false;
+    const std::uint64_t bits = program_.constants[static_cast<std::size_t>(n.index)].first;
     return !std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   }
 
@@ -237,170 +237,43 @@ class NodeBuilder {
   }
 
   const KernelSpec& spec_;
-  NodeGraph graph_;
+  FusedProgram program_;
   std::vector<int> node_of_;  // by scalar value
   std::vector<LaneType> lanes_;
 };
 
-void count_uses(NodeGraph& graph) {
-  std::vector<int> pending = graph.stores;
+void count_uses(FusedProgram& program) {
+  std::vector<int> pending = program.stores;
   const auto use = [&](int id) {
-    if (id >= 0 && graph.nodes[static_cast<std::size_t>(id)].uses++ == 0) pending.push_back(id);
+    if (id >= 0 && program.ops[static_cast<std::size_t>(id)].uses++ == 0) pending.push_back(id);
   };
-  std::vector<bool> keyed(graph.generated.size());
+  std::vector<bool> keyed(program.generated.size());
   while (!pending.empty()) {
-    const Node node = graph.nodes[static_cast<std::size_t>(pending.back())];
+    const FusedOp node = program.ops[static_cast<std::size_t>(pending.back())];
     pending.pop_back();
     for (int operand : node.operands) use(operand);
-    if (node.kind != Node::Kind::Generated) continue;
+    if (node.kind != FusedOp::Kind::Generated) continue;
     const auto index = static_cast<std::size_t>(node.index);
     if (keyed[index]) continue;
     keyed[index] = true;
-    for (int key : graph.keys[index]) use(key);
+    for (int key : program.keys[index]) use(key);
   }
 }
-
-class Combiner {
- public:
-  explicit Combiner(NodeGraph& graph) : graph_(graph) {}
-
-  void run() {
-    for (int store : graph_.stores) {
-      if (node(store).kind == Node::Kind::StoreHalf) stored_.insert(node(store).operands[0]);
-    }
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].uses == 0) continue;
-      combine(graph_.nodes[i]);
-      combine_unary(static_cast<int>(i));
-    }
-  }
-
- private:
-  Node& node(int id) { return graph_.nodes[static_cast<std::size_t>(id)]; }
-
-  /// Which of the basic operations a node is, with X as operand `position`.
-  static std::optional<PairPart> part(const Node& node, int position) {
-    if (node.kind != Node::Kind::Chain) return std::nullopt;
-    switch (node.chain) {
-      case ChainOp::AddF:
-        return PairPart::Add;
-      case ChainOp::SubF:
-        return position == 0 ? PairPart::Sub : PairPart::Rsub;
-      case ChainOp::MulF:
-        return PairPart::Mul;
-      case ChainOp::DivF:
-        return position == 0 ? PairPart::Div : PairPart::Rdiv;
-      default:
-        return std::nullopt;
-    }
-  }
-
-  /// In memory anyway when the node `user` runs.
-  bool in_memory(int id, const Node& user) {
-    const Node& n = node(id);
-    return n.is_block() || n.uses > 1 || (n.uniform && !user.uniform);
-  }
-
-  bool can_absorb(int id, const Node& user) {
-    const Node& n = node(id);
-    return n.kind == Node::Kind::Chain && n.uses == 1 && n.uniform == user.uniform;
-  }
-
-  void combine(Node& user) {
-    for (int position : {0, 1}) {
-      if (!part(user, position)) return;
-      const int inner = user.operands[static_cast<std::size_t>(position)];
-      const int other = user.operands[static_cast<std::size_t>(1 - position)];
-      if (!can_absorb(inner, user)) continue;
-      if (in_memory(other, user) ? make_pair(user, position, inner, other)
-                                 : make_product(user, position, inner, other)) {
-        node(inner).uses = 0;
-        return;
-      }
-    }
-  }
-
-  /// Rounding after arithmetic, and the square root before a multiply-add.
-  void combine_unary(int id) {
-    Node& user = node(id);
-    const int inner = user.operands[0];
-    if (user.kind != Node::Kind::Chain || !can_absorb(inner, user)) return;
-    const Node& first = node(inner);
-    if (user.chain == ChainOp::RoundHalf && !stored_.contains(id)) {
-      switch (first.chain) {
-        case ChainOp::AddF:
-          user.chain = ChainOp::AddRoundHalf;
-          break;
-        case ChainOp::SubF:
-          user.chain = ChainOp::SubRoundHalf;
-          break;
-        case ChainOp::MulF:
-          user.chain = ChainOp::MulRoundHalf;
-          break;
-        default:
-          return;
-      }
-      user.operands = first.operands;
-    } else if (user.chain == ChainOp::FmaF && first.chain == ChainOp::SqrtF) {
-      user.chain = ChainOp::SqrtThenFma;
-      user.operands[0] = first.operands[0];
-    } else {
-      return;
-    }
-    node(inner).uses = 0;
-  }
-
-  bool make_pair(Node& user, int position, int inner, int other) {
-    const Node& first = node(inner);
-    // The operand that goes on from the ops before, if there is one.
-    const int x = first.operands[1] >= 0 && in_memory(first.operands[0], user) ? 1 : 0;
-    const auto first_part = part(first, x);
-    const auto second_part = part(user, position);
-    if (!first_part || !second_part || first.chain == ChainOp::DivF) return false;
-    user.chain = pair_op(*first_part, *second_part);
-    user.operands = {first.operands[static_cast<std::size_t>(x)],
-                     first.operands[static_cast<std::size_t>(1 - x)], other};
-    return true;
-  }
-
-  bool make_product(Node& user, int position, int inner, int other) {
-    const Node& product = node(inner);
-    const bool is_product = product.chain == ChainOp::MulF || product.chain == ChainOp::Square;
-    if (!is_product) return false;
-    const int p = product.operands[0];
-    const int q = product.chain == ChainOp::Square ? p : product.operands[1];
-    if (!in_memory(p, user) || !in_memory(q, user)) return false;
-    const auto sum = part(user, position);
-    if (!sum) return false;
-    switch (*sum) {
-      case PairPart::Add:
-        user.chain = ChainOp::AddProduct;
-        break;
-      case PairPart::Rsub:
-        user.chain = ChainOp::SubProduct;
-        break;
-      case PairPart::Sub:
-        user.chain = ChainOp::RsubProduct;
-        break;
-      default:
-        return false;
-    }
-    user.operands = {other, p, q};
-    return true;
-  }
-
-  NodeGraph& graph_;
-  std::set<int> stored_;  // as float16: the store can round them
-};
 
 }  // namespace
 
-NodeGraph build_nodes(const KernelSpec& spec) {
-  NodeGraph graph = NodeBuilder(spec).run();
-  count_uses(graph);
-  return graph;
+bool is_uniform(const OperandDesc& operand) {
+  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
+    if (operand.shape[d] != 1 && operand.strides[d] != 0) return false;
+  }
+  return true;
 }
 
-void combine_nodes(NodeGraph& graph) { Combiner(graph).run(); }
+FusedProgram build_program(const KernelSpec& spec) {
+  FusedProgram program = ProgramBuilder(spec).run();
+  count_uses(program);
+  program.body = body_order(program);
+  return program;
+}
 
 }  // namespace pando::cpu

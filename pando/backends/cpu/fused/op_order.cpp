@@ -1,4 +1,4 @@
-#include "pando/backends/cpu/fused/node_order.hpp"
+#include "pando/backends/cpu/fused/op_order.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,15 +10,15 @@ namespace {
 /// Puts nodes in an order that lets chains pass their blocks on.
 class Scheduler {
  public:
-  Scheduler(const NodeGraph& graph, bool uniform) : graph_(graph), uniform_(uniform) {
-    done_.resize(graph.nodes.size());
-    sizes_.resize(graph.nodes.size());
-    slow_.resize(graph.nodes.size());
-    stores_of_.resize(graph.nodes.size());
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+  Scheduler(const FusedProgram& program, bool uniform) : program_(program), uniform_(uniform) {
+    done_.resize(program.ops.size());
+    sizes_.resize(program.ops.size());
+    slow_.resize(program.ops.size());
+    stores_of_.resize(program.ops.size());
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
       sizes_[i] = 1;
-      slow_[i] = uses_divider(graph.nodes[i]);
-      for (int operand : graph.nodes[i].operands) {
+      slow_[i] = uses_divider(program.ops[i]);
+      for (int operand : program.ops[i].operands) {
         if (operand >= 0) {
           slow_[i] = slow_[i] || slow_[static_cast<std::size_t>(operand)];
           sizes_[i] = std::min(sizes_[i] + sizes_[static_cast<std::size_t>(operand)], 1 << 20);
@@ -26,19 +26,19 @@ class Scheduler {
       }
     }
     if (uniform) return;
-    for (int store : graph.stores) {
+    for (int store : program.stores) {
       stores_of_[static_cast<std::size_t>(node(store).operands[0])].push_back(store);
     }
   }
 
   void visit(int id) {
-    const Node& n = node(id);
+    const FusedOp& n = node(id);
     if (done_[static_cast<std::size_t>(id)] || n.is_block() || n.uniform != uniform_) return;
     std::array<int, 3> order = {0, 1, 2};
     // The operand computed last is passed on. Combined ops take it as operand 0 only. For others
     // the one that waits for a division or a root comes first, so that the rest runs meanwhile;
     // then the largest, so that fewer blocks wait.
-    const bool first_only = n.kind == Node::Kind::Chain && n.chain >= ChainOp::AddThenAdd;
+    const bool first_only = n.kind == FusedOp::Kind::Chain && n.chain >= ChainOp::AddThenAdd;
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       if (first_only) return a > b;
       return weight(n.operands[static_cast<std::size_t>(a)]) >
@@ -60,7 +60,7 @@ class Scheduler {
   std::vector<int> take() { return std::move(order_); }
 
  private:
-  const Node& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  const FusedOp& node(int id) const { return program_.ops[static_cast<std::size_t>(id)]; }
   std::pair<bool, int> weight(int id) const {
     if (id < 0) return {false, 0};
     const auto i = static_cast<std::size_t>(id);
@@ -68,8 +68,8 @@ class Scheduler {
   }
 
   /// Results of the divider come much later than those of other units.
-  static bool uses_divider(const Node& n) {
-    if (n.kind != Node::Kind::Chain) return false;
+  static bool uses_divider(const FusedOp& n) {
+    if (n.kind != FusedOp::Kind::Chain) return false;
     switch (n.chain) {
       case ChainOp::DivF:
       case ChainOp::SqrtF:
@@ -80,7 +80,7 @@ class Scheduler {
     }
   }
 
-  const NodeGraph& graph_;
+  const FusedProgram& program_;
   bool uniform_;
   std::vector<bool> done_;
   std::vector<int> sizes_;
@@ -91,18 +91,18 @@ class Scheduler {
 
 }  // namespace
 
-std::vector<int> body_order(const NodeGraph& graph) {
-  Scheduler body(graph, false);
-  for (int store : graph.stores) {
-    body.visit(graph.nodes[static_cast<std::size_t>(store)].operands[0]);
+std::vector<int> body_order(const FusedProgram& program) {
+  Scheduler body(program, false);
+  for (int store : program.stores) {
+    body.visit(program.ops[static_cast<std::size_t>(store)].operands[0]);
     body.append(store);
   }
   return body.take();
 }
 
-std::vector<int> prologue_order(const NodeGraph& graph, const std::vector<bool>& kept) {
-  Scheduler uniform(graph, true);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+std::vector<int> prologue_order(const FusedProgram& program, const std::vector<bool>& kept) {
+  Scheduler uniform(program, true);
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
     if (kept[i]) uniform.visit(static_cast<int>(i));
   }
   return uniform.take();
