@@ -67,7 +67,10 @@ constexpr LaneType lane_of(DType dtype) {
   X(Tanh, 1)                                                                               \
   X(Sigmoid, 1)                                                                            \
   X(Erf, 1)                                                                                \
-  X(Erfc, 1) /* <= 6 ULP, small results too */                                             \
+  X(Erfc, 1)  /* <= 6 ULP, small results too */                                            \
+  X(Log1p, 1) /* log(1 + x) */                                                             \
+  X(Expm1, 1) /* e^x - 1 */                                                                \
+  X(Atan, 1)                                                                               \
   X(Sin, 1)                                                                                \
   X(Cos, 1)                                                                                \
   X(Pow, 2) /* ints: modulo 2^bits; x^-n is 0 unless x is 1 or -1 */                       \

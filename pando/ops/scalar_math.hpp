@@ -82,6 +82,9 @@ inline Scalar tanh(Scalar a) { return a.unary(ScalarOp::Tanh); }
 inline Scalar sigmoid(Scalar a) { return a.unary(ScalarOp::Sigmoid); }
 inline Scalar erf(Scalar a) { return a.unary(ScalarOp::Erf); }
 inline Scalar erfc(Scalar a) { return a.unary(ScalarOp::Erfc); }
+inline Scalar log1p(Scalar a) { return a.unary(ScalarOp::Log1p); }
+inline Scalar expm1(Scalar a) { return a.unary(ScalarOp::Expm1); }
+inline Scalar atan(Scalar a) { return a.unary(ScalarOp::Atan); }
 inline Scalar sin(Scalar a) { return a.unary(ScalarOp::Sin); }
 inline Scalar cos(Scalar a) { return a.unary(ScalarOp::Cos); }
 inline Scalar floor(Scalar a) { return a.unary(ScalarOp::Floor); }

@@ -1,6 +1,7 @@
 // Elementwise unary ops and their gradients.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "pando/ops/rules.hpp"
 
@@ -64,6 +65,39 @@ void add_transcendental(Registry& registry) {
       unary_gradient("CosGrad", Saved::Input)));
   registry.add(float_same_shape_def("CosGrad", "-g * sin x for inputs g, x.", 2,
                                     [](const Op&, Inputs in) { return -(in[0] * sin(in[1])); }));
+}
+
+void add_accurate(Registry& registry) {
+  const auto add = [&](const char* name, const char* doc, Scalar (*formula)(Scalar)) {
+    registry.add(with_gradient(float_unary_def(name, doc, formula),
+                               unary_gradient(str_cat(name, "Grad"), Saved::Input)));
+  };
+  const auto add_gradient = [&](const char* name, const char* doc, Scalar (*body)(Scalar, Scalar)) {
+    registry.add(float_same_shape_def(name, doc, 2,
+                                      [body](const Op&, Inputs in) { return body(in[0], in[1]); }));
+  };
+  constexpr double kTwiceInverseSqrtPi = 2.0 * std::numbers::inv_sqrtpi;
+  add("Log1p", "ln(1 + x) of input 0, accurate where x is small.",
+      [](Scalar x) { return log1p(x); });
+  add_gradient("Log1pGrad", "g / (1 + x) for inputs g, x.",
+               [](Scalar g, Scalar x) { return g / (1.0 + x); });
+  registry.add(
+      with_gradient(float_unary_def("Expm1", "e^x - 1 of input 0, accurate where x is small.",
+                                    [](Scalar x) { return expm1(x); }),
+                    unary_gradient("Expm1Grad", Saved::Output)));
+  add_gradient("Expm1Grad", "g * (out + 1) for inputs g, out.",
+               [](Scalar g, Scalar out) { return g * (out + 1.0); });
+  add("Atan", "Arc tangent of input 0, in radians.", [](Scalar x) { return atan(x); });
+  add_gradient("AtanGrad", "g / (1 + x^2) for inputs g, x.",
+               [](Scalar g, Scalar x) { return g / (1.0 + x * x); });
+  add("Erf", "Error function 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x of input 0.",
+      [](Scalar x) { return erf(x); });
+  add_gradient("ErfGrad", "g * 2 / sqrt(pi) * e^(-x^2) for inputs g, x.",
+               [](Scalar g, Scalar x) { return g * (kTwiceInverseSqrtPi * exp(-(x * x))); });
+  add("Erfc", "1 - erf(x) of input 0, accurate where it is small.",
+      [](Scalar x) { return erfc(x); });
+  add_gradient("ErfcGrad", "-g * 2 / sqrt(pi) * e^(-x^2) for inputs g, x.",
+               [](Scalar g, Scalar x) { return g * (-kTwiceInverseSqrtPi * exp(-(x * x))); });
 }
 
 double lowest_of(DType dtype) {
@@ -208,6 +242,7 @@ void register_unary_ops(Registry& registry) {
   add_arithmetic(registry);
   add_steps(registry);
   add_transcendental(registry);
+  add_accurate(registry);
   add_clip(registry);
   add_tests(registry);
   add_identity(registry);

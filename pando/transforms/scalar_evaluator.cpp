@@ -247,6 +247,15 @@ bool float_function(ScalarOp op, double a, double& r) {
     case ScalarOp::Erfc:
       r = std::erfc(a);
       return true;
+    case ScalarOp::Log1p:
+      r = std::log1p(a);
+      return true;
+    case ScalarOp::Expm1:
+      r = std::expm1(a);
+      return true;
+    case ScalarOp::Atan:
+      r = std::atan(a);
+      return true;
     case ScalarOp::Sin:
       r = std::sin(a);
       return true;

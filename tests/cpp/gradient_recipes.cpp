@@ -12,11 +12,12 @@ RecipeInput integers(Shape shape, std::vector<double> values) {
 RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
 
 void add_elementwise(std::vector<Recipe>& all) {
-  for (const char* kind : {"Abs", "Neg", "Sign", "Ceil", "Floor", "Exp", "Sin", "Cos", "Tanh",
-                           "Relu", "Gelu", "GeluErf", "Swish", "Sigmoid", "Identity"}) {
+  for (const char* kind :
+       {"Abs", "Neg", "Sign", "Ceil", "Floor", "Exp", "Sin", "Cos", "Tanh", "Relu", "Gelu",
+        "GeluErf", "Swish", "Sigmoid", "Identity", "Expm1", "Atan", "Erf", "Erfc"}) {
     all.push_back({kind, {{{2, 3}}}});
   }
-  for (const char* kind : {"Log", "Sqrt"}) all.push_back({kind, {{{2, 3}, 0.5, 3.0}}});
+  for (const char* kind : {"Log", "Sqrt", "Log1p"}) all.push_back({kind, {{{2, 3}, 0.5, 3.0}}});
   all.push_back({"Clip", {{{3, 4}}}, {{"min", -1.0}, {"max", 0.5}}});
   all.push_back({"Cast", {{{4}}}, {{"dtype", DType::Float64}}});
   const std::vector<std::pair<Shape, Shape>> shapes = {

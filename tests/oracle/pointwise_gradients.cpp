@@ -20,6 +20,10 @@ Number gelu_erf_slope(Number x) {
   return 0.5L * (1.0L + std::erf(x / std::sqrt(2.0L))) + x * density;
 }
 
+Number erf_slope(Number x) {
+  return 2.0L / std::sqrt(std::numbers::pi_v<Number>) * std::exp(-x * x);
+}
+
 Number swish_slope(Number x) {
   const Number s = sigmoid(x);
   return s + x * s * (1.0L - s);
@@ -35,6 +39,11 @@ void add_pointwise_gradient_rules(RuleTable& table) {
       {"SqrtGrad", [](Number g, Number out) { return g / (2.0L * out); }},
       {"SinGrad", [](Number g, Number x) { return g * std::cos(x); }},
       {"CosGrad", [](Number g, Number x) { return -g * std::sin(x); }},
+      {"Log1pGrad", [](Number g, Number x) { return g / (1.0L + x); }},
+      {"Expm1Grad", [](Number g, Number out) { return g * (out + 1.0L); }},
+      {"AtanGrad", [](Number g, Number x) { return g / (1.0L + x * x); }},
+      {"ErfGrad", [](Number g, Number x) { return g * erf_slope(x); }},
+      {"ErfcGrad", [](Number g, Number x) { return -g * erf_slope(x); }},
       {"ReluGrad", [](Number g, Number out) { return out > 0.0L ? g : 0.0L; }},
       {"GeluGrad", [](Number g, Number x) { return g * gelu_slope(x); }},
       {"GeluErfGrad", [](Number g, Number x) { return g * gelu_erf_slope(x); }},

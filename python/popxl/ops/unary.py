@@ -394,3 +394,83 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
     return _unary(
         "IncrementModInplace", t, "increment_mod_", attributes, out="increment_mod_inplace_out"
     )
+
+
+def log1p(t: Tensor) -> Tensor:
+    """Compute ln(1 + t), accurate where `t` is small.
+
+    Args:
+        t: The operand; float16, float32 or float64. -1 gives -inf, smaller values give NaN.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
+    return _unary("Log1p", t, "log1p")
+
+
+def expm1(t: Tensor) -> Tensor:
+    """Compute e^t - 1, accurate where `t` is small.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
+    return _unary("Expm1", t, "expm1")
+
+
+def atan(t: Tensor) -> Tensor:
+    """Compute the arc tangent of each element, in radians: from -pi/2 to pi/2.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
+    return _unary("Atan", t, "atan")
+
+
+def erf(t: Tensor) -> Tensor:
+    """Compute the error function, 2 / sqrt(pi) times the integral of e^(-x^2) from 0 to t.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
+    return _unary("Erf", t, "erf")
+
+
+def erfc(t: Tensor) -> Tensor:
+    """Compute 1 - erf(t), accurate where it is small.
+
+    Args:
+        t: The operand; float16, float32 or float64.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+    """
+    return _unary("Erfc", t, "erfc")

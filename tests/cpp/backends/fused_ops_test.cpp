@@ -6,9 +6,10 @@ namespace pando::fused_test {
 namespace {
 
 constexpr ScalarOp kIntOps[] = {ScalarOp::And, ScalarOp::Or, ScalarOp::Xor};
-constexpr ScalarOp kFunctions[] = {ScalarOp::Exp, ScalarOp::Log,  ScalarOp::Sqrt, ScalarOp::Tanh,
-                                   ScalarOp::Erf, ScalarOp::Erfc, ScalarOp::Sin,  ScalarOp::Sigmoid,
-                                   ScalarOp::Cos, ScalarOp::Pow};
+constexpr ScalarOp kFunctions[] = {
+    ScalarOp::Exp,   ScalarOp::Log,   ScalarOp::Sqrt,    ScalarOp::Tanh, ScalarOp::Erf,
+    ScalarOp::Erfc,  ScalarOp::Sin,   ScalarOp::Sigmoid, ScalarOp::Cos,  ScalarOp::Pow,
+    ScalarOp::Log1p, ScalarOp::Expm1, ScalarOp::Atan};
 
 double allowed_ulps(ScalarOp function) {
   if (function == ScalarOp::Sqrt) return 0;
@@ -49,12 +50,18 @@ TEST_P(OnTarget, FunctionsAreAccurateOverTheirWholeRange) {
     ScalarOp op;
     double low, high;
   };
-  for (const Sweep& sweep : {Sweep{ScalarOp::Exp, -110, 95}, Sweep{ScalarOp::Log, 1e-38, 1e5},
-                             Sweep{ScalarOp::Log, 0.5, 2}, Sweep{ScalarOp::Tanh, -12, 12},
-                             Sweep{ScalarOp::Tanh, -0.1, 0.1}, Sweep{ScalarOp::Sigmoid, -104, 20},
-                             Sweep{ScalarOp::Erf, -5, 5}, Sweep{ScalarOp::Erf, -0.01, 0.01},
-                             Sweep{ScalarOp::Erfc, -5, 9}, Sweep{ScalarOp::Erfc, -0.01, 0.01},
-                             Sweep{ScalarOp::Sin, -3, 3}, Sweep{ScalarOp::Cos, -1.5, 1.5}}) {
+  for (const Sweep& sweep :
+       {Sweep{ScalarOp::Exp, -110, 95},     Sweep{ScalarOp::Log, 1e-38, 1e5},
+        Sweep{ScalarOp::Log, 0.5, 2},       Sweep{ScalarOp::Tanh, -12, 12},
+        Sweep{ScalarOp::Tanh, -0.1, 0.1},   Sweep{ScalarOp::Sigmoid, -104, 20},
+        Sweep{ScalarOp::Erf, -5, 5},        Sweep{ScalarOp::Erf, -0.01, 0.01},
+        Sweep{ScalarOp::Erfc, -5, 9},       Sweep{ScalarOp::Erfc, -0.01, 0.01},
+        Sweep{ScalarOp::Log1p, -1, 4},      Sweep{ScalarOp::Log1p, -0.01, 0.01},
+        Sweep{ScalarOp::Log1p, 0, 1e30},    Sweep{ScalarOp::Expm1, -20, 95},
+        Sweep{ScalarOp::Expm1, -1, 1},      Sweep{ScalarOp::Expm1, -1e-3, 1e-3},
+        Sweep{ScalarOp::Atan, -3, 3},       Sweep{ScalarOp::Atan, -1e-3, 1e-3},
+        Sweep{ScalarOp::Atan, -1e10, 1e10}, Sweep{ScalarOp::Sin, -3, 3},
+        Sweep{ScalarOp::Cos, -1.5, 1.5}}) {
     constexpr std::int64_t kSteps = 200000;
     const KernelSpec spec = make_spec({kSteps}, {DType::Float32},
                                       [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {

@@ -166,6 +166,12 @@ Lane apply_float(ScalarOp op, T a, T b, T c) {
       return Lane::of(static_cast<T>(std::erf(double(a))));
     case ScalarOp::Erfc:
       return Lane::of(static_cast<T>(std::erfc(double(a))));
+    case ScalarOp::Log1p:
+      return Lane::of(static_cast<T>(std::log1p(double(a))));
+    case ScalarOp::Expm1:
+      return Lane::of(static_cast<T>(std::expm1(double(a))));
+    case ScalarOp::Atan:
+      return Lane::of(static_cast<T>(std::atan(double(a))));
     case ScalarOp::Sin:
       return Lane::of(static_cast<T>(std::sin(double(a))));
     case ScalarOp::Cos:

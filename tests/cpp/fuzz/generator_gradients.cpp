@@ -67,8 +67,8 @@ void GraphGenerator::differentiable_op() {
 
 void GraphGenerator::differentiable_unary_op(const Candidate& x) {
   const Shape& shape = x.tensor->shape();
-  static const std::vector<std::string> kSmooth = {"Sin",     "Cos",   "Tanh",    "Gelu",
-                                                   "GeluErf", "Swish", "Sigmoid", "Neg"};
+  static const std::vector<std::string> kSmooth = {
+      "Sin", "Cos", "Tanh", "Gelu", "GeluErf", "Swish", "Sigmoid", "Neg", "Atan", "Erf", "Erfc"};
   static const std::vector<std::string> kReductions = {"ReduceSum", "ReduceMean", "ReduceSumSquare",
                                                        "ReduceLogSumExp"};
   if (shape.empty() || flip()) {

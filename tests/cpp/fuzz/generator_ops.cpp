@@ -74,16 +74,16 @@ void GraphGenerator::unary_op() {
     bounded(op(kind, {x.tensor}).output(0), values);
     return;
   }
-  static const std::vector<std::string> kSmooth = {"Sin",     "Cos",   "Tanh",   "Gelu",
-                                                   "GeluErf", "Swish", "Sigmoid"};
+  static const std::vector<std::string> kSmooth = {"Sin",   "Cos",     "Tanh", "Gelu", "GeluErf",
+                                                   "Swish", "Sigmoid", "Atan", "Erf",  "Erfc"};
   if (flip(0.2)) {
     const Candidate small = clipped(x, kEntryBound);
     add(op("Exp", {small.tensor}).output(0), {false, std::exp(kEntryBound)});
     return;
   }
   const std::string& kind = choose(kSmooth);
-  const bool is_bounded = kind == "Sin" || kind == "Cos" || kind == "Tanh" || kind == "Sigmoid";
-  bounded(op(kind, {x.tensor}).output(0), {false, is_bounded ? 1.0 : values.bound});
+  const bool is_bounded = kind != "Gelu" && kind != "GeluErf" && kind != "Swish";
+  bounded(op(kind, {x.tensor}).output(0), {false, is_bounded ? 2.0 : values.bound});
 }
 
 void GraphGenerator::binary_op() {

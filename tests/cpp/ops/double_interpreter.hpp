@@ -94,6 +94,12 @@ inline double scalar_value(const ScalarInstruction& in, double a, double b, doub
       return std::erf(a);
     case ScalarOp::Erfc:
       return std::erfc(a);
+    case ScalarOp::Log1p:
+      return std::log1p(a);
+    case ScalarOp::Expm1:
+      return std::expm1(a);
+    case ScalarOp::Atan:
+      return std::atan(a);
     case ScalarOp::Sin:
       return std::sin(a);
     case ScalarOp::Cos:

@@ -1,6 +1,7 @@
 // float32 functions of vectors, every input included. Included once per SIMD target.
 //
-// Bounds (tests sweep them): Exp 1 ULP, Log, Sin, Cos, Tanh, Sigmoid, Erf, Pow 4 ULP, Erfc 6 ULP.
+// Bounds (tests sweep them): Exp 1 ULP, Log, Sin, Cos, Tanh, Sigmoid, Erf, Pow, Log1p,
+// Expm1, Atan 4 ULP, Erfc 6 ULP.
 // Erf, Erfc: least-squares fits of ours on Chebyshev points, reweighted towards the largest error.
 #include <cmath>
 #include <limits>
@@ -50,6 +51,26 @@ HWY_INLINE V LogF(V x) {
   const V nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
   return KeepNan(x, hn::IfThenElse(hn::Lt(x, zero), nan, result));
 }
+
+HWY_INLINE V Log1pF(V x) {
+  const D d;
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V minus_one = hn::Set(d, -1.0f);
+  V result = hn::Log1p(d, x);
+  result = hn::IfThenElse(hn::Eq(x, minus_one), hn::Neg(infinity), result);
+  result = hn::IfThenElse(hn::Eq(x, infinity), infinity, result);
+  const V nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+  return KeepNan(x, hn::IfThenElse(hn::Lt(x, minus_one), nan, result));
+}
+
+/// As ExpF; the sign of zero is that of x.
+HWY_INLINE V Expm1F(V x) {
+  const D d;
+  const V result = hn::Expm1(d, hn::Min(x, hn::Set(d, 104.0f)));
+  return KeepNan(x, hn::CopySign(result, x));
+}
+
+HWY_INLINE V AtanF(V x) { return KeepNan(x, hn::Atan(D(), x)); }
 
 HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
 

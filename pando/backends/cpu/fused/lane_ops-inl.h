@@ -128,6 +128,9 @@ PANDO_LANE_OP(Sqrt) { return std::sqrt(a); }
 PANDO_LANE_OP(Tanh) { return std::tanh(a); }
 PANDO_LANE_OP(Erf) { return std::erf(a); }
 PANDO_LANE_OP(Erfc) { return std::erfc(a); }
+PANDO_LANE_OP(Log1p) { return std::log1p(a); }
+PANDO_LANE_OP(Expm1) { return std::expm1(a); }
+PANDO_LANE_OP(Atan) { return std::atan(a); }
 PANDO_LANE_OP(Sin) { return std::sin(a); }
 PANDO_LANE_OP(Cos) { return std::cos(a); }
 PANDO_LANE_OP(Sigmoid) {

@@ -147,6 +147,9 @@ void RoundFloat8Tile(const MicroOp& op, Slots slots) {
   X(Sigmoid, 1)                 \
   X(Erf, 1)                     \
   X(Erfc, 1)                    \
+  X(Log1p, 1)                   \
+  X(Expm1, 1)                   \
+  X(Atan, 1)                    \
   X(Sin, 1)                     \
   X(Cos, 1)
 // clang-format on
@@ -198,6 +201,12 @@ TileFunction Function(ScalarOp op, LaneType lane) {
           return &FloatTile<&ErfF>;
         case ScalarOp::Erfc:
           return &FloatTile<&ErfcF>;
+        case ScalarOp::Log1p:
+          return &FloatTile<&Log1pF>;
+        case ScalarOp::Expm1:
+          return &FloatTile<&Expm1F>;
+        case ScalarOp::Atan:
+          return &FloatTile<&AtanF>;
         case ScalarOp::Sin:
           return &FloatTile<&SinF>;
         case ScalarOp::Cos:

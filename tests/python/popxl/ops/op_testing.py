@@ -6,7 +6,7 @@ import torch
 import popxl
 from popxl import ops
 
-_TOLERANCE = {np.dtype(np.float16): 4e-3, np.dtype(np.float32): 2e-5}
+_TOLERANCE = {np.dtype(np.float16): 4e-3, np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-13}
 
 
 def as_list(value):
