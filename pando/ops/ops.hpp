@@ -28,6 +28,8 @@ namespace pando {
   X(optimizer)               \
   X(collective)              \
   X(all_reduce)              \
+  X(pad)                     \
+  X(fold)                    \
   X(debug)
 // clang-format on
 

@@ -1,4 +1,4 @@
-// Ordering and scans: arg max, top k, cumulative sums, histogram.
+// Ordering and scans: arg max, top k, sort, cumulative sums and products, counts.
 #include <algorithm>
 #include <cstring>
 
@@ -29,6 +29,16 @@ OpDef arg_extreme(const std::string& name, const std::string& what) {
   return def;
 }
 
+/// Of ops whose output 1 has the indices along axis of what output 0 holds.
+void order_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* g = builder.output_gradient(0);
+  if (g == nullptr || !builder.wants(0)) return;
+  Attributes attributes = pick_attributes(op, {"axis"});
+  attributes.set("input_shape", Ints(op.input(0)->shape()));
+  builder.set_input_gradient(
+      0, builder.make("TopKGrad", {g, builder.forward(op.output(1))}, attributes));
+}
+
 OpDef top_k() {
   OpDef def;
   def.name = "TopK";
@@ -49,14 +59,7 @@ OpDef top_k() {
   };
   def.check_execution = needs_arithmetic;
   def.differentiable_inputs = {0};
-  def.gradient = [](GradientBuilder& builder, const Op& op) {
-    Tensor* g = builder.output_gradient(0);
-    if (g == nullptr || !builder.wants(0)) return;
-    Attributes attributes = pick_attributes(op, {"axis"});
-    attributes.set("input_shape", Ints(op.input(0)->shape()));
-    builder.set_input_gradient(
-        0, builder.make("TopKGrad", {g, builder.forward(op.output(1))}, attributes));
-  };
+  def.gradient = order_gradient;
   return def;
 }
 
@@ -79,6 +82,58 @@ OpDef top_k_grad() {
     Tensor* target = zeros(builder, g->dtype(), op.attributes.ints("input_shape"));
     return {builder.make("Scatter", {target, op.input(1), g}, pick_attributes(op, {"axis"}))};
   };
+  return def;
+}
+
+OpDef sort() {
+  OpDef def;
+  def.name = "Sort";
+  def.doc =
+      "Inputs: 0 t. Attributes: axis, descending (default false). Outputs: 0 the elements along "
+      "axis in order, 1 their int32 indices; equals keep their order; NaN counts as the largest.";
+  def.attributes = {{"axis", Integer}, {"descending", Flag, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    const std::int64_t axis = axis_attribute(op, rank_of(t));
+    check_inputs(op, t.shape()[static_cast<std::size_t>(axis)] <= INT32_MAX,
+                 "wanted an axis whose indices are int32");
+    return std::vector<TensorInfo>{plain_info(t.dtype(), t.shape()),
+                                   plain_info(DType::Int32, t.shape())};
+  };
+  def.check_execution = needs_arithmetic;
+  def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
+    Tensor* t = op.input(0);
+    const std::int64_t size = t->shape()[static_cast<std::size_t>(op.attributes.integer("axis"))];
+    if (size == 0) return {fresh(builder, op, t), zeros(builder, DType::Int32, t->shape())};
+    Attributes attributes = pick_attributes(op, {"axis"});
+    attributes.set("k", size);
+    attributes.set("largest", op.attributes.flag_or("descending", false));
+    attributes.set("sorted", true);
+    const Op& all = builder.op("TopK", {t}, attributes);
+    return {all.output(0), all.output(1)};
+  };
+  def.differentiable_inputs = {0};
+  def.gradient = order_gradient;
+  return def;
+}
+
+OpDef bucketize() {
+  OpDef def;
+  def.name = "Bucketize";
+  def.doc =
+      "Inputs: 0 t, 1 boundaries (vector, ascending, dtype of t). Attributes: right (default "
+      "false). int32 i with boundaries[i-1] < x <= boundaries[i] for each element x of t; with "
+      "right boundaries[i-1] <= x < boundaries[i]. NaN gives the number of boundaries.";
+  def.min_inputs = def.max_inputs = 2;
+  def.attributes = {{"right", Flag, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    const Tensor& boundaries = needed_input(op, 1, "boundaries");
+    check_inputs(op, rank_of(boundaries) == 1, "wanted a vector of boundaries");
+    check_inputs(op, boundaries.dtype() == t.dtype(), "wanted boundaries of t's dtype");
+    return std::vector<TensorInfo>{plain_info(DType::Int32, t.shape())};
+  };
+  def.check_execution = needs_arithmetic;
   return def;
 }
 
@@ -151,6 +206,51 @@ OpDef cum_sum_grad() {
   return def;
 }
 
+OpDef cum_prod() {
+  OpDef def;
+  def.name = "CumProd";
+  def.doc =
+      "Inclusive running product. Inputs: 0 t. Attributes: axis, reverse (default false: from the "
+      "first element on).";
+  def.attributes = {{"axis", Integer}, {"reverse", Flag, false}};
+  def.infer = [](const Op& op) {
+    const Tensor& t = needed_input(op, 0, "t");
+    axis_attribute(op, rank_of(t));
+    return std::vector<TensorInfo>{t.info};
+  };
+  def.check_execution = needs_numbers;
+  def.differentiable_inputs = {0};
+  def.gradient = [](GradientBuilder& builder, const Op& op) {
+    Tensor* g = builder.output_gradient(0);
+    if (g == nullptr) return;
+    const Attributes attributes{{"axis", op.attributes.integer("axis")},
+                                {"reverse", op.attributes.flag_or("reverse", false)}};
+    builder.set_input_gradient(
+        0, builder.make("CumProdGrad", {g, builder.forward(op.input(0))}, attributes));
+  };
+  return def;
+}
+
+OpDef cum_prod_grad() {
+  OpDef def;
+  def.name = "CumProdGrad";
+  def.doc =
+      "Inputs: 0 g, 1 t. Attributes: axis, reverse (of the CumProd). sum over i >= k of g[i] times "
+      "the product of t[j], j <= i, j != k: right where t is 0.";
+  def.min_inputs = def.max_inputs = 2;
+  def.attributes = {{"axis", Integer}, {"reverse", Flag}};
+  def.infer = [](const Op& op) {
+    const Tensor& g = needed_input(op, 0, "g");
+    const Tensor& t = needed_input(op, 1, "t");
+    check_inputs(op, t.shape() == g.shape() && t.dtype() == g.dtype(),
+                 "wanted g and t of one shape and dtype");
+    axis_attribute(op, rank_of(g));
+    return std::vector<TensorInfo>{g.info};
+  };
+  def.check_execution = needs_floats;
+  return def;
+}
+
 OpDef histogram() {
   OpDef def;
   def.name = "Histogram";
@@ -186,6 +286,10 @@ void register_sort_ops(Registry& registry) {
   registry.add(arg_extreme("ArgMin", "smallest element"));
   registry.add(top_k());
   registry.add(top_k_grad());
+  registry.add(sort());
+  registry.add(bucketize());
+  registry.add(cum_prod());
+  registry.add(cum_prod_grad());
   registry.add(cum_sum());
   registry.add(cum_sum_grad());
   registry.add(histogram());

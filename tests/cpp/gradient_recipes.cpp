@@ -161,6 +161,47 @@ void add_indexing(std::vector<Recipe>& all) {
   all.push_back({"DynamicUpdate", {{{4, 3, 2}}, integers({2}, {1, 1}), {{2, 3, 1}}}, window});
 }
 
+/// Values that differ by more than a numeric gradient moves them.
+RecipeInput spread(Shape shape, std::vector<double> values) {
+  return {std::move(shape), 0.0, 0.0, DType::Float32, std::move(values)};
+}
+
+void add_order(std::vector<Recipe>& all) {
+  for (const bool descending : {false, true}) {
+    all.push_back({"Sort",
+                   {spread({2, 4}, {0.5, -1.0, 2.0, 0.0, 3.0, 1.0, -2.0, 0.25})},
+                   {{"axis", number(1)}, {"descending", descending}}});
+  }
+  for (const bool reverse : {false, true}) {
+    const Attributes attributes = {{"axis", number(1)}, {"reverse", reverse}};
+    all.push_back({"CumProd", {{{2, 4, 2}}}, attributes});
+    all.push_back({"CumProd", {spread({1, 5}, {2.0, 0.0, -1.5, 0.0, 3.0})}, attributes});
+  }
+}
+
+void add_windows(std::vector<Recipe>& all) {
+  for (const char* mode : {"constant", "reflect", "edge"}) {
+    all.push_back(
+        {"Pad", {{{3, 4, 2}}}, {{"pads", Ints{1, 3, 0, 2, 0, 1}}, {"mode", std::string(mode)}}});
+  }
+  all.push_back(
+      {"Pad",
+       {{{3, 4}}},
+       {{"pads", Ints{-1, 2, 1, -3}}, {"mode", std::string("constant")}, {"value", 2.0}}});
+  all.push_back({"Pad", {{{1, 3}}}, {{"pads", Ints{2, 0, 1, 0}}, {"mode", std::string("edge")}}});
+  const Attributes plane = {{"kernel_size", Ints{2, 3}},
+                            {"strides", Ints{2, 1}},
+                            {"pads", Ints{1, 0, 0, 2}},
+                            {"dilations", Ints{1, 2}}};
+  all.push_back({"Unfold", {{{2, 2, 4, 5}}}, plane});
+  all.push_back({"Unfold", {{{1, 2, 6}}}, {{"kernel_size", Ints{3}}}});
+  Attributes folded = plane;
+  folded.set("output_size", Ints{4, 5});
+  all.push_back({"Fold", {{{2, 12, 6}}}, folded});
+  all.push_back(
+      {"Fold", {{{1, 8, 4}}}, {{"kernel_size", Ints{2, 2}}, {"output_size", Ints{3, 3}}}});
+}
+
 void add_resampling(std::vector<Recipe>& all) {
   for (const char* mode : {"nearest", "cubic"}) {
     for (const char* coordinates : {"half_pixel", "asymmetric", "align_corners"}) {
@@ -211,6 +252,8 @@ const std::vector<Recipe>& recipes() {
     add_products(result);
     add_networks(result);
     add_indexing(result);
+    add_order(result);
+    add_windows(result);
     add_resampling(result);
     add_collectives(result);
     return result;

@@ -41,6 +41,7 @@ const RuleTable& rule_table() {
     add_adam_rules(result);
     add_all_reduce_rules(result);
     add_resample_rules(result);
+    add_pad_rules(result);
     return result;
   }();
   return table;

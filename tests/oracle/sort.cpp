@@ -83,6 +83,63 @@ void cum_sum_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   running_sum(op, in, out, !op.attributes.flag("reverse"));
 }
 
+/// Only for values without NaN.
+void sort(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const bool descending = op.attributes.flag_or("descending", false);
+  for_each_line(in[0]->shape, op.attributes.integer("axis"), [&](const auto& line) {
+    // Insertion: an element passes those that come after it, never its equals.
+    std::vector<std::size_t> order;
+    for (std::size_t k = 0; k < line.size(); ++k) {
+      std::size_t at = order.size();
+      const Number x = (*in[0])[line[k]];
+      while (at > 0 &&
+             (descending ? (*in[0])[line[order[at - 1]]] < x : (*in[0])[line[order[at - 1]]] > x)) {
+        --at;
+      }
+      order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), k);
+    }
+    for (std::size_t k = 0; k < line.size(); ++k) {
+      out[0][line[k]] = (*in[0])[line[order[k]]];
+      out[1][line[k]] = static_cast<Number>(order[k]);
+    }
+  });
+}
+
+void bucketize(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const bool right = op.attributes.flag_or("right", false);
+  for (std::int64_t i = 0; i < in[0]->size(); ++i) {
+    const Number x = (*in[0])[i];
+    for (Number boundary : in[1]->data) out[0][i] += right ? boundary <= x : boundary < x;
+    if (std::isnan(x)) out[0][i] = static_cast<Number>(in[1]->size());
+  }
+}
+
+std::vector<std::int64_t> scan_order(const Op& op, std::vector<std::int64_t> line) {
+  if (op.attributes.flag_or("reverse", false)) std::reverse(line.begin(), line.end());
+  return line;
+}
+
+void cum_prod(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_line(in[0]->shape, op.attributes.integer("axis"), [&](const auto& line) {
+    Number product = 1.0L;
+    for (std::int64_t at : scan_order(op, line)) out[0][at] = product *= (*in[0])[at];
+  });
+}
+
+/// Inputs g and t: every product without the element, factor by factor.
+void cum_prod_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  for_each_line(in[0]->shape, op.attributes.integer("axis"), [&](const auto& given) {
+    const std::vector<std::int64_t> line = scan_order(op, given);
+    for (std::size_t k = 0; k < line.size(); ++k) {
+      for (std::size_t i = k; i < line.size(); ++i) {
+        Number product = (*in[0])[line[i]];
+        for (std::size_t j = 0; j <= i; ++j) product *= j == k ? 1.0L : (*in[1])[line[j]];
+        out[0][line[k]] += product;
+      }
+    }
+  });
+}
+
 /// Inputs g and indices, whose lines along the axis belong to those of the result.
 void top_k_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const std::int64_t axis = op.attributes.integer("axis");
@@ -114,6 +171,10 @@ void add_sort_rules(RuleTable& table) {
   table.add("ArgMin", arg_extreme(false));
   table.add("TopK", top_k);
   table.add("TopKGrad", top_k_grad);
+  table.add("Sort", sort);
+  table.add("Bucketize", bucketize);
+  table.add("CumProd", cum_prod);
+  table.add("CumProdGrad", cum_prod_grad);
   table.add("CumSum", cum_sum);
   table.add("CumSumGrad", cum_sum_grad);
   table.add("Histogram", histogram);

@@ -62,12 +62,14 @@ struct KindEntry {
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 
 // One function per family; each fills in its kinds.
-#define PANDO_CPU_KERNEL_FAMILIES(X) \
-  X(matmul)                          \
-  X(reduce)                          \
-  X(check)                           \
-  X(library)                         \
-  X(softmax) X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align)
+#define PANDO_CPU_KERNEL_FAMILIES(X)                                                          \
+  X(matmul)                                                                                   \
+  X(reduce)                                                                                   \
+  X(check)                                                                                    \
+  X(library)                                                                                  \
+  X(softmax)                                                                                  \
+  X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align) X(fold) \
+      X(scan)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)

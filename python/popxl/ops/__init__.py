@@ -65,7 +65,18 @@ from popxl.ops.logic import equal, greater, logical_and, logical_not, logical_or
 from popxl.ops.matmul import matmul, matmul_pow2scaled
 from popxl.ops.negative_log_likelihood import nll_loss, nll_loss_with_softmax_grad
 from popxl.ops.normalization import batch_norm_inference, group_norm, layer_norm
-from popxl.ops.ordering import argmax, argmin, cumsum, histogram, topk
+from popxl.ops.ordering import (
+    argmax,
+    argmin,
+    argsort,
+    bucketize,
+    cumprod,
+    cumsum,
+    histogram,
+    sort,
+    topk,
+)
+from popxl.ops.padding import fold, pad, unfold
 from popxl.ops.placement import io_tile_copy, ipu_copy, remote_code_load
 from popxl.ops.pooling import average_pool, max_pool
 from popxl.ops.print_tensor import print_tensor
@@ -151,9 +162,11 @@ __all__ = [
     "add_",
     "argmax",
     "argmin",
+    "argsort",
     "atan",
     "average_pool",
     "batch_norm_inference",
+    "bucketize",
     "call",
     "call_with_info",
     "cast",
@@ -170,6 +183,7 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_pow2scaled",
     "cos",
+    "cumprod",
     "cumsum",
     "custom",
     "detach",
@@ -188,6 +202,7 @@ __all__ = [
     "flatten",
     "flatten_",
     "fmod",
+    "fold",
     "gather",
     "gelu",
     "gelu_",
@@ -233,6 +248,7 @@ __all__ = [
     "nll_loss",
     "nll_loss_with_softmax_grad",
     "onehot",
+    "pad",
     "pow",
     "pow2scale_cast_from_fp8",
     "pow2scale_cast_to_fp8",
@@ -262,6 +278,7 @@ __all__ = [
     "slice",
     "slice_",
     "softmax",
+    "sort",
     "split",
     "split_random_seed",
     "sqrt",
@@ -277,6 +294,7 @@ __all__ = [
     "topk",
     "transpose",
     "transpose_",
+    "unfold",
     "var_updates",
     "where",
 ]

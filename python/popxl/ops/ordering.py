@@ -106,6 +106,105 @@ def topk(
     return values, indices
 
 
+def sort(t: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """Sort the elements along an axis; equal ones keep their order, NaN counts as the largest.
+
+    Only the values have a gradient.
+
+    Args:
+        t: The operand; any dtype but float8.
+        dim: The axis; a negative one counts from the end.
+        descending: Whether the largest element comes first.
+
+    Returns:
+        The values, with the dtype of `t`, and the int32 indices that they had; both with its shape.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range.
+    """
+    check_inputs(t=t)
+    attributes: dict[str, object] = {
+        "axis": handle_negative_axis(t, int(dim)),
+        "descending": bool(descending),
+    }
+    names = ["sort_out_value", "sort_out_indices"]
+    op = create_op("Sort", [t], attributes, names=names, settings_name="sort")
+    values, indices = outputs_of(op)
+    return values, indices
+
+
+def argsort(t: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    """Find the indices that sort the elements along an axis, as `sort` does. No gradient.
+
+    Args:
+        t: The operand; any dtype but float8.
+        dim: The axis; a negative one counts from the end.
+        descending: Whether the largest element comes first.
+
+    Returns:
+        A new int32 tensor with the shape of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range.
+    """
+    return sort(t, dim, descending)[1]
+
+
+def bucketize(t: Tensor, boundaries: Tensor, right: bool = False) -> Tensor:
+    """Find between which boundaries each element lies. There is no gradient.
+
+    Args:
+        t: The operand; any dtype but float8. NaN comes after all boundaries.
+        boundaries: The limits b, a vector in ascending order with the dtype of `t`. If they are in
+            another order, each result is some number from 0 to their number.
+        right: Whether an element that equals a limit lies after it.
+
+    Returns:
+        A new int32 tensor with the shape of `t`: i where b[i - 1] < t <= b[i], or where
+        b[i - 1] <= t < b[i] with `right`.
+
+    Raises:
+        TypeError: An argument is not a tensor.
+        ValueError: An argument is not in the current graph.
+        popart_exception: `boundaries` has another rank or dtype.
+    """
+    check_inputs(t=t, boundaries=boundaries)
+    attributes: dict[str, object] = {"right": bool(right)}
+    return make(
+        "Bucketize", [t, boundaries], attributes, name="bucketize_out", settings="bucketize"
+    )
+
+
+def cumprod(t: Tensor, dim: int = 0, reverse: bool = False) -> Tensor:
+    """Compute the running product along an axis; each element is included in its own product.
+
+    The gradient is right where elements are 0.
+
+    Args:
+        t: The operand; any dtype but float8 and bool. Integers wrap.
+        dim: The axis; a negative one counts from the end.
+        reverse: Whether the product runs from the last element to the first.
+
+    Returns:
+        A new tensor with the shape and dtype of `t`.
+
+    Raises:
+        TypeError: `t` is not a tensor.
+        ValueError: `t` is not in the current graph.
+        popart_exception: The axis is out of range.
+    """
+    check_inputs(t=t)
+    attributes: dict[str, object] = {
+        "axis": handle_negative_axis(t, int(dim)),
+        "reverse": bool(reverse),
+    }
+    return make("CumProd", [t], attributes, name="cumprod_out", settings="cumprod")
+
+
 def cumsum(t: Tensor, dim: int = 0) -> Tensor:
     """Compute the running sum along an axis; each element is included in its own sum.
 

@@ -220,6 +220,11 @@ class GraphGenerator {
   void conv_op();
   void pool_op();
 
+  // generator_sequences.cpp
+  void order_op();
+  void pad_op();
+  void fold_op();
+
   // generator_exchange.cpp
   void exchange_op();
 

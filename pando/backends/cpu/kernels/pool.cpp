@@ -1,6 +1,5 @@
 // MaxPool and AveragePool with their gradients, one thread per (sample, channel) plane.
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <vector>
 
@@ -8,36 +7,15 @@
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/pool_rows.hpp"
+#include "pando/backends/cpu/kernels/window_geometry.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-using Spatial = std::array<std::int64_t, 3>;
-
-struct PoolProblem {
+struct PoolProblem : WindowGeometry {
   std::int64_t planes = 0;
-  Spatial data{1, 1, 1}, result{1, 1, 1}, kernel{1, 1, 1};
-  Spatial stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
   int threads = 1;
-
-  std::int64_t data_size() const { return data[0] * data[1] * data[2]; }
-  std::int64_t result_size() const { return result[0] * result[1] * result[2]; }
-
-  /// Results of dimension `d` whose window's cell `k` lies inside the data.
-  struct Range {
-    std::int64_t begin, end;
-  };
-  Range inside(std::size_t d, std::int64_t k) const {
-    const std::int64_t shift = pad[d] - k * dilation[d];  // data index = result * stride - shift
-    const std::int64_t begin = shift <= 0 ? 0 : (shift + stride[d] - 1) / stride[d];
-    const std::int64_t last = data[d] - 1 + shift;
-    const std::int64_t end = last < 0 ? 0 : std::min(result[d], last / stride[d] + 1);
-    return {begin, std::max(begin, end)};
-  }
-  std::int64_t data_index(std::size_t d, std::int64_t result_index, std::int64_t k) const {
-    return result_index * stride[d] - pad[d] + k * dilation[d];
-  }
 
   /// Calls body(first data cell, first result, count) for the runs of results along the last
   /// dimension that have the same cell of their windows; data cells are stride[2] apart. Every
@@ -110,29 +88,14 @@ struct PoolProblem {
 
 std::string parse_pool(const KernelRequest& request, const OperandDesc& data,
                        const OperandDesc& result, PoolProblem& p) {
-  const Ints& kernel = request.attributes().ints("kernel_size");
-  const Ints& strides = request.attributes().ints("strides");
-  const Ints& pads = request.attributes().ints("pads");
-  const Ints& dilations = request.attributes().ints("dilations");
-  const std::size_t rank = kernel.size();
-  if (rank < 1 || rank > 3 || data.shape.size() != rank + 2 || result.shape.size() != rank + 2 ||
-      strides.size() != rank || pads.size() != 2 * rank || dilations.size() != rank) {
-    return "wanted 1 to 3 spatial dimensions with a kernel size, stride, dilation and two pads "
-           "each";
-  }
+  if (data.shape.size() < 2 || result.shape.size() < 2) return "wanted data (N, C, spatial...)";
   if (data.dtype != result.dtype) return "operand dtypes differ";
   p.planes = data.shape[0] * data.shape[1];
-  for (std::size_t d = 0; d < rank; ++d) {
-    const std::size_t at = 3 - rank + d;
-    p.data[at] = data.shape[d + 2];
-    p.result[at] = result.shape[d + 2];
-    p.kernel[at] = kernel[d];
-    p.stride[at] = strides[d];
-    p.pad[at] = pads[d];
-    p.dilation[at] = dilations[d];
-  }
+  const auto spatial = [](const OperandDesc& t) {
+    return Shape(t.shape.begin() + 2, t.shape.end());
+  };
   p.threads = request.num_threads;
-  return "";
+  return read_windows(request.attributes(), spatial(data), spatial(result), p);
 }
 
 /// The largest of each column of the window rows, then the largest of their cells along the row.

@@ -1,22 +1,16 @@
-// ArgMax, ArgMin, TopK, CumSum and Histogram.
+// ArgMax, ArgMin, TopK, Bucketize and Histogram.
 #include <algorithm>
 #include <cmath>
 
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
+#include "pando/backends/cpu/kernels/radix_sort.hpp"
 #include "pando/backends/cpu/kernels/strided_copy.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
-
-AxisView axis_view(const KernelRequest& request) {
-  const Shape& shape = request.input(0).shape;
-  return AxisView(
-      shape, normalise_axis(request.attributes().integer("axis"),
-                            static_cast<std::int64_t>(shape.size()), request.spec.kind.c_str()));
-}
 
 /// Whether a comes before b: NaN counts as the largest value.
 template <bool Largest, class A>
@@ -156,62 +150,6 @@ KernelPlan make_top_k(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
 }
 
-/// Running sums of kLanes columns whose elements are `step` apart, `lane` between columns: side by
-/// side, as each addition waits for the one before it.
-template <int kLanes, class Sum, class T>
-void cum_sum_lanes(const T* in, T* out, std::int64_t size, std::int64_t step, std::int64_t lane) {
-  Sum sums[kLanes] = {};
-  for (std::int64_t i = 0; i < size; ++i) {
-    for (int k = 0; k < kLanes; ++k) {
-      const std::int64_t at = i * step + k * lane;
-      sums[k] += static_cast<Sum>(in[at]);
-      out[at] = static_cast<T>(sums[k]);
-    }
-  }
-}
-
-/// Columns [begin, end) of the view.
-template <class T>
-void cum_sum_columns(const AxisView& view, bool reverse, const T* in, T* out, std::int64_t begin,
-                     std::int64_t end) {
-  using Sum = std::conditional_t<kIsFloatElement<T>, double, std::uint64_t>;
-  constexpr int kLanes = 4;
-  const std::int64_t lane = view.inner == 1 ? view.size : 1;
-  const std::int64_t step = reverse ? -view.inner : view.inner;
-  for (std::int64_t r = begin; r < end;) {
-    const std::int64_t first = r / view.inner * view.size * view.inner + r % view.inner;
-    const std::int64_t base = first + (reverse ? (view.size - 1) * view.inner : 0);
-    // Neighbours, but not across the end of a row of columns.
-    const std::int64_t side_by_side =
-        view.inner == 1 ? end - r : std::min(end - r, view.inner - r % view.inner);
-    if (side_by_side >= kLanes) {
-      cum_sum_lanes<kLanes, Sum>(in + base, out + base, view.size, step, lane);
-      r += kLanes;
-    } else {
-      cum_sum_lanes<1, Sum>(in + base, out + base, view.size, step, lane);
-      ++r;
-    }
-  }
-}
-
-KernelPlan make_cum_sum(const KernelRequest& request) {
-  const AxisView view = axis_view(request);
-  const bool reverse = request.attributes().flag_or("reverse", false);
-  KernelPlan plan;
-  const bool known = dispatch_arithmetic(request.input(0).dtype, [&]<class T>(T) {
-    plan.run = [view, reverse, threads = request.num_threads](std::byte* const* operands,
-                                                              std::byte*) {
-      const T* in = operand_in<T>(operands, 0);
-      T* out = operand_out<T>(operands, 1);
-      parallel_for(threads, view.outer * view.inner, row_grain(view.size),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     cum_sum_columns<T>(view, reverse, in, out, begin, end);
-                   });
-    };
-  });
-  return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
-}
-
 KernelPlan make_histogram(const KernelRequest& request) {
   const Floats& levels = request.attributes().floats("levels");
   const bool absolute = request.attributes().flag("absolute_of_input");
@@ -250,13 +188,53 @@ KernelPlan make_histogram(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
 }
 
+template <class T>
+std::int32_t bucket_of(Compute<T> x, const T* boundaries, std::int64_t count, bool right) {
+  std::int64_t low = 0;
+  for (std::int64_t high = count; low < high;) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const Compute<T> boundary = boundaries[middle];
+    // False for NaN, which so comes after all boundaries.
+    const bool is_after = right ? boundary > x : boundary >= x;
+    if (is_after) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return static_cast<std::int32_t>(low);
+}
+
+KernelPlan make_bucketize(const KernelRequest& request) {
+  const bool right = request.attributes().flag_or("right", false);
+  const std::int64_t count = num_elements(request.input(0).shape);
+  const std::int64_t num_boundaries = num_elements(request.input(1).shape);
+  if (request.input(1).dtype != request.input(0).dtype || request.output(0).dtype != DType::Int32) {
+    return KernelPlan::reject("wanted boundaries of the dtype of the values, and an int32 result");
+  }
+  KernelPlan plan;
+  const bool known = dispatch_arithmetic(request.input(0).dtype, [&]<class T>(T) {
+    plan.run = [=, threads = request.num_threads](std::byte* const* operands, std::byte*) {
+      const T* in = operand_in<T>(operands, 0);
+      const T* boundaries = operand_in<T>(operands, 1);
+      auto* out = operand_out<std::int32_t>(operands, 2);
+      parallel_for(threads, count, 1 << 12, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          out[i] = bucket_of<T>(in[i], boundaries, num_boundaries, right);
+        }
+      });
+    };
+  });
+  return known ? plan : KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
+}
+
 }  // namespace
 
 void register_select_kernels(KernelTable& table) {
   table["ArgMax"] = {{{"columns", make_arg_extreme<true>}}};
   table["ArgMin"] = {{{"columns", make_arg_extreme<false>}}};
-  table["TopK"] = {{{"heap of the first", make_top_k}}};
-  table["CumSum"] = {{{"columns", make_cum_sum}}, AcceptedLayout::Contiguous, {0}};
+  table["TopK"] = {{{"radix sort", make_radix_top_k}, {"heap of the first", make_top_k}}};
+  table["Bucketize"] = {{{"binary search", make_bucketize}}};
   table["Histogram"] = {{{"binary search", make_histogram}}};
 }
 

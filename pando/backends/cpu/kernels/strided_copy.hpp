@@ -39,4 +39,12 @@ struct AxisView {
   }
 };
 
+/// Input 0 around its attribute axis, which may be negative.
+inline AxisView axis_view(const KernelRequest& request) {
+  const Shape& shape = request.input(0).shape;
+  return AxisView(
+      shape, normalise_axis(request.attributes().integer("axis"),
+                            static_cast<std::int64_t>(shape.size()), request.spec.kind.c_str()));
+}
+
 }  // namespace pando::cpu

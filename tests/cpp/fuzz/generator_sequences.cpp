@@ -1,0 +1,79 @@
+// Random sorts, scans, padding, windows as columns and recurrent layers.
+#include <algorithm>
+
+#include "tests/cpp/fuzz/generator.hpp"
+
+namespace pando::fuzz {
+namespace {
+
+bool is_float(const Candidate& c) { return is_floating_point(c.tensor->dtype()); }
+bool is_array(const Candidate& c) {
+  return !c.tensor->shape().empty() && c.tensor->dtype() != DType::Bool;
+}
+
+}  // namespace
+
+void GraphGenerator::order_op() {
+  const auto arrays = where(is_array);
+  if (arrays.empty()) return void(any_float());
+  const Candidate x = choose(arrays);
+  const ValueClass values = class_of(x);
+  const std::int64_t axis = pick(static_cast<int>(x.tensor->shape().size()));
+  const auto size = static_cast<double>(x.tensor->shape()[static_cast<std::size_t>(axis)]);
+  if (values.exact && flip()) {
+    const Op& sorted = op("Sort", {x.tensor}, {{"axis", axis}, {"descending", flip()}});
+    add(sorted.output(0), values);
+    add(sorted.output(1), {true, size});
+  } else if (values.exact && flip()) {
+    const float limits[] = {-1.0f, 0.0f, 2.0f};
+    Tensor* boundaries =
+        builder_.cast(builder_.constant({DType::Float32, {3}, {}}, limits), x.tensor->dtype());
+    add(op("Bucketize", {x.tensor, boundaries}, {{"right", flip()}}).output(0), {true, 3.0});
+  } else if (is_float(x)) {
+    const Candidate small = clipped(x, 1.0);
+    bounded(op("CumProd", {small.tensor}, {{"axis", axis}, {"reverse", flip()}}).output(0),
+            {values.exact, 1.0});
+  }
+}
+
+void GraphGenerator::pad_op() {
+  const auto arrays = where(is_array);
+  if (arrays.empty()) return void(any_float());
+  const Candidate x = choose(arrays);
+  static const std::vector<std::string> kModes = {"constant", "reflect", "edge"};
+  const std::string& mode = choose(kModes);
+  Ints begins, ends;
+  for (const std::int64_t size : x.tensor->shape()) {
+    const int most = mode == "reflect" ? static_cast<int>(std::min<std::int64_t>(size - 1, 2)) : 2;
+    begins.push_back(pick(most + 1));
+    ends.push_back(mode == "constant" && flip(0.2) ? -pick(static_cast<int>(size))
+                                                   : pick(most + 1));
+  }
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  ValueClass values = class_of(x);
+  values.bound = std::max(values.bound, 2.0);
+  bounded(op("Pad", {x.tensor}, {{"pads", begins}, {"mode", mode}, {"value", 2.0}}).output(0),
+          values);
+}
+
+void GraphGenerator::fold_op() {
+  const Candidate x = window_data();
+  const Shape& shape = x.tensor->shape();
+  Ints kernel, strides, pads(2 * (shape.size() - 2), 0);
+  for (std::size_t d = 2; d < shape.size(); ++d) {
+    kernel.push_back(1 + pick(static_cast<int>(std::min<std::int64_t>(shape[d], 3))));
+    strides.push_back(1 + pick(2));
+    pads[d - 2] = pick(2);
+  }
+  const Attributes window = {{"kernel_size", kernel}, {"strides", strides}, {"pads", pads}};
+  ValueClass values = class_of(x);
+  Tensor* columns = op("Unfold", {x.tensor}, window).output(0);
+  const Candidate unfolded = bounded(columns, values);
+  if (flip()) return;
+  Attributes back = window;
+  back.set("output_size", Ints(shape.begin() + 2, shape.end()));
+  values.bound *= static_cast<double>(num_elements(kernel));
+  bounded(op("Fold", {unfolded.tensor}, back).output(0), values);
+}
+
+}  // namespace pando::fuzz
