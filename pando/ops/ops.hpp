@@ -30,6 +30,7 @@ namespace pando {
   X(all_reduce)              \
   X(pad)                     \
   X(fold)                    \
+  X(recurrent)               \
   X(debug)
 // clang-format on
 

@@ -1,5 +1,7 @@
 #include "tests/cpp/gradient_recipes.hpp"
 
+#include <algorithm>
+
 namespace pando::gradients {
 namespace {
 
@@ -202,6 +204,36 @@ void add_windows(std::vector<Recipe>& all) {
       {"Fold", {{{1, 8, 4}}}, {{"kernel_size", Ints{2, 2}}, {"output_size", Ints{3, 3}}}});
 }
 
+void add_recurrent(std::vector<Recipe>& all) {
+  constexpr std::int64_t kSteps = 3, kBatch = 2, kHidden = 5;
+  const RecipeInput state = {{kBatch, kHidden}};
+  for (const bool reverse : {false, true}) {
+    const auto add = [&](const char* cell, std::int64_t gates, const std::vector<int>& wanted,
+                         const std::vector<int>& outputs) {
+      Recipe recipe{"RecurrentSequence",
+                    {{{kSteps, kBatch, gates * kHidden}},
+                     {{gates * kHidden, kHidden}, -1.0, 1.0},
+                     {{gates * kHidden}},
+                     state,
+                     state},
+                    {{"cell", std::string(cell)}, {"reverse", reverse}},
+                    wanted,
+                    outputs};
+      for (std::size_t i = 2; i < recipe.inputs.size(); ++i) {
+        recipe.inputs[i].absent =
+            std::find(wanted.begin(), wanted.end(), static_cast<int>(i)) == wanted.end();
+      }
+      all.push_back(std::move(recipe));
+    };
+    add("lstm", 4, {0, 1, 3, 4}, {0, 2});
+    add("lstm", 4, {0, 1}, {2});
+    add("gru", 3, {0, 1, 2, 3}, {0});
+    add("gru", 3, {0, 1}, {0});
+    add("tanh", 1, {0, 1, 3}, {0});
+    add("relu", 1, {0, 1}, {0});
+  }
+}
+
 void add_resampling(std::vector<Recipe>& all) {
   for (const char* mode : {"nearest", "cubic"}) {
     for (const char* coordinates : {"half_pixel", "asymmetric", "align_corners"}) {
@@ -254,6 +286,7 @@ const std::vector<Recipe>& recipes() {
     add_indexing(result);
     add_order(result);
     add_windows(result);
+    add_recurrent(result);
     add_resampling(result);
     add_collectives(result);
     return result;

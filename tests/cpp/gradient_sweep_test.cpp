@@ -42,18 +42,18 @@ class Program {
  private:
   void build_with_gradient() {
     Graph& forward = ir.create_graph("forward");
-    std::vector<Tensor*> inputs;
     for (const RecipeInput& input : recipe_.inputs) {
-      inputs.push_back(
-          forward.add_input(forward.unique_tensor_id("x"), {input.dtype, input.shape, {}}));
+      op_inputs_.push_back(input.absent ? nullptr
+                                        : forward.add_input(forward.unique_tensor_id("x"),
+                                                            {input.dtype, input.shape, {}}));
     }
-    Op& op =
-        OpBuilder(forward, {}).op(op_registry().get(recipe_.kind).name, inputs, recipe_.attributes);
+    Op& op = OpBuilder(forward, {})
+                 .op(op_registry().get(recipe_.kind).name, op_inputs_, recipe_.attributes);
     for (int k : recipe_.outputs) forward.mark_output(op.output(k));
     wanted = recipe_.wanted.empty() ? op.def().differentiable_inputs : recipe_.wanted;
     std::erase_if(wanted, [&](int k) { return k >= op.num_inputs(); });
     std::vector<Tensor*> required;
-    for (int k : wanted) required.push_back(inputs[static_cast<std::size_t>(k)]);
+    for (int k : wanted) required.push_back(op_inputs_[static_cast<std::size_t>(k)]);
     const GradGraphInfo info = autodiff(forward, forward.outputs(), required).at(&forward);
     build_main(forward, info);
   }
@@ -97,8 +97,12 @@ class Program {
     Graph& main = ir.main_graph();
     std::map<const Tensor*, Tensor*> values, gradients;
     std::vector<Tensor*> arguments;
-    for (Tensor* input : forward.inputs()) {
-      arguments.push_back(values[input] = load(input->info, input_ids));
+    for (Tensor* input : op_inputs_) {
+      if (input == nullptr) {
+        input_ids.emplace_back();
+      } else {
+        arguments.push_back(values[input] = load(input->info, input_ids));
+      }
     }
     const OpDef& call = op_registry().get("Call");
     Op& run = main.create_op(call, arguments, {}, {}, {&forward});
@@ -117,7 +121,7 @@ class Program {
     }
     Op& back = main.create_op(call, arguments, {}, {}, {info.gradient_graph});
     for (int k : wanted) {
-      const Tensor* input = forward.inputs()[static_cast<std::size_t>(k)];
+      const Tensor* input = op_inputs_[static_cast<std::size_t>(k)];
       for (std::size_t i = 0; i < info.expected_outputs.size(); ++i) {
         if (info.expected_outputs[i].forward_tensor != input) continue;
         store(back.outputs()[i], gradient_ids);
@@ -126,6 +130,7 @@ class Program {
   }
 
   const Recipe& recipe_;
+  std::vector<Tensor*> op_inputs_;  // nullptr where nothing is connected
 };
 
 using Streams = std::map<std::string, Numbers>;

@@ -82,6 +82,7 @@ from popxl.ops.pooling import average_pool, max_pool
 from popxl.ops.print_tensor import print_tensor
 from popxl.ops.random import dropout, random_normal, random_uniform, shaped_dropout
 from popxl.ops.random_seed import split_random_seed
+from popxl.ops.recurrent import RecurrentWeights, gru, lstm, rnn
 from popxl.ops.reduction import (
     l1,
     l2,
@@ -157,6 +158,7 @@ __all__ = [
     "CallSiteInfo",
     "ConditionalSiteInfo",
     "PadType",
+    "RecurrentWeights",
     "abs",
     "add",
     "add_",
@@ -211,6 +213,7 @@ __all__ = [
     "greater",
     "group_norm",
     "groupedgather",
+    "gru",
     "histogram",
     "host_load",
     "host_store",
@@ -235,6 +238,7 @@ __all__ = [
     "logical_or",
     "logsum",
     "logsumexp",
+    "lstm",
     "matmul",
     "matmul_pow2scaled",
     "max",
@@ -267,6 +271,7 @@ __all__ = [
     "repeat_with_info",
     "reshape",
     "reshape_",
+    "rnn",
     "roi_align",
     "scaled_add",
     "scaled_add_",

@@ -224,6 +224,7 @@ class GraphGenerator {
   void order_op();
   void pad_op();
   void fold_op();
+  void recurrent_op();
 
   // generator_exchange.cpp
   void exchange_op();

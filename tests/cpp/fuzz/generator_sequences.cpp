@@ -76,4 +76,21 @@ void GraphGenerator::fold_op() {
   bounded(op("Fold", {unfolded.tensor}, back).output(0), values);
 }
 
+void GraphGenerator::recurrent_op() {
+  static const std::vector<std::pair<std::string, std::int64_t>> kCells = {
+      {"lstm", 4}, {"gru", 3}, {"tanh", 1}};
+  const auto& [cell, gates] = choose(kCells);
+  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const std::int64_t steps = 1 + pick(3), batch = 1 + pick(3), hidden = 1 + pick(5);
+  const Slot slot{dtype, {steps, batch, gates * hidden}, false};
+  const Candidate parts = clipped(of_slot(slot, false), kEntryBound);
+  std::vector<Tensor*> inputs = {parts.tensor, constant(dtype, {gates * hidden, hidden}, false)};
+  inputs.push_back(cell == "gru" && flip() ? constant(dtype, {gates * hidden}, false) : nullptr);
+  inputs.push_back(flip() ? constant(dtype, {batch, hidden}, false) : nullptr);
+  inputs.push_back(cell == "lstm" && flip() ? constant(dtype, {batch, hidden}, false) : nullptr);
+  const Op& layer = op("RecurrentSequence", inputs, {{"cell", cell}, {"reverse", flip()}});
+  bounded(layer.output(0), {false, kEntryBound});
+  if (cell == "lstm") bounded(layer.output(2), {false, kEntryBound + 3.0});
+}
+
 }  // namespace pando::fuzz

@@ -302,6 +302,14 @@ KernelPlan make_plain_matmul(const KernelRequest& request) {
                        : KernelPlan::reject(fault);
 }
 
+KernelPlan plan_float32_matmul(const MatMulProblem& problem, int num_threads) {
+  for (const auto plan_one : {plan_skinny_matmul, plan_packed_matmul, plan_onednn_matmul}) {
+    KernelPlan plan = plan_one(problem, num_threads);
+    if (plan.rejection.empty()) return plan;
+  }
+  return plan_plain_matmul(problem, num_threads);
+}
+
 void register_matmul_kernels(KernelTable& table) {
   table["MatMul"] = {{{"banded", make_banded_matmul, has_bands},
                       {"skinny", make_skinny_matmul},

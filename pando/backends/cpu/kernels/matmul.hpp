@@ -74,4 +74,8 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_plain_matmul(const MatMulProblem& problem, int num_threads);  // of any dtype
 
+/// The first of the plans above that takes a float32 problem without bands: for products inside of
+/// other kernels.
+KernelPlan plan_float32_matmul(const MatMulProblem& problem, int num_threads);
+
 }  // namespace pando::cpu
