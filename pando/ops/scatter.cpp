@@ -1,4 +1,6 @@
 // Scatter and scatter_reduce with their gradients.
+#include <algorithm>
+
 #include "pando/ops/gather.hpp"
 #include "pando/ops/joins.hpp"
 #include "pando/ops/nn_rules.hpp"
@@ -168,9 +170,10 @@ std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
   check_inputs(op, group_size == 1 || (axis >= 1 && data.shape()[0] == group_size),
                "wanted axis >= 1 and a first dimension of group_size");
   const std::string& reduction = op.attributes.text("reduction");
-  if (reduction != "sum" && reduction != "min" && reduction != "max" && reduction != "none") {
-    throw ValueError(
-        str_cat("Not a valid reduction: ", reduction, ". Must choose from: sum, min, max, none"));
+  const auto known = {"sum", "prod", "min", "max", "none"};
+  if (std::find(known.begin(), known.end(), reduction) == known.end()) {
+    throw ValueError(str_cat("Not a valid reduction: ", reduction,
+                             ". Must choose from: sum, prod, min, max, none"));
   }
   check_index_shape(op, data.shape(), indices, axis);
   if (const Tensor* initial = op.input(2)) {
@@ -203,7 +206,7 @@ void scatter_reduce_gradient(GradientBuilder& builder, const Op& op) {
   Tensor* g = builder.output_gradient(0);
   if (g == nullptr || !(builder.wants(0) || builder.wants(2))) return;
   const std::string& reduction = op.attributes.text("reduction");
-  const bool compares = reduction == "min" || reduction == "max";
+  const bool compares = reduction == "min" || reduction == "max" || reduction == "prod";
   const bool has_initial = op.input(2) != nullptr;
   Attributes attributes =
       pick_attributes(op, {"reduction", "axis", "group_size", "index_broadcast"});
@@ -224,7 +227,8 @@ OpDef scatter_reduce() {
   def.name = "ScatterReduce";
   def.doc =
       "Inputs: 0 data, 1 indices (integer; data's shape, or a vector along axis), 2 initial_values "
-      "(optional). Attributes: reduction (sum, min, max, none = overwrite), axis, axis_size (when "
+      "(optional). Attributes: reduction (sum, prod, min, max, none = overwrite), axis, axis_size "
+      "(when "
       "there are no initial values), group_size (default 1), index_broadcast (default true; false: "
       "element semantics, indices may be smaller than data). For every position p the element p "
       "with coordinate axis replaced by indices[p] is reduced with data[p]. Untouched positions "
@@ -241,7 +245,8 @@ OpDef scatter_reduce() {
   def.infer = infer_scatter_reduce;
   def.check_execution = [](const Op& op) {
     require_arithmetic(op, 0);
-    if (op.attributes.text("reduction") == "sum") require_number(op, 0);
+    const std::string& reduction = op.attributes.text("reduction");
+    if (reduction == "sum" || reduction == "prod") require_number(op, 0);
     require_integer(op, 1);
     const Tensor* initial = op.input(2);
     check_inputs(op, initial == nullptr || initial->dtype() == op.input(0)->dtype(),
@@ -253,6 +258,55 @@ OpDef scatter_reduce() {
   return def;
 }
 
+/// The product without one factor, for each factor of a product reduction, times g: factors that
+/// are 0 are counted, the others multiplied.
+class ProductGradient {
+ public:
+  ProductGradient(OpBuilder& builder, const Op& op, Tensor* data, Tensor* indices, Tensor* initial)
+      : builder_(builder), dtype_(op.input(0)->dtype()) {
+    Attributes attributes = pick_attributes(op, {"axis"});
+    if (initial == nullptr) {
+      attributes.set("axis_size", dimension(op.input(0)->shape(), op.attributes.integer("axis")));
+    }
+    const auto reduce = [&](const char* reduction, Tensor* factors, Tensor* first) {
+      attributes.set("reduction", std::string(reduction));
+      return builder.make("ScatterReduce", {factors, indices, first}, attributes);
+    };
+    product_ = reduce("prod", choose(is_zero(data), 1.0, data),
+                      initial == nullptr ? nullptr : choose(is_zero(initial), 1.0, initial));
+    zeros_ = reduce("sum", builder.cast(is_zero(data), DType::Float32),
+                    initial == nullptr ? nullptr : builder.cast(is_zero(initial), DType::Float32));
+  }
+
+  /// Of the factors with the indices, or (nullptr) one factor for each result.
+  Tensor* of(Tensor* factors, Tensor* g, Tensor* indices, std::int64_t axis) const {
+    const auto at = [&](Tensor* t) {
+      return indices == nullptr ? t : gather_elements(builder_, t, indices, axis);
+    };
+    Tensor* product = at(product_);
+    Tensor* zeros = at(zeros_);
+    Tensor* zero = is_zero(factors);
+    Tensor* others = builder_.make("Div", {product, choose(zero, 1.0, factors)});
+    // The other factors of a zero hold one zero less.
+    Tensor* left = builder_.make("Sub", {zeros, builder_.cast(zero, DType::Float32)});
+    Tensor* rest = builder_.make("Where", {is_zero(left), others, builder_.constant(0.0, dtype_)});
+    return builder_.make("Mul", {at(g), rest});
+  }
+
+ private:
+  Tensor* is_zero(Tensor* t) const {
+    return builder_.make("Equal", {t, builder_.constant(0.0, t->dtype())});
+  }
+  Tensor* choose(Tensor* condition, double yes, Tensor* no) const {
+    return builder_.make("Where", {condition, builder_.constant(yes, dtype_), no});
+  }
+
+  OpBuilder& builder_;
+  DType dtype_;
+  Tensor* product_;
+  Tensor* zeros_;
+};
+
 std::vector<Tensor*> expand_scatter_reduce_grad(OpBuilder& builder, const Op& op) {
   Tensor* g = op.input(0);
   const Shape& shape = op.attributes.ints("input_shape");
@@ -262,7 +316,12 @@ std::vector<Tensor*> expand_scatter_reduce_grad(OpBuilder& builder, const Op& op
   Tensor* nothing = builder.constant(0.0, g->dtype());
   Tensor* data_gradient = gather_elements(builder, g, indices, axis);
   Tensor* initial_gradient = g;
-  if (Tensor* data = op.input(2)) {
+  if (reduction == "prod") {
+    Tensor* data = leading_part(builder, op.input(2), indices->shape());
+    const ProductGradient product(builder, op, data, indices, op.input(3));
+    data_gradient = product.of(data, g, indices, axis);
+    if (op.input(3) != nullptr) initial_gradient = product.of(op.input(3), g, nullptr, axis);
+  } else if (Tensor* data = op.input(2)) {
     Tensor* reduced = gather_elements(builder, op.input(4), indices, axis);
     Tensor* won = builder.make("Equal", {leading_part(builder, data, indices->shape()), reduced});
     data_gradient = builder.make("Where", {won, data_gradient, nothing});
@@ -283,10 +342,14 @@ OpDef scatter_reduce_grad() {
   OpDef def;
   def.name = "ScatterReduceGradOp";
   def.doc =
-      "Inputs: 0 g, 1 indices, 2 data, 3 initial_values, 4 output (2 to 4 only for min and max). "
+      "Inputs: 0 g, 1 indices, 2 data, 3 initial_values, 4 output (2 to 4 only for prod, min and "
+      "max). "
       "Attributes: those of ScatterReduce, input_shape (of data), has_initial_values. Outputs: 0 "
-      "gradient of data: g gathered (min, max: where data equals the output), 1 gradient of "
-      "initial_values when there are any: g (none: 0 at written positions; min, max: where they "
+      "gradient of data: g gathered (prod: times the other factors; min, max: where data equals "
+      "the output), 1 gradient of "
+      "initial_values when there are any: g (prod: times the other factors; none: 0 at written "
+      "positions; min, "
+      "max: where they "
       "equal the output).";
   def.min_inputs = 2;
   def.max_inputs = 5;

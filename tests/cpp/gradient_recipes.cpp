@@ -142,7 +142,7 @@ void add_indexing(std::vector<Recipe>& all) {
   all.push_back({"Scatter",
                  {{{3, 4}}, integers({2, 4}, {0, 1, 2, 0, 2, 0, 1, 1}), {{2, 4}}},
                  {{"axis", number(0)}}});
-  for (const char* reduction : {"sum", "max", "min", "none"}) {
+  for (const char* reduction : {"sum", "prod", "max", "min", "none"}) {
     const bool overwrites = std::string(reduction) == "none";
     all.push_back({"ScatterReduce",
                    {{{4, 2}}, integers({4}, {2, 0, overwrites ? 3.0 : 2.0, 1}), {{5, 2}}},
@@ -153,6 +153,11 @@ void add_indexing(std::vector<Recipe>& all) {
          {{"reduction", std::string(reduction)}, {"axis", number(0)}, {"axis_size", number(4)}},
          {0}});
   }
+  all.push_back({"ScatterReduce",
+                 {{{6}, 0.0, 0.0, DType::Float32, {0.0, 2.0, 0.0, 3.0, 0.0, 1.5}},
+                  integers({6}, {0, 0, 1, 1, 1, 2}),
+                  {{4}, 0.0, 0.0, DType::Float32, {2.0, 0.5, 0.0, 0.0}}},
+                 {{"reduction", std::string("prod")}, {"axis", number(0)}}});
   for (std::int64_t axis : {-1, 0}) {
     all.push_back({"OneHot",
                    {integers({2, 3}, {0, 2, 1, 3, 9, 0}), {{2}}},

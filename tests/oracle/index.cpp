@@ -84,6 +84,7 @@ Array full_indices(const Op& op, const Array& indices, const Shape& data) {
 
 Number combine(const std::string& reduction, Number old, Number next) {
   if (reduction == "sum") return old + next;
+  if (reduction == "prod") return old * next;
   if (reduction == "min") return std::min(old, next);
   if (reduction == "max") return std::max(old, next);
   return next;
@@ -110,10 +111,37 @@ void scatter_data_grad(const Op& op, const Inputs& in, std::vector<Array>& out) 
                          [&](std::int64_t to, std::int64_t) { out[0][to] = 0.0L; });
 }
 
+/// The gradients of a product reduction: every product without one factor, factor by factor.
+void product_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], &data = *in[2], indices = full_indices(op, *in[1], out[0].shape);
+  // The factors of every result: where they are in data, or -1 for the initial value.
+  std::vector<std::vector<std::int64_t>> factors(g.data.size());
+  if (in[3] != nullptr) factors.assign(g.data.size(), {-1});
+  for_each_element_index(op, indices, g.shape, [&](std::int64_t to, std::int64_t at) {
+    factors[static_cast<std::size_t>(to)].push_back(
+        flat_position(data.shape, index_at(indices.shape, at)));
+  });
+  for (std::int64_t i = 0; i < g.size(); ++i) {
+    const auto& here = factors[static_cast<std::size_t>(i)];
+    for (std::size_t k = 0; k < here.size(); ++k) {
+      Number product = g[i];
+      for (std::size_t j = 0; j < here.size(); ++j) {
+        if (j != k) product *= here[j] < 0 ? (*in[3])[i] : data[here[j]];
+      }
+      if (here[k] < 0) {
+        out[1][i] = product;
+      } else {
+        out[0][here[k]] = product;
+      }
+    }
+  }
+}
+
 /// Inputs g, indices and, for min and max, data, initial values (if any) and the result.
 void scatter_reduce_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Array &g = *in[0], indices = full_indices(op, *in[1], out[0].shape);
   const std::string& reduction = op.attributes.text("reduction");
+  if (reduction == "prod") return product_grad(op, in, out);
   const bool compares = reduction == "min" || reduction == "max";
   for_each_element_index(op, indices, g.shape, [&](std::int64_t from, std::int64_t at) {
     const std::int64_t to = flat_position(out[0].shape, index_at(indices.shape, at));

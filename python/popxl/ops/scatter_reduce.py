@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from popxl.ops.utils import check_inputs, handle_negative_axis, make
 from popxl.tensor_base import Tensor
 
-ScatterReductionType = Literal["sum", "max", "min", "none"]
+ScatterReductionType = Literal["sum", "max", "min", "none", "prod"]
 
 
 def grouped_scatter_reduce(
@@ -26,7 +26,7 @@ def grouped_scatter_reduce(
     Args:
         data: What is reduced; any dtype but float8.
         indices: Integers: positions along `axis`, in the shape of `data` or as one vector a group.
-        reduction: `sum`, `max`, `min` or `none`, which overwrites.
+        reduction: `sum`, `prod`, `max`, `min` or `none`, which overwrites.
         initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
         axis: The axis of `data`, counted with that of groups; a negative one counts from the end.
         axis_size: The size of the result along `axis`; wanted only without `initial_values`.
@@ -91,7 +91,7 @@ def scatter_reduce(
         data: What is reduced; any dtype but float8.
         indices: Integers: positions along `axis`, in the shape of `data` or as a vector along
             `axis`.
-        reduction: `sum`, `max`, `min` or `none`, which overwrites.
+        reduction: `sum`, `prod`, `max`, `min` or `none`, which overwrites.
         initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
         axis: The axis; a negative one counts from the end.
         axis_size: The size of the result along `axis`; wanted only without `initial_values`.

@@ -433,9 +433,11 @@ void GraphGenerator::scatter_op(const Candidate& x) {
   const ValueClass values = class_of(x);
   const Candidate updates =
       clipped(of_slot({x.tensor->dtype(), rows, values.exact}, false), kEntryBound);
-  static const std::vector<std::string> kReductions = {"sum", "max", "min"};
+  static const std::vector<std::string> kReductions = {"sum", "prod", "max", "min"};
   const std::string how = choose(kReductions);
-  const double bound = how == "sum" ? kEntryBound * 5.0 : kEntryBound;
+  const double bound = how == "sum"    ? kEntryBound * 5.0
+                       : how == "prod" ? std::pow(kEntryBound, 5.0)
+                                       : kEntryBound;
   bounded(op("ScatterReduce", {updates.tensor, indices, x.tensor},
              {{"reduction", how}, {"axis", std::int64_t{axis}}})
               .output(0),

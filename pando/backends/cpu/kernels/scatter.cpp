@@ -80,13 +80,25 @@ KernelPlan make_scatter(const KernelRequest& request) {
   return plan;
 }
 
-enum class Reduce { Sum, Min, Max, None };
+enum class Reduce { Sum, Product, Min, Max, None };
+
+/// Integers wrap.
+template <class A>
+A product_of(A a, A b) {
+  if constexpr (std::is_integral_v<A>) {
+    return static_cast<A>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  } else {
+    return a * b;
+  }
+}
 
 template <class A>
 A reduced(Reduce reduce, A current, A value) {
   switch (reduce) {
     case Reduce::Sum:
       return static_cast<A>(current + value);
+    case Reduce::Product:
+      return product_of(current, value);
     case Reduce::Min:
       return value < current || value != value ? value : current;
     case Reduce::Max:
@@ -101,7 +113,8 @@ KernelPlan plan_scatter_reduce(const ScatterMap& map, Reduce reduce, bool has_in
                                std::size_t num_inputs) {
   using Sum = Compute<T>;
   // Without initial values the first value of an element replaces its zero.
-  const bool marks = !has_initial && (reduce == Reduce::Min || reduce == Reduce::Max);
+  const bool marks =
+      !has_initial && (reduce == Reduce::Product || reduce == Reduce::Min || reduce == Reduce::Max);
   constexpr bool kConverts = std::is_same_v<T, Half>;
   const auto count = static_cast<std::size_t>(map.out_count);
   const std::size_t sums_bytes = kConverts ? scratch_aligned(count * sizeof(Sum)) : 0;
@@ -135,12 +148,18 @@ KernelPlan make_scatter_reduce(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   const std::string& name = request.attributes().text("reduction");
-  const bool known_name = name == "sum" || name == "min" || name == "max" || name == "none";
-  if (!known_name) return KernelPlan::reject(str_cat("unknown reduction '", name, "'"));
-  const Reduce reduce = name == "sum"   ? Reduce::Sum
-                        : name == "min" ? Reduce::Min
-                        : name == "max" ? Reduce::Max
-                                        : Reduce::None;
+  Reduce reduce = Reduce::None;
+  if (name == "sum") {
+    reduce = Reduce::Sum;
+  } else if (name == "prod") {
+    reduce = Reduce::Product;
+  } else if (name == "min") {
+    reduce = Reduce::Min;
+  } else if (name == "max") {
+    reduce = Reduce::Max;
+  } else if (name != "none") {
+    return KernelPlan::reject(str_cat("unknown reduction '", name, "'"));
+  }
   const bool has_initial = request.has_input(2);
   const DType dtype = request.output(0).dtype;
   if (has_initial &&
