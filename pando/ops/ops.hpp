@@ -31,6 +31,7 @@ namespace pando {
   X(pad)                     \
   X(fold)                    \
   X(recurrent)               \
+  X(linear_algebra)          \
   X(debug)
 // clang-format on
 

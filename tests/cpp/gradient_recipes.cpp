@@ -239,6 +239,22 @@ void add_recurrent(std::vector<Recipe>& all) {
   }
 }
 
+void add_linear_algebra(std::vector<Recipe>& all) {
+  // Diagonals away from zero.
+  const RecipeInput triangle = spread({2, 3, 3}, {2.0, 0.5, -1.0, 0.3, -1.5, 0.7, 1.0, -0.4, 3.0,
+                                                  1.0, -0.5, 0.2, 0.6, 2.5, -1.0, 0.1, 0.9, -2.0});
+  for (int flags = 0; flags < 8; ++flags) {
+    all.push_back({"TriangularSolve",
+                   {triangle, {{2, 3, 2}}},
+                   {{"upper", (flags & 1) != 0},
+                    {"transpose", (flags & 2) != 0},
+                    {"unit_diagonal", (flags & 4) != 0}}});
+  }
+  all.push_back({"Cholesky",
+                 {spread({2, 3, 3}, {4.0, 1.0, -0.5, 0.8, 3.0, 0.2, -0.5, 0.4, 2.0, 5.0, 0.0, 1.0,
+                                     0.0, 1.0, 0.3, 1.5, 0.3, 4.0})}});
+}
+
 void add_resampling(std::vector<Recipe>& all) {
   for (const char* mode : {"nearest", "cubic"}) {
     for (const char* coordinates : {"half_pixel", "asymmetric", "align_corners"}) {
@@ -292,6 +308,7 @@ const std::vector<Recipe>& recipes() {
     add_order(result);
     add_windows(result);
     add_recurrent(result);
+    add_linear_algebra(result);
     add_resampling(result);
     add_collectives(result);
     return result;

@@ -61,6 +61,7 @@ from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
 from popxl.ops.host import host_load, host_store
 from popxl.ops.init import init
 from popxl.ops.lamb import lamb_square
+from popxl.ops.linear_algebra import cholesky, triangular_solve
 from popxl.ops.logic import equal, greater, logical_and, logical_not, logical_or, where
 from popxl.ops.matmul import matmul, matmul_pow2scaled
 from popxl.ops.negative_log_likelihood import nll_loss, nll_loss_with_softmax_grad
@@ -173,6 +174,7 @@ __all__ = [
     "call_with_info",
     "cast",
     "ceil",
+    "cholesky",
     "clamp",
     "clip",
     "collectives",
@@ -299,6 +301,7 @@ __all__ = [
     "topk",
     "transpose",
     "transpose_",
+    "triangular_solve",
     "unfold",
     "var_updates",
     "where",

@@ -225,6 +225,7 @@ class GraphGenerator {
   void pad_op();
   void fold_op();
   void recurrent_op();
+  void linear_algebra_op();
 
   // generator_exchange.cpp
   void exchange_op();

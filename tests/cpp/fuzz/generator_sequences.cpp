@@ -93,4 +93,25 @@ void GraphGenerator::recurrent_op() {
   if (cell == "lstm") bounded(layer.output(2), {false, kEntryBound + 3.0});
 }
 
+/// A system whose diagonal is larger than what stands beside it.
+void GraphGenerator::linear_algebra_op() {
+  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const std::int64_t size = 1 + pick(5);
+  std::vector<float> identity(static_cast<std::size_t>(size * size), 0.0f);
+  for (std::int64_t i = 0; i < size; ++i) identity[static_cast<std::size_t>(i * (size + 1))] = 8.0f;
+  Tensor* diagonal =
+      builder_.cast(builder_.constant({DType::Float32, {size, size}, {}}, identity.data()), dtype);
+  const Candidate beside = clipped(of_slot({dtype, {size, size}, false}, false), 0.5);
+  const Candidate matrix = add(op("Add", {diagonal, beside.tensor}).output(0), {false, 8.5});
+  if (flip()) {
+    bounded(op("Cholesky", {matrix.tensor}).output(0), {false, 3.0});
+    return;
+  }
+  const Candidate b = clipped(of_slot({dtype, {size, 1 + pick(4)}, false}, false), kEntryBound);
+  bounded(
+      op("TriangularSolve", {matrix.tensor, b.tensor}, {{"upper", flip()}, {"transpose", flip()}})
+          .output(0),
+      {false, kEntryBound});
+}
+
 }  // namespace pando::fuzz
