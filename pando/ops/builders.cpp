@@ -134,6 +134,14 @@ BuiltOp arg_min(OpBuilder& builder, Tensor* input0, const ArgMinAttributes& attr
   return build_op(builder, "ArgMin", {input0}, std::move(given), name);
 }
 
+BuiltOp atan(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Atan", {input0}, {}, name);
+}
+
+BuiltOp atan_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
+  return build_op(builder, "AtanGrad", {input0, input1}, {}, name);
+}
+
 BuiltOp average_pool(OpBuilder& builder, Tensor* input0, const AveragePoolAttributes& attributes,
                      std::string_view name) {
   Attributes given;
@@ -189,6 +197,13 @@ BuiltOp broadcast_to(OpBuilder& builder, Tensor* input0, const BroadcastToAttrib
   return build_op(builder, "BroadcastTo", {input0}, std::move(given), name);
 }
 
+BuiltOp bucketize(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                  const BucketizeAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "right", attributes.right);
+  return build_op(builder, "Bucketize", {input0, input1}, std::move(given), name);
+}
+
 BuiltOp call(OpBuilder& builder, Graph& graph0, const std::vector<Tensor*>& inputs,
              const CallAttributes& attributes, std::string_view name) {
   Attributes given;
@@ -228,6 +243,10 @@ BuiltOp check_range(OpBuilder& builder, Tensor* input0, const CheckRangeAttribut
   set_attribute(given, "end", attributes.end);
   set_attribute(given, "what", attributes.what);
   return build_op(builder, "CheckRange", {input0}, std::move(given), name);
+}
+
+BuiltOp cholesky(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Cholesky", {input0}, {}, name);
 }
 
 BuiltOp clip(OpBuilder& builder, Tensor* input0, const ClipAttributes& attributes,
@@ -326,6 +345,49 @@ BuiltOp cos(OpBuilder& builder, Tensor* input0, std::string_view name) {
 
 BuiltOp cos_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
   return build_op(builder, "CosGrad", {input0, input1}, {}, name);
+}
+
+BuiltOp ctc_beam_search(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                        const CtcBeamSearchAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "blank", attributes.blank);
+  set_attribute(given, "beam_width", attributes.beam_width);
+  set_attribute(given, "top_paths", attributes.top_paths);
+  return build_op(builder, "CtcBeamSearch", {input0, input1}, std::move(given), name);
+}
+
+BuiltOp ctc_loss(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2, Tensor* input3,
+                 const CtcLossAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "blank", attributes.blank);
+  set_attribute(given, "zero_infinity", attributes.zero_infinity);
+  return build_op(builder, "CtcLoss", {input0, input1, input2, input3}, std::move(given), name);
+}
+
+BuiltOp ctc_loss_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                      Tensor* input3, Tensor* input4, const CtcLossGradAttributes& attributes,
+                      std::string_view name) {
+  Attributes given;
+  set_attribute(given, "blank", attributes.blank);
+  set_attribute(given, "zero_infinity", attributes.zero_infinity);
+  return build_op(builder, "CtcLossGrad", {input0, input1, input2, input3, input4},
+                  std::move(given), name);
+}
+
+BuiltOp cum_prod(OpBuilder& builder, Tensor* input0, const CumProdAttributes& attributes,
+                 std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "reverse", attributes.reverse);
+  return build_op(builder, "CumProd", {input0}, std::move(given), name);
+}
+
+BuiltOp cum_prod_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                      const CumProdGradAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "reverse", attributes.reverse);
+  return build_op(builder, "CumProdGrad", {input0, input1}, std::move(given), name);
 }
 
 BuiltOp cum_sum(OpBuilder& builder, Tensor* input0, const CumSumAttributes& attributes,
@@ -464,6 +526,22 @@ BuiltOp equal(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_vi
   return build_op(builder, "Equal", {input0, input1}, {}, name);
 }
 
+BuiltOp erf(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Erf", {input0}, {}, name);
+}
+
+BuiltOp erf_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
+  return build_op(builder, "ErfGrad", {input0, input1}, {}, name);
+}
+
+BuiltOp erfc(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Erfc", {input0}, {}, name);
+}
+
+BuiltOp erfc_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
+  return build_op(builder, "ErfcGrad", {input0, input1}, {}, name);
+}
+
 BuiltOp exp(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "Exp", {input0}, {}, name);
 }
@@ -474,6 +552,14 @@ BuiltOp exp_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string
 
 BuiltOp exp_inplace(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "ExpInplace", {input0}, {}, name);
+}
+
+BuiltOp expm1(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Expm1", {input0}, {}, name);
+}
+
+BuiltOp expm1_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
+  return build_op(builder, "Expm1Grad", {input0, input1}, {}, name);
 }
 
 BuiltOp fill(OpBuilder& builder, const FillAttributes& attributes, std::string_view name) {
@@ -497,6 +583,17 @@ BuiltOp fmod_arg0_grad(OpBuilder& builder, Tensor* input0, const FmodArg0GradAtt
   Attributes given;
   set_attribute(given, "shape", attributes.shape);
   return build_op(builder, "FmodArg0Grad", {input0}, std::move(given), name);
+}
+
+BuiltOp fold(OpBuilder& builder, Tensor* input0, const FoldAttributes& attributes,
+             std::string_view name) {
+  Attributes given;
+  set_attribute(given, "kernel_size", attributes.kernel_size);
+  set_attribute(given, "strides", attributes.strides);
+  set_attribute(given, "pads", attributes.pads);
+  set_attribute(given, "dilations", attributes.dilations);
+  set_attribute(given, "output_size", attributes.output_size);
+  return build_op(builder, "Fold", {input0}, std::move(given), name);
 }
 
 BuiltOp gather(OpBuilder& builder, Tensor* input0, Tensor* input1,
@@ -666,6 +763,14 @@ BuiltOp log(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "Log", {input0}, {}, name);
 }
 
+BuiltOp log1p(OpBuilder& builder, Tensor* input0, std::string_view name) {
+  return build_op(builder, "Log1p", {input0}, {}, name);
+}
+
+BuiltOp log1p_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
+  return build_op(builder, "Log1pGrad", {input0, input1}, {}, name);
+}
+
 BuiltOp log_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
   return build_op(builder, "LogGrad", {input0, input1}, {}, name);
 }
@@ -832,6 +937,24 @@ BuiltOp logical_or(OpBuilder& builder, Tensor* input0, Tensor* input1, std::stri
   return build_op(builder, "Or", {input0, input1}, {}, name);
 }
 
+BuiltOp pad(OpBuilder& builder, Tensor* input0, const PadAttributes& attributes,
+            std::string_view name) {
+  Attributes given;
+  set_attribute(given, "pads", attributes.pads);
+  set_attribute(given, "mode", attributes.mode);
+  set_attribute(given, "value", attributes.value);
+  return build_op(builder, "Pad", {input0}, std::move(given), name);
+}
+
+BuiltOp pad_grad(OpBuilder& builder, Tensor* input0, const PadGradAttributes& attributes,
+                 std::string_view name) {
+  Attributes given;
+  set_attribute(given, "pads", attributes.pads);
+  set_attribute(given, "mode", attributes.mode);
+  set_attribute(given, "input_shape", attributes.input_shape);
+  return build_op(builder, "PadGrad", {input0}, std::move(given), name);
+}
+
 BuiltOp pad_into(OpBuilder& builder, Tensor* input0, const PadIntoAttributes& attributes,
                  std::string_view name) {
   Attributes given;
@@ -929,6 +1052,28 @@ BuiltOp random_uniform_core(OpBuilder& builder, Tensor* input0, Tensor* input1,
   set_attribute(given, "low", attributes.low);
   set_attribute(given, "high", attributes.high);
   return build_op(builder, "RandomUniformCore", {input0, input1}, std::move(given), name);
+}
+
+BuiltOp recurrent_sequence(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                           const RecurrentSequenceAttributes& attributes, Tensor* input2,
+                           Tensor* input3, Tensor* input4, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "cell", attributes.cell);
+  set_attribute(given, "reverse", attributes.reverse);
+  return build_op(builder, "RecurrentSequence", {input0, input1, input2, input3, input4},
+                  std::move(given), name);
+}
+
+BuiltOp recurrent_sequence_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                Tensor* input3, Tensor* input4, Tensor* input5, Tensor* input6,
+                                Tensor* input7, const RecurrentSequenceGradAttributes& attributes,
+                                std::string_view name) {
+  Attributes given;
+  set_attribute(given, "cell", attributes.cell);
+  set_attribute(given, "reverse", attributes.reverse);
+  return build_op(builder, "RecurrentSequenceGrad",
+                  {input0, input1, input2, input3, input4, input5, input6, input7},
+                  std::move(given), name);
 }
 
 BuiltOp reduce_l1(OpBuilder& builder, Tensor* input0, const ReduceL1Attributes& attributes,
@@ -1399,6 +1544,14 @@ BuiltOp softmax_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   return build_op(builder, "SoftmaxGrad", {input0, input1}, std::move(given), name);
 }
 
+BuiltOp sort(OpBuilder& builder, Tensor* input0, const SortAttributes& attributes,
+             std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "descending", attributes.descending);
+  return build_op(builder, "Sort", {input0}, std::move(given), name);
+}
+
 BuiltOp sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                           Tensor* input3, const SparseAccumulateAttributes& attributes,
                           Tensor* input4, std::string_view name) {
@@ -1549,8 +1702,27 @@ BuiltOp transpose_inplace(OpBuilder& builder, Tensor* input0,
   return build_op(builder, "TransposeInplace", {input0}, std::move(given), name);
 }
 
+BuiltOp triangular_solve(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                         const TriangularSolveAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "upper", attributes.upper);
+  set_attribute(given, "transpose", attributes.transpose);
+  set_attribute(given, "unit_diagonal", attributes.unit_diagonal);
+  return build_op(builder, "TriangularSolve", {input0, input1}, std::move(given), name);
+}
+
 BuiltOp unary_zero_grad(OpBuilder& builder, Tensor* input0, std::string_view name) {
   return build_op(builder, "UnaryZeroGrad", {input0}, {}, name);
+}
+
+BuiltOp unfold(OpBuilder& builder, Tensor* input0, const UnfoldAttributes& attributes,
+               std::string_view name) {
+  Attributes given;
+  set_attribute(given, "kernel_size", attributes.kernel_size);
+  set_attribute(given, "strides", attributes.strides);
+  set_attribute(given, "pads", attributes.pads);
+  set_attribute(given, "dilations", attributes.dilations);
+  return build_op(builder, "Unfold", {input0}, std::move(given), name);
 }
 
 BuiltOp where(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,

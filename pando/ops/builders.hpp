@@ -161,6 +161,12 @@ struct ArgMinAttributes {
 BuiltOp arg_min(OpBuilder& builder, Tensor* input0, const ArgMinAttributes& attributes,
                 std::string_view name = {});
 
+/// Arc tangent of input 0, in radians.
+BuiltOp atan(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// g / (1 + x^2) for inputs g, x.
+BuiltOp atan_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
+
 struct AveragePoolAttributes {
   Required<Ints> kernel_size;
   std::optional<Ints> strides = std::nullopt;
@@ -222,6 +228,15 @@ struct BroadcastToAttributes {
 BuiltOp broadcast_to(OpBuilder& builder, Tensor* input0, const BroadcastToAttributes& attributes,
                      std::string_view name = {});
 
+struct BucketizeAttributes {
+  std::optional<bool> right = std::nullopt;
+};
+/// Inputs: 0 t, 1 boundaries (vector, ascending, dtype of t). Attributes: right (default false).
+/// int32 i with boundaries[i-1] < x <= boundaries[i] for each element x of t; with right
+/// boundaries[i-1] <= x < boundaries[i]. NaN gives the number of boundaries.
+BuiltOp bucketize(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                  const BucketizeAttributes& attributes = {}, std::string_view name = {});
+
 struct CallAttributes {
   std::optional<Ints> modified = std::nullopt;
 };
@@ -266,6 +281,10 @@ struct CheckRangeAttributes {
 /// end or more, stops with an error that names attribute what.
 BuiltOp check_range(OpBuilder& builder, Tensor* input0, const CheckRangeAttributes& attributes,
                     std::string_view name = {});
+
+/// Inputs: 0 t (..., n, n). The lower triangular L with L L^T = (t + t^T) / 2; NaN where that is
+/// not positive definite.
+BuiltOp cholesky(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
 struct ClipAttributes {
   Required<double> min;
@@ -376,6 +395,62 @@ BuiltOp cos(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
 /// -g * sin x for inputs g, x.
 BuiltOp cos_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
+
+struct CtcBeamSearchAttributes {
+  Required<std::int64_t> blank;
+  Required<std::int64_t> beam_width;
+  Required<std::int64_t> top_paths;
+};
+/// Inputs: 0 log_probs (steps, batch, classes), 1 lengths (batch,), integers. Attributes: blank,
+/// beam_width, top_paths. Prefix beam search: keeps the beam_width most probable label sequences of
+/// every step. Outputs, best path first: 0 ln of the probabilities (batch, top_paths), 1 int32
+/// lengths (batch, top_paths), 2 int32 labels (batch, top_paths, steps), blank behind the end.
+/// Paths that do not exist have -infinity and no labels. A length out of range counts as the
+/// nearest one in range.
+BuiltOp ctc_beam_search(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                        const CtcBeamSearchAttributes& attributes, std::string_view name = {});
+
+struct CtcLossAttributes {
+  Required<std::int64_t> blank;
+  Required<bool> zero_infinity;
+};
+/// Inputs: 0 log_probs (steps, batch, classes), 1 targets (batch, labels), 2 input_lengths
+/// (batch,), 3 target_lengths (batch,); integers. Attributes: blank, zero_infinity. Output
+/// (batch,): -ln of the sum over all alignments of the first target_lengths labels with the first
+/// input_lengths steps. Without an alignment: infinity, 0 with zero_infinity. NaN where a length or
+/// a label is out of range.
+BuiltOp ctc_loss(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2, Tensor* input3,
+                 const CtcLossAttributes& attributes, std::string_view name = {});
+
+struct CtcLossGradAttributes {
+  Required<std::int64_t> blank;
+  Required<bool> zero_infinity;
+};
+/// Inputs: 0 g (batch,), 1 to 4 the inputs of CtcLoss. Attributes: those of CtcLoss. -g times the
+/// probability, given the labels, that step t stands for class c. 0 where the step is past
+/// input_lengths; where the loss is infinite 0 with zero_infinity, else NaN; NaN where a length or
+/// a label is out of range.
+BuiltOp ctc_loss_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                      Tensor* input3, Tensor* input4, const CtcLossGradAttributes& attributes,
+                      std::string_view name = {});
+
+struct CumProdAttributes {
+  Required<std::int64_t> axis;
+  std::optional<bool> reverse = std::nullopt;
+};
+/// Inclusive running product. Inputs: 0 t. Attributes: axis, reverse (default false: from the first
+/// element on).
+BuiltOp cum_prod(OpBuilder& builder, Tensor* input0, const CumProdAttributes& attributes,
+                 std::string_view name = {});
+
+struct CumProdGradAttributes {
+  Required<std::int64_t> axis;
+  Required<bool> reverse;
+};
+/// Inputs: 0 g, 1 t. Attributes: axis, reverse (of the CumProd). sum over i >= k of g[i] times the
+/// product of t[j], j <= i, j != k: right where t is 0.
+BuiltOp cum_prod_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                      const CumProdGradAttributes& attributes, std::string_view name = {});
 
 struct CumSumAttributes {
   std::optional<std::int64_t> axis = std::nullopt;
@@ -519,6 +594,18 @@ BuiltOp dynamic_update_updater_grad(OpBuilder& builder, Tensor* input0, Tensor* 
 /// bool: input 0 == input 1, with broadcasting.
 BuiltOp equal(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
+/// Error function 2 / sqrt(pi) * integral of e^(-t^2) from 0 to x of input 0.
+BuiltOp erf(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// g * 2 / sqrt(pi) * e^(-x^2) for inputs g, x.
+BuiltOp erf_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
+
+/// 1 - erf(x) of input 0, accurate where it is small.
+BuiltOp erfc(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// -g * 2 / sqrt(pi) * e^(-x^2) for inputs g, x.
+BuiltOp erfc_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
+
 /// e^x of input 0.
 BuiltOp exp(OpBuilder& builder, Tensor* input0, std::string_view name = {});
 
@@ -527,6 +614,12 @@ BuiltOp exp_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string
 
 /// Writes e^x to input 0.
 BuiltOp exp_inplace(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// e^x - 1 of input 0, accurate where x is small.
+BuiltOp expm1(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// g * (out + 1) for inputs g, out.
+BuiltOp expm1_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
 struct FillAttributes {
   Required<Ints> shape;
@@ -550,6 +643,20 @@ struct FmodArg0GradAttributes {
 /// Input g. Summed to attribute shape.
 BuiltOp fmod_arg0_grad(OpBuilder& builder, Tensor* input0, const FmodArg0GradAttributes& attributes,
                        std::string_view name = {});
+
+struct FoldAttributes {
+  Required<Ints> kernel_size;
+  Required<Ints> output_size;
+  std::optional<Ints> strides = std::nullopt;
+  std::optional<Ints> pads = std::nullopt;
+  std::optional<Ints> dilations = std::nullopt;
+};
+/// col2im. Inputs: 0 t (N, C * elements of the kernel, windows), as Unfold makes it. Attributes:
+/// output_size (the spatial dimensions). Attributes: kernel_size, strides, pads (begins, then
+/// ends), dilations (default 1, 0, 1). Kernels see all of them. Output (N, C, output_size...): for
+/// every element the sum over the windows that cover it.
+BuiltOp fold(OpBuilder& builder, Tensor* input0, const FoldAttributes& attributes,
+             std::string_view name = {});
 
 struct GatherAttributes {
   Required<std::int64_t> axis;
@@ -726,6 +833,12 @@ BuiltOp lamb_square(OpBuilder& builder, Tensor* input0, std::string_view name = 
 
 /// ln x of input 0.
 BuiltOp log(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// ln(1 + x) of input 0, accurate where x is small.
+BuiltOp log1p(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+/// g / (1 + x) for inputs g, x.
+BuiltOp log1p_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
 /// g / x for inputs g, x.
 BuiltOp log_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
@@ -914,6 +1027,28 @@ BuiltOp one_hot_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
 /// Logical or of two bool inputs, with broadcasting.
 BuiltOp logical_or(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
+struct PadAttributes {
+  Required<Ints> pads;
+  Required<std::string> mode;
+  std::optional<double> value = std::nullopt;
+};
+/// Inputs: 0 t. Attributes: pads (elements before each dimension, then after each; negative ones,
+/// in the constant mode only, leave away so many), mode (constant; reflect: the elements next to
+/// the edge, backwards, without the edge itself; edge: the edge repeated), value (default 0, of the
+/// constant mode).
+BuiltOp pad(OpBuilder& builder, Tensor* input0, const PadAttributes& attributes,
+            std::string_view name = {});
+
+struct PadGradAttributes {
+  Required<Ints> pads;
+  Required<std::string> mode;
+  Required<Ints> input_shape;
+};
+/// Inputs: 0 g (gradient of a Pad's output). Attributes: pads, mode (of the Pad), input_shape. For
+/// every element of the padded tensor the sum of g where its value went.
+BuiltOp pad_grad(OpBuilder& builder, Tensor* input0, const PadGradAttributes& attributes,
+                 std::string_view name = {});
+
 struct PadIntoAttributes {
   Required<Ints> shape;
   Required<Ints> starts;
@@ -1025,6 +1160,39 @@ struct RandomUniformCoreAttributes {
 BuiltOp random_uniform_core(OpBuilder& builder, Tensor* input0, Tensor* input1,
                             const RandomUniformCoreAttributes& attributes,
                             std::string_view name = {});
+
+struct RecurrentSequenceAttributes {
+  Required<std::string> cell;
+  std::optional<bool> reverse = std::nullopt;
+};
+/// All steps of a recurrent layer in one direction. Inputs: 0 parts (steps, batch, gates * hidden),
+/// what the inputs add to the gates, 1 weights W (gates * hidden, hidden), 2 bias (gates * hidden,
+/// only gru), 3 first state (batch, hidden), 4 first cell state (only lstm); absent states are 0.
+/// Attributes: cell, reverse (from the last step to the first; default false). With p = parts and q
+/// = W h: lstm (gates i, f, g, o): c = s(pf + qf) c + s(pi + qi) tanh(pg + qg), h = s(po + qo)
+/// tanh(c); gru (r, z, n; q with the bias): n = tanh(pn + s(pr + qr) qn), h = (1 - s(pz + qz)) n +
+/// s(pz + qz) h; tanh, relu: h = f(p + q). Outputs: 0 the states h (steps, batch, hidden), 1 (lstm,
+/// gru) gates for the gradient (steps, batch, 4 * hidden): i, f, g, o or r, z, n, qn, 2 (lstm) the
+/// cell states.
+BuiltOp recurrent_sequence(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                           const RecurrentSequenceAttributes& attributes, Tensor* input2 = nullptr,
+                           Tensor* input3 = nullptr, Tensor* input4 = nullptr,
+                           std::string_view name = {});
+
+struct RecurrentSequenceGradAttributes {
+  Required<std::string> cell;
+  std::optional<bool> reverse = std::nullopt;
+};
+/// Inputs: 0 weights, 1 states (output 0 of RecurrentSequence), 2 gradient of the states, 3
+/// gradient of the cell states, 4 gates (output 1), 5 cell states (output 2), 6 first state, 7
+/// first cell state; absent gradients and states are 0. Attributes: those of RecurrentSequence.
+/// Outputs: 0 gradient of the parts, 1 gradient of the first state, 2 lstm: gradient of the first
+/// cell state; gru: gradient of W h + bias (steps, batch, gates * hidden), which is that of the
+/// parts for the other cells.
+BuiltOp recurrent_sequence_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                Tensor* input3, Tensor* input4, Tensor* input5, Tensor* input6,
+                                Tensor* input7, const RecurrentSequenceGradAttributes& attributes,
+                                std::string_view name = {});
 
 struct ReduceL1Attributes {
   Required<Ints> axes;
@@ -1426,10 +1594,10 @@ struct ScatterReduceAttributes {
   std::optional<bool> index_broadcast = std::nullopt;
 };
 /// Inputs: 0 data, 1 indices (integer; data's shape, or a vector along axis), 2 initial_values
-/// (optional). Attributes: reduction (sum, min, max, none = overwrite), axis, axis_size (when there
-/// are no initial values), group_size (default 1), index_broadcast (default true; false: element
-/// semantics, indices may be smaller than data). For every position p the element p with coordinate
-/// axis replaced by indices[p] is reduced with data[p]. Untouched positions are those of
+/// (optional). Attributes: reduction (sum, prod, min, max, none = overwrite), axis, axis_size (when
+/// there are no initial values), group_size (default 1), index_broadcast (default true; false:
+/// element semantics, indices may be smaller than data). For every position p the element p with
+/// coordinate axis replaced by indices[p] is reduced with data[p]. Untouched positions are those of
 /// initial_values, 0 without; without, only data takes part. Kernels see indices of data's shape
 /// (maybe stride 0) and no group_size or index_broadcast; the output may be larger than data in the
 /// other dimensions; out of range is skipped.
@@ -1445,11 +1613,11 @@ struct ScatterReduceGradOpAttributes {
   std::optional<std::int64_t> group_size = std::nullopt;
   std::optional<bool> index_broadcast = std::nullopt;
 };
-/// Inputs: 0 g, 1 indices, 2 data, 3 initial_values, 4 output (2 to 4 only for min and max).
+/// Inputs: 0 g, 1 indices, 2 data, 3 initial_values, 4 output (2 to 4 only for prod, min and max).
 /// Attributes: those of ScatterReduce, input_shape (of data), has_initial_values. Outputs: 0
-/// gradient of data: g gathered (min, max: where data equals the output), 1 gradient of
-/// initial_values when there are any: g (none: 0 at written positions; min, max: where they equal
-/// the output).
+/// gradient of data: g gathered (prod: times the other factors; min, max: where data equals the
+/// output), 1 gradient of initial_values when there are any: g (prod: times the other factors;
+/// none: 0 at written positions; min, max: where they equal the output).
 BuiltOp scatter_reduce_grad_op(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                const ScatterReduceGradOpAttributes& attributes,
                                Tensor* input2 = nullptr, Tensor* input3 = nullptr,
@@ -1542,6 +1710,15 @@ struct SoftmaxGradAttributes {
 /// Softmax has in it; the others are not read and become 0.
 BuiltOp softmax_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                      const SoftmaxGradAttributes& attributes, std::string_view name = {});
+
+struct SortAttributes {
+  Required<std::int64_t> axis;
+  std::optional<bool> descending = std::nullopt;
+};
+/// Inputs: 0 t. Attributes: axis, descending (default false). Outputs: 0 the elements along axis in
+/// order, 1 their int32 indices; equals keep their order; NaN counts as the largest.
+BuiltOp sort(OpBuilder& builder, Tensor* input0, const SortAttributes& attributes,
+             std::string_view name = {});
 
 struct SparseAccumulateAttributes {
   Required<std::int64_t> axis;
@@ -1694,8 +1871,33 @@ struct TransposeInplaceAttributes {
 BuiltOp transpose_inplace(OpBuilder& builder, Tensor* input0,
                           const TransposeInplaceAttributes& attributes, std::string_view name = {});
 
+struct TriangularSolveAttributes {
+  std::optional<bool> upper = std::nullopt;
+  std::optional<bool> transpose = std::nullopt;
+  std::optional<bool> unit_diagonal = std::nullopt;
+};
+/// Inputs: 0 t (..., n, n), of which one triangle is read, 1 b (..., n, columns). Attributes,
+/// default false: upper (the upper triangle, else the lower one), transpose, unit_diagonal (the
+/// diagonal is not read and counts as 1). x with t x = b; with transpose t^T x = b.
+BuiltOp triangular_solve(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                         const TriangularSolveAttributes& attributes = {},
+                         std::string_view name = {});
+
 /// Zeros like input g.
 BuiltOp unary_zero_grad(OpBuilder& builder, Tensor* input0, std::string_view name = {});
+
+struct UnfoldAttributes {
+  Required<Ints> kernel_size;
+  std::optional<Ints> strides = std::nullopt;
+  std::optional<Ints> pads = std::nullopt;
+  std::optional<Ints> dilations = std::nullopt;
+};
+/// im2col. Inputs: 0 t (N, C, spatial...). Attributes: kernel_size, strides, pads (begins, then
+/// ends), dilations (default 1, 0, 1). Kernels see all of them. Output (N, C * elements of the
+/// kernel, windows): column w holds the elements under window w, channel by channel, 0 outside of
+/// t.
+BuiltOp unfold(OpBuilder& builder, Tensor* input0, const UnfoldAttributes& attributes,
+               std::string_view name = {});
 
 /// Input 1 where input 0 (bool) is true, else input 2, with broadcasting.
 BuiltOp where(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,

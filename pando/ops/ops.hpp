@@ -32,6 +32,7 @@ namespace pando {
   X(fold)                    \
   X(recurrent)               \
   X(linear_algebra)          \
+  X(ctc)                     \
   X(debug)
 // clang-format on
 

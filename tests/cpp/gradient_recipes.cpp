@@ -128,6 +128,20 @@ void add_networks(std::vector<Recipe>& all) {
   all.push_back({"Nll",
                  {{{2, 3}, -3.0, -0.1}, integers({2}, {0, 2})},
                  {{"reduction", std::string("mean")}, {"log_prob", true}}});
+  // A repeated label, an empty target, and one that no alignment fits.
+  for (const bool zero_infinity : {false, true}) {
+    const std::int64_t batch = zero_infinity ? 3 : 2;
+    all.push_back(
+        {"CtcLoss",
+         {{{5, batch, 4}, -3.0, -0.5},
+          integers({batch, 3}, zero_infinity ? std::vector<double>{2, 2, 1, 3, 0, 0, 1, 1, 1}
+                                             : std::vector<double>{2, 2, 1, 3, 0, 0}),
+          integers({batch},
+                   zero_infinity ? std::vector<double>{5, 4, 3} : std::vector<double>{5, 4}),
+          integers({batch},
+                   zero_infinity ? std::vector<double>{3, 0, 3} : std::vector<double>{3, 1})},
+         {{"blank", number(zero_infinity ? 0 : 3)}, {"zero_infinity", zero_infinity}}});
+  }
   all.push_back({"Dropout", {{{4, 5}}, seed()}, {{"p", 0.4}}});
   all.push_back({"ShapedDropout", {{{4, 5}}, seed()}, {{"shape", Ints{4, 1}}, {"ratio", 0.4}}});
 }

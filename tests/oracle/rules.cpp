@@ -43,6 +43,7 @@ const RuleTable& rule_table() {
     add_resample_rules(result);
     add_pad_rules(result);
     add_linear_algebra_rules(result);
+    add_ctc_rules(result);
     add_recurrent_rules(result);
     return result;
   }();

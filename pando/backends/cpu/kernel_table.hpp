@@ -69,7 +69,7 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
   X(library)                                                                                  \
   X(softmax)                                                                                  \
   X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align) X(fold) \
-      X(scan) X(recurrent) X(linear_algebra)
+      X(scan) X(recurrent) X(linear_algebra) X(ctc)
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)

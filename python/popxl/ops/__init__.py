@@ -56,6 +56,7 @@ from popxl.ops.conv import (
     conv_transpose,
     conv_transpose_pow2scaled,
 )
+from popxl.ops.ctc import ctc_beam_search, ctc_loss
 from popxl.ops.custom import custom
 from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
 from popxl.ops.host import host_load, host_store
@@ -187,6 +188,8 @@ __all__ = [
     "conv_transpose",
     "conv_transpose_pow2scaled",
     "cos",
+    "ctc_beam_search",
+    "ctc_loss",
     "cumprod",
     "cumsum",
     "custom",
