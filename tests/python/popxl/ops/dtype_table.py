@@ -80,6 +80,10 @@ FUNCTIONS = {
     "sin": np.sin,
     "cos": np.cos,
     "tanh": np.tanh,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "atan": np.arctan,
+    "erf": special.erf,
     "gelu": gelu,
     "geluerf": geluerf,
     "swish": swish,
@@ -189,6 +193,26 @@ def adam(m, v):
     return m / (np.sqrt(v) + 1e-7)
 
 
+def recurrent(module):
+    """Without biases, for one unit."""
+
+    def reference(t, *weights):
+        layer = module(t.shape[2], 1, bias=False, dtype=torch.float64)
+        names = [name for name, _ in layer.named_parameters()]
+        tensors = dict(zip(names, map(torch.from_numpy, weights), strict=True))
+        return torch.func.functional_call(layer, tensors, (torch.from_numpy(t),))[0].numpy()
+
+    return reference
+
+
+def unfolded(x):
+    return torch.nn.functional.unfold(torch.from_numpy(x), (2, 2)).numpy()
+
+
+def folded(x):
+    return torch.nn.functional.fold(torch.from_numpy(x), (3, 3), (2, 2)).numpy()
+
+
 TABLE: dict[str, Case] = {}
 for name, function in FUNCTIONS.items():
     TABLE[name] = case(getattr(ops, name), FLOAT, function)
@@ -202,6 +226,20 @@ for name, function in BINARY.items():
     TABLE[name] = case(getattr(ops, name), ARITHMETIC, function, X, Y)
 for name, function in MOVES.items():
     TABLE[name] = case(getattr(ops, name), ALL, function)
+for layer, gates, module in (
+    (ops.lstm, 4, torch.nn.LSTM),
+    (ops.gru, 3, torch.nn.GRU),
+    (ops.rnn, 1, torch.nn.RNN),
+):
+    TABLE[layer.__name__] = case(
+        lambda t, *weights, layer=layer: layer(t, [weights])[0],
+        FLOAT,
+        recurrent(module),
+        X[:, None] / 4,
+        Y[:1].repeat(gates, 0) / 4,
+        np.ones((gates, 1)) / 2,
+        unbuilt=("float8_143",),
+    )
 # Its constant 2 is no float8.
 TABLE["log2"].unbuilt, TABLE["log2"].fault = ("float8_143",), TypeError
 TABLE |= {
@@ -298,11 +336,48 @@ TABLE |= {
     "topk": case(
         lambda t: ops.topk(t, 2, 1, True, True)[0], ARITHMETIC, lambda x: -np.sort(-x, 1)[:, :2]
     ),
+    "sort": case(lambda t: ops.sort(t)[0], ARITHMETIC, np.sort),
+    "argsort": case(ops.argsort, ARITHMETIC, lambda x: np.argsort(x, kind="stable")),
+    "bucketize": case(
+        ops.bucketize, ARITHMETIC, lambda x, b: np.searchsorted(b, x), X, np.array([0.0, 1.0])
+    ),
+    "cumprod": case(ops.cumprod, NUMBER, lambda x: np.cumprod(x, 0)),
     "cumsum": case(lambda t: ops.cumsum(t, 1), NUMBER, lambda x: np.cumsum(x, 1)),
     "histogram": case(
         lambda t: ops.histogram(t, [1.5, 2.5], False),
         FLOAT,
         lambda x: np.histogram(x, [-np.inf, 1.5, 2.5, np.inf])[0],
+    ),
+    "erfc": case(ops.erfc, FLOAT, special.erfc, X - 1),
+    "pad": case(
+        lambda t: ops.pad(t, [(1, 0), (0, 2)]), ARITHMETIC, lambda x: np.pad(x, ((1, 0), (0, 2)))
+    ),
+    "unfold": case(lambda t: ops.unfold(t, (2, 2)), ARITHMETIC, unfolded, IMAGE),
+    "fold": case(
+        lambda t: ops.fold(t, (3, 3), (2, 2)), NUMBER, folded, 1 + np.arange(16.0).reshape(1, 4, 4)
+    ),
+    "triangular_solve": case(
+        ops.triangular_solve,
+        FLOAT,
+        np.linalg.solve,
+        np.array([[2.0, 0.0], [1.0, 4.0]]),
+        np.array([[2.0], [4.0]]),
+    ),
+    "cholesky": case(ops.cholesky, FLOAT, np.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]])),
+    # Two steps in which all classes are alike: three of nine alignments stand for one label.
+    "ctc_loss": case(
+        lambda p: ops.ctc_loss(
+            p, popxl.constant([[1]], popxl.int32), integers(2), integers(1), reduction="none"
+        ),
+        FLOAT,
+        lambda p: -np.log([3 * np.exp(2 * p[0, 0, 0])]),
+        np.ones((2, 1, 3)),
+    ),
+    "ctc_beam_search": case(
+        lambda p: ops.ctc_beam_search(p, integers(2))[0],
+        FLOAT,
+        lambda p: np.log([[3 * np.exp(2 * p[0, 0, 0])]]),
+        np.ones((2, 1, 3)),
     ),
     "reshape": case(lambda t: ops.reshape(t, (3, 2)), ALL, lambda x: x.reshape(3, 2)),
     "reshape_": case(lambda t: ops.reshape_(t, (3, 2)), ALL, lambda x: x.reshape(3, 2)),

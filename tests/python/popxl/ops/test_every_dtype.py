@@ -25,6 +25,7 @@ WITHOUT_DTYPE = {
     "CallSiteInfo",
     "ConditionalSiteInfo",
     "PadType",
+    "RecurrentWeights",
     "call",
     "call_with_info",
     "collectives",

@@ -207,7 +207,7 @@ def test_scatter_reduce_errors():
     with popxl.Ir().main_graph:
         t, i = popxl.variable(random(4, 3)), popxl.variable(i32(0, 1, 1, 0))
         with pytest.raises(ValueError, match="Not a valid scatter reduction"):
-            ops.scatter_reduce(t, i, "prod", axis_size=2)
+            ops.scatter_reduce(t, i, "mul", axis_size=2)
         with pytest.raises(ValueError):
             ops.scatter_reduce(t, i, "sum")
         for indices in (i32(0, 1), np.zeros((4, 2), np.int32)):
