@@ -19,6 +19,7 @@ namespace pando {
   X(stream)                  \
   X(init)                    \
   X(softmax_loss)            \
+  X(attention)               \
   X(conv)                    \
   X(pool)                    \
   X(norm)                    \

@@ -146,6 +146,32 @@ void add_networks(std::vector<Recipe>& all) {
   all.push_back({"ShapedDropout", {{{4, 5}}, seed()}, {{"shape", Ints{4, 1}}, {"ratio", 0.4}}});
 }
 
+void add_attention(std::vector<Recipe>& all) {
+  const char* kind = "ScaledDotProductAttention";
+  all.push_back({kind, {{{3, 4}}, {{5, 4}}, {{5, 2}}}});
+  all.push_back({kind, {{{2, 3, 4}}, {{2, 5, 4}}, {{2, 5, 3}}}, {{"scale", 0.3}}});
+  // Causal, with as many heads of k and v, and with fewer.
+  for (const std::int64_t kv_heads : {4, 2, 1}) {
+    all.push_back({kind,
+                   {{{2, 4, 7, 5}}, {{2, kv_heads, 7, 5}}, {{2, kv_heads, 7, 6}}},
+                   {{"window", Ints{-1, 0}}}});
+  }
+  // Rows that see nothing, at either end.
+  all.push_back({kind,
+                 {{{2, 6, 3}}, {{1, 3, 3}}, {{1, 3, 3}}},
+                 {{"window", Ints{1, 0}}, {"alignment", std::string("bottom_right")}}});
+  all.push_back({kind, {{{2, 6, 3}}, {{1, 3, 3}}, {{1, 3, 3}}}, {{"window", Ints{1, 1}}}});
+  for (const Shape& mask : {Shape{2, 4, 3, 5}, Shape{4, 1, 5}, Shape{3, 1}, Shape{}}) {
+    all.push_back({kind, {{{2, 4, 3, 4}}, {{2, 2, 5, 4}}, {{2, 2, 5, 2}}, {mask}}});
+  }
+  const RecipeInput seen = {
+      {3, 5}, 0.0, 0.0, DType::Bool, {1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1}};
+  all.push_back({kind, {{{2, 3, 4}}, {{2, 5, 4}}, {{2, 5, 3}}, seen}, {}, {0, 1, 2}});
+  all.push_back({kind,
+                 {{{2, 3, 4}}, {{2, 5, 4}}, {{2, 5, 3}}, {{3, 5}}, seed(), integers({}, {4})},
+                 {{"p", 0.4}, {"window", Ints{2, 0}}, {"alignment", std::string("bottom_right")}}});
+}
+
 void add_indexing(std::vector<Recipe>& all) {
   for (const char* kind : {"Gather", "TiedGather"}) {
     all.push_back({kind, {{{3, 4}}, integers({2, 2}, {3, 0, 3, 1})}, {{"axis", number(1)}}});
@@ -318,6 +344,7 @@ const std::vector<Recipe>& recipes() {
     add_reductions(result);
     add_products(result);
     add_networks(result);
+    add_attention(result);
     add_indexing(result);
     add_order(result);
     add_windows(result);

@@ -34,6 +34,7 @@ const RuleTable& rule_table() {
     add_pool_rules(result);
     add_norm_rules(result);
     add_loss_rules(result);
+    add_attention_rules(result);
     add_index_rules(result);
     add_sort_rules(result);
     add_random_rules(result);

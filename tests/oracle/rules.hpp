@@ -58,6 +58,7 @@ void add_conv_rules(RuleTable& table);
 void add_pool_rules(RuleTable& table);
 void add_norm_rules(RuleTable& table);
 void add_loss_rules(RuleTable& table);
+void add_attention_rules(RuleTable& table);
 void add_index_rules(RuleTable& table);
 void add_sort_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);

@@ -38,6 +38,8 @@ bool is_sum(const Op& op) {
                                                "OneHotGrad",
                                                "GroupNormalizationGrad",
                                                "SoftmaxGrad",
+                                               "ScaledDotProductAttention",
+                                               "ScaledDotProductAttentionGrad",
                                                "CumSumGrad",
                                                "CumProdGrad",
                                                "Fold",
@@ -100,8 +102,12 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   for (const Array& output : outputs) sums.emplace_back(output.dtype, output.shape);
   rule(op, pointers, sums);
   std::minstd_rand signs(static_cast<std::uint32_t>(op.id()) + 1);
-  for (std::int64_t i = 0; i < outputs[0].size(); ++i) {
-    outputs[0][i] += (signs() / 2 % 2 == 0 ? 0x1p-23L : -0x1p-23L) * sums[0][i];
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    for (std::int64_t i = 0; i < outputs[k].size(); ++i) {
+      // The logarithm of no sum at all is infinite.
+      if (!std::isfinite(sums[k][i])) continue;
+      outputs[k][i] += (signs() / 2 % 2 == 0 ? 0x1p-23L : -0x1p-23L) * sums[k][i];
+    }
   }
 }
 

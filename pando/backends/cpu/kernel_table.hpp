@@ -62,14 +62,12 @@ struct KindEntry {
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 
 // One function per family; each fills in its kinds.
-#define PANDO_CPU_KERNEL_FAMILIES(X)                                                          \
-  X(matmul)                                                                                   \
-  X(reduce)                                                                                   \
-  X(check)                                                                                    \
-  X(library)                                                                                  \
-  X(softmax)                                                                                  \
-  X(nll) X(norm) X(gather) X(scatter) X(slice) X(select) X(conv) X(pool) X(roi_align) X(fold) \
-      X(scan) X(recurrent) X(linear_algebra) X(ctc)
+// clang-format off
+#define PANDO_CPU_KERNEL_FAMILIES(X)                                                       \
+  X(attention) X(check) X(conv) X(ctc) X(fold) X(gather) X(library) X(linear_algebra)      \
+  X(matmul) X(nll) X(norm) X(pool) X(recurrent) X(reduce) X(roi_align) X(scan) X(scatter)  \
+  X(select) X(slice) X(softmax)
+// clang-format on
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)

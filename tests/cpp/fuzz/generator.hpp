@@ -213,6 +213,7 @@ class GraphGenerator {
 
   // generator_attention.cpp
   void attention_op();
+  void declared_attention_op();
   Tensor* masked(Tensor* scores);
 
   // generator_windows.cpp

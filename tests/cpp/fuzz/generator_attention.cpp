@@ -47,7 +47,58 @@ Tensor* GraphGenerator::masked(Tensor* scores) {
       .output(0);
 }
 
+/// The op of that name, and its gradient now and then.
+void GraphGenerator::declared_attention_op() {
+  const auto number = [&](int most) { return std::int64_t{1} + pick(most); };
+  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const Shape batch = flip(0.3) ? Shape{number(2)} : Shape{};
+  const std::int64_t kv_heads = number(2), heads = kv_heads * number(2);
+  const std::int64_t rows = number(7), keys = number(9), depth = number(5), columns = number(5);
+  const auto operand = [&](Shape rest) {
+    rest.insert(rest.begin(), batch.begin(), batch.end());
+    return clipped(of_slot({dtype, rest, false}, false), kEntryBound).tensor;
+  };
+  std::vector<Tensor*> inputs = {operand({heads, rows, depth}),
+                                 operand({kv_heads, keys, depth}),
+                                 operand({kv_heads, keys, columns}),
+                                 nullptr,
+                                 nullptr,
+                                 nullptr};
+  // Small products: the softmax makes much of their rounding.
+  Attributes attributes = {{"scale", 0.1}};
+  if (flip()) attributes.set("window", Ints{pick(5) - 1, pick(3) - 1});
+  if (flip()) attributes.set("alignment", std::string("bottom_right"));
+  if (flip()) {
+    inputs[3] =
+        constant(flip() ? DType::Bool : dtype, flip() ? Shape{rows, keys} : Shape{keys}, false);
+  }
+  if (flip(0.3)) {
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(random_()), 7};
+    inputs[4] = builder_.constant({DType::UInt32, {2}, {}}, words);
+    attributes.set("p", 0.3);
+  }
+  if (flip(0.3)) {
+    const auto length = static_cast<std::int32_t>(pick(12));
+    inputs[5] = builder_.constant({DType::Int32, {}, {}}, &length);
+  }
+  const Op& made = op("ScaledDotProductAttention", inputs, attributes);
+  bounded(made.output(0), {false, 2 * kEntryBound});
+  if (!flip()) return;
+  std::vector<Tensor*> gradient = {operand({heads, rows, columns}),
+                                   inputs[0],
+                                   inputs[1],
+                                   inputs[2],
+                                   made.output(0),
+                                   made.output(1)};
+  gradient.insert(gradient.end(), inputs.begin() + 3, inputs.end());
+  if (flip(0.3)) attributes.set("mask_gradient", true);
+  const Op& back = op("ScaledDotProductAttentionGrad", gradient, attributes);
+  const double slope = 64 * kEntryBound * kEntryBound * kEntryBound;
+  for (Tensor* output : back.outputs()) bounded(output, {false, slope});
+}
+
 void GraphGenerator::attention_op() {
+  if (flip(0.4)) return declared_attention_op();
   const auto arrays = where([](const Candidate& c) {
     const Shape& shape = c.tensor->shape();
     return c.tensor->dtype() == DType::Float32 && shape.size() >= 2 && c.tensor->info.bytes() > 0;

@@ -25,8 +25,9 @@ namespace {
 
 /// Whether something is summed in an order that may depend on the number of threads.
 bool sums_products(const FuzzProgram& program) {
-  static constexpr std::string_view kKinds[] = {"MatMul", "Conv", "ConvTranspose", "ConvDataGrad",
-                                                "ConvWeightsGrad"};
+  static constexpr std::string_view kKinds[] = {"MatMul",          "Conv",
+                                                "ConvTranspose",   "ConvDataGrad",
+                                                "ConvWeightsGrad", "ScaledDotProductAttentionGrad"};
   for (const Graph* graph : program.ir->graphs()) {
     for (const Op* op : graph->ops()) {
       if (std::find(std::begin(kKinds), std::end(kKinds), op->kind_name()) != std::end(kKinds)) {
