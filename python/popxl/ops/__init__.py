@@ -34,6 +34,7 @@ from popxl.ops.activation import (
     swish,
     swish_,
 )
+from popxl.ops.attention import scaled_dot_product_attention
 from popxl.ops.binary import (
     add,
     add_,
@@ -280,6 +281,7 @@ __all__ = [
     "roi_align",
     "scaled_add",
     "scaled_add_",
+    "scaled_dot_product_attention",
     "scatter",
     "scatter_reduce",
     "shaped_dropout",

@@ -440,6 +440,14 @@ TABLE |= {
         FLOAT,
         lambda p: (p - [[0, 1, 0], [1, 0, 0]]) / 2,
     ),
+    "scaled_dot_product_attention": case(
+        ops.scaled_dot_product_attention,
+        FLOAT,
+        lambda q, k, v: softmax(q @ k.T / 3**0.5) @ v,
+        X,
+        Y,
+        X,
+    ),
     # Without a drawn element that is dropped, and with all scaled by 1.
     "dropout": case(lambda t: ops.dropout(t, popxl.constant(SEED), p=0.0), FLOAT, identity),
     "shaped_dropout": case(
