@@ -15,7 +15,10 @@ Arrays = list[NDArray[np.generic]]
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 CHANNELS = 32
 HEAD = 64
+HEADS = 12
 EMBEDDING = 64
+# 512 and 2,048 tokens.
+ATTENTION_SIZES = (512 * HEADS * HEAD, 2048 * HEADS * HEAD)
 VOCABULARY = 10_000
 TOP = 10
 DROP = 0.1
@@ -51,6 +54,11 @@ def _product(size: int) -> Arrays:
 def _batched_product(size: int) -> Arrays:
     batch = max(1, size // (HEAD * HEAD))
     return [_values(batch, HEAD, HEAD), _values(batch, HEAD, HEAD, seed=1)]
+
+
+def _attention(size: int) -> Arrays:
+    shape = (1, HEADS, size // (HEADS * HEAD), HEAD)
+    return [_values(*shape, seed=seed) for seed in range(3)]
 
 
 def _convolution(size: int) -> Arrays:
@@ -106,6 +114,8 @@ class OpInputs:
 OPS: dict[str, OpInputs] = {
     "matmul": OpInputs(_product, SIZES[:4]),
     "batched_matmul": OpInputs(_batched_product, SIZES[1:4]),
+    "causal_attention": OpInputs(_attention, ATTENTION_SIZES),
+    "causal_attention_gradients": OpInputs(_attention, ATTENTION_SIZES),
     "conv2d": OpInputs(_convolution, SIZES[1:4]),
     "conv2d_gradients": OpInputs(_convolution, SIZES[1:4]),
     "max_pool": OpInputs(_images, SIZES[1:]),
