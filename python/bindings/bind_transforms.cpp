@@ -3,6 +3,7 @@
 #include "pando/transforms/accumulate.hpp"
 #include "pando/transforms/autodiff.hpp"
 #include "pando/transforms/batch_serialise.hpp"
+#include "pando/transforms/find_attention.hpp"
 #include "pando/transforms/inplace_ambiguity.hpp"
 #include "pando/transforms/pipelining.hpp"
 #include "pando/transforms/recompute.hpp"
@@ -61,6 +62,8 @@ void bind_autodiff(nb::module_& m) {
       nb::arg("grads_required").none() = nb::none(),
       nb::arg("called_graphs_info") = std::vector<GradGraphInfo>{},
       "Differentiates a graph; returns one info per differentiated or supplied forward graph.");
+  m.def("find_attention", &find_attention, nb::arg("graph"),
+        "Makes one op of the products and the softmax of each attention.");
   m.def("check_inplace_ambiguity", &check_inplace_ambiguity, nb::arg("ir"));
 }
 

@@ -605,6 +605,9 @@ def autodiff(graph: Graph, grads_provided: Sequence[Tensor] | None = None, grads
     Differentiates a graph; returns one info per differentiated or supplied forward graph.
     """
 
+def find_attention(graph: Graph) -> None:
+    """Makes one op of the products and the softmax of each attention."""
+
 def check_inplace_ambiguity(ir: Ir) -> None: ...
 
 class Accumulation:

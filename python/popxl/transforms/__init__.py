@@ -13,6 +13,7 @@ from popxl.transforms.autodiff import (
 )
 from popxl.transforms.decompose_sum import decompose_sum
 from popxl.transforms.exchange import io_tile_exchange, merge_exchange
+from popxl.transforms.fuse_attention import fuse_attention
 
 __all__ = [
     "ExpectedConnection",
@@ -20,6 +21,7 @@ __all__ = [
     "GradGraphInfo",
     "autodiff",
     "decompose_sum",
+    "fuse_attention",
     "io_tile_exchange",
     "merge_exchange",
 ]
