@@ -26,7 +26,13 @@ TYPES = {
     _core.AttributeType.NumberList: "Floats",
 }
 # Kinds whose names are words of the language have those of popxl.
-NAMES = {"And": "logical_and", "If": "conditional", "Not": "logical_not", "Or": "logical_or"}
+NAMES = {
+    "And": "logical_and",
+    "If": "conditional",
+    "Not": "logical_not",
+    "Or": "logical_or",
+    "While": "while_loop",
+}
 NOTE = "Written by scripts/write_builders.py from the registry: run ./dev generate."
 
 HEADER = f"""// Typed builders: one for every kind of op. Optional inputs come after the attributes.

@@ -62,7 +62,7 @@ std::vector<FunctionRequest> CalledFunctions::callees_of(const Op& op) {
   if (op.called_graphs.empty()) return {};
   const Graph& callee = *op.called_graphs[0];
   if (op.def().is_call) return {{&callee, written_arguments(op, callee, 0, 0, op.num_inputs())}};
-  if (op.kind() == OpKind::Loop) {
+  if (op.def().is_loop) {
     const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
     std::vector<bool> writable =
         written_arguments(op, callee, kLoopControlInputs, kLoopControlInputs, user_inputs);

@@ -9,6 +9,14 @@
 namespace pando {
 namespace {
 
+/// More than any program lives to see.
+constexpr std::int64_t kUnboundedTrips = std::int64_t{1} << 60;
+
+std::int64_t most_iterations(const Op& loop) {
+  const bool is_bounded = loop.attributes.has("max_iterations");
+  return is_bounded ? loop.attributes.integer("max_iterations") : kUnboundedTrips;
+}
+
 class CallLowering {
  public:
   CallLowering(FrameBuilder& frame, CalledFunctions& functions)
@@ -32,7 +40,9 @@ class CallLowering {
     const Graph& wrapper = *op.called_graphs[0];
     const int carried = op.num_outputs();
     const int user_inputs = std::max(op.num_inputs() - kLoopControlInputs, 0);
-    const std::int64_t trips = op.attributes.integer("trip_count");
+    const bool ends_early = op.kind() == OpKind::While;
+    const std::int64_t trips =
+        ends_early ? most_iterations(op) : op.attributes.integer("trip_count");
     Arguments arguments =
         bind_arguments(op, wrapper, kLoopControlInputs, kLoopControlInputs,
                        functions_.written_arguments(op, wrapper, kLoopControlInputs,
@@ -42,11 +52,14 @@ class CallLowering {
     in.kind = Instruction::Kind::Loop;
     in.count = trips;
     in.num_carried = carried;
+    in.ends_early = ends_early;
     const BoundTensor iterator = frame_.new_tensor({DType::Int32, {}, {}}, "Iterator___", op);
     const BoundTensor condition = frame_.new_tensor({DType::Bool, {}, {}}, "LoopCond___", op);
     const BoundTensor condition_out = frame_.new_tensor({DType::Bool, {}, {}}, "LoopCond___", op);
     in.operands = {iterator.operand, condition.operand, condition_out.operand};
-    // Iteration i reads buffer P(i) and writes P(i + 1); P(trips) is the op's output.
+    if (ends_early) frame_.emit_copy(frame_.bind_contiguous(op.input(1), op), condition_out, &op);
+    // Iteration i reads buffer P(i) and writes P(i + 1); P(trips) is the op's output. Where trips
+    // are not known, P(0) is, and the runtime copies what ends in the other one.
     std::vector<BoundTensor> outputs, others;
     for (int k = 0; k < carried; ++k) {
       const Tensor* output = op.output(k);
@@ -59,7 +72,7 @@ class CallLowering {
       BoundTensor from = frame_.bind(initial);
       from.operand = arguments.operands[i];
       from.desc = OperandDesc::contiguous(initial->dtype(), initial->shape());
-      frame_.emit_copy(from, trips % 2 == 0 ? outputs[i] : others[i], &op);
+      frame_.emit_copy(from, ends_early || trips % 2 == 0 ? outputs[i] : others[i], &op);
     }
     for (const BoundTensor& b : outputs) in.operands.push_back(b.operand);
     for (const BoundTensor& b : others) in.operands.push_back(b.operand);
@@ -185,7 +198,7 @@ class CallLowering {
 void lower_call(const Op& op, FrameBuilder& frame, CalledFunctions& functions) {
   CallLowering lowering(frame, functions);
   if (op.def().is_call) return lowering.call(op);
-  if (op.kind() == OpKind::Loop) return lowering.loop(op);
+  if (op.def().is_loop) return lowering.loop(op);
   internal_check(op.kind() == OpKind::If,
                  "an op that calls graphs must be a call, a loop or an if");
   lowering.branch(op);

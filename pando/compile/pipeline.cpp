@@ -44,7 +44,7 @@ void check_arguments_are_connected(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (op->called_graphs.empty()) continue;
     // A loop makes its own iteration number and condition.
-    for (int i = op->kind() == OpKind::Loop ? 2 : 0; i < op->num_inputs(); ++i) {
+    for (int i = op->def().is_loop ? 2 : 0; i < op->num_inputs(); ++i) {
       if (op->input(i) != nullptr) continue;
       throw Error(str_cat(describe(*op), ": input ", i, " is not connected: give every input of '",
                           op->called_graphs.front()->id(), "' a tensor"));

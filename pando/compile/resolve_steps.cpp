@@ -1,6 +1,8 @@
 #include "pando/compile/resolve_steps.hpp"
 
 #include "pando/base/error.hpp"
+#include "pando/compile/loop_arguments.hpp"
+#include "pando/steps/step_devices.hpp"
 
 namespace pando {
 namespace {
@@ -48,6 +50,7 @@ Instruction resolve(const StepFunction& function, const StepInstruction& step) {
   }
   result.count = step.count;
   result.num_carried = step.num_carried;
+  result.ends_early = step.ends_early;
   result.row = step.row;
   result.writes_row = step.writes_row;
   result.source = step.source;
@@ -55,13 +58,33 @@ Instruction resolve(const StepFunction& function, const StepInstruction& step) {
   return result;
 }
 
-Function resolve(StepFunction& steps) {
+/// By slot: what the arguments of a function take.
+std::vector<std::int64_t> argument_bytes(const StepFunction& function) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(function.num_arguments));
+  for (const Storage& storage : function.storages) {
+    if (storage.kind != Storage::Kind::Argument) continue;
+    bytes[static_cast<std::size_t>(storage.slot)] = storage.bytes;
+  }
+  return bytes;
+}
+
+/// What the runtime needs of a loop that ends early.
+void complete_loop(const StepProgram& program, Instruction& loop) {
+  const auto body = static_cast<std::size_t>(loop.target);
+  const std::vector<std::int64_t> bytes = argument_bytes(program.functions[body]);
+  const auto first = bytes.begin() + kLoopControlInputs;
+  loop.carried_bytes.assign(first, first + loop.num_carried);
+  loop.other_target = argument_device(program.functions[body], program.functions[body].num_inputs);
+}
+
+Function resolve(const StepProgram& program, StepFunction& steps) {
   internal_check(steps.is_planned(), "a function must be planned before it is resolved");
   Function function;
   function.name = steps.name;
   function.instructions.reserve(steps.instructions.size());
   for (const StepInstruction& step : steps.instructions) {
-    function.instructions.push_back(resolve(steps, step));
+    Instruction& in = function.instructions.emplace_back(resolve(steps, step));
+    if (in.ends_early) complete_loop(program, in);
   }
   function.devices = steps.devices;
   function.streams = std::move(steps.streams);
@@ -76,7 +99,9 @@ Function resolve(StepFunction& steps) {
 Program resolve(StepProgram& steps) {
   Program program = std::move(steps.tables);
   program.functions.reserve(steps.functions.size());
-  for (StepFunction& function : steps.functions) program.functions.push_back(resolve(function));
+  for (StepFunction& function : steps.functions) {
+    program.functions.push_back(resolve(steps, function));
+  }
   return program;
 }
 

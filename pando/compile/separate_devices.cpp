@@ -1,5 +1,7 @@
 #include "pando/compile/separate_devices.hpp"
 
+#include <set>
+
 #include "pando/compile/device_streams.hpp"
 #include "pando/compile/loop_arguments.hpp"
 #include "pando/compile/step_effects.hpp"
@@ -54,7 +56,20 @@ std::int32_t slot_in_pass(const StepFunction& function, std::int32_t slot, int p
   return slot >= first_output ? slot - first_output + kLoopControlInputs : slot;
 }
 
-void separate_devices(const StepProgram& program, StepFunction& function, StepEffects& effects) {
+/// The bodies of loops that end early.
+std::set<std::int32_t> tested_bodies(const StepProgram& program) {
+  std::set<std::int32_t> bodies;
+  for (const StepFunction& function : program.functions) {
+    for (const StepInstruction& in : function.instructions) {
+      if (in.ends_early) bodies.insert(in.target);
+    }
+  }
+  return bodies;
+}
+
+/// `tests_condition`: the device of the condition that the function gives reads it at the end.
+void separate_devices(const StepProgram& program, StepFunction& function, StepEffects& effects,
+                      bool tests_condition) {
   DeviceStreams streams(function.devices);
   const int passes = function.num_carried.has_value() ? DeviceStreams::kLoopPasses : 1;
   for (int pass = 0; pass < passes; ++pass) {
@@ -67,8 +82,17 @@ void separate_devices(const StepProgram& program, StepFunction& function, StepEf
       }
       streams.add(devices_of(program, in), accesses);
     }
+    if (!tests_condition) continue;
+    const std::int32_t slot = function.num_inputs;
+    streams.add({argument_device(function, slot)},
+                {{{AccessSpace::Kind::Argument, slot}, 0, 1, false}});
   }
   function.streams = streams.finish();
+  const auto count = static_cast<std::int32_t>(function.instructions.size());
+  for (std::vector<StreamStep>& stream : function.streams) {
+    // The test itself is the loop's.
+    std::erase(stream, StreamStep{StreamStep::Kind::Run, count});
+  }
   function.carried_signals = streams.carried_signals();
 }
 
@@ -76,8 +100,11 @@ void separate_devices(const StepProgram& program, StepFunction& function, StepEf
 
 void separate_devices(StepProgram& program) {
   StepEffects effects(program);
-  for (StepFunction& function : program.functions) {
-    if (function.devices.size() > 1) separate_devices(program, function, effects);
+  const std::set<std::int32_t> tested = tested_bodies(program);
+  for (std::size_t i = 0; i < program.functions.size(); ++i) {
+    StepFunction& function = program.functions[i];
+    const bool is_tested = tested.contains(static_cast<std::int32_t>(i));
+    if (function.devices.size() > 1) separate_devices(program, function, effects, is_tested);
   }
 }
 

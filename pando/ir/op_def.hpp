@@ -90,6 +90,11 @@ struct OpDef {
   int num_called_graphs = 0;
   /// Runs its one called graph once; inputs and outputs are those of the graph, in order.
   bool is_call = false;
+  /// Runs its one called graph again and again: inputs 0 and 1 of both are the number of the
+  /// iteration and a condition, then come the values that each iteration carries to the next one,
+  /// then those that all share. Output 0 of the graph is a condition, output i + 1 is carried to
+  /// input i + 2.
+  bool is_loop = false;
   /// Its gradient runs the gradient graphs of the graphs that it calls.
   bool differentiates_callees = false;
   /// Input 0 is the value of the output, whose storage is only of its own where that is seen.

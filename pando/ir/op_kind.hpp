@@ -29,7 +29,8 @@ namespace pando {
   X(Reshape)                    \
   X(Softmax)                    \
   X(SoftmaxGrad)                \
-  X(Where)
+  X(Where)                      \
+  X(While)
 // clang-format on
 
 /// The registry numbers the kinds that have no name here after those that have one. Numbers are

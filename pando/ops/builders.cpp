@@ -1775,4 +1775,13 @@ BuiltOp where_y_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   return build_op(builder, "WhereYGrad", {input0, input1}, std::move(given), name);
 }
 
+BuiltOp while_loop(OpBuilder& builder, Graph& graph0, const std::vector<Tensor*>& inputs,
+                   const WhileAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "max_iterations", attributes.max_iterations);
+  set_attribute(given, "history", attributes.history);
+  set_attribute(given, "modified", attributes.modified);
+  return build_op(builder, "While", inputs, std::move(given), name, {&graph0});
+}
+
 }  // namespace pando::ops

@@ -1957,4 +1957,19 @@ struct WhereYGradAttributes {
 BuiltOp where_y_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                      const WhereYGradAttributes& attributes, std::string_view name = {});
 
+struct WhileAttributes {
+  std::optional<std::int64_t> max_iterations = std::nullopt;
+  std::optional<Ints> history = std::nullopt;
+  std::optional<Ints> modified = std::nullopt;
+};
+/// Runs the called graph while its condition is true: input 1 (bool scalar) says so before the
+/// first iteration, output 0 of the graph before each other one. Attribute max_iterations: the most
+/// iterations; not given: any number. Inputs and outputs are those of Loop; what is carried is
+/// passed by value. With attribute history (carried values by number) more outputs follow: the
+/// number of iterations (int32), and for each of those values a row per iteration of what it got,
+/// max_iterations of them; rows of iterations that did not run are undefined. Gradients need
+/// max_iterations.
+BuiltOp while_loop(OpBuilder& builder, Graph& graph0, const std::vector<Tensor*>& inputs,
+                   const WhileAttributes& attributes = {}, std::string_view name = {});
+
 }  // namespace pando::ops

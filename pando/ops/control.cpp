@@ -75,6 +75,7 @@ std::vector<TensorInfo> infer_call(const Op& op) {
 }
 
 constexpr int kLoopInputs = 2;  // Iterator___ and LoopCond___
+constexpr int kConditionInput = 1;
 
 void check_loop_header(const Op& op, const Graph& wrapper) {
   const auto is_scalar = [](const Tensor* t, DType dtype) {
@@ -90,12 +91,11 @@ void check_loop_header(const Op& op, const Graph& wrapper) {
   }
 }
 
-std::vector<TensorInfo> infer_loop(const Op& op) {
+/// What loops have in common: the form of the body and what it takes and gives.
+void check_loop(const Op& op) {
   check_callees(op);
   const Graph& wrapper = *op.called_graphs[0];
   check_loop_header(op, wrapper);
-  const std::int64_t count = op.attributes.integer("trip_count");
-  if (count < 0) throw ValueError(str_cat("Repeat count must be >= 0. Provided ", count));
   check_arguments(op, wrapper, kLoopInputs, std::max(op.num_inputs() - kLoopInputs, 0),
                   kLoopInputs);
   check_modified(op);
@@ -112,7 +112,127 @@ std::vector<TensorInfo> infer_loop(const Op& op) {
                         " is carried to input '", wrapper.inputs()[carried]->name(), "' ",
                         info_text(input), ": wanted equal shapes and dtypes"));
   }
-  return infos_of(wrapper.outputs(), 1);
+}
+
+std::vector<TensorInfo> infer_loop(const Op& op) {
+  const std::int64_t count = op.attributes.integer("trip_count");
+  if (count < 0) throw ValueError(str_cat("Repeat count must be >= 0. Provided ", count));
+  check_loop(op);
+  return infos_of(op.called_graphs[0]->outputs(), 1);
+}
+
+bool is_bounded(const Op& op) { return op.attributes.has("max_iterations"); }
+
+/// What the loop keeps of a carried value: a row per iteration.
+TensorInfo history_info(const TensorInfo& carried, std::int64_t rows) {
+  TensorInfo info{carried.dtype, carried.shape, {}};
+  info.shape.insert(info.shape.begin(), rows);
+  return info;
+}
+
+std::vector<TensorInfo> infer_while(const Op& op) {
+  check_loop(op);
+  const std::vector<Tensor*>& outputs = op.called_graphs[0]->outputs();
+  const auto carried = static_cast<int>(outputs.size()) - 1;
+  require_shape(op, kConditionInput, {});
+  require_bool(op, kConditionInput);
+  if (is_bounded(op) && op.attributes.integer("max_iterations") < 0) {
+    throw ValueError(str_cat(describe(op), ": max_iterations must be >= 0, given ",
+                             op.attributes.integer("max_iterations")));
+  }
+  for (const int index : modified_arguments(op)) {
+    if (index >= kLoopInputs + carried) continue;
+    throw NotSupported(str_cat(describe(op), ": input ", index, " of graph '",
+                               op.called_graphs[0]->id(),
+                               "' is carried to the next iteration and taken by reference: give "
+                               "its value as an output, or carry another one"));
+  }
+  std::vector<TensorInfo> infos = infos_of(outputs, 1);
+  if (!op.attributes.has("history")) return infos;
+  if (op.attributes.integer_or("max_iterations", 0) < 1) {
+    wrong_input(op, "wanted max_iterations of 1 or more, as attribute history needs");
+  }
+  infos.push_back({DType::Int32, {}, {}});
+  for (const std::int64_t k : op.attributes.ints("history")) {
+    if (k < 0 || k >= carried)
+      wrong_input(op, str_cat("there is no carried value ", k, " for history"));
+    infos.push_back(
+        history_info(infos[static_cast<std::size_t>(k)], op.attributes.integer("max_iterations")));
+  }
+  return infos;
+}
+
+/// The body of a loop that keeps a history: it stores what it gets in the rows that it takes last,
+/// and counts its iterations in the value that it carries last.
+Graph& recording_body(const Op& op, const std::vector<Tensor*>& rows) {
+  Graph& body = *op.called_graphs[0];
+  Graph& graph = body.ir().create_graph(body.id() + "_recording");
+  const auto carried = body.outputs().size() - 1;
+  const auto add_inputs = [&](std::size_t first, std::size_t end) {
+    std::vector<Tensor*> added;
+    for (std::size_t i = first; i < end; ++i) {
+      const Tensor* like = body.inputs()[i];
+      const std::string id = graph.unique_tensor_id(like->name());
+      added.push_back(graph.add_input(id, like->info, like->is_by_ref()));
+    }
+    return added;
+  };
+  std::vector<Tensor*> arguments = add_inputs(0, kLoopInputs + carried);
+  graph.add_input(graph.unique_tensor_id("count"), {DType::Int32, {}, {}});
+  for (Tensor* other : add_inputs(kLoopInputs + carried, body.inputs().size())) {
+    arguments.push_back(other);
+  }
+  OpBuilder builder(graph, op.context);
+  const Ints& kept = op.attributes.ints("history");
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    Tensor* all = graph.add_input(graph.unique_tensor_id("history"), rows[i]->info, true);
+    Tensor* value = arguments[static_cast<std::size_t>(kLoopInputs + kept[i])];
+    Shape row = value->shape();
+    row.insert(row.begin(), 1);
+    builder.make("DynamicUpdateInplace", {all, arguments[0], builder.reshape(value, row)},
+                 {{"axes", Ints{0}}, {"sizes", Ints{1}}});
+  }
+  Ints modified;
+  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+    if (body.inputs()[i]->is_by_ref()) modified.push_back(static_cast<std::int64_t>(i));
+  }
+  const Op& call = graph.create_op(Registry::instance().get("Call"), arguments,
+                                   {{"modified", modified}}, op.context, {&body});
+  std::vector<Tensor*> outputs = call.outputs();
+  outputs.push_back(
+      builder.make("Add", {arguments[0], builder.constant(1, DType::Int32)}, {}, "count"));
+  graph.set_outputs(std::move(outputs));
+  return graph;
+}
+
+/// A loop with a history is one whose body writes it.
+std::vector<Tensor*> expand_while(OpBuilder& builder, const Op& op) {
+  if (!op.attributes.has("history")) return {};
+  const auto carried = op.called_graphs[0]->outputs().size() - 1;
+  std::vector<Tensor*> rows;
+  for (std::size_t i = carried + 1; i < op.outputs().size(); ++i) {
+    const TensorInfo& info = op.outputs()[i]->info;
+    rows.push_back(builder.make(
+        "Init", {},
+        {{"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("undef")}}));
+  }
+  Graph& body = recording_body(op, rows);
+  std::vector<Tensor*> inputs = op.inputs();
+  inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(kLoopInputs + carried),
+                builder.constant(0, DType::Int32));
+  inputs.insert(inputs.end(), rows.begin(), rows.end());
+  Attributes attributes = op.attributes;
+  attributes.erase("history");
+  if (attributes.has("modified")) {
+    Ints modified = attributes.ints("modified");
+    for (std::int64_t& index : modified) ++index;  // behind the count
+    attributes.set("modified", modified);
+  }
+  Op& loop =
+      builder.graph().create_op(op.def(), inputs, std::move(attributes), op.context, {&body});
+  std::vector<Tensor*> results = loop.outputs();
+  results.insert(results.end(), rows.begin(), rows.end());
+  return results;
 }
 
 std::vector<TensorInfo> infer_if(const Op& op) {
@@ -166,7 +286,27 @@ void register_control_ops(Registry& registry) {
        .attributes = {integer_attribute("trip_count"), optional(ints_attribute("modified"))},
        .infer = infer_loop,
        .modified_inputs = modified_arguments,
-       .num_called_graphs = 1});
+       .num_called_graphs = 1,
+       .is_loop = true});
+  registry.add(
+      {.name = "While",
+       .doc = "Runs the called graph while its condition is true: input 1 (bool scalar) says so "
+              "before the first iteration, output 0 of the graph before each other one. Attribute "
+              "max_iterations: the most iterations; not given: any number. Inputs and outputs are "
+              "those of Loop; what is carried is passed by value. With attribute history (carried "
+              "values by number) more outputs follow: the number of iterations (int32), and for "
+              "each of those values a row per iteration of what it got, max_iterations of them; "
+              "rows of iterations that did not run are undefined. Gradients need max_iterations.",
+       .min_inputs = kLoopInputs,
+       .max_inputs = -1,
+       .attributes = {optional(integer_attribute("max_iterations")),
+                      optional(ints_attribute("history")), optional(ints_attribute("modified"))},
+       .infer = infer_while,
+       .modified_inputs = modified_arguments,
+       .expand = expand_while,
+       .num_called_graphs = 1,
+       .is_loop = true,
+       .differentiates_callees = true});
   registry.add({.name = "If",
                 .doc =
                     "Runs the first called graph if input 0 (bool, one element) is true, else the "

@@ -139,6 +139,20 @@ class FunctionCheck {
     require(in.num_carried >= 0 && in.num_carried <= operands && 3 + 2 * in.num_carried <= operands,
             "a loop with too few operands");
     require(body.num_arguments == operands, "a loop whose body takes other arguments");
+    require(in.count >= 0, "a loop with a negative number of iterations");
+    require(
+        static_cast<std::int64_t>(in.carried_bytes.size()) == (in.ends_early ? in.num_carried : 0),
+        "a loop without the sizes of what it carries");
+    for (std::size_t k = 0; k < in.carried_bytes.size(); ++k) {
+      const std::int64_t bytes = in.carried_bytes[k];
+      require(bytes >= 0, "a carried value of a negative size");
+      check_operand(in.operands[3 + k], {0, bytes});
+      check_operand(in.operands[3 + in.carried_bytes.size() + k], {0, bytes});
+    }
+    if (!in.ends_early) return;
+    require(
+        std::find(body.devices.begin(), body.devices.end(), in.other_target) != body.devices.end(),
+        "a condition read by a device that runs nothing of the loop");
   }
 
   void check_branch(const Instruction& in) const {

@@ -68,7 +68,8 @@ std::string instruction_name(const Program& program, const Instruction& instruct
     case Instruction::Kind::Call:
       return "Call " + program.functions[target].name;
     case Instruction::Kind::Loop:
-      return str_cat("Loop ", instruction.count, " x ", program.functions[target].name);
+      return str_cat(instruction.ends_early ? "While " : "Loop ", instruction.count, " x ",
+                     program.functions[target].name);
     case Instruction::Kind::If:
       return "If " + program.functions[target].name;
     case Instruction::Kind::HostLoad:

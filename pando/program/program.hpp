@@ -89,7 +89,8 @@ struct Instruction {
   enum class Kind : std::uint8_t {
     Kernel,       // target: kernel; operands: inputs, outputs
     Call,         // target: function; operands: its arguments
-    Loop,         // target: function; see Function for the operands
+    Loop,         // target: function; operands: iteration, condition, the condition that an
+                  // iteration gives, A..., B..., other arguments...; count: most iterations
     If,           // target: then-function; other_target: else-function; operands: the condition,
                   // or one for each device that runs it, then num_then_operands arguments of the
                   // one function, then those of the other
@@ -114,13 +115,18 @@ struct Instruction {
   std::vector<OperandRef> operands;
   /// Call, Loop, If: by device of the program, where the callee's frame lies in the running one.
   std::vector<std::int64_t> callee_frames;
-  /// Loop: trip count. Copy, Send, Receive: bytes. If: number of then-arguments. RemoteLoad,
-  /// RemoteLoadStart, RemoteStore: 1 if the offset is unsigned.
+  /// Loop: trip count, of one that ends early the most. Copy, Send, Receive: bytes. If: number of
+  /// then-arguments. RemoteLoad, RemoteLoadStart, RemoteStore: 1 if the offset is unsigned.
   std::int64_t count = 0;
-  /// Loop: how many of the leading (argument, result) pairs are carried: operands are
-  /// [initial carried..., other arguments..., result A..., result B...]; iteration i reads the
-  /// carried arguments from (i even ? initial or B : A) ... see runtime/engine.hpp.
+  /// Loop: how many values are carried. Each has two places, A and B, that iterations read and
+  /// write by turns. The last one writes A, the first one reads what is there for that; of a loop
+  /// that ends early the first one reads A, and the result is copied to A if it lies in B.
   std::int64_t num_carried = 0;
+  /// Loop: it ends before an iteration whose condition (operand 2, which has a value before the
+  /// first one) is false. Device `other_target` of those of the body reads it for all.
+  bool ends_early = false;
+  /// Of a loop that ends early: what each carried value takes.
+  std::vector<std::int64_t> carried_bytes;
   /// HostLoad, RemoteLoad: the slot by which operands of Space::Row name what it loads: the row
   /// itself, of the host's array or where the remote buffer lies in memory, without a copy; else
   /// its destination. -1: none do.

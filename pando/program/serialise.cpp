@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 14;
+constexpr std::uint32_t kVersion = 15;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -27,7 +27,7 @@ struct InstructionRecord {
   std::uint32_t kind;
   std::int32_t row;
   std::uint32_t writes_row;
-  std::uint32_t unused;
+  std::uint32_t ends_early;
 };
 static_assert(sizeof(InstructionRecord) == 56);
 
@@ -139,30 +139,34 @@ class Loader {
 void Saver::instructions(const std::vector<Instruction>& instructions) {
   std::vector<InstructionRecord> heads;
   std::vector<OperandRecord> operands;
-  std::vector<std::int64_t> frames;
+  std::vector<std::int64_t> frames, carried;
   for (const Instruction& in : instructions) {
     heads.push_back({in.count, in.num_carried, in.target, in.other_target, in.source, in.device,
                      static_cast<std::uint32_t>(in.operands.size()),
                      static_cast<std::uint32_t>(in.callee_frames.size()),
-                     static_cast<std::uint32_t>(in.kind), in.row, std::uint32_t{in.writes_row}, 0});
+                     static_cast<std::uint32_t>(in.kind), in.row, std::uint32_t{in.writes_row},
+                     std::uint32_t{in.ends_early}});
     for (const OperandRef& ref : in.operands) {
       operands.push_back({ref.offset, ref.slot, ref.device, static_cast<std::uint16_t>(ref.space)});
     }
     frames.insert(frames.end(), in.callee_frames.begin(), in.callee_frames.end());
+    carried.insert(carried.end(), in.carried_bytes.begin(), in.carried_bytes.end());
   }
   records(heads);
   records(operands);
   records(frames);
+  records(carried);
 }
 
 void Loader::instructions(std::vector<Instruction>& instructions) {
   std::vector<InstructionRecord> heads;
   std::vector<OperandRecord> operands;
-  std::vector<std::int64_t> frames;
+  std::vector<std::int64_t> frames, carried;
   records(heads);
   records(operands);
   records(frames);
-  std::size_t next = 0, next_frame = 0;
+  records(carried);
+  std::size_t next = 0, next_frame = 0, next_carried = 0;
   instructions.reserve(heads.size());
   for (const InstructionRecord& head : heads) {
     if (head.kind > static_cast<std::uint32_t>(kLastInstructionKind) ||
@@ -180,6 +184,14 @@ void Loader::instructions(std::vector<Instruction>& instructions) {
     in.device = head.device;
     in.row = head.row;
     in.writes_row = head.writes_row != 0;
+    in.ends_early = head.ends_early != 0;
+    if (in.ends_early) {
+      const auto count = static_cast<std::uint64_t>(in.num_carried);
+      if (count > carried.size() - next_carried) in_.corrupt("a loop without its carried values");
+      const auto first = carried.begin() + static_cast<std::ptrdiff_t>(next_carried);
+      in.carried_bytes.assign(first, first + in.num_carried);
+      next_carried += count;
+    }
     const auto frame = frames.begin() + static_cast<std::ptrdiff_t>(next_frame);
     in.callee_frames.assign(frame, frame + static_cast<std::ptrdiff_t>(head.num_frames));
     next_frame += head.num_frames;
@@ -193,7 +205,7 @@ void Loader::instructions(std::vector<Instruction>& instructions) {
              record.offset};
     }
   }
-  if (next != operands.size() || next_frame != frames.size())
+  if (next != operands.size() || next_frame != frames.size() || next_carried != carried.size())
     in_.corrupt("operands of no instruction");
 }
 

@@ -30,6 +30,23 @@ void DeviceSignals::wait(int device, int from) {
   profile_->exchanged(device, steady_seconds() - start);
 }
 
+bool DeviceSignals::decision(int device, int from) {
+  if (profile_ == nullptr) return team_.decision(device, from);
+  const double start = steady_seconds();
+  const bool yes = team_.decision(device, from);
+  profile_->exchanged(device, steady_seconds() - start);
+  return yes;
+}
+
+void DeviceSignals::meet(const std::vector<std::int32_t>& devices, int device) {
+  for (const std::int32_t other : devices) {
+    if (other != device) signal(device, other);
+  }
+  for (const std::int32_t other : devices) {
+    if (other != device) wait(device, other);
+  }
+}
+
 void DeviceSignals::before_loop(const Function& body, int device) {
   for (const CarriedSignals& signals : body.carried_signals) {
     if (signals.from != device) continue;

@@ -23,6 +23,12 @@ class DeviceSignals {
   /// See DeviceTeam::signal and DeviceTeam::wait.
   void signal(int device, int to);
   void wait(int device, int from);
+  /// The decision of one device about a loop, for each other one in turn: decisions come in the
+  /// order in which they were made, apart from signals.
+  void decide(int device, int to, bool yes) { team_.decide(device, to, yes); }
+  bool decision(int device, int from);
+  /// Returns when each of `devices`, of which `device` is one, has done all that it was asked for.
+  void meet(const std::vector<std::int32_t>& devices, int device);
   /// Sends for the first iteration of a loop, which has none before it to wait for.
   void before_loop(const Function& body, int device);
   /// Takes the signals of a loop's last iteration, which has none after it to take them.

@@ -16,6 +16,8 @@ DeviceTeam::DeviceTeam(int devices, int spins, std::function<bool()> should_stop
       should_stop_(std::move(should_stop)),
       on_failure_(std::move(on_failure)),
       channels_(static_cast<std::size_t>(devices * devices)),
+      decision_channels_(channels_.size()),
+      decisions_(channels_.size()),
       team_(devices, spins, "the virtual devices of a replica",
             {.should_stop = should_stop_,
              .on_failure = [this](int, const std::exception_ptr& error) { stop(error); },
@@ -31,16 +33,36 @@ void DeviceTeam::stop(const std::exception_ptr& error) {
   signalled_.notify_all();
 }
 
-void DeviceTeam::signal(int from, int to) {
+void DeviceTeam::signal(int from, int to) { send(channels_[pair(from, to)]); }
+
+void DeviceTeam::wait(int device, int from) { take(channels_[pair(from, device)], device); }
+
+void DeviceTeam::decide(int from, int to, bool yes) {
+  {
+    const std::lock_guard lock(mutex_);
+    decisions_[pair(from, to)].push_back(yes);
+  }
+  send(decision_channels_[pair(from, to)]);
+}
+
+bool DeviceTeam::decision(int device, int from) {
+  take(decision_channels_[pair(from, device)], device);
+  const std::lock_guard lock(mutex_);
+  std::deque<bool>& pending = decisions_[pair(from, device)];
+  const bool yes = pending.front();
+  pending.pop_front();
+  return yes;
+}
+
+void DeviceTeam::send(Channel& channel) {
   // Sequentially consistent, as the sleeper's side: one of the two sees the other.
-  channel(from, to).sent.fetch_add(1);
+  channel.sent.fetch_add(1);
   if (sleepers_.load() == 0) return;
   const std::lock_guard lock(mutex_);
   signalled_.notify_all();
 }
 
-void DeviceTeam::wait(int device, int from) {
-  Channel& given = channel(from, device);
+void DeviceTeam::take(Channel& given, int device) {
   const std::uint64_t wanted = ++given.taken;
   for (int spin = 0; given.sent.load(std::memory_order_acquire) < wanted; ++spin) {
     if (stopped()) throw DeviceStopped();
@@ -78,10 +100,13 @@ void DeviceTeam::sleep_for(const Channel& given, std::uint64_t wanted, int devic
 }
 
 void DeviceTeam::run(const std::function<void(int)>& work) {
-  for (Channel& channel : channels_) {
-    channel.sent.store(0, std::memory_order_relaxed);
-    channel.taken = 0;
+  for (std::vector<Channel>* channels : {&channels_, &decision_channels_}) {
+    for (Channel& channel : *channels) {
+      channel.sent.store(0, std::memory_order_relaxed);
+      channel.taken = 0;
+    }
   }
+  for (std::deque<bool>& pending : decisions_) pending.clear();
   stopped_.store(false);
   std::exception_ptr stopped_by_replica;
   for (const std::exception_ptr& error : team_.run(work)) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -43,6 +44,10 @@ class DeviceTeam {
   /// Device `device` takes the oldest signal of device `from`, for which it waits if need be.
   /// Throws DeviceStopped when a device failed; on device 0 Interrupted.
   void wait(int device, int from);
+  /// Device `from` tells device `to` yes or no, which `to` takes in turn, as signals, which these
+  /// do not count among.
+  void decide(int from, int to, bool yes);
+  bool decision(int device, int from);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
  private:
@@ -52,10 +57,12 @@ class DeviceTeam {
     alignas(64) std::uint64_t taken = 0;
   };
 
-  Channel& channel(int from, int to) {
-    return channels_[static_cast<std::size_t>(from) * static_cast<std::size_t>(devices_) +
-                     static_cast<std::size_t>(to)];
+  std::size_t pair(int from, int to) const {
+    return static_cast<std::size_t>(from) * static_cast<std::size_t>(devices_) +
+           static_cast<std::size_t>(to);
   }
+  void send(Channel& channel);
+  void take(Channel& channel, int device);
   void stop(const std::exception_ptr& error);
   void sleep_for(const Channel& channel, std::uint64_t wanted, int device);
 
@@ -63,7 +70,9 @@ class DeviceTeam {
   int spins_;
   std::function<bool()> should_stop_;
   std::function<void(const std::exception_ptr&)> on_failure_;
-  std::vector<Channel> channels_;
+  // By pair of devices.
+  std::vector<Channel> channels_, decision_channels_;
+  std::vector<std::deque<bool>> decisions_;  // guarded by mutex_
   std::atomic<bool> stopped_{false};
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;

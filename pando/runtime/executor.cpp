@@ -181,10 +181,13 @@ void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* o
   Queue& queue = device_.queue();
   const bool has_signals = loop.count > 0 && !body.carried_signals.empty();
   if (has_signals) parts_.signals->before_loop(body, device_.index());
-  for (std::int64_t i = 0; i < loop.count; ++i) {
+  // The last of a known number of iterations writes A, of an unknown one the first reads it.
+  const std::int64_t parity = loop.ends_early ? 0 : loop.count;
+  std::int64_t i = 0;
+  for (; i < loop.count && (!loop.ends_early || goes_on(loop, operands)); ++i) {
     queue.write(counter.iterator, static_cast<std::int32_t>(i));
     queue.write(counter.condition, std::byte{1});
-    const bool reads_a = (loop.count - i) % 2 == 0;
+    const bool reads_a = (parity - i) % 2 == 0;
     std::size_t n = 0;
     arguments[n++] = counter.iterator;
     arguments[n++] = counter.condition;
@@ -197,6 +200,35 @@ void Executor::run_loop(const PreparedInstruction& prepared, std::byte* const* o
     run_function(loop.target, body_frames, arguments);
   }
   if (has_signals) parts_.signals->after_loop(body, device_.index());
+  if (!loop.ends_early || i % 2 == 0) return;
+  // Other devices may still read what is overwritten here.
+  if (body.devices.size() > 1) parts_.signals->meet(body.devices, device_.index());
+  collect_results(loop, operands);
+}
+
+bool Executor::goes_on(const Instruction& loop, std::byte* const* operands) {
+  const Function& body = prepared_.program().functions[static_cast<std::size_t>(loop.target)];
+  const int decider = loop.other_target;
+  if (device_.index() != decider) return parts_.signals->decision(device_.index(), decider);
+  device_.stop().poll();
+  const bool yes = device_.queue().read<std::byte>(operands[2], device_.check()) != std::byte{0};
+  for (const std::int32_t other : body.devices) {
+    if (other != decider) parts_.signals->decide(decider, other, yes);
+  }
+  return yes;
+}
+
+void Executor::collect_results(const Instruction& loop, std::byte* const* operands) {
+  const Function& body = prepared_.program().functions[static_cast<std::size_t>(loop.target)];
+  const auto carried = static_cast<std::size_t>(loop.num_carried);
+  for (std::size_t k = 0; k < carried; ++k) {
+    // A device that runs nothing of the loop leaves its values to the first that does.
+    const std::int32_t owner = loop.operands[3 + k].device;
+    const bool runs = std::binary_search(body.devices.begin(), body.devices.end(), owner);
+    if (device_.index() != (runs ? owner : body.devices.front())) continue;
+    device_.queue().copy(operands[3 + carried + k], operands[3 + k],
+                         static_cast<std::size_t>(loop.carried_bytes[k]), CopyKind::WithinDevice);
+  }
 }
 
 bool Executor::condition_of(const PreparedInstruction& branch, std::byte* const* operands) const {

@@ -58,6 +58,10 @@ class alignas(64) Executor {
   void run_kernel(const PreparedInstruction& prepared, std::byte* const* operands);
   void run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
                 std::byte* const* frames);
+  /// Whether a loop that ends early has another iteration; all its devices hear the same.
+  bool goes_on(const Instruction& loop, std::byte* const* operands);
+  /// After the last iteration of such a loop: what ends in its other places is copied to A.
+  void collect_results(const Instruction& loop, std::byte* const* operands);
   void run_if(const PreparedInstruction& prepared, std::byte* const* operands,
               std::byte* const* frames);
   bool condition_of(const PreparedInstruction& branch, std::byte* const* operands) const;

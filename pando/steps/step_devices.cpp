@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "pando/base/error.hpp"
+
 namespace pando {
 namespace {
 
@@ -51,6 +53,17 @@ std::vector<PassedArgument> passed_arguments(const StepProgram& program,
     add(call.target, callee.num_inputs, callee.num_arguments);
   }
   return passed;
+}
+
+std::int32_t argument_device(const StepFunction& function, std::int32_t slot) {
+  const auto storage = std::find_if(
+      function.storages.begin(), function.storages.end(),
+      [&](const Storage& s) { return s.kind == Storage::Kind::Argument && s.slot == slot; });
+  internal_check(storage != function.storages.end(), "an argument has no storage");
+  // Where devices share memory it may lie in that of one that does not run the function.
+  const auto& devices = function.devices;
+  const bool runs = std::binary_search(devices.begin(), devices.end(), storage->device);
+  return runs ? storage->device : devices.front();
 }
 
 bool is_on_every_device(const StepFunction& function, std::int32_t storage) {

@@ -27,4 +27,8 @@ std::vector<PassedArgument> passed_arguments(const StepProgram& program,
 /// gives to a body on several devices.
 bool is_on_every_device(const StepFunction& function, std::int32_t storage);
 
+/// The device of the function that has an argument, which has a storage, in its memory; if none
+/// has, its first one.
+std::int32_t argument_device(const StepFunction& function, std::int32_t slot);
+
 }  // namespace pando

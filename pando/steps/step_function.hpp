@@ -69,6 +69,7 @@ struct StepInstruction {
   std::int32_t row = -1;
   std::int64_t count = 0;
   std::int64_t num_carried = 0;
+  bool ends_early = false;
   /// The row of a remote transfer, where it is a constant.
   std::optional<std::int64_t> constant_row;
   std::int32_t source = -1;

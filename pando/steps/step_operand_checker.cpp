@@ -50,6 +50,7 @@ void OperandChecker::check_fields(const StepInstruction& in) const {
           "it has no count");
   require(in.other_target == 0 || !clauses.other_target.empty(), "it has one target");
   require(in.num_carried == 0 || in.kind == Kind::Loop, "only loops carry values");
+  require(!in.ends_early || in.kind == Kind::Loop, "only loops end early");
   require(!in.constant_row || clauses.is_transfer, "it has no row of a remote buffer");
   require(in.row == -1 || (in.row >= 0 && in.is_load()), "it is no load, so it has no row");
   require(in.in_place.empty() || in.kind == Kind::Kernel, "only kernels write over inputs");

@@ -110,6 +110,7 @@ class StepReader : private StepTableReader {
     if (in.kind == Instruction::Kind::Loop) {
       word("carried");
       in.num_carried = integer(0);
+      in.ends_early = take_if_word("while");
     }
     symbol("(");
     list(")", [&] { in.operands.push_back(operand()); });

@@ -211,6 +211,7 @@ class FunctionPrinter {
     }
     if (!clauses.count.empty()) text_ += str_cat(" ", clauses.count, " ", in.count);
     if (in.kind == Instruction::Kind::Loop) text_ += str_cat(" carried ", in.num_carried);
+    if (in.ends_early) text_ += " while";
     text_ += "(" + joined(in.operands, operand_text) + ")";
     if (!in.in_place.empty()) text_ += " in_place " + numbers_text(in.in_place);
     if (clauses.is_transfer && in.count != 0) text_ += " unsigned";

@@ -14,9 +14,10 @@ inline constexpr std::string_view kCollectiveWords[] = {"all_reduce", "reduce_sc
                                                         "all_gather"};
 
 /// The clauses of an instruction: of fields that mean something else for each kind, the words;
-/// empty where the field means nothing. In order: `other_target`, `count` and "carried" (of a loop)
-/// before the operands; after them "in_place" (of kernels), "unsigned" (transfers of remote rows),
-/// "constant_row", "frame", "row", "written", "device", "source", each if it is not as by default.
+/// empty where the field means nothing. In order: `other_target`, `count`, "carried" and "while"
+/// (of a loop) before the operands; after them "in_place" (of kernels), "unsigned" (transfers of
+/// remote rows), "constant_row", "frame", "row", "written", "device", "source", each if it is not
+/// as by default.
 struct StepClauses {
   std::string_view other_target = {};
   std::string_view count = {};

@@ -8,6 +8,7 @@
 #include "pando/base/error.hpp"
 #include "pando/transforms/callee_gradients.hpp"
 #include "pando/transforms/graph_calls.hpp"
+#include "pando/transforms/loop_gradient.hpp"
 
 namespace pando {
 namespace {
@@ -84,12 +85,13 @@ class GraphDifferentiator {
 
   Graph& forward_;
   GradGraphInfos& infos_;
-  const std::vector<Tensor*> provided_;
-  const std::vector<Tensor*> required_;
+  std::vector<Tensor*> provided_;
+  std::vector<Tensor*> required_;
   const bool lenient_;
   std::vector<Op*> ops_;  // those that are left
   Graph* backward_ = nullptr;
   bool recompute_ = false;
+  bool is_loop_body_ = false;  // what an iteration gives is not kept
   std::unordered_set<const Tensor*> wanted_;
   std::unordered_map<const Tensor*, std::vector<Tensor*>> contributions_;
   std::unordered_map<const Tensor*, Tensor*> gradients_;  // summed
@@ -129,6 +131,12 @@ GraphDifferentiator::GraphDifferentiator(Graph& forward, GradGraphInfos& infos,
   refuse_modifying_ops(forward_);
   for (const Op* site : call_sites(forward)) {
     if (!site->def().is_call) recompute_ = true;
+    is_loop_body_ |= site->def().is_loop && site->def().differentiates_callees;
+  }
+  if (is_loop_body_ && lenient_) {
+    // What counts iterations, and conditions, would only be carried on.
+    provided_ = with_gradient_dtype(provided_);
+    required_ = with_gradient_dtype(required_);
   }
   find_wanted();
   backward_ = &forward_.ir().create_graph_with_id(backward_graph_id(forward_));
@@ -201,6 +209,10 @@ Graph* GraphDifferentiator::missing_callee(const Op& op) const {
 void GraphDifferentiator::differentiate(Op& op) {
   if (op.def().is_call) return differentiate_call(op);
   if (op.kind() == OpKind::If) return differentiate_if(op);
+  if (op.def().is_loop && op.def().differentiates_callees) {
+    RuleBuilder builder(*this, op);
+    return differentiate_loop(builder, op, infos_.at(op.called_graphs[0]));
+  }
   if (op.def().gradient_is_error) {
     throw Error(str_cat(describe(op), ": this op has no gradient, but one is needed through it"));
   }
@@ -314,7 +326,7 @@ Tensor* GraphDifferentiator::gradient_of(const Tensor* tensor, const OpContext& 
 }
 
 bool GraphDifferentiator::is_visible(const Tensor* tensor) const {
-  return tensor->kind() == TensorKind::GraphInput || tensor->is_graph_output();
+  return tensor->kind() == TensorKind::GraphInput || (tensor->is_graph_output() && !is_loop_body_);
 }
 
 Tensor* GraphDifferentiator::forward_value(Tensor* tensor) {

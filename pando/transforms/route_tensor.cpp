@@ -77,7 +77,7 @@ class Router {
       bool fits = true;
       for (std::size_t s = 0; s < sites.size() && fits; ++s) {
         const int carried =
-            sites[s].op->kind() == OpKind::Loop ? sites[s].op->num_outputs() + 2 : 0;
+            sites[s].op->def().is_loop ? static_cast<int>(target.outputs().size()) + 1 : 0;
         fits = i >= carried && sites[s].op->input(sites[s].first_input + i) == outer[s];
       }
       if (fits) return target.inputs()[static_cast<std::size_t>(i)];

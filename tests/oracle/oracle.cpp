@@ -1,5 +1,7 @@
 #include "tests/oracle/oracle.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -117,6 +119,7 @@ const std::map<std::string, Oracle::Runner, std::less<>>& Oracle::runners() {
   static const std::map<std::string, Runner, std::less<>> table = {
       {"Call", &Oracle::run_call},
       {"Loop", &Oracle::run_loop},
+      {"While", &Oracle::run_loop},
       {"If", &Oracle::run_if},
       {"HostLoad", &Oracle::run_host_transfer},
       {"HostStore", &Oracle::run_host_transfer},
@@ -232,8 +235,17 @@ void Oracle::run_loop(const Op& op, Frame& frame) {
   }
   const InputSet modified = op.modified_inputs();
   std::map<int, std::vector<Number>> written;
-  const std::size_t carried = op.outputs().size();
-  for (std::int64_t n = 0; n < op.attributes.integer("trip_count"); ++n) {
+  const std::size_t carried = body.outputs().size() - 1;
+  const bool is_while = op.kind_name() == "While";
+  const std::int64_t most =
+      is_while
+          ? op.attributes.integer_or("max_iterations", std::numeric_limits<std::int64_t>::max())
+          : op.attributes.integer("trip_count");
+  bool goes_on = !is_while || contents(lookup(op.input(1), frame))[0] != 0.0L;
+  std::vector<std::vector<Value>> history;
+  std::int64_t n = 0;
+  for (; n < most && goes_on; ++n) {
+    history.push_back(state);
     Array iterator(DType::Int32, {}), condition(DType::Bool, {});
     iterator[0] = static_cast<Number>(n);
     condition[0] = 1.0L;
@@ -246,9 +258,28 @@ void Oracle::run_loop(const Op& op, Frame& frame) {
       if (i - kHeader >= carried) state[i - kHeader] = arguments[i];
     }
     for (std::size_t i = 0; i < carried; ++i) state[i] = results[i + 1];
+    if (is_while) goes_on = contents(results[0])[0] != 0.0L;
   }
   for (const auto& [k, numbers] : written) overwrite(lookup(op.input(k), frame), numbers);
   for (std::size_t i = 0; i < carried; ++i) frame[op.outputs()[i]] = state[i];
+  if (!op.attributes.has("history")) return;
+  Array count(DType::Int32, {});
+  count[0] = static_cast<Number>(n);
+  frame[op.outputs()[carried]] = fresh(count);
+  const Ints& kept = op.attributes.ints("history");
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const Tensor* output = op.outputs()[carried + 1 + i];
+    Array rows(output->dtype(), output->shape());
+    std::size_t next = 0;
+    for (const std::vector<Value>& values : history) {
+      const Array row = contents(values[static_cast<std::size_t>(kept[i])]);
+      next = static_cast<std::size_t>(
+          std::copy(row.data.begin(), row.data.end(),
+                    rows.data.begin() + static_cast<std::ptrdiff_t>(next)) -
+          rows.data.begin());
+    }
+    frame[output] = fresh(std::move(rows));
+  }
 }
 
 void Oracle::run_if(const Op& op, Frame& frame) {

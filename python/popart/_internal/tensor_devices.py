@@ -16,7 +16,7 @@ def _call_sites(core_tensor: _core.Tensor) -> Iterator[_core.Tensor]:
     graph = core_tensor.graph
     for caller in owner_of(graph.ir_id)._pb.graphs:
         for op in caller.ops:
-            if op.kind in ("Call", "Loop") and op.called_graphs[0] is graph:
+            if op.kind in ("Call", "Loop", "While") and op.called_graphs[0] is graph:
                 index = next(i for i, t in enumerate(graph.inputs) if t is core_tensor)
                 if index < len(op.inputs) and op.inputs[index] is not None:
                     yield op.inputs[index]

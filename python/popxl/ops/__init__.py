@@ -154,6 +154,7 @@ from popxl.ops.unary import (
 )
 from popxl.ops.unary import floor as floor
 from popxl.ops.unary import log2 as log2
+from popxl.ops.while_loop import while_loop
 from popxl.tensor_operators import register_ops
 
 # floor and log2 are not part of `from popxl.ops import *`.
@@ -310,6 +311,7 @@ __all__ = [
     "unfold",
     "var_updates",
     "where",
+    "while_loop",
 ]
 
 # Names of NumPy and of neighbouring packages.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pando import _core
 from popxl.context import create_op, get_current_graph
@@ -21,8 +21,19 @@ def _wrapper_input(
     return tensor
 
 
-def _fill_wrapper(wrapper: Graph, graph: Graph, inputs: list[Tensor | None]) -> None:
-    """The body of the loop: iteration number and condition, then one call of the graph."""
+def add_loop_inputs(
+    wrapper: Graph, graph: Graph, inputs: Sequence[Tensor | None]
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Give a graph the inputs of a loop's body that calls a graph.
+
+    Args:
+        wrapper: The body, a new graph.
+        graph: The graph that it is to call.
+        inputs: What the loop gives to the inputs of `graph`; None where it is not known.
+
+    Returns:
+        The condition (input 1, after the iteration number), and an input for each of `graph`.
+    """
     scalars = _core.parse_dtype("int32"), _core.parse_dtype("bool")
     _wrapper_input(wrapper, "Iterator___", _core.TensorInfo(scalars[0], []))
     condition = _wrapper_input(wrapper, "LoopCond___", _core.TensorInfo(scalars[1], []))
@@ -35,6 +46,12 @@ def _fill_wrapper(wrapper: Graph, graph: Graph, inputs: list[Tensor | None]) -> 
         )
         for graph_input, parent in zip(graph.inputs, inputs, strict=True)
     ]
+    return condition, passed
+
+
+def _fill_wrapper(wrapper: Graph, graph: Graph, inputs: list[Tensor | None]) -> None:
+    """The body of the loop: iteration number and condition, then one call of the graph."""
+    condition, passed = add_loop_inputs(wrapper, graph, inputs)
     with wrapper:
         info = create_call(graph, passed, f"{wrapper.name}__call__{graph.name}")
     wrapper._pb.set_outputs([condition._pb, *(t._pb for t in info.outputs)])

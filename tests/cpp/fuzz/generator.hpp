@@ -26,6 +26,7 @@ enum class Family : std::uint8_t {
   Halves,           // halves: float16 sums and means of many elements
   Gradients,        // gradients: graphs and what autodiff makes of them
   GradientOutputs,  // gradient_outputs: such graphs that return as those of Outputs do
+  Whiles,           // whiles: loops that end when the program computes that they do
 };
 /// Those that PANDO_FUZZ_FAMILIES names, separated by commas (none: ""); without it all.
 bool is_on(Family family);
@@ -259,7 +260,7 @@ class GraphGenerator {
   void repeat_op();
   /// `arguments`: of the body; chosen from the pool where there are none.
   void loop(const std::vector<Slot>& inputs, const std::vector<Slot>& carried,
-            std::vector<Candidate> arguments);
+            std::vector<Candidate> arguments, bool is_while = false);
   void repeat_some(std::vector<Slot>& slots);
   Tensor* output_of_slot(const Slot& slot, const std::vector<Tensor*>& others);
   void if_op();

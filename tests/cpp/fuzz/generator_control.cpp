@@ -142,18 +142,22 @@ void GraphGenerator::repeat_op() {
   std::vector<Slot> carried, inputs;
   for (int i = pick(3); i >= 0; --i) carried.push_back(random_slot());
   repeat_some(carried);
+  const bool is_while = is_on(Family::Whiles) && flip();
+  // What the body makes of it says whether there is another iteration.
+  if (is_while) carried.push_back({DType::Bool, {}, true});
   inputs = carried;
-  for (Slot& slot : inputs) slot.by_ref = flip(0.15);
+  for (Slot& slot : inputs) slot.by_ref = !is_while && flip(0.15);
   for (int i = pick(3); i > 0; --i) {
     inputs.push_back(random_slot());
     inputs.back().by_ref = flip();
   }
-  loop(inputs, carried, {});
+  loop(inputs, carried, {}, is_while);
 }
 
 void GraphGenerator::loop(const std::vector<Slot>& inputs, const std::vector<Slot>& carried,
-                          std::vector<Candidate> arguments) {
-  const Body body = new_body(inputs, carried, true);
+                          std::vector<Candidate> arguments, bool is_while) {
+  // Replicas end a loop by themselves: they do not meet in it.
+  const Body body = new_body(inputs, carried, !is_while);
   std::vector<Tensor*> tensors;
   if (arguments.empty()) {
     tensors = arguments_of(body, arguments);
@@ -175,13 +179,14 @@ void GraphGenerator::loop(const std::vector<Slot>& inputs, const std::vector<Slo
   context.device = site_.stage % kPipelineDevices;
   const Op& call = wrapper.create_op(Registry::instance().get("Call"), inner, call_attributes,
                                      context, {body.graph});
-  wrapper.mark_output(condition);
+  wrapper.mark_output(is_while ? call.output(static_cast<int>(carried.size()) - 1) : condition);
   for (Tensor* output : call.outputs()) wrapper.mark_output(output);
 
   tensors.insert(tensors.begin(), 2, nullptr);
-  Attributes attributes = {{"trip_count", std::int64_t{pick(5)}}};
+  if (is_while) tensors[1] = tensors[1 + carried.size()];
+  Attributes attributes = {{is_while ? "max_iterations" : "trip_count", std::int64_t{pick(5)}}};
   mark_modified(attributes, body, 2);
-  finish_call(op("Loop", tensors, attributes, {&wrapper}), body, arguments);
+  finish_call(op(is_while ? "While" : "Loop", tensors, attributes, {&wrapper}), body, arguments);
 }
 
 void GraphGenerator::if_op() {

@@ -46,10 +46,11 @@ TEST(OpKinds, UnknownNamesAreRefused) {
 
 TEST(OpTraits, CallsAreTheOpsThatRunGraphs) {
   EXPECT_EQ(kinds_where([](const OpDef& d) { return d.num_called_graphs > 0; }),
-            (Names{"Call", "If", "Loop"}));
+            (Names{"Call", "If", "Loop", "While"}));
   EXPECT_EQ(kinds_where([](const OpDef& d) { return d.is_call; }), Names{"Call"});
   EXPECT_EQ(kinds_where([](const OpDef& d) { return d.differentiates_callees; }),
-            (Names{"Call", "If"}));
+            (Names{"Call", "If", "While"}));
+  EXPECT_EQ(kinds_where([](const OpDef& d) { return d.is_loop; }), (Names{"Loop", "While"}));
 }
 
 TEST(OpTraits, TransfersAreLoadsOrStores) {

@@ -82,6 +82,40 @@ TEST_F(Control, LoopCarriesOutputsToInputs) {
             std::string::npos);
 }
 
+TEST_F(Control, WhileCarriesAConditionToo) {
+  const TensorInfo flag = typed(DType::Bool, {});
+  Graph& body = callee("body", {typed(DType::Int32, {}), flag, f32({2}), f32({3})});
+  body.set_outputs({body.inputs()[1], body.inputs()[2]});
+  const std::vector<Tensor*> inputs = {nullptr, input(flag), input(f32({2})), input(f32({3}))};
+  Op& loop = make("While", inputs, {}, {&body});
+  EXPECT_EQ(loop.num_outputs(), 1);
+  EXPECT_EQ(loop.output(0)->info, f32({2}));
+  Op& kept =
+      make("While", inputs, {{"max_iterations", std::int64_t{4}}, {"history", Ints{0}}}, {&body});
+  ASSERT_EQ(kept.num_outputs(), 3);
+  EXPECT_EQ(kept.output(1)->info, typed(DType::Int32, {}));
+  EXPECT_EQ(kept.output(2)->info, f32({4, 2}));
+
+  const auto refusal = [&](const std::vector<Tensor*>& given, const Attributes& attributes) {
+    return error_of([&] { make("While", given, attributes, {&body}); });
+  };
+  EXPECT_NE(refusal({nullptr, nullptr, inputs[2], inputs[3]}, {}).find("input 1"),
+            std::string::npos);
+  EXPECT_NE(refusal({nullptr, input(typed(DType::Bool, {1})), inputs[2], inputs[3]}, {})
+                .find("wanted shape () at input 1"),
+            std::string::npos)
+      << refusal({nullptr, input(typed(DType::Bool, {1})), inputs[2], inputs[3]}, {});
+  EXPECT_NE(refusal(inputs, {{"max_iterations", std::int64_t{-1}}}).find("must be >= 0, given -1"),
+            std::string::npos);
+  EXPECT_NE(refusal(inputs, {{"history", Ints{0}}}).find("max_iterations of 1 or more"),
+            std::string::npos);
+  EXPECT_NE(refusal(inputs, {{"max_iterations", std::int64_t{4}}, {"history", Ints{1}}})
+                .find("there is no carried value 1"),
+            std::string::npos);
+  EXPECT_NE(refusal(inputs, {{"modified", Ints{2}}}).find("taken by reference"), std::string::npos);
+  EXPECT_EQ(make("While", inputs, {{"modified", Ints{3}}}, {&body}).modified_inputs(), InputSet{3});
+}
+
 TEST_F(Control, BranchesMustAgree) {
   Graph& yes = callee("yes", {f32({2})});
   yes.mark_output(yes.inputs()[0]);

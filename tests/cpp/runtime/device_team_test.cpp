@@ -31,6 +31,30 @@ TEST(DeviceTeam, WaitsTakeSignalsInOrder) {
   }
 }
 
+TEST(DeviceTeam, DecisionsComeInOrderAndApartFromSignals) {
+  constexpr int kRounds = 2000;
+  for (bool spin : {true, false}) {
+    DeviceTeam team(3, spin, {}, {});
+    for (int run = 0; run < 2; ++run) {
+      team.run([&](int device) {
+        for (int i = 0; i < kRounds; ++i) {
+          if (device == 0) {
+            // The signal of a round is sent before its decision, and taken after the next one.
+            for (const int other : {1, 2}) {
+              team.signal(0, other);
+              team.decide(0, other, i % 3 == 0);
+            }
+          } else {
+            ASSERT_EQ(team.decision(device, 0), i % 3 == 0);
+            if (i > 0) team.wait(device, 0);
+          }
+        }
+        if (device == 0) team.decide(0, 1, true);  // what nobody takes is gone in the next run
+      });
+    }
+  }
+}
+
 TEST(DeviceTeam, DevicesRunAtTheSameTime) {
   DeviceTeam team(2, false, {}, {});
   team.run([&](int device) {

@@ -1,6 +1,8 @@
-// Gradients through conditionals, run by the reference, against differences of the forward graph.
+// Gradients through conditionals and loops with a condition, run by the reference, against
+// differences of the forward graph.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -158,7 +160,8 @@ class ConditionalGradient : public ::testing::Test {
         const Number difference =
             (weighted_output(up, weights) - weighted_output(down, weights)) / (2 * kStep);
         EXPECT_NEAR(static_cast<double>(results.at(gradient_ids_[k])[i]),
-                    static_cast<double>(difference), 1e-9)
+                    static_cast<double>(difference),
+                    1e-9 * std::max(1.0, std::abs(static_cast<double>(difference))))
             << "input " << required_[k] << " element " << i;
       }
     }
@@ -265,6 +268,93 @@ TEST_F(ConditionalGradient, BranchesWithoutGradientGiveZeros) {
   const Op& op = conditional(neither, {y[0], y[1]}, 1, detached, constant);
   neither.mark_output(op.output(0));
   EXPECT_THROW(autodiff(neither, neither.outputs(), std::vector{y[1]}), Error);
+}
+
+/// A body that carries x and gives sin(x) * y + x / 2, where all iterations share y, as long as the
+/// sum of its squares is below `limit`.
+Graph& wave_body(Ir& ir, double limit) {
+  Graph& body = ir.create_graph("wave");
+  body.add_input(body.unique_tensor_id("iteration"), {DType::Int32, {}, {}});
+  body.add_input(body.unique_tensor_id("condition"), kFlag);
+  Tensor* x = body.add_input(body.unique_tensor_id("x"), kVector);
+  Tensor* y = body.add_input(body.unique_tensor_id("y"), kVector);
+  OpBuilder ops(body, {});
+  Tensor* half = ops.make("Mul", {x, ops.constant(0.5, DType::Float32)});
+  Tensor* next = ops.make("Add", {ops.make("Mul", {ops.make("Sin", {x}), y}), half});
+  Tensor* squares = ops.make("ReduceSum", {ops.make("Mul", {next, next})},
+                             {{"axes", Ints{0}}, {"keepdims", false}});
+  body.mark_output(ops.make("Greater", {ops.constant(limit, DType::Float32), squares}));
+  body.mark_output(next);
+  return body;
+}
+
+Op& while_loop(Graph& in, const std::vector<Tensor*>& inputs, std::int64_t most, Graph& body) {
+  std::vector<Tensor*> operands = {nullptr};
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  return in.create_op(op_registry().get("While"), operands, {{"max_iterations", most}}, {},
+                      {&body});
+}
+
+struct LoopCase {
+  double limit;
+  std::int64_t most;
+};
+
+class LoopGradient : public ConditionalGradient, public ::testing::WithParamInterface<LoopCase> {};
+
+TEST_P(LoopGradient, GoesBackAsManyIterationsAsRan) {
+  Graph& forward = graph("forward", {kFlag, kVector, kVector});
+  const auto x = forward.inputs();
+  Tensor* start = OpBuilder(forward, {}).make("Mul", {x[1], x[2]});
+  Graph& body = wave_body(ir_, GetParam().limit);
+  const Op& loop = while_loop(forward, {x[0], start, x[2]}, GetParam().most, body);
+  forward.mark_output(loop.output(0));
+  build_main(forward, {x[1], x[2]});
+  for (const Number flag : {1.0L, 0.0L}) {
+    expect_gradients_equal_differences({{flag}, kA, kB});
+    expect_gradients_equal_differences({{flag}, kC, kD});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LoopGradient,
+                         ::testing::Values(LoopCase{0, 5}, LoopCase{4, 5}, LoopCase{1e9, 5},
+                                           LoopCase{4, 1}, LoopCase{4, 0}));
+
+/// The inner loop runs as often as its own condition says, in each iteration of the outer one.
+TEST_F(ConditionalGradient, ThroughLoopsInLoopsAndBranches) {
+  Graph& inner = wave_body(ir_, 3.0);
+  Graph& outer = graph("outer", {{DType::Int32, {}, {}}, kFlag, kVector, kVector});
+  const auto in = outer.inputs();
+  OpBuilder ops(outer, {});
+  const Op& waves = while_loop(outer, {in[1], ops.make("Cos", {in[2]}), in[3]}, 4, inner);
+  outer.mark_output(ops.make("Greater", {ops.constant(2.0, DType::Int32), in[0]}));
+  outer.mark_output(ops.make("Mul", {waves.output(0), in[2]}));
+  Graph& branch = graph("branch", {kFlag, kVector, kVector});
+  const auto b = branch.inputs();
+  branch.mark_output(while_loop(branch, {b[0], b[1], b[2]}, 6, outer).output(0));
+  branch.mark_output(b[1]);
+  Graph& forward = graph("forward", {kFlag, kVector, kVector});
+  const auto x = forward.inputs();
+  const Op& chosen =
+      conditional(forward, {x[0], x[0], x[1], x[2], x[1], x[2]}, 3, branch, exponential_branch());
+  forward.mark_output(chosen.output(0));
+  build_main(forward, {x[1], x[2]});
+  expect_gradients_equal_differences({{1}, kA, kB});
+  expect_gradients_equal_differences({{0}, kA, kB});
+}
+
+TEST_F(ConditionalGradient, ALoopWithoutABoundIsRefused) {
+  Graph& forward = graph("forward", {kFlag, kVector, kVector});
+  const auto x = forward.inputs();
+  Op& loop = while_loop(forward, {x[0], x[1], x[2]}, 5, wave_body(ir_, 4.0));
+  loop.attributes.erase("max_iterations");
+  forward.mark_output(loop.output(0));
+  try {
+    autodiff(forward, {}, {});
+    FAIL() << "wanted an error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("needs max_iterations"), std::string::npos);
+  }
 }
 
 }  // namespace
