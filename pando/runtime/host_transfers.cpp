@@ -24,7 +24,26 @@ std::byte* HostTransfers::next_element(const PreparedInstruction& p) {
   return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.bytes;
 }
 
+void HostTransfers::move_queued(const StreamCursor& cursor, const std::byte* from, std::byte* to,
+                                std::size_t bytes, VirtualDevice& device) {
+  std::byte* const part = cursor.queue->begin(cursor.part, device.check());
+  const bool is_load = from == nullptr;
+  device.queue().copy(is_load ? part : from, is_load ? to : part, bytes,
+                      is_load ? CopyKind::HostToDevice : CopyKind::DeviceToHost);
+  Queue& queue = device.queue();
+  if (!queue.is_direct()) queue.wait(queue.record(), device.check());
+  cursor.queue->end(cursor.part);
+}
+
 void HostTransfers::load(const PreparedInstruction& p, std::byte* to, VirtualDevice& device) {
+  const auto stream = static_cast<std::size_t>(p.instruction->target);
+  if (streams_[stream].queue != nullptr) {
+    ++positions_[stream];
+    move_queued(streams_[stream], nullptr, to, p.bytes, device);
+    if (p.instruction->row >= 0) rows_.move(p.instruction->row, to);
+    if (profile_ != nullptr) profile_->count_host(device.index(), true, p.bytes);
+    return;
+  }
   std::byte* const element = next_element(p);
   const std::int32_t row = p.instruction->row;
   const bool in_place = row >= 0 && may_read_in_place_ &&
@@ -36,7 +55,13 @@ void HostTransfers::load(const PreparedInstruction& p, std::byte* to, VirtualDev
 
 void HostTransfers::store(const PreparedInstruction& p, const std::byte* from,
                           VirtualDevice& device) {
-  device.queue().copy(from, next_element(p), p.bytes, CopyKind::DeviceToHost);
+  const auto stream = static_cast<std::size_t>(p.instruction->target);
+  if (streams_[stream].queue != nullptr) {
+    ++positions_[stream];
+    move_queued(streams_[stream], from, nullptr, p.bytes, device);
+  } else {
+    device.queue().copy(from, next_element(p), p.bytes, CopyKind::DeviceToHost);
+  }
   if (profile_ != nullptr) profile_->count_host(device.index(), false, p.bytes);
 }
 

@@ -9,16 +9,20 @@
 #include "pando/runtime/loaded_rows.hpp"
 #include "pando/runtime/prepared_program.hpp"
 #include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/transfer_queue.hpp"
 #include "pando/runtime/virtual_device.hpp"
 
 namespace pando {
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
-/// elements apart. The k-th load or store of a run uses element k modulo count.
+/// elements apart. The k-th load or store of a run uses element k modulo count. Or a queue, of
+/// which the replica has part `part`.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::int64_t stride = 1;
+  TransferQueue* queue = nullptr;
+  std::int64_t part = 0;
 };
 
 class HostTransfers {
@@ -39,6 +43,9 @@ class HostTransfers {
 
  private:
   std::byte* next_element(const PreparedInstruction& transfer);
+  /// One transfer of a queue, complete when it returns.
+  void move_queued(const StreamCursor& cursor, const std::byte* from, std::byte* to,
+                   std::size_t bytes, VirtualDevice& device);
 
   const Program& program_;
   const int replica_;

@@ -10,10 +10,54 @@
 namespace pando {
 namespace {
 
+void require_fitting_queue(const TransferQueue& queue, const StreamDesc& stream,
+                           std::int64_t parts) {
+  if (queue.is_host_to_device() == stream.host_to_device && queue.part_bytes() == stream.bytes() &&
+      queue.parts() == parts) {
+    return;
+  }
+  const auto direction = [](bool host_to_device) {
+    return host_to_device ? "to the device" : "to the host";
+  };
+  throw ValueError(str_cat("stream '", stream.id, "': wanted a queue ",
+                           direction(stream.host_to_device), " with ", parts, " parts of ",
+                           stream.bytes(), " bytes; given one ",
+                           direction(queue.is_host_to_device()), " with ", queue.parts(),
+                           " parts of ", queue.part_bytes(), " bytes"));
+}
+
+/// Holds the queues among the buffers of a run while it lives.
+class QueuesInRun {
+ public:
+  explicit QueuesInRun(const std::vector<StreamBuffer>& buffers) {
+    try {
+      for (const StreamBuffer& buffer : buffers) {
+        if (buffer.queue == nullptr) continue;
+        buffer.queue->begin_run();
+        held_.push_back(buffer.queue);
+      }
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~QueuesInRun() { release(); }
+  QueuesInRun(const QueuesInRun&) = delete;
+  QueuesInRun& operator=(const QueuesInRun&) = delete;
+
+ private:
+  void release() {
+    for (const auto& queue : held_) queue->end_run();
+  }
+
+  std::vector<std::shared_ptr<TransferQueue>> held_;
+};
+
 /// Those of the program's streams, in its order.
 std::vector<StreamBuffer> buffers_by_stream(const Executable& executable,
                                             const std::vector<StreamBuffer>& inputs,
-                                            const std::vector<StreamBuffer>& outputs) {
+                                            const std::vector<StreamBuffer>& outputs,
+                                            std::int64_t parts) {
   const std::size_t num_inputs = executable.input_streams().size();
   const std::size_t num_outputs = executable.output_streams().size();
   if (inputs.size() != num_inputs || outputs.size() != num_outputs) {
@@ -26,7 +70,9 @@ std::vector<StreamBuffer> buffers_by_stream(const Executable& executable,
   for (const StreamDesc& stream : executable.program().streams) {
     const StreamBuffer& buffer =
         stream.host_to_device ? inputs[next_input++] : outputs[next_output++];
-    if (buffer.count < 1) {
+    if (buffer.queue != nullptr) {
+      require_fitting_queue(*buffer.queue, stream, parts);
+    } else if (buffer.count < 1) {
       throw ValueError(str_cat("stream '", stream.id, "' was given no elements"));
     }
     buffers.push_back(buffer);
@@ -38,6 +84,7 @@ std::vector<StreamBuffer> buffers_by_stream(const Executable& executable,
 bool are_outputs_apart(const std::vector<StreamDesc>& streams,
                        const std::vector<StreamBuffer>& buffers, std::int64_t stride) {
   const auto range_of = [&](std::size_t stream) {
+    if (buffers[stream].queue != nullptr) return std::pair{std::uintptr_t{0}, std::uintptr_t{0}};
     const auto begin = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
     const std::int64_t bytes = buffers[stream].count * stride * streams[stream].bytes();
     return std::pair{begin, begin + static_cast<std::uintptr_t>(bytes)};
@@ -60,6 +107,7 @@ std::vector<RepeatedStream> repeated_streams(const std::vector<StreamDesc>& stre
   std::vector<RepeatedStream> repeated;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const StreamDesc& stream = streams[i];
+    if (buffers[i].queue != nullptr) continue;
     std::int64_t transfers = 0;
     for (const auto& engine : engines) {
       transfers = std::max(transfers, engine->stream_transfers()[i]);
@@ -163,14 +211,19 @@ std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("run");
   const std::vector<StreamDesc>& streams = executable_->program().streams;
-  const std::vector<StreamBuffer> buffers = buffers_by_stream(*executable_, inputs, outputs);
   const auto stride = static_cast<std::int64_t>(replicas_.size());
+  const std::vector<StreamBuffer> buffers =
+      buffers_by_stream(*executable_, inputs, outputs, stride);
+  const QueuesInRun queues(buffers);
   const bool outputs_apart = are_outputs_apart(streams, buffers, stride);
   team_->run([&](int local) {
     std::vector<StreamCursor> cursors;
     cursors.reserve(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
-      cursors.push_back({buffers[i].data + local * streams[i].bytes(), buffers[i].count, stride});
+      const StreamBuffer& buffer = buffers[i];
+      std::byte* first =
+          buffer.queue != nullptr ? nullptr : buffer.data + local * streams[i].bytes();
+      cursors.push_back({first, buffer.count, stride, buffer.queue.get(), local});
     }
     engines_[static_cast<std::size_t>(local)]->run(cursors, outputs_apart);
   });

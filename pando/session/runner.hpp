@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pando/runtime/run_profile.hpp"
+#include "pando/runtime/transfer_queue.hpp"
 #include "pando/session/call_gate.hpp"
 #include "pando/session/executable.hpp"
 #include "pando/session/local_replicas.hpp"
@@ -24,10 +25,12 @@ class ReplicaTeam;
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
 /// the stream's shape for every local replica, in the order of their ranks. The k-th load or store
-/// of a run uses transfer k modulo count.
+/// of a run uses transfer k modulo count. Or a queue of such transfers, which the program loads
+/// from or stores to while it runs, wherever it had come in the run before.
 struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
+  std::shared_ptr<TransferQueue> queue = {};
 };
 
 /// A stream that a run loaded, or stored to, more often than the caller's array has transfers.

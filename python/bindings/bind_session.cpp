@@ -126,6 +126,10 @@ class StreamArrays {
     held_.reserve(streams.size());
     buffers_.reserve(streams.size());
     for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (nb::isinstance<TransferQueue>(arrays[i])) {
+        buffers_.push_back({.queue = nb::cast<std::shared_ptr<TransferQueue>>(arrays[i])});
+        continue;
+      }
       const ArrayBytes& bytes = held_.emplace_back(arrays[i], writable);
       const std::int64_t transfer = replicas * streams[i].bytes();
       const auto given = static_cast<std::int64_t>(bytes.size());
@@ -219,6 +223,50 @@ void bind_state(nb::class_<Session>& session) {
       .def_prop_ro("remote_buffers", [](const Session& s) { return s.program().remote_buffers; })
       .def_prop_ro("fingerprint", &Session::fingerprint, Released(),
                    "Checksum of the compiled program, without where its ops were made.");
+}
+
+void require_transfer(const TransferQueue& queue, const ArrayBytes& bytes) {
+  const auto wanted = static_cast<std::size_t>(queue.transfer_bytes());
+  if (bytes.size() == wanted) return;
+  throw ValueError(str_cat("a transfer has ", wanted, " bytes; given ", bytes.size()));
+}
+
+void bind_transfer_queue(nb::module_& m) {
+  nb::class_<TransferQueue>(
+      m, "TransferQueue",
+      "Transfers of a stream between a program that runs and a thread of the host.")
+      .def(nb::init<std::string, bool, std::int64_t, std::int64_t, std::int64_t>(), nb::arg("name"),
+           nb::arg("host_to_device"), nb::arg("part_bytes"), nb::arg("parts"), nb::arg("room"))
+      .def(
+          "put",
+          [](TransferQueue& queue, nb::handle from) {
+            const ArrayBytes bytes(from, false);
+            require_transfer(queue, bytes);
+            const InterpreterReleased released;
+            return queue.put(bytes.data(), stop_check(should_stop));
+          },
+          nb::arg("transfer"), "Gives one transfer; False: the queue is closed or has failed.")
+      .def(
+          "take",
+          [](TransferQueue& queue, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            require_transfer(queue, bytes);
+            const InterpreterReleased released;
+            return queue.take(bytes.data(), stop_check(should_stop));
+          },
+          nb::arg("transfer"),
+          "Fills an array with the oldest transfer; False: it is closed or has failed, and none is "
+          "left.")
+      .def("close", &TransferQueue::close, Released())
+      .def(
+          "fail",
+          [](TransferQueue& queue, const std::string& message) {
+            const InterpreterReleased released;
+            queue.fail(std::make_exception_ptr(RuntimeFault(message)));
+          },
+          nb::arg("message"))
+      .def_prop_ro("transfers", &TransferQueue::transfers, Released(),
+                   "Those that all replicas have loaded, or stored, in all runs so far.");
 }
 
 void bind_checksum(nb::module_& m) {
@@ -328,6 +376,7 @@ void bind_session(nb::module_& m) {
   bind_profile(m);
   bind_checksum(m);
   bind_snapshot(m);
+  bind_transfer_queue(m);
   nb::class_<Session> session(m, "Session");
   bind_state(session);
   session

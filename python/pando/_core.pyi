@@ -987,6 +987,29 @@ class StateSnapshot:
 
     def cancel(self) -> None: ...
 
+class TransferQueue:
+    """
+    Transfers of a stream between a program that runs and a thread of the host.
+    """
+
+    def __init__(self, name: str, host_to_device: bool, part_bytes: int, parts: int, room: int) -> None: ...
+
+    def put(self, transfer: object) -> bool:
+        """Gives one transfer; False: the queue is closed or has failed."""
+
+    def take(self, transfer: object) -> bool:
+        """
+        Fills an array with the oldest transfer; False: it is closed or has failed, and none is left.
+        """
+
+    def close(self) -> None: ...
+
+    def fail(self, message: str) -> None: ...
+
+    @property
+    def transfers(self) -> int:
+        """Those that all replicas have loaded, or stored, in all runs so far."""
+
 class Session:
     def __init__(self, ir: Ir, memory_limit_bytes: int = 0, device_memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_suffix: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None, remote: dict = {}, machine_code: str = 'auto') -> None: ...
 

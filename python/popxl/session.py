@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pando import _core
+from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
 from popxl.host_values import check_output, host_value, write_host_value
@@ -19,17 +20,16 @@ from popxl.ir import Ir
 from popxl.session_compile import (
     compile_ir,
     ipus_per_replica,
-    note_once,
     note_repeated,
     resolve_device,
 )
+from popxl.stream_arrays import check_shape, extra_dims, full_shape, in_stream_dtype, input_array
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
-from popxl.utils import to_numpy
 
 _Array = np.ndarray[Any, Any]
 d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
-h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array]  # noqa: N816
+h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array | StreamSource]  # noqa: N816
 StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
 
 
@@ -222,12 +222,11 @@ class Session:
 
     @property
     def _extra_input_dims(self) -> tuple[int, ...]:
-        transfers, replicas = self.ir_.num_host_transfers, self.ir_.instance_replication_factor
-        return (*((transfers,) if transfers > 1 else ()), *((replicas,) if replicas > 1 else ()))
+        return extra_dims(self.ir_)
 
     def _full_input_shape(self, shape: Iterable[int]) -> tuple[int, ...]:
         """The shape of the array for a stream of `shape`."""
-        return (*self._extra_input_dims, *shape)
+        return full_shape(self.ir_, shape)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, _Array]:
         """Make arrays for `run_with_outputs` to fill.
@@ -250,7 +249,8 @@ class Session:
         Args:
             inputs: An array for each stream of `expected_inputs`, of shape (transfers, replicas,
                 *stream.shape); `ir.num_host_transfers` and the number of replicas are left out
-                where they are 1.
+                where they are 1. Or a `StreamSource` (pando.stream_callbacks), whose function
+                gives the transfers as they are needed.
             downcast_inputs: Whether 64-bit data become 32-bit data.
 
         Returns:
@@ -272,14 +272,15 @@ class Session:
     def run_with_outputs(
         self,
         inputs: h2dStreamBufferMaps | None = None,
-        outputs: d2hStreamBufferMaps | None = None,
+        outputs: Mapping[DeviceToHostStream, _Array | StreamSink] | None = None,
         downcast_inputs: bool = True,
     ) -> None:
         """Execute the main graph once, as `run` does, and fill given arrays.
 
         Args:
             inputs: An array for each stream of `expected_inputs`, as `run` takes them.
-            outputs: A C-contiguous, writable array for each stream that ops store to.
+            outputs: A C-contiguous, writable array for each stream that ops store to, or a
+                `StreamSink` (pando.stream_callbacks), whose function gets its transfers.
             downcast_inputs: Whether 64-bit data become 32-bit data.
 
         Raises:
@@ -287,16 +288,21 @@ class Session:
             TypeError: An output is no NumPy array.
             popart_exception: An output array does not suit its stream.
         """
-        outputs = {} if outputs is None else dict(outputs)
-        self._validate_run_outputs(outputs)
-        targets = [outputs[stream] for stream in self._stored_streams]
-        self._execute(inputs, targets, downcast_inputs)
+        given: Mapping[DeviceToHostStream, Any] = {} if outputs is None else outputs
+        sinks = {s: value for s, value in given.items() if isinstance(value, StreamSink)}
+        self._validate_run_outputs(given, sinks)
+        targets: list[Any] = [
+            self._queue_of(sinks[stream], stream, kind) if stream in sinks else given[stream]
+            for stream, _, kind in self._output_plan
+        ]
+        self._execute(inputs, targets, downcast_inputs, sinks.values())
 
     def _execute(
         self,
         inputs: h2dStreamBufferMaps | None,
-        targets: list[_Array],
+        targets: list[Any],
         downcast: bool,
+        sinks: Iterable[StreamSink] = (),
     ) -> None:
         with self._lock:
             if not self._pb_session._loaded or not self._device.isAttached:
@@ -304,7 +310,8 @@ class Session:
             given = {} if inputs is None else inputs
             if type(given) is not dict and not isinstance(given, Mapping):
                 raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
-            arrays = []
+            arrays: list[_Array | _core.TransferQueue] = []
+            callbacks: list[StreamCallback] = [*sinks]
             if len(given) != len(self._input_set):
                 self._raise_wrong_streams("input", given, self._input_set)
             for stream, shape, kind in self._input_plan:
@@ -317,32 +324,32 @@ class Session:
                 ):
                     arrays.append(value)
                 else:
+                    if isinstance(value, StreamSource):
+                        callbacks.append(value)
                     arrays.append(self._prepare_input(stream, given, kind, downcast))
             self._in_sync = False
-            for repeated in self._core.run(arrays, targets):
+            run = run_with_callbacks(self._core.run, callbacks) if callbacks else self._core.run
+            for repeated in run(arrays, targets):
                 note_repeated(self.ir_, repeated)
 
     def _prepare_input(
         self, stream: HostToDeviceStream, given: Any, kind: np.dtype[Any], downcast: bool
-    ) -> _Array:
+    ) -> _Array | _core.TransferQueue:
         """The slow path: conversion and validation."""
         if stream not in given:
             self._raise_wrong_streams("input", given, self._input_set)
-        value = given[stream]
-        raw_float8 = kind.names is not None and getattr(value, "dtype", None) == np.uint8
-        array = to_numpy(value, None, downcast, copy=False)
-        if raw_float8:
-            array = array.view(kind)
-        self._check_shape(stream, array, "input")
-        if array.dtype == np.int64 and kind == np.int32:
-            note_once("int64", "int64 input data is converted to int32")
-            array = array.astype(np.int32)
-        if array.dtype != kind:
-            raise _core.popart_runtime_error(
-                f"Type discrepancy for tensor {stream.tensor_id}: wanted {kind}; given "
-                f"{array.dtype}. Give an array of the stream's dtype."
-            )
-        return array
+        if isinstance(given[stream], StreamSource):
+            return self._queue_of(given[stream], stream, kind)
+        array = input_array(given[stream], kind, downcast)
+        check_shape(self.ir_, stream, array, "input")
+        return in_stream_dtype(stream, array, kind)
+
+    def _queue_of(
+        self, callback: StreamCallback, stream: Stream, kind: np.dtype[Any]
+    ) -> _core.TransferQueue:
+        replicas = self.ir_.instance_replication_factor
+        shape = (*((replicas,) if replicas > 1 else ()), *stream.shape)
+        return callback.queue_for(stream.tensor_id, shape, replicas, kind)
 
     def _raise_wrong_streams(self, what: str, given: Any, expected: set[Any]) -> None:
         raise ValueError(
@@ -350,32 +357,22 @@ class Session:
             f"{sorted(map(str, expected))}; given {sorted(map(str, given))}"
         )
 
-    def _check_shape(self, stream: Stream, array: _Array, what: str) -> None:
-        transfers = self.ir_.num_host_transfers
-        replicas = self.ir_.instance_replication_factor
-        wanted = self._full_input_shape(stream.shape)
-        start = f"{what} array of shape {array.shape} for {stream}, which wants shape {wanted}:"
-        extra = len(self._extra_input_dims)
-        if transfers > 1 and (array.ndim < 1 or array.shape[0] < transfers):
-            raise ValueError(f"{start} the first axis must have the {transfers} host transfers")
-        if replicas > 1 and (array.ndim < extra or array.shape[extra - 1] != replicas):
-            raise ValueError(f"{start} axis {extra - 1} must have the {replicas} replicas")
-        one_element = math.prod(stream.shape) == math.prod(array.shape[extra:]) == 1
-        if array.shape[extra:] != stream.shape and not one_element:
-            raise ValueError(f"{start} the last axes must have the sizes {stream.shape}")
-
     def _validate_run_inputs(self, inputs: h2dStreamBufferMaps) -> None:
         if set(inputs) != self._input_set:
             self._raise_wrong_streams("input", inputs, self._input_set)
         for stream, array in inputs.items():
-            self._check_shape(stream, np.asarray(array), "input")
+            check_shape(self.ir_, stream, np.asarray(array), "input")
 
-    def _validate_run_outputs(self, outputs: d2hStreamBufferMaps) -> None:
+    def _validate_run_outputs(
+        self, outputs: Mapping[DeviceToHostStream, Any], sinks: Container[Any] = ()
+    ) -> None:
         if set(outputs) != self._output_set:
             self._raise_wrong_streams("output", outputs, self._output_set)
         for stream, array in outputs.items():
+            if stream in sinks:
+                continue
             check_output(stream, array)
-            self._check_shape(stream, array, "output")
+            check_shape(self.ir_, stream, array, "output")
 
     # Weights.
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "pando/base/error.hpp"
+#include "pando/runtime/stream_thread.hpp"
 #include "tests/conformance/device_under_test.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 
@@ -95,6 +96,67 @@ TEST_P(SessionConformance, RunsLoopsAndPrints) {
   session.weights_to_host();
   EXPECT_EQ(CountingProgram::values(program.v), all(40));
   EXPECT_EQ(CountingProgram::values(program.w), all(920));
+}
+
+/// main: `steps` times: loads, adds to v, stores v.
+struct StreamingProgram {
+  explicit StreamingProgram(std::int64_t steps) {
+    op_registry();
+    Graph& main = ir.main_graph();
+    for (const auto& [name, direction] : {std::pair{"in", StreamDirection::HostToDevice},
+                                          std::pair{"out", StreamDirection::DeviceToHost}}) {
+      ir.add_stream(*main.add_stream(name, kCounts), direction);
+    }
+    Tensor* v = main.add_variable(
+        "v", kCounts, HostArray::copy_of(all(0).data(), kElements * sizeof(std::int32_t)));
+    Graph& body = ir.create_graph("body");
+    body.add_input(body.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
+    body.mark_output(body.add_input(body.unique_tensor_id("LoopCond___"), {DType::Bool, {}, {}}));
+    Tensor* total = body.add_input(body.unique_tensor_id("v"), kCounts, true);
+    OpBuilder ops(body, {});
+    Tensor* init = ops.make(
+        "Init", {},
+        {{"shape", kCounts.shape}, {"dtype", kCounts.dtype}, {"init_type", std::string("undef")}});
+    Tensor* loaded = ops.make("HostLoad", {init}, {{"stream", std::string("in")}});
+    Tensor* sum = ops.make("AddLhsInplace", {total, loaded});
+    ops.op("HostStore", {sum}, {{"stream", std::string("out")}});
+    main.create_op(op_registry().get("Loop"), {nullptr, nullptr, v},
+                   {{"trip_count", steps}, {"modified", Ints{2}}}, {}, {&body});
+  }
+
+  Ir ir;
+};
+
+TEST_P(SessionConformance, FunctionsFeedAndDrainStreamsWhileItRuns) {
+  constexpr std::int64_t kSteps = 50, kBytes = kElements * sizeof(std::int32_t);
+  StreamingProgram program(kSteps);
+  Session session(program.ir, on(GetParam()));
+  session.attach();
+  session.weights_from_host();
+  const auto given = std::make_shared<TransferQueue>("in", true, kBytes, 1, 3);
+  const auto taken = std::make_shared<TransferQueue>("out", false, kBytes, 1, 2);
+  std::int32_t next = 0;
+  const auto source = StreamThread::pulling(given, [&](std::byte* transfer) {
+    std::memcpy(transfer, all(++next).data(), kBytes);
+    return next <= 3 * kSteps - 1;  // the third run lacks one
+  });
+  std::vector<Counts> sums;
+  const auto sink = StreamThread::pushing(taken, [&](const std::byte* transfer) {
+    std::memcpy(sums.emplace_back(kElements).data(), transfer, kBytes);
+  });
+  const auto run_once = [&] {
+    session.run({{.queue = given}}, {{.queue = taken}});
+    sink->flush({});
+  };
+  run_once();
+  run_once();
+  ASSERT_EQ(sums.size(), 2 * kSteps);
+  std::int32_t sum = 0;
+  for (std::int32_t k = 1; k <= 2 * kSteps; ++k) {
+    EXPECT_EQ(sums[static_cast<std::size_t>(k) - 1], all(sum += k));
+  }
+  EXPECT_THROW(run_once(), RuntimeFault);
+  EXPECT_THROW(session.run({{.queue = taken}}, {{.queue = taken}}), ValueError);
 }
 
 TEST_P(SessionConformance, StateIsReadAndWrittenBetweenRuns) {
