@@ -117,3 +117,20 @@ def test_weights_that_are_returned_stay() -> None:
         inputs = [popxl.variable(random(1, 2, 4, 4, seed=i)) for i in range(3)]
         graph = fuse_attention(ir.create_graph(layer, *inputs))
     assert "Softmax" in [op.kind for op in graph._pb.ops]
+
+
+def test_sessions_find_it_in_programs_without_gradients() -> None:
+    ir = popxl.Ir()
+    arrays = [random(1, 2, TOKENS, DEPTH, seed=i) for i in range(3)]
+    with ir.main_graph:
+        y = causal(*(popxl.variable(array) for array in arrays))
+        stream = popxl.d2h_stream(y.shape, y.dtype)
+        ops.host_store(stream, y)
+    with popxl.Session(ir, "cpu") as session:
+        given = session.run()[stream]
+        kernels = session._core.explain()
+    assert "ScaledDotProductAttention: blocks" in kernels
+    assert "MatMul" not in kernels
+    tensors = [torch.from_numpy(array) for array in arrays]
+    wanted = torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=True)
+    np.testing.assert_allclose(given, wanted.numpy(), rtol=2e-5, atol=2e-5)

@@ -107,10 +107,11 @@ AttentionParts::AttentionParts(const AttentionProblem& problem, int num_threads)
   for (std::int64_t part = 1; part < parts; ++part) {
     const double wanted = total * double(part) / double(parts);
     std::int64_t at = begins_.back();
-    while (at < items &&
-           double(at / blocks) * before.back() + before[static_cast<std::size_t>(at % blocks)] <
-               wanted) {
-      ++at;
+    for (; at < items; ++at) {
+      const std::int64_t heads = at / blocks;
+      const double done =
+          before.back() * double(heads) + before[static_cast<std::size_t>(at % blocks)];
+      if (done >= wanted) break;
     }
     if (at > begins_.back() && at < items) begins_.push_back(at);
   }
