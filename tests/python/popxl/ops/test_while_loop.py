@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import popart
 import popxl
 from popxl import ops
 from popxl.transforms import autodiff
@@ -221,7 +222,7 @@ def test_gradient_needs_a_bound():
     ir = popxl.Ir()
     with ir.main_graph:
         graph = ir.create_graph(forward, popxl.constant(2.0, popxl.float32))
-        with pytest.raises(pando._core.popart_exception, match="needs max_iterations"):
+        with pytest.raises(popart.popart_exception, match="needs max_iterations"):
             autodiff(graph)
 
 
