@@ -327,6 +327,8 @@ TEST(ExpansionSweep, EveryExpandedKindEqualsReference) {
   }
   for (const Recipe& recipe : forward_recipes()) run_forward(recipe, kinds);
   for (const OpDef* def : op_registry().all()) {
+    // Recipes have no graphs: conditional_gradient_test.cpp expands loops.
+    if (def->num_called_graphs > 0) continue;
     EXPECT_TRUE(!def->expand || kinds.contains(def->name))
         << def->name << " has an expansion: add a recipe for it to forward_recipes.cpp";
   }

@@ -150,7 +150,7 @@ TEST(HostileText, MutationsOfRandomProgramsGiveAnIrOrAnError) {
   Random random(11);
   int accepted = 0, refused = 0;
   for (const std::string& text : printed_programs()) {
-    for (int round = 0; round < 250; ++round) {
+    for (int round = 0; round < 400; ++round) {
       std::string mutated = text;
       for (std::size_t edits = 1 + pick(random, 2); edits > 0; --edits)
         mutate_text(mutated, random);

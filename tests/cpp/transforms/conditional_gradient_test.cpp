@@ -9,6 +9,7 @@
 #include "pando/base/error.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/transforms/autodiff.hpp"
+#include "pando/transforms/expand.hpp"
 #include "tests/oracle/oracle.hpp"
 
 namespace pando::testing {
@@ -295,6 +296,15 @@ Op& while_loop(Graph& in, const std::vector<Tensor*>& inputs, std::int64_t most,
                       {&body});
 }
 
+bool keeps_a_history(const Ir& ir) {
+  for (const Graph* graph : ir.graphs()) {
+    for (const Op* op : graph->ops()) {
+      if (op->attributes.has("history")) return true;
+    }
+  }
+  return false;
+}
+
 struct LoopCase {
   double limit;
   std::int64_t most;
@@ -314,6 +324,22 @@ TEST_P(LoopGradient, GoesBackAsManyIterationsAsRan) {
     expect_gradients_equal_differences({{flag}, kA, kB});
     expect_gradients_equal_differences({{flag}, kC, kD});
   }
+}
+
+TEST_P(LoopGradient, AnExpandedHistoryHoldsTheSame) {
+  Graph& forward = graph("forward", {kFlag, kVector, kVector});
+  const auto x = forward.inputs();
+  Tensor* start = OpBuilder(forward, {}).make("Mul", {x[1], x[2]});
+  Graph& body = wave_body(ir_, GetParam().limit);
+  const Op& loop = while_loop(forward, {x[0], start, x[2]}, GetParam().most, body);
+  forward.mark_output(loop.output(0));
+  build_main(forward, {x[1], x[2]});
+  const Values inputs = {{1}, kA, kB}, weights(1, Numbers{0.5L, -1.25L, 0.75L});
+  const auto wanted = run(inputs, weights);
+  ASSERT_EQ(keeps_a_history(ir_), GetParam().most > 0);
+  for (Graph* each : ir_.graphs()) expand(*each);
+  EXPECT_FALSE(keeps_a_history(ir_));
+  EXPECT_EQ(run(inputs, weights), wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LoopGradient,

@@ -37,6 +37,7 @@ WITHOUT_DTYPE = {
     "repeat_with_info",
     "split_random_seed",
     "var_updates",
+    "while_loop",
 }
 
 
