@@ -23,6 +23,7 @@ namespace pando {
   X(Float8_143, float8_143, 1, 0, 1, 1, 0) \
   X(Float8_152, float8_152, 1, 0, 1, 1, 0) \
   X(Float16, float16, 2, 0, 1, 1, 0)       \
+  X(BFloat16, bfloat16, 2, 0, 1, 1, 0)     \
   X(Float32, float32, 4, 0, 1, 1, 0)       \
   X(Float64, float64, 8, 0, 1, 1, 0)       \
   X(Complex64, complex64, 8, 0, 0, 1, 1)   \
@@ -59,6 +60,13 @@ constexpr bool is_integer(DType dtype) { return traits(dtype).is_int; }
 constexpr bool is_floating_point(DType dtype) { return traits(dtype).is_floating_point; }
 constexpr bool is_float8(DType dtype) {
   return dtype == DType::Float8_143 || dtype == DType::Float8_152;
+}
+/// Float formats of 16 bits: stored as they are, computed in float32.
+constexpr bool is_half_precision(DType dtype) {
+  return dtype == DType::Float16 || dtype == DType::BFloat16;
+}
+constexpr bool is_half_or_single_precision(DType dtype) {
+  return is_half_precision(dtype) || dtype == DType::Float32;
 }
 
 /// The dtype called `name`; throws ValueError listing the known names.

@@ -53,14 +53,6 @@ std::uint16_t float_to_half(float value) {
   return static_cast<std::uint16_t>(sign | (rounded >> 13));
 }
 
-void halves_to_floats(const std::uint16_t* halves, float* floats, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) floats[i] = half_to_float(halves[i]);
-}
-
-void floats_to_halves(const float* floats, std::uint16_t* halves, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) halves[i] = float_to_half(floats[i]);
-}
-
 float float8_to_float(std::uint8_t code, DType format) {
   if (code == kFloat8Nan) return std::nanf("");
   const Float8Format f = float8_format(format);

@@ -125,7 +125,7 @@ ScalarValue ScalarEmitter::as_dtype(ScalarValue value, DType dtype) {
     const ScalarValue is_zero = emit(ScalarOp::Equal, value, zero);
     return emit(ScalarOp::Xor, is_zero, integer_constant(1, LaneType::I32));
   }
-  const bool narrow_float = is_float8(dtype) || dtype == DType::Float16;
+  const bool narrow_float = is_float8(dtype) || is_half_precision(dtype);
   const bool narrow_int = is_integer(dtype) && dtype_bytes(dtype) < 4;
   if (narrow_int && !is_integer_lane(lane(value))) return clamped_integer(value, dtype);
   ScalarValue result = convert(value, lane_of(dtype));

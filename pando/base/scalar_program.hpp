@@ -3,7 +3,7 @@
 //
 // A program is a list of instructions in static single assignment form: instruction i defines value
 // i. Values live in one of six lane types. Loads convert an operand's storage dtype to its lane
-// type (bool, int8, int16, int32, uint8, uint16 -> I32; float8, float16, float32 -> F32; the rest
+// type (bool, int8, int16, int32, uint8, uint16 -> I32; float8 to float32 -> F32; the rest
 // to the lane type of the same name); stores convert back (int to bool is `!= 0`, narrowing ints
 // wrap). Float to int truncates toward zero; what lies outside the range of the integers becomes
 // the end of the range, and NaN becomes 0.
@@ -35,6 +35,7 @@ constexpr LaneType lane_of(DType dtype) {
     case DType::Float8_143:
     case DType::Float8_152:
     case DType::Float16:
+    case DType::BFloat16:
     case DType::Float32:
       return LaneType::F32;
     default:
@@ -48,7 +49,7 @@ constexpr LaneType lane_of(DType dtype) {
   X(Constant, 0) /* `immediate` (64-bit ints: `integer_immediate`) */                      \
   X(Iota, 0)     /* U32: linear index of the element in the C-ordered iteration space */   \
   X(Convert, 1)  /* to `lane` */                                                           \
-  X(Round, 1)    /* value as it reads back from `dtype`: float16, float8: to nearest even; \
+  X(Round, 1)    /* value as it reads back from `dtype`: narrower floats: to nearest even; \
                     narrow ints: wrapped */                                                \
   X(Add, 2)                                                                                \
   X(Sub, 2)                                                                                \

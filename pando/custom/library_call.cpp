@@ -22,6 +22,7 @@ constexpr std::array kDTypeCodes = {
     DTypeCode{PANDO_FLOAT8_143, DType::Float8_143},
     DTypeCode{PANDO_FLOAT8_152, DType::Float8_152},
     DTypeCode{PANDO_FLOAT16, DType::Float16},
+    DTypeCode{PANDO_BFLOAT16, DType::BFloat16},
     DTypeCode{PANDO_FLOAT32, DType::Float32},
     DTypeCode{PANDO_FLOAT64, DType::Float64},
     DTypeCode{PANDO_COMPLEX64, DType::Complex64},

@@ -48,7 +48,8 @@ enum {
   PANDO_FLOAT32 = 13,
   PANDO_FLOAT64 = 14,
   PANDO_COMPLEX64 = 15,
-  PANDO_COMPLEX128 = 16
+  PANDO_COMPLEX128 = 16,
+  PANDO_BFLOAT16 = 17
 };
 
 /* Types of attributes; 0: an optional attribute that is not given. */

@@ -37,7 +37,8 @@ void fill_with(std::byte* data, std::int64_t count, DType dtype, double value) {
     case DType::UInt64:
       return fill(data, count, saturated<std::uint64_t>(value));
     case DType::Float16:
-      return fill(data, count, float_to_half(static_cast<float>(value)));
+    case DType::BFloat16:
+      return fill(data, count, float_to_half_precision(static_cast<float>(value), dtype));
     case DType::Float32:
       return fill(data, count, static_cast<float>(value));
     case DType::Float64:

@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDO-IR";
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 

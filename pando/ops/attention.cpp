@@ -113,9 +113,8 @@ AttentionShape checked_shape(const Op& op, const Operands& at) {
 }
 
 void needs_half_or_float(const Op& op, int q) {
-  const DType dtype = op.input(q)->dtype();
-  check_inputs(op, dtype == DType::Float16 || dtype == DType::Float32,
-               "wanted q, k and v of float16 or float32");
+  check_inputs(op, is_half_or_single_precision(op.input(q)->dtype()),
+               "wanted q, k and v of float16, bfloat16 or float32");
 }
 
 constexpr Operands kForward{0, 1, 2, 3, 4, 5};
@@ -154,11 +153,11 @@ OpDef attention() {
   def.name = "ScaledDotProductAttention";
   def.doc =
       "Inputs: 0 q [..., heads, queries, depth], 1 k [..., kv_heads, keys, depth], 2 v [..., "
-      "kv_heads, keys, value_depth], float16 or float32; optional: 3 mask, broadcast to the scores "
-      "[..., heads, queries, keys]: bool (true: seen) or added, 4 seed (2,) uint32, 5 length, an "
-      "integer: keys from it on are not read. Head h sees the k and v of head h / (heads / "
-      "kv_heads). Attributes: scale (default 1 / sqrt(depth)); window [left, right] (-1: no "
-      "limit): query i sees keys i + s - left to i + s + right; alignment: s is 0 (top_left, "
+      "kv_heads, keys, value_depth], float16, bfloat16 or float32; optional: 3 mask, broadcast to "
+      "the scores [..., heads, queries, keys]: bool (true: seen) or added, 4 seed (2,) uint32, 5 "
+      "length, an integer: keys from it on are not read. Head h sees the k and v of head h / "
+      "(heads / kv_heads). Attributes: scale (default 1 / sqrt(depth)); window [left, right] (-1: "
+      "no limit): query i sees keys i + s - left to i + s + right; alignment: s is 0 (top_left, "
       "default) or length - queries (bottom_right); p (default 0): each weight is 0 with this "
       "probability, else divided by 1 - p, as Dropout of the scores' shape does. Outputs: 0 "
       "dropout(softmax(scale * q k^T + mask)) v, where rows that see no key are 0, 1 float32 [..., "

@@ -85,18 +85,18 @@ void add_sums(Registry& registry) {
                 }});
 }
 
-/// Equal dtypes, or float16 with a float32 tensor of exactly one element, which gives float16.
+/// Equal dtypes, or half precision with a float32 tensor of exactly one element, which keeps it.
 std::vector<TensorInfo> infer_mul(const Op& op) {
   const TensorInfo& lhs = input_info(op, 0);
   const TensorInfo& rhs = input_info(op, 1);
   const auto is_scale = [](const TensorInfo& info, const TensorInfo& other) {
     return info.dtype == DType::Float32 && info.num_elements() == 1 &&
-           other.dtype == DType::Float16;
+           is_half_precision(other.dtype);
   };
   const bool mixed = is_scale(lhs, rhs) || is_scale(rhs, lhs);
   if (!mixed) require_same_dtype(op, 0, 1);
   TensorInfo info = broadcast_info(op, {0, 1});
-  if (mixed) info.dtype = DType::Float16;
+  if (mixed) info.dtype = is_half_precision(lhs.dtype) ? lhs.dtype : rhs.dtype;
   return {info};
 }
 
@@ -142,8 +142,8 @@ void mul_gradient(GradientBuilder& builder, const Op& op) {
 
 void add_products(Registry& registry) {
   registry.add({.name = "Mul",
-                .doc = "Input 0 * input 1, with broadcasting. A float16 tensor times a float32 "
-                       "tensor of one element gives float16.",
+                .doc = "Input 0 * input 1, with broadcasting. A float16 or bfloat16 tensor times a "
+                       "float32 tensor of one element keeps its dtype.",
                 .min_inputs = 2,
                 .max_inputs = 2,
                 .infer = infer_mul,
@@ -201,7 +201,8 @@ std::optional<double> constant_scalar(const Tensor& tensor) {
   const std::byte* data = tensor.data->data;
   switch (tensor.dtype()) {
     case DType::Float16:
-      return half_to_float(*reinterpret_cast<const std::uint16_t*>(data));
+    case DType::BFloat16:
+      return half_precision_to_float(*reinterpret_cast<const std::uint16_t*>(data), tensor.dtype());
     case DType::Float32:
       return *reinterpret_cast<const float*>(data);
     case DType::Float64:

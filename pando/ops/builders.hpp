@@ -250,7 +250,7 @@ struct CastAttributes {
 };
 /// Input 0 converted to attribute dtype. Float to int truncates toward zero; what lies outside the
 /// range becomes its end, NaN becomes 0. Int to a narrower int wraps. Nonzero becomes true.
-/// Differentiable for float16 and float32 sources.
+/// Differentiable for float16, bfloat16 and float32 sources.
 BuiltOp cast(OpBuilder& builder, Tensor* input0, const CastAttributes& attributes,
              std::string_view name = {});
 
@@ -264,7 +264,8 @@ BuiltOp cast_grad(OpBuilder& builder, Tensor* input0, const CastGradAttributes& 
 struct CastThenPow2ScaleAttributes {
   Required<DType> dtype;
 };
-/// dtype(input 0) * 2^input 1 for a float8 input 0 and attribute dtype float16 or float32.
+/// dtype(input 0) * 2^input 1 for a float8 input 0 and attribute dtype float16, bfloat16 or
+/// float32.
 BuiltOp cast_then_pow2_scale(OpBuilder& builder, Tensor* input0, Tensor* input1,
                              const CastThenPow2ScaleAttributes& attributes,
                              std::string_view name = {});
@@ -744,9 +745,9 @@ struct HistogramAttributes {
   Required<Floats> levels;
   Required<bool> absolute_of_input;
 };
-/// Inputs: 0 t (float16 or float32). Attributes: levels (strictly increasing), absolute_of_input.
-/// uint32 counts, shape (len(levels) + 1,): x < l0, l[i-1] <= x < l[i], x >= l[-1]; of |x| with
-/// absolute_of_input.
+/// Inputs: 0 t (float16, bfloat16 or float32). Attributes: levels (strictly increasing),
+/// absolute_of_input. uint32 counts, shape (len(levels) + 1,): x < l0, l[i-1] <= x < l[i], x >=
+/// l[-1]; of |x| with absolute_of_input.
 BuiltOp histogram(OpBuilder& builder, Tensor* input0, const HistogramAttributes& attributes,
                   std::string_view name = {});
 
@@ -939,8 +940,8 @@ BuiltOp modify_random_seed(OpBuilder& builder, Tensor* input0, Tensor* input1,
 BuiltOp modify_random_seed_core(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                                 std::string_view name = {});
 
-/// Input 0 * input 1, with broadcasting. A float16 tensor times a float32 tensor of one element
-/// gives float16.
+/// Input 0 * input 1, with broadcasting. A float16 or bfloat16 tensor times a float32 tensor of one
+/// element keeps its dtype.
 BuiltOp mul(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
 struct MulArg0GradAttributes {
@@ -994,10 +995,11 @@ struct NlllWithSoftmaxGradDirectAttributes {
   std::optional<std::int64_t> ignore_index = std::nullopt;
 };
 /// Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (any shape of D1 * .. * Dk
-/// elements, in row-major order), 2 loss_grad (optional; scalar, or label-shaped for none; float16
-/// or float32). Attributes: reduction (mean, sum, none), ignore_index (optional). Outputs: 0 loss:
-/// -ln(p + 1e-7) reduced as Nll (never scaled by loss_grad), 1 dx = (probs - onehot(labels)) *
-/// loss_grad * k, k = 1/M or 1/max(kept, 1) for mean, else 1; rows of ignored labels are 0.
+/// elements, in row-major order), 2 loss_grad (optional; scalar, or label-shaped for none; float16,
+/// bfloat16 or float32). Attributes: reduction (mean, sum, none), ignore_index (optional). Outputs:
+/// 0 loss: -ln(p + 1e-7) reduced as Nll (never scaled by loss_grad), 1 dx = (probs -
+/// onehot(labels)) * loss_grad * k, k = 1/M or 1/max(kept, 1) for mean, else 1; rows of ignored
+/// labels are 0.
 BuiltOp nlll_with_softmax_grad_direct(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                       const NlllWithSoftmaxGradDirectAttributes& attributes,
                                       Tensor* input2 = nullptr, std::string_view name = {});
@@ -1123,8 +1125,8 @@ struct RandomNormalAttributes {
   Required<double> mean;
   Required<double> std;
 };
-/// Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, float32), mean, std. Normally
-/// distributed.
+/// Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, bfloat16, float32), mean, std.
+/// Normally distributed.
 BuiltOp random_normal(OpBuilder& builder, Tensor* input0, const RandomNormalAttributes& attributes,
                       std::string_view name = {});
 
@@ -1145,8 +1147,8 @@ struct RandomUniformAttributes {
   Required<double> low;
   Required<double> high;
 };
-/// Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, float32), low, high. Uniform in
-/// [low, high).
+/// Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, bfloat16, float32), low, high.
+/// Uniform in [low, high).
 BuiltOp random_uniform(OpBuilder& builder, Tensor* input0,
                        const RandomUniformAttributes& attributes, std::string_view name = {});
 
@@ -1240,7 +1242,7 @@ struct ReduceLogSumExpAttributes {
   Required<bool> keepdims;
 };
 /// m + ln of the sum of e^(x - m) over attribute axes, m the maximum; 0 where that is infinite.
-/// float16: in float32, rounded once at the end.
+/// float16 and bfloat16: in float32, rounded once at the end.
 BuiltOp reduce_log_sum_exp(OpBuilder& builder, Tensor* input0,
                            const ReduceLogSumExpAttributes& attributes, std::string_view name = {});
 
@@ -1285,8 +1287,8 @@ struct ReduceMeanAttributes {
   Required<Ints> axes;
   Required<bool> keepdims;
 };
-/// Sum of input 0 over attribute axes, then divided by their size n. float16: both in float32,
-/// rounded once at the end; integers of less than 32 bits: both in int32.
+/// Sum of input 0 over attribute axes, then divided by their size n. float16 and bfloat16: both in
+/// float32, rounded once at the end; integers of less than 32 bits: both in int32.
 BuiltOp reduce_mean(OpBuilder& builder, Tensor* input0, const ReduceMeanAttributes& attributes,
                     std::string_view name = {});
 
@@ -1294,8 +1296,8 @@ struct ReduceMeanGradAttributes {
   Required<Ints> axes;
   Required<Ints> shape;
 };
-/// Input g / n, n the size of the axes. float16: divided in float32. Attributes axes and shape (of
-/// x): g and out broadcast over the axes.
+/// Input g / n, n the size of the axes. float16 and bfloat16: divided in float32. Attributes axes
+/// and shape (of x): g and out broadcast over the axes.
 BuiltOp reduce_mean_grad(OpBuilder& builder, Tensor* input0,
                          const ReduceMeanGradAttributes& attributes, std::string_view name = {});
 
@@ -1577,15 +1579,15 @@ struct ScaledDotProductAttentionAttributes {
   std::optional<double> p = std::nullopt;
 };
 /// Inputs: 0 q [..., heads, queries, depth], 1 k [..., kv_heads, keys, depth], 2 v [..., kv_heads,
-/// keys, value_depth], float16 or float32; optional: 3 mask, broadcast to the scores [..., heads,
-/// queries, keys]: bool (true: seen) or added, 4 seed (2,) uint32, 5 length, an integer: keys from
-/// it on are not read. Head h sees the k and v of head h / (heads / kv_heads). Attributes: scale
-/// (default 1 / sqrt(depth)); window [left, right] (-1: no limit): query i sees keys i + s - left
-/// to i + s + right; alignment: s is 0 (top_left, default) or length - queries (bottom_right); p
-/// (default 0): each weight is 0 with this probability, else divided by 1 - p, as Dropout of the
-/// scores' shape does. Outputs: 0 dropout(softmax(scale * q k^T + mask)) v, where rows that see no
-/// key are 0, 1 float32 [..., heads, queries]: the logarithm of the sum of the exponentials of each
-/// row's scores.
+/// keys, value_depth], float16, bfloat16 or float32; optional: 3 mask, broadcast to the scores
+/// [..., heads, queries, keys]: bool (true: seen) or added, 4 seed (2,) uint32, 5 length, an
+/// integer: keys from it on are not read. Head h sees the k and v of head h / (heads / kv_heads).
+/// Attributes: scale (default 1 / sqrt(depth)); window [left, right] (-1: no limit): query i sees
+/// keys i + s - left to i + s + right; alignment: s is 0 (top_left, default) or length - queries
+/// (bottom_right); p (default 0): each weight is 0 with this probability, else divided by 1 - p, as
+/// Dropout of the scores' shape does. Outputs: 0 dropout(softmax(scale * q k^T + mask)) v, where
+/// rows that see no key are 0, 1 float32 [..., heads, queries]: the logarithm of the sum of the
+/// exponentials of each row's scores.
 BuiltOp scaled_dot_product_attention(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                      Tensor* input2,
                                      const ScaledDotProductAttentionAttributes& attributes = {},

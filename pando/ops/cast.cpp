@@ -26,7 +26,7 @@ std::vector<TensorInfo> infer_cast(const Op& op) {
 void cast_gradient(GradientBuilder& builder, const Op& op) {
   const DType source = op.input(0)->dtype();
   Tensor* gradient = builder.output_gradient(0);
-  if (gradient == nullptr || (source != DType::Float16 && source != DType::Float32)) return;
+  if (gradient == nullptr || !is_half_or_single_precision(source)) return;
   builder.set_input_gradient(0, builder.make("CastGrad", {gradient}, {{"dtype", source}}));
 }
 
@@ -53,8 +53,8 @@ void check_log2_scale(const Op& op) {
 
 void require_scalable_source(const Op& op) {
   const DType source = input_info(op, 0).dtype;
-  if (source != DType::Float16 && source != DType::Float32) {
-    wrong_input(op, "wanted float16 or float32 at input 0");
+  if (!is_half_or_single_precision(source)) {
+    wrong_input(op, "wanted float16, bfloat16 or float32 at input 0");
   }
 }
 
@@ -69,8 +69,8 @@ std::vector<TensorInfo> infer_scale_then_cast(const Op& op) {
 
 void require_scaled_target(const Op& op) {
   const DType target = op.attributes.dtype("dtype");
-  if (target != DType::Float16 && target != DType::Float32) {
-    wrong_input(op, str_cat("wanted target dtype float16 or float32, not ", target));
+  if (!is_half_or_single_precision(target)) {
+    wrong_input(op, str_cat("wanted target dtype float16, bfloat16 or float32, not ", target));
   }
 }
 
@@ -108,7 +108,8 @@ void register_cast_ops(Registry& registry) {
       {.name = "Cast",
        .doc = "Input 0 converted to attribute dtype. Float to int truncates toward zero; what "
               "lies outside the range becomes its end, NaN becomes 0. Int to a narrower int "
-              "wraps. Nonzero becomes true. Differentiable for float16 and float32 sources.",
+              "wraps. Nonzero becomes true. Differentiable for float16, bfloat16 and float32 "
+              "sources.",
        .attributes = {dtype_attribute("dtype")},
        .infer = infer_cast,
        .scalar_body = pointwise(cast_body),
@@ -125,7 +126,7 @@ void register_cast_ops(Registry& registry) {
                                infer_scale_then_cast);
   OpDef from_float8 = scaled_def("CastThenPow2Scale",
                                  "dtype(input 0) * 2^input 1 for a float8 input 0 and attribute "
-                                 "dtype float16 or float32.",
+                                 "dtype float16, bfloat16 or float32.",
                                  infer_cast_then_scale);
   for (OpDef* def : {&to_float8, &from_float8}) {
     def->log2_scale_input = 1;

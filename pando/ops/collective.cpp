@@ -25,9 +25,9 @@ Reduction reduction(const Op& op) {
 void needs_exchangeable(const Op& op) {
   if (group_size(op) == 1 || reduction(op) == Reduction::Local) return;
   const DType dtype = op.input(0)->dtype();
-  const bool known = dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::Int32 ||
-                     dtype == DType::UInt32;
-  if (!known) wrong_input(op, "wanted float32, float16, int32 or uint32");
+  const bool known =
+      is_half_or_single_precision(dtype) || dtype == DType::Int32 || dtype == DType::UInt32;
+  if (!known) wrong_input(op, "wanted float32, float16, bfloat16, int32 or uint32");
 }
 
 /// Input 0 of a collective, its group checked.

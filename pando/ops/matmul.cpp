@@ -77,7 +77,8 @@ void needs_float_matrices(const Op& op) {
   require_float(op, 1);
   const DType dtype = output_dtype(op);
   if (!is_floating_point(dtype) || is_float8(dtype)) {
-    wrong_input(op, str_cat("wanted output_type float16, float32 or float64, got ", dtype));
+    wrong_input(op,
+                str_cat("wanted output_type float16, bfloat16, float32 or float64, got ", dtype));
   }
 }
 

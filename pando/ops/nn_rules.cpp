@@ -10,7 +10,8 @@ const Tensor& needed_input(const Op& op, int index, const char* role) {
 
 void check_float(const Op& op, const Tensor& t, const char* role) {
   const bool ok = is_floating_point(t.dtype()) && !is_float8(t.dtype());
-  check_inputs(op, ok, str_cat("wanted a float16, float32 or float64 tensor for '", role, "'"));
+  check_inputs(op, ok,
+               str_cat("wanted a float16, bfloat16, float32 or float64 tensor for '", role, "'"));
 }
 
 void check_integer(const Op& op, const Tensor& t, const char* role) {

@@ -18,7 +18,7 @@ inline void check_inputs(const Op& op, bool condition, const std::string& wanted
   if (!condition) wrong_input(op, wanted);
 }
 
-/// Checks that a tensor has a float dtype with arithmetic (float16, float32 or float64).
+/// Checks that a tensor has a float dtype with arithmetic (float16, bfloat16, float32 or float64).
 void check_float(const Op& op, const Tensor& t, const char* role);
 void check_integer(const Op& op, const Tensor& t, const char* role);
 

@@ -59,8 +59,8 @@ class DTypeArithmetic {
     return dtype == dtype_ ? value : emitter_.as_dtype(value, dtype_);
   }
   ScalarValue constant(float value) {
-    const bool half = dtype_ == DType::Float16;
-    const float rounded = half ? half_to_float(float_to_half(value)) : value;
+    const bool is_half = is_half_precision(dtype_);
+    const float rounded = is_half ? rounded_to_half_precision(value, dtype_) : value;
     return emitter_.constant(rounded, lane_of(dtype_));
   }
   ScalarValue rounded(ScalarValue value) { return emitter_.as_dtype(value, dtype_); }
@@ -252,7 +252,7 @@ std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) 
   Tensor* indices = op.input(3);
   const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t->shape().size()));
   const std::int64_t count = indices->info.num_elements();
-  const DType compute = t->dtype() == DType::Float16 ? DType::Float32 : t->dtype();
+  const DType compute = is_half_precision(t->dtype()) ? DType::Float32 : t->dtype();
   Tensor* updates =
       builder.reshape(builder.cast(x, compute), splice_shape(t->shape(), axis, {count}));
   const double constant_factor = op.attributes.number_or("factor", 1.0);

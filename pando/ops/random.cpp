@@ -186,7 +186,7 @@ OpDef dropout_mask() {
 
 // Distributions
 
-/// dtype (float16 or float32) and shape of a random tensor; `keys` distinguishes the internal kind.
+/// dtype (float16, bfloat16 or float32) and shape of a random tensor; `keys`: of the internal kind.
 std::vector<TensorInfo> infer_random(const Op& op, bool keys) {
   if (keys) {
     check_keys(op, 0);
@@ -198,8 +198,8 @@ std::vector<TensorInfo> infer_random(const Op& op, bool keys) {
 
 void needs_drawn_dtype(const Op& op) {
   const DType dtype = op.attributes.dtype("dtype");
-  check_inputs(op, dtype == DType::Float16 || dtype == DType::Float32,
-               str_cat("wanted dtype float16 or float32, not ", dtype));
+  check_inputs(op, is_half_or_single_precision(dtype),
+               str_cat("wanted dtype float16, bfloat16 or float32, not ", dtype));
 }
 
 /// The public kind `name` (seed tensor), which expands to `<name>Core`.
@@ -207,7 +207,8 @@ OpDef random_op(const std::string& name, const std::string& doc,
                 std::vector<AttributeSpec> parameters) {
   OpDef def;
   def.name = name;
-  def.doc = "Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, float32), " + doc;
+  def.doc =
+      "Inputs: 0 seed (2,) uint32. Attributes: shape, dtype (float16, bfloat16, float32), " + doc;
   def.attributes = {{"shape", IntList}, {"dtype", DTypeName}};
   def.attributes.insert(def.attributes.end(), parameters.begin(), parameters.end());
   def.infer = [](const Op& op) { return infer_random(op, false); };
@@ -232,15 +233,16 @@ OpDef random_core(const OpDef& public_def, decltype(OpDef::scalar_body) body) {
   return def;
 }
 
-/// The largest value of `dtype` (float16 or float32) below `limit`.
+/// The largest value of `dtype` (float16, bfloat16 or float32) below `limit`.
 double largest_below(double limit, DType dtype) {
   const float below =
       std::nextafter(static_cast<float>(limit), -std::numeric_limits<float>::infinity());
   if (dtype == DType::Float32) return below;
-  // float16: 11 significant bits, exponents down to -14.
+  // float16: 11 significant bits, exponents down to -14; bfloat16: 8 and -126.
+  const int bits = dtype == DType::Float16 ? 11 : 8, lowest = dtype == DType::Float16 ? -14 : -126;
   int exponent = 0;
   std::frexp(below, &exponent);
-  const double step = std::ldexp(1.0, std::max(exponent - 1, -14) - 10);
+  const double step = std::ldexp(1.0, std::max(exponent - 1, lowest) - (bits - 1));
   return std::floor(static_cast<double>(below) / step) * step;
 }
 

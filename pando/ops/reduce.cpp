@@ -250,7 +250,7 @@ Tensor* square(OpBuilder& builder, Tensor* t) { return builder.make("Mul", {t, t
 
 /// The dtype in which sums of `dtype` and their counts fit.
 DType summing_dtype(DType dtype) {
-  if (dtype == DType::Float16) return DType::Float32;
+  if (is_half_precision(dtype)) return DType::Float32;
   return is_integer(dtype) && dtype_bytes(dtype) < 4 ? DType::Int32 : dtype;
 }
 
@@ -276,8 +276,9 @@ Tensor* divided(OpBuilder& builder, Tensor* t, std::int64_t count, DType dtype) 
 void add_means(Registry& registry) {
   registry.add(composite(
       "ReduceMean",
-      "Sum of input 0 over attribute axes, then divided by their size n. float16: both in float32, "
-      "rounded once at the end; integers of less than 32 bits: both in int32.",
+      "Sum of input 0 over attribute axes, then divided by their size n. float16 and bfloat16: "
+      "both in "
+      "float32, rounded once at the end; integers of less than 32 bits: both in int32.",
       needs_numbers,
       [](OpBuilder& builder, const Op& op) {
         const DType dtype = op.input(0)->dtype();
@@ -287,7 +288,8 @@ void add_means(Registry& registry) {
       },
       reduction_gradient("ReduceMean", false, false)));
   registry.add(gradient_def(
-      "ReduceMeanGrad", "Input g / n, n the size of the axes. float16: divided in float32.", 1,
+      "ReduceMeanGrad",
+      "Input g / n, n the size of the axes. float16 and bfloat16: divided in float32.", 1,
       [](OpBuilder& builder, const Op& op) {
         const DType dtype = op.input(0)->dtype();
         Tensor* wide = builder.cast(kept(builder, op, 0), summing_dtype(dtype));
@@ -350,7 +352,7 @@ void add_logarithms(Registry& registry) {
   registry.add(composite("ReduceLogSumExp",
                          "m + ln of the sum of e^(x - m) over attribute axes, m the maximum; 0 "
                          "where that is infinite. "
-                         "float16: in float32, rounded once at the end.",
+                         "float16 and bfloat16: in float32, rounded once at the end.",
                          needs_floats, log_sum_exp,
                          reduction_gradient("ReduceLogSumExp", true, true)));
   registry.add(gradient_def(

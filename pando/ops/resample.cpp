@@ -146,7 +146,7 @@ Tensor* sum_of(OpBuilder& builder, Tensor* sum, Tensor* term) {
 DType resize_dtype(const Op& op) {
   const bool weights = op.attributes.text("mode") != "nearest";
   const DType dtype = op.input(0)->dtype();
-  return weights && dtype == DType::Float16 ? DType::Float32 : dtype;
+  return weights && is_half_precision(dtype) ? DType::Float32 : dtype;
 }
 
 std::vector<Tensor*> expand_resize(OpBuilder& builder, const Op& op) {
@@ -267,12 +267,12 @@ void needs_float_regions(const Op& op) {
   require_integer(op, 2);
 }
 
-/// Kernels compute in the dtype of input 0, float16 in float32, and read the rois in that.
+/// Kernels compute in the dtype of input 0, half precision in float32, and read the rois in that.
 std::vector<Tensor*> expand_regions(OpBuilder& builder, const Op& op) {
   const DType computed = op.input(0)->dtype();
   DType regions = op.input(1)->dtype();
-  if (computed != DType::Float16) regions = computed;
-  if (computed == DType::Float16 && regions == DType::Float64) regions = DType::Float32;
+  if (!is_half_precision(computed)) regions = computed;
+  if (is_half_precision(computed) && regions == DType::Float64) regions = DType::Float32;
   if (regions == op.input(1)->dtype()) return {};
   Tensor* rois = builder.cast(op.input(1), regions);
   return {builder.make(op.kind_name(), {op.input(0), rois, op.input(2)}, op.attributes)};

@@ -71,19 +71,19 @@ void require_same_shape(const Op& op, int first, int second) {
 void require_arithmetic(const Op& op, int index) {
   const DType dtype = input_info(op, index).dtype;
   if (!is_float8(dtype) && !traits(dtype).is_complex) return;
-  wrong_index(op, index, "bool, an integer dtype, float16, float32 or float64");
+  wrong_index(op, index, "bool, an integer dtype, float16, bfloat16, float32 or float64");
 }
 
 void require_number(const Op& op, int index) {
   require_arithmetic(op, index);
   if (input_info(op, index).dtype != DType::Bool) return;
-  wrong_index(op, index, "an integer dtype, float16, float32 or float64");
+  wrong_index(op, index, "an integer dtype, float16, bfloat16, float32 or float64");
 }
 
 void require_float(const Op& op, int index) {
   const DType dtype = input_info(op, index).dtype;
   if (is_floating_point(dtype) && !is_float8(dtype)) return;
-  wrong_index(op, index, "float16, float32 or float64");
+  wrong_index(op, index, "float16, bfloat16, float32 or float64");
 }
 
 void require_integer(const Op& op, int index) {

@@ -37,7 +37,7 @@ void require_same_shape(const Op& op, int first, int second);
 void require_arithmetic(const Op& op, int index);
 /// As require_arithmetic, and not bool.
 void require_number(const Op& op, int index);
-/// float16, float32 or float64.
+/// float16, bfloat16, float32 or float64.
 void require_float(const Op& op, int index);
 /// An integer dtype (bool is none).
 void require_integer(const Op& op, int index);
@@ -55,7 +55,7 @@ void require_axis(const Op& op, int index, std::int64_t axis);
 void needs_arithmetic(const Op& op);
 /// All connected inputs are numbers.
 void needs_numbers(const Op& op);
-/// All connected inputs are float16, float32 or float64.
+/// All connected inputs are float16, bfloat16, float32 or float64.
 void needs_floats(const Op& op);
 /// All connected inputs are bool.
 void needs_bools(const Op& op);
@@ -93,11 +93,11 @@ std::optional<View> identity_view(const Op& op, int output, const View& input);
 /// The record of a pointwise op with one input and one output of the same info, for all dtypes that
 /// take part in arithmetic.
 OpDef unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula);
-/// The same for float16, float32 and float64 only.
+/// The same for float16, bfloat16, float32 and float64 only.
 OpDef float_unary_def(std::string name, std::string doc, std::function<Scalar(Scalar)> formula);
 /// The record of a pointwise op whose 1 .. n inputs and output all have one info (gradient ops).
 OpDef same_shape_def(std::string name, std::string doc, int num_inputs, ScalarFormula formula);
-/// The same for float16, float32 and float64 only.
+/// The same for float16, bfloat16, float32 and float64 only.
 OpDef float_same_shape_def(std::string name, std::string doc, int num_inputs,
                            ScalarFormula formula);
 /// `def` with a gradient of input 0.

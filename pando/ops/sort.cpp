@@ -255,7 +255,7 @@ OpDef histogram() {
   OpDef def;
   def.name = "Histogram";
   def.doc =
-      "Inputs: 0 t (float16 or float32). Attributes: levels (strictly increasing), "
+      "Inputs: 0 t (float16, bfloat16 or float32). Attributes: levels (strictly increasing), "
       "absolute_of_input. uint32 counts, shape (len(levels) + 1,): x < l0, l[i-1] <= x < l[i], x "
       ">= "
       "l[-1]; of |x| with absolute_of_input.";
@@ -273,8 +273,8 @@ OpDef histogram() {
   };
   def.check_execution = [](const Op& op) {
     const DType dtype = op.input(0)->dtype();
-    check_inputs(op, dtype == DType::Float16 || dtype == DType::Float32,
-                 "wanted a float16 or float32 tensor");
+    check_inputs(op, is_half_or_single_precision(dtype),
+                 "wanted a float16, bfloat16 or float32 tensor");
   };
   return def;
 }

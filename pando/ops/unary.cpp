@@ -208,12 +208,11 @@ void add_identity(Registry& registry) {
 
 void needs_narrow_numbers(const Op& op) {
   const TensorInfo& info = input_info(op, 0);
-  const bool known =
-      is_integer(info.dtype) || info.dtype == DType::Float16 || info.dtype == DType::Float32;
+  const bool known = is_integer(info.dtype) || is_half_or_single_precision(info.dtype);
   if (known && dtype_bytes(info.dtype) < 8) return;
   throw LoweringError(str_cat(describe(op),
-                              ": wanted int8, int16, int32, uint8, uint16, uint32, float16 or "
-                              "float32; given '",
+                              ": wanted int8, int16, int32, uint8, uint16, uint32, float16, "
+                              "bfloat16 or float32; given '",
                               op.input(0)->name(), "' ", info_text(info), ". Cast it first"));
 }
 

@@ -243,7 +243,7 @@ struct CollectiveDesc {
   };
   Kind kind = Kind::AllReduce;
   Reduction reduction = Reduction::Add;  // of AllGather: Local
-  DType dtype = DType::Float32;          // if it reduces: float32, float16, int32 or uint32
+  DType dtype = DType::Float32;          // if it reduces: half precision, float32, int32 or uint32
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
   ReplicaGroups groups;

@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 15;
+constexpr std::uint32_t kVersion = 16;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 

@@ -28,7 +28,7 @@ struct Collective {
   Kind kind = Kind::Barrier;
   /// Local: nothing is reduced. ReduceScatter then cuts each rank's own input.
   Reduction reduction = Reduction::Local;
-  DType dtype = DType::Float32;  // if it reduces: float32, float16, int32 or uint32
+  DType dtype = DType::Float32;  // if it reduces: half precision, float32, int32 or uint32
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
   std::int64_t id = 0;                  // the caller's number for it, the same on all ranks

@@ -22,7 +22,8 @@ T read(const std::byte* data, std::int64_t index) {
 double float_at(DType dtype, const std::byte* data, std::int64_t i) {
   switch (dtype) {
     case DType::Float16:
-      return half_to_float(read<std::uint16_t>(data, i));
+    case DType::BFloat16:
+      return half_precision_to_float(read<std::uint16_t>(data, i), dtype);
     case DType::Float8_143:
     case DType::Float8_152:
       return float8_to_float(read<std::uint8_t>(data, i), dtype);

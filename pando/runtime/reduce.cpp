@@ -53,17 +53,18 @@ struct PlainValues {
   static void store(const Value*, std::int64_t, std::byte*) {}
 };
 
-struct Float16Values {
+template <DType kFormat>
+struct HalfPrecisionValues {
   using Value = float;
   static const Value* load(const std::byte* input, std::int64_t count, Value* buffer) {
-    halves_to_floats(reinterpret_cast<const std::uint16_t*>(input), buffer,
-                     static_cast<std::size_t>(count));
+    const auto* from = reinterpret_cast<const std::uint16_t*>(input);
+    for (std::int64_t i = 0; i < count; ++i) buffer[i] = half_precision_to_float(from[i], kFormat);
     return buffer;
   }
   static Value* results(std::byte*, Value* buffer) { return buffer; }
   static void store(const Value* values, std::int64_t count, std::byte* result) {
-    floats_to_halves(values, reinterpret_cast<std::uint16_t*>(result),
-                     static_cast<std::size_t>(count));
+    auto* to = reinterpret_cast<std::uint16_t*>(result);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = float_to_half_precision(values[i], kFormat);
   }
 };
 
@@ -154,7 +155,9 @@ void reduce_elements(Reduction reduction, DType dtype, Inputs inputs, std::int64
     case DType::Float32:
       return reduce<PlainValues<float>>(reduction, inputs, count, result);
     case DType::Float16:
-      return reduce<Float16Values>(reduction, inputs, count, result);
+      return reduce<HalfPrecisionValues<DType::Float16>>(reduction, inputs, count, result);
+    case DType::BFloat16:
+      return reduce<HalfPrecisionValues<DType::BFloat16>>(reduction, inputs, count, result);
     case DType::Int32:
       return reduce<PlainValues<std::int32_t>>(reduction, inputs, count, result);
     case DType::UInt32:

@@ -60,8 +60,8 @@ std::optional<Band> band_of_mask(const Tensor& mask, const Shape& scores,
 
 std::optional<double> scalar_of(const Tensor& tensor) {
   if (tensor.info.num_elements() != 1) return std::nullopt;
-  if (is_constant(&tensor, DType::Float16)) {
-    return half_to_float(values_of<std::uint16_t>(tensor).front());
+  if (is_constant(&tensor, DType::Float16) || is_constant(&tensor, DType::BFloat16)) {
+    return half_precision_to_float(values_of<std::uint16_t>(tensor).front(), tensor.dtype());
   }
   if (!is_constant(&tensor, DType::Float32)) return std::nullopt;
   return values_of<float>(tensor).front();

@@ -9,7 +9,7 @@
 
 namespace pando {
 
-/// The value of a float16 or float32 constant of one element.
+/// The value of a float16, bfloat16 or float32 constant of one element.
 std::optional<double> scalar_of(const Tensor& tensor);
 
 /// The diagonals that `mask` keeps of its input `scores`, where those are the only ones that it

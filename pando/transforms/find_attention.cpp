@@ -29,9 +29,8 @@ bool is_product(const Op& op) {
   if (op.kind() != OpKind::MatMul || op.num_inputs() != 2) return false;
   const Tensor &lhs = *op.input(0), &rhs = *op.input(1);
   const DType dtype = op.output(0)->dtype();
-  const bool is_known = dtype == DType::Float16 || dtype == DType::Float32;
-  return is_known && lhs.dtype() == dtype && rhs.dtype() == dtype && lhs.shape().size() >= 2 &&
-         lhs.shape().size() == rhs.shape().size() &&
+  return is_half_or_single_precision(dtype) && lhs.dtype() == dtype && rhs.dtype() == dtype &&
+         lhs.shape().size() >= 2 && lhs.shape().size() == rhs.shape().size() &&
          std::equal(lhs.shape().begin(), lhs.shape().end() - 2, rhs.shape().begin());
 }
 

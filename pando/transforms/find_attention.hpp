@@ -9,7 +9,7 @@ namespace pando {
 /// ScaledDotProductAttention where only these ops read what is between them. A mask may be added,
 /// hide by Where with -infinity, or be a constant band of diagonals, which becomes a window.
 ///
-/// Results differ by rounding, where scores were rounded to float16 also by that; a row of which
+/// Results differ by rounding, where scores were rounded to 16 bits also by that; a row of which
 /// such a Where hides everything was NaN and becomes 0. To be run before autodiff, since gradients
 /// read the weights.
 void find_attention(Graph& graph);

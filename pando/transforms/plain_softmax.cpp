@@ -21,7 +21,7 @@ void use_plain_softmax(Graph& graph) {
          axis < rank; ++axis) {
       axes.push_back(axis);
     }
-    if (dtype == DType::Float16) x = builder.cast(x, DType::Float32);
+    if (is_half_precision(dtype)) x = builder.cast(x, DType::Float32);
     Tensor* powers = builder.make("Exp", {x});
     Tensor* sum = builder.make("ReduceSum", {powers}, {{"axes", axes}, {"keepdims", true}});
     Tensor* result = builder.cast(builder.make("Div", {powers, sum}), dtype);

@@ -106,7 +106,8 @@ bool load(const std::byte* data, DType dtype, Cell& result) {
       result = {float8_to_float(read<std::uint8_t>(data), dtype), 0};
       return true;
     case DType::Float16:
-      result = {half_to_float(read<std::uint16_t>(data)), 0};
+    case DType::BFloat16:
+      result = {half_precision_to_float(read<std::uint16_t>(data), dtype), 0};
       return true;
     case DType::Float32:
       result = {read<float>(data), 0};
@@ -134,7 +135,8 @@ bool store(std::byte* data, DType dtype, const Cell& cell, LaneType lane) {
       write(data, float_to_float8(static_cast<float>(value.real), dtype));
       break;
     case DType::Float16:
-      write(data, float_to_half(static_cast<float>(value.real)));
+    case DType::BFloat16:
+      write(data, float_to_half_precision(static_cast<float>(value.real), dtype));
       break;
     case DType::Float32:
       write(data, static_cast<float>(value.real));
@@ -152,7 +154,8 @@ bool store(std::byte* data, DType dtype, const Cell& cell, LaneType lane) {
 Cell round_to(const Cell& cell, DType dtype) {
   switch (dtype) {
     case DType::Float16:
-      return {half_to_float(float_to_half(static_cast<float>(cell.real))), 0};
+    case DType::BFloat16:
+      return {rounded_to_half_precision(static_cast<float>(cell.real), dtype), 0};
     case DType::Float8_143:
     case DType::Float8_152:
       return {float8_to_float(float_to_float8(static_cast<float>(cell.real), dtype), dtype), 0};

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "bindings.hpp"
+#include "host_arrays.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
 #include "pando/ir/graph.hpp"

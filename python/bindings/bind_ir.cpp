@@ -2,64 +2,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "bindings.hpp"
+#include "host_arrays.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/tensor_place.hpp"
 
 namespace pando::python {
-namespace {
-
-nb::dlpack::dtype array_dtype(DType dtype) {
-  using Code = nb::dlpack::dtype_code;
-  const auto bits = static_cast<std::uint8_t>(dtype_bytes(dtype) * 8);
-  if (dtype == DType::Bool) return {static_cast<std::uint8_t>(Code::Bool), 8, 1};
-  if (is_float8(dtype)) return {static_cast<std::uint8_t>(Code::UInt), 8, 1};
-  if (is_floating_point(dtype)) return {static_cast<std::uint8_t>(Code::Float), bits, 1};
-  const Code code = traits(dtype).is_signed ? Code::Int : Code::UInt;
-  return {static_cast<std::uint8_t>(code), bits, 1};
-}
-
-/// The host value as a NumPy array that shares its memory.
-nb::object host_array(const Tensor& tensor) {
-  if (tensor.data == nullptr) return nb::none();
-  std::vector<std::size_t> shape(tensor.shape().begin(), tensor.shape().end());
-  auto* keep = new std::shared_ptr<HostArray>(tensor.data);
-  nb::capsule owner(keep,
-                    [](void* p) noexcept { delete static_cast<std::shared_ptr<HostArray>*>(p); });
-  nb::ndarray<nb::numpy> array(tensor.data->data, shape.size(), shape.data(), owner, nullptr,
-                               array_dtype(tensor.dtype()));
-  return nb::cast(array, nb::rv_policy::reference);
-}
-
-/// Shares the memory of a C-ordered array of `entries` values and keeps the array alive.
-std::shared_ptr<HostArray> share_array(const nb::ndarray<nb::c_contig, nb::device::cpu>& array,
-                                       const TensorInfo& info, std::size_t entries,
-                                       nb::object owner) {
-  if (array.nbytes() != entries * info.bytes()) {
-    throw ValueError(str_cat("wanted ", entries * info.bytes(), " bytes for ", entries, " times ",
-                             info_text(info), "; given ", array.nbytes()));
-  }
-  auto data = std::make_shared<HostArray>();
-  data->data = static_cast<std::byte*>(array.data());
-  data->bytes = array.nbytes();
-  data->owner = std::shared_ptr<void>(new nb::object(std::move(owner)), [](void* p) {
-    const nb::gil_scoped_acquire gil;
-    delete static_cast<nb::object*>(p);
-  });
-  return data;
-}
-
-}  // namespace
-
-std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info,
-                                        std::size_t entries) {
-  const auto typed = nb::cast<nb::ndarray<nb::c_contig, nb::device::cpu, nb::ro>>(array);
-  auto writable = nb::ndarray<nb::c_contig, nb::device::cpu>(typed.handle());
-  return share_array(writable, info, entries, nb::borrow(array));
-}
-
 namespace {
 
 void bind_tensor_info(nb::module_& m) {

@@ -16,7 +16,6 @@
 #include <functional>
 
 #include "pando/base/attributes.hpp"
-#include "pando/ir/tensor.hpp"
 
 namespace nb = nanobind;
 
@@ -27,6 +26,7 @@ constexpr auto kOwnedByIr = nb::rv_policy::reference;
 
 void bind_exceptions(nb::module_& m);
 void bind_base(nb::module_& m);
+void bind_host_arrays(nb::module_& m);
 void bind_ir(nb::module_& m);
 /// Parts of bind_ir.
 void bind_op(nb::module_& m);
@@ -50,11 +50,6 @@ struct Integers {
 
   std::vector<std::int64_t> as(const std::string& what) const;
 };
-
-/// The value of a tensor of `info`, or `entries` of them, in the memory of a C-ordered array, which
-/// it keeps alive. Throws ValueError for another number of bytes.
-std::shared_ptr<HostArray> share_object(nb::handle array, const TensorInfo& info,
-                                        std::size_t entries = 1);
 
 /// Python values <-> attributes: bool, int, float, str, DType, sequences of int or float. `what`
 /// says whose they are, for errors.

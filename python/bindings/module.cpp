@@ -7,6 +7,7 @@ NB_MODULE(_core, m) {
   pando::python::watch_interpreter();
   pando::python::bind_exceptions(m);
   pando::python::bind_base(m);
+  pando::python::bind_host_arrays(m);
   pando::python::bind_ir(m);
   pando::python::bind_registry(m);
   pando::python::bind_transforms(m);

@@ -57,17 +57,29 @@ class DType(enum.Enum):
 
     float16 = 11
 
-    float32 = 12
+    bfloat16 = 12
 
-    float64 = 13
+    float32 = 13
 
-    complex64 = 14
+    float64 = 14
 
-    complex128 = 15
+    complex64 = 15
+
+    complex128 = 16
 
 def parse_dtype(name: str) -> DType: ...
 
 def dtype_bytes(dtype: DType) -> int: ...
+
+def share_bfloat16(bits: object) -> Any:
+    """
+    The memory of a writable array of uint16 as an object of bfloat16 with the DLPack protocol.
+    """
+
+def bfloat16_bits(given: object) -> Any:
+    """
+    The bits of an object with the DLPack protocol as a read-only array of uint16; None if its elements are not bfloat16.
+    """
 
 class TensorKind(enum.Enum):
     Activation = 0
@@ -1011,7 +1023,7 @@ class TransferQueue:
         """Those that all replicas have loaded, or stored, in all runs so far."""
 
 class Session:
-    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, device_memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_suffix: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None, remote: dict = {}, machine_code: str = 'auto') -> None: ...
+    def __init__(self, ir: Ir, memory_limit_bytes: int = 0, device_memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_suffix: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None, remote: dict = {}, machine_code: str = 'auto', flush_denormals: bool = True) -> None: ...
 
     def snapshot(self, room_bytes: int) -> StateSnapshot:
         """

@@ -37,6 +37,7 @@ _NAMES = {
     "uint32": "U32",
     "uint64": "U64",
     "float16": "F16",
+    "bfloat16": "BF16",
     "float32": "F32",
     "float64": "F64",
 }

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pando import _core
+from pando.host_arrays import as_array, with_dlpack
 
 _Array = np.ndarray[Any, Any]
 _Result = TypeVar("_Result")
@@ -128,9 +129,10 @@ class StreamSource(StreamCallback):
 
     Args:
         pull: A function without arguments that returns one transfer, or something to iterate over.
-            A transfer is an array of the stream's dtype and shape, with an axis in front for the
-            replicas where there are several. StopIteration, or the end of the iteration, is the end
-            of the data: a run that needs more then fails with an error that names the stream.
+            A transfer is an array or tensor of the stream's dtype and shape, with an axis in front
+            for the replicas where there are several. StopIteration, or the end of the iteration,
+            is the end of the data: a run that needs more then fails with an error that names the
+            stream.
         ahead: How many transfers are kept for programs to come, 1 or more.
 
     Raises:
@@ -196,7 +198,7 @@ class StreamSink(StreamCallback):
         self, queue: _core.TransferQueue, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         while True:
-            transfer = np.empty(shape, dtype)
+            transfer = with_dlpack(np.empty(shape, dtype))
             if not queue.take(transfer):
                 return
             self._push(transfer)
@@ -214,7 +216,7 @@ class StreamSink(StreamCallback):
 
 
 def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> _Array:
-    array = np.asarray(given)
+    array = as_array(given)
     if array.dtype == dtype and array.shape == shape:
         return np.ascontiguousarray(array).reshape(shape)
     raise ValueError(

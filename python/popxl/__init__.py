@@ -22,6 +22,7 @@ try:
         name_scope,
     )
     from popxl.dtypes import (
+        bfloat16,
         bool,
         complex64,
         complex128,
@@ -94,6 +95,7 @@ __all__ = [
     "TensorStorage",
     "TileSet",
     "__version__",
+    "bfloat16",
     "bool",
     "complex128",
     "complex64",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def storage(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Give a host array to the core: float8 as plain bytes.
+    """Give a host array to the core: types that NumPy lacks as integers of their bits.
 
     Args:
         array: The array.
@@ -25,7 +25,7 @@ def storage(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     Returns:
         The array itself, or a view of it.
     """
-    return array.view(np.uint8) if array.dtype.names is not None else array
+    return array.view(f"u{array.itemsize}", np.ndarray) if array.dtype.kind == "V" else array
 
 
 def host_info(array: np.ndarray[Any, Any], shape: Iterable[int] | None = None) -> Any:

@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any, ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from pando import _core
@@ -157,7 +158,8 @@ class dtype:  # noqa: N801 - the name programs know
         """Give the NumPy type.
 
         Returns:
-            The NumPy type; of float8 formats a structured one of a field of uint8.
+            The NumPy type; of bfloat16 that of `ml_dtypes`, of float8 formats a structured one of a
+                field of uint8.
         """
         return self._numpy
 
@@ -224,6 +226,7 @@ uint64 = dtype._make("uint64", "uint", np.uint64, None)
 float8_143 = dtype._make("float8_143", "float", np_dtype_float8_143, None)
 float8_152 = dtype._make("float8_152", "float", np_dtype_float8_152, None)
 float16 = half = dtype._make("float16", "float", np.float16, "float16")
+bfloat16 = dtype._make("bfloat16", "float", ml_dtypes.bfloat16, "bfloat16")
 float32 = dtype._make("float32", "float", np.float32, "float32", float)
 float64 = double = dtype._make("float64", "float", np.float64, "float64")
 complex64 = dtype._make("complex64", "complex", np.complex64, "complex64")

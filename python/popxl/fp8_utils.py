@@ -7,11 +7,11 @@ format has, so rounding is exact: to the nearest, ties to the even code.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
+from pando.host_arrays import as_array, np_dtype_bfloat16
 from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
 
 _NAN_CODE = 0x80
@@ -19,7 +19,12 @@ _NAN_CODE = 0x80
 MSE_EDGES = 2.0 ** np.arange(-126, 128)
 # The scales that it tries, in order.
 MSE_SCALES = np.arange(31, -31, -1)
-_SOURCE_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+FLOAT8_SOURCES = (
+    np.dtype(np.float16),
+    np_dtype_bfloat16,
+    np.dtype(np.float32),
+    np.dtype(np.float64),
+)
 
 
 def _magnitudes(mantissa_bits: int, bias: int) -> np.ndarray[Any, Any]:
@@ -41,13 +46,10 @@ _TABLES = {
 
 
 def _source(src: Any) -> np.ndarray[Any, Any]:
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(src, torch.Tensor):
-        src = src.detach().numpy()
-    array = np.asarray(src)
-    if array.dtype not in _SOURCE_TYPES:
+    array = as_array(src)
+    if array.dtype not in FLOAT8_SOURCES:
         raise RuntimeError(
-            f"float8 cast: wanted float16, float32 or float64 data; given {array.dtype}"
+            f"float8 cast: wanted float16, bfloat16, float32 or float64 data; given {array.dtype}"
         )
     return array
 
@@ -92,7 +94,8 @@ def host_pow2scale_cast_to_fp8(
     """Convert an array to a float8 format: cast(src * 2**log2_scale).
 
     Args:
-        src: Values of float16, float32 or float64: an array, a torch tensor or what NumPy takes.
+        src: Values of float16, bfloat16, float32 or float64: an array, a torch tensor or what NumPy
+            takes.
         dtype: `popxl.float8_143` or `popxl.float8_152`, or their NumPy types; None: float8_143.
         log2_scale: The exponent of the scale, in [-32, 32).
         nan_on_overflow: Whether values out of range become NaN, else the largest number with their
@@ -127,7 +130,7 @@ def host_pow2scale_cast_from_fp8(
 
     Args:
         src: An array of a structured float8 type.
-        dtype: float16, float32 or float64, of popxl or NumPy; None: float32.
+        dtype: float16, bfloat16, float32 or float64, of popxl or NumPy; None: float32.
         log2_scale: The exponent of the scale, in [-32, 32).
 
     Returns:
@@ -145,8 +148,10 @@ def host_pow2scale_cast_from_fp8(
     target = np.dtype(np.float32)
     if dtype is not None:
         target = dtype.as_numpy() if isinstance(dtype, DType) else np.dtype(dtype)
-    if target not in _SOURCE_TYPES:
-        raise RuntimeError(f"float8 cast: wanted float16, float32 or float64; given {dtype!r}")
+    if target not in FLOAT8_SOURCES:
+        raise RuntimeError(
+            f"float8 cast: wanted float16, bfloat16, float32 or float64; given {dtype!r}"
+        )
     _check_scale(log2_scale)
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(_decode(array), log2_scale).astype(target))
@@ -186,7 +191,7 @@ def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
     It is estimated from how many values there are between any two powers of two.
 
     Args:
-        src: float16 or float32 data of any shape. NaN counts as very large.
+        src: float16, bfloat16 or float32 data of any shape. NaN counts as very large.
         dtype: The float8 type, of popxl or NumPy; None means float8_143.
 
     Returns:
@@ -198,7 +203,9 @@ def host_fp8_mse_scale(src: Any, dtype: Any = None) -> tuple[float, int]:
     """
     array = _source(src)
     if array.dtype == np.float64:
-        raise RuntimeError("host_fp8_mse_scale: wanted float16 or float32 data; given float64")
+        raise RuntimeError(
+            "host_fp8_mse_scale: wanted float16, bfloat16 or float32 data; given float64"
+        )
     costs = mse_of_magnitudes(dtype)
     magnitudes = np.abs(array.astype(np.float64).ravel())
     bins = np.searchsorted(MSE_EDGES, magnitudes, side="right")

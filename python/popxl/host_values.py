@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pando import _core
+from pando.host_arrays import as_array, with_dlpack
 from popxl.streams import Stream
 from popxl.tensor import Tensor, Variable
 
@@ -18,13 +19,14 @@ def host_value(tensor: Tensor) -> np.ndarray[Any, Any]:
         tensor: The variable or constant.
 
     Returns:
-        The value itself, not a copy, in the shape that the host has it in.
+        The value itself, not a copy, in the shape that the host has it in; bfloat16 with the DLPack
+        protocol.
     """
     if isinstance(tensor, Variable):
-        return tensor._record.data
+        return with_dlpack(tensor._record.data)
     array: np.ndarray[Any, Any] = tensor._pb.data
     kind = tensor.dtype.as_numpy()
-    return array.view(kind) if array.dtype != kind else array
+    return with_dlpack(array.view(kind)) if array.dtype != kind else array
 
 
 def write_host_value(tensor: Variable, data: Any) -> None:
@@ -32,7 +34,8 @@ def write_host_value(tensor: Variable, data: Any) -> None:
 
     Args:
         tensor: The variable.
-        data: An array of the dtype and `shape_on_host` of the variable, or a number, which is cast.
+        data: An array of the dtype and `shape_on_host` of the variable, of NumPy or with the DLPack
+            protocol, or a number, which is cast.
 
     Raises:
         TypeError: It is another tensor, or data of another kind or dtype.
@@ -54,8 +57,12 @@ def write_host_value(tensor: Variable, data: Any) -> None:
         if kind.names is not None:
             raise TypeError(f"{tensor!r}: a scalar cannot be written to a float8 variable")
         data = np.array(data).astype(kind)
+    if not isinstance(data, np.ndarray) and hasattr(data, "__dlpack__"):
+        data = as_array(data)
     if not isinstance(data, np.ndarray):
-        raise TypeError(f"{tensor!r}: wanted a NumPy array; given {type(data)}")
+        raise TypeError(
+            f"{tensor!r}: wanted a NumPy array or one with the DLPack protocol; given {type(data)}"
+        )
     if data.dtype != kind:
         raise TypeError(f"{tensor!r}: wanted data of dtype {kind}; given {data.dtype}")
     if data.shape != tensor.shape_on_host:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pando import _core
+from pando.host_arrays import with_dlpack
 from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
@@ -235,7 +236,9 @@ class Session:
             An uninitialised array of the full shape for every stream that ops store to.
         """
         return {
-            stream: np.empty(self._full_input_shape(stream.shape), stream.dtype.as_numpy())
+            stream: with_dlpack(
+                np.empty(self._full_input_shape(stream.shape), stream.dtype.as_numpy())
+            )
             for stream in self._outputs.values()
         }
 
@@ -262,7 +265,7 @@ class Session:
             popart_runtime_error: Data are of another dtype than their stream.
             poplar_application_runtime_error: A check of the program failed.
         """
-        targets = [np.empty(shape, kind) for _, shape, kind in self._output_plan]
+        targets = [with_dlpack(np.empty(shape, kind)) for _, shape, kind in self._output_plan]
         self._execute(inputs, targets, downcast_inputs)
         outputs = dict(zip(self._stored_streams, targets, strict=True))
         if len(outputs) != len(self._output_set):

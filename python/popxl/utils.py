@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pando.host_arrays import as_array
 from popxl.dtypes import DType, np_dtype_float8_143, np_dtype_float8_152
 from popxl.fp8_utils import (
+    FLOAT8_SOURCES,
     host_fp8_mse_scale,
     host_fp8_mse_scale_pb,
     host_pow2scale_cast_from_fp8,
@@ -47,7 +48,8 @@ def to_numpy(
     """Convert host data to a C-ordered NumPy array.
 
     Args:
-        x: What NumPy takes, or a torch tensor. A memory-mapped array must not need a conversion.
+        x: What NumPy takes, a torch tensor or an object with the DLPack protocol. A memory-mapped
+            array must not need a conversion.
         dtype: The type to cast to, unchecked; None: the one that NumPy infers.
         downcast: Whether 64-bit types become 32-bit types when `dtype` is None.
         copy: Whether the memory is always fresh; if not, it is that of `x` when nothing is
@@ -66,17 +68,14 @@ def to_numpy(
     if isinstance(x, np.memmap):
         _check_memmap(x, dtype)
         return np.array(x) if copy else x
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        x = x.detach().numpy()
+    array = as_array(x)
     if dtype is not None and dtype.as_numpy().names is not None:
-        return _to_float8(x, dtype, copy, log2_scale, nan_on_overflow)
+        return _to_float8(array, dtype, copy, log2_scale, nan_on_overflow)
     if log2_scale is not None or nan_on_overflow is not None:
         raise RuntimeError(
             "to_numpy: log2_scale and nan_on_overflow are for float8 targets; given "
             f"log2_scale={log2_scale}, nan_on_overflow={nan_on_overflow} and dtype {dtype}"
         )
-    array = np.asarray(x)
     target = array.dtype
     if dtype is not None:
         target = dtype.as_numpy()
@@ -112,9 +111,9 @@ def _to_float8(
     array = np.asarray(x)
     if array.dtype == dtype.as_numpy():
         return _fresh(array) if copy else np.asarray(array, order="C")
-    if array.dtype not in (np.float16, np.float32, np.float64):
+    if array.dtype not in FLOAT8_SOURCES:
         raise TypeError(
-            f"to_numpy: only float16, float32 and float64 data can become {dtype.name}; "
+            f"to_numpy: only float16, bfloat16, float32 and float64 data can become {dtype.name}; "
             f"given {array.dtype}"
         )
     return host_pow2scale_cast_to_fp8(

@@ -20,7 +20,7 @@ RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
 void add_adam(std::vector<Recipe>& all) {
   for (const char* mode : {"Adam", "AdamNoBias", "AdaMax", "Lamb", "LambNoBias"}) {
     const bool corrects = std::string(mode).find("NoBias") == std::string::npos;
-    for (const DType dtype : {DType::Float32, DType::Float16}) {
+    for (const DType dtype : {DType::Float32, DType::Float16, DType::BFloat16}) {
       for (const bool decays : {false, true}) {
         Attributes attributes = {
             {"mode", std::string(mode)}, {"beta1", 0.75}, {"beta2", 0.99}, {"epsilon", 0.125}};
@@ -84,6 +84,9 @@ void add_products(std::vector<Recipe>& all) {
   all.push_back({"MatMul",
                  {{{2, 3}, -2.0, 2.0, DType::Float16}, {{3, 4}, -2.0, 2.0, DType::Float16}},
                  {{"output_type", DType::Float32}}});
+  all.push_back({"MatMul",
+                 {{{2, 3}, -2.0, 2.0, DType::BFloat16}, {{3, 4}, -2.0, 2.0, DType::Float16}},
+                 {{"output_type", DType::BFloat16}}});
   const RecipeInput data = {{1, 2, 4, 4}, -2.0, 2.0, DType::Float8_143};
   const RecipeInput kernel = {{2, 2, 3, 3}, -2.0, 2.0, DType::Float8_152};
   for (const char* kind : {"Conv", "ConvTranspose"}) {
@@ -98,7 +101,7 @@ void add_products(std::vector<Recipe>& all) {
 }
 
 void add_rest(std::vector<Recipe>& all) {
-  for (const DType dtype : {DType::Float32, DType::Float16}) {
+  for (const DType dtype : {DType::Float32, DType::Float16, DType::BFloat16}) {
     const Attributes common = {{"shape", Ints{40}}, {"dtype", dtype}};
     Attributes uniform = common, normal = common;
     uniform.set("low", -1.0);

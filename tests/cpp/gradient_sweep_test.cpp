@@ -251,10 +251,11 @@ void check_engine(const Program& program, const Streams& inputs, const Streams& 
   for (const auto& [id, wanted] : outputs) {
     Number largest = 1.0L;
     for (Number x : wanted) largest = std::max(largest, std::fabs(x));
-    const bool is_half = dtype_of(program, id) == DType::Float16;
+    const DType dtype = dtype_of(program, id);
+    const Number unit = dtype == DType::Float16 ? 2e-3L : dtype == DType::BFloat16 ? 16e-3L : 4e-6L;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       EXPECT_NEAR(static_cast<double>(given.at(id)[i]), static_cast<double>(wanted[i]),
-                  static_cast<double>((is_half ? 2e-3L : 4e-6L) * largest))
+                  static_cast<double>(unit * largest))
           << id << " element " << i;
     }
   }

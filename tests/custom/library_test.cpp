@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "pando/backends/cpu/cpu_target.hpp"
+#include "pando/custom/library_call.hpp"
 #include "pando/custom/library_kernel.hpp"
 #include "pando/ir/serialise.hpp"
 #include "pando/ir/text_parser.hpp"
@@ -226,6 +227,7 @@ TEST_F(LibraryTest, GetsAttributesOfEveryType) {
   EXPECT_EQ(result_of<double>(ir), (std::vector<double>{1, -5, 0.25, 4004, PANDO_FLOAT16, 6, 1.25,
                                                         -1, -1, -1, -1, -1, -1, -1}));
   EXPECT_EQ(result_of<double>(*parse_ir(print_ir(ir))), result_of<double>(ir));
+  EXPECT_EQ(dtype_code(DType::BFloat16), PANDO_BFLOAT16);
 }
 
 TEST_F(LibraryTest, OpsWithSideEffectsAreNeitherMergedNorLeftOut) {

@@ -20,6 +20,11 @@ Number round_float(Number x, int digits, int min_exponent, Number largest) {
   return std::copysign(std::numeric_limits<Number>::infinity(), x);
 }
 
+/// Denormals of float32 are zero while a program runs (float_state.hpp).
+Number without_denormals(Number x) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0L, x) : x;
+}
+
 Number wrap_integer(Number x, std::size_t bytes, bool is_signed) {
   if (!std::isfinite(x)) return 0.0L;
   const Number modulus = std::ldexp(1.0L, static_cast<int>(8 * bytes));
@@ -66,7 +71,8 @@ Number decode_one(const void* bytes, DType dtype, std::int64_t i) {
     case DType::Float8_152:
       return float8_to_float(load<std::uint8_t>(bytes, i), dtype);
     case DType::Float16:
-      return half_to_float(load<std::uint16_t>(bytes, i));
+    case DType::BFloat16:
+      return half_precision_to_float(load<std::uint16_t>(bytes, i), dtype);
     case DType::Float32:
       return load<float>(bytes, i);
     case DType::Float64:
@@ -99,7 +105,8 @@ void encode_one(Number x, DType dtype, void* bytes, std::int64_t i) {
     case DType::Float8_152:
       return store(bytes, i, float_to_float8(static_cast<float>(x), dtype));
     case DType::Float16:
-      return store(bytes, i, float_to_half(static_cast<float>(x)));
+    case DType::BFloat16:
+      return store(bytes, i, float_to_half_precision(static_cast<float>(x), dtype));
     case DType::Float32:
       return store(bytes, i, static_cast<float>(x));
     case DType::Float64:
@@ -117,12 +124,10 @@ Number rounded(Number x, DType dtype) {
       return x != 0.0L;
     case DType::Float16:
       return round_float(x, 11, -14, 65504.0L);
-    case DType::Float32: {
-      const Number result = round_float(x, 24, -126, std::numeric_limits<float>::max());
-      // Denormals are zero while a program runs (float_state.hpp).
-      return std::fabs(result) < std::numeric_limits<float>::min() ? std::copysign(0.0L, result)
-                                                                   : result;
-    }
+    case DType::Float32:
+      return without_denormals(round_float(x, 24, -126, std::numeric_limits<float>::max()));
+    case DType::BFloat16:
+      return without_denormals(round_float(x, 8, -126, std::ldexp(255.0L, 120)));
     case DType::Float64:
       return round_float(x, 53, -1022, std::numeric_limits<double>::max());
     case DType::Float8_143:

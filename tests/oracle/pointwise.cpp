@@ -149,7 +149,7 @@ void add_division(RuleTable& table) {
     divide(in, out[0], [](Number a, Number b) { return std::fmod(a, b); });
   });
   table.add("IncrementMod", [](const Op& op, const Inputs& in, std::vector<Array>& out) {
-    const DType dtype = out[0].dtype == DType::Float16 ? DType::Float32 : out[0].dtype;
+    const DType dtype = is_half_precision(out[0].dtype) ? DType::Float32 : out[0].dtype;
     const Number increment = rounded(op.attributes.number("increment"), dtype);
     const Number modulus = rounded(op.attributes.number("modulus"), dtype);
     const bool whole = is_integer(dtype);

@@ -62,12 +62,13 @@ void dropout_mask(const Op& op, const Inputs& in, std::vector<Array>& out) {
 /// The upper 24 bits of a word as a fraction.
 Number fraction(std::uint32_t word) { return static_cast<Number>(word >> 8) * 0x1p-24L; }
 
-/// The largest number of float16 or float32 below `limit`.
+/// The largest number of float16, bfloat16 or float32 below `limit`.
 Number largest_below(Number limit, DType dtype) {
   const bool is_half = dtype == DType::Float16;
   const Number below = std::nextafter(limit, -std::numeric_limits<Number>::infinity());
   const int exponent = std::max(std::ilogb(below), is_half ? -14 : -126);
-  const Number step = std::ldexp(1.0L, exponent - (is_half ? 10 : 23));
+  const int fraction_bits = is_half ? 10 : dtype == DType::BFloat16 ? 7 : 23;
+  const Number step = std::ldexp(1.0L, exponent - fraction_bits);
   return std::floor(below / step) * step;
 }
 

@@ -76,8 +76,8 @@ PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)
 /// `(2, 3) float32` for error texts.
 std::string operand_text(const OperandDesc& operand);
 
-/// Runs float16 operands through the plan that `make` gives for the same spec in float32. For specs
-/// with C-ordered operands only.
+/// Runs float16 and bfloat16 operands through the plan that `make` gives for the same spec in
+/// float32. For specs with C-ordered operands only.
 KernelPlan plan_through_float32(const KernelRequest& request,
                                 KernelPlan (*make)(const KernelRequest&));
 

@@ -19,6 +19,7 @@ class DataType(enum.Enum):
     BOOL = "bool"
     FLOAT = "float32"
     FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
     DOUBLE = "float64"
     FLOAT8_143 = "float8_143"
     FLOAT8_152 = "float8_152"

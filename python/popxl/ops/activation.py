@@ -49,7 +49,7 @@ def gelu(t: Tensor) -> Tensor:
     """Compute GELU in its tanh form: 0.5 t (1 + tanh(sqrt(2/pi) (t + 0.044715 t^3))).
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -65,7 +65,7 @@ def gelu_(t: Tensor) -> Tensor:
     """Compute `gelu` in place: `t` becomes its value. There is no gradient.
 
     Args:
-        t: The tensor to overwrite; float16, float32 or float64.
+        t: The tensor to overwrite; float16, bfloat16, float32 or float64.
 
     Returns:
         An alias of `t`, which then holds the result.
@@ -81,7 +81,7 @@ def geluerf(t: Tensor) -> Tensor:
     """Compute GELU in its exact form: 0.5 t (1 + erf(t / sqrt(2))).
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -97,7 +97,7 @@ def geluerf_(t: Tensor) -> Tensor:
     """Compute `geluerf` in place: `t` becomes its value. There is no gradient.
 
     Args:
-        t: The tensor to overwrite; float16, float32 or float64.
+        t: The tensor to overwrite; float16, bfloat16, float32 or float64.
 
     Returns:
         An alias of `t`, which then holds the result.
@@ -113,7 +113,7 @@ def swish(t: Tensor) -> Tensor:
     """Compute t * sigmoid(t).
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -129,7 +129,7 @@ def swish_(t: Tensor) -> Tensor:
     """Compute `swish` in place: `t` becomes t * sigmoid(t). There is no gradient.
 
     Args:
-        t: The tensor to overwrite; float16, float32 or float64.
+        t: The tensor to overwrite; float16, bfloat16, float32 or float64.
 
     Returns:
         An alias of `t`, which then holds the result.
@@ -149,7 +149,7 @@ def softmax(t: Tensor, axis: int) -> Tensor:
     the session option `enableNonStableSoftmax`.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         axis: The first axis of a row; a negative one counts from the end.
 
     Returns:

@@ -48,7 +48,8 @@ def scaled_dot_product_attention(
     but for those from `length` on, which are not read.
 
     Args:
-        q: Queries of shape (..., heads, queries, depth), or (queries, depth); float16 or float32.
+        q: Queries of shape (..., heads, queries, depth), or (queries, depth); float16, bfloat16
+            or float32.
         k: Keys of shape (..., kv_heads, keys, depth), with the dtype of `q`. `heads` is a multiple
             of `kv_heads`: query head h uses head h // (heads // kv_heads) of `k` and `v`.
         v: Values of shape (..., kv_heads, keys, value_depth), with the dtype of `q`.

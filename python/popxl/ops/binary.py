@@ -73,7 +73,7 @@ def sub(lhs: Tensor, rhs: Tensor) -> Tensor:
 def mul(lhs: Tensor, rhs: Tensor) -> Tensor:
     """Compute lhs * rhs.
 
-    A float32 tensor of one element may scale a float16 tensor; the product is float16.
+    A float32 tensor of one element may scale a float16 or bfloat16 tensor, whose dtype stays.
 
     Args:
         lhs: The first factor; any dtype but float8.

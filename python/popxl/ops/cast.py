@@ -13,7 +13,7 @@ def cast(t: Tensor, data_type: DType) -> Tensor:
 
     Floats become integers by truncation toward zero; what lies outside the range of the integers
     becomes the end of the range, and NaN becomes 0. Integers wrap in narrower ones. What is not
-    zero becomes True. A gradient passes back to float16 and float32 tensors only.
+    zero becomes True. A gradient passes back to float16, bfloat16 and float32 tensors only.
 
     Args:
         t: The tensor, of any dtype.
@@ -36,7 +36,7 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> Te
     Values are rounded to the nearest, ties to even; those out of range become NaN.
 
     Args:
-        t: The tensor; float16 or float32.
+        t: The tensor; float16, bfloat16 or float32.
         log2_scale: The exponent of the scale: an int32 tensor of rank 0. A value outside [-32, 32)
             stops the run, unless the session option `throwIfLog2ScaleTensorNotInRange` is off.
         data_type: `popxl.float8_143` or `popxl.float8_152`.
@@ -49,7 +49,7 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> Te
             scale is not int32.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; the scale does not have rank 0.
-        popart_exception: `t` is not float16 or float32.
+        popart_exception: `t` is not float16, bfloat16 or float32.
         poplar_application_runtime_error: The scale is out of range in a run.
     """
     check_inputs(t=t, log2_scale=log2_scale)
@@ -74,14 +74,14 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> 
         t: The tensor; float8_143 or float8_152.
         log2_scale: The exponent of the scale: an int32 tensor of rank 0. A value outside [-32, 32)
             stops the run, unless the session option `throwIfLog2ScaleTensorNotInRange` is off.
-        data_type: `popxl.float16` or `popxl.float32`.
+        data_type: `popxl.float16`, `popxl.bfloat16` or `popxl.float32`.
 
     Returns:
         A new tensor of that dtype with the shape of `t`.
 
     Raises:
-        TypeError: An argument that must be a tensor is not one; `data_type` is not float16 or
-            float32, or the scale is not int32.
+        TypeError: An argument that must be a tensor is not one; `data_type` is not float16,
+            bfloat16 or float32, or the scale is not int32.
         ValueError: A tensor is not in the current graph, or the tensors are on different devices or
             tile sets; the scale does not have rank 0.
         popart_exception: `t` is not float8.
@@ -89,9 +89,10 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: DType) -> 
     """
     check_inputs(t=t, log2_scale=log2_scale)
     check_log2_scale(log2_scale)
-    if data_type not in (dtypes.float16, dtypes.float32):
+    if data_type not in (dtypes.float16, dtypes.bfloat16, dtypes.float32):
         raise TypeError(
-            f"pow2scale_cast_from_fp8: wanted popxl.float16 or popxl.float32; given {data_type}"
+            f"pow2scale_cast_from_fp8: wanted popxl.float16, popxl.bfloat16 or "
+            f"popxl.float32; given {data_type}"
         )
     return make(
         "CastThenPow2Scale",

@@ -55,7 +55,8 @@ def conv(
     """Compute a convolution (a cross-correlation: the weight is not flipped).
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         weight: The filters, of shape (M, C / groups, kernel...) and the dtype of `t`.
         stride: The step s between windows along each spatial axis; empty: 1.
         padding: The zeros p added before each spatial axis, then those added behind each; empty: 0.
@@ -161,7 +162,8 @@ def conv_transpose(
     """Compute a transposed convolution. There is no gradient.
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         weight: The filters, of shape (C, M / groups, kernel...) and the dtype of `t`.
         stride: The step s between windows of the result along each spatial axis; empty: 1.
         padding: The cells cut off before each spatial axis, then those cut off behind each; empty:

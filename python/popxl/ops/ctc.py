@@ -27,7 +27,8 @@ def ctc_loss(
     both are equal.
 
     Args:
-        log_probs: ln of the probabilities (steps, batch, classes); float16, float32 or float64.
+        log_probs: ln of the probabilities (steps, batch, classes); float16, bfloat16, float32 or
+            float64.
         targets: The labels (batch, labels), integers; those behind `target_lengths` are not read.
         input_lengths: The number of steps of each sample (batch,), integers.
         target_lengths: The number of labels of each sample (batch,), integers.
@@ -76,7 +77,8 @@ def ctc_beam_search(
     """Find the most probable label sequences by prefix beam search. There is no gradient.
 
     Args:
-        log_probs: ln of the probabilities (steps, batch, classes); float16, float32 or float64.
+        log_probs: ln of the probabilities (steps, batch, classes); float16, bfloat16, float32 or
+            float64.
         lengths: The number of steps of each sample (batch,), integers; those out of range count as
             the nearest one in range.
         blank: The class that stands for no label.

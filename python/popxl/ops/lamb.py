@@ -10,8 +10,8 @@ def lamb_square(t: Tensor) -> Tensor:
     """Compute the sum of squares in float32, as LAMB needs it. There is no gradient.
 
     Args:
-        t: The operand; float16, float32 or float64. The sum of a shard is over the shards of all
-            replicas.
+        t: The operand; float16, bfloat16, float32 or float64. The sum of a shard is over the shards
+            of all replicas.
 
     Returns:
         A new float32 tensor of rank 0.

@@ -17,8 +17,9 @@ def triangular_solve(
     """Solve t x = b, where `t` is triangular, as `scipy.linalg.solve_triangular` does.
 
     Args:
-        t: Square matrices (..., n, n), of which one triangle is read; float16 (computed in
-            float32), float32 or float64. A zero on the diagonal gives infinities or NaN.
+        t: Square matrices (..., n, n), of which one triangle is read; float16 or bfloat16
+            (computed in float32), float32 or float64. A zero on the diagonal gives infinities or
+            NaN.
         b: The right sides (..., n, columns), with the dtype and the axes before of `t`.
         upper: Whether the upper triangle is read, else the lower one.
         transpose: Whether the system is t^T x = b.
@@ -51,8 +52,8 @@ def cholesky(t: Tensor, upper: bool = False) -> Tensor:
     """Compute the Cholesky factor of symmetric positive definite matrices.
 
     Args:
-        t: The matrices (..., n, n); float16 (computed in float32), float32 or float64. Of others
-            than symmetric ones (t + t^T) / 2 is taken.
+        t: The matrices (..., n, n); float16 or bfloat16 (computed in float32), float32 or float64.
+            Of others than symmetric ones (t + t^T) / 2 is taken.
         upper: Whether the result is U with U^T U = t.
 
     Returns:

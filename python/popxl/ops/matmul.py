@@ -38,11 +38,12 @@ def matmul(
     counts as a row, one on the right as a column, and the axis it gains is dropped from the result.
 
     Args:
-        lhs: The left operand, of rank 1 or more; float16, float32 or float64.
-        rhs: The right operand, of rank 1 or more; float16, float32 or float64. Operands of several
-            dtypes are multiplied in the wider one, float32 or float64.
+        lhs: The left operand, of rank 1 or more; float16, bfloat16, float32 or float64.
+        rhs: The right operand, of rank 1 or more; float16, bfloat16, float32 or float64. Operands
+            of several dtypes are multiplied in the wider one, float32 or float64.
         available_memory_proportion: Kept with the op for programs that read it; no other effect.
-        output_type: The dtype of the result; float16, float32 or float64. None: the dtype of `lhs`.
+        output_type: The dtype of the result; float16, bfloat16, float32 or float64. None: the dtype
+            of `lhs`.
         partials_type: The dtype of partial sums, float16 or float32. None: that of the session
             option `partialsTypeMatMuls`. It is kept for readers: sums are float32, or float64 for
             float64.

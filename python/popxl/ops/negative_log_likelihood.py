@@ -38,7 +38,7 @@ def nll_loss(
     class has p = 0. The mean is over the labels that are not ignored.
 
     Args:
-        probs: Probabilities of shape (..., classes); float16, float32 or float64.
+        probs: Probabilities of shape (..., classes); float16, bfloat16, float32 or float64.
         labels: The class of each row, of shape (...) and any integer dtype. Labels have no
             gradient.
         ignore_index: A class whose labels count nothing; None: all labels count.
@@ -74,7 +74,7 @@ def nll_loss_with_softmax_grad(
     The op itself has no gradient.
 
     Args:
-        probs: Probabilities of shape (..., classes); float16, float32 or float64.
+        probs: Probabilities of shape (..., classes); float16, bfloat16, float32 or float64.
         labels: The class of each row, of any integer dtype and of any shape with as many elements
             as there are rows, in row-major order.
         loss_grad: The gradient of the loss, or a loss scale: a number, a tensor of one element, or

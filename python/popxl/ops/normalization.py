@@ -35,7 +35,7 @@ def group_norm(
     is on.
 
     Args:
-        t: Data of shape (N, C, ...); float16, float32 or float64.
+        t: Data of shape (N, C, ...); float16, bfloat16, float32 or float64.
         weight: The scale of each channel, of shape (C,) and the dtype of `t`.
         bias: The shift of each channel, of shape (C,) and the dtype of `t`.
         num_groups: The number of groups, which divides C.
@@ -60,7 +60,7 @@ def layer_norm(t: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
     H).
 
     Args:
-        t: Data of shape (N, C, ...); float16, float32 or float64.
+        t: Data of shape (N, C, ...); float16, bfloat16, float32 or float64.
         weight: The scale of each channel, of shape (C,) and the dtype of `t`.
         bias: The shift of each channel, of shape (C,) and the dtype of `t`.
         eps: What is added to the variance.
@@ -91,7 +91,7 @@ def batch_norm_inference(
     There is no gradient: the statistics are given.
 
     Args:
-        t: Data of shape (N, C, spatial...); float16, float32 or float64.
+        t: Data of shape (N, C, spatial...); float16, bfloat16, float32 or float64.
         scale: The scale of each channel, of shape (C,) and the dtype of `t`.
         bias: The shift of each channel, of shape (C,) and the dtype of `t`.
         mean: The mean of each channel, of shape (C,) and the dtype of `t`.

@@ -229,7 +229,7 @@ def histogram(t: Tensor, levels: Iterable[float], absolute_of_input: bool) -> Te
     """Count the elements between levels. There is no gradient.
 
     Args:
-        t: The operand; float16 or float32.
+        t: The operand; float16, bfloat16 or float32.
         levels: The limits l, strictly increasing; at least one.
         absolute_of_input: Whether |t| is counted instead of t.
 

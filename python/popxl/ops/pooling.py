@@ -41,7 +41,8 @@ def average_pool(
     """Compute the mean of every window. Padded cells do not count.
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         kernel_size: The size K of the window along each spatial axis.
         stride: The step s between windows along each spatial axis. None: 1.
         padding: The cells added before each spatial axis, then those added behind each. None: 0.
@@ -90,7 +91,8 @@ def max_pool(
     """Find the largest value of every window. Each element that equals it gets the full gradient.
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         kernel_size: The size K of the window along each spatial axis.
         stride: The step s between windows along each spatial axis. None: 1.
         padding: The cells, of -infinity, added before each spatial axis, then those behind. None:

@@ -45,7 +45,7 @@ def random_uniform(
         shape: The shape of the result.
         low: The lower limit, which may be drawn.
         high: The upper limit, which is not.
-        dtype: float16 or float32; None: float32.
+        dtype: float16, bfloat16 or float32; None: float32.
 
     Returns:
         A new tensor of that shape and dtype.
@@ -75,7 +75,7 @@ def random_normal(
         shape: The shape of the result.
         mean: The mean of the distribution.
         std: Its standard deviation.
-        dtype: float16 or float32; None: float32.
+        dtype: float16, bfloat16 or float32; None: float32.
 
     Returns:
         A new tensor of that shape and dtype.
@@ -96,7 +96,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
     masks, and the gradient has the mask of the values.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         seed_tensor: The seed: a uint32 tensor of shape (2,).
         p: The probability of 0, in [0, 1).
 
@@ -118,7 +118,7 @@ def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Iterable[int], ratio: 
     """Drop elements as `dropout` does, with one mask for several of them.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         seed_tensor: The seed: a uint32 tensor of shape (2,).
         shape: The shape of the mask, which broadcasts to that of `t`.
         ratio: The probability of 0, in [0, 1).

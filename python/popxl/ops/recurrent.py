@@ -126,7 +126,7 @@ def lstm(
     """Run a long short-term memory over a sequence, with the formulas of `torch.nn.LSTM`.
 
     Args:
-        t: The inputs (steps, batch, features); float32, or float16 (computed in float32).
+        t: The inputs (steps, batch, features); float32, or half precision (computed in float32).
         weights: Those of each layer, from the first one on; with `bidirectional` two for each
             layer, the forward direction first. A second layer's features are the states of the
             first one (twice as many with `bidirectional`).
@@ -158,7 +158,7 @@ def gru(
     """Run gated recurrent units over a sequence, with the formulas of `torch.nn.GRU`.
 
     Args:
-        t: The inputs (steps, batch, features); float32, or float16 (computed in float32).
+        t: The inputs (steps, batch, features); float32, or half precision (computed in float32).
         weights: Those of each layer, as for `lstm`.
         initial_state: The states before the first step (weights, batch, hidden); None: 0.
         bidirectional: Whether each layer also runs from the last step to the first.
@@ -187,7 +187,7 @@ def rnn(
     """Run a plain recurrent network over a sequence, with the formulas of `torch.nn.RNN`.
 
     Args:
-        t: The inputs (steps, batch, features); float32, or float16 (computed in float32).
+        t: The inputs (steps, batch, features); float32, or half precision (computed in float32).
         weights: Those of each layer, as for `lstm`.
         initial_state: The states before the first step (weights, batch, hidden); None: 0.
         bidirectional: Whether each layer also runs from the last step to the first.

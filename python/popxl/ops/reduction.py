@@ -158,7 +158,7 @@ def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Compute the square root of the sum of t^2 along axes. Where it is 0 the gradient is NaN.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
             list: none.
         keepdims: Whether the reduced axes stay, with size 1.
@@ -198,7 +198,7 @@ def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """Compute the natural logarithm of the sum along axes.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
             list: none.
         keepdims: Whether the reduced axes stay, with size 1.
@@ -221,7 +221,7 @@ def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     in float32.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         axis: The axis or axes to reduce; negative ones count from the end. None: all axes; an empty
             list: none.
         keepdims: Whether the reduced axes stay, with size 1.

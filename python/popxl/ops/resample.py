@@ -33,7 +33,7 @@ def interpolate(
     """Resample every axis to another size.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
         scale_factor: One positive factor for each axis, also those of samples and channels.
         mode: `nearest`, `linear` or `cubic` (Keys' kernel with A = -0.75). `linear` has no
             gradient.
@@ -79,7 +79,7 @@ def roi_align(
     The same as `roi_align(aligned=False)` of torchvision. Only `t` has a gradient.
 
     Args:
-        t: Images of shape (N, C, H, W); float16, float32 or float64.
+        t: Images of shape (N, C, H, W); float16, bfloat16, float32 or float64.
         rois: Regions of shape (R, 4): x1, y1, x2, y2 in pixels of the unscaled image.
         batch_index: The image of each region: an integer tensor of shape (R,).
         output_size: The number of bins along H and W.

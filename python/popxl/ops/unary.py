@@ -102,7 +102,7 @@ def exp(t: Tensor) -> Tensor:
     """Compute e to the power of each element.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -118,7 +118,7 @@ def exp_(t: Tensor) -> Tensor:
     """Compute `exp` in place: `t` becomes e^t. There is no gradient.
 
     Args:
-        t: The tensor to overwrite; float16, float32 or float64.
+        t: The tensor to overwrite; float16, bfloat16, float32 or float64.
 
     Returns:
         An alias of `t`, which then holds the result.
@@ -134,7 +134,7 @@ def log(t: Tensor) -> Tensor:
     """Compute the natural logarithm of each element.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -150,7 +150,7 @@ def log2(t: Tensor) -> Tensor:
     """Compute the logarithm to base 2 of each element, as ln(t) / ln(2).
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -167,7 +167,7 @@ def sqrt(t: Tensor) -> Tensor:
     """Compute the square root of each element.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -183,7 +183,7 @@ def sin(t: Tensor) -> Tensor:
     """Compute the sine of each element.
 
     Args:
-        t: Angles in radians; float16, float32 or float64.
+        t: Angles in radians; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -199,7 +199,7 @@ def cos(t: Tensor) -> Tensor:
     """Compute the cosine of each element.
 
     Args:
-        t: Angles in radians; float16, float32 or float64.
+        t: Angles in radians; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -215,7 +215,7 @@ def tanh(t: Tensor) -> Tensor:
     """Compute the hyperbolic tangent of each element.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -358,7 +358,7 @@ def increment_mod(t: Tensor, increment: float, modulus: float) -> Tensor:
     There is no gradient.
 
     Args:
-        t: The operand; int8, int16, int32, their unsigned forms, float16 or float32.
+        t: The operand; int8, int16, int32, their unsigned forms, float16, bfloat16 or float32.
         increment: What is added to each element, converted to the dtype of `t`.
         modulus: The divisor, converted to the dtype of `t`.
 
@@ -378,7 +378,8 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
     """Compute `increment_mod` in place: `t` becomes the remainder of (t + increment) / modulus.
 
     Args:
-        t: The tensor to overwrite; int8, int16, int32, their unsigned forms, float16 or float32.
+        t: The tensor to overwrite; int8, int16, int32, their unsigned forms, float16, bfloat16 or
+            float32.
         increment: What is added to each element, converted to the dtype of `t`.
         modulus: The divisor, converted to the dtype of `t`.
 
@@ -400,7 +401,8 @@ def log1p(t: Tensor) -> Tensor:
     """Compute ln(1 + t), accurate where `t` is small.
 
     Args:
-        t: The operand; float16, float32 or float64. -1 gives -inf, smaller values give NaN.
+        t: The operand; float16, bfloat16, float32 or float64. -1 gives -inf, smaller
+            values give NaN.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -416,7 +418,7 @@ def expm1(t: Tensor) -> Tensor:
     """Compute e^t - 1, accurate where `t` is small.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -432,7 +434,7 @@ def atan(t: Tensor) -> Tensor:
     """Compute the arc tangent of each element, in radians: from -pi/2 to pi/2.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -448,7 +450,7 @@ def erf(t: Tensor) -> Tensor:
     """Compute the error function, 2 / sqrt(pi) times the integral of e^(-x^2) from 0 to t.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -464,7 +466,7 @@ def erfc(t: Tensor) -> Tensor:
     """Compute 1 - erf(t), accurate where it is small.
 
     Args:
-        t: The operand; float16, float32 or float64.
+        t: The operand; float16, bfloat16, float32 or float64.
 
     Returns:
         A new tensor with the shape and dtype of `t`.

@@ -51,7 +51,7 @@ def accumulate_square_(t: Tensor, X: Tensor, f: Factor = 1.0) -> Tensor:
     """Add squares in place: t += f * X^2.
 
     Args:
-        t: The tensor to update; float16, float32 or float64.
+        t: The tensor to update; float16, bfloat16, float32 or float64.
         X: What is squared, of the shape of `t`; its dtype may differ.
         f: The factor of the squares.
 
@@ -72,7 +72,8 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: TensorLike) -> Tensor:
     """Take X into a mean in place: t = t * step / (step + 1) + X / (step + 1).
 
     Args:
-        t: The mean of `step` values, which becomes that of one more; float16, float32 or float64.
+        t: The mean of `step` values, which becomes that of one more; float16, bfloat16, float32 or
+            float64.
         X: The next value, of the shape of `t`; its dtype may differ.
         step: The number of values that `t` is the mean of, first 0: a number, which becomes a
             float32 constant, or a tensor of one element.
@@ -95,7 +96,7 @@ def accumulate_moving_average_(t: Tensor, X: Tensor, f: Factor) -> Tensor:
     """Update a moving average in place: t = f * t + (1 - f) * X.
 
     Args:
-        t: The average; float16, float32 or float64.
+        t: The average; float16, bfloat16, float32 or float64.
         X: The next value, of the shape of `t`; its dtype may differ.
         f: The share of the old average, from 0 to 1.
 
@@ -116,7 +117,7 @@ def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: Factor) -> Tensor
     """Update a moving average of squares in place: t = f * t + (1 - f) * X^2.
 
     Args:
-        t: The average; float16, float32 or float64.
+        t: The average; float16, bfloat16, float32 or float64.
         X: The value that is squared, of the shape of `t`; its dtype may differ.
         f: The share of the old average, from 0 to 1.
 
@@ -146,7 +147,7 @@ def sparse_accumulate_(
     Indices that repeat add up.
 
     Args:
-        t: The tensor to update; float16, float32 or float64.
+        t: The tensor to update; float16, bfloat16, float32 or float64.
         X: What is added, of the shape of `t` with the shape of `indices` in place of `axis`.
         indices: Positions along `axis`, of any integer dtype.
         axis: The axis; a negative one counts from the end.
@@ -310,7 +311,8 @@ def adam_updater(
     by 1 - beta2^s, which corrects their bias.
 
     Args:
-        acc_first_order: The moving average m of the gradient; float16, float32 or float64.
+        acc_first_order: The moving average m of the gradient; float16, bfloat16, float32 or
+            float64.
         acc_second_order: The moving average v of its square, of the shape of m.
         weight: The weight, of the shape of m; wanted and used only if it decays.
         time_step: The number of steps made, a float32 tensor of one element. None: no correction.
@@ -352,7 +354,8 @@ def lamb_updater(
     """Compute the step of LAMB before it is scaled: the same arithmetic as `adam_updater`.
 
     Args:
-        acc_first_order: The moving average m of the gradient; float16, float32 or float64.
+        acc_first_order: The moving average m of the gradient; float16, bfloat16, float32 or
+            float64.
         acc_second_order: The moving average v of its square, of the shape of m.
         weight: The weight, of the shape of m; wanted and used only if it decays.
         time_step: The number of steps made, a float32 tensor of one element, which is incremented
@@ -396,7 +399,8 @@ def adamax_updater(
     `time_step` is first incremented in place to s.
 
     Args:
-        acc_first_order: The moving average m of the gradient; float16, float32 or float64.
+        acc_first_order: The moving average m of the gradient; float16, bfloat16, float32 or
+            float64.
         acc_second_order: The infinity norm v of the gradients, of the shape of m.
         weight: The weight, of the shape of m; wanted and used only if it decays.
         time_step: The number of steps made, a float32 tensor of one element; it must be given.
@@ -438,7 +442,7 @@ def adam_var_update(
     `max_weight_norm` is 0.
 
     Args:
-        t: The weight to update; float16, float32 or float64.
+        t: The weight to update; float16, bfloat16, float32 or float64.
         x: The step, of the shape of `t`; its dtype may differ.
         r1: The sum of the squares of `t`, a tensor of one element, as `lamb_square` gives it.
         r2: The sum of the squares of `x`, a tensor of one element.

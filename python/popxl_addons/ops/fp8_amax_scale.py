@@ -20,7 +20,7 @@ def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> 
     floor(log2(largest number of dtype / max(abs(src)))) within [-31, 31], without a gradient.
 
     Args:
-        src: A tensor of any shape, float16 or float32.
+        src: A tensor of any shape, float16, bfloat16 or float32.
         dtype: float8_143 or float8_152.
 
     Returns:
@@ -29,8 +29,8 @@ def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> 
     Raises:
         RuntimeError: One of the dtypes is another.
     """
-    if src.dtype not in (popxl.float16, popxl.float32):
-        raise RuntimeError(f"fp8_amax_scale: wanted float16 or float32; given {src}")
+    if src.dtype not in (popxl.float16, popxl.bfloat16, popxl.float32):
+        raise RuntimeError(f"fp8_amax_scale: wanted float16, bfloat16 or float32; given {src}")
     if dtype not in _FORMATS:
         raise RuntimeError(f"fp8_amax_scale: wanted float8_143 or float8_152; given {dtype}")
     largest = ops.max(ops.abs(ops.cast(ops.detach(src), popxl.float32)))

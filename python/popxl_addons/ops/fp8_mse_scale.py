@@ -17,7 +17,7 @@ def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> p
     It is found as `popxl.fp8_utils.host_fp8_mse_scale` finds it. No gradient.
 
     Args:
-        src: A float16 or float32 tensor of any shape.
+        src: A float16, bfloat16 or float32 tensor of any shape.
         dtype: The float8 type.
 
     Returns:
@@ -26,8 +26,8 @@ def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> p
     Raises:
         RuntimeError: `src` or `dtype` has another type.
     """
-    if src.dtype not in (popxl.float16, popxl.float32):
-        raise RuntimeError(f"fp8_mse_scale: wanted float16 or float32; given {src}")
+    if src.dtype not in (popxl.float16, popxl.bfloat16, popxl.float32):
+        raise RuntimeError(f"fp8_mse_scale: wanted float16, bfloat16 or float32; given {src}")
     if dtype not in (popxl.float8_143, popxl.float8_152):
         raise RuntimeError(f"fp8_mse_scale: wanted float8_143 or float8_152; given {dtype}")
     t = ops.cast(ops.detach(src), popxl.float32)

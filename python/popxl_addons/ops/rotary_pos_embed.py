@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import popxl
@@ -31,7 +32,7 @@ def trig_tables(
         ValueError: `np_dtype` cannot hold the base or the positions.
     """
     dtype = np.dtype(np_dtype)
-    largest = float(np.finfo(dtype).max)
+    largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
     if max(base, seq_len - 1) > largest:
         raise ValueError(
             f"trig_tables: {dtype} holds numbers up to {largest:g}; given base {base} and seq_len "

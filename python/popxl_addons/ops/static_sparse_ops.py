@@ -15,7 +15,7 @@ def dense_const_sparse_matmul(lhs: popxl.Tensor, rhs: Any, output_cols: int) -> 
     """The product with a constant sparse matrix, whose zeros are stored and multiplied too.
 
     Args:
-        lhs: (m, k) or (1, m, k), float16 or float32.
+        lhs: (m, k) or (1, m, k), float16, bfloat16 or float32.
         rhs: A SciPy sparse matrix (k, output_cols).
         output_cols: The columns of `rhs`.
 
@@ -26,8 +26,10 @@ def dense_const_sparse_matmul(lhs: popxl.Tensor, rhs: Any, output_cols: int) -> 
         RuntimeError: `lhs` has another dtype.
         ValueError: `rhs` has another shape.
     """
-    if lhs.dtype not in (popxl.float16, popxl.float32):
-        raise RuntimeError(f"dense_const_sparse_matmul: wanted float16 or float32; given {lhs!r}")
+    if lhs.dtype not in (popxl.float16, popxl.bfloat16, popxl.float32):
+        raise RuntimeError(
+            f"dense_const_sparse_matmul: wanted float16, bfloat16 or float32; given {lhs!r}"
+        )
     if rhs.shape != (lhs.shape[-1], output_cols):
         raise ValueError(
             f"dense_const_sparse_matmul: wanted a sparse matrix of shape "

@@ -116,7 +116,7 @@ const std::vector<Sizes> kSizes = {{1, 1, 1, 1, 1, 1, 1},       {2, 2, 1, 3, 5, 
                                    {1, 3, 1, 200, 300, 64, 64}, {2, 1, 1, 130, 31, 80, 17}};
 
 TEST_P(AttentionOnTarget, EqualsLoops) {
-  for (const DType dtype : {DType::Float32, DType::Float16}) {
+  for (const DType dtype : {DType::Float32, DType::Float16, DType::BFloat16}) {
     for (const Sizes& sizes : kSizes) {
       for (const Ints& window : {Ints{-1, -1}, Ints{-1, 0}, Ints{20, 3}}) {
         check(dtype, sizes, window, false, 2);

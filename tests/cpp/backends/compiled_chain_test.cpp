@@ -53,7 +53,7 @@ class RandomChain {
     ScalarEmitter emitter(spec.scalar);
     for (std::size_t i = 0, n = 1 + pick(6); i < n; ++i) {
       static constexpr DType kInputs[] = {DType::Float32, DType::Float32, DType::Float16,
-                                          DType::Int32};
+                                          DType::BFloat16, DType::Int32};
       const DType dtype = kInputs[pick(std::size(kInputs))];
       spec.inputs.push_back({dtype, shape_, strides()});
       add(emitter.load(static_cast<int>(i), dtype), emitter);
@@ -64,7 +64,7 @@ class RandomChain {
     for (std::size_t i = 0, n = 1 + pick(4); i < n; ++i) {
       const LaneType lane = pick(3) == 0 ? LaneType::I32 : LaneType::F32;
       DType dtype = dtype_of(lane);
-      if (lane == LaneType::F32 && pick(3) == 0) dtype = DType::Float16;
+      if (lane == LaneType::F32 && pick(3) == 0) dtype = half_precision();
       emitter.store(static_cast<int>(i), any(lane), dtype);
       spec.outputs.push_back(OperandDesc::contiguous(dtype, shape_));
     }
@@ -73,6 +73,7 @@ class RandomChain {
 
  private:
   std::size_t pick(std::size_t n) { return engine_() % n; }
+  DType half_precision() { return pick(2) == 0 ? DType::Float16 : DType::BFloat16; }
   Strides strides() {
     Strides result = contiguous_strides(shape_);
     const std::size_t kind = pick(6);
@@ -101,7 +102,7 @@ class RandomChain {
       case 0:
         return add(emitter.emit(ScalarOp::Select, any(LaneType::I32), a, b), emitter);
       case 1:
-        if (lane == LaneType::F32) return add(emitter.as_dtype(a, DType::Float16), emitter);
+        if (lane == LaneType::F32) return add(emitter.as_dtype(a, half_precision()), emitter);
         return add(emitter.convert(a, LaneType::F32), emitter);
       case 2:
         if (lane == LaneType::F32) {
@@ -415,14 +416,16 @@ TEST(FusedProgram, KeepsItsRulesInBothForms) {
 }
 
 TEST(FusedProgram, IsPrintedInTheOrderInWhichItRuns) {
-  KernelSpec spec =
-      make_spec({64}, {DType::Float32, DType::Float32},
-                [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
-                  const ScalarValue scale = e.emit(ScalarOp::Add, in[1], e.constant(1.0));
-                  const ScalarValue scaled = e.emit(ScalarOp::Mul, in[0], scale);
-                  return std::vector<std::pair<ScalarValue, DType>>{
-                      {e.emit(ScalarOp::Tanh, scaled), DType::Float32}, {scaled, DType::Float16}};
-                });
+  KernelSpec spec = make_spec({64}, {DType::Float32, DType::Float32},
+                              [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+                                const ScalarValue scale =
+                                    e.emit(ScalarOp::Add, in[1], e.constant(1.0));
+                                const ScalarValue scaled = e.emit(ScalarOp::Mul, in[0], scale);
+                                return std::vector<std::pair<ScalarValue, DType>>{
+                                    {e.emit(ScalarOp::Tanh, scaled), DType::Float32},
+                                    {scaled, DType::Float16},
+                                    {scaled, DType::BFloat16}};
+                              });
   spec.inputs[1].strides = {0};
   const cpu::FusedProgram program = cpu::build_program(spec);
   EXPECT_EQ(cpu::program_text(program),
@@ -432,6 +435,7 @@ TEST(FusedProgram, IsPrintedInTheOrderInWhichItRuns) {
             "%3 = AddF %1 %2 uniform\n"
             "%4 = MulF %0 %3 element\n"
             "StoreHalf [1] %4\n"
+            "StoreBFloat16 [2] %4\n"
             "%5 = Tanh %4 element\n"
             "Store [0] %5\n");
 }

@@ -73,7 +73,7 @@ std::vector<ConvCase> conv_cases() {
   };
   const std::size_t count = cases.size();
   for (std::size_t i = 0; i < count; ++i) {
-    for (const DType dtype : {DType::Float16, DType::Float64}) {
+    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float64}) {
       cases.push_back(cases[i]);
       cases.back().dtype = dtype;
     }
@@ -98,7 +98,7 @@ TEST(Conv, AllPassesMatchLoops) {
     });
     Attributes attributes = {
         {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
-    const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 2e-5;
+    const double tolerance = is_half_precision(c.dtype) ? 2 * epsilon_of(c.dtype) : 2e-5;
     TestTensor out(c.dtype, shape), dx(c.dtype, c.data), dw(c.dtype, c.weights);
     std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out});
     expect_close(out, result, tolerance, why);
@@ -144,7 +144,7 @@ TEST(Pool, ValuesAndGradientsMatchLoops) {
       {{1, 2, 6, 45}, {2, 1, 2, 2}, {3, 3}, {0, 0, 0, 0}, {2, 2}},
       {{1, 5, 1}, {5, 1, 2}, {2}, {2, 0}, {2}},  // the first cell lies outside everywhere
   };
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
     for (ConvCase c : cases) {
       const Shape shape = result_shape(c);
       c.groups = c.data[1];  // a pool is a depthwise window

@@ -31,8 +31,8 @@ TEST(Copy, MovesEveryElementWhateverTheStrides) {
       {{100, 8}, {1, 0}, {8, 1}},
       {{300, 301}, {602, 2}, {301, 1}},
   };
-  for (DType dtype :
-       {DType::Int8, DType::Float16, DType::Float32, DType::Float64, DType::Complex128}) {
+  for (DType dtype : {DType::Int8, DType::Float16, DType::BFloat16, DType::Float32, DType::Float64,
+                      DType::Complex128}) {
     for (const Case& c : cases) {
       for (int threads : {1, 2}) {
         const KernelSpec spec = copy_spec(dtype, c.shape, c.from, c.to);

@@ -186,9 +186,9 @@ inline constexpr ScalarOp kAnyOps[] = {
     ScalarOp::Less, ScalarOp::LessEqual, ScalarOp::IsNan, ScalarOp::IsInf};
 
 inline constexpr DType kStorage[] = {
-    DType::Bool,       DType::Int8,    DType::Int16,   DType::Int32,  DType::Int64,
-    DType::UInt8,      DType::UInt16,  DType::UInt32,  DType::UInt64, DType::Float8_143,
-    DType::Float8_152, DType::Float16, DType::Float32, DType::Float64};
+    DType::Bool,       DType::Int8,    DType::Int16,    DType::Int32,   DType::Int64,
+    DType::UInt8,      DType::UInt16,  DType::UInt32,   DType::UInt64,  DType::Float8_143,
+    DType::Float8_152, DType::Float16, DType::BFloat16, DType::Float32, DType::Float64};
 
 inline constexpr LaneType kLanes[] = {LaneType::F32, LaneType::F64, LaneType::I32,
                                       LaneType::I64, LaneType::U32, LaneType::U64};

@@ -166,14 +166,12 @@ TEST_P(OnTarget, EveryDTypeConvertsToEveryOther) {
   }
 }
 
-TEST_P(OnTarget, EveryHalfLoadsRoundsAndStoresExactly) {
-  const KernelSpec spec = make_spec(
-      {1 << 16}, {DType::Float16}, [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
+void check_every_half(DType format) {
+  const KernelSpec spec =
+      make_spec({1 << 16}, {format}, [&](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
         const ScalarValue third = e.emit(ScalarOp::Mul, in[0], e.constant(1.0 / 3.0));
         return std::vector<std::pair<ScalarValue, DType>>{
-            {e.as_dtype(third, DType::Float16), DType::Float16},
-            {in[0], DType::Float32},
-            {in[0], DType::Float16}};
+            {e.as_dtype(third, format), format}, {in[0], DType::Float32}, {in[0], format}};
       });
   Operand x(spec.inputs[0]), third(spec.outputs[0]), wide(spec.outputs[1]), same(spec.outputs[2]);
   for (int i = 0; i < 1 << 16; ++i) {
@@ -182,7 +180,7 @@ TEST_P(OnTarget, EveryHalfLoadsRoundsAndStoresExactly) {
   }
   run(spec, 1, {&x, &third, &wide, &same});
   for (int i = 0; i < 1 << 16; ++i) {
-    const float value = half_to_float(static_cast<std::uint16_t>(i));
+    const float value = half_precision_to_float(static_cast<std::uint16_t>(i), format);
     const float scaled = value * static_cast<float>(1.0 / 3.0);
     if (std::isnan(value)) {
       ASSERT_TRUE(std::isnan(testing::read<float>(wide.at(i))));
@@ -190,8 +188,14 @@ TEST_P(OnTarget, EveryHalfLoadsRoundsAndStoresExactly) {
     }
     ASSERT_EQ(testing::read<float>(wide.at(i)), value);
     ASSERT_EQ(testing::read<std::uint16_t>(same.at(i)), i);
-    ASSERT_EQ(testing::read<std::uint16_t>(third.at(i)), float_to_half(scaled)) << i;
+    ASSERT_EQ(testing::read<std::uint16_t>(third.at(i)), float_to_half_precision(scaled, format))
+        << i;
   }
+}
+
+TEST_P(OnTarget, EveryHalfLoadsRoundsAndStoresExactly) {
+  check_every_half(DType::Float16);
+  check_every_half(DType::BFloat16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, OnTarget, testing::kSimdTargets, testing::target_name);

@@ -19,9 +19,9 @@ class RandomProgram {
     spec.kind = "Fused";
     ScalarEmitter emitter(spec.scalar);
     for (std::size_t i = 0, n = 1 + pick(4); i < n; ++i) {
-      static constexpr DType kInputs[] = {DType::Float32, DType::Float32, DType::Float16,
-                                          DType::Float64, DType::Int32,   DType::Bool,
-                                          DType::UInt32,  DType::Int64,   DType::Float8_143};
+      static constexpr DType kInputs[] = {
+          DType::Float32, DType::Float32, DType::Float16, DType::BFloat16, DType::Float64,
+          DType::Int32,   DType::Bool,    DType::UInt32,  DType::Int64,    DType::Float8_143};
       const DType dtype = kInputs[pick(std::size(kInputs))];
       spec.inputs.push_back({dtype, shape_, strides(true)});
       add(emitter.load(static_cast<int>(i), dtype), emitter);
@@ -41,6 +41,7 @@ class RandomProgram {
 
  private:
   std::size_t pick(std::size_t n) { return engine_() % n; }
+  DType half_precision() { return pick(2) == 0 ? DType::Float16 : DType::BFloat16; }
 
   /// C order, permuted, reversed; inputs also broadcast.
   Strides strides(bool input) {
@@ -83,7 +84,7 @@ class RandomProgram {
         return;
       case 1:
         if (lane == LaneType::I32) add(emitter.convert(a, LaneType::F32), emitter);
-        if (lane == LaneType::F32) add(emitter.as_dtype(a, DType::Float16), emitter);
+        if (lane == LaneType::F32) add(emitter.as_dtype(a, half_precision()), emitter);
         return;
       case 2:
         if (lane == LaneType::F32) add(emitter.convert(a, LaneType::F64), emitter);
@@ -107,7 +108,7 @@ class RandomProgram {
     }
     if (pools_[static_cast<std::size_t>(lane)].empty()) lane = LaneType::I32;
     DType dtype = dtype_of(lane);
-    if (lane == LaneType::F32 && pick(2) == 0) dtype = DType::Float16;
+    if (lane == LaneType::F32 && pick(2) == 0) dtype = half_precision();
     if (lane == LaneType::I32 && pick(3) == 0) dtype = DType::Bool;
     if (lane == LaneType::I32 && pick(3) == 0) dtype = DType::Int8;
     emitter.store(static_cast<int>(spec.outputs.size()), any(lane), dtype);

@@ -6,8 +6,8 @@
 namespace pando::testing {
 namespace {
 
-const std::vector<DType> kDTypes = {DType::Float16, DType::Float32, DType::Float64,
-                                    DType::Int8,    DType::Int32,   DType::UInt64};
+const std::vector<DType> kDTypes = {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64,
+                                    DType::Int8,    DType::Int32,    DType::UInt64};
 
 Attributes axis_is(std::int64_t axis) { return {{"axis", axis}}; }
 
@@ -48,7 +48,8 @@ TEST(Gather, GroupsSelectInTheirOwnPart) {
 }
 
 TEST(GatherGrad, AddsRepeatedRowsAlikeForAnyThreadCount) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64, DType::Int32}) {
+  for (const DType dtype :
+       {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Int32}) {
     for (const int threads : {1, 2, 3}) {
       TestTensor g(dtype, {400, 100}), indices(DType::Int32, {400}), out(dtype, {7, 100});
       g.randomise(51);
@@ -107,7 +108,8 @@ TEST(Scatter, SetsElementsInACopyOrInPlace) {
 }
 
 TEST(ScatterReduce, ReducesWithAndWithoutInitialValues) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64, DType::Int32}) {
+  for (const DType dtype :
+       {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Int32}) {
     for (const std::string reduction : {"sum", "min", "max", "none"}) {
       for (const bool has_initial : {false, true}) {
         TestTensor data(dtype, {2, 4}), indices(DType::UInt8, {2, 4}), initial(dtype, {3, 4});
@@ -170,8 +172,8 @@ TEST(DynamicUpdate, WritesTheWindowInACopyOrInPlace) {
 }
 
 TEST(Concat, JoinsAlongAnyAxis) {
-  for (const DType dtype : {DType::Bool, DType::Float16, DType::Float32, DType::Int64,
-                            DType::Float8_143, DType::Complex128}) {
+  for (const DType dtype : {DType::Bool, DType::Float16, DType::BFloat16, DType::Float32,
+                            DType::Int64, DType::Float8_143, DType::Complex128}) {
     for (const std::int64_t axis : {0, 1, 2}) {
       Shape first = {2, 3, 4}, second = {2, 3, 4}, joined = {2, 3, 4};
       second[axis] = 2;
@@ -289,7 +291,7 @@ TEST(CumSum, RunsBothWays) {
 }
 
 TEST(Histogram, CountsHalfOpenBins) {
-  for (const DType dtype : {DType::Float16, DType::Float32}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32}) {
     for (const bool absolute : {false, true}) {
       TestTensor t(dtype, {30000}), out(DType::UInt32, {4});
       t.randomise(63, -3, 3);

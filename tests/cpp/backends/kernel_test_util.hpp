@@ -58,7 +58,8 @@ class TestTensor {
       case DType::UInt64:
         return static_cast<double>(read<std::uint64_t>(at));
       case DType::Float16:
-        return half_to_float(read<std::uint16_t>(at));
+      case DType::BFloat16:
+        return half_precision_to_float(read<std::uint16_t>(at), desc_.dtype);
       case DType::Float32:
         return read<float>(at);
       default:
@@ -87,7 +88,8 @@ class TestTensor {
       case DType::UInt64:
         return write(at, static_cast<std::uint64_t>(value));
       case DType::Float16:
-        return write(at, float_to_half(static_cast<float>(value)));
+      case DType::BFloat16:
+        return write(at, float_to_half_precision(static_cast<float>(value), desc_.dtype));
       case DType::Float32:
         return write(at, static_cast<float>(value));
       default:
@@ -203,6 +205,7 @@ inline void expect_close(const TestTensor& got, const std::vector<double>& wante
 /// Rounding error of one stored value.
 inline double epsilon_of(DType dtype) {
   if (dtype == DType::Float16) return 1e-3;
+  if (dtype == DType::BFloat16) return 8e-3;
   if (dtype == DType::Float32) return 2e-6;
   return dtype == DType::Float64 ? 1e-12 : 0.0;
 }

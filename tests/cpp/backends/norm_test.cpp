@@ -61,7 +61,7 @@ Attributes attributes_of(const NormCase& c) {
 }
 
 TEST_P(NormOnTarget, GroupNormalizationMatchesLoops) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
     for (const NormCase& c : kCases) {
       const Layout layout(c);
       const std::int64_t rows = layout.samples * layout.groups;
@@ -89,7 +89,7 @@ TEST_P(NormOnTarget, GroupNormalizationMatchesLoops) {
 }
 
 TEST_P(NormOnTarget, GradientsMatchLoopsForAnyThreadCount) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
     for (const NormCase& c : kCases) {
       const Layout layout(c);
       const std::int64_t rows = layout.samples * layout.groups;

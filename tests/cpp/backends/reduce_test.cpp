@@ -140,9 +140,9 @@ TEST_P(ReduceOnTarget, ExtremesOfInfinitiesAndNaNsAnywhereInARow) {
 
 TEST(Reduce, TakesEveryArithmeticDType) {
   for (const char* kind : {"ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"}) {
-    for (const DType dtype :
-         {DType::Float16, DType::Float32, DType::Float64, DType::Int8, DType::Int16, DType::Int32,
-          DType::Int64, DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64}) {
+    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64,
+                              DType::Int8, DType::Int16, DType::Int32, DType::Int64, DType::UInt8,
+                              DType::UInt16, DType::UInt32, DType::UInt64}) {
       TestTensor in(dtype, {3, 4, 2});
       in.randomise(8, dtype_name(dtype)[0] == 'u' ? 0 : -2, 2);
       for (const Ints& axes : {Ints{0}, Ints{1}, Ints{2}, Ints{0, 2}, Ints{0, 1, 2}}) {
@@ -171,7 +171,7 @@ TEST(Reduce, EmptyAxesGiveTheIdentity) {
 }
 
 TEST(Reduce, ExtremesKeepNaN) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Float64}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Float64}) {
     TestTensor in(dtype, {3, 40});
     in.randomise(10);
     in.set(41, NAN);
@@ -189,7 +189,7 @@ TEST(ReduceMedian, TakesTheLowerMiddleAndItsPosition) {
 }
 
 TEST(ReduceMedian, MatchesSorting) {
-  for (const DType dtype : {DType::Float16, DType::Float32, DType::Int32}) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float32, DType::Int32}) {
     TestTensor in(dtype, {5, 3, 7});
     in.randomise(11, -20, 20);
     for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{0, 1, 2}}) {

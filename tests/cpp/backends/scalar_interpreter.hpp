@@ -107,7 +107,8 @@ inline Lane load_element(const std::byte* at, DType dtype) {
     case DType::UInt16:
       return Lane::of<std::int32_t>(read<std::uint16_t>(at));
     case DType::Float16:
-      return Lane::of(half_to_float(read<std::uint16_t>(at)));
+    case DType::BFloat16:
+      return Lane::of(half_precision_to_float(read<std::uint16_t>(at), dtype));
     case DType::Float8_143:
     case DType::Float8_152:
       return Lane::of(float8_to_float(read<std::uint8_t>(at), dtype));
@@ -121,7 +122,7 @@ inline Lane load_element(const std::byte* at, DType dtype) {
 
 inline void store_element(Lane lane, DType dtype, std::byte* at) {
   std::uint64_t bits = lane.bits;  // integers: the low bytes
-  if (dtype == DType::Float16) bits = float_to_half(lane.as<float>());
+  if (is_half_precision(dtype)) bits = float_to_half_precision(lane.as<float>(), dtype);
   if (is_float8(dtype)) bits = float_to_float8(lane.as<float>(), dtype);
   std::memcpy(at, &bits, dtype_bytes(dtype));
 }

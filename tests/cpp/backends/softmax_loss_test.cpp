@@ -9,7 +9,8 @@ namespace {
 
 class SoftmaxOnTarget : public SimdTargetTest {};
 
-const std::vector<DType> kFloats = {DType::Float16, DType::Float32, DType::Float64};
+const std::vector<DType> kFloats = {DType::Float16, DType::BFloat16, DType::Float32,
+                                    DType::Float64};
 
 std::vector<double> softmax(const std::vector<double>& x, std::int64_t columns) {
   std::vector<double> y(x.size());

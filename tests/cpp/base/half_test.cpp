@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -63,6 +64,38 @@ TEST(Half, Float16RoundsToNearestEven) {
   EXPECT_EQ(float_to_half(std::numeric_limits<float>::max()), 0x7c00);
   EXPECT_EQ(float_to_half(-kInfinity), 0xfc00);
   EXPECT_EQ(float_to_half(std::numeric_limits<float>::denorm_min()), 0);
+}
+
+TEST(Half, EveryBFloat16HasTheValueOfItsDefinition) {
+  for (int code = 0; code < 0x7f80; ++code) {
+    const double value = value_of(code, 7, 127);
+    ASSERT_EQ(bfloat16_to_float(static_cast<std::uint16_t>(code)), value) << code;
+    ASSERT_EQ(bfloat16_to_float(static_cast<std::uint16_t>(code | 0x8000)), -value) << code;
+  }
+  EXPECT_TRUE(std::signbit(bfloat16_to_float(0x8000)));
+  EXPECT_EQ(bfloat16_to_float(0x7f80), kInfinity);
+  EXPECT_EQ(bfloat16_to_float(0xff80), -kInfinity);
+  for (int code = 0x7f81; code < 0x8000; ++code) {
+    const float value = bfloat16_to_float(static_cast<std::uint16_t>(code));
+    ASSERT_TRUE(std::isnan(value));
+    ASSERT_EQ(float_to_bfloat16(value), code | 0x40);  // quiet, same payload
+  }
+  // A payload that only the lower half has.
+  EXPECT_EQ(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)), 0x7fc0);
+  EXPECT_EQ(float_to_bfloat16(std::bit_cast<float>(0xffffffffu)), 0xffff);
+}
+
+TEST(Half, BFloat16RoundsToNearestEven) {
+  check_rounding(0x7f7f, 7, 127, [](float v) {
+    EXPECT_EQ(float_to_bfloat16(-v), float_to_bfloat16(v) | 0x8000);
+    return float_to_bfloat16(v);
+  });
+  const float overflow = std::bit_cast<float>(0x7f7f8000u);  // half a step above the largest
+  EXPECT_EQ(float_to_bfloat16(std::nextafter(overflow, 0.0f)), 0x7f7f);
+  EXPECT_EQ(float_to_bfloat16(overflow), 0x7f80);
+  EXPECT_EQ(float_to_bfloat16(std::numeric_limits<float>::max()), 0x7f80);
+  EXPECT_EQ(float_to_bfloat16(-kInfinity), 0xff80);
+  EXPECT_EQ(float_to_bfloat16(std::numeric_limits<float>::denorm_min()), 0);
 }
 
 struct Format {

@@ -36,6 +36,7 @@ unsigned chosen_families() {
 /// Largest whole number up to which sums and products of whole numbers stay exact.
 double exact_limit(DType dtype) {
   if (dtype == DType::Float16) return 2048.0;
+  if (dtype == DType::BFloat16) return 256.0;
   if (dtype_bytes(dtype) < 4) return dtype_bytes(dtype) == 1 ? 0x1p6 : 0x1p14;
   return dtype == DType::Float32 ? 0x1p24 : 0x1p30;
 }
@@ -55,7 +56,8 @@ void write_element(std::byte* data, DType dtype, std::int64_t i, double value) {
     case DType::Float32:
       return put(static_cast<float>(value));
     case DType::Float16:
-      return put(float_to_half(static_cast<float>(value)));
+    case DType::BFloat16:
+      return put(float_to_half_precision(static_cast<float>(value), dtype));
     case DType::Int8:
       return put(element<std::int8_t>(value));
     case DType::Int16:
@@ -118,9 +120,15 @@ Shape GraphGenerator::random_shape(int max_rank) {
   return shape;
 }
 
+DType GraphGenerator::random_float_dtype() {
+  if (flip(0.75)) return DType::Float32;
+  return flip() ? DType::Float16 : DType::BFloat16;
+}
+
 Slot GraphGenerator::random_slot() {
-  static const std::vector<DType> kDTypes = {DType::Float32, DType::Float32, DType::Float32,
-                                             DType::Float16, DType::Int32,   DType::Bool};
+  static const std::vector<DType> kDTypes = {DType::Float32, DType::Float32,  DType::Float32,
+                                             DType::Float16, DType::BFloat16, DType::Int32,
+                                             DType::Bool};
   static const std::vector<DType> kIntegers = {DType::Int8,   DType::UInt8,  DType::Int16,
                                                DType::UInt16, DType::UInt32, DType::Int32};
   const bool is_integer_slot = is_on(Family::Integers) && flip(0.15);

@@ -143,6 +143,8 @@ class GraphGenerator {
   }
   Shape random_shape(int max_rank = 3);
   Slot random_slot();
+  /// float32 more often than not, else half precision.
+  DType random_float_dtype();
   Op& op(const std::string& kind, const std::vector<Tensor*>& inputs, Attributes attributes = {},
          std::vector<Graph*> called = {});
   const ValueClass& class_of(const Candidate& c) const {

@@ -50,7 +50,7 @@ Tensor* GraphGenerator::masked(Tensor* scores) {
 /// The op of that name, and its gradient now and then.
 void GraphGenerator::declared_attention_op() {
   const auto number = [&](int most) { return std::int64_t{1} + pick(most); };
-  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const DType dtype = random_float_dtype();
   const Shape batch = flip(0.3) ? Shape{number(2)} : Shape{};
   const std::int64_t kv_heads = number(2), heads = kv_heads * number(2);
   const std::int64_t rows = number(7), keys = number(9), depth = number(5), columns = number(5);

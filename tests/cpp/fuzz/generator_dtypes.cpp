@@ -100,8 +100,9 @@ void GraphGenerator::bool_op() {
     return is_bool(c) && shape && num_elements(*shape) <= kMostElements;
   }));
   if (flip(0.2)) {
-    static const std::vector<DType> kTargets = {DType::Float32, DType::Float16, DType::Int8,
-                                                DType::UInt8,   DType::UInt32,  DType::Bool};
+    static const std::vector<DType> kTargets = {DType::Float32, DType::Float16, DType::BFloat16,
+                                                DType::Int8,    DType::UInt8,   DType::UInt32,
+                                                DType::Bool};
     add(op("Cast", {a.tensor}, {{"dtype", choose(kTargets)}}).output(0), {true, 1.0});
     return;
   }
@@ -143,8 +144,10 @@ void GraphGenerator::far_cast_op() {
 }
 
 void GraphGenerator::half_reduce_op() {
-  const auto halves = where([](const Candidate& c) { return c.tensor->dtype() == DType::Float16; });
-  Candidate x = halves.empty() ? load(DType::Float16, {1 + pick(6)}, flip()) : choose(halves);
+  const auto halves =
+      where([](const Candidate& c) { return is_half_precision(c.tensor->dtype()); });
+  const DType dtype = flip() ? DType::Float16 : DType::BFloat16;
+  Candidate x = halves.empty() ? load(dtype, {1 + pick(6)}, flip()) : choose(halves);
   x = clipped(x, 1.0);
   Shape shape = x.tensor->shape();
   // Above 65504 elements their number is no float16.

@@ -359,9 +359,9 @@ void GraphGenerator::join_op() {
 void GraphGenerator::cast_op() {
   if (pool_.empty()) return void(any_float());
   Candidate x = choose(pool_);
-  static const std::vector<DType> kFloats = {DType::Float32, DType::Float16};
-  static const std::vector<DType> kAll = {DType::Float32, DType::Float16, DType::Int32,
-                                          DType::Bool};
+  static const std::vector<DType> kFloats = {DType::Float32, DType::Float16, DType::BFloat16};
+  static const std::vector<DType> kAll = {DType::Float32, DType::Float16, DType::BFloat16,
+                                          DType::Int32, DType::Bool};
   const DType target = class_of(x).exact ? choose(kAll) : choose(kFloats);
   if (class_of(x).bound > 100.0) x = clipped(x, kEntryBound);
   bounded(op("Cast", {x.tensor}, {{"dtype", target}}).output(0), class_of(x));
@@ -470,11 +470,9 @@ void GraphGenerator::random_number_op() {
     bounded(op("Dropout", {x.tensor, seed}, {{"p", 0.3}}).output(0), {false, 6.0});
     return;
   }
+  static const std::vector<DType> kDrawn = {DType::Float32, DType::Float16, DType::BFloat16};
   add(op("RandomUniform", {seed},
-         {{"shape", Ints(random_shape())},
-          {"dtype", flip() ? DType::Float32 : DType::Float16},
-          {"low", -1.0},
-          {"high", 2.0}})
+         {{"shape", Ints(random_shape())}, {"dtype", choose(kDrawn)}, {"low", -1.0}, {"high", 2.0}})
           .output(0),
       {false, 2.0});
 }

@@ -80,7 +80,7 @@ void GraphGenerator::recurrent_op() {
   static const std::vector<std::pair<std::string, std::int64_t>> kCells = {
       {"lstm", 4}, {"gru", 3}, {"tanh", 1}};
   const auto& [cell, gates] = choose(kCells);
-  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const DType dtype = random_float_dtype();
   const std::int64_t steps = 1 + pick(3), batch = 1 + pick(3), hidden = 1 + pick(5);
   const Slot slot{dtype, {steps, batch, gates * hidden}, false};
   const Candidate parts = clipped(of_slot(slot, false), kEntryBound);
@@ -95,7 +95,7 @@ void GraphGenerator::recurrent_op() {
 
 /// A system whose diagonal is larger than what stands beside it.
 void GraphGenerator::linear_algebra_op() {
-  const DType dtype = flip(0.8) ? DType::Float32 : DType::Float16;
+  const DType dtype = random_float_dtype();
   const std::int64_t size = 1 + pick(5);
   std::vector<float> identity(static_cast<std::size_t>(size * size), 0.0f);
   for (std::int64_t i = 0; i < size; ++i) identity[static_cast<std::size_t>(i * (size + 1))] = 8.0f;

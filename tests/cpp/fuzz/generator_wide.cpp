@@ -8,7 +8,8 @@ namespace pando::fuzz {
 /// Rows of one tensor, some of them changed. They stay out of the pool, which they would fill.
 std::vector<Candidate> GraphGenerator::many_parts() {
   const std::int64_t count = 125 + pick(60);
-  const DType dtype = choose(std::vector<DType>{DType::Float32, DType::Float16, DType::Int32});
+  const DType dtype =
+      choose(std::vector<DType>{DType::Float32, DType::Float16, DType::BFloat16, DType::Int32});
   const Shape shape = flip() ? Shape{count} : Shape{count, 2};
   const Candidate rows = load(dtype, shape, true);
   const Op& split =

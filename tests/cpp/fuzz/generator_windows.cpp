@@ -111,8 +111,7 @@ Candidate GraphGenerator::window_data() {
   });
   if (floats.empty() || flip(0.4)) {
     const Shape shape = random_data_shape(random_, 1 + pick(kMaxDataElements));
-    return clipped(of_slot({flip(0.7) ? DType::Float32 : DType::Float16, shape, flip()}, false),
-                   kEntryBound);
+    return clipped(of_slot({random_float_dtype(), shape, flip()}, false), kEntryBound);
   }
   const Candidate x = clipped(choose(floats), kEntryBound);
   const std::size_t rank = x.tensor->shape().size();

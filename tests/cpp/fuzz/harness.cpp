@@ -171,6 +171,7 @@ Reference run_oracle(const FuzzProgram& program, const std::vector<NamedBytes>& 
 
 double unit_roundoff(DType dtype) {
   if (dtype == DType::Float16) return 0x1p-11;
+  if (dtype == DType::BFloat16) return 0x1p-8;
   return dtype == DType::Float32 ? 0x1p-24 : 0.0;
 }
 

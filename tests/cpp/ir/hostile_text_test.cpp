@@ -140,7 +140,7 @@ std::size_t pick(Random& random, std::size_t count) { return random() % count; }
 
 std::vector<std::string> printed_programs() {
   std::vector<std::string> texts = {print_ir(*program_with_everything()), print_ir(*row_program())};
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     texts.push_back(print_ir(*fuzz::random_program(seed, true).ir));
   }
   return texts;

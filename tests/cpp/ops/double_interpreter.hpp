@@ -2,6 +2,7 @@
 // are not rounded; Round instructions are.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -20,6 +21,11 @@ inline double rounded(double value, DType dtype) {
   switch (dtype) {
     case DType::Float16:
       return static_cast<double>(static_cast<_Float16>(value));
+    case DType::BFloat16: {
+      if (!std::isfinite(value) || value == 0.0) return value;
+      const double unit = std::ldexp(1.0, std::max(std::ilogb(value), -126) - 7);
+      return std::nearbyint(value / unit) * unit;
+    }
     case DType::Int8:
       return static_cast<std::int8_t>(static_cast<std::int64_t>(value));
     case DType::Int16:

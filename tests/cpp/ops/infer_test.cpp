@@ -81,9 +81,10 @@ TEST(Infer, MetaShapesTravel) {
 
 TEST(Infer, DTypesThatOnlyExecutionNeedsAreLeftToIt) {
   expect_words(execution_error_of("Add", {kFloat8, kFloat8}), {"Add", "wanted", "float8_143"});
-  expect_words(execution_error_of("Exp", {kFloat8}), {"wanted float16, float32 or float64"});
+  expect_words(execution_error_of("Exp", {kFloat8}),
+               {"wanted float16, bfloat16, float32 or float64"});
   expect_words(execution_error_of("Exp", {kInt}),
-               {"Exp", "wanted float16, float32 or float64", "int32"});
+               {"Exp", "wanted float16, bfloat16, float32 or float64", "int32"});
   expect_words(execution_error_of("ExpInplace", {kInt}), {"ExpInplace", "int32"});
   expect_words(execution_error_of("ExpGrad", {kInt, kInt}), {"ExpGrad", "int32"});
   EXPECT_EQ(execution_error_of("Exp", {kHalf}), "no error");

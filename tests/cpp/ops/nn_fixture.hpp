@@ -36,7 +36,9 @@ inline double round_to_lane(double value, LaneType lane) {
 }
 
 inline double round_to_dtype(double value, DType dtype) {
-  if (dtype == DType::Float16) return half_to_float(float_to_half(static_cast<float>(value)));
+  if (is_half_precision(dtype)) {
+    return rounded_to_half_precision(static_cast<float>(value), dtype);
+  }
   if (dtype == DType::Bool) return value != 0.0;
   return round_to_lane(value, lane_of(dtype));
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 
 import popxl
 from pando import _core
@@ -75,6 +76,19 @@ def test_results_arrive_while_the_program_runs():
     with popxl.Session(ir) as session:
         session.run_with_outputs({x: StreamSource(pull, ahead=1)}, {y: StreamSink(push, room=1)})
     assert arrived == [1, 3, 7, 15, 31]
+
+
+def test_tensors_of_bfloat16_go_through():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.h2d_stream((3,), popxl.bfloat16)
+        y = popxl.d2h_stream((3,), popxl.bfloat16)
+        ops.host_store(y, ops.host_load(x) * popxl.constant(2, popxl.bfloat16))
+    given = torch.tensor([1.0, -0.5, 3.0], dtype=torch.bfloat16)
+    taken: list[np.ndarray] = []
+    with popxl.Session(ir) as session:
+        session.run_with_outputs({x: StreamSource([given])}, {y: StreamSink(taken.append)})
+    assert torch.equal(torch.from_dlpack(taken[0]), 2 * given)
 
 
 def test_each_replica_has_its_part():

@@ -35,6 +35,7 @@ TABLE = {
     "float8_143": ("-fs-", None, "FLOAT8_143"),
     "float8_152": ("-fs-", None, "FLOAT8_152"),
     "float16": ("-fs-", "float16", "FLOAT16"),
+    "bfloat16": ("-fs-", "bfloat16", "BFLOAT16"),
     "float32": ("-fs-", "float32", "FLOAT"),
     "float64": ("-fs-", "float64", "DOUBLE"),
     "complex64": ("--sc", "complex64", "COMPLEX64"),

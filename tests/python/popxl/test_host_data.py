@@ -33,12 +33,13 @@ def test_dtype_lookup():
         ("double", popxl.float64),
         ("half", popxl.float16),
         (torch.float16, popxl.float16),
+        (torch.bfloat16, popxl.bfloat16),
         (np.ones(2, np.uint8), popxl.uint8),
         (torch.ones(2), popxl.float32),
         (popart.DataType.FLOAT16, popxl.float16),
     ):
         assert popxl.dtype.as_dtype(value) is wanted
-    for value in (torch.bfloat16, str):
+    for value in (torch.float8_e5m2, str):
         with pytest.raises(ValueError, match="no popxl dtype"):
             popxl.dtype.as_dtype(value)
     assert popxl.int8.as_torch() is torch.int8

@@ -178,7 +178,7 @@ def test_dense_const_sparse_matmul(shape: tuple[int, ...]) -> None:
     given = run(lambda t: dense_const_sparse_matmul(t, weight, 7), x)
     np.testing.assert_allclose(given, x @ dense, rtol=1e-5, atol=1e-5)
     assert np.count_nonzero(random_sparse(np.ones(9), 0.0)) == 1
-    with popxl.Ir().main_graph, pytest.raises(RuntimeError, match="float16 or float32"):
+    with popxl.Ir().main_graph, pytest.raises(RuntimeError, match="float16, bfloat16 or float32"):
         dense_const_sparse_matmul(popxl.variable(np.zeros(shape, np.int32)), weight, 7)
 
 
@@ -215,7 +215,7 @@ def test_float8_formats() -> None:
     assert fp8_utils.ieee_fp32_no_denorms.num_mantissa_bits == 23
     with popxl.Ir().main_graph:
         for function in (addons.fp8_amax_scale, fp8_mse_scale):
-            with pytest.raises(RuntimeError, match="float16 or float32"):
+            with pytest.raises(RuntimeError, match="float16, bfloat16 or float32"):
                 function(popxl.variable(np.zeros(3, np.int32)))
             with pytest.raises(RuntimeError, match="float8_143 or float8_152"):
                 function(popxl.variable(np.zeros(3, np.float32)), popxl.float16)

@@ -66,8 +66,8 @@ void ChainEmitter::emit_op(const ChainCode& chain, const RegisterAction& action)
   if (!op.is_store()) return encoder_.encode(op.chain, places_.reg(action.reg));
   const int slot = chain.body->slot(action.place);
   const Xbyak::Ymm value = operands_.in_register(0);
-  if (op.kind == FusedOp::Kind::StoreHalf) {
-    return code_.vcvtps2ph(places_.half_lanes_of(slot), value, ChainEncoder::kHalfToNearest);
+  if (op.kind == FusedOp::Kind::StoreHalfPrecision) {
+    return encoder_.store(op.format, value, places_.half_lanes_of(slot));
   }
   const Xbyak::Address lanes = places_.lanes_of(slot);
   chain.streams ? code_.vmovntps(lanes, value) : code_.vmovups(lanes, value);

@@ -20,6 +20,7 @@ enum Comparison : std::uint8_t {
   kLess = 17,
   kLessEqual = 18
 };
+constexpr std::uint8_t kHalfToNearest = 0;
 enum Rounding : std::uint8_t { kNearest = 8, kDown = 9, kUp = 10 };
 
 constexpr std::uint32_t kSignBit = 0x80000000U, kMagnitudeBits = 0x7fffffffU;
@@ -37,6 +38,12 @@ void ChainEncoder::encode(ChainOp op, const Ymm& to) {
     case ChainOp::RoundHalf:
       code_.vcvtps2ph(Xmm(first_temporary_.getIdx()), operands_.in_register(0), kHalfToNearest);
       return code_.vcvtph2ps(to, Xmm(first_temporary_.getIdx()));
+    case ChainOp::LoadBFloat16:
+      code_.vpmovzxwd(to, operands_.half_lanes());
+      return code_.vpslld(to, to, 16);
+    case ChainOp::RoundBFloat16:
+      round_bfloat16(first_temporary_, operands_.in_register(0));
+      return code_.vandps(to, first_temporary_, places_.literal(0xffff0000U));
     case ChainOp::FloatToInt:
       return float_to_int(to);
     case ChainOp::IntToFloat:
@@ -61,6 +68,29 @@ void ChainEncoder::encode(ChainOp op, const Ymm& to) {
   }
   if (op >= ChainOp::AddI && op <= ChainOp::XorI) return encode_integer(op, to);
   encode_float(op, to);
+}
+
+void ChainEncoder::store(DType format, const Ymm& value, const Xbyak::Address& to) {
+  if (format == DType::Float16) return code_.vcvtps2ph(to, value, kHalfToNearest);
+  const Ymm& bits = first_temporary_;
+  round_bfloat16(bits, value);
+  code_.vpsrld(bits, bits, 16);
+  code_.vpackusdw(bits, bits, bits);  // of each half of the register
+  code_.vpermq(bits, bits, 0b1000);   // quarters 0 and 2
+  code_.vmovdqu(to, Xmm(bits.getIdx()));
+}
+
+/// Rounds to nearest even, as BFloat16Vectors (cpu/half-inl.h).
+void ChainEncoder::round_bfloat16(const Ymm& to, const Ymm& value) {
+  const Ymm& is_nan = second_temporary_;
+  code_.vpsrld(to, value, 16);
+  code_.vpand(to, to, places_.literal(1));
+  code_.vpaddd(to, to, places_.literal(0x7fffU));
+  code_.vcmpps(is_nan, value, value, kUnordered);
+  code_.vpandn(to, is_nan, to);
+  code_.vpaddd(to, to, value);
+  code_.vpand(is_nan, is_nan, places_.literal(0x400000U));
+  code_.vpor(to, to, is_nan);
 }
 
 void ChainEncoder::encode_float(ChainOp op, const Ymm& to) {

@@ -8,7 +8,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
-#include "pando/backends/cpu/fused/half-inl.h"
+#include "pando/backends/cpu/half-inl.h"
 #include "pando/backends/cpu/number_bounds-inl.h"
 
 // Vector types as template arguments lose their attributes; nothing here depends on them.
@@ -50,6 +50,7 @@ HWY_INLINE V TruthI(M mask) {
 
 PANDO_UNARY(Move, a)
 PANDO_UNARY(LoadHalf, a)
+PANDO_UNARY(LoadBFloat16, a)
 PANDO_UNARY(Square, hn::Mul(a, a))
 PANDO_UNARY(NegF, hn::Neg(a))
 PANDO_UNARY(AbsF, hn::Abs(a))
@@ -60,7 +61,8 @@ PANDO_UNARY(RoundEvenF, hn::Round(a))
 // hn::Ne is false for NaN on AVX2.
 PANDO_UNARY(IsNanF, hn::IfThenZeroElse(hn::Eq(a, a), Bits(hn::Set(DI(), 1))))
 PANDO_UNARY(IsInfF, TruthI(hn::Eq(Int(hn::Abs(a)), hn::Set(DI(), 0x7f800000))))
-PANDO_UNARY(RoundHalf, RoundHalf(D(), a))
+PANDO_UNARY(RoundHalf, Float16Vectors::Round(D(), a))
+PANDO_UNARY(RoundBFloat16, BFloat16Vectors::Round(D(), a))
 PANDO_UNARY(NegI, Bits(hn::Sub(hn::Zero(DI()), Int(a))))
 PANDO_UNARY(AbsI, Bits(hn::Max(Int(a), hn::Sub(hn::Zero(DI()), Int(a)))))
 // hn::ConvertTo saturates; what it makes of NaN depends on the target.
@@ -80,9 +82,12 @@ PANDO_BINARY(AddF, hn::Add(a, b))
 PANDO_BINARY(SubF, hn::Sub(a, b))
 PANDO_BINARY(MulF, hn::Mul(a, b))
 PANDO_BINARY(DivF, hn::Div(a, b))
-PANDO_BINARY(AddRoundHalf, RoundHalf(D(), hn::Add(a, b)))
-PANDO_BINARY(SubRoundHalf, RoundHalf(D(), hn::Sub(a, b)))
-PANDO_BINARY(MulRoundHalf, RoundHalf(D(), hn::Mul(a, b)))
+PANDO_BINARY(AddRoundHalf, Float16Vectors::Round(D(), hn::Add(a, b)))
+PANDO_BINARY(SubRoundHalf, Float16Vectors::Round(D(), hn::Sub(a, b)))
+PANDO_BINARY(MulRoundHalf, Float16Vectors::Round(D(), hn::Mul(a, b)))
+PANDO_BINARY(AddRoundBFloat16, BFloat16Vectors::Round(D(), hn::Add(a, b)))
+PANDO_BINARY(SubRoundBFloat16, BFloat16Vectors::Round(D(), hn::Sub(a, b)))
+PANDO_BINARY(MulRoundBFloat16, BFloat16Vectors::Round(D(), hn::Mul(a, b)))
 PANDO_BINARY(MinF, hn::IfThenElse(hn::Eq(b, b), SmallerOfNumber(a, b), b))
 PANDO_BINARY(MaxF, hn::IfThenElse(hn::Eq(b, b), LargerOfNumber(a, b), b))
 PANDO_BINARY(MinNumberF, SmallerOfNumber(a, b))
@@ -172,10 +177,10 @@ void Step(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   PANDO_NEXT(op, slots);
 }
 
-template <bool kKeep>
-void LoadHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
+template <class Format, bool kKeep>
+void LoadStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   const auto* from = reinterpret_cast<const std::uint16_t*>(slots[op->in[0]]);
-#define PANDO_LOAD(k) v##k = LoadHalf(D(), from + (k)*kLanes);
+#define PANDO_LOAD(k) v##k = Format::Load(D(), from + (k)*kLanes);
   PANDO_EACH_VECTOR(PANDO_LOAD)
 #undef PANDO_LOAD
   if constexpr (kKeep) {
@@ -187,14 +192,14 @@ void LoadHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   PANDO_NEXT(op, slots);
 }
 
-template <bool kRound>
-void StoreHalfStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
+template <class Format, bool kRound>
+void StoreStep(const MicroOp* op, Slots slots, PANDO_BLOCK_PARAMETERS) {
   auto* out = reinterpret_cast<std::uint16_t*>(slots[op->out]);
-#define PANDO_STORE(k) StoreHalf(D(), v##k, out + (k)*kLanes);
+#define PANDO_STORE(k) Format::Store(D(), v##k, out + (k)*kLanes);
   PANDO_EACH_VECTOR(PANDO_STORE)
 #undef PANDO_STORE
   if constexpr (kRound) {
-#define PANDO_ROUND(k) v##k = RoundHalf(D(), v##k);
+#define PANDO_ROUND(k) v##k = Format::Round(D(), v##k);
     PANDO_EACH_VECTOR(PANDO_ROUND)
 #undef PANDO_ROUND
   }
@@ -241,11 +246,15 @@ ChainFunction Form(int from_chain, bool keep) {
   return Keeping<Code, kArity, -1>(keep);
 }
 
+template <class Format>
+ChainFunction Load(bool keep) {
+  return keep ? Erase(&LoadStep<Format, true>) : Erase(&LoadStep<Format, false>);
+}
+
 ChainFunction Function(ChainOp op, int from_chain, bool keep) {
-  // LoadHalf reads another element size.
-  if (op == ChainOp::LoadHalf) {
-    return keep ? Erase(&LoadHalfStep<true>) : Erase(&LoadHalfStep<false>);
-  }
+  // These read another element size.
+  if (op == ChainOp::LoadHalf) return Load<Float16Vectors>(keep);
+  if (op == ChainOp::LoadBFloat16) return Load<BFloat16Vectors>(keep);
   switch (op) {
 #define PANDO_CASE(name, arity, ...) \
   case ChainOp::name:                \
@@ -267,8 +276,13 @@ ChainFunction Function(ChainOp op, int from_chain, bool keep) {
   }
 }
 
-ChainFunction StoreHalfFunction(bool round) {
-  return round ? Erase(&StoreHalfStep<true>) : Erase(&StoreHalfStep<false>);
+template <class Format>
+ChainFunction Store(bool round) {
+  return round ? Erase(&StoreStep<Format, true>) : Erase(&StoreStep<Format, false>);
+}
+
+ChainFunction StoreHalfPrecision(DType format, bool round) {
+  return format == DType::Float16 ? Store<Float16Vectors>(round) : Store<BFloat16Vectors>(round);
 }
 
 const ChainMachine& ChainMachineOfTarget() {
@@ -277,7 +291,7 @@ const ChainMachine& ChainMachineOfTarget() {
       .block_lanes = kVectors * kLanes,
       .has_fma = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3,
       .function = &Function,
-      .store_half = &StoreHalfFunction,
+      .store_half_precision = &StoreHalfPrecision,
       .run_tile = Erase(&RunTile),
       .end = Erase(&End),
       .run = &Run,

@@ -14,7 +14,9 @@ class Combiner {
 
   void run() {
     for (int store : program_.stores) {
-      if (node(store).kind == FusedOp::Kind::StoreHalf) stored_.insert(node(store).operands[0]);
+      if (node(store).kind == FusedOp::Kind::StoreHalfPrecision) {
+        stored_.insert(node(store).operands[0]);
+      }
     }
     for (std::size_t i = 0; i < program_.ops.size(); ++i) {
       if (program_.ops[i].uses == 0) continue;
@@ -68,26 +70,33 @@ class Combiner {
     }
   }
 
+  /// `arithmetic` followed by `rounding` as one op.
+  static std::optional<ChainOp> rounded_form(ChainOp arithmetic, ChainOp rounding) {
+    struct Form {
+      ChainOp arithmetic, rounding, both;
+    };
+    static constexpr Form kForms[] = {
+        {ChainOp::AddF, ChainOp::RoundHalf, ChainOp::AddRoundHalf},
+        {ChainOp::SubF, ChainOp::RoundHalf, ChainOp::SubRoundHalf},
+        {ChainOp::MulF, ChainOp::RoundHalf, ChainOp::MulRoundHalf},
+        {ChainOp::AddF, ChainOp::RoundBFloat16, ChainOp::AddRoundBFloat16},
+        {ChainOp::SubF, ChainOp::RoundBFloat16, ChainOp::SubRoundBFloat16},
+        {ChainOp::MulF, ChainOp::RoundBFloat16, ChainOp::MulRoundBFloat16}};
+    for (const Form& form : kForms) {
+      if (form.arithmetic == arithmetic && form.rounding == rounding) return form.both;
+    }
+    return std::nullopt;
+  }
+
   /// Rounding after arithmetic, and the square root before a multiply-add.
   void combine_unary(int id) {
     FusedOp& user = node(id);
     const int inner = user.operands[0];
     if (user.kind != FusedOp::Kind::Chain || !can_absorb(inner, user)) return;
     const FusedOp& first = node(inner);
-    if (user.chain == ChainOp::RoundHalf && !stored_.contains(id)) {
-      switch (first.chain) {
-        case ChainOp::AddF:
-          user.chain = ChainOp::AddRoundHalf;
-          break;
-        case ChainOp::SubF:
-          user.chain = ChainOp::SubRoundHalf;
-          break;
-        case ChainOp::MulF:
-          user.chain = ChainOp::MulRoundHalf;
-          break;
-        default:
-          return;
-      }
+    if (const auto rounded = rounded_form(first.chain, user.chain);
+        rounded && !stored_.contains(id)) {
+      user.chain = *rounded;
       user.operands = first.operands;
     } else if (user.chain == ChainOp::FmaF && first.chain == ChainOp::SqrtF) {
       user.chain = ChainOp::SqrtThenFma;
@@ -138,7 +147,7 @@ class Combiner {
   }
 
   FusedProgram& program_;
-  std::set<int> stored_;  // as float16: the store can round them
+  std::set<int> stored_;  // in 16 bits: the store can round them
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ bool has_instructions() {
 /// Lanes that differ from row to row only: not worth code of its own.
 bool reads_invariant_half(const ChainBody& chain, int id) {
   const FusedOp& op = chain.program.op(id);
-  return op.kind == FusedOp::Kind::Chain && op.chain == ChainOp::LoadHalf &&
+  return op.kind == FusedOp::Kind::Chain && loads_half_precision(op.chain) &&
          !chain.is_moving_block(op.operands[0]);
 }
 

@@ -221,7 +221,8 @@ std::array<std::byte, 16> element_of(double value, DType dtype) {
       put(float_to_float8(static_cast<float>(value), dtype));
       break;
     case DType::Float16:
-      put(float_to_half(static_cast<float>(value)));
+    case DType::BFloat16:
+      put(float_to_half_precision(static_cast<float>(value), dtype));
       break;
     case DType::Float32:
     case DType::Complex64:

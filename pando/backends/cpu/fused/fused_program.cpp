@@ -118,6 +118,7 @@ class ProgramBuilder {
     const int raw = add(input);
     if (holds_lanes(in.dtype)) return raw;
     if (in.dtype == DType::Float16) return add_chain(ChainOp::LoadHalf, raw);
+    if (in.dtype == DType::BFloat16) return add_chain(ChainOp::LoadBFloat16, raw);
     return add_tile(tile_machine().load(in.dtype), ScalarOp::Load, in.lane, raw);
   }
 
@@ -183,6 +184,7 @@ class ProgramBuilder {
                    "Round takes a value in the lane type of its dtype");
     if (holds_lanes(in.dtype)) return node_of(in.a);
     if (in.dtype == DType::Float16) return add_chain(ChainOp::RoundHalf, node_of(in.a));
+    if (in.dtype == DType::BFloat16) return add_chain(ChainOp::RoundBFloat16, node_of(in.a));
     return add_tile(tile_machine().round(in.dtype), in.op, in.lane, node_of(in.a));
   }
 
@@ -201,9 +203,10 @@ class ProgramBuilder {
     } else {
       value = convert(value, lane(in.a), lane_of(in.dtype));
       node.lane_bytes = lane_bytes(lane_of(in.dtype));
-      node.kind = in.dtype == DType::Float16 ? FusedOp::Kind::StoreHalf
-                  : holds_lanes(in.dtype)    ? FusedOp::Kind::StoreRaw
-                                             : FusedOp::Kind::StoreTile;
+      node.kind = is_half_precision(in.dtype) ? FusedOp::Kind::StoreHalfPrecision
+                  : holds_lanes(in.dtype)     ? FusedOp::Kind::StoreRaw
+                                              : FusedOp::Kind::StoreTile;
+      node.format = in.dtype;
       node.tile = tile_machine().store(in.dtype, lane_of(in.dtype));
     }
     node.operands = {value, -1, -1};

@@ -21,14 +21,15 @@ struct FusedOp {
     Constant,   // block of constant `index`
     Chain,
     Tile,
-    StoreRaw,   // the operand's lanes as they are, to output `index`
-    StoreHalf,  // float32 lanes as float16
-    StoreTile,  // by tile op
+    StoreRaw,            // the operand's lanes as they are, to output `index`
+    StoreHalfPrecision,  // float32 lanes as `format`
+    StoreTile,           // by tile op
   };
   Kind kind = Kind::Constant;
   ChainOp chain = ChainOp::Move;
   TileFunction tile = nullptr;
   ScalarOp op = ScalarOp::Constant;  // that it comes from, for tile ops and stores
+  DType format = DType::Float16;     // of StoreHalfPrecision
   int index = 0;
   int lane_bytes = 4;
   std::array<int, 3> operands = {-1, -1, -1};
@@ -39,7 +40,7 @@ struct FusedOp {
     return kind == Kind::Input || kind == Kind::Generated || kind == Kind::Constant;
   }
   bool is_store() const {
-    return kind == Kind::StoreRaw || kind == Kind::StoreHalf || kind == Kind::StoreTile;
+    return kind == Kind::StoreRaw || kind == Kind::StoreHalfPrecision || kind == Kind::StoreTile;
   }
 };
 

@@ -45,50 +45,55 @@ constexpr std::uint8_t kInt = kI32 | kU32, kAny = kF32 | kInt;
 // vector form is in chain_ops.cpp, the machine code in chain_encoder.cpp. F: float, I: int32
 // bit patterns. Min and MaxNumber: operand 1 is never NaN.
 // clang-format off: one entry a line; version 14 does not settle on a layout
-#define PANDO_SIMPLE_CHAIN_OPS(X)            \
-  X(Move, 1, Constant, kNone, 0b000)         \
-  X(Square, 1, Constant, kNone, 0b000)       \
-  X(NegF, 1, Neg, kF32, 0b000)               \
-  X(AbsF, 1, Abs, kF32, 0b000)               \
-  X(SqrtF, 1, Sqrt, kF32, 0b001)             \
-  X(FloorF, 1, Floor, kF32, 0b001)           \
-  X(CeilF, 1, Ceil, kF32, 0b001)             \
-  X(RoundEvenF, 1, RoundEven, kF32, 0b001)   \
-  X(SignF, 1, Sign, kF32, 0b000)             \
-  X(IsNanF, 1, IsNan, kF32, 0b000)           \
-  X(IsInfF, 1, IsInf, kF32, 0b000)           \
-  X(RoundHalf, 1, Constant, kNone, 0b000)    \
-  X(LoadHalf, 1, Constant, kNone, 0b000)     \
-  X(NegI, 1, Neg, kInt, 0b000)               \
-  X(AbsI, 1, Abs, kI32, 0b000)               \
-  X(FloatToInt, 1, Constant, kNone, 0b000)   \
-  X(IntToFloat, 1, Constant, kNone, 0b001)   \
-  X(AddRoundHalf, 2, Constant, kNone, 0b000) \
-  X(SubRoundHalf, 2, Constant, kNone, 0b000) \
-  X(MulRoundHalf, 2, Constant, kNone, 0b000) \
-  X(AddF, 2, Add, kF32, 0b011)               \
-  X(SubF, 2, Sub, kF32, 0b010)               \
-  X(MulF, 2, Mul, kF32, 0b011)               \
-  X(DivF, 2, Div, kF32, 0b010)               \
-  X(MinF, 2, Min, kF32, 0b001)               \
-  X(MaxF, 2, Max, kF32, 0b001)               \
-  X(MinNumberF, 2, Constant, kNone, 0b001)   \
-  X(MaxNumberF, 2, Constant, kNone, 0b001)   \
-  X(EqualF, 2, Equal, kF32, 0b011)           \
-  X(LessF, 2, Less, kF32, 0b010)             \
-  X(LessEqualF, 2, LessEqual, kF32, 0b010)   \
-  X(AddI, 2, Add, kInt, 0b011)               \
-  X(SubI, 2, Sub, kInt, 0b010)               \
-  X(MulI, 2, Mul, kInt, 0b011)               \
-  X(MinI, 2, Min, kI32, 0b011)               \
-  X(MaxI, 2, Max, kI32, 0b011)               \
-  X(EqualI, 2, Equal, kInt, 0b011)           \
-  X(LessI, 2, Less, kI32, 0b001)             \
-  X(LessEqualI, 2, LessEqual, kI32, 0b010)   \
-  X(AndI, 2, And, kInt, 0b011)               \
-  X(OrI, 2, Or, kInt, 0b011)                 \
-  X(XorI, 2, Xor, kInt, 0b011)               \
-  X(FmaF, 3, Fma, kF32, 0b100)               \
+#define PANDO_SIMPLE_CHAIN_OPS(X)                \
+  X(Move, 1, Constant, kNone, 0b000)             \
+  X(Square, 1, Constant, kNone, 0b000)           \
+  X(NegF, 1, Neg, kF32, 0b000)                   \
+  X(AbsF, 1, Abs, kF32, 0b000)                   \
+  X(SqrtF, 1, Sqrt, kF32, 0b001)                 \
+  X(FloorF, 1, Floor, kF32, 0b001)               \
+  X(CeilF, 1, Ceil, kF32, 0b001)                 \
+  X(RoundEvenF, 1, RoundEven, kF32, 0b001)       \
+  X(SignF, 1, Sign, kF32, 0b000)                 \
+  X(IsNanF, 1, IsNan, kF32, 0b000)               \
+  X(IsInfF, 1, IsInf, kF32, 0b000)               \
+  X(RoundHalf, 1, Constant, kNone, 0b000)        \
+  X(LoadHalf, 1, Constant, kNone, 0b000)         \
+  X(RoundBFloat16, 1, Constant, kNone, 0b000)    \
+  X(LoadBFloat16, 1, Constant, kNone, 0b000)     \
+  X(NegI, 1, Neg, kInt, 0b000)                   \
+  X(AbsI, 1, Abs, kI32, 0b000)                   \
+  X(FloatToInt, 1, Constant, kNone, 0b000)       \
+  X(IntToFloat, 1, Constant, kNone, 0b001)       \
+  X(AddRoundHalf, 2, Constant, kNone, 0b000)     \
+  X(SubRoundHalf, 2, Constant, kNone, 0b000)     \
+  X(MulRoundHalf, 2, Constant, kNone, 0b000)     \
+  X(AddRoundBFloat16, 2, Constant, kNone, 0b000) \
+  X(SubRoundBFloat16, 2, Constant, kNone, 0b000) \
+  X(MulRoundBFloat16, 2, Constant, kNone, 0b000) \
+  X(AddF, 2, Add, kF32, 0b011)                   \
+  X(SubF, 2, Sub, kF32, 0b010)                   \
+  X(MulF, 2, Mul, kF32, 0b011)                   \
+  X(DivF, 2, Div, kF32, 0b010)                   \
+  X(MinF, 2, Min, kF32, 0b001)                   \
+  X(MaxF, 2, Max, kF32, 0b001)                   \
+  X(MinNumberF, 2, Constant, kNone, 0b001)       \
+  X(MaxNumberF, 2, Constant, kNone, 0b001)       \
+  X(EqualF, 2, Equal, kF32, 0b011)               \
+  X(LessF, 2, Less, kF32, 0b010)                 \
+  X(LessEqualF, 2, LessEqual, kF32, 0b010)       \
+  X(AddI, 2, Add, kInt, 0b011)                   \
+  X(SubI, 2, Sub, kInt, 0b010)                   \
+  X(MulI, 2, Mul, kInt, 0b011)                   \
+  X(MinI, 2, Min, kI32, 0b011)                   \
+  X(MaxI, 2, Max, kI32, 0b011)                   \
+  X(EqualI, 2, Equal, kInt, 0b011)               \
+  X(LessI, 2, Less, kI32, 0b001)                 \
+  X(LessEqualI, 2, LessEqual, kI32, 0b010)       \
+  X(AndI, 2, And, kInt, 0b011)                   \
+  X(OrI, 2, Or, kInt, 0b011)                     \
+  X(XorI, 2, Xor, kInt, 0b011)                   \
+  X(FmaF, 3, Fma, kF32, 0b100)                   \
   X(SelectI, 3, Select, kAny, 0b100)
 // clang-format on
 
@@ -141,6 +146,10 @@ std::optional<ChainOp> chain_op_of(ScalarOp op, LaneType lane);
 enum class PairPart : std::uint8_t { Add, Sub, Rsub, Mul, Div, Rdiv };
 ChainOp pair_op(PairPart first, PairPart second);
 
+constexpr bool loads_half_precision(ChainOp op) {
+  return op == ChainOp::LoadHalf || op == ChainOp::LoadBFloat16;
+}
+
 /// Slots are moved on in groups.
 constexpr std::size_t kSlotGroup = 4;
 
@@ -153,9 +162,9 @@ struct ChainMachine {
   /// `from_chain`: the operand that is the passed block, -1 for none; Fma and Select take any,
   /// binary ops 0 or 1, the others 0. `keep`: also write the result to slot `out`.
   ChainFunction (*function)(ChainOp op, int from_chain, bool keep) = nullptr;
-  /// Rounds the passed block to float16 and writes that to `out`; passes the block on unrounded,
-  /// with `round` rounded.
-  ChainFunction (*store_half)(bool round) = nullptr;
+  /// Rounds the passed block to a format of 16 bits and writes that to `out`; passes the block on
+  /// unrounded, with `round` rounded.
+  ChainFunction (*store_half_precision)(DType format, bool round) = nullptr;
   /// Runs `op.tile`; passes on nothing of use.
   ChainFunction run_tile = nullptr;
   ChainFunction end = nullptr;

@@ -80,9 +80,9 @@ class Emitter {
   }
 
   static bool takes_passed(const FusedOp& n, int position) {
-    if (n.kind == FusedOp::Kind::StoreHalf) return position == 0;
+    if (n.kind == FusedOp::Kind::StoreHalfPrecision) return position == 0;
     if (n.kind == FusedOp::Kind::StoreRaw) return n.lane_bytes == 4 && position == 0;
-    if (n.kind != FusedOp::Kind::Chain || n.chain == ChainOp::LoadHalf) return false;
+    if (n.kind != FusedOp::Kind::Chain || loads_half_precision(n.chain)) return false;
     const bool simple = n.chain < ChainOp::AddThenAdd;
     return position == 0 || (simple && position < chain_facts(n.chain).arity);
   }
@@ -102,7 +102,7 @@ class Emitter {
         if (operand < 0 || k == step.from_chain) continue;
         last_use_[static_cast<std::size_t>(operand)] = static_cast<int>(steps_.size());
       }
-      const bool chain_store = n.kind == FusedOp::Kind::StoreHalf ||
+      const bool chain_store = n.kind == FusedOp::Kind::StoreHalfPrecision ||
                                (n.kind == FusedOp::Kind::StoreRaw && n.lane_bytes == 4);
       step.loads_operand = chain_store && step.from_chain == kNone;
       if (n.kind == FusedOp::Kind::Chain) {
@@ -180,7 +180,7 @@ class Emitter {
     const Step& step = steps_[static_cast<std::size_t>(position)];
     const FusedOp& n = node(step.node);
     allocate_home(step.node);
-    if (step.loads_operand && n.kind == FusedOp::Kind::StoreHalf) {
+    if (step.loads_operand && n.kind == FusedOp::Kind::StoreHalfPrecision) {
       MicroOp load;
       load.code = chain_machine().function(ChainOp::Move, kNone, false);
       load.in[0] = slot(n.operands[0]);
@@ -189,7 +189,8 @@ class Emitter {
     MicroOp op;
     for (int k = 0; k < 3; ++k) {
       const int operand = n.operands[static_cast<std::size_t>(k)];
-      if (operand >= 0 && k != step.from_chain && !(step.loads_operand && is_half(n))) {
+      if (operand >= 0 && k != step.from_chain &&
+          !(step.loads_operand && stores_half_precision(n))) {
         op.in[k] = slot(operand);
       }
     }
@@ -197,7 +198,9 @@ class Emitter {
     release(position);
   }
 
-  static bool is_half(const FusedOp& n) { return n.kind == FusedOp::Kind::StoreHalf; }
+  static bool stores_half_precision(const FusedOp& n) {
+    return n.kind == FusedOp::Kind::StoreHalfPrecision;
+  }
 
   void finish(MicroOp& op, const Step& step, const FusedOp& n, int position) {
     const ChainMachine& machine = chain_machine();
@@ -208,17 +211,17 @@ class Emitter {
       op.code = machine.function(n.chain, step.from_chain, keep);
       if (keep) op.out = static_cast<std::uint16_t>(home(step.node));
       push(op, position, chain_facts(n.chain).name, step.from_chain, keep);
-    } else if (n.kind == FusedOp::Kind::StoreHalf) {
+    } else if (n.kind == FusedOp::Kind::StoreHalfPrecision) {
       op.out = output;
       if (rounds_just_before(step, position)) {
-        op.code = machine.store_half(true);
+        op.code = machine.store_half_precision(n.format, true);
         ops_.pop_back();
         op_steps_.pop_back();
         drop_line();
-        push(op, position, "RoundStoreHalf", 0, true);
+        push(op, position, str_cat("RoundStore.", n.format), 0, true);
       } else {
-        op.code = machine.store_half(false);
-        push(op, position, "StoreHalf", 0, true);
+        op.code = machine.store_half_precision(n.format, false);
+        push(op, position, str_cat("Store.", n.format), 0, true);
       }
     } else if (n.kind == FusedOp::Kind::StoreRaw && n.lane_bytes == 4) {
       op.out = output;
@@ -235,11 +238,13 @@ class Emitter {
 
   /// The store takes the block that the op before rounded, and only passed on.
   bool rounds_just_before(const Step& store, int position) {
+    const ChainOp rounding =
+        node(store.node).format == DType::Float16 ? ChainOp::RoundHalf : ChainOp::RoundBFloat16;
     if (store.from_chain != 0 || position == 0) return false;
     const Step& before = steps_[static_cast<std::size_t>(position) - 1];
     const FusedOp& n = node(before.node);
-    return n.kind == FusedOp::Kind::Chain && n.chain == ChainOp::RoundHalf &&
-           before.from_chain == 0 && home(before.node) == kNone;
+    return n.kind == FusedOp::Kind::Chain && n.chain == rounding && before.from_chain == 0 &&
+           home(before.node) == kNone;
   }
 
   void push(const MicroOp& op, int position, std::string_view name, int from_chain = kNone,

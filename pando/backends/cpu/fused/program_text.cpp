@@ -22,8 +22,8 @@ std::string_view kind_name(const FusedOp& op) {
       return scalar_op_name(op.op);
     case FusedOp::Kind::StoreRaw:
       return "Store";
-    case FusedOp::Kind::StoreHalf:
-      return "StoreHalf";
+    case FusedOp::Kind::StoreHalfPrecision:
+      return op.format == DType::Float16 ? "StoreHalf" : "StoreBFloat16";
     case FusedOp::Kind::StoreTile:
       return "StoreNarrow";
   }

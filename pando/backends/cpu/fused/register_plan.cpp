@@ -84,11 +84,11 @@ class Allocator {
   }
 
   /// Which operand the code itself reads from memory: lanes that no register has and nothing else
-  /// needs. Float16 lanes are always read where they are converted.
+  /// needs. Lanes of two bytes are always read where they are converted.
   int operand_from_memory(int position) {
     const FusedOp& op = op_at(position);
     if (op.is_store()) return kNone;
-    if (op.chain == ChainOp::LoadHalf) return 0;
+    if (loads_half_precision(op.chain)) return 0;
     for (int k = 2; k >= 0; --k) {
       const auto at = static_cast<std::size_t>(k);
       const int operand = op.operands[at];

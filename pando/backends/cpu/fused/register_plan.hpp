@@ -9,7 +9,7 @@
 
 namespace pando::cpu {
 
-/// A body for machine code: chain ops and stores on lanes of four bytes, float16 ones in memory
+/// A body for machine code: chain ops and stores on lanes of four bytes, in memory some have
 /// two.
 struct ChainBody {
   FusedProgram program;

@@ -13,24 +13,40 @@
 
 namespace pando::cpu {
 
-/// float16 storage; arithmetic happens in float.
-struct Half {
+/// Storage of float16 or bfloat16; arithmetic happens in float.
+template <DType kFormat>
+struct HalfPrecision {
+  static constexpr DType kDType = kFormat;
   std::uint16_t bits = 0;
 
-  Half() = default;
-  explicit Half(float value) : bits(float_to_half(value)) {}
-  explicit Half(double value) : Half(static_cast<float>(value)) {}
-  explicit Half(int value) : Half(static_cast<float>(value)) {}
-  operator float() const { return half_to_float(bits); }
+  HalfPrecision() = default;
+  explicit HalfPrecision(float value) : bits(float_to_half_precision(value, kFormat)) {}
+  explicit HalfPrecision(double value) : HalfPrecision(static_cast<float>(value)) {}
+  explicit HalfPrecision(int value) : HalfPrecision(static_cast<float>(value)) {}
+  operator float() const { return half_precision_to_float(bits, kFormat); }
 };
-static_assert(sizeof(Half) == 2);
+using Half = HalfPrecision<DType::Float16>;
+using BFloat16 = HalfPrecision<DType::BFloat16>;
+static_assert(sizeof(Half) == 2 && sizeof(BFloat16) == 2);
 
 template <class T>
-inline constexpr bool kIsFloatElement = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
+inline constexpr bool kIsHalfPrecision = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-/// The type in which values of T are computed: Half in float, the others in themselves.
 template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, Half>, float, T>;
+inline constexpr bool kIsFloatElement = std::is_floating_point_v<T> || kIsHalfPrecision<T>;
+
+/// The type in which values of T are computed: half precision in float, the others in themselves.
+template <class T>
+using Compute = std::conditional_t<kIsHalfPrecision<T>, float, T>;
+
+template <DType kFormat>
+void to_floats(const HalfPrecision<kFormat>* from, float* to, std::size_t count) {
+  half_precision_to_floats(kFormat, &from->bits, to, count);
+}
+template <DType kFormat>
+void from_floats(const float* from, HalfPrecision<kFormat>* to, std::size_t count) {
+  floats_to_half_precision(kFormat, from, &to->bits, count);
+}
 
 /// Unsigned integer of the same size, for kernels that only move elements.
 template <std::size_t Bytes>
@@ -77,6 +93,9 @@ bool dispatch_arithmetic(DType dtype, Body&& body) {
     case DType::Float16:
       body(Half{});
       return true;
+    case DType::BFloat16:
+      body(BFloat16{});
+      return true;
     case DType::Float32:
       body(float{});
       return true;
@@ -88,7 +107,7 @@ bool dispatch_arithmetic(DType dtype, Body&& body) {
   }
 }
 
-/// As dispatch_arithmetic for float16, float32 and float64 only.
+/// As dispatch_arithmetic for float16, bfloat16, float32 and float64 only.
 template <class Body>
 bool dispatch_float(DType dtype, Body&& body) {
   return is_floating_point(dtype) && !is_float8(dtype) && dispatch_arithmetic(dtype, [&](auto tag) {

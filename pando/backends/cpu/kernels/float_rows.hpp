@@ -1,4 +1,4 @@
-// Rows of float16 or float32 as float: in place for float32, through a buffer for float16.
+// Rows of half precision or float32 as float: float32 in place, the others through a buffer.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,22 @@ namespace pando::cpu {
 
 /// The row itself, or `buffer` holding its conversion.
 inline const float* read_row(const float* row, float*, std::int64_t) { return row; }
-inline const float* read_row(const Half* row, float* buffer, std::int64_t count) {
-  halves_to_floats(&row->bits, buffer, static_cast<std::size_t>(count));
+template <DType kFormat>
+const float* read_row(const HalfPrecision<kFormat>* row, float* buffer, std::int64_t count) {
+  to_floats(row, buffer, static_cast<std::size_t>(count));
   return buffer;
 }
 
 /// Where to write a row: the row itself, or the buffer that finish_row converts.
 inline float* begin_row(float* row, float*) { return row; }
-inline float* begin_row(Half*, float* buffer) { return buffer; }
+template <DType kFormat>
+float* begin_row(HalfPrecision<kFormat>*, float* buffer) {
+  return buffer;
+}
 inline void finish_row(float*, const float*, std::int64_t) {}
-inline void finish_row(Half* row, const float* buffer, std::int64_t count) {
-  floats_to_halves(buffer, &row->bits, static_cast<std::size_t>(count));
+template <DType kFormat>
+void finish_row(HalfPrecision<kFormat>* row, const float* buffer, std::int64_t count) {
+  from_floats(buffer, row, static_cast<std::size_t>(count));
 }
 
 /// Runs body(slot, begin, end) on at most `slots` equal parts of [0, count), each at least `grain`

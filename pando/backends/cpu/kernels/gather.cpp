@@ -113,7 +113,7 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
   const auto count = static_cast<std::size_t>(num_elements(shape));
   KernelPlan plan;
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
-    constexpr bool kThroughFloat = std::is_same_v<T, Half>;
+    constexpr bool kThroughFloat = kIsHalfPrecision<T>;
     if (kThroughFloat) plan.scratch_bytes = count * sizeof(float);
     const std::int64_t work = p.groups * p.outer * p.indices;
     // Threads own columns, so that repeated indices add up in one order.
@@ -130,9 +130,7 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
       parallel_for(p.threads, p.inner, grain, [&](std::int64_t begin, std::int64_t end) {
         add_rows(p, operand_in<T>(operands, 0), indices, sums, begin, end);
       });
-      if constexpr (kThroughFloat) {
-        floats_to_halves(sums, &out->bits, static_cast<std::size_t>(elements));
-      }
+      if constexpr (kThroughFloat) from_floats(sums, out, static_cast<std::size_t>(elements));
     };
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));

@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "pando/backends/cpu/half-inl.h"
 #include "pando/base/half.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,39 +14,41 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
-using DHalf = hn::Rebind<hwy::float16_t, D>;
 
-// Without hardware conversions the vector forms flush denormals; the exact scalar ones do not.
-#if HWY_TARGET <= HWY_AVX2
-constexpr bool kVector = true;
-#else
-constexpr bool kVector = false;
-#endif
-
-void HalvesToFloats(const std::uint16_t* from, float* to, std::size_t count) {
+template <class Vectors, DType kFormat>
+void ToFloats(const std::uint16_t* from, float* to, std::size_t count) {
+  const D d;
   std::size_t i = 0;
-  if constexpr (kVector) {
-    const D d;
-    const DHalf dh;
-    const auto* halves = reinterpret_cast<const hwy::float16_t*>(from);
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-      hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, halves + i)), d, to + i);
-    }
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    hn::StoreU(Vectors::Load(d, from + i), d, to + i);
   }
-  for (; i < count; ++i) to[i] = half_to_float(from[i]);
+  for (; i < count; ++i) to[i] = half_precision_to_float(from[i], kFormat);
 }
 
-void FloatsToHalves(const float* from, std::uint16_t* to, std::size_t count) {
+template <class Vectors, DType kFormat>
+void FromFloats(const float* from, std::uint16_t* to, std::size_t count) {
+  const D d;
   std::size_t i = 0;
-  if constexpr (kVector) {
-    const D d;
-    const DHalf dh;
-    auto* halves = reinterpret_cast<hwy::float16_t*>(to);
-    for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-      hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, from + i)), dh, halves + i);
-    }
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    Vectors::Store(d, hn::LoadU(d, from + i), to + i);
   }
-  for (; i < count; ++i) to[i] = float_to_half(from[i]);
+  for (; i < count; ++i) to[i] = float_to_half_precision(from[i], kFormat);
+}
+
+void HalfPrecisionToFloats(DType format, const std::uint16_t* from, float* to, std::size_t count) {
+  if (format == DType::Float16) {
+    ToFloats<Float16Vectors, DType::Float16>(from, to, count);
+  } else {
+    ToFloats<BFloat16Vectors, DType::BFloat16>(from, to, count);
+  }
+}
+
+void FloatsToHalfPrecision(DType format, const float* from, std::uint16_t* to, std::size_t count) {
+  if (format == DType::Float16) {
+    FromFloats<Float16Vectors, DType::Float16>(from, to, count);
+  } else {
+    FromFloats<BFloat16Vectors, DType::BFloat16>(from, to, count);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -55,15 +58,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pando::cpu {
 
-HWY_EXPORT(HalvesToFloats);
-HWY_EXPORT(FloatsToHalves);
+HWY_EXPORT(HalfPrecisionToFloats);
+HWY_EXPORT(FloatsToHalfPrecision);
 
-void halves_to_floats(const std::uint16_t* from, float* to, std::size_t count) {
-  HWY_DYNAMIC_DISPATCH(HalvesToFloats)(from, to, count);
+void half_precision_to_floats(DType format, const std::uint16_t* from, float* to,
+                              std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(HalfPrecisionToFloats)(format, from, to, count);
 }
 
-void floats_to_halves(const float* from, std::uint16_t* to, std::size_t count) {
-  HWY_DYNAMIC_DISPATCH(FloatsToHalves)(from, to, count);
+void floats_to_half_precision(DType format, const float* from, std::uint16_t* to,
+                              std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(FloatsToHalfPrecision)(format, from, to, count);
 }
 
 }  // namespace pando::cpu

@@ -55,7 +55,8 @@ void plain_rows(const MatMulProblem& p, const T* lhs, const T* rhs, const T* bia
 }
 
 struct HalfMatMul {
-  MatMulProblem problem;
+  MatMulProblem problem;  // in float32
+  DType format;
   KernelPlan inner;
   std::int64_t lhs_count, rhs_count, out_count;
   std::size_t lhs_at, rhs_at, bias_at, out_at, inner_at;
@@ -64,7 +65,8 @@ struct HalfMatMul {
   void convert(const std::byte* from, float* to, std::int64_t count) const {
     const auto* source = reinterpret_cast<const std::uint16_t*>(from);
     parallel_for(num_threads, count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-      halves_to_floats(source + begin, to + begin, static_cast<std::size_t>(end - begin));
+      half_precision_to_floats(format, source + begin, to + begin,
+                               static_cast<std::size_t>(end - begin));
     });
   }
 
@@ -85,7 +87,8 @@ struct HalfMatMul {
     inner.run(floats, scratch + inner_at);
     auto* target = reinterpret_cast<std::uint16_t*>(operands[problem.has_bias ? 3 : 2]);
     parallel_for(num_threads, out_count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-      floats_to_halves(out + begin, target + begin, static_cast<std::size_t>(end - begin));
+      floats_to_half_precision(format, out + begin, target + begin,
+                               static_cast<std::size_t>(end - begin));
     });
   }
 };
@@ -230,7 +233,8 @@ KernelPlan make_half_matmul(const KernelRequest& request) {
   const std::string fault = parse_matmul(request, half.problem);
   if (!fault.empty()) return KernelPlan::reject(fault);
   MatMulProblem& problem = half.problem;
-  if (problem.dtype != DType::Float16) return KernelPlan::reject("only float16");
+  half.format = problem.dtype;
+  if (!is_half_precision(half.format)) return KernelPlan::reject("only float16 and bfloat16");
   if (problem.m * problem.n * problem.k * problem.batch_count() == 0) {
     return KernelPlan::reject("empty product");
   }
@@ -315,7 +319,7 @@ void register_matmul_kernels(KernelTable& table) {
                       {"skinny", make_skinny_matmul},
                       {"packed", make_packed_matmul},
                       {"onednn", make_onednn_matmul},
-                      {"float16 through float32", make_half_matmul},
+                      {"half precision through float32", make_half_matmul},
                       {"plain", make_plain_matmul}},
                      AcceptedLayout::MatrixAnyOrder};
 }

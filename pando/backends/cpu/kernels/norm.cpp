@@ -81,7 +81,7 @@ void normalise_row(const NormProblem& p, const T* x, const float* weight, const 
 template <class T>
 KernelPlan plan_norm_rows(const NormProblem& p) {
   KernelPlan plan;
-  const bool converts = std::is_same_v<T, Half>;
+  const bool converts = kIsHalfPrecision<T>;
   const std::size_t slot = scratch_aligned(static_cast<std::size_t>(p.row()) * sizeof(float));
   const std::size_t parameters =
       scratch_aligned(static_cast<std::size_t>(p.channels) * sizeof(float));
@@ -112,7 +112,7 @@ KernelPlan plan_norm_rows(const NormProblem& p) {
 }
 
 struct GradientScratch {
-  float *g, *x;            // row buffers of float16
+  float *g, *x;            // row buffers of half precision
   float *dweight, *dbias;  // partial sums of the block
 };
 
@@ -167,7 +167,7 @@ template <class T>
 KernelPlan plan_gradient_rows(const NormProblem& p) {
   const std::int64_t blocks = std::min(kBlocks, std::max<std::int64_t>(1, p.samples));
   const std::int64_t items = blocks * p.groups;
-  const std::int64_t row_floats = std::is_same_v<T, Half> ? 2 * p.row() : 0;
+  const std::int64_t row_floats = kIsHalfPrecision<T> ? 2 * p.row() : 0;
   const std::int64_t partial_floats = 2 * p.channels * blocks;
   KernelPlan plan;
   plan.scratch_bytes =
@@ -301,7 +301,10 @@ KernelPlan make_row_norm(const KernelRequest& request) {
   if (p.dtype == DType::Float16) {
     return Gradient ? plan_gradient_rows<Half>(p) : plan_norm_rows<Half>(p);
   }
-  return KernelPlan::reject("only float16 and float32");
+  if (p.dtype == DType::BFloat16) {
+    return Gradient ? plan_gradient_rows<BFloat16>(p) : plan_norm_rows<BFloat16>(p);
+  }
+  return KernelPlan::reject("only float16, bfloat16 and float32");
 }
 
 template <bool Gradient>

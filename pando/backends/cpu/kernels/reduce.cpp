@@ -32,8 +32,8 @@ template <>
 struct AccumulatorOf<double> {
   using Type = double;
 };
-template <>
-struct AccumulatorOf<Half> {
+template <DType kFormat>
+struct AccumulatorOf<HalfPrecision<kFormat>> {
   using Type = double;
 };
 template <class T>
@@ -82,12 +82,12 @@ Accumulator<T> reduce_run(Reduction reduction, const T* values, std::int64_t cou
     if (stride == 1) return reduce_run_f32(reduction, values, count);
   }
   Accumulator<T> total = identity<T>(reduction);
-  if constexpr (std::is_same_v<T, Half>) {
+  if constexpr (kIsHalfPrecision<T>) {
     if (stride == 1) {
       float buffer[kTile];
       for (std::int64_t i = 0; i < count; i += kTile) {
         const std::int64_t n = std::min(kTile, count - i);
-        halves_to_floats(&values[i].bits, buffer, static_cast<std::size_t>(n));
+        to_floats(values + i, buffer, static_cast<std::size_t>(n));
         total = combine<T>(reduction, total, reduce_run_f32(reduction, buffer, n));
       }
       return total;
@@ -103,7 +103,7 @@ Accumulator<T> reduce_run(Reduction reduction, const T* values, std::int64_t cou
 template <class T>
 void reduce_rows(Reduction reduction, Accumulator<T>* acc, const T* rows, std::int64_t row_count,
                  std::int64_t row_stride, std::int64_t columns) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Half>) {
+  if constexpr (std::is_same_v<T, float> || kIsHalfPrecision<T>) {
     float tile[kTile], buffer[kTile];
     for (std::int64_t first = 0; first < row_count; first += kFlushRows) {
       const std::int64_t count = std::min(kFlushRows, row_count - first);
@@ -112,7 +112,7 @@ void reduce_rows(Reduction reduction, Accumulator<T>* acc, const T* rows, std::i
         reduce_rows_f32(reduction, tile, rows + first * row_stride, count, row_stride, columns);
       } else {
         for (std::int64_t r = first; r < first + count; ++r) {
-          halves_to_floats(&rows[r * row_stride].bits, buffer, static_cast<std::size_t>(columns));
+          to_floats(rows + r * row_stride, buffer, static_cast<std::size_t>(columns));
           reduce_rows_f32(reduction, tile, buffer, 1, 0, columns);
         }
       }

@@ -115,7 +115,7 @@ KernelPlan plan_scatter_reduce(const ScatterMap& map, Reduce reduce, bool has_in
   // Without initial values the first value of an element replaces its zero.
   const bool marks =
       !has_initial && (reduce == Reduce::Product || reduce == Reduce::Min || reduce == Reduce::Max);
-  constexpr bool kConverts = std::is_same_v<T, Half>;
+  constexpr bool kConverts = kIsHalfPrecision<T>;
   const auto count = static_cast<std::size_t>(map.out_count);
   const std::size_t sums_bytes = kConverts ? scratch_aligned(count * sizeof(Sum)) : 0;
   KernelPlan plan;
@@ -137,7 +137,7 @@ KernelPlan plan_scatter_reduce(const ScatterMap& map, Reduce reduce, bool has_in
                   sums[to] = first ? value : reduced(reduce, sums[to], value);
                   if (marks) written[to] = std::byte{1};
                 });
-    if constexpr (kConverts) floats_to_halves(sums, &out->bits, count);
+    if constexpr (kConverts) from_floats(sums, out, count);
   };
   return plan;
 }

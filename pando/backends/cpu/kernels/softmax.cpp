@@ -81,7 +81,7 @@ KernelPlan make_softmax(const KernelRequest& request) {
   KernelPlan plan;
   const DType dtype = request.input(0).dtype;
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
-    if constexpr (std::is_same_v<T, Half>) {
+    if constexpr (kIsHalfPrecision<T>) {
       plan.scratch_bytes = static_cast<std::size_t>(threads * rows.columns) * sizeof(float);
     }
     plan.run = [rows, threads](std::byte* const* operands, std::byte* scratch) {
@@ -118,7 +118,7 @@ KernelPlan make_softmax_grad(const KernelRequest& request) {
   KernelPlan plan;
   const DType dtype = request.input(0).dtype;
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
-    if constexpr (std::is_same_v<T, Half>) {
+    if constexpr (kIsHalfPrecision<T>) {
       plan.scratch_bytes = static_cast<std::size_t>(2 * threads * rows.columns) * sizeof(float);
     }
     plan.run = [rows, threads](std::byte* const* operands, std::byte* scratch) {

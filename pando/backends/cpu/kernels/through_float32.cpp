@@ -14,6 +14,7 @@ constexpr std::size_t kMaxOperands = 16;
 struct ConvertedOperand {
   std::size_t index = 0, scratch_offset = 0;
   std::int64_t count = 0;
+  DType format = DType::Float16;
 };
 
 struct ThroughFloat32 {
@@ -30,7 +31,8 @@ struct ThroughFloat32 {
       const auto* from = reinterpret_cast<const std::uint16_t*>(operands[operand.index]);
       auto* to = reinterpret_cast<float*>(floats[operand.index]);
       parallel_for(threads, operand.count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-        halves_to_floats(from + begin, to + begin, static_cast<std::size_t>(end - begin));
+        half_precision_to_floats(operand.format, from + begin, to + begin,
+                                 static_cast<std::size_t>(end - begin));
       });
     }
     for (const ConvertedOperand& operand : outputs) {
@@ -41,7 +43,8 @@ struct ThroughFloat32 {
       const auto* from = reinterpret_cast<const float*>(floats[operand.index]);
       auto* to = reinterpret_cast<std::uint16_t*>(operands[operand.index]);
       parallel_for(threads, operand.count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-        floats_to_halves(from + begin, to + begin, static_cast<std::size_t>(end - begin));
+        floats_to_half_precision(operand.format, from + begin, to + begin,
+                                 static_cast<std::size_t>(end - begin));
       });
     }
   }
@@ -55,27 +58,28 @@ KernelPlan plan_through_float32(const KernelRequest& request,
   ThroughFloat32 through;
   through.threads = request.num_threads;
   through.num_operands = spec.inputs.size() + spec.outputs.size();
-  internal_check(through.num_operands <= kMaxOperands, "too many operands for a float16 kernel");
+  internal_check(through.num_operands <= kMaxOperands,
+                 "too many operands for a kernel of half precision");
   std::size_t at = 0, index = 0;
   const auto convert = [&](OperandDesc& operand, std::vector<ConvertedOperand>& list) {
-    if (operand.dtype == DType::Float16) {
-      operand.dtype = DType::Float32;
+    if (is_half_precision(operand.dtype)) {
       const std::int64_t count = num_elements(operand.shape);
-      list.push_back({index, at, count});
+      list.push_back({index, at, count, operand.dtype});
+      operand.dtype = DType::Float32;
       at += scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
     }
     ++index;
   };
   for (OperandDesc& operand : spec.inputs) convert(operand, through.inputs);
   for (OperandDesc& operand : spec.outputs) convert(operand, through.outputs);
-  if (through.outputs.empty()) return KernelPlan::reject("only float16");
+  if (through.outputs.empty()) return KernelPlan::reject("only float16 and bfloat16");
   through.inner = make({spec, request.num_threads});
   if (!through.inner.rejection.empty()) return std::move(through.inner);
   through.inner_offset = at;
   KernelPlan plan;
   plan.scratch_bytes = at + through.inner.scratch_bytes;
-  plan.detail = str_cat("float16 through float32", through.inner.detail.empty() ? "" : ", ",
-                        through.inner.detail);
+  plan.detail = str_cat(through.outputs.front().format, " through float32",
+                        through.inner.detail.empty() ? "" : ", ", through.inner.detail);
   plan.run = std::move(through);
   return plan;
 }

@@ -56,7 +56,7 @@ def replicated_all_reduce(
     There is no gradient.
 
     Args:
-        t: The tensor of each replica; float32, float16, int32 or uint32.
+        t: The tensor of each replica; float32, float16, bfloat16, int32 or uint32.
         op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
         group: The groups. None: one group of all replicas.
 
@@ -80,7 +80,8 @@ def replicated_all_reduce_(
     """Reduce a tensor over the replicas of each group in place: `t` becomes the result.
 
     Args:
-        t: The tensor of each replica, which is overwritten; float32, float16, int32 or uint32.
+        t: The tensor of each replica, which is overwritten; float32, float16, bfloat16, int32 or
+            uint32.
         op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
         group: The groups. None: one group of all replicas.
 
@@ -111,7 +112,7 @@ def replicated_reduce_scatter(
     The result is padded with zeros to equal parts; part i goes to member i. There is no gradient.
 
     Args:
-        t: The tensor of each replica, of n elements; float32, float16, int32 or uint32.
+        t: The tensor of each replica, of n elements; float32, float16, bfloat16, int32 or uint32.
         op: `add`, `mean`, `mul`, `min`, `max`, `and`, `or`, or `square_add`, which adds squares.
         group: The groups. None: one group of all replicas.
         configure_output_for_replicated_tensor_sharding: Whether the result keeps the shape of `t`

@@ -35,7 +35,7 @@ from tests.python.popxl.ops.dtype_references import (
     unfolded,
 )
 
-FLOAT = ("float16", "float32")
+FLOAT = ("float16", "bfloat16", "float32")
 NUMBER = (*FLOAT, "int32", "uint8")
 ARITHMETIC = (*NUMBER, "bool")
 ALL = (*ARITHMETIC, "float8_143")

@@ -280,7 +280,8 @@ def test_what_cannot_be_reduced_is_refused_by_the_session():
         _, flags = load((2,), popxl.bool)
         store(collectives.replicated_all_reduce(flags))
     with pytest.raises(
-        popart.popart_exception, match=r"ReplicatedAllReduce.*wanted float32, float16, int32 or"
+        popart.popart_exception,
+        match=r"ReplicatedAllReduce.*wanted float32, float16, bfloat16, int32 or",
     ):
         popxl.Session(ir)
 

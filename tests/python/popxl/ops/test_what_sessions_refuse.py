@@ -53,7 +53,7 @@ UPDATES = {
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_integers_are_refused_by_the_session(name):
-    refused(UPDATES[name], INTS, match="wanted float16, float32 or float64.* int32")
+    refused(UPDATES[name], INTS, match="wanted float16, bfloat16, float32 or float64.* int32")
 
 
 def test_what_does_not_run_is_not_refused():
@@ -87,7 +87,7 @@ def test_autodiff_of_what_cannot_run():
         call = ops.call_with_info(graph, v)
         return ops.call(gradients.graph, v, inputs_dict=gradients.inputs_dict(call))[0]
 
-    refused(build, INTS, match="wanted float16, float32 or float64")
+    refused(build, INTS, match="wanted float16, bfloat16, float32 or float64")
 
 
 def test_autodiff_names_its_own_fault_first():
