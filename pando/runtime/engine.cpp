@@ -57,8 +57,8 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
   if (team_ != nullptr) {
     signals_ = std::make_unique<DeviceSignals>(*team_, devices_, profile_.get());
   }
-  const ReplicaParts parts{prepared_,    memory_,        host_,         remote_transfers_,
-                           collectives_, signals_.get(), profile_.get()};
+  const ReplicaParts parts{prepared_,    memory_,        host_,          remote_transfers_,
+                           collectives_, signals_.get(), profile_.get(), settings.flush_denormals};
   for (const auto& virtual_device : devices_) {
     executors_.push_back(std::make_unique<Executor>(parts, *virtual_device));
   }

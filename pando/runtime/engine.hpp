@@ -27,6 +27,8 @@ namespace pando {
 
 struct EngineSettings {
   bool profile = false;
+  /// Whether denormals count as zero; else the calling thread's floating point state stays.
+  bool flush_denormals = true;
   /// Asked on the thread that calls run, which runs device 0; other devices have threads of the
   /// engine's. May be empty.
   std::function<bool()> should_stop;

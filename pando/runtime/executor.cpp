@@ -1,6 +1,7 @@
 #include "pando/runtime/executor.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "pando/base/float_state.hpp"
 
@@ -49,7 +50,8 @@ void Executor::resolve(int entry_function, const PreparedInstruction& p) {
 }
 
 void Executor::run(int entry_function) {
-  const FlushDenormals flush;
+  std::optional<FlushDenormals> flush;
+  if (parts_.flush_denormals) flush.emplace();
   run_function(entry_function, memory_.frames(), nullptr);
   device_.finish();
 }

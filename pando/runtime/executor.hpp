@@ -25,6 +25,7 @@ struct ReplicaParts {
   ProgramCollectives& collectives;
   DeviceSignals* signals = nullptr;  // of several devices
   RunProfile* profile = nullptr;     // when asked for
+  bool flush_denormals = true;
 };
 
 /// Used by the thread of its device.

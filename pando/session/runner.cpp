@@ -135,6 +135,7 @@ Runner::Runner(std::shared_ptr<const Executable> executable, HostArrays arrays,
       replicas_(std::move(replicas)),
       variables_(*executable_, std::move(arrays), replicas_.world().local_ranks()),
       profiles_(options.profile),
+      flushes_denormals_(options.flush_denormals),
       should_stop_(options.should_stop),
       stop_check_(stop_check(options.should_stop)) {
   if (replicas_.world().size() != executable_->program().replicas) {
@@ -169,7 +170,7 @@ void Runner::attach() {
     engines[i] = std::make_unique<Engine>(
         program, *replicas_.target(i), *devices[i], team->communicator(local),
         replicas_.make_remote(program, i, *devices[i], run_folder_.get()),
-        EngineSettings{profiles_, std::move(should_stop)});
+        EngineSettings{profiles_, flushes_denormals_, std::move(should_stop)});
     upload_constants(*executable_, *engines[i], check);
   };
   try {

@@ -129,7 +129,7 @@ class Runner {
   std::shared_ptr<const Executable> executable_;
   LocalReplicas replicas_;
   VariableTransfers variables_;
-  const bool profiles_;
+  const bool profiles_, flushes_denormals_;
   std::function<bool()> should_stop_;
   StopCheck stop_check_;  // of the calling thread
   // While attached; devices and engines one per local replica.

@@ -60,6 +60,9 @@ struct RunnerOptions {
   double collective_timeout_seconds = 600;
   /// Where remote buffers live.
   RemoteSettings remote = {};
+  /// Whether denormal float32 and float64 numbers count as zero in runs. Keeping them costs up to a
+  /// hundred cycles for each; functions such as exp may give zero all the same.
+  bool flush_denormals = true;
   /// Record the time of every instruction (Runner::trace).
   bool profile = false;
   /// Called between instructions every few milliseconds; returning true stops the run with

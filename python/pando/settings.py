@@ -29,6 +29,9 @@ class SessionSettings:
             cachePath) together; those not used for longest are removed. 0 means no limit.
         machine_code: Whether fused arithmetic becomes machine code: "auto" (where it pays), "never"
             or "always". Results are the same.
+        flush_denormals: Whether denormal numbers count as zero, which they do in most uses: one
+            costs up to a hundred cycles. If not, arithmetic keeps them, unless the calling thread
+            has asked the processor to flush them; functions such as exp may still give zero.
         remote_tier: Where remote buffers live: "ram", or "file" for files in remote_folder.
         remote_folder: The folder for those files.
         remote_tiers: Buffer id -> tier, for buffers that live elsewhere than remote_tier says.
@@ -50,6 +53,7 @@ class SessionSettings:
     collective_timeout_seconds: float = 600.0
     cache_limit_bytes: int = 1 << 30
     machine_code: str = field(default_factory=lambda: os.environ.get("PANDO_MACHINE_CODE", "auto"))
+    flush_denormals: bool = True
     remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
     remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))
     remote_tiers: Mapping[int, str] = field(default_factory=dict)

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "pando/base/error.hpp"
-#include "pando/base/float_state.hpp"
 
 namespace pando::testing {
 namespace {
@@ -148,6 +147,7 @@ void FakeQueue::run_item(Item& item, Lock& lock) {
   }
   lock.unlock();
   try {
+    item.floats.apply();
     item.work();
   } catch (...) {
     lock.lock();
@@ -157,7 +157,6 @@ void FakeQueue::run_item(Item& item, Lock& lock) {
 }
 
 void FakeQueue::serve() {
-  const FlushDenormals flush;
   Lock lock(machine_->mutex);
   while (true) {
     machine_->changed.wait(lock, [&] {

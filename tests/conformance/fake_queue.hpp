@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "pando/base/float_state.hpp"
 #include "tests/conformance/fake_memory.hpp"
 
 namespace pando::testing {
@@ -66,6 +67,7 @@ class FakeQueue : public Queue {
     std::function<void()> work;
     FakeQueue* awaited = nullptr;  // work waits for `event` of it
     Event event = 0;
+    FloatState floats = FloatState::current();  // of who asked for the work
   };
 
   void read_scalar(const std::byte* memory, void* value, std::size_t bytes,
