@@ -101,7 +101,7 @@ std::string check(const Case& c) {
   std::vector<double> wanted =
       product_by_loops(lhs, rhs, c, 1, [&](std::int64_t j) { return c.bias ? bias.get(j) : 0.0; });
   for (double& value : wanted) value = activate(c.epilogue, value);
-  const double tolerance = c.dtype == DType::Float16 ? 2e-3 : 4e-5;
+  const double tolerance = is_half_precision(c.dtype) ? 2 * epsilon_of(c.dtype) : 4e-5;
   expect_close(out, wanted, is_integer(c.dtype) ? 0 : tolerance, explanation);
   return explanation;
 }
@@ -169,13 +169,51 @@ TEST(MatMul, TakesAnyStrideOfASingleRowOrColumn) {
 
 TEST(MatMul, TakesEveryArithmeticDType) {
   for (const DType dtype :
-       {DType::Float16, DType::Float64, DType::Int8, DType::Int16, DType::Int32, DType::Int64,
-        DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64}) {
+       {DType::Float16, DType::BFloat16, DType::Float64, DType::Int8, DType::Int16, DType::Int32,
+        DType::Int64, DType::UInt8, DType::UInt16, DType::UInt32, DType::UInt64}) {
     check({9, 70, 13, false, false, dtype});
     check({9, 70, 13, true, true, dtype, true});
     check({0, 3, 0, true, true, dtype, true});
   }
-  EXPECT_NE(check({70, 9, 50, false, false, DType::Float16}).find("float32"), std::string::npos);
+}
+
+TEST(MatMul, FewRowsOfHalfPrecisionAreConvertedWhereTheyAreLoaded) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+    for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+             {8, 512, 784}, {1, 40, 300}, {31, 17, 600}, {5, 33, 7}, {32, 70, 257}, {16, 9, 100}}) {
+      for (int order = 0; order < 4; ++order) {
+        for (const bool bias : {false, true}) {
+          const Case c = {m, n, k, (order & 1) != 0, (order & 2) != 0, dtype, bias};
+          const std::string how = check(c);
+          if (c.rhs_transposed) continue;
+          EXPECT_NE(how.find("converted where it is loaded"), std::string::npos) << how;
+        }
+      }
+    }
+    // Larger ones run on the processor's instructions for the format, or in float32.
+    for (int order = 0; order < 4; ++order) {
+      check({70, 33, 650, (order & 1) != 0, (order & 2) != 0, dtype, true});
+      check({145, 160, 96, (order & 1) != 0, (order & 2) != 0, dtype});
+    }
+  }
+}
+
+TEST(MatMul, SumsOfHalfPrecisionAreNotRoundedOnTheWay) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+    for (const std::int64_t rows : {1, 64}) {
+      for (const bool transposed : {false, true}) {
+        const std::int64_t depth = 2048;
+        TestTensor lhs(matrix(dtype, rows, depth, false));
+        TestTensor rhs(matrix(dtype, depth, 48, transposed));
+        TestTensor out(dtype, {rows, 48});
+        lhs.fill(std::vector<double>(static_cast<std::size_t>(rows * depth), 1.0));
+        rhs.fill(std::vector<double>(static_cast<std::size_t>(depth * 48), 1.0));
+        const std::string how = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, 2);
+        const auto sums = static_cast<std::size_t>(rows * 48);
+        expect_close(out, std::vector<double>(sums, 2048.0), 0, how);
+      }
+    }
+  }
 }
 
 TEST(MatMul, AppliesEveryEpilogue) {
@@ -196,11 +234,14 @@ void check_batched(const OperandDesc& lhs_desc, const OperandDesc& rhs_desc, con
   const std::int64_t m = shape[rank - 2], n = shape[rank - 1], k = lhs.shape()[rank - 1];
   const std::vector<double> wanted =
       product_by_loops(lhs, rhs, {m, n, k}, num_elements(shape) / (m * n));
-  expect_close(out, wanted, lhs_desc.dtype == DType::Float16 ? 2e-3 : 1e-5, explanation);
+  expect_close(out, wanted,
+               is_half_precision(lhs_desc.dtype) ? 2 * epsilon_of(lhs_desc.dtype) : 1e-5,
+               explanation);
 }
 
 TEST(MatMul, RunsBatches) {
-  for (const DType dtype : {DType::Float32, DType::Float16, DType::Float64, DType::Int32}) {
+  for (const DType dtype :
+       {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64, DType::Int32}) {
     check_batched(OperandDesc::contiguous(dtype, {3, 4, 5}),
                   OperandDesc::contiguous(dtype, {3, 5, 6}), {3, 4, 6});
     check_batched(OperandDesc::contiguous(dtype, {2, 3, 40, 50}),
@@ -268,7 +309,7 @@ std::string check_banded(const BandedCase& c, DType dtype, int order, std::int64
     out.set(i, 0);
     wanted[static_cast<std::size_t>(i)] = 0;
   }
-  expect_close(out, wanted, dtype == DType::Float16 ? 2e-3 : 4e-5, how);
+  expect_close(out, wanted, is_half_precision(dtype) ? 2 * epsilon_of(dtype) : 4e-5, how);
   return how;
 }
 
@@ -288,7 +329,8 @@ TEST(MatMul, BandsMatchLoopsInEveryOrder) {
       each.threads = 1 + order % 3;
       check_banded(each, DType::Float32, order, order < 2 ? 1 : 2);
     }
-    for (const DType dtype : {DType::Float16, DType::Float64}) check_banded(c, dtype, 2, 1);
+    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float64})
+      check_banded(c, dtype, 2, 1);
   }
 }
 
@@ -340,6 +382,44 @@ void check_masked(const Case& c, const Mask& keep, const std::vector<std::int64_
   }
   const std::string explanation = run_kernel("MatMul", {}, {&lhs, &rhs}, {&out}, c.threads);
   expect_close(out, product_by_loops(lhs, rhs, c), 4e-5, explanation);
+}
+
+/// Runs the plan itself: a kernel may prefer instructions that this machine has.
+void check_packed_half(const Case& c) {
+  TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
+  TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
+  TestTensor bias(c.dtype, {c.n}), out(c.dtype, {c.m, c.n});
+  lhs.randomise(1, -1, 1);
+  rhs.randomise(2, -1, 1);
+  bias.randomise(3, -1, 2);
+  std::vector<TestTensor*> inputs = {&lhs, &rhs};
+  if (c.bias) inputs.push_back(&bias);
+  const KernelSpec spec = make_spec("MatMul", {}, inputs, {&out});
+  cpu::MatMulProblem problem;
+  ASSERT_EQ(cpu::parse_matmul({spec, c.threads}, problem), "");
+  const cpu::KernelPlan plan = cpu::plan_packed_matmul(problem, c.threads);
+  ASSERT_EQ(plan.rejection, "");
+  EXPECT_NE(plan.detail.find("converted where it is packed"), std::string::npos) << plan.detail;
+  std::vector<std::byte*> operands;
+  for (TestTensor* input : inputs) operands.push_back(input->data());
+  operands.push_back(out.data());
+  std::vector<std::byte> memory(plan.scratch_bytes + 64);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  plan.run(operands.data(), memory.data() + (64 - address % 64) % 64);
+  const std::vector<double> wanted =
+      product_by_loops(lhs, rhs, c, 1, [&](std::int64_t j) { return c.bias ? bias.get(j) : 0.0; });
+  expect_close(out, wanted, 2 * epsilon_of(c.dtype), plan.detail);
+}
+
+TEST_P(MatMulOnTarget, LargeProductsOfHalfPrecisionAreConvertedWhereTheyArePacked) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16}) {
+    for (int order = 0; order < 4; ++order) {
+      const bool left = (order & 1) != 0, right = (order & 2) != 0;
+      check_packed_half({70, 33, 650, left, right, dtype, true});
+      check_packed_half({150, 290, 33, left, right, dtype});
+      check_packed_half({145, 70, 321, left, right, dtype, true, "", 1});
+    }
+  }
 }
 
 TEST_P(MatMulOnTarget, ZerosOfMasksMeetInfinities) {

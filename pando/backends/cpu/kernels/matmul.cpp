@@ -100,6 +100,17 @@ MatMulBands bands_of(const KernelRequest& request) {
 
 bool has_bands(const KernelRequest& request) { return bands_of(request).any(); }
 
+bool is_of_half_precision(const KernelRequest& request) {
+  return is_half_precision(request.output(0).dtype);
+}
+
+KernelPlan make_planned_matmul(const KernelRequest& request,
+                               KernelPlan (*plan)(const MatMulProblem&, int)) {
+  MatMulProblem problem;
+  const std::string fault = parse_matmul(request, problem);
+  return fault.empty() ? plan(problem, request.num_threads) : KernelPlan::reject(fault);
+}
+
 KernelPlan make_float32_matmul(const KernelRequest& request,
                                KernelPlan (*plan)(const MatMulProblem&, int)) {
   MatMulProblem problem;
@@ -213,11 +224,11 @@ std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
 }
 
 KernelPlan make_skinny_matmul(const KernelRequest& request) {
-  return make_float32_matmul(request, plan_skinny_matmul);
+  return make_planned_matmul(request, plan_skinny_matmul);
 }
 
 KernelPlan make_packed_matmul(const KernelRequest& request) {
-  return make_float32_matmul(request, plan_packed_matmul);
+  return make_planned_matmul(request, plan_packed_matmul);
 }
 
 KernelPlan make_banded_matmul(const KernelRequest& request) {
@@ -226,6 +237,10 @@ KernelPlan make_banded_matmul(const KernelRequest& request) {
 
 KernelPlan make_onednn_matmul(const KernelRequest& request) {
   return make_float32_matmul(request, plan_onednn_matmul);
+}
+
+KernelPlan make_native_half_matmul(const KernelRequest& request) {
+  return make_planned_matmul(request, plan_onednn_matmul);
 }
 
 KernelPlan make_half_matmul(const KernelRequest& request) {
@@ -300,10 +315,7 @@ KernelPlan plan_plain_matmul(const MatMulProblem& problem, int num_threads) {
 }
 
 KernelPlan make_plain_matmul(const KernelRequest& request) {
-  MatMulProblem problem;
-  const std::string fault = parse_matmul(request, problem);
-  return fault.empty() ? plan_plain_matmul(problem, request.num_threads)
-                       : KernelPlan::reject(fault);
+  return make_planned_matmul(request, plan_plain_matmul);
 }
 
 KernelPlan plan_float32_matmul(const MatMulProblem& problem, int num_threads) {
@@ -317,9 +329,10 @@ KernelPlan plan_float32_matmul(const MatMulProblem& problem, int num_threads) {
 void register_matmul_kernels(KernelTable& table) {
   table["MatMul"] = {{{"banded", make_banded_matmul, has_bands},
                       {"skinny", make_skinny_matmul},
+                      {"onednn of half precision", make_native_half_matmul, is_of_half_precision},
                       {"packed", make_packed_matmul},
                       {"onednn", make_onednn_matmul},
-                      {"half precision through float32", make_half_matmul},
+                      {"half precision through float32", make_half_matmul, is_of_half_precision},
                       {"plain", make_plain_matmul}},
                      AcceptedLayout::MatrixAnyOrder};
 }

@@ -64,10 +64,12 @@ KernelPlan make_banded_matmul(const KernelRequest& request);
 KernelPlan make_onednn_matmul(const KernelRequest& request);
 KernelPlan make_packed_matmul(const KernelRequest& request);
 KernelPlan make_skinny_matmul(const KernelRequest& request);
+KernelPlan make_native_half_matmul(const KernelRequest& request);
 KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
 
-// float32 products. Those of oneDNN and the packed ones take any strides of the result.
+// Products of half and single precision: of float32 only the banded ones. Those of oneDNN and the
+// packed ones take any strides of the result.
 KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads);
 KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads);

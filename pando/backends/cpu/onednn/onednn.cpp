@@ -15,9 +15,21 @@ const dnnl::engine& onednn_engine() {
   return engine;
 }
 
-dnnl::memory::desc onednn_f32(const Shape& shape, const Strides& strides) {
-  return dnnl::memory::desc(dnnl::memory::dims(shape.begin(), shape.end()),
-                            dnnl::memory::data_type::f32,
+bool onednn_multiplies(DType dtype) {
+  if (dtype == DType::Float32) return true;
+  if (!is_half_precision(dtype)) return false;
+  const auto needed = static_cast<unsigned>(
+      dtype == DType::BFloat16 ? dnnl::cpu_isa::avx512_core_bf16 : dnnl::cpu_isa::avx512_core_fp16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+dnnl::memory::desc onednn_desc(DType dtype, const Shape& shape, const Strides& strides) {
+  using Type = dnnl::memory::data_type;
+  internal_check(is_half_or_single_precision(dtype), "oneDNN is given another dtype");
+  const Type type = dtype == DType::Float32   ? Type::f32
+                    : dtype == DType::Float16 ? Type::f16
+                                              : Type::bf16;
+  return dnnl::memory::desc(dnnl::memory::dims(shape.begin(), shape.end()), type,
                             dnnl::memory::dims(strides.begin(), strides.end()));
 }
 

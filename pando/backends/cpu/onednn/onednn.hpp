@@ -16,8 +16,15 @@ namespace pando::cpu {
 /// The process-wide CPU engine of oneDNN.
 const dnnl::engine& onednn_engine();
 
-/// float32 tensor with the given strides (elements).
-dnnl::memory::desc onednn_f32(const Shape& shape, const Strides& strides);
+/// Whether the processor has instructions for products of `dtype` (float32, float16, bfloat16)
+/// that oneDNN may use.
+bool onednn_multiplies(DType dtype);
+
+/// Tensor of float32, float16 or bfloat16 with the given strides (elements).
+dnnl::memory::desc onednn_desc(DType dtype, const Shape& shape, const Strides& strides);
+inline dnnl::memory::desc onednn_f32(const Shape& shape, const Strides& strides) {
+  return onednn_desc(DType::Float32, shape, strides);
+}
 inline dnnl::memory::desc onednn_f32(const Shape& shape) {
   return onednn_f32(shape, contiguous_strides(shape));
 }

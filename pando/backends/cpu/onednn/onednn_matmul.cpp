@@ -73,8 +73,8 @@ const KnownFunction* known_function(const MatMulProblem& problem) {
 }
 
 /// Dimensions broadcast with stride 0 have size 1 for oneDNN.
-memory::desc matrix_desc(const Shape& batch, const Strides& batch_strides, std::int64_t rows,
-                         std::int64_t columns, std::int64_t row_stride,
+memory::desc matrix_desc(DType dtype, const Shape& batch, const Strides& batch_strides,
+                         std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
                          std::int64_t column_stride) {
   Shape shape;
   Strides strides;
@@ -86,7 +86,7 @@ memory::desc matrix_desc(const Shape& batch, const Strides& batch_strides, std::
   }
   shape.insert(shape.end(), {rows, columns});
   strides.insert(strides.end(), {row_stride, column_stride});
-  return onednn_f32(shape, strides);
+  return onednn_desc(dtype, shape, strides);
 }
 
 /// One primitive on one thread, for a part of the product.
@@ -106,12 +106,14 @@ MatMulPart make_part(const MatMulProblem& p) {
   for (std::int64_t& stride : out_strides) stride *= p.out_product;
   out_shape.insert(out_shape.end(), {p.m, p.n});
   out_strides.insert(out_strides.end(), {p.out_row, 1});
-  const memory::desc lhs = matrix_desc(p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
-  const memory::desc rhs = matrix_desc(p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
-  const memory::desc out = onednn_f32(out_shape, out_strides);
+  const memory::desc lhs =
+      matrix_desc(p.dtype, p.batch, p.lhs_batch, p.m, p.k, p.lhs_row, p.lhs_column);
+  const memory::desc rhs =
+      matrix_desc(p.dtype, p.batch, p.rhs_batch, p.k, p.n, p.rhs_row, p.rhs_column);
+  const memory::desc out = onednn_desc(p.dtype, out_shape, out_strides);
   Shape bias_shape(p.batch.size() + 1, 1);
   bias_shape.push_back(p.n);
-  const memory::desc bias = onednn_f32(bias_shape);
+  const memory::desc bias = onednn_desc(p.dtype, bias_shape, contiguous_strides(bias_shape));
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (const KnownFunction* function = known_function(p)) {
@@ -175,6 +177,9 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
 
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
   const MatMulProblem& p = problem;
+  if (!onednn_multiplies(p.dtype)) {
+    return KernelPlan::reject(str_cat("no instructions for products of ", p.dtype));
+  }
   if (p.m * p.n * p.k * p.batch_count() == 0) return KernelPlan::reject("empty product");
   if (p.batch.size() > 4) return KernelPlan::reject("more than 4 batch dimensions");
   const auto negative = [](std::int64_t stride) { return stride < 0; };
@@ -202,7 +207,7 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
     plan.run = [parts = std::move(parts), p, finishes](std::byte* const* operands,
                                                        std::byte* scratch) {
       const auto at = [&](std::size_t operand, std::int64_t elements) -> void* {
-        return operands[operand] + elements * static_cast<std::int64_t>(sizeof(float));
+        return operands[operand] + elements * static_cast<std::int64_t>(dtype_bytes(p.dtype));
       };
       const auto count = static_cast<std::int64_t>(parts.size());
       parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
