@@ -31,6 +31,9 @@ class Case:
     - empty: one ``session.run`` of a near-empty program
     - compile (``what`` to compile in ``mode``), with ``layers`` for transformers
     - op: the single operation ``mode`` on about ``size`` elements
+    - a family of ``benchmarks.models``, in the sizes named ``variant``: ``train`` or ``infer``
+
+    ``form`` is the one form of ``torch.compile`` to build; without, the fastest of all is.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Case:
     megabytes: int = 0
     layers: int = 0
     size: int = 0
+    variant: str = ""
+    form: str = ""
 
     @property
     def training(self) -> bool:

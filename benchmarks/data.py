@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.cases import Case
+from benchmarks.models import families
 
 Array = npt.NDArray[np.float32]
 
@@ -19,7 +20,9 @@ CNN_FEATURES = 64 * 7 * 7
 ROW = 1024  # width of the rows of the pointwise and norm programs
 
 LEARNING_RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-5
+WEIGHT_DECAY, MOMENTUM = 0.01, 0.9
 BATCHES = 32  # distinct host batches that a training run cycles through
+MODEL_BATCHES = 8  # those of a model are larger
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Sizes:
     sequence: int
     classes: int
     causal: bool
+    # Whether layers normalise their sums, as BERT does, and not what they read.
+    post_norm: bool = False
 
 
 TRANSFORMER = Sizes(256, 8, 1024, 128, CLASSES, causal=False)
@@ -47,7 +52,14 @@ def sizes(case: Case) -> Sizes:
 class Batch:
     # Tokens for the decoder.
     x: Array | npt.NDArray[np.int32]
-    labels: npt.NDArray[np.int32]
+    # Classes, or 0.0 and 1.0 where the loss is binary.
+    labels: Array | npt.NDArray[np.int32]
+    # What a model reads beside x.
+    more: tuple[Array | npt.NDArray[np.int32], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Array | npt.NDArray[np.int32], ...]:
+        return (self.x, *self.more)
 
 
 def input_shape(case: Case) -> tuple[int, ...]:
@@ -68,8 +80,24 @@ def label_shape(case: Case) -> tuple[int, ...]:
     return (case.batch,)
 
 
+def loss_kind(case: Case) -> str:
+    """``cross_entropy`` of classes or ``binary`` of logits; both are means."""
+    return families.model(case).loss if case.variant else "cross_entropy"
+
+
+def example(case: Case) -> Batch:
+    """Arrays of the shapes and dtypes of a batch; their values mean nothing."""
+    if case.variant:
+        return families.model(case).batch(np.random.default_rng(7), case.batch)
+    dtype = np.int32 if case.family == "decoder" else np.float32
+    return Batch(np.empty(input_shape(case), dtype), np.empty(label_shape(case), np.int32))
+
+
 def batches(case: Case) -> list[Batch]:
     rng = np.random.default_rng(7)
+    if case.variant:
+        model = families.model(case)
+        return [model.batch(rng, case.batch) for _ in range(MODEL_BATCHES)]
     classes = sizes(case).classes
 
     def inputs() -> Array | npt.NDArray[np.int32]:
@@ -114,6 +142,8 @@ def _embedding(rng: np.random.Generator, of: Sizes) -> dict[str, Array]:
 
 def weights(case: Case) -> dict[str, Array]:
     """Name to initial value; dense weights are (in, out), convolutions (out, in, kh, kw)."""
+    if case.variant:
+        return families.model(case).weights()
     rng = np.random.default_rng(42)
     result: dict[str, Array] = {}
     if case.family == "mlp":

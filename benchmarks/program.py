@@ -21,10 +21,12 @@ class Program(Protocol):
 
     ``first`` is what the host received first: the losses of the first training steps, the start of
     the logits or of the array of other programs; nothing of programs that only compile.
+    ``first_at`` is when the first of it came, by ``time.perf_counter``.
     """
 
     note: str
     first: list[float]
+    first_at: float | None
 
     def time_block(self, seconds: float) -> float:
         """Runs for about ``seconds`` and returns the seconds that one step took."""
@@ -59,7 +61,11 @@ class Steps:
         self._repeats = repeats
         self.close = close
         self._run = run
-        result = run(FIRST_STEPS)
+        first = run(1)
+        self.first_at = time.perf_counter()
+        result = run(FIRST_STEPS - 1)
+        if isinstance(result, list):  # losses of steps, not what the last one computed
+            result = [*first, *result]
         if read is not None:
             result = read()
         self.first = [] if result is None else first_values(result)
@@ -98,6 +104,7 @@ class Once:
     """A program that takes its own time, once per block: compilation."""
 
     first: list[float] = []  # noqa: RUF012 - never written
+    first_at = None
 
     def __init__(self, measure: Callable[[], float], note: str = "") -> None:
         self.note = note

@@ -11,28 +11,19 @@ import jax.numpy as jnp
 
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
+from benchmarks.frameworks.jax_layers import LOSSES, Params, dense, encoder_layer, layer_norm
+from benchmarks.models import families
 from benchmarks.program import NotMeasured, Once, Program, Steps
 
-Params = dict[str, jax.Array]
+Arrays = tuple[jax.Array, ...]
 State = tuple[Params, Params, Params, jax.Array]  # weights, moments, steps done
-
-
-def _dense(p: Params, name: str, x: jax.Array) -> jax.Array:
-    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
-def _layer_norm(p: Params, name: str, x: jax.Array) -> jax.Array:
-    mean = x.mean(-1, keepdims=True)
-    variance = jnp.square(x - mean).mean(-1, keepdims=True)
-    scaled = (x - mean) * jax.lax.rsqrt(variance + 1e-5)
-    return scaled * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
 def _mlp(p: Params, x: jax.Array) -> jax.Array:
     x = x.reshape(-1, data.MLP_SIZES[0])
     for name in ("fc1", "fc2", "fc3"):
-        x = jax.nn.gelu(_dense(p, name, x), approximate=True)
-    return _dense(p, "fc4", x)
+        x = jax.nn.gelu(dense(p, name, x), approximate=True)
+    return dense(p, "fc4", x)
 
 
 def _cnn(p: Params, x: jax.Array) -> jax.Array:
@@ -45,21 +36,13 @@ def _cnn(p: Params, x: jax.Array) -> jax.Array:
         x = jax.nn.relu(x + p[f"{name}.bias"])
         window = (1, 2, 2, 1)
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
-    return _dense(p, "fc", x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1))
+    return dense(p, "fc", x.transpose(0, 3, 1, 2).reshape(x.shape[0], -1))
 
 
-def _encoder_layer(p: Params, name: str, x: jax.Array, of: data.Sizes) -> jax.Array:
-    batch, sequence, hidden = x.shape
-    qkv = _dense(p, f"{name}.qkv", _layer_norm(p, f"{name}.norm1", x))
-    q, k, v = jnp.moveaxis(qkv.reshape(batch, sequence, 3, of.heads, -1), 2, 0)
-    attention = jax.nn.dot_product_attention(q, k, v, is_causal=of.causal)
-    attention = attention.reshape(batch, sequence, hidden)
-    x = x + _dense(p, f"{name}.proj", attention)
-    inner = _dense(p, f"{name}.ff1", _layer_norm(p, f"{name}.norm2", x))
-    return x + _dense(p, f"{name}.ff2", jax.nn.gelu(inner, approximate=True))
-
-
-def _logits(case: Case, p: Params, x: jax.Array) -> jax.Array:
+def _outputs(case: Case, p: Params, *inputs: jax.Array) -> jax.Array:
+    if case.variant:
+        return families.on("jax", case).outputs(families.model(case), p, *inputs)
+    (x,) = inputs
     if case.family == "mlp":
         return _mlp(p, x)
     if case.family == "cnn":
@@ -68,57 +51,81 @@ def _logits(case: Case, p: Params, x: jax.Array) -> jax.Array:
     if case.family == "decoder":
         x = p["tokens"][x] + p["positions"]
     for i in range(case.layers):
-        x = _encoder_layer(p, f"layer{i}", x, of)
+        x = encoder_layer(p, f"layer{i}", x, of)
     if case.family == "decoder":
-        x = _layer_norm(p, "norm", x)
-    return _dense(p, "head", x).reshape(-1, of.classes)
+        x = layer_norm(p, "norm", x)
+    return dense(p, "head", x).reshape(-1, of.classes)
+
+
+def _adam_update(case: Case, state: State, g: Params) -> State:
+    p, m, v, count = state
+    lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
+    decay = data.WEIGHT_DECAY if case.optimizer == "adamw" else 0.0
+    count = count + 1
+    mean = jax.tree.map(lambda a, d: b1 * a.astype(jnp.float32) + (1 - b1) * d, m, g)
+    m = jax.tree.map(lambda old, new: new.astype(old.dtype), m, mean)
+    v = jax.tree.map(lambda a, d: b2 * a + (1 - b2) * d * d, v, g)
+    corrected = case.optimizer != "tutorial_adam"
+    scale1, scale2 = (1 - b1**count, 1 - b2**count) if corrected else (1.0, 1.0)
+
+    def move(w: jax.Array, a: jax.Array, s: jax.Array) -> jax.Array:
+        return w - lr * ((a / scale1) / (jnp.sqrt(s / scale2) + data.EPSILON) + decay * w)
+
+    return (jax.tree.map(move, p, mean, v), m, v, count)
+
+
+def _update(case: Case, state: State, g: Params) -> State:
+    if case.optimizer not in ("sgd", "momentum"):
+        return _adam_update(case, state, g)
+    p, m, v, count = state
+    if case.optimizer == "momentum":
+        g = m = jax.tree.map(lambda a, d: data.MOMENTUM * a + d, m, g)
+    return (jax.tree.map(lambda w, d: w - data.LEARNING_RATE * d, p, g), m, v, count)
 
 
 def _step_function(case: Case) -> Any:
-    def loss_of(p: Params, x: jax.Array, labels: jax.Array) -> jax.Array:
-        log_probs = jax.nn.log_softmax(_logits(case, p, x))
-        return -jnp.take_along_axis(log_probs, labels[:, None], axis=1).mean()
+    """(state, inputs, labels) to (state, loss)."""
+    own_step = getattr(families.on("jax", case), "step", None) if case.variant else None
 
-    def step(state: State, x: jax.Array, labels: jax.Array) -> Any:
-        p, m, v, count = state
-        loss, g = jax.value_and_grad(loss_of)(p, x, labels)
-        lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
-        if case.optimizer == "sgd":
-            return (jax.tree.map(lambda w, d: w - lr * d, p, g), m, v, count), loss
-        count = count + 1
-        mean = jax.tree.map(lambda a, d: b1 * a.astype(jnp.float32) + (1 - b1) * d, m, g)
-        m = jax.tree.map(lambda old, new: new.astype(old.dtype), m, mean)
-        v = jax.tree.map(lambda a, d: b2 * a + (1 - b2) * d * d, v, g)
-        corrected = case.optimizer == "adam"
-        scale1, scale2 = (1 - b1**count, 1 - b2**count) if corrected else (1.0, 1.0)
+    def loss_of(p: Params, inputs: Arrays, labels: jax.Array) -> jax.Array:
+        return LOSSES[data.loss_kind(case)](_outputs(case, p, *inputs), labels)
 
-        def move(w: jax.Array, a: jax.Array, s: jax.Array) -> jax.Array:
-            return w - lr * (a / scale1) / (jnp.sqrt(s / scale2) + data.EPSILON)
-
-        return (jax.tree.map(move, p, mean, v), m, v, count), loss
+    def step(state: State, inputs: Arrays, labels: jax.Array) -> Any:
+        if own_step is not None:
+            p, loss = own_step(families.model(case), state[0], *inputs, labels)
+            return (p, *state[1:]), loss
+        loss, g = jax.value_and_grad(loss_of)(state[0], inputs, labels)
+        return _update(case, state, g), loss
 
     return jax.jit(step, donate_argnums=0)
 
 
-def _initial_state(case: Case) -> State:
+def _weights(case: Case) -> Params:
     p = {name: jnp.array(value) for name, value in data.weights(case).items()}
+    prepare = getattr(families.on("jax", case), "prepare", None) if case.variant else None
+    return p if prepare is None else prepare(p)
+
+
+def _initial_state(case: Case) -> State:
+    p = _weights(case)
     if case.optimizer == "sgd":
         return (p, {}, {}, jnp.zeros(()))
     moment = jnp.float16 if case.optimizer == "tutorial_adam" else jnp.float32
     first = jax.tree.map(lambda w: jnp.zeros(w.shape, moment), p)
-    return (p, first, jax.tree.map(jnp.zeros_like, p), jnp.zeros(()))
+    second = {} if case.optimizer == "momentum" else jax.tree.map(jnp.zeros_like, p)
+    return (p, first, second, jnp.zeros(()))
 
 
 def _train(case: Case) -> Steps:
     step = _step_function(case)
     state = _initial_state(case)
-    feed = itertools.cycle([(b.x, b.labels) for b in data.batches(case)])
+    feed = itertools.cycle([(b.inputs, b.labels) for b in data.batches(case)])
 
     def run(steps: int) -> list[Any]:
         nonlocal state
         losses = []
-        for x, labels in itertools.islice(feed, steps):
-            state, loss = step(state, x, labels)
+        for inputs, labels in itertools.islice(feed, steps):
+            state, loss = step(state, inputs, labels)
             losses.append(loss)
         jax.block_until_ready(state)
         return jax.device_get(losses)
@@ -127,14 +134,14 @@ def _train(case: Case) -> Steps:
 
 
 def _infer(case: Case) -> Steps:
-    p = {name: jnp.array(value) for name, value in data.weights(case).items()}
-    function = jax.jit(lambda values, x: _logits(case, values, x))
-    feed = itertools.cycle([b.x for b in data.batches(case)])
+    p = _weights(case)
+    function = jax.jit(lambda values, inputs: _outputs(case, values, *inputs))
+    feed = itertools.cycle([b.inputs for b in data.batches(case)])
 
     def run(steps: int) -> Any:
-        for x in itertools.islice(feed, steps):
-            logits = jax.device_get(function(p, x))
-        return logits
+        for inputs in itertools.islice(feed, steps):
+            outputs = jax.device_get(function(p, inputs))
+        return outputs
 
     return Steps(run)
 
@@ -150,7 +157,7 @@ def _pass_over_memory(case: Case) -> Steps:
         return jax.nn.gelu(x * a + b, approximate=True) * c + x
 
     def norm(x: jax.Array) -> jax.Array:
-        return _layer_norm({"n.weight": a, "n.bias": b}, "n", jax.nn.softmax(x, axis=-1))
+        return layer_norm({"n.weight": a, "n.bias": b}, "n", jax.nn.softmax(x, axis=-1))
 
     function = {"light": light, "gelu": gelu, "norm": norm}[case.family]
     # The second argument is only there to be written over: its buffer becomes the result.
@@ -174,7 +181,7 @@ def _compile_time(case: Case) -> Once:
     def measure() -> float:
         jax.clear_caches()
         start = time.perf_counter()
-        _step_function(case).lower(state, batch.x, batch.labels).compile()
+        _step_function(case).lower(state, batch.inputs, batch.labels).compile()
         return time.perf_counter() - start
 
     return Once(measure)
@@ -186,6 +193,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
-    if case.family in NETWORKS:
+    if case.variant or case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -48,7 +48,7 @@ def _output_steps(
 
 def _feeds(case: Case, built: programs.BuiltProgram) -> list[dict[Any, Any]]:
     return [
-        dict(zip(built.inputs, (batch.x, batch.labels), strict=False))
+        dict(zip(built.inputs, (*batch.inputs, batch.labels), strict=False))
         for batch in data.batches(case)
     ]
 
@@ -125,6 +125,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(case)
     if case.family == "empty":
         return _near_empty()
-    if case.family in NETWORKS:
+    if case.variant or case.family in NETWORKS:
         return _training_steps(case) if case.training else _inference_steps(case)
     return _pass_over_memory(case)

@@ -24,7 +24,14 @@ class Adam(addons.Module):
     """One variable's update as PyTorch's: float32 moments, corrected for their bias."""
 
     @popxl.in_sequence()
-    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
+    def build(
+        self,
+        weight: popxl.TensorByRef,
+        grad: popxl.Tensor,
+        *,
+        lr: float,
+        weight_decay: float = 0.0,
+    ) -> None:
         first, second, steps = (
             self.add_variable_input(name, partial(np.zeros, shape), popxl.float32, by_ref=True)
             for name, shape in (
@@ -38,12 +45,25 @@ class Adam(addons.Module):
         move = ops.var_updates.adam_updater(
             first,
             second,
+            weight=weight,
+            weight_decay=weight_decay,
             time_step=steps,
             beta1=data.BETA1,
             beta2=data.BETA2,
             epsilon=data.EPSILON,
         )
         ops.scaled_add_(weight, move, b=-lr)
+
+
+class Momentum(addons.Module):
+    """One variable's update as that of ``torch.optim.SGD`` with momentum."""
+
+    @popxl.in_sequence()
+    def build(self, weight: popxl.TensorByRef, grad: popxl.Tensor, *, lr: float) -> None:
+        zeros = partial(np.zeros, weight.shape)
+        velocity = self.add_variable_input("velocity", zeros, popxl.float32, by_ref=True)
+        ops.scaled_add_(velocity, grad, a=data.MOMENTUM, b=1.0)
+        ops.scaled_add_(weight, velocity, b=-lr)
 
 
 class TutorialAdam(addons.Module):
@@ -132,7 +152,7 @@ class LayerNorm(addons.Module):
 
 
 class EncoderLayer(addons.Module):
-    """Pre-norm layer on (batch * sequence, hidden)."""
+    """Pre-norm or post-norm layer on (batch * sequence, hidden)."""
 
     def __init__(self, of: data.Sizes) -> None:
         super().__init__()
@@ -143,10 +163,11 @@ class EncoderLayer(addons.Module):
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         depth = self.of.hidden // self.of.heads
+        read = x if self.of.post_norm else self.norm1(x)
         split = (-1, self.of.sequence, self.of.heads, depth)
         q, k, v = (
             part.reshape(split).transpose((0, 2, 1, 3))
-            for part in ops.split(self.qkv(self.norm1(x)), 3, axis=-1)
+            for part in ops.split(self.qkv(read), 3, axis=-1)
         )
         scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5
         if self.of.causal:
@@ -155,7 +176,15 @@ class EncoderLayer(addons.Module):
         attention = ops.softmax(scores, axis=-1) @ v
         merged = attention.transpose((0, 2, 1, 3)).reshape((-1, self.of.hidden))
         x = x + self.proj(merged)
-        return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
+        x = self.norm1(x) if self.of.post_norm else x
+        read = x if self.of.post_norm else self.norm2(x)
+        x = x + self.ff2(ops.gelu(self.ff1(read)))
+        return self.norm2(x) if self.of.post_norm else x
+
+
+def table(module: addons.Module, name: str, rows: int, columns: int) -> popxl.Tensor:
+    """A variable input of embeddings."""
+    return module.add_variable_input(name, partial(normal, 0.02, (rows, columns)), popxl.float32)
 
 
 class Embedding(addons.Module):
@@ -166,15 +195,9 @@ class Embedding(addons.Module):
         self.of = of
 
     def build(self, tokens: popxl.Tensor) -> popxl.Tensor:
-        shapes = {
-            "tokens": (self.of.classes, self.of.hidden),
-            "positions": (self.of.sequence, self.of.hidden),
-        }
-        table, positions = (
-            self.add_variable_input(name, partial(normal, 0.02, shape), popxl.float32)
-            for name, shape in shapes.items()
-        )
-        return (ops.gather(table, tokens) + positions).reshape((-1, self.of.hidden))
+        words = table(self, "tokens", self.of.classes, self.of.hidden)
+        positions = table(self, "positions", self.of.sequence, self.of.hidden)
+        return (ops.gather(words, tokens) + positions).reshape((-1, self.of.hidden))
 
 
 class DecoderHead(addons.Module):

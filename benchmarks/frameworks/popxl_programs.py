@@ -19,8 +19,10 @@ from benchmarks.frameworks.popxl_models import (
     EncoderLayer,
     Linear,
     Mlp,
+    Momentum,
     TutorialAdam,
 )
+from benchmarks.models import families
 
 
 @dataclass
@@ -32,24 +34,39 @@ class BuiltProgram:
     output: popxl.DeviceToHostStream
 
 
-ADAMS: dict[str, type[addons.Module]] = {"adam": Adam, "tutorial_adam": TutorialAdam}
+@dataclass(frozen=True)
+class Optimizer:
+    """A module that updates one variable, and its settings."""
+
+    module: type[addons.Module]
+    settings: dict[str, float]
+
+
+OPTIMIZERS = {
+    "adam": Optimizer(Adam, {}),
+    "adamw": Optimizer(Adam, {"weight_decay": data.WEIGHT_DECAY}),
+    "tutorial_adam": Optimizer(TutorialAdam, {}),
+    "momentum": Optimizer(Momentum, {}),
+}
 
 Grads = dict[popxl.Tensor, popxl.Tensor]
 
 
-def _update(
-    optimizer: str, variables: addons.NamedTensors, grads: Grads, adam: addons.Module
-) -> None:
-    for _, variable in variables.named_tensors.items():
-        if optimizer in ADAMS:
-            facts, graph = adam.create_graph(variable, variable.spec, lr=data.LEARNING_RATE)
+class Updates:
+    """Updates variables by the optimizer of a case, one graph per kind of variable."""
+
+    def __init__(self, case: Case) -> None:
+        self._optimizer = OPTIMIZERS.get(case.optimizer)
+        self._module = self._optimizer.module(cache=True) if self._optimizer else None
+
+    def add(self, variables: addons.NamedTensors, grads: Grads) -> None:
+        for _, variable in variables.named_tensors.items():
+            if self._optimizer is None or self._module is None:
+                ops.scaled_add_(variable, grads[variable], b=-data.LEARNING_RATE)
+                continue
+            settings = {"lr": data.LEARNING_RATE, **self._optimizer.settings}
+            facts, graph = self._module.create_graph(variable, variable.spec, **settings)
             graph.bind(facts.init()).call(variable, grads[variable])
-        else:
-            ops.scaled_add_(variable, grads[variable], b=-data.LEARNING_RATE)
-
-
-def _adam(case: Case) -> addons.Module:
-    return ADAMS.get(case.optimizer, Adam)(cache=True)
 
 
 def weight_name(case: Case, name: str) -> str:
@@ -62,20 +79,47 @@ def weight_name(case: Case, name: str) -> str:
     return name
 
 
-def _inputs(case: Case) -> tuple[list[popxl.HostToDeviceStream], popxl.Tensor, popxl.Tensor]:
-    dtype = popxl.int32 if case.family == "decoder" else popxl.float32
-    image = popxl.h2d_stream(data.input_shape(case), dtype, "image")
-    label = popxl.h2d_stream(data.label_shape(case), popxl.int32, "labels")
-    return [image, label], ops.host_load(image), ops.host_load(label, "labels")
+def load(case: Case, labels: bool) -> tuple[list[popxl.HostToDeviceStream], list[popxl.Tensor]]:
+    """Streams and what they bring for one step: what the network reads, then the labels."""
+    batch = data.example(case)
+    arrays = {f"input{i}": array for i, array in enumerate(batch.inputs)}
+    if labels:
+        arrays["labels"] = batch.labels
+    streams = [
+        popxl.h2d_stream(array.shape, popxl.dtype.as_dtype(array), name)
+        for name, array in arrays.items()
+    ]
+    return streams, [ops.host_load(s, name) for s, name in zip(streams, arrays, strict=True)]
 
 
-def _store(t: popxl.Tensor, name: str) -> popxl.DeviceToHostStream:
+def store(t: popxl.Tensor, name: str) -> popxl.DeviceToHostStream:
     stream = popxl.d2h_stream(t.shape, t.dtype, name)
     ops.host_store(stream, t)
     return stream
 
 
+def _binary_with_grad(
+    logits: popxl.Tensor, labels: popxl.Tensor
+) -> tuple[popxl.Tensor, popxl.Tensor]:
+    """The mean of max(z, 0) - z y + log(1 + exp(-|z|)), and its gradient."""
+    rest = ops.log(ops.exp(-ops.abs(logits)) + 1.0)
+    loss = ops.mean(ops.relu(logits) - logits * labels + rest)
+    probabilities = 1.0 / (ops.exp(-logits) + 1.0)
+    return loss, (probabilities - labels) * (1 / labels.nelms)
+
+
+def loss_with_grad(
+    case: Case, outputs: popxl.Tensor, labels: popxl.Tensor
+) -> tuple[popxl.Tensor, popxl.Tensor]:
+    if data.loss_kind(case) == "binary":
+        return _binary_with_grad(outputs, labels)
+    return addons.ops.cross_entropy_with_grad(outputs, labels)
+
+
 def _net(case: Case) -> addons.Module:
+    if case.variant:
+        net: addons.Module = families.on("popxl", case).Net(families.model(case))
+        return net
     return Mlp() if case.family == "mlp" else Cnn()
 
 
@@ -83,17 +127,17 @@ def network_training(case: Case) -> BuiltProgram:
     """The tutorial's program: one forward graph, its gradient graph, one update per variable."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
-        streams, x, labels = _inputs(case)
-        facts, forward = _net(case).create_graph(x)
-        backward = addons.autodiff(forward)
+        streams, (*given, labels) = load(case, labels=True)
+        facts, forward = _net(case).create_graph(*given)
+        backward = addons.autodiff(forward, grads_required=forward.args.tensors)
         variables = facts.init()
-        info = forward.bind(variables).call_with_info(x)
-        loss, dx = addons.ops.cross_entropy_with_grad(info.outputs[0], labels)
-        output = _store(loss, "loss")
+        info = forward.bind(variables).call_with_info(*given)
+        loss, gradient = loss_with_grad(case, info.outputs[0], labels)
+        output = store(loss, "loss")
         activations = backward.grad_graph_info.inputs_dict(info)
-        grad_info = backward.call_with_info(dx, args=activations)
+        grad_info = backward.call_with_info(gradient, args=activations)
         grads = backward.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_info)
-        _update(case.optimizer, variables, grads, _adam(case))
+        Updates(case).add(variables, grads)
     ir.num_host_transfers = 1
     return BuiltProgram(ir, streams, output)
 
@@ -101,13 +145,12 @@ def network_training(case: Case) -> BuiltProgram:
 def network_inference(case: Case) -> BuiltProgram:
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
-        stream = popxl.h2d_stream(data.input_shape(case), popxl.float32, "image")
-        x = ops.host_load(stream)
-        facts, graph = _net(case).create_graph(x)
-        (logits,) = graph.bind(facts.init()).call(x)
-        output = _store(logits, "outputs")
+        streams, given = load(case, labels=False)
+        facts, graph = _net(case).create_graph(*given)
+        (outputs,) = graph.bind(facts.init()).call(*given)
+        output = store(outputs, "outputs")
     ir.num_host_transfers = 1
-    return BuiltProgram(ir, [stream], output)
+    return BuiltProgram(ir, streams, output)
 
 
 def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
@@ -116,10 +159,10 @@ def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
     ``recompute``: of a layer only its input is kept; its gradient graph runs it again.
     """
     ir = popxl.Ir(replication=1)
-    adam = _adam(case)
+    updates = Updates(case)
     of = data.sizes(case)
     with ir.main_graph:
-        streams, x, labels = _inputs(case)
+        streams, (x, labels) = load(case, labels=True)
         calls = []
         if case.family == "decoder":
             facts, embedding = Embedding(of).create_graph(x)
@@ -146,14 +189,14 @@ def transformer_training(case: Case, recompute: bool = False) -> BuiltProgram:
         info = head.bind(variables).call_with_info(x)
         calls.append((head_grad, variables, info))
         loss, dx = addons.ops.cross_entropy_with_grad(info.outputs[0], labels)
-        output = _store(loss, "loss")
+        output = store(loss, "loss")
 
         for grad_graph, variables, info in reversed(calls):
             grad_graph_info = grad_graph.grad_graph_info
             grad_call = grad_graph.call_with_info(dx, args=grad_graph_info.inputs_dict(info))
             grads = grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_call)
             dx = grad_call.outputs[0]
-            _update(case.optimizer, variables, grads, adam)
+            updates.add(variables, grads)
     ir.num_host_transfers = 1
     return BuiltProgram(ir, streams, output)
 
@@ -181,11 +224,14 @@ def near_empty() -> BuiltProgram:
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         stream = popxl.h2d_stream((1,), popxl.float32, "x")
-        output = _store(ops.host_load(stream) + 1.0, "y")
+        output = store(ops.host_load(stream) + 1.0, "y")
     ir.num_host_transfers = 1
     return BuiltProgram(ir, [stream], output)
 
 
 def training(case: Case) -> BuiltProgram:
+    if case.variant and hasattr(families.on("popxl", case), "training"):
+        built: BuiltProgram = families.on("popxl", case).training(case)
+        return built
     is_deep = case.family in ("transformer", "decoder")
     return transformer_training(case) if is_deep else network_training(case)

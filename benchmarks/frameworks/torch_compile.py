@@ -10,62 +10,83 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._inductor.config as inductor
-import torch.nn.functional as F
 from torch.func import functional_call, grad_and_value
 
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models
+from benchmarks.models import families
 from benchmarks.program import NotMeasured, Once, Program, Steps, fastest
 
-Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Step = Callable[..., torch.Tensor]
+Variants = list[tuple[str, Callable[[], Steps]]]
+
+
+def _adam_move(
+    case: Case,
+    weight: torch.Tensor,
+    grad: torch.Tensor,
+    moments: tuple[torch.Tensor, torch.Tensor],
+    count: torch.Tensor,
+) -> torch.Tensor:
+    """Updates both moments and returns what the rate is multiplied with."""
+    first, second = moments
+    mean = torch.lerp(first.float(), grad, 1 - data.BETA1)
+    first.copy_(mean)
+    second.mul_(data.BETA2).addcmul_(grad, grad, value=1 - data.BETA2)
+    if case.optimizer == "tutorial_adam":
+        return mean / (second.sqrt() + data.EPSILON)
+    root = (second / (1 - data.BETA2**count)).sqrt()
+    move = mean / (1 - data.BETA1**count) / (root + data.EPSILON)
+    return move + data.WEIGHT_DECAY * weight if case.optimizer == "adamw" else move
 
 
 def functional_step(case: Case) -> Step:
     """Forward, gradient and update as one traced function that writes parameters in place."""
     net = torch_models.model(case)
+    if case.variant and hasattr(families.on("torch", case), "functional_step"):
+        step: Step = families.on("torch", case).functional_step(families.model(case), net)
+        return step
     params = {name: value.detach() for name, value in net.named_parameters()}
     names = list(params)
     moment = torch.float16 if case.optimizer == "tutorial_adam" else torch.float32
-    first = {name: torch.zeros_like(value, dtype=moment) for name, value in params.items()}
-    second = {name: torch.zeros_like(value) for name, value in params.items()}
+    first, second = {}, {}
+    if case.optimizer != "sgd":
+        first = {name: torch.zeros_like(value, dtype=moment) for name, value in params.items()}
+    if "adam" in case.optimizer:
+        second = {name: torch.zeros_like(value) for name, value in params.items()}
+    loss_of_outputs = torch_models.loss_of(case)
 
-    def loss_of(values: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(functional_call(net, values, (x,)), y)
+    def loss_of(values: dict[str, torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
+        return loss_of_outputs(functional_call(net, values, batch[:-1]), batch[-1])
 
     # A tensor: a number would be compiled into the step anew each time.
     count = torch.zeros(())
 
-    def step(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        grads, loss = grad_and_value(loss_of)(params, x, labels)
+    def whole_step(*batch: torch.Tensor) -> torch.Tensor:
+        grads, loss = grad_and_value(loss_of)(params, *batch)
         count.add_(1.0)
-        first_scale, second_scale = 1 - data.BETA1**count, 1 - data.BETA2**count
         for name in names:
-            grad = grads[name]
-            if case.optimizer != "sgd":
-                mean = torch.lerp(first[name].float(), grad, 1 - data.BETA1)
-                first[name].copy_(mean)
-                second[name].mul_(data.BETA2).addcmul_(grad, grad, value=1 - data.BETA2)
-                if case.optimizer == "adam":
-                    root = (second[name] / second_scale).sqrt()
-                    grad = mean / first_scale / (root + data.EPSILON)
-                else:
-                    grad = mean / (second[name].sqrt() + data.EPSILON)
-            params[name].sub_(grad, alpha=data.LEARNING_RATE)
+            move = grads[name]
+            if case.optimizer == "momentum":
+                move = first[name].mul_(data.MOMENTUM).add_(move)
+            elif case.optimizer != "sgd":
+                moments = first[name], second[name]
+                move = _adam_move(case, params[name], move, moments, count)
+            params[name].sub_(move, alpha=data.LEARNING_RATE)
         return loss
 
-    return step
+    return whole_step
 
 
 def _optimizer_step(case: Case, **options: Any) -> Step:
     """The usual loop body; Dynamo compiles forward, backward and ``torch.optim`` in pieces."""
     net = torch_models.model(case)
-    kind = torch.optim.Adam if case.optimizer == "adam" else torch.optim.SGD
-    settings = torch_models.ADAM_OPTIONS if case.optimizer == "adam" else {"lr": data.LEARNING_RATE}
-    optimizer = kind(net.parameters(), **settings, **options)
+    loss_of = torch_models.loss_of(case)
+    optimizer = torch_models.optimizer(case, net, **options)
 
-    def step(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        loss = F.cross_entropy(net(x), labels)
+    def step(*batch: torch.Tensor) -> torch.Tensor:
+        loss = loss_of(net(*batch[:-1]), batch[-1])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -78,16 +99,13 @@ def _loop(case: Case, step: Step) -> Steps:
     feed = itertools.cycle(torch_models.host_batches(case))
 
     def run(steps: int) -> list[float]:
-        losses = [
-            step(torch.from_numpy(x), torch.from_numpy(labels))
-            for x, labels in itertools.islice(feed, steps)
-        ]
+        losses = [step(*torch_models.tensors(batch)) for batch in itertools.islice(feed, steps)]
         return [loss.item() for loss in losses]
 
     return Steps(run, warm=8)
 
 
-def _train(case: Case) -> Steps:
+def _training_variants(case: Case) -> Variants:
     def compiled(make: Callable[[], Step], **options: Any) -> Callable[[], Steps]:
         def build_variant() -> Steps:
             torch._dynamo.reset()
@@ -105,10 +123,10 @@ def _train(case: Case) -> Steps:
             ("loop body, fused optimizer", compiled(lambda: _optimizer_step(case, fused=True))),
             ("loop body, foreach optimizer", compiled(lambda: _optimizer_step(case, foreach=True))),
         ]
-    return fastest(variants)
+    return variants
 
 
-def _infer(case: Case) -> Steps:
+def _inference_variants(case: Case) -> Variants:
     feed = itertools.cycle(torch_models.host_batches(case))
 
     def variant(**options: Any) -> Callable[[], Steps]:
@@ -118,21 +136,39 @@ def _infer(case: Case) -> Steps:
 
             def run(steps: int) -> Any:
                 with torch.no_grad():
-                    for x, _ in itertools.islice(feed, steps):
-                        logits = net(torch.from_numpy(x)).numpy()
-                return logits
+                    for batch in itertools.islice(feed, steps):
+                        outputs = net(*torch_models.tensors(batch[:-1])).numpy()
+                return outputs
 
             return Steps(run, warm=8)
 
         return build_variant
 
-    return fastest(
-        [
-            ("default", variant()),
-            ("freezing", variant(freezing=True)),
-            ("freezing, cpp_wrapper", variant(freezing=True, cpp_wrapper=True)),
-        ]
-    )
+    return [
+        ("default", variant()),
+        ("freezing", variant(freezing=True)),
+        ("freezing, cpp_wrapper", variant(freezing=True, cpp_wrapper=True)),
+    ]
+
+
+def _variants(case: Case) -> Variants:
+    return _training_variants(case) if case.training else _inference_variants(case)
+
+
+def forms(case: Case) -> list[str]:
+    """What ``Case.form`` can be."""
+    return [name for name, _ in _variants(case)]
+
+
+def _network(case: Case) -> Steps:
+    """The form that the case names, or the fastest."""
+    chosen = [(name, make) for name, make in _variants(case) if case.form in ("", name)]
+    if len(chosen) > 1:
+        return fastest(chosen)
+    ((name, make),) = chosen
+    steps = make()
+    steps.note = name
+    return steps
 
 
 def _pass_over_memory(case: Case) -> Steps:
@@ -153,16 +189,16 @@ def _pass_over_memory(case: Case) -> Steps:
 
 def _compile_time(case: Case) -> Once:
     """First call minus second call, every cache off."""
-    x, labels = (torch.from_numpy(v) for v in torch_models.host_batches(case)[0])
+    batch = torch_models.tensors(torch_models.host_batches(case)[0])
 
     def measure() -> float:
         torch._dynamo.reset()
         with inductor.patch(force_disable_caches=True):
             step = torch.compile(functional_step(case))
             start = time.perf_counter()
-            step(x, labels)
+            step(*batch)
             first = time.perf_counter()
-            step(x, labels)
+            step(*batch)
             return (first - start) - (time.perf_counter() - first)
 
     return Once(measure)
@@ -174,6 +210,6 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
-    if case.family in NETWORKS:
-        return _train(case) if case.training else _infer(case)
+    if case.variant or case.family in NETWORKS:
+        return _network(case)
     return _pass_over_memory(case)

@@ -6,9 +6,7 @@ import itertools
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
-from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models, torch_ops
 from benchmarks.program import NotMeasured, Steps
@@ -16,19 +14,16 @@ from benchmarks.program import NotMeasured, Steps
 
 def _train(case: Case) -> Steps:
     net = torch_models.model(case)
-    if case.optimizer == "tutorial_adam":
-        optimizer: torch.optim.Optimizer = torch_models.TutorialAdam(net.parameters())
-    elif case.optimizer == "adam":
-        optimizer = torch.optim.Adam(net.parameters(), **torch_models.ADAM_OPTIONS)
-    else:
-        optimizer = torch.optim.SGD(net.parameters(), lr=data.LEARNING_RATE)
+    optimizer = torch_models.optimizer(case, net)
+    loss_of = torch_models.loss_of(case)
     feed = itertools.cycle(torch_models.host_batches(case))
 
     def run(steps: int) -> list[float]:
         losses = []
-        for x, labels in itertools.islice(feed, steps):
+        for batch in itertools.islice(feed, steps):
+            *inputs, labels = torch_models.tensors(batch)
             optimizer.zero_grad()
-            loss = F.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(labels))
+            loss = loss_of(net(*inputs), labels)
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
@@ -43,9 +38,9 @@ def _infer(case: Case) -> Steps:
 
     def run(steps: int) -> Any:
         with torch.no_grad():
-            for x, _ in itertools.islice(feed, steps):
-                logits = net(torch.from_numpy(x)).numpy()
-        return logits
+            for batch in itertools.islice(feed, steps):
+                outputs = net(*torch_models.tensors(batch[:-1])).numpy()
+        return outputs
 
     return Steps(run)
 
@@ -68,6 +63,6 @@ def build(case: Case, threads: int) -> Steps:
         return torch_ops.build(case)
     if case.family in ("empty", "compile"):
         raise NotMeasured("eager code compiles nothing and has no session")
-    if case.family in NETWORKS:
+    if case.variant or case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

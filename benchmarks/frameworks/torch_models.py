@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from benchmarks import data
 from benchmarks.cases import Case
+from benchmarks.models import families
 
 
 class Mlp(nn.Module):
@@ -54,10 +56,14 @@ class EncoderLayer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, sequence, hidden = x.shape
         heads = (batch, sequence, 3, self.of.heads, hidden // self.of.heads)
-        q, k, v = self.qkv(self.norm1(x)).reshape(heads).permute(2, 0, 3, 1, 4)
+        read = x if self.of.post_norm else self.norm1(x)
+        q, k, v = self.qkv(read).reshape(heads).permute(2, 0, 3, 1, 4)
         attention = F.scaled_dot_product_attention(q, k, v, is_causal=self.of.causal)
         x = x + self.proj(attention.transpose(1, 2).reshape(batch, sequence, hidden))
-        return x + self.ff2(F.gelu(self.ff1(self.norm2(x)), approximate="tanh"))
+        x = self.norm1(x) if self.of.post_norm else x
+        read = x if self.of.post_norm else self.norm2(x)
+        x = x + self.ff2(F.gelu(self.ff1(read), approximate="tanh"))
+        return self.norm2(x) if self.of.post_norm else x
 
 
 class Transformer(nn.Module):
@@ -98,8 +104,13 @@ def model(case: Case) -> nn.Module:
         "transformer": lambda: Transformer(case.layers),
         "decoder": lambda: Decoder(case.layers),
     }
-    net: nn.Module = nets[case.family]()
-    state = {}
+    net: nn.Module = (
+        families.on("torch", case).Net(families.model(case))
+        if case.variant
+        else nets[case.family]()
+    )
+    # All but what counts the batches that a batch norm has seen.
+    state = {key: value for key, value in net.state_dict().items() if value.ndim == 0}
     for name, value in data.weights(case).items():
         tensor = torch.from_numpy(value)
         dense = tensor.ndim == 2 and name.endswith("weight")
@@ -141,9 +152,39 @@ class TutorialAdam(torch.optim.Optimizer):
         torch._foreach_add_(self._weights, moves, alpha=-data.LEARNING_RATE)
 
 
-def host_batches(case: Case) -> list[tuple[Any, Any]]:
-    """NumPy pairs; int64 labels, since that is what ``cross_entropy`` takes."""
-    return [(batch.x, batch.labels.astype("int64")) for batch in data.batches(case)]
+def loss_of(case: Case) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The loss of outputs and labels."""
+    losses = {
+        "cross_entropy": F.cross_entropy,
+        "binary": F.binary_cross_entropy_with_logits,
+    }
+    return losses[data.loss_kind(case)]
+
+
+def host_batches(case: Case) -> list[tuple[Any, ...]]:
+    """NumPy arrays, the labels last; int64 classes, since that is what ``cross_entropy`` takes."""
+    binary = data.loss_kind(case) == "binary"
+    return [
+        (*batch.inputs, batch.labels if binary else batch.labels.astype("int64"))
+        for batch in data.batches(case)
+    ]
+
+
+def tensors(batch: Iterable[Any]) -> list[torch.Tensor]:
+    return [torch.from_numpy(array) for array in batch]
+
+
+def optimizer(case: Case, net: nn.Module, **options: Any) -> torch.optim.Optimizer:
+    """``torch.optim``'s, but for the tutorial's Adam, which takes no options."""
+    rate: dict[str, Any] = {"lr": data.LEARNING_RATE}
+    makes: dict[str, Callable[..., torch.optim.Optimizer]] = {
+        "tutorial_adam": TutorialAdam,
+        "adam": partial(torch.optim.Adam, **ADAM_OPTIONS),
+        "adamw": partial(torch.optim.AdamW, **ADAM_OPTIONS, weight_decay=data.WEIGHT_DECAY),
+        "momentum": partial(torch.optim.SGD, **rate, momentum=data.MOMENTUM),
+        "sgd": partial(torch.optim.SGD, **rate),
+    }
+    return makes[case.optimizer](net.parameters(), **options)
 
 
 def chain(case: Case) -> tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]:

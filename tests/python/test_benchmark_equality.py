@@ -8,17 +8,19 @@ import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case, all_cases
 from benchmarks.frameworks import torch_compile, torch_models
+from benchmarks.models import families
+from benchmarks.models.families import model_cases
 from benchmarks.program import FIRST_STEPS, FIRST_VALUES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +42,24 @@ CASES = [
     for case in all_cases()
     if (case.family in NETWORKS and case.batch <= 32) or case.megabytes == 1
 ]
-IDS = [case.name for case in CASES]
+# Every model, as small as its family has it.
+MODELS = [
+    replace(case, name=f"{case.family}_{variant}/{case.mode}", variant=variant, batch=2)
+    for case in model_cases()
+    if case.variant
+    for variant in families.model_sizes(case.family)
+    if variant.startswith("tiny")
+]
+MODELS = list({case.name: case for case in MODELS}.values())
+RUNS = [(framework, case) for framework in ADAPTORS for case in CASES] + [
+    (framework, case) for framework in ("pando", "torch_eager", "jax") for case in MODELS
+]
+IDS = [f"{case.name}-{framework}" for framework, case in RUNS]
+
+
+def doubles(arrays: Iterable[np.ndarray]) -> list[torch.Tensor]:
+    tensors = torch_models.tensors(arrays)
+    return [t.double() if t.is_floating_point() else t for t in tensors]
 
 
 def reference_training(case: Case) -> np.ndarray:
@@ -50,20 +69,21 @@ def reference_training(case: Case) -> np.ndarray:
     first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
     losses = []
     batches = itertools.islice(itertools.cycle(torch_models.host_batches(case)), FIRST_STEPS)
-    for count, (x, labels) in enumerate(batches, start=1):
-        inputs = torch.from_numpy(x)
-        inputs = inputs.double() if inputs.is_floating_point() else inputs
-        loss = F.cross_entropy(net(inputs), torch.from_numpy(labels))
+    for count, batch in enumerate(batches, start=1):
+        *inputs, labels = doubles(batch)
+        loss = torch_models.loss_of(case)(net(*inputs), labels)
         grads = torch.autograd.grad(loss, weights)
         losses.append(loss.item())
         with torch.no_grad():
             for w, g, m, v in zip(weights, grads, first, second, strict=True):
                 if case.optimizer == "sgd":
-                    w -= data.LEARNING_RATE * g
+                    w -= data.LEARNING_RATE * g.to_dense()
                     continue
                 m.copy_(data.BETA1 * m + (1 - data.BETA1) * g)
                 v.copy_(data.BETA2 * v + (1 - data.BETA2) * g * g)
-                corrected = case.optimizer == "adam"
+                if case.optimizer == "adamw":
+                    w *= 1 - data.LEARNING_RATE * data.WEIGHT_DECAY
+                corrected = case.optimizer != "tutorial_adam"
                 m_scale = 1 - data.BETA1**count if corrected else 1.0
                 v_scale = 1 - data.BETA2**count if corrected else 1.0
                 step = (m / m_scale) / ((v / v_scale).sqrt() + data.EPSILON)
@@ -72,10 +92,10 @@ def reference_training(case: Case) -> np.ndarray:
 
 
 def reference_inference(case: Case) -> np.ndarray:
-    x, _ = torch_models.host_batches(case)[FIRST_STEPS - 1]
+    inputs = doubles(torch_models.host_batches(case)[FIRST_STEPS - 1][:-1])
     with torch.no_grad():
-        logits = torch_models.model(case).double()(torch.from_numpy(x).double())
-    return logits.numpy().ravel()[:FIRST_VALUES]
+        outputs = torch_models.model(case).eval().double()(*inputs)
+    return outputs.numpy().ravel()[:FIRST_VALUES]
 
 
 def reference_pass(case: Case) -> np.ndarray:
@@ -106,8 +126,7 @@ def tolerance(case: Case) -> float:
     return 1e-3 if case.optimizer == "tutorial_adam" else 1e-4
 
 
-@pytest.mark.parametrize("framework", ADAPTORS)
-@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize(("framework", "case"), RUNS, ids=IDS)
 def test_first_results_are_those_of_the_reference(framework: str, case: Case) -> None:
     module, adaptor = ADAPTORS[framework]
     if importlib.util.find_spec(module) is None:
@@ -125,6 +144,7 @@ def test_first_results_are_those_of_the_reference(framework: str, case: Case) ->
 
 
 TRAINING = [case for case in CASES if case.training and case.family in ("mlp", "cnn")]
+TRAINING += [case for case in MODELS if case.training]
 
 
 @pytest.mark.parametrize("case", TRAINING, ids=[case.name for case in TRAINING])
@@ -132,7 +152,7 @@ def test_the_step_that_torch_compiles_is_that_of_the_reference(case: Case) -> No
     """Without the compiler: its variants trace this function."""
     step = torch_compile.functional_step(case)
     feed = torch_models.host_batches(case)[:FIRST_STEPS]
-    losses = [step(torch.from_numpy(x), torch.from_numpy(y)).item() for x, y in feed]
+    losses = [step(*torch_models.tensors(batch)).item() for batch in feed]
     np.testing.assert_allclose(losses, reference(case), rtol=tolerance(case))
 
 

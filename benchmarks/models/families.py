@@ -1,0 +1,70 @@
+"""The families of models, found by their name. Imports a framework only where asked for one."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from benchmarks.cases import Case, all_cases
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from benchmarks.data import Batch
+
+
+class Model(Protocol):
+    """The sizes of one model. ``loss`` is ``cross_entropy`` or ``binary``, of means."""
+
+    loss: str
+
+    def weights(self) -> dict[str, Any]:
+        """Name to initial value, float32; dense weights are (in, out), convolutions (out, in, kh,
+        kw)."""
+
+    def batch(self, rng: np.random.Generator, size: int) -> Batch:
+        """What one step is fed with."""
+
+
+def model_sizes(family: str) -> dict[str, Any]:
+    """The family's models by variant; those named ``tiny...`` are for tests."""
+    sizes: dict[str, Any] = importlib.import_module(f"benchmarks.models.{family}").SIZES
+    return sizes
+
+
+def model(case: Case) -> Any:
+    return model_sizes(case.family)[case.variant]
+
+
+def on(framework: str, case: Case) -> ModuleType:
+    """The module that holds the family's network in ``framework``: popxl, torch or jax."""
+    return importlib.import_module(f"benchmarks.models.{case.family}.on_{framework}")
+
+
+# Rows that are in the table, too.
+SHARED = ("mlp/train/adam/b32", "mlp/infer/b32", "cnn/train/adam/b32", "cnn/infer/b32")
+
+
+def _case(family: str, variant: str, mode: str, batch: int, optimizer: str = "") -> Case:
+    name = f"{family}_{variant}/{mode}/b{batch}"
+    return Case(name, family, "ms", mode, optimizer, batch, variant=variant)
+
+
+def model_cases() -> list[Case]:
+    """Every row of ``python -m benchmarks models``: networks of the table, then models."""
+    shared = [replace(case, unit="ms") for case in all_cases() if case.name in SHARED]
+    return [
+        *shared,
+        _case("resnet", "18", "infer", 32),
+        _case("resnet", "50", "infer", 1),
+        _case("bert", "small", "train", 4, "adamw"),
+        _case("bert", "small", "infer", 4),
+        _case("bert", "base", "train", 4, "adamw"),
+        _case("bert", "base", "infer", 1),
+        _case("gpt2", "small", "train", 2, "adamw"),
+        _case("recommender", "8x100k", "train", 4096, "sgd"),
+        _case("graph", "50k", "train", 1, "adam"),
+        _case("graph", "50k", "infer", 1),
+    ]
