@@ -8,20 +8,56 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.cases import FRAMEWORKS, Case, all_cases
 from benchmarks.figures import ROOT, NotFigures, load_sections, save_section
+from benchmarks.models.families import model_cases
 from benchmarks.op_cases import op_cases
 from benchmarks.runner import BEFORE, Row, Settings, run_cases
-from benchmarks.table import JsonRow, compare, render, render_against, render_notes, render_ops
+from benchmarks.table import (
+    JsonRow,
+    compare,
+    render,
+    render_against,
+    render_models,
+    render_notes,
+    render_ops,
+)
 
-OP_FRAMEWORKS = ("pando", "torch_eager")
 FIGURES = ROOT / "docs" / "figures.json"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A list of cases, who runs them, and how they are shown."""
+
+    section: str
+    cases: Callable[[], list[Case]]
+    frameworks: tuple[str, ...]
+    render: Callable[[list[JsonRow]], str]
+    # Every row in new processes, for their memory and the time to the first step.
+    fresh: bool = False
+
+
+TABLE = Suite("table", all_cases, FRAMEWORKS, render)
+# By the first word of the command line.
+SUITES = {
+    "ops": Suite("ops", op_cases, ("pando", "torch_eager"), render_ops),
+    "models": Suite(
+        "models",
+        model_cases,
+        ("pando", "torch_eager", "torch_compile", "jax"),
+        render_models,
+        fresh=True,
+    ),
+}
 # What `figures` runs, in this order; each writes a section of FIGURES.
 FIGURE_COMMANDS = (
     ["benchmarks"],
+    ["benchmarks", "models"],
     ["benchmarks.memory"],
     ["benchmarks.parallel"],
     ["benchmarks.phased"],
@@ -78,10 +114,10 @@ def _settings(options: argparse.Namespace) -> Settings:
     return settings
 
 
-def _run(arguments: list[str], single_ops: bool) -> int:
-    options = _run_parser(OP_FRAMEWORKS if single_ops else FRAMEWORKS).parse_args(arguments)
-    settings = _settings(options)
-    cases = _selected(op_cases() if single_ops else all_cases(), options.only)
+def _run(arguments: list[str], suite: Suite) -> int:
+    options = _run_parser(suite.frameworks).parse_args(arguments)
+    settings = replace(_settings(options), fresh=suite.fresh)
+    cases = _selected(suite.cases(), options.only)
     if not cases:
         sys.exit(f"no row matches {options.only}; --list prints the names")
     if options.list:
@@ -91,12 +127,10 @@ def _run(arguments: list[str], single_ops: bool) -> int:
     frameworks = ("pando", BEFORE) if against else tuple(options.frameworks)
     rows = run_cases(cases, settings, frameworks)
     found = [row.to_json() for row in rows]
-    section = "ops" if single_ops else "table"
     if options.json is not None:
-        save_section(options.json, "against" if against else section, found)
+        save_section(options.json, "against" if against else suite.section, found)
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
-    rendered = render_ops if single_ops else render
-    print((render_against if against else rendered)(found))
+    print((render_against if against else suite.render)(found))
     _print_remarks(rows, found)
     return 0
 
@@ -153,9 +187,9 @@ def main() -> int:
         return _compare(arguments[1:])
     if arguments[:1] == ["figures"]:
         return _figures(arguments[1:])
-    if arguments[:1] == ["ops"]:
-        return _run(arguments[1:], single_ops=True)
-    return _run(arguments, single_ops=False)
+    if arguments[:1] and arguments[0] in SUITES:
+        return _run(arguments[1:], SUITES[arguments[0]])
+    return _run(arguments, TABLE)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from benchmarks.cases import FRAMEWORKS, Case
 from benchmarks.quiet import QUIET_SHARE, NeighbourWatch
 
 SCALE = {"us": 1e6, "ms": 1e3}
+MIB = 2**20
 ROOT = Path(__file__).resolve().parent.parent
 
 
+COMPILED = "torch_compile"
 # The Pando of another checkout, with the programs of this one.
 BEFORE = "before"
 
@@ -37,6 +39,8 @@ class Settings:
     block_seconds: float = 0.3
     timeout_seconds: float = 600.0
     retry_disturbed: bool = True
+    # Every row in new processes, which also say what memory they take, without stored compilations.
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Row:
 
     ``spread`` is (largest - smallest) / median of the blocks: how far to trust the median.
     ``disturbed`` is the share of the machine that others took in the worst block that counted.
+    ``first_step``: seconds from the begin of building to the first result on the host. Of fresh
+    workers, ``started`` are the bytes resident once the framework was imported, ``peak`` the most.
     """
 
     case: Case
@@ -65,6 +71,9 @@ class Row:
     failures: dict[str, str] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
     disturbed: dict[str, float] = field(default_factory=dict)
+    first_step: dict[str, float] = field(default_factory=dict)
+    started: dict[str, int] = field(default_factory=dict)
+    peak: dict[str, int] = field(default_factory=dict)
 
     def add(self, framework: str, samples: list[Sample], wanted: int) -> None:
         """Takes the median of the ``wanted`` samples that others disturbed least."""
@@ -80,7 +89,16 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         medians = {name: self.medians.get(name) for name in (*FRAMEWORKS, *self.medians)}
         row: dict[str, Any] = {"name": self.case.name, "unit": self.case.unit, **medians}
-        return row | {"notes": self.notes, "spread": self.spread, "disturbed": self.disturbed}
+        row |= {"notes": self.notes, "spread": self.spread, "disturbed": self.disturbed}
+        if not self.started:
+            return row
+        added = {name: self.peak[name] - self.started[name] for name in self.peak}
+        resources = {
+            "first_step_seconds": {name: round(s, 4) for name, s in self.first_step.items()},
+            "added_mebibytes": {name: round(n / MIB, 1) for name, n in added.items()},
+            "peak_mebibytes": {name: round(n / MIB, 1) for name, n in self.peak.items()},
+        }
+        return row | {"mode": self.case.mode} | resources
 
 
 class WorkerDied(Exception):
@@ -128,6 +146,8 @@ class WorkerProcess:
         adaptor = "pando" if self.framework == BEFORE else self.framework
         command = [sys.executable, "-m", "benchmarks.worker", adaptor]
         environment = _environment(self._settings.threads)
+        if self._settings.fresh:
+            environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         if self.framework == BEFORE:
             environment["PYTHONPATH"] = str(self._settings.packages)
         with self._log_path.open("w") as log:
@@ -204,7 +224,7 @@ class Runner:
         for worker in self._workers:
             if samples.get(worker.framework) and worker.framework not in row.failures:
                 row.add(worker.framework, samples[worker.framework], rounds)
-                self._try(worker, row, do="drop")
+                self._end(worker, row)
         return row
 
     def _block(self, worker: WorkerProcess, row: Row) -> Sample | None:
@@ -212,10 +232,30 @@ class Runner:
         reply = self._try(worker, row, do="block", seconds=self._settings.block_seconds)
         return None if reply is None else Sample(reply["seconds"], watch.share())
 
+    def _end(self, worker: WorkerProcess, row: Row) -> None:
+        if not self._settings.fresh:
+            self._try(worker, row, do="drop")
+            return
+        reply = self._try(worker, row, do="memory")
+        if reply is not None:
+            row.peak[worker.framework] = reply["peak"]
+        worker.stop()
+
+    def _start_afresh(self, worker: WorkerProcess, row: Row) -> bool:
+        worker.stop()
+        reply = self._try(worker, row, do="start")
+        if reply is not None:
+            row.started[worker.framework] = reply["resident"]
+        return reply is not None
+
     def _build(self, worker: WorkerProcess, row: Row) -> bool:
+        if self._settings.fresh and not self._start_afresh(worker, row):
+            return False
         reply = self._try(worker, row, do="build", case=row.case.to_json())
         if reply is not None and reply["note"]:
             row.notes[worker.framework] = reply["note"]
+        if reply is not None and "first_seconds" in reply:
+            row.first_step[worker.framework] = reply["first_seconds"]
         return reply is not None
 
     def _try(self, worker: WorkerProcess, row: Row, **request: Any) -> dict[str, Any] | None:
@@ -231,13 +271,36 @@ class Runner:
             row.failures[worker.framework] = reply["error"]
         return None
 
+    def forms(self, case: Case) -> list[str]:
+        """The forms in which the one framework of this runner can build the case."""
+        (worker,) = self._workers
+        reply = self._try(worker, Row(case), do="forms", case=case.to_json())
+        return [] if reply is None else list(reply["forms"])
+
+
+def fastest_form(case: Case, settings: Settings) -> str:
+    """That of ``torch.compile``, each in a process of its own; the first where none works."""
+    times: dict[str, float] = {}
+    with Runner(replace(settings, rounds=2, retry_disturbed=False), (COMPILED,)) as runner:
+        forms = runner.forms(case)
+        for form in forms:
+            median = runner.measure(replace(case, form=form)).medians.get(COMPILED)
+            if median is not None:
+                times[form] = median
+    return min(times, key=lambda form: times[form]) if times else (forms or [""])[0]
+
 
 def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> list[Row]:
-    """Measures every case, with a progress bar on stderr."""
+    """Measures every case, with a progress bar on stderr.
+
+    A fresh worker builds one program: which form of ``torch.compile`` that is, is found out before.
+    """
     rows = []
     with Runner(settings, frameworks) as runner, tqdm(cases, file=sys.stderr, unit="row") as bar:
         for case in bar:
             bar.set_description(case.name)
+            if settings.fresh and COMPILED in frameworks:
+                case = replace(case, form=fastest_form(case, settings))
             row = runner.measure(case)
             for framework, reason in row.failures.items():
                 tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)

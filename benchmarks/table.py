@@ -25,9 +25,14 @@ def _ratio(numerator: float | None, denominator: float | None) -> str:
     return f"{numerator / denominator:.2f}x"
 
 
+def _fastest_peer(row: JsonRow) -> str | None:
+    measured = [name for name in PEERS if row.get(name) is not None]
+    return min(measured, key=lambda name: row[name]) if measured else None
+
+
 def _best_peer(row: JsonRow) -> float | None:
-    times = [row[name] for name in PEERS if row[name] is not None]
-    return min(times) if times else None
+    peer = _fastest_peer(row)
+    return None if peer is None else row[peer]
 
 
 def align(header: list[str], lines: list[list[str]]) -> str:
@@ -85,7 +90,7 @@ def render_ops(rows: list[JsonRow]) -> str:
     ]
     text = align(["operation", "unit", "pando", "torch_eager", "eager/pando"], lines)
     if ratios:
-        mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values()))
+        mean = geometric_mean(list(ratios.values()))
         slowest = min(ratios, key=lambda name: ratios[name])
         slowest_operation = min(medians, key=lambda name: medians[name])
         lines = [
@@ -99,6 +104,52 @@ def render_ops(rows: list[JsonRow]) -> str:
             f"slowest row {slowest} {ratios[slowest]:.2f}x"
         )
     return text
+
+
+def model_ratios(row: JsonRow) -> dict[str, float]:
+    """Time, memory and time to the first step of the fastest peer over those of Pando."""
+    peer = _fastest_peer(row)
+    if peer is None or row["pando"] is None:
+        return {}
+    measured = {
+        "time": row,
+        "memory": row["added_mebibytes"],
+        "first step": row["first_step_seconds"],
+    }
+    return {what: found[peer] / found["pando"] for what, found in measured.items()}
+
+
+def render_models(rows: list[JsonRow]) -> str:
+    """Pando beside the fastest peer of every row; geometric means of training and of inference."""
+    header = ["model", "unit", "pando", "MiB", "first step s", "best peer", "its time"]
+    header += [f"peer/pando {what}" for what in ("time", "memory", "first step")]
+    lines = []
+    for row in rows:
+        peer, ratios = _fastest_peer(row), model_ratios(row)
+        lines.append(
+            [
+                row["name"],
+                row["unit"],
+                _number(row["pando"]),
+                _number(row["added_mebibytes"].get("pando")),
+                _number(row["first_step_seconds"].get("pando")),
+                peer or "-",
+                _number(row[peer]) if peer else "-",
+                *(_ratio(ratios.get(what), 1.0) for what in ("time", "memory", "first step")),
+            ]
+        )
+    text = align(header, lines)
+    for mode, title in (("train", "training"), ("infer", "inference")):
+        found = [r for r in (model_ratios(row) for row in rows if row["mode"] == mode) if r]
+        if found:
+            means = {what: geometric_mean([r[what] for r in found]) for what in found[0]}
+            shown = ", ".join(f"{what} {mean:.2f}x" for what, mean in means.items())
+            text += f"\n\ngeometric means of {title}: {shown}"
+    return text
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def render_against(rows: list[JsonRow]) -> str:
@@ -117,7 +168,7 @@ def render_against(rows: list[JsonRow]) -> str:
     text = align(["program", "unit", "before", "now", "before/now", "spread"], lines)
     ratios = [row["before"] / row["pando"] for row in rows if row["before"] and row["pando"]]
     if ratios:
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        mean = geometric_mean(ratios)
         text += f"\n\ngeometric mean {mean:.2f}x, least {min(ratios):.2f}x"
     return text
 

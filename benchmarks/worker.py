@@ -10,7 +10,9 @@ import importlib
 import json
 import os
 import sys
+import time
 import traceback
+from pathlib import Path
 from typing import Any, TextIO
 
 from benchmarks.cases import Case
@@ -37,6 +39,12 @@ class Worker:
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carries out one request; a failure is a reply, never the end of the process."""
         try:
+            if request["do"] == "start":
+                return self._start()
+            if request["do"] == "forms":
+                return {"ok": True, "forms": self._adaptor().forms(Case(**request["case"]))}
+            if request["do"] == "memory":
+                return {"ok": True, "peak": status_bytes("VmHWM")}
             if request["do"] == "build":
                 return self._build(Case(**request["case"]))
             if request["do"] == "block":
@@ -54,17 +62,37 @@ class Worker:
             first = text[0] if text else ""
             return {"ok": False, "absent": False, "error": f"{type(error).__name__}: {first}"}
 
+    def _adaptor(self) -> Any:
+        return importlib.import_module(ADAPTORS[self._framework])
+
+    def _start(self) -> dict[str, Any]:
+        """Imports the framework, and says what the process takes then."""
+        self._adaptor()
+        return {"ok": True, "resident": status_bytes("VmRSS")}
+
     def _build(self, case: Case) -> dict[str, Any]:
         self._drop()
-        adaptor = importlib.import_module(ADAPTORS[self._framework])
+        adaptor = self._adaptor()
+        start = time.perf_counter()
         self._program = adaptor.build(case, self._threads)
         assert self._program is not None
-        return {"ok": True, "note": self._program.note, "first": self._program.first}
+        reply = {"ok": True, "note": self._program.note, "first": self._program.first}
+        if self._program.first_at is not None:
+            reply["first_seconds"] = self._program.first_at - start
+        return reply
 
     def _drop(self) -> None:
         if self._program is not None:
             self._program.close()
             self._program = None
+
+
+def status_bytes(field: str) -> int:
+    """What the kernel says of this process: VmRSS, bytes resident now, or VmHWM, their peak."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status: no line {field}")
 
 
 def _private_stdout() -> TextIO:
