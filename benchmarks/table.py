@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from typing import Any
 
@@ -90,7 +89,7 @@ def render_ops(rows: list[JsonRow]) -> str:
     ]
     text = align(["operation", "unit", "pando", "torch_eager", "eager/pando"], lines)
     if ratios:
-        mean = geometric_mean(list(ratios.values()))
+        mean = statistics.geometric_mean(list(ratios.values()))
         slowest = min(ratios, key=lambda name: ratios[name])
         slowest_operation = min(medians, key=lambda name: medians[name])
         lines = [
@@ -142,14 +141,10 @@ def render_models(rows: list[JsonRow]) -> str:
     for mode, title in (("train", "training"), ("infer", "inference")):
         found = [r for r in (model_ratios(row) for row in rows if row["mode"] == mode) if r]
         if found:
-            means = {what: geometric_mean([r[what] for r in found]) for what in found[0]}
+            means = {what: statistics.geometric_mean([r[what] for r in found]) for what in found[0]}
             shown = ", ".join(f"{what} {mean:.2f}x" for what, mean in means.items())
             text += f"\n\ngeometric means of {title}: {shown}"
     return text
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def render_against(rows: list[JsonRow]) -> str:
@@ -168,7 +163,7 @@ def render_against(rows: list[JsonRow]) -> str:
     text = align(["program", "unit", "before", "now", "before/now", "spread"], lines)
     ratios = [row["before"] / row["pando"] for row in rows if row["before"] and row["pando"]]
     if ratios:
-        mean = geometric_mean(ratios)
+        mean = statistics.geometric_mean(ratios)
         text += f"\n\ngeometric mean {mean:.2f}x, least {min(ratios):.2f}x"
     return text
 

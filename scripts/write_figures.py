@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,54 @@ def peers_table(rows: list[Row]) -> str:
     return markdown(header, lines)
 
 
+def model_ratios(row: Row) -> dict[str, float | None]:
+    """Time, memory and time to the first step of the fastest peer over those of Pando."""
+    peers = [name for name in PEERS if row.get(name) is not None]
+    measured = {
+        "time": row,
+        "memory": row["added_mebibytes"],
+        "first step": row["first_step_seconds"],
+    }
+    if not peers:
+        return dict.fromkeys(measured)
+    peer = min(peers, key=lambda name: row[name])
+    return {what: ratio(found.get(peer), found.get("pando")) for what, found in measured.items()}
+
+
+def models_table(rows: list[Row]) -> str:
+    header = ["model", "Pando", "memory", "first step", "best peer"]
+    header += ["best peer / Pando: time", "memory", "first step"]
+    lines = []
+    for row in rows:
+        peer = best_peer(row)
+        memory = row["added_mebibytes"].get("pando")
+        first = row["first_step_seconds"].get("pando")
+        lines.append(
+            [
+                f"`{row['name']}`",
+                duration(row["pando"], row["unit"]),
+                "-" if memory is None else f"{memory:,.0f} MiB",
+                "-" if first is None else f"{first:.2f} s",
+                peer[0] if peer else "-",
+                *map(times, model_ratios(row).values()),
+            ]
+        )
+    lines += [
+        [f"geometric mean, {title}", *["-"] * 4, *map(times, means)]
+        for title, mode in (("training", "train"), ("inference", "infer"))
+        if (means := mean_ratios([row for row in rows if row["mode"] == mode]))
+    ]
+    return markdown(header, lines)
+
+
+def mean_ratios(rows: list[Row]) -> list[float]:
+    """Geometric means over the rows that have all three ratios."""
+    found = [list(model_ratios(row).values()) for row in rows]
+    complete = [[r for r in ratios if r is not None] for ratios in found if None not in ratios]
+    columns = zip(*complete, strict=True)
+    return [statistics.geometric_mean(column) for column in columns]
+
+
 def memory_table(rows: list[Row]) -> str:
     lines = []
     for row in rows:
@@ -139,6 +188,7 @@ def phased_table(rows: list[Row]) -> str:
 # Section of the JSON -> title, the command that measures it, and its table.
 TABLES: dict[str, tuple[str, str, Callable[[list[Row]], str]]] = {
     "table": ("Beside other frameworks", "./dev bench", peers_table),
+    "models": ("Whole models", "./dev bench models", models_table),
     "memory": ("What saving memory costs", "python -m benchmarks.memory", memory_table),
     "parallel": ("Two cores over one", "python -m benchmarks.parallel", parallel_table),
     "phased": ("Training from files", "python -m benchmarks.phased", phased_table),
@@ -153,6 +203,10 @@ def shortfall(section: str, row: Row) -> str | None:
             return f"{times(best)} the best peer"
         if library is not None and library > LIBRARY_SUM_LIMIT:
             return f"{times(library)} the library sum"
+    if section == "models":
+        worse = {what: r for what, r in model_ratios(row).items() if r is not None and r < 1.0}
+        missed = ", ".join(f"{what} {times(r)}" for what, r in worse.items())
+        return f"{missed} the best peer" if missed else None
     if section == "memory" and row["measured"] > row["wanted"]:
         return f"{row['measured']:.3f}x, wanted {row['wanted']}x"
     return None

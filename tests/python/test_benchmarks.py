@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.memory import Contest, Round  # noqa: E402
+from benchmarks.models.families import model_cases  # noqa: E402
 from benchmarks.runner import Runner, Settings  # noqa: E402
-from benchmarks.table import compare, render, render_ops  # noqa: E402
+from benchmarks.table import compare, render, render_models, render_ops  # noqa: E402
 
 MODULES = {
     "pando": "popxl",
@@ -158,6 +160,68 @@ def test_compare_refuses_other_files(tmp_path: Path) -> None:
     done = run("compare", str(path), str(path))
     assert done.returncode == 1
     assert "no section 'table'" in done.stderr and "memory" in done.stderr
+
+
+@pytest.mark.parametrize("framework", ["pando", "torch_eager", "jax"])
+def test_a_model_row_has_time_memory_and_first_step(framework: str, tmp_path: Path) -> None:
+    require(framework)
+    path = tmp_path / "out.json"
+    command = ["models", "--quick", "--only", "mlp/infer", "--frameworks", framework]
+    done = run(*command, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())["models"]["rows"]
+    assert (row["name"], row["unit"], row["mode"]) == ("mlp/infer/b32", "ms", "infer")
+    added, peak = row["added_mebibytes"][framework], row["peak_mebibytes"][framework]
+    assert 0 < added < peak
+    # The step is one of many that follow the first, which has the compilation with it.
+    assert row["first_step_seconds"][framework] * 1e3 > row[framework] > 0
+
+
+def test_the_memory_of_a_row_is_not_that_of_the_row_before() -> None:
+    big, small = (
+        Case(f"{family}", family, "ms", "infer", batch=8, megabytes=64 if family == "light" else 0)
+        for family in ("light", "mlp")
+    )
+    settings = Settings(threads=1, rounds=1, block_seconds=0.01, fresh=True)
+    with Runner(settings, ("pando",)) as runner:
+        rows = [runner.measure(case).to_json() for case in (big, small)]
+    added = [row["added_mebibytes"]["pando"] for row in rows]
+    assert added[0] > 128 and added[1] < 100
+
+
+def test_a_form_of_torch_compile_can_be_chosen_alone() -> None:
+    case = replace(next(c for c in model_cases() if c.name == "mlp/infer/b32"), form="freezing")
+    settings = Settings(threads=1, rounds=1, block_seconds=0.01, retry_disturbed=False, fresh=True)
+    with Runner(settings, ("torch_compile",)) as runner:
+        assert "freezing" in runner.forms(case)
+        row = runner.measure(case)
+    assert row.failures == {}
+    assert row.notes == {"torch_compile": "freezing"}
+
+
+def test_models_table_compares_with_the_fastest_peer() -> None:
+    def found(name: str, mode: str, **times: float) -> dict[str, object]:
+        extra = {
+            "mode": mode,
+            "added_mebibytes": {"pando": 10.0, "jax": 40.0, "torch_eager": 5.0},
+            "first_step_seconds": {"pando": 2.0, "jax": 3.0, "torch_eager": 1.0},
+        }
+        return row_of(name, **times) | extra
+
+    text = render_models(
+        [
+            found("a", "train", pando=10.0, jax=20.0, torch_eager=40.0),
+            found("b", "infer", pando=10.0, jax=20.0, torch_eager=5.0),
+            found("c", "infer", pando=10.0),
+        ]
+    )
+    lines = [line.split() for line in text.splitlines()]
+    assert next(line for line in lines if line[:1] == ["a"])[5:] == [
+        *("jax", "20.0", "2.00x", "4.00x", "1.50x"),
+    ]
+    assert next(line for line in lines if line[:1] == ["c"])[5:] == ["-"] * 5
+    assert "geometric means of training: time 2.00x, memory 4.00x, first step 1.50x" in text
+    assert "geometric means of inference: time 0.50x, memory 0.50x, first step 0.50x" in text
 
 
 def test_memory_has_its_rows_in_table_and_json(tmp_path: Path) -> None:

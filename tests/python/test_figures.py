@@ -48,6 +48,43 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def model_row(name: str, mode: str, pando: float, **others: float) -> dict[str, object]:
+    extra = {
+        "mode": mode,
+        "added_mebibytes": {"pando": 100.0, "jax": 300.0},
+        "first_step_seconds": {"pando": 0.5, "jax": 2.0},
+    }
+    return table_row(name, pando, **others) | {"unit": "ms"} | extra
+
+
+def test_whole_models_have_ratios_of_three_kinds_and_their_means(checkout: Path) -> None:
+    path = checkout / "docs" / "figures.json"
+    rows = [
+        model_row("bert/train", "train", 10.0, jax=5.0, torch_eager=80.0),
+        model_row("gpt2/train", "train", 10.0, jax=20.0),
+        model_row("bert/infer", "infer", 2.0, jax=6.0),
+    ]
+    sections = json.loads(path.read_text()) | {"models": {"measured": MEASURED, "rows": rows}}
+    path.write_text(json.dumps(sections))
+    reasons = checkout / "docs" / "figure_reasons.toml"
+    reasons.write_text(reasons.read_text() + '"bert/*" = "Slow."\n')
+    done = run(checkout)
+    assert done.returncode == 0, done.stderr
+    page = (checkout / "docs" / "performance.md").read_text()
+    cells = {
+        line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in page.split("## Whole models")[1].splitlines()
+        if line.startswith(("| `", "| geometric"))
+    }
+    assert cells["`bert/train`"] == [
+        *("10 ms", "100 MiB", "0.50 s", "JAX"),
+        *("0.50x", "3.00x", "4.00x"),
+    ]
+    assert cells["geometric mean, training"][-3:] == ["1.00x", "3.00x", "4.00x"]
+    assert cells["geometric mean, inference"][-3:] == ["3.00x", "3.00x", "4.00x"]
+    assert "- `bert/train`: time 0.50x the best peer. Slow." in page
+
+
 def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = ROOT / "scripts" / "write_figures.py"
     command = [sys.executable, str(script), "--root", str(checkout), *arguments]
