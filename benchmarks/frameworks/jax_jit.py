@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks.jax_layers import LOSSES, Params, dense, encoder_layer, layer_norm
-from benchmarks.models import families
+from benchmarks.models import families, generation
 from benchmarks.program import NotMeasured, Once, Program, Steps
 
 Arrays = tuple[jax.Array, ...]
@@ -193,6 +193,9 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(Case("", "mlp", "ms", "train", case.optimizer, case.batch))
     if case.family in ("empty", "compile"):
         raise NotMeasured("no counterpart: sessions and graph reuse are Pando's")
+    if case.family == "generation":
+        decoder = families.on("jax", case).decoder
+        return generation.steps(case, decoder(families.model(case), case.batch, _weights(case)))
     if case.variant or case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
 from benchmarks import data
 
 Params = dict[str, jax.Array]
+Attend = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
 def dense(p: Params, name: str, x: jax.Array) -> jax.Array:
@@ -21,15 +25,19 @@ def layer_norm(p: Params, name: str, x: jax.Array) -> jax.Array:
     return scaled * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
-def encoder_layer(p: Params, name: str, x: jax.Array, of: data.Sizes) -> jax.Array:
+def encoder_layer(
+    p: Params, name: str, x: jax.Array, of: data.Sizes, attend: Attend | None = None
+) -> jax.Array:
+    """``attend``: attention of q, k and v (batch, tokens, heads, depth) instead of the usual."""
+    attend = attend or partial(jax.nn.dot_product_attention, is_causal=of.causal)
+
     def norm(which: str, y: jax.Array) -> jax.Array:
         return layer_norm(p, f"{name}.{which}", y)
 
     batch, sequence, hidden = x.shape
     qkv = dense(p, f"{name}.qkv", x if of.post_norm else norm("norm1", x))
     q, k, v = jnp.moveaxis(qkv.reshape(batch, sequence, 3, of.heads, -1), 2, 0)
-    attention = jax.nn.dot_product_attention(q, k, v, is_causal=of.causal)
-    x = x + dense(p, f"{name}.proj", attention.reshape(batch, sequence, hidden))
+    x = x + dense(p, f"{name}.proj", attend(q, k, v).reshape(batch, sequence, hidden))
     if of.post_norm:
         x = norm("norm1", x)
     inner = dense(p, f"{name}.ff1", x if of.post_norm else norm("norm2", x))

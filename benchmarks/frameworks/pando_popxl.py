@@ -14,6 +14,7 @@ from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import popxl_ops
 from benchmarks.frameworks import popxl_programs as programs
+from benchmarks.models import families, generation
 from benchmarks.program import Once, Program, Steps
 
 DEVICE = "cpu"
@@ -57,13 +58,24 @@ def _write_weights(case: Case, session: popxl.Session) -> None:
     """The weights that every framework starts from."""
     weights = data.weights(case)
     named = {programs.weight_name(case, name): name for name in weights}
-    session.write_variables_data(
-        {
-            variable: weights[named[variable.name]].reshape(variable.shape)
-            for variable in session.ir.main_graph.variables
-            if variable.name in named
-        }
-    )
+    found = [v for v in session.ir.main_graph.variables if v.name in named]
+    if len(found) < len(named):
+        missing = sorted(set(named) - {variable.name for variable in found})
+        raise RuntimeError(f"no variables for the weights {', '.join(missing)}")
+    session.write_variables_data({v: weights[named[v.name]].reshape(v.shape) for v in found})
+
+
+def _generation_steps(case: Case) -> Steps:
+    built = families.on("popxl", case).program(case)
+    session = popxl.Session(built.ir, DEVICE)
+    session.__enter__()
+    _write_weights(case, session)
+
+    def decode(tokens: Any, position: int) -> Any:
+        given = (tokens, np.full(1, position, np.int32))
+        return session.run(dict(zip(built.inputs, given, strict=True)))[built.output]
+
+    return generation.steps(case, decode, close=lambda: session.__exit__(None, None, None))
 
 
 def _inference_steps(case: Case) -> Steps:
@@ -125,6 +137,8 @@ def build(case: Case, threads: int) -> Program:
         return _compile_time(case)
     if case.family == "empty":
         return _near_empty()
+    if case.family == "generation":
+        return _generation_steps(case)
     if case.variant or case.family in NETWORKS:
         return _training_steps(case) if case.training else _inference_steps(case)
     return _pass_over_memory(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
@@ -10,6 +11,9 @@ import popxl
 import popxl.ops as ops
 import popxl_addons as addons
 from benchmarks import data
+
+# Attention of queries, keys and values (batch, heads, tokens, depth).
+Attend = Callable[[popxl.Tensor, popxl.Tensor, popxl.Tensor], popxl.Tensor]
 
 _POOL = np.random.default_rng(42).standard_normal(2**16, dtype=np.float32)
 
@@ -151,8 +155,8 @@ class LayerNorm(addons.Module):
         return ops.layer_norm(x, w, b, eps=1e-5)
 
 
-class EncoderLayer(addons.Module):
-    """Pre-norm or post-norm layer on (batch * sequence, hidden)."""
+class TransformerLayer(addons.Module):
+    """Pre-norm or post-norm layer on (batch * tokens, hidden); what attends is given."""
 
     def __init__(self, of: data.Sizes) -> None:
         super().__init__()
@@ -161,25 +165,27 @@ class EncoderLayer(addons.Module):
         self.qkv, self.proj = Linear(3 * of.hidden), Linear(of.hidden)
         self.ff1, self.ff2 = Linear(of.feed_forward), Linear(of.hidden)
 
-    def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        depth = self.of.hidden // self.of.heads
+    def around(self, x: popxl.Tensor, tokens: int, attend: Attend) -> popxl.Tensor:
         read = x if self.of.post_norm else self.norm1(x)
-        split = (-1, self.of.sequence, self.of.heads, depth)
+        split = (-1, tokens, self.of.heads, self.of.hidden // self.of.heads)
         q, k, v = (
             part.reshape(split).transpose((0, 2, 1, 3))
             for part in ops.split(self.qkv(read), 3, axis=-1)
         )
-        scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5
-        if self.of.causal:
-            later = np.triu(np.full((self.of.sequence,) * 2, -1e9, np.float32), k=1)
-            scores = scores + popxl.constant(later, name="mask")
-        attention = ops.softmax(scores, axis=-1) @ v
-        merged = attention.transpose((0, 2, 1, 3)).reshape((-1, self.of.hidden))
+        merged = attend(q, k, v).transpose((0, 2, 1, 3)).reshape((-1, self.of.hidden))
         x = x + self.proj(merged)
         x = self.norm1(x) if self.of.post_norm else x
         read = x if self.of.post_norm else self.norm2(x)
         x = x + self.ff2(ops.gelu(self.ff1(read)))
         return self.norm2(x) if self.of.post_norm else x
+
+
+class EncoderLayer(TransformerLayer):
+    """Sequences that see themselves, or of themselves what is not later."""
+
+    def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        attend = partial(ops.scaled_dot_product_attention, causal=self.of.causal)
+        return self.around(x, self.of.sequence, attend)
 
 
 def table(module: addons.Module, name: str, rows: int, columns: int) -> popxl.Tensor:

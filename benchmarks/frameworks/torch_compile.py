@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.func import functional_call, grad_and_value
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models
-from benchmarks.models import families
+from benchmarks.models import families, generation
 from benchmarks.program import NotMeasured, Once, Program, Steps, fastest
 
 Step = Callable[..., torch.Tensor]
@@ -126,23 +127,28 @@ def _training_variants(case: Case) -> Variants:
     return variants
 
 
-def _inference_variants(case: Case) -> Variants:
+def _inference(case: Case, **options: Any) -> Steps:
+    torch._dynamo.reset()
+    model = torch_models.model(case).eval()
+    if case.family == "generation":
+        decoder = families.on("torch", case).compiled_decoder
+        decode = decoder(families.model(case), case.batch, model, **options)
+        return generation.steps(case, decode, warm=8)
     feed = itertools.cycle(torch_models.host_batches(case))
+    net = torch.compile(model, options=options or None)
 
+    def run(steps: int) -> Any:
+        with torch.no_grad():
+            for batch in itertools.islice(feed, steps):
+                outputs = net(*torch_models.tensors(batch[:-1])).numpy()
+        return outputs
+
+    return Steps(run, warm=8)
+
+
+def _inference_variants(case: Case) -> Variants:
     def variant(**options: Any) -> Callable[[], Steps]:
-        def build_variant() -> Steps:
-            torch._dynamo.reset()
-            net = torch.compile(torch_models.model(case).eval(), options=options or None)
-
-            def run(steps: int) -> Any:
-                with torch.no_grad():
-                    for batch in itertools.islice(feed, steps):
-                        outputs = net(*torch_models.tensors(batch[:-1])).numpy()
-                return outputs
-
-            return Steps(run, warm=8)
-
-        return build_variant
+        return partial(_inference, case, **options)
 
     return [
         ("default", variant()),

@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.cases import NETWORKS, Case
 from benchmarks.frameworks import torch_models, torch_ops
+from benchmarks.models import families, generation
 from benchmarks.program import NotMeasured, Steps
 
 
@@ -63,6 +64,10 @@ def build(case: Case, threads: int) -> Steps:
         return torch_ops.build(case)
     if case.family in ("empty", "compile"):
         raise NotMeasured("eager code compiles nothing and has no session")
+    if case.family == "generation":
+        net = torch_models.model(case).eval()
+        decoder = families.on("torch", case).decoder
+        return generation.steps(case, decoder(families.model(case), case.batch, net))
     if case.variant or case.family in NETWORKS:
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

@@ -54,12 +54,15 @@ class EncoderLayer(nn.Module):
         self.ff2 = nn.Linear(of.feed_forward, of.hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.around(x, partial(F.scaled_dot_product_attention, is_causal=self.of.causal))
+
+    def around(self, x: torch.Tensor, attend: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """The layer with this attention of q, k and v (batch, heads, tokens, depth)."""
         batch, sequence, hidden = x.shape
         heads = (batch, sequence, 3, self.of.heads, hidden // self.of.heads)
         read = x if self.of.post_norm else self.norm1(x)
         q, k, v = self.qkv(read).reshape(heads).permute(2, 0, 3, 1, 4)
-        attention = F.scaled_dot_product_attention(q, k, v, is_causal=self.of.causal)
-        x = x + self.proj(attention.transpose(1, 2).reshape(batch, sequence, hidden))
+        x = x + self.proj(attend(q, k, v).transpose(1, 2).reshape(batch, sequence, hidden))
         x = self.norm1(x) if self.of.post_norm else x
         read = x if self.of.post_norm else self.norm2(x)
         x = x + self.ff2(F.gelu(self.ff1(read), approximate="tanh"))

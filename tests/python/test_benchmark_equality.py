@@ -19,7 +19,7 @@ import torch
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case, all_cases
 from benchmarks.frameworks import torch_compile, torch_models
-from benchmarks.models import families
+from benchmarks.models import families, generation
 from benchmarks.models.families import model_cases
 from benchmarks.program import FIRST_STEPS, FIRST_VALUES
 
@@ -91,7 +91,23 @@ def reference_training(case: Case) -> np.ndarray:
     return np.array(losses)
 
 
+def reference_generation(case: Case) -> np.ndarray:
+    """Without caches: for every token a pass over the whole text."""
+    net = families.on("torch", replace(case, family="gpt2")).Net(families.model(case).of)
+    net.load_state_dict(torch_models.model(case).state_dict())
+    net.double()
+    text = torch.zeros((case.batch, net.of.decoder.sequence), dtype=torch.int64)
+    text[:, :1] = torch.from_numpy(data.batches(case)[0].x)
+    for i in range(FIRST_STEPS):
+        with torch.no_grad():
+            scores = net(text).unflatten(0, text.shape)[:, i]
+        text[:, i + 1] = scores.argmax(-1)
+    return scores.numpy().ravel()[:FIRST_VALUES]
+
+
 def reference_inference(case: Case) -> np.ndarray:
+    if case.family == "generation":
+        return reference_generation(case)
     inputs = doubles(torch_models.host_batches(case)[FIRST_STEPS - 1][:-1])
     with torch.no_grad():
         outputs = torch_models.model(case).eval().double()(*inputs)
@@ -154,6 +170,18 @@ def test_the_step_that_torch_compiles_is_that_of_the_reference(case: Case) -> No
     feed = torch_models.host_batches(case)[:FIRST_STEPS]
     losses = [step(*torch_models.tensors(batch)).item() for batch in feed]
     np.testing.assert_allclose(losses, reference(case), rtol=tolerance(case))
+
+
+def test_the_generation_that_torch_compiles_is_that_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the compiler, which traces this function."""
+    monkeypatch.setattr(torch, "compile", lambda net, **_: net)
+    case = next(case for case in MODELS if case.family == "generation")
+    net = torch_models.model(case).eval()
+    decoder = families.on("torch", case).compiled_decoder
+    given = generation.steps(case, decoder(families.model(case), case.batch, net)).first
+    np.testing.assert_allclose(given, reference(case), rtol=tolerance(case), atol=2e-5)
 
 
 DENORMAL = """

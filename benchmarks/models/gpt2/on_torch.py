@@ -11,6 +11,7 @@ from benchmarks.models.gpt2 import Gpt2
 class Net(nn.Module):
     def __init__(self, of: Gpt2) -> None:
         super().__init__()
+        self.of = of
         sizes = of.decoder
         self.tokens = nn.Parameter(torch.empty(sizes.classes, sizes.hidden))
         self.positions = nn.Parameter(torch.empty(sizes.sequence, sizes.hidden))
