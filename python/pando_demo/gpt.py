@@ -2,7 +2,8 @@
 
 Weights, optimizer state and layer inputs are in files; what a phase needs is loaded while the
 phase before it computes. What it will take of disk, memory and time is said first, and what cannot
-fit is refused. Ctrl-C stops after the step and saves; --resume goes on.
+fit is refused. Ctrl-C stops after the step and saves; --resume goes on. At the end it writes some
+text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,22 +25,29 @@ from tqdm import tqdm
 import popart
 from pando.checkpoint import CheckpointError, checkpoints
 from pando.loss_watch import LossWatch
-from pando.phase_report import PhaseTime
 from pando.plots import bytes_text
 from pando.process_memory import (
     available_bytes,
     limit_private_memory,
     parse_bytes,
-    peak_resident_bytes,
 )
 from pando.report import TrainingReport, write_report
 from pando.session_info import memory_plan, op_times, phase_times
 from pando.text_data import TextBatches, read_tokens
-from pando_demo.arguments import positive
+from pando_demo.arguments import count, finite_from_zero, positive
 from pando_demo.gpt_network import SHAPES, GptShape, shape_of
 from pando_demo.gpt_plan import RunSize, check_disk, check_memory, measure_rates, plan_facts
 from pando_demo.gpt_program import EVALUATION
-from pando_demo.gpt_training import GptOptions, GptTrainer, IoCounts, checkpoint_folder
+from pando_demo.gpt_report import Progress, phase_text, show_facts, summary
+from pando_demo.gpt_text import (
+    DEFAULT_BYTES,
+    TextOptions,
+    show_texts,
+    write_texts,
+    writer_within,
+)
+from pando_demo.gpt_training import GptOptions, GptTrainer, checkpoint_folder
+from pando_demo.gpt_writer import GptWriter
 
 DEFAULT_FOLDER = Path("pando-gpt")
 EXIT_INTERRUPTED = 130
@@ -90,6 +98,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--plan", action="store_true", help="only say what the run will take, and end")
     add("--seed", type=int, default=42, help="(%(default)s)")
     add("--threads", type=int, default=0, help="(every core)")
+    add("--write", type=count, help=f"bytes of each text at the end, 0: none ({DEFAULT_BYTES})")
+    add("--texts", type=positive, default=3, help="written at once (%(default)s)")
+    add("--prompt", default="\n\n", help="what texts begin with (two newlines)")
+    add(
+        "--temperature", type=finite_from_zero, default=0.8, help="0: always the best (%(default)s)"
+    )
+    add("--top-k", type=positive, default=40, help="bytes that are drawn from (%(default)s)")
     add("--report", type=Path, help="the HTML report (report.html in --folder)")
     options = parser.parse_args(arguments)
     if options.batch % options.micro_batches:
@@ -98,8 +113,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 @contextmanager
-def stop_request() -> Iterator[Callable[[], bool]]:
+def stop_request(told: str) -> Iterator[Callable[[], bool]]:
     """Takes Ctrl-C and termination as a wish to stop; a second one stops at once.
+
+    Args:
+        told: What the user is told then.
 
     Yields:
         Tells whether a stop was asked for.
@@ -114,7 +132,7 @@ def stop_request() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        tqdm.write("stopping after this step; once more stops at once, without saving")
+        tqdm.write(told)
 
     known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in known:
@@ -124,27 +142,6 @@ def stop_request() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in known.items():
             signal.signal(number, handler)
-
-
-@dataclass
-class Progress:
-    """What a run did.
-
-    Attributes:
-        losses: One per step.
-        seconds: One per step.
-        validation: Steps done and the loss on held-out text.
-        io: Remote transfers of each training step.
-        stopped: Whether the user stopped it.
-        first_bad_step: The first step whose loss was not finite; None if all were.
-    """
-
-    losses: np.ndarray
-    seconds: list[float] = field(default_factory=list)
-    validation: list[tuple[int, float]] = field(default_factory=list)
-    io: list[IoCounts] = field(default_factory=list)
-    stopped: bool = False
-    first_bad_step: int | None = None
 
 
 def bytes_bar(text: str, trainer: GptTrainer) -> Any:
@@ -187,7 +184,8 @@ class DemoRun:
         options, progress = self._options, self._progress
         watch = LossWatch(tqdm.write)
         self._validate()
-        with stop_request() as stop, tqdm(total=options.steps, unit="step") as bar:
+        told = "stopping after this step; once more stops at once, without saving"
+        with stop_request(told) as stop, tqdm(total=options.steps, unit="step") as bar:
             for done in range(1, options.steps + 1):
                 loss = self._step()
                 watch.add(np.array(loss, np.float32))
@@ -236,78 +234,15 @@ class DemoRun:
             self._trainer.save(self._batches, bar.update)
 
 
-def summary(
-    name: str, trainer: GptTrainer, progress: Progress, memory_bytes: int
-) -> list[tuple[str, str]]:
-    """What there is to say at the end.
-
-    The first step is left out of the times when there are others.
-
-    Args:
-        name: The name of the shape.
-        trainer: What trained.
-        progress: What it did.
-        memory_bytes: The limit; 0 means none.
-
-    Returns:
-        Names and texts, in order.
-    """
-    skipped = 1 if len(progress.seconds) > 1 else 0
-    seconds = np.array(progress.seconds[skipped:])
-    counts = progress.io[skipped:]
-    steps = len(counts)
-    total = sum(counts, IoCounts())
-    waiting = total.waiting_seconds / steps
-    step = float(seconds.mean())
-    shape = trainer.shape
-    plan = memory_plan(trainer.session)
-    budget = trainer.budget
-    return [
-        (
-            "network",
-            f"{name}: {shape.parameters:,} parameters, {shape.layers} layers of {shape.hidden}",
-        ),
-        ("weights and optimizer state", bytes_text(12 * shape.parameters)),
-        ("steps", f"{trainer.steps_done} of {trainer.tokens_per_step} tokens"),
-        ("loss", f"{progress.losses[0]:.4f} at first, {progress.losses[-1]:.4f} at last"),
-        (
-            "loss on held-out text",
-            ", ".join(f"{loss:.4f} after {steps}" for steps, loss in progress.validation),
-        ),
-        ("throughput", f"{trainer.tokens_per_step / step:,.1f} tokens/s"),
-        ("time per step", f"{step:.2f} s"),
-        ("  computing", f"{step - waiting:.2f} s"),
-        ("  waiting for I/O", f"{waiting:.2f} s"),
-        (
-            "  I/O going on",
-            f"{total.busy_seconds / steps:.2f} s, {100 * total.hidden_share:.0f} % of it hidden",
-        ),
-        ("loaded per step", bytes_text(total.bytes_loaded / steps)),
-        ("stored per step", bytes_text(total.bytes_stored / steps)),
-        ("memory limit", bytes_text(memory_bytes) if memory_bytes else "none"),
-        (
-            "planned peak memory",
-            f"{bytes_text(plan.peak_bytes)} and {bytes_text(budget.staging_bytes)} of stores "
-            "under way",
-        ),
-        ("peak resident memory", bytes_text(peak_resident_bytes())),
-    ]
-
-
-def _phase_text(phase: PhaseTime, steps: int) -> str:
-    """Seconds per step."""
-    return (
-        f"computing {phase.compute_seconds / steps:.2f} s, waiting for I/O "
-        f"{phase.waiting_seconds / steps:.2f} s, I/O going on {phase.io_seconds / steps:.2f} s"
-    )
-
-
-def run_size(shape: GptShape, training: GptOptions, options: argparse.Namespace) -> RunSize:
+def run_size(
+    shape: GptShape, training: GptOptions, text: TextOptions, options: argparse.Namespace
+) -> RunSize:
     """The work that the arguments ask for.
 
     Args:
         shape: Of the network.
         training: How it is trained.
+        text: What is written at the end.
         options: The arguments.
 
     Returns:
@@ -326,12 +261,29 @@ def run_size(shape: GptShape, training: GptOptions, options: argparse.Namespace)
         0 if options.no_save else saves,
         options.resume,
         bool(checkpoints(checkpoint_folder(training.folder))),
+        text.texts,
+        text.passes,
     )
 
 
-def prepare(
-    shape: GptShape, training: GptOptions, options: argparse.Namespace
-) -> tuple[GptTrainer, TextBatches]:
+@dataclass(frozen=True)
+class Prepared:
+    """What runs.
+
+    Attributes:
+        trainer: Not entered.
+        batches: The text it is trained on.
+        text: What is written at the end.
+        writer: Writes it, not entered; None: nothing is written.
+    """
+
+    trainer: GptTrainer
+    batches: TextBatches
+    text: TextOptions
+    writer: GptWriter | None
+
+
+def prepare(shape: GptShape, training: GptOptions, options: argparse.Namespace) -> Prepared:
     """Reads the text, says what the run will take and compiles it.
 
     Args:
@@ -340,15 +292,24 @@ def prepare(
         options: The arguments.
 
     Returns:
-        The trainer, not entered, and the text.
+        All that runs.
 
     Raises:
-        ValueError: Disk or memory cannot hold the run.
+        ValueError: Disk or memory cannot hold the run, or texts are longer than the network allows.
     """
+    text = TextOptions.fitting(
+        shape,
+        options.write,
+        options.prompt,
+        texts=options.texts,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        seed=options.seed,
+    )
     tokens = read_tokens(options.data)
     sequences = (training.micro_batches, training.micro_batch, shape.sequence)
     batches = TextBatches(tokens, sequences, options.seed)
-    size = run_size(shape, training, options)
+    size = run_size(shape, training, text, options)
     check_disk(size)
     rates = measure_rates(size)
     available = available_bytes()
@@ -356,20 +317,37 @@ def prepare(
         limit_private_memory(options.memory)
     trainer = GptTrainer(shape, training)
     need = trainer.process_bytes()
-    show_facts(plan_facts(size, rates, need, available))
-    check_memory(need, min(available, options.memory or available))
-    return trainer, batches
+    limit = min(available, options.memory or available)
+    writer, refusal = None, ""
+    if text.count:
+        writer, refusal = writer_within(shape, training, text.texts, limit - need)
+    if writer is None:
+        size = replace(size, passes=0)
+    while_writing = need + (writer.memory_bytes if writer else 0)
+    facts = plan_facts(size, rates, while_writing, available)
+    if text.count:
+        facts.append(("texts", refusal or f"{text.texts} of {text.count} bytes, at the end"))
+    show_facts(facts)
+    check_memory(need, limit)
+    return Prepared(trainer, batches, text, writer)
 
 
-def show_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Prints them as a table.
+def write(prepared: Prepared) -> tuple[list[str], str]:
+    """Writes the texts; what goes wrong here costs no training.
 
     Args:
-        facts: Names and texts.
+        prepared: Its trainer is entered.
+
+    Returns:
+        The texts, and why there are none.
     """
-    width = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        print(f"{name:<{width}}  {value}", flush=True)
+    if prepared.writer is None:
+        return [], ""
+    try:
+        with stop_request("no more text; once more stops at once") as stop:
+            return write_texts(prepared.writer, prepared.trainer, prepared.text, stop), ""
+    except (OSError, ValueError, MemoryError, popart.popart_exception) as error:
+        return [], f"No text was written: {error}"
 
 
 def begin(trainer: GptTrainer, batches: TextBatches, resume: bool) -> None:
@@ -418,21 +396,25 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress] | N
         threads=options.threads,
         profile=True,
     )
-    trainer, batches = prepare(shape, training, options)
+    prepared = prepare(shape, training, options)
+    trainer, batches = prepared.trainer, prepared.batches
     if options.plan:
         return None
+    notes = []
     with trainer:
         begin(trainer, batches, options.resume)
         progress = DemoRun(trainer, batches, options).run()
         times = op_times(trainer.session)
         phases = phase_times(trainer.session)
+        if not progress.stopped:
+            progress.texts, refusal = write(prepared)
+            notes += [refusal] if refusal else []
     facts = summary(name if shape == known else "custom", trainer, progress, options.memory)
     facts += [
-        (f"  {phase.name}", _phase_text(phase, len(progress.seconds)))
+        (f"  {phase.name}", phase_text(phase, len(progress.seconds)))
         for phase in phases
         if phase.name not in ("", EVALUATION)
     ]
-    notes = []
     if progress.first_bad_step is not None:
         notes.append(f"The loss was not finite from step {progress.first_bad_step} on or at times.")
     plan = memory_plan(trainer.session)
@@ -472,6 +454,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report, progress = result
     path = write_report(options.report or options.folder / "report.html", report)
     show_facts([*report.facts, ("report", str(path))])
+    for note in report.notes:
+        print(f"pando gpt: {note}", file=sys.stderr)
+    show_texts(progress.texts)
     if progress.stopped and not options.no_save:
         print("stopped; --resume goes on")
     return EXIT_INTERRUPTED if progress.stopped else 0

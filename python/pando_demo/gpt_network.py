@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,8 @@ WEIGHT_DEVIATION = 0.02
 POSITION_DEVIATION = 0.01
 # Added to the scores of later positions.
 MASKED = -1e9
+# The variables of a CachedBlock that a Block does not have.
+CACHES = ("keys", "values")
 
 
 @dataclass(frozen=True)
@@ -211,8 +214,36 @@ class Embedding(_Layer):
         return (ops.gather(vectors, tokens) + positions).reshape((-1, sizes.hidden))
 
 
-class Block(addons.Module):
-    """One pre-norm decoder layer.
+class EmbeddingAt(_Layer):
+    """The variables of Embedding, for one position.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.sizes = shape
+
+    def build(self, tokens: popxl.Tensor, position: popxl.Tensor) -> popxl.Tensor:
+        """Looks vectors up.
+
+        Args:
+            tokens: int32 (batch, 1).
+            position: Where they stand, int32 (1,).
+
+        Returns:
+            float32 (batch, hidden).
+        """
+        sizes = self.sizes
+        vectors = self.add("tokens", sizes.vocabulary, sizes.hidden)
+        positions = self.add("positions", sizes.sequence, sizes.hidden)
+        both = ops.gather(vectors, tokens) + ops.gather(positions, position)
+        return both.reshape((-1, sizes.hidden))
+
+
+class _AnyBlock(addons.Module):
+    """One pre-norm decoder layer, but for what positions see of each other.
 
     Args:
         shape: The sizes of the decoder.
@@ -225,6 +256,54 @@ class Block(addons.Module):
         self.qkv, self.proj = Linear(3 * shape.hidden), Linear(shape.hidden)
         self.ff1, self.ff2 = Linear(4 * shape.hidden), Linear(shape.hidden)
 
+    def apply(
+        self, x: popxl.Tensor, attention: Callable[[popxl.Tensor], popxl.Tensor]
+    ) -> popxl.Tensor:
+        """Applies the layer.
+
+        Args:
+            x: float32 (n, hidden).
+            attention: Takes queries, keys and values (n, 3 * hidden), gives (n, hidden).
+
+        Returns:
+            (n, hidden).
+        """
+        x = x + self.proj(attention(self.qkv(self.norm1(x))))
+        return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
+
+    def split_heads(self, qkv: popxl.Tensor, positions: int) -> list[popxl.Tensor]:
+        """Takes queries, keys and values apart.
+
+        Args:
+            qkv: (batch * positions, 3 * hidden).
+            positions: Those of a sequence.
+
+        Returns:
+            Three of (batch, heads, positions, hidden // heads).
+        """
+        sizes = self.sizes
+        split = (-1, positions, sizes.heads, sizes.hidden // sizes.heads)
+        return [part.reshape(split).transpose((0, 2, 1, 3)) for part in ops.split(qkv, 3, axis=-1)]
+
+    def join_heads(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Undoes `split_heads`.
+
+        Args:
+            x: (batch, heads, positions, hidden // heads).
+
+        Returns:
+            (batch * positions, hidden).
+        """
+        return x.transpose((0, 2, 1, 3)).reshape((-1, self.sizes.hidden))
+
+
+class Block(_AnyBlock):
+    """One pre-norm decoder layer.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
+
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         """Applies the layer.
 
@@ -234,8 +313,7 @@ class Block(addons.Module):
         Returns:
             The same shape.
         """
-        x = x + self.proj(self.attention(self.qkv(self.norm1(x))))
-        return x + self.ff2(ops.gelu(self.ff1(self.norm2(x))))
+        return self.apply(x, self.attention)
 
     def attention(self, qkv: popxl.Tensor) -> popxl.Tensor:
         """Causal attention: every position looks at itself and those before it.
@@ -247,17 +325,48 @@ class Block(addons.Module):
             (batch * sequence, hidden).
         """
         sizes = self.sizes
-        depth = sizes.hidden // sizes.heads
-        split = (-1, sizes.sequence, sizes.heads, depth)
-        q, k, v = (
-            part.reshape(split).transpose((0, 2, 1, 3)) for part in ops.split(qkv, 3, axis=-1)
-        )
+        q, k, v = self.split_heads(qkv, sizes.sequence)
         mask = popxl.constant(
             np.triu(np.full((sizes.sequence, sizes.sequence), MASKED, np.float32), k=1), name="mask"
         )
-        scores = (q @ k.transpose((0, 1, 3, 2))) * depth**-0.5 + mask
-        merged = (ops.softmax(scores, axis=-1) @ v).transpose((0, 2, 1, 3))
-        return merged.reshape((-1, sizes.hidden))
+        scores = (q @ k.transpose((0, 1, 3, 2))) * (sizes.hidden // sizes.heads) ** -0.5 + mask
+        return self.join_heads(ops.softmax(scores, axis=-1) @ v)
+
+
+class CachedBlock(_AnyBlock):
+    """The variables of Block, and the keys and values of every position so far.
+
+    Args:
+        shape: The sizes of the decoder.
+    """
+
+    def build(self, x: popxl.Tensor, position: popxl.Tensor) -> popxl.Tensor:
+        """Applies the layer to one position, which looks at itself and those before it.
+
+        Args:
+            x: float32 (batch, hidden).
+            position: Where it stands, int32 (1,); its keys and values are written there.
+
+        Returns:
+            The same shape.
+        """
+        sizes = self.sizes
+        size = (x.shape[0], sizes.heads, sizes.sequence, sizes.hidden // sizes.heads)
+
+        def attention(qkv: popxl.Tensor) -> popxl.Tensor:
+            q, *new = self.split_heads(qkv, 1)
+            caches = (
+                self.add_variable_input(name, partial(np.zeros, size), popxl.float32, by_ref=True)
+                for name in CACHES
+            )
+            keys, values = (
+                ops.dynamic_update_(cache, position, now, [2], [1], True)
+                for cache, now in zip(caches, new, strict=True)
+            )
+            seen = ops.scaled_dot_product_attention(q, keys, values, length=position + 1)
+            return self.join_heads(seen)
+
+        return self.apply(x, attention)
 
 
 class Head(addons.Module):

@@ -38,6 +38,8 @@ class RunSize:
         saves: Checkpoints to write.
         resumes: Whether a checkpoint is read at the beginning.
         earlier_checkpoint: Whether the folder has one already, which the first new one replaces.
+        texts: Those that are written at the end, at once.
+        passes: Runs of the writer, each for one byte of every text.
     """
 
     shape: GptShape
@@ -47,6 +49,8 @@ class RunSize:
     saves: int = 1
     resumes: bool = False
     earlier_checkpoint: bool = False
+    texts: int = 0
+    passes: int = 0
 
     @property
     def tokens(self) -> int:
@@ -70,9 +74,22 @@ class RunSize:
 
     @property
     def disk_bytes(self) -> int:
-        """The most that the run adds to its folder."""
+        """The most that the run adds to its folder: while it saves, or while it writes texts."""
         rows = self.row_bytes if self.options.tier == "file" else 0
-        return rows + self.new_checkpoints * self.row_bytes
+        saving = self.new_checkpoints * self.row_bytes
+        writing = self.kept_checkpoints * self.row_bytes + self.writer_disk_bytes
+        return rows + max(saving, writing)
+
+    @property
+    def kept_checkpoints(self) -> int:
+        """How many more there are than before, once all are saved."""
+        return 0 if self.earlier_checkpoint else min(self.saves, 1)
+
+    @property
+    def writer_disk_bytes(self) -> int:
+        """The weights that texts are written with, a copy."""
+        is_file = self.options.tier == "file" and self.passes > 0
+        return _NUMBER * self.shape.parameters if is_file else 0
 
     @property
     def _head_flops(self) -> int:
@@ -93,6 +110,12 @@ class RunSize:
     def evaluation_flops(self) -> int:
         """Forward only."""
         return self._layer_flops + self._head_flops
+
+    @property
+    def pass_flops(self) -> int:
+        """One byte of every text."""
+        hidden, shape = self.shape.hidden, self.shape
+        return 2 * self.texts * hidden * (12 * hidden * shape.layers + shape.vocabulary)
 
     @property
     def step_loaded_bytes(self) -> int:
@@ -179,11 +202,13 @@ class TimeEstimate:
 
     Attributes:
         step: One step.
-        others: All that is not a step: weights, evaluations, checkpoints.
+        others: All else but texts: weights, evaluations, checkpoints.
+        texts: Writing texts.
     """
 
     step: float
     others: float
+    texts: float = 0.0
 
     @classmethod
     def of(cls, size: RunSize, rates: MachineRates) -> TimeEstimate:
@@ -203,12 +228,17 @@ class TimeEstimate:
             loading = size.step_loaded_bytes / disk.reading
             step = max(step, loading + size.step_stored_bytes / disk.writing)
             evaluation = max(evaluation, weights / disk.reading)
+        texts = size.passes * size.pass_flops / rates.flops
+        if size.writer_disk_bytes:
+            once = weights / disk.reading
+            texts = max(texts, size.passes * once) + once + weights / disk.writing
         copying = size.row_bytes * (1 / disk.reading + 1 / disk.writing)
         if size.resumes:  # read once for the checksums and once for the rows
             beginning = copying + size.row_bytes / disk.reading
         else:
             beginning = _DRAWING_SECONDS * size.shape.parameters + weights / disk.writing
-        return cls(step, beginning + size.evaluations * evaluation + size.saves * copying)
+        others = beginning + size.evaluations * evaluation + size.saves * copying
+        return cls(step, others, texts)
 
 
 def free_disk_bytes(folder: Path) -> int:
@@ -243,6 +273,7 @@ def check_disk(size: RunSize) -> None:
         f"{_disk_parts(size)}; {bytes_text(free)} are free. Make room, name another disk with "
         "--folder, or train a smaller network (--params)"
         + (" or without checkpoints (--no-save)" if size.saves else "")
+        + (" or texts (--write 0)" if size.writer_disk_bytes else "")
     )
 
 
@@ -268,9 +299,15 @@ def _disk_parts(size: RunSize) -> str:
     parts = []
     if size.options.tier == "file":
         parts.append(f"{bytes_text(size.row_bytes)} of weights, moments and layer inputs")
-    if size.new_checkpoints:
+    # What the most is needed for: a new checkpoint beside an old one, or texts beside the new one.
+    extra = (size.new_checkpoints - size.kept_checkpoints) * size.row_bytes
+    writes = size.writer_disk_bytes > extra
+    copies = size.kept_checkpoints if writes else size.new_checkpoints
+    if copies:
         one = f"{bytes_text(size.row_bytes)} of a checkpoint"
-        parts.append(one if size.new_checkpoints == 1 else f"twice {one}, new beside old")
+        parts.append(one if copies == 1 else f"twice {one}, new beside old")
+    if writes:
+        parts.append(f"{bytes_text(size.writer_disk_bytes)} of weights to write texts with")
     return " and ".join(parts) or "nothing"
 
 
@@ -304,7 +341,7 @@ def plan_facts(
         Names and texts: disk, memory, time.
     """
     estimate = TimeEstimate.of(size, rates)
-    total = size.steps * estimate.step + estimate.others
+    total = size.steps * estimate.step + estimate.others + estimate.texts
     moved = size.step_loaded_bytes + size.step_stored_bytes
     work = f"{size.step_flops / 1e12:.3g} TFLOP at {rates.flops / 1e9:.3g} GFLOP/s"
     if size.options.tier == "file":
@@ -330,6 +367,7 @@ def plan_facts(
             "time",
             f"about {duration_text(total)}: {size.steps} steps of {duration_text(estimate.step)} "
             f"({work}, as measured now) and {duration_text(estimate.others)} for weights, "
-            "validation and checkpoints",
+            "validation and checkpoints"
+            + (f", {duration_text(estimate.texts)} for texts" if size.passes else ""),
         ),
     ]

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 import popxl
-from pando import _core, checkpoint
+from pando import checkpoint
 from pando.process_memory import resident_bytes
 from pando.session_info import memory_plan
 from pando.settings import use_session_settings
 from pando.text_data import Batch, TextBatches
 from pando_demo.gpt_network import GptShape, initial_values
 from pando_demo.gpt_program import GptProgram, adam_scalars, phased_program
+from pando_demo.gpt_rows import RemoteRows
 
 # Beside device memory and stores under way: buffers of the I/O threads, scratch of library
 # kernels, what the host program allocates.
@@ -131,6 +132,12 @@ class IoCounts:
         return max(0.0, 1 - self.waiting_seconds / self.busy_seconds)
 
 
+def _weight_key(key: str) -> str:
+    """The key of a buffer for one of `variable_shapes`."""
+    part, _, name = key.partition(".")
+    return f"{part}.fwd.{name}"
+
+
 def _phase_bytes(shape: GptShape) -> int:
     """Weights and moments of one layer."""
     return 3 * 4 * shape.layer_parameters
@@ -223,8 +230,7 @@ class GptTrainer:
             remote_io_threads=options.io_threads,
         ):
             self.session = popxl.Session(self.program.ir, "cpu")
-        descriptions = self._core.remote_buffers
-        self._index = {int(buffer.id): i for i, buffer in enumerate(descriptions)}
+        self._rows = RemoteRows(self.session, self.program.buffers)
 
     @property
     def _core(self) -> Any:
@@ -265,10 +271,7 @@ class GptTrainer:
         Returns:
             Bytes.
         """
-        return sum(
-            int(buffer.entries) * math.prod(buffer.shape) * int(_core.dtype_bytes(buffer.dtype))
-            for buffer in self._core.remote_buffers
-        )
+        return self._rows.total_bytes
 
     @property
     def tokens_per_step(self) -> int:
@@ -276,10 +279,6 @@ class GptTrainer:
         return math.prod(self.sequences)
 
     # State.
-
-    def _buffer(self, key: str) -> int:
-        """The index of a buffer: `block.fwd.qkv.weight`, `head.moment1.norm.bias`, ..."""
-        return self._index[self.program.buffers[key].remote_buffer_id]
 
     def write_row(self, key: str, row: int, value: np.ndarray) -> None:
         """Writes one row of a remote buffer.
@@ -289,7 +288,7 @@ class GptTrainer:
             row: The layer.
             value: float32 of the row's shape.
         """
-        self._core.write_remote(0, self._buffer(key), row, value)
+        self._rows.write(key, row, value)
 
     def read_row(self, key: str, row: int) -> np.ndarray:
         """Reads one row of a remote buffer.
@@ -301,10 +300,19 @@ class GptTrainer:
         Returns:
             A new array.
         """
-        buffer = self.program.buffers[key]
-        value = np.empty(buffer.tensor_shape, buffer.tensor_dtype.as_numpy())
-        self._core.read_remote(0, self._buffer(key), row, value)
-        return value
+        return self._rows.read(key, row)
+
+    def read_weight(self, key: str, row: int) -> np.ndarray:
+        """Reads a weight as it is after the last step.
+
+        Args:
+            key: As in `variable_shapes`.
+            row: The layer.
+
+        Returns:
+            A new array.
+        """
+        return self.read_row(_weight_key(key), row)
 
     def initialise(self, progress: Callable[[int], object] | None = None) -> None:
         """Draws the weights row by row; the moments are zero.
@@ -313,8 +321,7 @@ class GptTrainer:
             progress: Called with the number of weights of each row that has been written.
         """
         for key, row, value in initial_values(self.shape, self.options.seed):
-            part, _, name = key.partition(".")
-            self.write_row(f"{part}.fwd.{name}", row, value)
+            self.write_row(_weight_key(key), row, value)
             if progress:
                 progress(value.size)
 

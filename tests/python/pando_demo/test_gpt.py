@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pando import checkpoint
 from pando.process_memory import parse_bytes
+from pando.sampling import sample_tokens
 from pando.text_data import Batch, TextBatches
+from pando_demo import gpt_text
 from pando_demo.gpt import EXIT_INTERRUPTED, main, parse_arguments
 
 TINY = ["--layers", "2", "--hidden", "32", "--heads", "2", "--sequence", "32", "--threads", "2"]
@@ -64,6 +69,83 @@ def test_it_learns_and_leaves_a_report(
     assert len(checkpoint.checkpoints(folder / "checkpoints")) == 1
     # No file stays that the run worked in.
     assert not [*folder.glob("**/*.remote")]
+
+
+def texts_of(out: str) -> list[str]:
+    """The texts at the end of what the demo shows."""
+    parts = re.split(r"^text \d+$", out, flags=re.MULTILINE)
+    return [textwrap.dedent(part.strip("\n")) for part in parts[1:]]
+
+
+def test_it_ends_with_texts_of_the_trained_network(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learnt = ["--steps", "200", "--no-save", "--prompt", "row ", "--texts", "2", "--write", "28"]
+    assert main(arguments(text, tmp_path / "out", *learnt, "--temperature", "0")) == 0
+    out = capsys.readouterr().out
+    first, second = texts_of(out)
+    assert "texts   2 of 28 bytes, at the end" in out and "for texts" in out
+    assert first == second and first.startswith("row ")
+    # All words but the last, which may be cut.
+    words = ["graph", "row", "phase", "memory", "load", "store"]
+    assert len(first.split()) > 3 and set(first.split()[:-1]) <= set(words)
+    assert not [*(tmp_path / "out").glob("**/*.remote")]
+
+
+def test_texts_that_do_not_fit_are_left_out(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpt_text.GptWriter, "memory_bytes", 900 << 30)
+    assert main(arguments(text, tmp_path / "out", "--steps", "1", "--no-save")) == 0
+    out = capsys.readouterr().out
+    assert "none, since writing needs 900 GiB of memory beside training" in out
+    assert "for texts" not in out and texts_of(out) == []
+
+
+def test_texts_are_drawn(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--steps", "1", "--no-save", "--prompt", "a"]
+    runs = []
+    for more in (["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--write", "0"]):
+        assert main(arguments(text, tmp_path / "out", *given, *more)) == 0
+        runs.append(texts_of(capsys.readouterr().out))
+    one, again, other, none = runs
+    assert one == again != other and none == []
+    assert len(one) == 3 and len(set(one)) == 3
+
+
+def test_stopping_while_it_writes_keeps_the_run(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sampled = gpt_text.sample_tokens
+
+    def third_is_interrupted(*given: Any) -> np.ndarray:
+        nonlocal count
+        count += 1
+        if count == 3:
+            signal.raise_signal(signal.SIGINT)
+        return sampled(*given)
+
+    count = 0
+    monkeypatch.setattr(gpt_text, "sample_tokens", third_is_interrupted)
+    given = ["--steps", "1", "--prompt", "row", "--temperature", "0"]
+    assert main(arguments(text, tmp_path / "out", *given)) == 0
+    assert count == 3 and len(texts_of(capsys.readouterr().out)) == 3
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_failure_while_it_writes_costs_no_training(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(scores: np.ndarray, *_: Any) -> np.ndarray:
+        return sample_tokens(np.full_like(scores, np.nan), np.random.default_rng(0))
+
+    monkeypatch.setattr(gpt_text, "sample_tokens", broken)
+    assert main(arguments(text, tmp_path / "out", "--steps", "1")) == 0
+    shown = capsys.readouterr()
+    assert "No text was written: wanted scores that are finite" in shown.err
+    assert texts_of(shown.out) == []
+    assert "No text was written" in (tmp_path / "out" / "report.html").read_text()
+    assert checkpoint.checkpoints(tmp_path / "out" / "checkpoints")
 
 
 def test_stopping_and_going_on_changes_nothing(
@@ -128,6 +210,9 @@ def test_what_does_not_fit_is_refused(text: Path, tmp_path: Path) -> None:
         (["--folder", "/proc/none"], "/proc/none"),
         (["--memory", "1MiB"], "give more memory"),
         (["--sequence", "30000"], "sequences of 30000"),
+        (["--write", "32"], "room for 31"),
+        (["--write", "1", "--prompt", "longer than the sequences of the network"], "room for 0"),
+        (["--prompt", ""], "at least one byte"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -150,7 +235,17 @@ def test_an_empty_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--steps", "0"], ["--memory", "much"], ["--batch", "3"], ["--tier", "tape"]]
+    "wrong",
+    [
+        ["--steps", "0"],
+        ["--memory", "much"],
+        ["--batch", "3"],
+        ["--tier", "tape"],
+        ["--write", "-1"],
+        ["--temperature", "-0.5"],
+        ["--temperature", "nan"],
+        ["--top-k", "0"],
+    ],
 )
 def test_arguments_are_checked(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):

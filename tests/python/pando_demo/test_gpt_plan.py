@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from pando.disk_bandwidth import Bandwidth, disk_bandwidth
 from pando.text_data import TextBatches
 from pando_demo import gpt_plan
 from pando_demo.gpt import main
-from pando_demo.gpt_network import SHAPES, GptShape
+from pando_demo.gpt_network import SHAPES, GptShape, variable_shapes
 from pando_demo.gpt_plan import MachineRates, RunSize, TimeEstimate, duration_text
 from pando_demo.gpt_training import GptOptions, GptTrainer
+from pando_demo.gpt_writer import GptWriter
 
 SMALL = GptShape(3, 128, 2, 32)
 ARGUMENTS = ["--layers", "3", "--hidden", "128", "--heads", "2", "--sequence", "32"]
@@ -87,6 +89,39 @@ def test_a_new_checkpoint_is_beside_the_old_one(saves: int, earlier: bool, copie
     assert size.disk_bytes == (1 + copies) * size.row_bytes
 
 
+@pytest.mark.parametrize(
+    ("saves", "earlier", "copies"), [(0, False, 0), (1, False, 1), (1, True, 0)]
+)
+def test_texts_take_a_copy_of_the_weights_at_the_end(
+    saves: int, earlier: bool, copies: int, tmp_path: Path
+) -> None:
+    options = GptOptions(folder=tmp_path)
+    weights = 4 * SMALL.parameters
+    size = RunSize(SMALL, options, 5, 2, saves, earlier_checkpoint=earlier, texts=2, passes=9)
+    # With an earlier checkpoint the moment of the save needs more.
+    writing = max(copies * size.row_bytes + weights, size.new_checkpoints * size.row_bytes)
+    assert size.disk_bytes == size.row_bytes + writing
+    with GptWriter(SMALL, 2, options) as writer:
+        writer.take_weights(lambda key, row: np.zeros(variable_shapes(SMALL)[key][0], np.float32))
+        # Rows of files begin at multiples of 4 KiB.
+        assert weights <= folder_bytes(tmp_path) < 1.5 * weights
+    assert replace(size, passes=0).writer_disk_bytes == 0
+    assert replace(size, options=GptOptions(tier="ram")).writer_disk_bytes == 0
+
+
+def test_a_pass_takes_the_longer_of_its_operations_and_the_weights() -> None:
+    shape = SHAPES["25M"]
+    size = RunSize(shape, GptOptions(), 5, texts=3, passes=100)
+    # Two for each weight of a product and each text.
+    tables = (shape.vocabulary + shape.sequence) * shape.hidden
+    assert size.pass_flops == pytest.approx(6 * (shape.parameters - tables), rel=0.01)
+    slow_disk = MachineRates(1e15, Bandwidth(4e6, 8e6))
+    once = shape.parameters / 1e6
+    assert TimeEstimate.of(size, slow_disk).texts == pytest.approx(101.5 * once)
+    slow_cores = MachineRates(size.pass_flops, Bandwidth(1e18, 1e18))
+    assert TimeEstimate.of(size, slow_cores).texts == pytest.approx(100)
+
+
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     file = tmp_path / "text"
@@ -101,7 +136,7 @@ def test_the_plan_comes_first(
     arguments = [*ARGUMENTS, "--data", str(text), "--folder", str(folder), "--steps", "1"]
     assert main([*arguments, "--plan"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["disk", "memory", "time"]
+    assert [line.split()[0] for line in lines] == ["disk", "memory", "time", "texts"]
     assert "are free" in lines[0] and "are available" in lines[1] and "1 steps of" in lines[2]
     assert folder_bytes(folder) == 0
     assert main(arguments) == 0

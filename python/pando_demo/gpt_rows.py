@@ -1,0 +1,66 @@
+"""The remote buffers of a decoder's session, by the keys of its variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import popxl
+from pando import _core
+
+
+class RemoteRows:
+    """Reads and writes rows of an entered session.
+
+    Args:
+        session: The session.
+        buffers: Its buffers by key.
+    """
+
+    def __init__(self, session: popxl.Session, buffers: Mapping[str, popxl.RemoteBuffer]) -> None:
+        self._session = session
+        self._buffers = buffers
+        self._index = {int(buffer.id): i for i, buffer in enumerate(self._core.remote_buffers)}
+
+    @property
+    def _core(self) -> Any:
+        return self._session._pb_session.program
+
+    @property
+    def total_bytes(self) -> int:
+        """All remote buffers of the session together, wherever they are."""
+        return sum(
+            int(buffer.entries) * math.prod(buffer.shape) * int(_core.dtype_bytes(buffer.dtype))
+            for buffer in self._core.remote_buffers
+        )
+
+    def write(self, key: str, row: int, value: np.ndarray) -> None:
+        """Writes one row.
+
+        Args:
+            key: That of the buffer.
+            row: The layer.
+            value: float32 of the row's shape.
+        """
+        self._core.write_remote(0, self._index_of(key), row, value)
+
+    def read(self, key: str, row: int) -> np.ndarray:
+        """Reads one row.
+
+        Args:
+            key: That of the buffer.
+            row: The layer.
+
+        Returns:
+            A new array.
+        """
+        buffer = self._buffers[key]
+        value = np.empty(buffer.tensor_shape, buffer.tensor_dtype.as_numpy())
+        self._core.read_remote(0, self._index_of(key), row, value)
+        return value
+
+    def _index_of(self, key: str) -> int:
+        return self._index[self._buffers[key].remote_buffer_id]
