@@ -25,7 +25,8 @@ def _training_steps(case: Case) -> Steps:
     session = popxl.Session(built.ir, DEVICE)
     turns = itertools.cycle(_feeds(case, built))
     session.__enter__()
-    _write_weights(case, session)
+    if case.layers:
+        _write_weights(case, session)
 
     def run(steps: int) -> list[float]:
         return [session.run(feed)[built.output].item() for feed in itertools.islice(turns, steps)]
@@ -55,7 +56,7 @@ def _feeds(case: Case, built: programs.BuiltProgram) -> list[dict[Any, Any]]:
 
 
 def _write_weights(case: Case, session: popxl.Session) -> None:
-    """The weights that every framework starts from."""
+    """The weights that every framework starts from, into graphs that layers share."""
     weights = data.weights(case)
     named = {programs.weight_name(case, name): name for name in weights}
     found = [v for v in session.ir.main_graph.variables if v.name in named]
@@ -69,7 +70,6 @@ def _generation_steps(case: Case) -> Steps:
     built = families.on("popxl", case).program(case)
     session = popxl.Session(built.ir, DEVICE)
     session.__enter__()
-    _write_weights(case, session)
 
     def decode(tokens: Any, position: int) -> Any:
         given = (tokens, np.full(1, position, np.int32))
@@ -82,7 +82,6 @@ def _inference_steps(case: Case) -> Steps:
     built = programs.network_inference(case)
     session = popxl.Session(built.ir, DEVICE)
     session.__enter__()
-    _write_weights(case, session)
     return _output_steps(session, _feeds(case, built), built.output)
 
 

@@ -79,6 +79,22 @@ def weight_name(case: Case, name: str) -> str:
     return name
 
 
+def init(
+    facts: addons.NamedVariableFactories, weights: dict[str, data.Array]
+) -> addons.NamedTensors:
+    """Makes the variables of a network. Those of ``weights`` have these values, and are taken out,
+    so that no value is in memory twice for long."""
+    factories = facts.to_dict()
+    named = {
+        name: popxl.variable(weights.pop(name).reshape(factory.shape), factory.dtype, name)
+        for name, factory in factories.items()
+        if name in weights
+    }
+    others = {name: factory for name, factory in factories.items() if name not in named}
+    rest = addons.NamedVariableFactories.from_dict(others).init()
+    return addons.NamedTensors.from_dict(named | rest.to_dict())
+
+
 def load(case: Case, labels: bool) -> tuple[list[popxl.HostToDeviceStream], list[popxl.Tensor]]:
     """Streams and what they bring for one step: what the network reads, then the labels."""
     batch = data.example(case)
@@ -130,7 +146,7 @@ def network_training(case: Case) -> BuiltProgram:
         streams, (*given, labels) = load(case, labels=True)
         facts, forward = _net(case).create_graph(*given)
         backward = addons.autodiff(forward, grads_required=forward.args.tensors)
-        variables = facts.init()
+        variables = init(facts, data.weights(case))
         info = forward.bind(variables).call_with_info(*given)
         loss, gradient = loss_with_grad(case, info.outputs[0], labels)
         output = store(loss, "loss")
@@ -147,7 +163,7 @@ def network_inference(case: Case) -> BuiltProgram:
     with ir.main_graph:
         streams, given = load(case, labels=False)
         facts, graph = _net(case).create_graph(*given)
-        (outputs,) = graph.bind(facts.init()).call(*given)
+        (outputs,) = graph.bind(init(facts, data.weights(case))).call(*given)
         output = store(outputs, "outputs")
     ir.num_host_transfers = 1
     return BuiltProgram(ir, streams, output)

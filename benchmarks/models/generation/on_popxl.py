@@ -62,7 +62,7 @@ def program(case: Case) -> programs.BuiltProgram:
         ]
         given = [ops.host_load(stream) for stream in streams]
         facts, graph = Net(SIZES[case.variant]).create_graph(*given)
-        (scores,) = graph.bind(facts.init()).call(*given)
+        (scores,) = graph.bind(programs.init(facts, SIZES[case.variant].weights())).call(*given)
         output = programs.store(scores, "scores")
     ir.num_host_transfers = 1
     return programs.BuiltProgram(ir, streams, output)

@@ -10,7 +10,7 @@ import popxl_addons as addons
 from benchmarks import data
 from benchmarks.cases import Case
 from benchmarks.frameworks import popxl_programs as programs
-from benchmarks.frameworks.popxl_models import Linear, normal
+from benchmarks.frameworks.popxl_models import Linear
 from benchmarks.models.recommender import SIZES, Recommender
 
 
@@ -45,13 +45,11 @@ class Interaction(addons.Module):
 def training(case: Case) -> programs.BuiltProgram:
     """The rows are read and updated in the main graph; no gradient is as large as a table."""
     of: Recommender = SIZES[case.variant]
+    weights = of.weights()
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         streams, (dense, rows, labels) = programs.load(case, labels=True)
-        tables = [
-            popxl.variable(normal(0.1, (of.rows, of.width)), popxl.float32, name)
-            for name in of.table_names
-        ]
+        tables = [popxl.variable(weights.pop(name), popxl.float32, name) for name in of.table_names]
         ids = [part.reshape((-1,)) for part in ops.split(rows, of.tables, axis=0)]
         looked_up = [ops.gather(table, at) for table, at in zip(tables, ids, strict=True)]
         facts, forward = Interaction(of).create_graph(dense, looked_up)
@@ -59,7 +57,7 @@ def training(case: Case) -> programs.BuiltProgram:
         row_inputs = forward.graph.inputs[1 : of.tables + 1]
         wanted = [*row_inputs, *forward.args.tensors]
         backward = addons.autodiff(forward, grads_required=wanted)
-        variables = facts.init()
+        variables = programs.init(facts, weights)
         info = forward.bind(variables).call_with_info(dense, looked_up)
         loss, gradient = programs.loss_with_grad(case, info.outputs[0], labels)
         output = programs.store(loss, "loss")
