@@ -5,7 +5,8 @@
 namespace pando {
 
 Accumulation accumulate_gradients(const GradGraphInfo& info, const std::string& counter_name,
-                                  const std::vector<std::string>& names, const OpContext& context) {
+                                  const std::vector<std::string>& names, AccumulationKind kind,
+                                  const OpContext& context) {
   Graph& graph = *info.gradient_graph;
   if (names.size() > info.expected_outputs.size()) {
     throw ValueError(str_cat("accumulate_gradients: wanted at most ", info.expected_outputs.size(),
@@ -26,12 +27,19 @@ Accumulation accumulate_gradients(const GradGraphInfo& info, const std::string& 
   };
   result.counter =
       graph.add_input(graph.unique_tensor_id(counter_name), {DType::Float32, {}, {}}, true);
+  const bool sums = kind == AccumulationKind::Sum;
+  Tensor* factor = result.counter;
+  if (sums && !names.empty()) {
+    const std::vector<Tensor*> inputs = {result.counter, builder.constant(0, DType::Float32)};
+    factor = builder.cast(builder.make("Greater", inputs), DType::Float32);
+  }
   for (std::size_t i = 0; i < names.size(); ++i) {
     const TensorInfo& like = info.expected_outputs[kept + i].forward_tensor->info;
     const TensorInfo accumulated{like.dtype, like.shape, {}};
     Tensor* accumulator = graph.add_input(graph.unique_tensor_id(names[i]), accumulated, true);
     result.accumulators.push_back(accumulator);
-    add({accumulator, gradients[kept + i], result.counter}, "Mean", "accumulate_mean");
+    add({accumulator, gradients[kept + i], factor}, sums ? "DecayAdd" : "Mean",
+        sums ? "accumulate_sum" : "accumulate_mean");
   }
   add({result.counter, builder.constant(1, DType::Float32), nullptr}, "Add", "accumulate");
   graph.set_outputs({gradients.begin(), gradients.begin() + static_cast<std::ptrdiff_t>(kept)});

@@ -76,10 +76,11 @@ void Pipeliner::check_steps() {
                 text.empty() ? "none" : text));
   }
   schedule_.stages.resize(used.size());
-  const std::int64_t least = 2 * schedule_.num_stages();
+  // With fewer there would be no cycle in which all stages work.
+  const std::int64_t least = schedule_.num_stages();
   if (schedule_.steps < least) {
-    throw ValueError(str_cat("pipeline: ", schedule_.num_stages(), " stages need at least ", least,
-                             " steps; given ", schedule_.steps));
+    throw ValueError(str_cat("pipeline: ", least, " stages need at least ", least,
+                             " steps, one for each; given ", schedule_.steps));
   }
 }
 

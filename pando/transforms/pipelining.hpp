@@ -19,8 +19,8 @@ namespace pando {
 /// stash of an activation that its gradient needs). The results are those of running all stages in
 /// order for one micro-batch after the other, if state is only read in the stage that writes it.
 ///
-/// Throws ValueError: fewer than 2 S steps, a stage without ops. Throws Error: a stage uses what a
-/// later one makes, or writes in place what another stage makes; two stages use one host stream;
+/// Throws ValueError: fewer steps than stages, a stage without ops. Throws Error: a stage uses what
+/// a later one makes, or writes in place what another stage makes; two stages use one host stream;
 /// something outside the pipeline uses a tensor made inside.
 PipelineSchedule pipeline(Graph& graph, const std::vector<std::pair<Op*, std::int64_t>>& ops,
                           std::int64_t steps, const OpContext& context);

@@ -72,9 +72,17 @@ void bind_gradient_rewrites(nb::module_& m) {
       .def_ro("counter", &Accumulation::counter, kOwnedByIr)
       .def_ro("accumulators", &Accumulation::accumulators, kOwnedByIr)
       .def_ro("info", &Accumulation::info, nb::rv_policy::copy);
-  m.def("accumulate_gradients", &accumulate_gradients, nb::arg("info"), nb::arg("counter_name"),
-        nb::arg("names"), nb::arg("context"),
-        "Keeps the running mean of the last gradients of a gradient graph in by-reference inputs.");
+  m.def(
+      "accumulate_gradients",
+      [](const GradGraphInfo& info, const std::string& counter_name,
+         const std::vector<std::string>& names, bool sums, const OpContext& context) {
+        const auto kind = sums ? AccumulationKind::Sum : AccumulationKind::Mean;
+        return accumulate_gradients(info, counter_name, names, kind, context);
+      },
+      nb::arg("info"), nb::arg("counter_name"), nb::arg("names"), nb::arg("sums"),
+      nb::arg("context"),
+      "Keeps the running mean, or the sum, of the last gradients of a gradient graph in "
+      "by-reference inputs.");
   nb::class_<RecomputeInputs>(m, "RecomputeInputs")
       .def_ro("forward", &RecomputeInputs::forward, kOwnedByIr)
       .def_ro("gradient", &RecomputeInputs::gradient, kOwnedByIr)

@@ -153,7 +153,9 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     exit the ops are in a graph of their own that the current graph calls once.
 
     Args:
-        steps: The number of micro-batches, at least 2 S; a run uses every stream so often.
+        steps: The number of micro-batches, at least S: F in inference and 2 F - 1 in training, with
+            F forward stages of which the last one computes its gradient too. A run uses every
+            stream so often.
 
     Yields:
         The pipeline, with its `stage` contexts.

@@ -410,7 +410,7 @@ FuzzProgram random_pipeline(std::uint64_t seed) {
       program.stages.emplace_back(main.ops()[program.stages.size()], stage);
     }
   }
-  program.steps = number(2 * num_stages, 2 * num_stages + 2);
+  program.steps = number(num_stages, 2 * num_stages + 2);
   return program;
 }
 

@@ -29,7 +29,7 @@ class Layer(addons.Module):
         return ops.gelu(x @ weight)
 
 
-@pytest.mark.parametrize("steps", [6, 7, 12])
+@pytest.mark.parametrize("steps", [3, 4, 6, 12])
 def test_forward_through_three_devices(steps: int) -> None:
     ir = popxl.Ir()
     ir.num_host_transfers = steps
@@ -106,7 +106,7 @@ def build_training(steps: int, recompute: bool) -> tuple[popxl.Ir, dict[str, pop
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("steps", [6, 9])
+@pytest.mark.parametrize("steps", [3, 6, 9])
 def test_training_with_accumulated_gradients(steps: int, recompute: bool) -> None:
     ir, named, (x_in, labels_in, loss_out) = build_training(steps, recompute)
     data = RNG.normal(size=(steps, BATCH, SIZE)).astype(np.float32)
@@ -235,7 +235,7 @@ def one_stream_in_two_stages(pipeline: addons.transforms.Pipelining) -> None:
         (in_place_across_stages, popart_exception, "use the out-of-place op"),
         (without_stage_one, ValueError, "given stages 0, 2"),
         (one_stream_in_two_stages, popart_exception, "use the host stream 'x'"),
-        (lambda pipeline: chain(pipeline, 4), ValueError, "4 stages need at least 8 steps"),
+        (lambda pipeline: chain(pipeline, 7), ValueError, "7 stages need at least 7 steps"),
     ],
 )
 def test_what_is_no_pipeline(
