@@ -16,7 +16,7 @@ void lower_kernel_op(const Op& op, FrameBuilder& frame);
 void lower_view_copy(const Op& op, FrameBuilder& frame);
 /// A call, loop or conditional.
 void lower_call(const Op& op, FrameBuilder& frame, CalledFunctions& functions);
-/// Loads and stores of the host and of remote rows, and prints; false: `op` is none.
+/// Loads and stores of the host and of remote rows, prints, calls of the host; false: none of them.
 bool lower_transfer(const Op& op, FrameBuilder& frame);
 /// An exchange between replicas; false: `op` is none.
 bool lower_collective(const Op& op, FrameBuilder& frame);

@@ -1,4 +1,4 @@
-// Loads and stores of the host and of remote rows, and prints.
+// Loads and stores of the host and of remote rows, prints, and calls of the host.
 #include <cstring>
 
 #include "pando/compile/lower_ops.hpp"
@@ -80,6 +80,29 @@ void lower_print(const Op& op, FrameBuilder& frame) {
   if (op.num_outputs() == 1) frame.emit_copy(value, frame.bind(op.output(0)), &op);
 }
 
+void lower_host_call(const Op& op, FrameBuilder& frame) {
+  HostCallDesc desc;
+  desc.function = op.attributes.text("function");
+  StepInstruction call;
+  call.kind = Kind::HostCall;
+  for (const Tensor* input : op.inputs()) {
+    desc.inputs.push_back(OperandDesc::contiguous(input->dtype(), input->shape()));
+    call.operands.push_back(frame.bind_contiguous(input, op).operand.as_read_only());
+  }
+  std::vector<std::pair<BoundTensor, BoundTensor>> copies;
+  for (const Tensor* output : op.outputs()) {
+    desc.outputs.push_back(OperandDesc::contiguous(output->dtype(), output->shape()));
+    const BoundTensor place = frame.bind(output);
+    const bool direct = place.desc.is_contiguous();
+    const BoundTensor target = direct ? place : frame.new_tensor(output->info, output->name(), op);
+    call.operands.push_back(target.operand);
+    if (!direct) copies.emplace_back(target, place);
+  }
+  call.target = frame.tables().host_call(std::move(desc));
+  frame.emit(std::move(call), &op);
+  for (const auto& [from, to] : copies) frame.emit_copy(from, to, &op);
+}
+
 }  // namespace
 
 bool lower_transfer(const Op& op, FrameBuilder& frame) {
@@ -90,6 +113,8 @@ bool lower_transfer(const Op& op, FrameBuilder& frame) {
     is_remote ? lower_remote_store(op, frame) : lower_host_store(op, frame);
   } else if (op.kind() == OpKind::PrintTensor) {
     lower_print(op, frame);
+  } else if (op.kind() == OpKind::HostCall) {
+    lower_host_call(op, frame);
   } else {
     return false;
   }

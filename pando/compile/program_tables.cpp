@@ -87,6 +87,11 @@ std::int32_t ProgramTables::print(PrintDesc print) {
   return last_index(program_.prints);
 }
 
+std::int32_t ProgramTables::host_call(HostCallDesc call) {
+  program_.host_calls.push_back(std::move(call));
+  return last_index(program_.host_calls);
+}
+
 std::int32_t ProgramTables::source(const Op& op) {
   const auto it = sources_.find(&op);
   if (it != sources_.end()) return it->second;

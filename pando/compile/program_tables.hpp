@@ -57,6 +57,7 @@ class ProgramTables {
   /// `collective` gets its name here.
   std::int32_t collective(CollectiveDesc collective, const Op& op);
   std::int32_t print(PrintDesc print);
+  std::int32_t host_call(HostCallDesc call);
   std::int32_t source(const Op& op);
   std::int32_t device(const Op& op) const;
   /// What is asked about is a variable, a constant, or what outlives a run.

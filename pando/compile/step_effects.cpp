@@ -32,6 +32,7 @@ std::vector<AccessSpace> own_effects(const StepInstruction& instruction) {
       return {effect(Kind::RemoteLoad, instruction.target),
               effect(Kind::RemoteStore, instruction.target)};
     case Kind::Print:
+    case Kind::HostCall:
     case Kind::Collective:  // all replicas meet in one order, whichever device does it
       return {effect(instruction.kind, 0)};
   }

@@ -15,6 +15,7 @@ namespace pando {
   X(ConcatInplace)              \
   X(Div)                        \
   X(DropoutCore)                \
+  X(HostCall)                   \
   X(If)                         \
   X(Init)                       \
   X(IoTileCopy)                 \

@@ -678,6 +678,17 @@ BuiltOp histogram(OpBuilder& builder, Tensor* input0, const HistogramAttributes&
   return build_op(builder, "Histogram", {input0}, std::move(given), name);
 }
 
+BuiltOp host_call(OpBuilder& builder, const std::vector<Tensor*>& inputs,
+                  const HostCallAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "function", attributes.function);
+  set_attribute(given, "output_dtypes", attributes.output_dtypes);
+  set_attribute(given, "output_ranks", attributes.output_ranks);
+  set_attribute(given, "output_sizes", attributes.output_sizes);
+  set_attribute(given, "gradient", attributes.gradient);
+  return build_op(builder, "HostCall", inputs, std::move(given), name);
+}
+
 BuiltOp host_load(OpBuilder& builder, Tensor* input0, const HostLoadAttributes& attributes,
                   std::string_view name) {
   Attributes given;

@@ -17,6 +17,7 @@ namespace pando {
   X(matmul)                  \
   X(control)                 \
   X(stream)                  \
+  X(host_call)               \
   X(init)                    \
   X(softmax_loss)            \
   X(attention)               \

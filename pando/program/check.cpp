@@ -232,6 +232,18 @@ class FunctionCheck {
     require_writable(in.operands[1]);
   }
 
+  void check_host_call(const Instruction& in) const {
+    require_index(in.target, program_.host_calls, "host call");
+    const HostCallDesc& call = program_.host_calls[static_cast<std::size_t>(in.target)];
+    require_operands(in, call.inputs.size() + call.outputs.size());
+    for (std::size_t i = 0; i < in.operands.size(); ++i) {
+      const bool is_input = i < call.inputs.size();
+      const OperandDesc& desc = is_input ? call.inputs[i] : call.outputs[i - call.inputs.size()];
+      check_operand(in.operands[i], {0, checked_bytes(desc.dtype, desc.shape)});
+      if (!is_input) require_writable(in.operands[i]);
+    }
+  }
+
   void check_moved(const Instruction& in, std::size_t operands) const {
     require_operands(in, operands);
     require(in.count >= 0, "a value of a negative size");
@@ -293,6 +305,8 @@ class FunctionCheck {
         check_moved(in, 2);
         require_writable(in.operands[1]);
         return require_sent(in);
+      case Kind::HostCall:
+        return check_host_call(in);
     }
   }
 

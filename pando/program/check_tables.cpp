@@ -139,6 +139,14 @@ void check_tables(const Program& program) {
           "the number of replicas or of devices");
   for (const StreamDesc& stream : program.streams) checked_bytes(stream.dtype, stream.shape);
   check_memory(program);
+  for (const HostCallDesc& call : program.host_calls) {
+    for (const auto* operands : {&call.inputs, &call.outputs}) {
+      for (const OperandDesc& desc : *operands) {
+        extent_of(desc);
+        require(desc.is_contiguous(), "an operand of a host call with gaps");
+      }
+    }
+  }
   for (const KernelSpec& spec : program.kernels) {
     extents_of(spec);
     check_scalar(spec);

@@ -99,6 +99,8 @@ std::string instruction_name(const Program& program, const Instruction& instruct
       return str_cat("Receive ", instruction.other_target, " from device ", instruction.target);
     case Instruction::Kind::Print:
       return "Print " + program.prints[target].title;
+    case Instruction::Kind::HostCall:
+      return "HostCall " + program.host_calls[target].function;
   }
   return "?";
 }

@@ -106,8 +106,9 @@ struct Instruction {
     RemoteLoadWait,   // operands[0]: destination; other_target: the transfer, complete afterwards
     Send,             // target: the device that receives; other_target: its number in the program;
            // operands[0]: what is sent, count bytes, unchanged until it has been received
-    Receive,  // target: the device that sends; other_target: the Send, of the same function;
-              // operands: what it sends, destination
+    Receive,   // target: the device that sends; other_target: the Send, of the same function;
+               // operands: what it sends, destination
+    HostCall,  // target: host call; operands: its inputs, then its outputs, all contiguous
   };
   Kind kind = Kind::Kernel;
   std::int32_t target = 0;
@@ -144,7 +145,7 @@ struct Instruction {
 };
 
 /// The last instruction kind: readers of stored programs check against it.
-inline constexpr Instruction::Kind kLastInstructionKind = Instruction::Kind::Receive;
+inline constexpr Instruction::Kind kLastInstructionKind = Instruction::Kind::HostCall;
 
 /// One step of a device in a function that runs on several.
 struct StreamStep {
@@ -301,6 +302,14 @@ struct PrintDesc {
   bool operator==(const PrintDesc&) const = default;
 };
 
+/// A call of a function of the host, which is found by its name when the program runs.
+struct HostCallDesc {
+  std::string function;
+  std::vector<OperandDesc> inputs;  // contiguous, as the outputs
+  std::vector<OperandDesc> outputs;
+  bool operator==(const HostCallDesc&) const = default;
+};
+
 /// One row of the memory report: a tensor alive at the peak.
 struct LiveTensor {
   std::string name;
@@ -384,6 +393,7 @@ struct Program {
   std::int64_t replicas = 1;
   std::int64_t devices = 1;  // virtual devices of one replica, numbered densely from 0
   std::vector<PrintDesc> prints;
+  std::vector<HostCallDesc> host_calls;
   SourceTable sources;
   MemoryReport memory;
 };

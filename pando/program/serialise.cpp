@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 16;
+constexpr std::uint32_t kVersion = 17;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -317,6 +317,11 @@ void host_side(Archive& archive, Program& program) {
     archive.text(print.title);
     tensor_type(archive, print.dtype, print.shape);
     archive.attributes(print.format);
+  });
+  archive.list(program.host_calls, [&](HostCallDesc& call) {
+    archive.text(call.function);
+    archive.list(call.inputs, [&](OperandDesc& desc) { operand(archive, desc); });
+    archive.list(call.outputs, [&](OperandDesc& desc) { operand(archive, desc); });
   });
   archive.table(program.sources);
 }

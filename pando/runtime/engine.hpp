@@ -47,6 +47,10 @@ class Engine {
   /// All remote transfers have ended when it returns.
   /// `outputs_apart`: no stream to the host lies in the memory of one from the host, of no replica.
   void run(const std::vector<StreamCursor>& streams, bool outputs_apart);
+  /// One for each of Program::host_calls, before the first run of a program that has such.
+  void set_host_functions(const std::vector<std::shared_ptr<HostFunctionQueue>>& functions) {
+    host_.set_functions(functions);
+  }
   void run_weights_from_host() { run_entry(program_.weights_from_host_function); }
   void run_weights_to_host() { run_entry(program_.weights_to_host_function); }
   /// The number of loads or stores that the last run did with each stream.

@@ -151,6 +151,9 @@ void Executor::execute(const PreparedInstruction& p, std::byte* const* operands,
     case Instruction::Kind::Print:
       parts_.host.print(instruction, operands[0], device_);
       break;
+    case Instruction::Kind::HostCall:
+      parts_.host.call(instruction, operands, device_);
+      break;
     case Instruction::Kind::Collective:
       parts_.collectives.run(static_cast<std::size_t>(instruction.target), operands[0], operands[1],
                              device_);

@@ -75,4 +75,35 @@ void HostTransfers::print(const Instruction& print, const std::byte* value,
   print_tensor(desc, device.to_host().read(device.queue(), value, bytes, device.check()));
 }
 
+void HostTransfers::call(const Instruction& instruction, std::byte* const* operands,
+                         VirtualDevice& device) {
+  const auto target = static_cast<std::size_t>(instruction.target);
+  const HostCallDesc& desc = program_.host_calls[target];
+  std::shared_ptr<HostCall>& call = calls_[target];
+  if (call == nullptr) call = std::make_shared<HostCall>(desc);
+  Queue& queue = device.queue();
+  const auto finish_copies = [&] {
+    if (!queue.is_direct()) queue.wait(queue.record(), device.check());
+  };
+  for (std::size_t i = 0; i < desc.inputs.size(); ++i) {
+    std::vector<std::byte>& to = call->input(i);
+    if (!to.empty()) queue.copy(operands[i], to.data(), to.size(), CopyKind::DeviceToHost);
+    if (profile_ != nullptr) profile_->count_host(device.index(), false, to.size());
+  }
+  finish_copies();
+  try {
+    functions_[target]->call(call, device.check());
+  } catch (...) {
+    call.reset();
+    throw;
+  }
+  for (std::size_t i = 0; i < desc.outputs.size(); ++i) {
+    const std::vector<std::byte>& from = call->output(i);
+    std::byte* const to = operands[desc.inputs.size() + i];
+    if (!from.empty()) queue.copy(from.data(), to, from.size(), CopyKind::HostToDevice);
+    if (profile_ != nullptr) profile_->count_host(device.index(), true, from.size());
+  }
+  finish_copies();
+}
+
 }  // namespace pando

@@ -83,6 +83,7 @@ PreparedInstruction PreparedProgram::prepare(const Instruction& instruction) {
       break;
     case Kind::Call:
     case Kind::Print:
+    case Kind::HostCall:
     case Kind::Collective:
     case Kind::Send:
       break;

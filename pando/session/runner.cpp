@@ -134,6 +134,7 @@ Runner::Runner(std::shared_ptr<const Executable> executable, HostArrays arrays,
     : executable_(std::move(executable)),
       replicas_(std::move(replicas)),
       variables_(*executable_, std::move(arrays), replicas_.world().local_ranks()),
+      host_functions_(executable_->program()),
       profiles_(options.profile),
       flushes_denormals_(options.flush_denormals),
       should_stop_(options.should_stop),
@@ -215,6 +216,7 @@ std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
   const auto stride = static_cast<std::int64_t>(replicas_.size());
   const std::vector<StreamBuffer> buffers =
       buffers_by_stream(*executable_, inputs, outputs, stride);
+  const auto functions = host_functions_.of_calls();
   const QueuesInRun queues(buffers);
   const bool outputs_apart = are_outputs_apart(streams, buffers, stride);
   team_->run([&](int local) {
@@ -226,33 +228,37 @@ std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
           buffer.queue != nullptr ? nullptr : buffer.data + local * streams[i].bytes();
       cursors.push_back({first, buffer.count, stride, buffer.queue.get(), local});
     }
-    engines_[static_cast<std::size_t>(local)]->run(cursors, outputs_apart);
+    Engine& engine = *engines_[static_cast<std::size_t>(local)];
+    engine.set_host_functions(functions);
+    engine.run(cursors, outputs_apart);
   });
   return repeated_streams(streams, buffers, engines_);
 }
 
-void Runner::weights_from_host() {
+void Runner::weights_from_host(const std::optional<std::vector<std::string>>& ids) {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_from_host");
+  const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
     const StopCheck check = stop_check_of(local);
-    variables_.upload(local, *engines_[local], check);
+    variables_.upload(variables, local, *engines_[local], check);
     engines_[local]->remote().finish(check);
     engines_[local]->run_weights_from_host();
   });
 }
 
-void Runner::weights_to_host() {
+void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids) {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_to_host");
+  const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
     engines_[local]->run_weights_to_host();
-    variables_.download_parts(local, *engines_[local], team_->communicator(index),
+    variables_.download_parts(variables, local, *engines_[local], team_->communicator(index),
                               stop_check_of(local));
   });
-  variables_.download(engines_, stop_check_);
+  variables_.download(variables, engines_, stop_check_);
 }
 
 }  // namespace pando

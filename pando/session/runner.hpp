@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "pando/runtime/transfer_queue.hpp"
 #include "pando/session/call_gate.hpp"
 #include "pando/session/executable.hpp"
+#include "pando/session/host_function_table.hpp"
 #include "pando/session/local_replicas.hpp"
 #include "pando/session/state_snapshot.hpp"
 #include "pando/session/variable_transfers.hpp"
@@ -72,17 +74,21 @@ class Runner {
   void detach();
   bool is_attached() const { return attached_; }
 
+  /// The functions of the host that the program calls: all must be set before it runs.
+  HostFunctionTable& host_functions() { return host_functions_; }
+
   /// Takes the buffers in the order of the executable's streams. Returns the streams whose array it
   /// went over more than once. Throws RuntimeFault with the number of the replica that failed, and
   /// Interrupted; variables keep what the replicas had written by then.
   std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
                                   const std::vector<StreamBuffer>& outputs);
-  /// Host arrays -> device memory and remote buffers of every local replica for every variable,
-  /// then the weights-from-host program.
-  void weights_from_host();
+  /// Host arrays -> device memory and remote buffers of every local replica for every variable, or
+  /// for those with `ids` alone, then the weights-from-host program. Throws ValueError for an id
+  /// that the program does not have, with those like it, before anything is moved.
+  void weights_from_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
   /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
   /// arrays that belong to local replicas or their groups; the other entries stay as they are.
-  void weights_to_host();
+  void weights_to_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
 
   /// Total times by instruction of the first local replica since the last attach; empty unless
   /// profiling.
@@ -129,6 +135,7 @@ class Runner {
   std::shared_ptr<const Executable> executable_;
   LocalReplicas replicas_;
   VariableTransfers variables_;
+  HostFunctionTable host_functions_;
   const bool profiles_, flushes_denormals_;
   std::function<bool()> should_stop_;
   StopCheck stop_check_;  // of the calling thread

@@ -1,8 +1,10 @@
 #include "pando/session/variable_transfers.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "pando/base/error.hpp"
+#include "pando/base/nearest_names.hpp"
 #include "pando/runtime/communicator.hpp"
 #include "pando/runtime/engine.hpp"
 
@@ -87,9 +89,33 @@ std::byte* VariableTransfers::host_entry(std::size_t variable, std::int64_t repl
   return arrays_[variable]->data + static_cast<std::size_t>(entry) * layouts_[variable].bytes;
 }
 
-void VariableTransfers::upload(std::size_t local, Engine& engine, const StopCheck& check) const {
+VariableTransfers::Selection VariableTransfers::all() const {
+  Selection variables(layouts_.size());
+  std::iota(variables.begin(), variables.end(), std::size_t{0});
+  return variables;
+}
+
+VariableTransfers::Selection VariableTransfers::with_ids(
+    const std::vector<std::string>& ids) const {
+  Selection variables;
+  for (const std::string& id : ids) {
+    const auto known = std::find_if(layouts_.begin(), layouts_.end(),
+                                    [&](const VariableLayout& v) { return v.id == id; });
+    if (known == layouts_.end()) {
+      std::vector<std::string> names;
+      for (const VariableLayout& variable : layouts_) names.push_back(variable.id);
+      throw ValueError(
+          str_cat("the program has no variable '", id, "': ", nearest_names(id, names)));
+    }
+    variables.push_back(static_cast<std::size_t>(known - layouts_.begin()));
+  }
+  return variables;
+}
+
+void VariableTransfers::upload(const Selection& variables, std::size_t local, Engine& engine,
+                               const StopCheck& check) const {
   const std::int64_t replica = ranks_[local];
-  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+  for (const std::size_t i : variables) {
     const VariableLayout& variable = layouts_[i];
     const auto [begin, bytes] = bytes_of_part(variable, replica);
     const std::byte* part = host_entry(i, replica) + begin;
@@ -106,9 +132,10 @@ bool VariableTransfers::has_parts_elsewhere(const VariableLayout& variable) cons
   return variable.settings.shard_over > 1 && ranks_.size() < static_cast<std::size_t>(replicas_);
 }
 
-void VariableTransfers::download(const std::vector<std::unique_ptr<Engine>>& engines,
+void VariableTransfers::download(const Selection& variables,
+                                 const std::vector<std::unique_ptr<Engine>>& engines,
                                  const StopCheck& check) const {
-  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+  for (const std::size_t i : variables) {
     if (!has_parts_elsewhere(layouts_[i])) download(i, engines, check);
   }
 }
@@ -135,9 +162,10 @@ void VariableTransfers::download(std::size_t index,
   }
 }
 
-void VariableTransfers::download_parts(std::size_t local, Engine& engine,
-                                       Communicator& communicator, const StopCheck& check) const {
-  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+void VariableTransfers::download_parts(const Selection& variables, std::size_t local,
+                                       Engine& engine, Communicator& communicator,
+                                       const StopCheck& check) const {
+  for (const std::size_t i : variables) {
     if (has_parts_elsewhere(layouts_[i])) download_parts(i, local, engine, communicator, check);
   }
 }

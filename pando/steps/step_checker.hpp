@@ -64,6 +64,7 @@ class OperandChecker : private StepChecker {
   void check_target(const StepInstruction& in) const;
   void check_operands(const StepInstruction& in) const;
   void check_kernel(const StepInstruction& in) const;
+  void check_host_call(const StepInstruction& in) const;
   void check_transfer(const StepInstruction& in) const;
   void check_call(const StepInstruction& in) const;
   void check_loop(const StepInstruction& in) const;

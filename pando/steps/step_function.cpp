@@ -12,9 +12,9 @@ bool StepInstruction::touches(std::int32_t storage) const {
 
 std::string_view step_word(Instruction::Kind kind) {
   static constexpr std::string_view kWords[] = {
-      "kernel",           "call",         "loop",   "if",    "host_load",  "host_store",
-      "remote_load",      "remote_store", "copy",   "print", "collective", "remote_load_start",
-      "remote_load_wait", "send",         "receive"};
+      "kernel",           "call",         "loop",    "if",       "host_load",  "host_store",
+      "remote_load",      "remote_store", "copy",    "print",    "collective", "remote_load_start",
+      "remote_load_wait", "send",         "receive", "host_call"};
   static_assert(std::size(kWords) == static_cast<std::size_t>(kLastInstructionKind) + 1);
   return kWords[static_cast<std::size_t>(kind)];
 }

@@ -116,6 +116,8 @@ void OperandChecker::check_target(const StepInstruction& in) const {
       return require_target(in.target, tables.remote_buffers.size(), "remote buffer");
     case Kind::Print:
       return require_target(in.target, tables.prints.size(), "print");
+    case Kind::HostCall:
+      return require_target(in.target, tables.host_calls.size(), "host call");
     case Kind::Collective:
       return require_target(in.target, tables.collectives.size(), "collective");
     case Kind::Send:
@@ -153,6 +155,8 @@ void OperandChecker::check_operands(const StepInstruction& in) const {
       require_operands(in, 1);
       return reads(in, 0, {0, program_check::checked_bytes(print.dtype, print.shape)});
     }
+    case Kind::HostCall:
+      return check_host_call(in);
     case Kind::Collective: {
       const CollectiveDesc& desc = program_.tables.collectives[static_cast<std::size_t>(in.target)];
       require_operands(in, 2);
@@ -224,6 +228,18 @@ void OperandChecker::check_kernel(const StepInstruction& in) const {
           i == place || !overlap(in.operands[i], extents[i], in.operands[place], extents[place]),
           "operand ", i, " lies where it makes a product");
     }
+  }
+}
+
+void OperandChecker::check_host_call(const StepInstruction& in) const {
+  const HostCallDesc& call = program_.tables.host_calls[static_cast<std::size_t>(in.target)];
+  require_operands(in, call.inputs.size() + call.outputs.size());
+  for (std::size_t i = 0; i < in.operands.size(); ++i) {
+    const bool is_input = i < call.inputs.size();
+    const OperandDesc& desc = is_input ? call.inputs[i] : call.outputs[i - call.inputs.size()];
+    const Extent extent{0, program_check::checked_bytes(desc.dtype, desc.shape)};
+    require(in.operands[i].storage >= 0, "operand ", i, " is not connected");
+    is_input ? reads(in, i, extent) : writes(in, i, extent);
   }
 }
 

@@ -136,6 +136,11 @@ class TablePrinter {
       line("print ", i, " ", quoted(print.title), " : ", type_text(print.dtype, print.shape),
            attributes_text(print.format));
     }
+    for (std::size_t i = 0; i < tables_.host_calls.size(); ++i) {
+      const HostCallDesc& call = tables_.host_calls[i];
+      line("host_call ", i, " ", quoted(call.function), " ", layouts_text(call.inputs), " to ",
+           layouts_text(call.outputs));
+    }
   }
 
   void print_kernel(std::size_t index) {

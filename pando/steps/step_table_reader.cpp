@@ -41,6 +41,8 @@ bool StepTableReader::read_table(StepProgram& program) {
     read_collective(tables);
   } else if (take_if_word("print")) {
     read_print(tables);
+  } else if (take_if_word("host_call")) {
+    read_host_call(tables);
   } else if (take_if_word("kernel")) {
     read_kernel(tables);
   } else if (take_if_word("source")) {
@@ -142,6 +144,16 @@ void StepTableReader::read_print(Program& tables) {
   read_type(print);
   print.format = attributes();
   tables.prints.push_back(std::move(print));
+}
+
+void StepTableReader::read_host_call(Program& tables) {
+  next_index(tables.host_calls.size(), "host call");
+  HostCallDesc call;
+  call.function = text("the name of a function");
+  call.inputs = layouts();
+  word("to");
+  call.outputs = layouts();
+  tables.host_calls.push_back(std::move(call));
 }
 
 void StepTableReader::read_kernel(Program& tables) {

@@ -52,6 +52,7 @@ class StepTableReader : public TextReader {
   void read_stream(Program& tables, bool host_to_device);
   void read_collective(Program& tables);
   void read_print(Program& tables);
+  void read_host_call(Program& tables);
   void read_kernel(Program& tables);
   void read_source(Program& tables);
   std::vector<OperandDesc> layouts();

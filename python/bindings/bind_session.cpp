@@ -188,6 +188,29 @@ void bind_snapshot(nb::module_& m) {
       .def("cancel", &StateSnapshot::cancel, Released());
 }
 
+void bind_names(nb::class_<Session>& session) {
+  session
+      .def_prop_ro(
+          "variable_ids",
+          [](const Session& s) {
+            std::vector<std::string> ids;
+            for (const VariableLayout& variable : s.executable().variables()) {
+              ids.push_back(variable.id);
+            }
+            return ids;
+          },
+          "The variables that the program uses.")
+      .def_prop_ro(
+          "host_functions", [](Session& s) { return s.host_functions().names(); },
+          "The names of those it calls.")
+      .def(
+          "set_host_function",
+          [](Session& s, std::shared_ptr<HostFunctionQueue> queue) {
+            s.host_functions().set(std::move(queue));
+          },
+          nb::arg("queue"));
+}
+
 void bind_state(nb::class_<Session>& session) {
   session
       .def("snapshot", &Session::snapshot, nb::arg("room_bytes"), Released(),
@@ -268,6 +291,62 @@ void bind_transfer_queue(nb::module_& m) {
           nb::arg("message"))
       .def_prop_ro("transfers", &TransferQueue::transfers, Released(),
                    "Those that all replicas have loaded, or stored, in all runs so far.");
+}
+
+/// Dtype and shape.
+using OperandTypes = std::vector<std::pair<DType, Shape>>;
+
+OperandTypes types_of(const std::vector<OperandDesc>& operands) {
+  OperandTypes types;
+  for (const OperandDesc& operand : operands) types.emplace_back(operand.dtype, operand.shape);
+  return types;
+}
+
+void require_operand(const std::vector<std::byte>& operand, const ArrayBytes& bytes) {
+  if (bytes.size() == operand.size()) return;
+  throw ValueError(str_cat("the operand has ", operand.size(), " bytes; given ", bytes.size()));
+}
+
+void bind_host_functions(nb::module_& m) {
+  nb::class_<HostCall>(m, "HostCall", "A call of a function of the host, by a program that waits.")
+      .def_prop_ro("inputs", [](const HostCall& call) { return types_of(call.desc().inputs); })
+      .def_prop_ro("outputs", [](const HostCall& call) { return types_of(call.desc().outputs); })
+      .def(
+          "read_input",
+          [](HostCall& call, std::size_t index, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            require_operand(call.input(index), bytes);
+            std::copy(call.input(index).begin(), call.input(index).end(), bytes.data());
+          },
+          nb::arg("index"), nb::arg("to"), "Fills an array with an input.")
+      .def(
+          "write_output",
+          [](HostCall& call, std::size_t index, nb::handle from) {
+            const ArrayBytes bytes(from, false);
+            require_operand(call.output(index), bytes);
+            std::copy(bytes.data(), bytes.data() + bytes.size(), call.output(index).begin());
+          },
+          nb::arg("index"), nb::arg("value"));
+  nb::class_<HostFunctionQueue>(m, "HostFunctionQueue",
+                                "The calls of one function of the host, which a thread takes.")
+      .def(nb::init<std::string>(), nb::arg("name"))
+      .def_prop_ro("name", &HostFunctionQueue::name)
+      .def(
+          "take",
+          [](HostFunctionQueue& queue) {
+            const InterpreterReleased released;
+            return queue.take(stop_check(should_stop));
+          },
+          "The oldest call; None: the queue is closed.")
+      .def(
+          "finish",
+          [](HostFunctionQueue& queue, HostCall& call, const std::optional<std::string>& error) {
+            const InterpreterReleased released;
+            queue.finish(call, error ? std::make_exception_ptr(RuntimeFault(*error)) : nullptr);
+          },
+          nb::arg("call"), nb::arg("error") = nb::none(),
+          "Ends a call: its outputs are written, or the error says why not.")
+      .def("close", &HostFunctionQueue::close, Released());
 }
 
 void bind_checksum(nb::module_& m) {
@@ -378,7 +457,9 @@ void bind_session(nb::module_& m) {
   bind_checksum(m);
   bind_snapshot(m);
   bind_transfer_queue(m);
+  bind_host_functions(m);
   nb::class_<Session> session(m, "Session");
+  bind_names(session);
   bind_state(session);
   session
       .def(nb::new_(&make_session), nb::arg("ir"), nb::arg("memory_limit_bytes") = 0,
@@ -398,8 +479,10 @@ void bind_session(nb::module_& m) {
       .def("run", &run, nb::arg("inputs"), nb::arg("outputs"),
            "Runs the program once. One C-ordered NumPy array per stream, in the order of "
            "input_streams and output_streams. Returns the streams whose array it began again.")
-      .def("weights_from_host", &Session::weights_from_host, Released())
-      .def("weights_to_host", &Session::weights_to_host, Released())
+      .def("weights_from_host", &Session::weights_from_host, nb::arg("ids") = nb::none(),
+           Released(), "Of the variables with these ids; None: of all.")
+      .def("weights_to_host", &Session::weights_to_host, nb::arg("ids") = nb::none(), Released(),
+           "Of the variables with these ids; None: of all.")
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes, Released())

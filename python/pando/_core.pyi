@@ -632,9 +632,9 @@ class Accumulation:
     @property
     def info(self) -> GradGraphInfo: ...
 
-def accumulate_gradients(info: GradGraphInfo, counter_name: str, names: Sequence[str], context: OpContext) -> Accumulation:
+def accumulate_gradients(info: GradGraphInfo, counter_name: str, names: Sequence[str], sums: bool, context: OpContext) -> Accumulation:
     """
-    Keeps the running mean of the last gradients of a gradient graph in by-reference inputs.
+    Keeps the running mean, or the sum, of the last gradients of a gradient graph in by-reference inputs.
     """
 
 class RecomputeInputs:
@@ -1022,8 +1022,48 @@ class TransferQueue:
     def transfers(self) -> int:
         """Those that all replicas have loaded, or stored, in all runs so far."""
 
+class HostCall:
+    """A call of a function of the host, by a program that waits."""
+
+    @property
+    def inputs(self) -> list[tuple[DType, list[int]]]: ...
+
+    @property
+    def outputs(self) -> list[tuple[DType, list[int]]]: ...
+
+    def read_input(self, index: int, to: object) -> None:
+        """Fills an array with an input."""
+
+    def write_output(self, index: int, value: object) -> None: ...
+
+class HostFunctionQueue:
+    """The calls of one function of the host, which a thread takes."""
+
+    def __init__(self, name: str) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def take(self) -> HostCall:
+        """The oldest call; None: the queue is closed."""
+
+    def finish(self, call: HostCall, error: str | None = None) -> None:
+        """Ends a call: its outputs are written, or the error says why not."""
+
+    def close(self) -> None: ...
+
 class Session:
     def __init__(self, ir: Ir, memory_limit_bytes: int = 0, device_memory_limit_bytes: int = 0, num_threads: int = 0, check_inplace_ambiguity: bool = True, profile: bool = False, check_log2_scales: bool = True, stable_softmax: bool = True, collective_timeout_seconds: float = 600.0, cache_folder: str = '', cache_suffix: str = '', cache_limit_bytes: int = 1073741824, log: Callable[[bool, str], None] | None = None, remote: dict = {}, machine_code: str = 'auto', flush_denormals: bool = True) -> None: ...
+
+    @property
+    def variable_ids(self) -> list[str]:
+        """The variables that the program uses."""
+
+    @property
+    def host_functions(self) -> list[str]:
+        """The names of those it calls."""
+
+    def set_host_function(self, queue: HostFunctionQueue) -> None: ...
 
     def snapshot(self, room_bytes: int) -> StateSnapshot:
         """
@@ -1071,9 +1111,11 @@ class Session:
         Runs the program once. One C-ordered NumPy array per stream, in the order of input_streams and output_streams. Returns the streams whose array it began again.
         """
 
-    def weights_from_host(self) -> None: ...
+    def weights_from_host(self, ids: Sequence[str] | None = None) -> None:
+        """Of the variables with these ids; None: of all."""
 
-    def weights_to_host(self) -> None: ...
+    def weights_to_host(self, ids: Sequence[str] | None = None) -> None:
+        """Of the variables with these ids; None: of all."""
 
     @property
     def memory(self) -> MemoryReport: ...

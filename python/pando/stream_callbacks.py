@@ -10,6 +10,7 @@ import numpy as np
 
 from pando import _core
 from pando.host_arrays import as_array, with_dlpack
+from pando.host_functions import HostFunction
 
 _Array = np.ndarray[Any, Any]
 _Result = TypeVar("_Result")
@@ -226,13 +227,13 @@ def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def run_with_callbacks(
-    run: Callable[..., _Result], callbacks: Sequence[StreamCallback]
+    run: Callable[..., _Result], callbacks: Sequence[StreamCallback | HostFunction]
 ) -> Callable[..., _Result]:
     """Make a function that runs a program and waits for the sinks among its callbacks.
 
     Args:
         run: Runs the program.
-        callbacks: Those whose queues it uses.
+        callbacks: Those whose queues it uses, and the functions that it calls.
 
     Returns:
         A function with the parameters and the result of `run`. It raises what a function of a

@@ -29,13 +29,16 @@ def host_value(tensor: Tensor) -> np.ndarray[Any, Any]:
     return with_dlpack(array.view(kind)) if array.dtype != kind else array
 
 
-def write_host_value(tensor: Variable, data: Any) -> None:
-    """Write a new host value of a variable.
+def checked_host_value(tensor: Variable, data: Any) -> np.ndarray[Any, Any]:
+    """Make a new host value of a variable, which is not written yet.
 
     Args:
         tensor: The variable.
         data: An array of the dtype and `shape_on_host` of the variable, of NumPy or with the DLPack
             protocol, or a number, which is cast.
+
+    Returns:
+        An array of the dtype of the variable, of its `shape_on_host` or of no dimensions.
 
     Raises:
         TypeError: It is another tensor, or data of another kind or dtype.
@@ -56,7 +59,7 @@ def write_host_value(tensor: Variable, data: Any) -> None:
     if isinstance(data, (bool, int, float, np.generic)) and not isinstance(data, np.void):
         if kind.names is not None:
             raise TypeError(f"{tensor!r}: a scalar cannot be written to a float8 variable")
-        data = np.array(data).astype(kind)
+        return np.array(data).astype(kind)
     if not isinstance(data, np.ndarray) and hasattr(data, "__dlpack__"):
         data = as_array(data)
     if not isinstance(data, np.ndarray):
@@ -69,7 +72,7 @@ def write_host_value(tensor: Variable, data: Any) -> None:
         raise ValueError(
             f"{tensor!r}: wanted data of shape {tensor.shape_on_host}; given {data.shape}"
         )
-    np.copyto(tensor._record.data, data)
+    return data
 
 
 def check_output(stream: Stream, array: object) -> None:

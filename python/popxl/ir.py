@@ -55,6 +55,8 @@ class Ir:
         # Graphs whose ops were connected by hand; what programs attached to ops, by op id.
         self._rewired: set[str] = set()
         self._op_notes: dict[int, dict[str, Any]] = {}
+        # By the names that calls in the program have for them.
+        self._host_functions: dict[str, Callable[..., Any]] = {}
         # In the order in which they were made.
         self._pipelines: list[_core.PipelineSchedule] = []
         register_owner(self)

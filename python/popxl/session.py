@@ -12,10 +12,12 @@ import numpy as np
 
 from pando import _core
 from pando.host_arrays import with_dlpack
+from pando.host_functions import HostFunction
 from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
-from popxl.host_values import check_output, host_value, write_host_value
+from popxl.dtypes import dtype
+from popxl.host_values import check_output
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
 from popxl.session_compile import (
@@ -24,9 +26,9 @@ from popxl.session_compile import (
     note_repeated,
     resolve_device,
 )
+from popxl.session_variables import SessionVariables
 from popxl.stream_arrays import check_shape, extra_dims, full_shape, in_stream_dtype, input_array
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
-from popxl.tensor import Constant, Tensor, Variable
 
 _Array = np.ndarray[Any, Any]
 d2hStreamBufferMaps = Mapping[DeviceToHostStream, _Array]  # noqa: N816
@@ -34,7 +36,11 @@ h2dStreamBufferMaps = Mapping[HostToDeviceStream, _Array | StreamSource]  # noqa
 StreamBufferMaps = d2hStreamBufferMaps | h2dStreamBufferMaps
 
 
-class Session:
+def _numpy_dtype(core_dtype: _core.DType) -> np.dtype[Any]:
+    return dtype._from_pb(core_dtype).as_numpy()
+
+
+class Session(SessionVariables):
     """A compiled Ir. Inside `with session:` it is attached to a device and can run.
 
     The first entry uploads the variables, the last exit brings them back. The Ir must not change
@@ -63,7 +69,6 @@ class Session:
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
-        # Guards what touches the device or the host values: a call is whole before another begins.
         self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
         self._unload_work: list[Callable[[], None]] = []
@@ -88,6 +93,7 @@ class Session:
         self._pb_session = InternalSession(self, self._core)
         ir.dot_checkpoint("Final", None)
         self._prepare_streams()
+        self._host_functions = self._start_host_functions()
         if isinstance(device_desc, DeviceInfo) and device_desc.isAttached:
             self._load()
 
@@ -112,6 +118,17 @@ class Session:
         self._input_plan = plan(self._core.input_streams, self._inputs)
         self._output_plan = plan(self._core.output_streams, self._outputs)
         self._stored_streams = [stream for stream, _, _ in self._output_plan]
+
+    def _start_host_functions(self) -> list[HostFunction]:
+        """Those that the program calls, each on its thread while the session exists."""
+        functions = []
+        for name in self._core.host_functions:
+            if (function := self.ir_._host_functions.get(name)) is None:
+                continue  # a run says so
+            functions.append(HostFunction(name, function, _numpy_dtype))
+            weakref.finalize(self, functions[-1].close)
+            self._core.set_host_function(functions[-1].queue)
+        return functions
 
     @property
     def ir(self) -> Ir:
@@ -314,7 +331,7 @@ class Session:
             if type(given) is not dict and not isinstance(given, Mapping):
                 raise TypeError(f"run: wanted a mapping of streams to arrays; given {type(given)}")
             arrays: list[_Array | _core.TransferQueue] = []
-            callbacks: list[StreamCallback] = [*sinks]
+            callbacks: list[StreamCallback | HostFunction] = [*sinks, *self._host_functions]
             if len(given) != len(self._input_set):
                 self._raise_wrong_streams("input", given, self._input_set)
             for stream, shape, kind in self._input_plan:
@@ -376,114 +393,6 @@ class Session:
                 continue
             check_output(stream, array)
             check_shape(self.ir_, stream, array, "output")
-
-    # Weights.
-
-    def _upload(self) -> None:
-        self._core.weights_from_host()
-        self._in_sync = True
-
-    def _mark_device_changed(self) -> None:
-        """The device has newer values than the host."""
-        self._in_sync = False
-
-    def weights_from_host(self) -> None:
-        """Upload the host values of all variables.
-
-        Raises:
-            ValueError: The session is not attached.
-        """
-        with self._lock:
-            self._require_attached("weights_from_host")
-            self._upload()
-
-    def weights_to_host(self) -> None:
-        """Bring the values of all variables back to the host.
-
-        Raises:
-            ValueError: The session is not attached.
-            Exception: A variable is a read-only memory-mapped array.
-        """
-        with self._lock:
-            self._require_attached("weights_to_host")
-            if self.ir_._has_read_only_memmap:
-                raise Exception(
-                    "weights_to_host: a variable is a read-only memory-mapped array and cannot be "
-                    "written"
-                )
-            self._core.weights_to_host()
-            self._in_sync = True
-        for record in self.ir_._variables.values():
-            if isinstance(record.data, np.memmap):
-                record.data.flush()
-
-    def get_tensor_data(self, tensor: Tensor) -> _Array:
-        """Read the host value of a variable or constant, which is brought up to date first.
-
-        Args:
-            tensor: The variable or constant.
-
-        Returns:
-            The host value itself, not a copy, in `shape_on_host`; later transfers change it.
-
-        Raises:
-            TypeError: It is another tensor.
-        """
-        return self.get_tensors_data([tensor])[tensor]
-
-    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, _Array]:
-        """Read host values of variables and constants, with at most one transfer.
-
-        Args:
-            tensors: The variables and constants.
-
-        Returns:
-            The host values themselves, not copies, by tensor; later transfers change them.
-
-        Raises:
-            TypeError: There is another tensor.
-        """
-        tensors = list(tensors)
-        for tensor in tensors:
-            if not isinstance(tensor, (Variable, Constant)):
-                raise TypeError(
-                    f"{tensor!r} is not of type Constant or Variable: only these have host data"
-                )
-        wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
-        with self._lock:
-            if wants_variable and not self._in_sync and self.is_attached:
-                self.weights_to_host()
-        return {tensor: host_value(tensor) for tensor in tensors}
-
-    def write_variable_data(self, tensor: Variable, data: Any) -> None:
-        """Write a new value of a variable, with the errors of `write_variables_data`.
-
-        Args:
-            tensor: The variable.
-            data: An array of its dtype and `shape_on_host`, or a number.
-        """
-        self.write_variables_data({tensor: data})
-
-    def write_variables_data(self, tensors: Mapping[Variable, Any]) -> None:
-        """Write new values of variables, on the host and, when attached, on the device.
-
-        Args:
-            tensors: An array of the dtype and `shape_on_host` of each variable, or a number, which
-                is cast.
-
-        Raises:
-            TypeError: There is another tensor, or data of another kind or dtype.
-            ValueError: Data have another shape.
-            NotImplementedError: A variable is read from all replicas of groups of several.
-        """
-        with self._lock:
-            if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
-                # Uploading sends every variable: fetch the device's values of the others first.
-                self.weights_to_host()
-            for tensor, data in tensors.items():
-                write_host_value(tensor, data)
-            if self.is_attached:
-                self._upload()
 
     # Devices.
 

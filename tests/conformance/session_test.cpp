@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "pando/base/error.hpp"
+#include "pando/ops/host_call.hpp"
+#include "pando/runtime/host_function.hpp"
 #include "pando/runtime/stream_thread.hpp"
 #include "tests/conformance/device_under_test.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
@@ -157,6 +159,51 @@ TEST_P(SessionConformance, FunctionsFeedAndDrainStreamsWhileItRuns) {
   }
   EXPECT_THROW(run_once(), RuntimeFault);
   EXPECT_THROW(session.run({{.queue = taken}}, {{.queue = taken}}), ValueError);
+}
+
+/// main: `steps` times: v += f(v), and stores v.
+struct CallingProgram {
+  explicit CallingProgram(std::int64_t steps) {
+    op_registry();
+    Graph& main = ir.main_graph();
+    Tensor* v = main.add_variable(
+        "v", kCounts, HostArray::copy_of(all(1).data(), kElements * sizeof(std::int32_t)));
+    Graph& body = ir.create_graph("body");
+    body.add_input(body.unique_tensor_id("Iterator___"), {DType::Int32, {}, {}});
+    body.mark_output(body.add_input(body.unique_tensor_id("LoopCond___"), {DType::Bool, {}, {}}));
+    Tensor* total = body.add_input(body.unique_tensor_id("v"), kCounts, true);
+    OpBuilder ops(body, {});
+    const Op& call =
+        ops.op("HostCall", {total, total}, host_call_attributes("f", {kCounts, kCounts}));
+    ops.op("AddLhsInplace", {total, call.output(1)});
+    main.create_op(op_registry().get("Loop"), {nullptr, nullptr, v},
+                   {{"trip_count", steps}, {"modified", Ints{2}}}, {}, {&body});
+    store(main, v);
+  }
+
+  Ir ir;
+};
+
+TEST_P(SessionConformance, FunctionsOfTheHostAreCalledInLoops) {
+  CallingProgram program(8);
+  Session session(program.ir, on(GetParam()));
+  session.attach();
+  session.weights_from_host();
+  const auto queue = std::make_shared<HostFunctionQueue>("f");
+  int calls = 0;
+  const HostFunctionThread thread(queue, [&](HostCall& call) {
+    if (++calls == 14) throw RuntimeFault("the function has had enough");
+    EXPECT_EQ(call.input(0), call.input(1));
+    call.output(1) = call.input(0);
+  });
+  session.host_functions().set(queue);
+  EXPECT_EQ(run(session), all(1 << 8));
+  EXPECT_EQ(calls, 8);
+  const std::string error = error_of([&] { run(session); });
+  EXPECT_NE(error.find("the function has had enough"), std::string::npos) << error;
+  // The 5 iterations before it stay done.
+  EXPECT_EQ(run(session), all(1 << 21));
+  EXPECT_EQ(calls, 22);
 }
 
 TEST_P(SessionConformance, StateIsReadAndWrittenBetweenRuns) {

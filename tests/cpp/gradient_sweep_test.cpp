@@ -13,6 +13,7 @@
 #include "pando/ops/ops.hpp"
 #include "pando/session/session.hpp"
 #include "pando/transforms/autodiff.hpp"
+#include "tests/cpp/fuzz/host_function_threads.hpp"
 #include "tests/cpp/gradient_recipes.hpp"
 #include "tests/oracle/oracle.hpp"
 
@@ -183,6 +184,7 @@ Streams run_reference(const Program& program, const Streams& inputs, bool round_
 
 Streams run_engine(const Program& program, const Streams& inputs) {
   Session session(program.ir, {{}, {.num_threads = 1}});
+  const fuzz::HostFunctionThreads host_functions(session);
   session.attach();
   session.weights_from_host();
   std::map<std::string, std::vector<std::byte>> memory;

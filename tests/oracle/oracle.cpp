@@ -7,6 +7,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/op_def.hpp"
+#include "tests/oracle/host_functions.hpp"
 #include "tests/oracle/rules.hpp"
 #include "tests/oracle/sums.hpp"
 
@@ -123,6 +124,7 @@ const std::map<std::string, Oracle::Runner, std::less<>>& Oracle::runners() {
       {"If", &Oracle::run_if},
       {"HostLoad", &Oracle::run_host_transfer},
       {"HostStore", &Oracle::run_host_transfer},
+      {"HostCall", &Oracle::run_host_call},
       {"RemoteLoad", &Oracle::run_remote_transfer},
       {"RemoteLoadInplace", &Oracle::run_remote_transfer},
       {"RemoteStore", &Oracle::run_remote_transfer},
@@ -308,6 +310,15 @@ void Oracle::run_host_transfer(const Op& op, Frame& frame) {
   Array loaded(op.output(0)->dtype(), op.output(0)->shape());
   loaded.data = element;
   bind_output(op, 0, std::move(loaded), frame);
+}
+
+void Oracle::run_host_call(const Op& op, Frame& frame) {
+  std::vector<Array> inputs;
+  for (const Tensor* input : op.inputs()) inputs.push_back(contents(lookup(input, frame)));
+  std::vector<Array> results = host_functions().at(op.attributes.text("function"))(inputs);
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    bind_output(op, i, std::move(results.at(static_cast<std::size_t>(i))), frame);
+  }
 }
 
 void Oracle::run_remote_transfer(const Op& op, Frame& frame) {

@@ -81,6 +81,7 @@ class Oracle {
   void run_loop(const Op& op, Frame& frame);
   void run_if(const Op& op, Frame& frame);
   void run_host_transfer(const Op& op, Frame& frame);
+  void run_host_call(const Op& op, Frame& frame);
   void run_remote_transfer(const Op& op, Frame& frame);
   void run_collective(const Op& op, Frame& frame);
   void round(Array& array) const;

@@ -61,6 +61,7 @@ from popxl.ops.ctc import ctc_beam_search, ctc_loss
 from popxl.ops.custom import custom
 from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
 from popxl.ops.host import host_load, host_store
+from popxl.ops.host_call import host_call
 from popxl.ops.init import init
 from popxl.ops.lamb import lamb_square
 from popxl.ops.linear_algebra import cholesky, triangular_solve
@@ -222,6 +223,7 @@ __all__ = [
     "groupedgather",
     "gru",
     "histogram",
+    "host_call",
     "host_load",
     "host_store",
     "identity",

@@ -212,6 +212,7 @@ class GraphGenerator {
   // generator_transfers.cpp
   void transfer_op();
   void remote_op();
+  void host_call_op();
   const RemoteBuffer& remote_buffer_like(const Candidate& c);
 
   // generator_attention.cpp

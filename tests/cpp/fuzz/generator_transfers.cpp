@@ -1,4 +1,5 @@
 // Random loads and stores, of streams and remote buffers.
+#include "pando/ops/host_call.hpp"
 #include "tests/cpp/fuzz/generator.hpp"
 
 namespace pando::fuzz {
@@ -36,8 +37,26 @@ void GraphGenerator::remote_op() {
   add(op("RemoteLoad", {init, offset}, attributes).output(0), class_of(x));
 }
 
+/// Elements of one or two tensors in reverse order.
+void GraphGenerator::host_call_op() {
+  if (pool_.empty()) return void(any_float());
+  std::vector<Candidate> given;
+  std::vector<Tensor*> inputs;
+  std::vector<TensorInfo> infos;
+  for (int i = pick(2); i >= 0; --i) {
+    given.push_back(choose(pool_));
+    inputs.push_back(given.back().tensor);
+    infos.push_back({inputs.back()->dtype(), inputs.back()->shape(), {}});
+  }
+  const Op& call = op("HostCall", inputs, host_call_attributes("reverse", infos));
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    add(call.output(static_cast<int>(i)), class_of(given[i]));
+  }
+}
+
 void GraphGenerator::transfer_op() {
   if (flip(0.3)) return remote_op();
+  if (flip(0.3)) return host_call_op();
   if (pool_.empty() || flip(0.7)) {
     const Slot slot = random_slot();
     load(slot.dtype, slot.shape, slot.exact);

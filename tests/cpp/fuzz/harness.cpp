@@ -9,6 +9,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/session/session.hpp"
+#include "tests/cpp/fuzz/host_function_threads.hpp"
 #include "tests/oracle/replicas.hpp"
 
 namespace pando::fuzz {
@@ -81,6 +82,7 @@ Results run_engine(const FuzzProgram& program, const std::vector<NamedBytes>& in
     const std::byte* data = variable->data->data;
     initial[variable->id()] = Bytes(data, data + variable->data->bytes);
   }
+  const HostFunctionThreads host_functions(session);
   session.attach();
   session.weights_from_host();
   Results results;

@@ -58,6 +58,7 @@ void expect_same(const Program& a, const Program& b) {
   EXPECT_EQ(a.remote_variables, b.remote_variables);
   EXPECT_EQ(a.collectives, b.collectives);
   EXPECT_EQ(a.prints, b.prints);
+  EXPECT_EQ(a.host_calls, b.host_calls);
   const auto numbers = [](const Program& p) {
     return std::vector<std::int64_t>{p.main_function, p.weights_from_host_function,
                                      p.weights_to_host_function, p.replicas, p.devices};

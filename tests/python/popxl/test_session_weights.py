@@ -199,3 +199,74 @@ def test_read_only_memory_maps(tmp_path):
         with pytest.raises(Exception, match="read-only"):
             session.weights_to_host()
     np.testing.assert_array_equal(np.fromfile(path, np.float32), START)
+
+
+def test_one_variable_by_name(program):
+    session, v, _, _, stream = program
+    np.testing.assert_array_equal(session.get_variable("v"), START)
+    with session:
+        session.run()
+        np.testing.assert_array_equal(session.get_variable("v"), START + 1)
+        # The others were not moved, and the host's arrays are not handed out.
+        assert not v.in_sync_with_ipu
+        session.get_variable("v")[:] = 7
+        session.set_variable("other", START * 10)
+        np.testing.assert_array_equal(session.run()[stream], START + 2 + START * 10)
+        values = session.get_variables()
+        assert set(values) == {"v", "other"}
+        np.testing.assert_array_equal(values["v"], START + 2)
+        session.set_variables({"v": 100.0, "other": START})
+        np.testing.assert_array_equal(session.run()[stream], 101 + START)
+    np.testing.assert_array_equal(session.get_tensor_data(v), [101, 101])
+    session.set_variable("v", START)
+    with session:
+        np.testing.assert_array_equal(session.run()[stream], 2 * START + 1)
+
+
+def test_names_and_values_that_do_not_fit(program):
+    session, _, _, _, stream = program
+    for access in (
+        lambda: session.get_variable("othr"),
+        lambda: session.get_variables(["v", "othr"]),
+        lambda: session.set_variables({"v": START, "othr": START}),
+    ):
+        with pytest.raises(ValueError, match=r"called 'othr'.*nearest names are other"):
+            access()
+    with pytest.raises(ValueError, match=r"called 'weight'.*it has other, v"):
+        session.set_variable("weight", START)
+    with session:
+        session.run()
+        # Nothing is written unless all can be.
+        with pytest.raises(ValueError, match=r"wanted data of shape \(2,\); given \(3,\)"):
+            session.set_variables({"v": START * 5, "other": np.zeros(3, np.float32)})
+        with pytest.raises(TypeError, match="wanted data of dtype float32; given float64"):
+            session.set_variables({"v": START * 5, "other": np.zeros(2)})
+        np.testing.assert_array_equal(session.get_variable("v"), START + 1)
+        np.testing.assert_array_equal(session.run()[stream], 2 * START + 2)
+
+
+def test_names_of_replicated_remote_and_unused_variables():
+    ir = popxl.Ir(replication=4)
+    groups = ir.replica_grouping(group_size=2)
+    with ir.main_graph, popxl.in_sequence():
+        per_group = popxl.variable(
+            np.arange(4, dtype=np.float32).reshape(2, 2), name="per_group", replica_grouping=groups
+        )
+        buffer = popxl.remote_buffer((3,), popxl.float32, 2)
+        popxl.remote_variable(np.ones(3, np.float32), buffer, 1, name="remote")
+        popxl.variable(START, name="unused")
+        per_group += popxl.constant(1.0)
+        row = ops.remote_load(buffer, 1)
+        ops.remote_store(buffer, 1, row * 2.0)
+    with popxl.Session(ir) as session:
+        session.run()
+        values = session.get_variables()
+        np.testing.assert_array_equal(values["per_group"], [[1, 2], [3, 4]])
+        np.testing.assert_array_equal(values["remote"], [2, 2, 2])
+        np.testing.assert_array_equal(values["unused"], START)
+        session.set_variables({"remote": np.full(3, 5, np.float32), "unused": 0.0})
+        session.set_variable("per_group", np.zeros((2, 2), np.float32))
+        session.run()
+        np.testing.assert_array_equal(session.get_variable("remote"), [10, 10, 10])
+        np.testing.assert_array_equal(session.get_variable("per_group"), np.ones((2, 2)))
+        np.testing.assert_array_equal(session.get_variable("unused"), [0, 0])

@@ -1,0 +1,232 @@
+"""Reading and writing the variables of a session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pando import _core
+from pando.missing_names import nearest_names
+from popxl.host_values import checked_host_value, host_value
+from popxl.ir import Ir
+from popxl.tensor import Constant, Tensor, Variable
+
+_Array = np.ndarray[Any, Any]
+
+
+class SessionVariables:
+    """The part of a session that moves values of variables between the host and the device."""
+
+    ir_: Ir
+    _core: _core.Session
+    # Guards what touches the device or the host values: a call is whole before another begins.
+    _lock: threading.RLock
+    _in_sync: bool
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the session holds a device."""
+        raise NotImplementedError
+
+    def _require_attached(self, what: str) -> None:
+        raise NotImplementedError
+
+    def _upload(self) -> None:
+        self._core.weights_from_host()
+        self._in_sync = True
+
+    def _mark_device_changed(self) -> None:
+        """The device has newer values than the host."""
+        self._in_sync = False
+
+    def weights_from_host(self) -> None:
+        """Upload the host values of all variables.
+
+        Raises:
+            ValueError: The session is not attached.
+        """
+        with self._lock:
+            self._require_attached("weights_from_host")
+            self._upload()
+
+    def weights_to_host(self) -> None:
+        """Bring the values of all variables back to the host.
+
+        Raises:
+            ValueError: The session is not attached.
+            Exception: A variable is a read-only memory-mapped array.
+        """
+        with self._lock:
+            self._require_attached("weights_to_host")
+            self._refuse_read_only("weights_to_host")
+            self._core.weights_to_host()
+            self._in_sync = True
+        for record in self.ir_._variables.values():
+            if isinstance(record.data, np.memmap):
+                record.data.flush()
+
+    def get_tensor_data(self, tensor: Tensor) -> _Array:
+        """Read the host value of a variable or constant, which is brought up to date first.
+
+        Args:
+            tensor: The variable or constant.
+
+        Returns:
+            The host value itself, not a copy, in `shape_on_host`; later transfers change it.
+
+        Raises:
+            TypeError: It is another tensor.
+        """
+        return self.get_tensors_data([tensor])[tensor]
+
+    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, _Array]:
+        """Read host values of variables and constants, with at most one transfer.
+
+        Args:
+            tensors: The variables and constants.
+
+        Returns:
+            The host values themselves, not copies, by tensor; later transfers change them.
+
+        Raises:
+            TypeError: There is another tensor.
+        """
+        tensors = list(tensors)
+        for tensor in tensors:
+            if not isinstance(tensor, (Variable, Constant)):
+                raise TypeError(
+                    f"{tensor!r} is not of type Constant or Variable: only these have host data"
+                )
+        wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
+        with self._lock:
+            if wants_variable and not self._in_sync and self.is_attached:
+                self.weights_to_host()
+        return {tensor: host_value(tensor) for tensor in tensors}
+
+    def write_variable_data(self, tensor: Variable, data: Any) -> None:
+        """Write a new value of a variable, with the errors of `write_variables_data`.
+
+        Args:
+            tensor: The variable.
+            data: An array of its dtype and `shape_on_host`, or a number.
+        """
+        self.write_variables_data({tensor: data})
+
+    def write_variables_data(self, tensors: Mapping[Variable, Any]) -> None:
+        """Write new values of variables, on the host and, when attached, on the device.
+
+        Args:
+            tensors: An array of the dtype and `shape_on_host` of each variable, or a number, which
+                is cast.
+
+        Raises:
+            TypeError: There is another tensor, or data of another kind or dtype.
+            ValueError: Data have another shape.
+            NotImplementedError: A variable is read from all replicas of groups of several.
+        """
+        with self._lock:
+            arrays = {tensor: checked_host_value(tensor, data) for tensor, data in tensors.items()}
+            if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
+                # Uploading sends every variable: fetch the device's values of the others first.
+                self.weights_to_host()
+            for tensor, array in arrays.items():
+                np.copyto(tensor._record.data, array)
+            if self.is_attached:
+                self._upload()
+
+    def _refuse_read_only(self, what: str) -> None:
+        if self.ir_._has_read_only_memmap:
+            raise Exception(
+                f"{what}: a variable is a read-only memory-mapped array and cannot be written"
+            )
+
+    # By name.
+
+    def get_variable(self, name: str) -> _Array:
+        """Read the value of a variable, which alone is brought from the device.
+
+        Args:
+            name: The name (id) of the variable.
+
+        Returns:
+            A new array in `shape_on_host`.
+
+        Raises:
+            ValueError: There is no such variable; the error names those that are like it.
+            Exception: Variables are read-only memory-mapped arrays and the device has newer values.
+        """
+        return self.get_variables([name])[name]
+
+    def get_variables(self, names: Iterable[str] | None = None) -> dict[str, _Array]:
+        """Read the values of variables, which alone are brought from the device.
+
+        Args:
+            names: Their names (ids); None: all variables.
+
+        Returns:
+            A new array in `shape_on_host` by name.
+
+        Raises:
+            ValueError: There is no such variable; the error names those that are like it.
+            Exception: Variables are read-only memory-mapped arrays and the device has newer values.
+        """
+        tensors = self._variables_called(self.ir_._variables if names is None else names)
+        with self._lock:
+            if self.is_attached and not self._in_sync:
+                self._refuse_read_only("get_variables")
+                self._core.weights_to_host(self._in_program(tensors))
+            return {name: host_value(tensor).copy() for name, tensor in tensors.items()}
+
+    def set_variable(self, name: str, value: Any) -> None:
+        """Write a new value of a variable, with the errors of `set_variables`.
+
+        Args:
+            name: The name (id) of the variable.
+            value: An array of its dtype and `shape_on_host`, or a number, which is cast.
+        """
+        self.set_variables({name: value})
+
+    def set_variables(self, values: Mapping[str, Any]) -> None:
+        """Write new values of variables, on the host and, when attached, on the device.
+
+        All values are checked before the first one is written; other variables are not moved.
+
+        Args:
+            values: By name (id), an array of the dtype and `shape_on_host` of the variable, or a
+                number, which is cast.
+
+        Raises:
+            ValueError: There is no such variable, and the error names those that are like it; or a
+                value has another shape.
+            TypeError: A value is of another kind or dtype.
+            NotImplementedError: A variable is read from all replicas of groups of several.
+        """
+        tensors = self._variables_called(values)
+        with self._lock:
+            arrays = {t: checked_host_value(t, values[name]) for name, t in tensors.items()}
+            for tensor, array in arrays.items():
+                np.copyto(tensor._record.data, array)
+            if self.is_attached:
+                self._core.weights_from_host(self._in_program(tensors))
+
+    def _variables_called(self, names: Iterable[str]) -> dict[str, Variable]:
+        records = self.ir_._variables
+        tensors: dict[str, Variable] = {}
+        for name in names:
+            if name not in records:
+                raise ValueError(
+                    f"there is no variable called {name!r} in {self.ir_.id}: "
+                    f"{nearest_names(name, records)}"
+                )
+            tensor = self.ir_.main_graph.get_tensor(name)
+            assert isinstance(tensor, Variable)
+            tensors[name] = tensor
+        return tensors
+
+    def _in_program(self, names: Iterable[str]) -> list[str]:
+        """Those of the variables that the program uses: the device has no others."""
+        used = set(self._core.variable_ids)
+        return [name for name in names if name in used]
