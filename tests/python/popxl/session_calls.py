@@ -41,6 +41,15 @@ def refused(p: LongProgram) -> None:
     raise AssertionError("getReport returned")
 
 
+def set_unknown_function(p: LongProgram) -> None:
+    try:
+        p.session._core.set_host_function(_core.HostFunctionQueue("f"))
+    except ValueError as error:
+        assert "no host function 'f'" in str(error)
+        return
+    raise AssertionError("the program calls no function")
+
+
 def outputs(p: LongProgram) -> dict[Any, Any]:
     return p.session.create_host_outputs()
 
@@ -82,6 +91,10 @@ SESSION: dict[str, Call] = {
     "run_with_outputs": lambda p: p.session.run_with_outputs(p.inputs(is_long=False), outputs(p)),
     "get_tensor_data": lambda p: p.session.get_tensor_data(p.v),
     "get_tensors_data": lambda p: p.session.get_tensors_data([p.v]),
+    "get_variable": lambda p: p.session.get_variable("v"),
+    "get_variables": lambda p: p.session.get_variables(),
+    "set_variable": lambda p: p.session.set_variable("v", ROW),
+    "set_variables": lambda p: p.session.set_variables({"v": ROW}),
     "write_variable_data": lambda p: p.session.write_variable_data(p.v, ROW),
     "write_variables_data": lambda p: p.session.write_variables_data({p.v: ROW}),
 }
@@ -97,10 +110,12 @@ INTERNAL: dict[str, Call] = {
 CORE: dict[str, Call] = {
     **properties("input_streams", "output_streams", "num_replicas", "is_attached", "memory"),
     **properties("compile_report", "actual_peak_bytes", "io_report", "io_method", "persistent"),
-    **properties("state_tensors", "remote_buffers", "fingerprint"),
+    **properties("state_tensors", "remote_buffers", "fingerprint", "variable_ids"),
+    **properties("host_functions"),
     **methods("attach", "detach", "weights_from_host", "weights_to_host", "trace", "phases"),
     **methods("timeline", "disassembly", "explain"),
     "run": run_core,
+    "set_host_function": set_unknown_function,
     "snapshot": read_snapshot,
     "write_persistent": write_persistent,
     "write_remote": lambda p: p.session._core.write_remote(0, 0, 0, ROW),
