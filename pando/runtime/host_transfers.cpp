@@ -21,7 +21,7 @@ std::byte* HostTransfers::next_element(const PreparedInstruction& p) {
   const auto stream = static_cast<std::size_t>(p.instruction->target);
   const StreamCursor& cursor = streams_[stream];
   const std::int64_t element = positions_[stream]++ % cursor.count;
-  return cursor.data + static_cast<std::size_t>(element * cursor.stride) * p.bytes;
+  return cursor.data + element * cursor.stride;
 }
 
 void HostTransfers::move_queued(const StreamCursor& cursor, const std::byte* from, std::byte* to,

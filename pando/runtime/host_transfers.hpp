@@ -17,12 +17,12 @@
 namespace pando {
 
 /// A caller's array for one stream: `count` elements of the stream's shape in C order, `stride`
-/// elements apart. The k-th load or store of a run uses element k modulo count. Or a queue, of
+/// bytes apart. The k-th load or store of a run uses element k modulo count. Or a queue, of
 /// which the replica has part `part`.
 struct StreamCursor {
   std::byte* data = nullptr;
   std::int64_t count = 1;
-  std::int64_t stride = 1;
+  std::int64_t stride = 0;
   TransferQueue* queue = nullptr;
   std::int64_t part = 0;
 };

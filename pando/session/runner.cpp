@@ -1,6 +1,9 @@
 #include "pando/session/runner.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/engine.hpp"
@@ -80,14 +83,67 @@ std::vector<StreamBuffer> buffers_by_stream(const Executable& executable,
   return buffers;
 }
 
-/// Whether no output lies in the memory of an input. `stride`: elements of a transfer.
+/// Where the elements of a caller's array are.
+struct ArrayLayout {
+  std::int64_t bytes = 0;  // of one element
+  std::int64_t transfers = 0, transfer_stride = 0;
+  std::int64_t replicas = 0, replica_stride = 0;
+
+  ArrayLayout(const StreamBuffer& buffer, const StreamDesc& stream, std::int64_t local_replicas)
+      : bytes(stream.bytes()),
+        transfers(buffer.count),
+        transfer_stride(buffer.transfer_stride.value_or(local_replicas * bytes)),
+        replicas(local_replicas),
+        replica_stride(buffer.replica_stride.value_or(bytes)) {}
+
+  /// Relative to the first element of the array.
+  std::int64_t begin() const {
+    return std::min<std::int64_t>(0, (transfers - 1) * transfer_stride) +
+           std::min<std::int64_t>(0, (replicas - 1) * replica_stride);
+  }
+  std::int64_t end() const {
+    return bytes + std::max<std::int64_t>(0, (transfers - 1) * transfer_stride) +
+           std::max<std::int64_t>(0, (replicas - 1) * replica_stride);
+  }
+  /// Whether the elements are nested without sharing memory: all of one dimension between two
+  /// neighbours of the other.
+  bool is_apart() const {
+    if (bytes == 0) return true;
+    std::pair inner{std::abs(replica_stride), replicas};
+    std::pair outer{std::abs(transfer_stride), transfers};
+    if (outer.second == 1) outer.first = std::numeric_limits<std::int64_t>::max();
+    if (inner.second == 1) inner.first = bytes;
+    if (inner.first > outer.first) std::swap(inner, outer);
+    const bool inner_fits = inner.second == 1 || inner.first >= bytes;
+    return inner_fits &&
+           (outer.second == 1 || outer.first >= (inner.second - 1) * inner.first + bytes);
+  }
+};
+
+/// Refuses arrays that elements of outputs would share.
+void check_arrays(const std::vector<StreamDesc>& streams, const std::vector<StreamBuffer>& buffers,
+                  std::int64_t replicas) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].queue != nullptr || streams[i].host_to_device) continue;
+    const ArrayLayout layout(buffers[i], streams[i], replicas);
+    if (layout.is_apart()) continue;
+    throw ValueError(str_cat(
+        "stream '", streams[i].id, "': wanted an array with memory of its own for each of ",
+        layout.transfers, " transfers of ", replicas, " replicas, of ", layout.bytes,
+        " bytes each; given strides of ", layout.transfer_stride, " bytes from transfer to ",
+        "transfer and ", layout.replica_stride, " from replica to replica"));
+  }
+}
+
+/// Whether no output lies in the memory of an input.
 bool are_outputs_apart(const std::vector<StreamDesc>& streams,
-                       const std::vector<StreamBuffer>& buffers, std::int64_t stride) {
+                       const std::vector<StreamBuffer>& buffers, std::int64_t replicas) {
   const auto range_of = [&](std::size_t stream) {
     if (buffers[stream].queue != nullptr) return std::pair{std::uintptr_t{0}, std::uintptr_t{0}};
-    const auto begin = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
-    const std::int64_t bytes = buffers[stream].count * stride * streams[stream].bytes();
-    return std::pair{begin, begin + static_cast<std::uintptr_t>(bytes)};
+    const ArrayLayout layout(buffers[stream], streams[stream], replicas);
+    const auto first = reinterpret_cast<std::uintptr_t>(buffers[stream].data);
+    return std::pair{first + static_cast<std::uintptr_t>(layout.begin()),
+                     first + static_cast<std::uintptr_t>(layout.end())};
   };
   for (std::size_t output = 0; output < buffers.size(); ++output) {
     if (streams[output].host_to_device) continue;
@@ -213,20 +269,22 @@ std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("run");
   const std::vector<StreamDesc>& streams = executable_->program().streams;
-  const auto stride = static_cast<std::int64_t>(replicas_.size());
+  const auto replicas = static_cast<std::int64_t>(replicas_.size());
   const std::vector<StreamBuffer> buffers =
-      buffers_by_stream(*executable_, inputs, outputs, stride);
+      buffers_by_stream(*executable_, inputs, outputs, replicas);
+  check_arrays(streams, buffers, replicas);
   const auto functions = host_functions_.of_calls();
   const QueuesInRun queues(buffers);
-  const bool outputs_apart = are_outputs_apart(streams, buffers, stride);
+  const bool outputs_apart = are_outputs_apart(streams, buffers, replicas);
   team_->run([&](int local) {
     std::vector<StreamCursor> cursors;
     cursors.reserve(buffers.size());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const StreamBuffer& buffer = buffers[i];
-      std::byte* first =
-          buffer.queue != nullptr ? nullptr : buffer.data + local * streams[i].bytes();
-      cursors.push_back({first, buffer.count, stride, buffer.queue.get(), local});
+      const ArrayLayout layout(buffer, streams[i], replicas);
+      std::byte* const first =
+          buffer.queue != nullptr ? nullptr : buffer.data + local * layout.replica_stride;
+      cursors.push_back({first, buffer.count, layout.transfer_stride, buffer.queue.get(), local});
     }
     Engine& engine = *engines_[static_cast<std::size_t>(local)];
     engine.set_host_functions(functions);

@@ -33,6 +33,11 @@ struct StreamBuffer {
   std::byte* data = nullptr;
   std::int64_t count = 1;
   std::shared_ptr<TransferQueue> queue = {};
+  /// Bytes from an element of the array to that of the next transfer, and of the next local
+  /// replica; those of elements one after the other where they are not given. Elements of input
+  /// may be the same memory (0) and lie backwards.
+  std::optional<std::int64_t> transfer_stride = {};
+  std::optional<std::int64_t> replica_stride = {};
 };
 
 /// A stream that a run loaded, or stored to, more often than the caller's array has transfers.

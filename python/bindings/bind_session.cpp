@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "array_bytes.hpp"
 #include "bindings.hpp"
 #include "interpreter_lock.hpp"
 #include "pando/base/checksum.hpp"
@@ -96,53 +97,6 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   }
   return std::make_unique<Session>(ir, options);
 }
-
-/// The bytes of a C-ordered array, held while the object lives.
-class ArrayBytes {
- public:
-  ArrayBytes(nb::handle array, bool writable) {
-    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
-    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
-  }
-  ~ArrayBytes() { PyBuffer_Release(&view_); }
-  ArrayBytes(ArrayBytes&& other) noexcept : view_(std::exchange(other.view_, {})) {}
-  ArrayBytes& operator=(ArrayBytes&&) = delete;
-
-  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-
- private:
-  Py_buffer view_ = {};
-};
-
-/// The arrays of a run, held while the object lives whatever becomes of the list: `arrays[i]` has
-/// the transfers of stream i to or from the local replicas, in C order.
-class StreamArrays {
- public:
-  StreamArrays(const nb::list& arrays, const std::vector<StreamDesc>& streams,
-               std::int64_t replicas, bool writable) {
-    if (arrays.size() != streams.size()) {
-      throw ValueError(str_cat("wanted ", streams.size(), " arrays; given ", arrays.size()));
-    }
-    held_.reserve(streams.size());
-    buffers_.reserve(streams.size());
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-      if (nb::isinstance<TransferQueue>(arrays[i])) {
-        buffers_.push_back({.queue = nb::cast<std::shared_ptr<TransferQueue>>(arrays[i])});
-        continue;
-      }
-      const ArrayBytes& bytes = held_.emplace_back(arrays[i], writable);
-      const std::int64_t transfer = replicas * streams[i].bytes();
-      const auto given = static_cast<std::int64_t>(bytes.size());
-      buffers_.push_back({bytes.data(), transfer == 0 ? 1 : given / transfer});
-    }
-  }
-  const std::vector<StreamBuffer>& buffers() const { return buffers_; }
-
- private:
-  std::vector<ArrayBytes> held_;
-  std::vector<StreamBuffer> buffers_;
-};
 
 std::vector<RepeatedStream> run(Session& session, const nb::list& inputs, const nb::list& outputs) {
   const auto replicas = static_cast<std::int64_t>(session.local_replicas().size());

@@ -8,6 +8,7 @@ import numpy as np
 
 from pando import _core
 from pando.host_arrays import as_array, with_dlpack
+from popxl.stream_arrays import has_dense_elements
 from popxl.streams import Stream
 from popxl.tensor import Tensor, Variable
 
@@ -84,16 +85,18 @@ def check_output(stream: Stream, array: object) -> None:
 
     Raises:
         TypeError: It is no NumPy array.
-        popart_exception: It is not C-contiguous and writable, or has another dtype or byte order.
+        popart_exception: Its elements are not C-contiguous and writable, or it has another dtype or
+            byte order.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
             f"the output for {stream} must be a NumPy array, which the run fills; given "
             f"{type(array)}"
         )
-    if not array.flags.c_contiguous or not array.flags.writeable:
+    is_dense = array.flags.c_contiguous or has_dense_elements(stream, array)
+    if not is_dense or not array.flags.writeable:
         raise _core.popart_exception(
-            f"the output array for {stream} must be C-contiguous and writable"
+            f"the output array for {stream} must have C-contiguous elements and be writable"
         )
     wanted = stream.dtype.as_numpy()
     raw_float8 = wanted.names is not None and array.dtype == np.uint8

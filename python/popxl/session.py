@@ -27,7 +27,14 @@ from popxl.session_compile import (
     resolve_device,
 )
 from popxl.session_variables import SessionVariables
-from popxl.stream_arrays import check_shape, extra_dims, full_shape, in_stream_dtype, input_array
+from popxl.stream_arrays import (
+    check_shape,
+    extra_dims,
+    full_shape,
+    has_dense_elements,
+    in_stream_dtype,
+    input_array,
+)
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 
 _Array = np.ndarray[Any, Any]
@@ -299,7 +306,8 @@ class Session(SessionVariables):
 
         Args:
             inputs: An array for each stream of `expected_inputs`, as `run` takes them.
-            outputs: A C-contiguous, writable array for each stream that ops store to, or a
+            outputs: A writable array for each stream that ops store to, whose elements of the
+                stream's shape are C-contiguous and share no memory, or a
                 `StreamSink` (pando.stream_callbacks), whose function gets its transfers.
             downcast_inputs: Whether 64-bit data become 32-bit data.
 
@@ -340,7 +348,7 @@ class Session(SessionVariables):
                     type(value) is np.ndarray
                     and value.dtype == kind
                     and value.shape == shape
-                    and value.flags.c_contiguous
+                    and (value.flags.c_contiguous or has_dense_elements(stream, value))
                 ):
                     arrays.append(value)
                 else:

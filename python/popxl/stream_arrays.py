@@ -68,6 +68,27 @@ def check_shape(ir: Ir, stream: Stream, array: _Array, what: str) -> None:
         raise ValueError(f"{start} the last axes must have the sizes {stream.shape}")
 
 
+def has_dense_elements(stream: Stream, array: _Array) -> bool:
+    """Tell whether a run can use an array without a copy, whatever lies between its elements.
+
+    Args:
+        stream: The stream.
+        array: An array with the axes of the stream last.
+
+    Returns:
+        Whether these axes are in C order without gaps. The axes of transfers and replicas may have
+        any strides: 0 where all are the same memory.
+    """
+    if array.ndim <= len(stream.shape):
+        return False
+    bytes_apart = array.itemsize
+    for axis in range(1, len(stream.shape) + 1):
+        if array.shape[-axis] > 1 and array.strides[-axis] != bytes_apart:
+            return False
+        bytes_apart *= array.shape[-axis]
+    return True
+
+
 def input_array(value: Any, kind: np.dtype[Any], downcast: bool) -> _Array:
     """Make an array of what was given for a stream to the device.
 

@@ -161,6 +161,48 @@ TEST_P(SessionConformance, FunctionsFeedAndDrainStreamsWhileItRuns) {
   EXPECT_THROW(session.run({{.queue = taken}}, {{.queue = taken}}), ValueError);
 }
 
+TEST_P(SessionConformance, ElementsOfArraysLieWhereStridesSay) {
+  constexpr std::int64_t kBytes = kElements * sizeof(std::int32_t);
+  StreamingProgram program(3);
+  Session session(program.ir, on(GetParam()));
+  session.attach();
+  session.weights_from_host();
+  const auto bytes = [](std::vector<Counts>& rows, std::size_t row) {
+    return reinterpret_cast<std::byte*>(rows[row].data());
+  };
+  std::vector<Counts> in = {all(0)};
+  in[0].resize(5 * kElements);  // five elements in one array
+  for (std::size_t i = 0; i < in[0].size(); ++i) {
+    in[0][i] = static_cast<std::int32_t>(i) / kElements + 1;
+  }
+  std::vector<Counts> out = {Counts(5 * kElements, -1)};
+  const auto run_with = [&](StreamBuffer source, StreamBuffer target) {
+    session.weights_from_host();
+    session.run({source}, {target});
+    Counts firsts;
+    for (std::size_t i = 0; i < 5; ++i) firsts.push_back(out[0][i * kElements]);
+    out[0].assign(out[0].size(), -1);
+    return firsts;
+  };
+  StreamBuffer source{bytes(in, 0), 3}, target{bytes(out, 0), 3};
+  EXPECT_EQ(run_with(source, target), (Counts{1, 3, 6, -1, -1}));
+  source.transfer_stride = 2 * kBytes;  // 1, 3, 5
+  EXPECT_EQ(run_with(source, target), (Counts{1, 4, 9, -1, -1}));
+  source.data += 4 * kBytes;
+  source.transfer_stride = -kBytes;  // 5, 4, 3
+  target.transfer_stride = 2 * kBytes;
+  EXPECT_EQ(run_with(source, target), (Counts{5, -1, 9, -1, 12}));
+  source.transfer_stride = 0;  // 5, 5, 5
+  target.data += 4 * kBytes;
+  target.transfer_stride = -2 * kBytes;
+  EXPECT_EQ(run_with(source, target), (Counts{15, -1, 10, -1, 5}));
+  for (const std::int64_t stride : {std::int64_t{0}, kBytes - 4, 4 - kBytes}) {
+    target.transfer_stride = stride;
+    EXPECT_NE(error_of([&] { run_with(source, target); }).find("memory of its own"),
+              std::string::npos);
+  }
+}
+
 /// main: `steps` times: v += f(v), and stores v.
 struct CallingProgram {
   explicit CallingProgram(std::int64_t steps) {

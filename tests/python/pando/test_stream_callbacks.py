@@ -91,6 +91,39 @@ def test_tensors_of_bfloat16_go_through():
     assert torch.equal(torch.from_dlpack(taken[0]), 2 * given)
 
 
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_the_next_transfer_is_made_while_an_iteration_computes(ahead):
+    """Each iteration waits until the function was asked for the transfer of the next one."""
+    iterations = 4
+    ir = popxl.Ir()
+    asked = [threading.Event() for _ in range(iterations + 1)]
+    numbers = itertools.count()
+    done = itertools.count()
+
+    def pull() -> np.ndarray:
+        k = next(numbers)
+        if k <= iterations:
+            asked[k].set()
+        return np.full(2, k, np.float32)
+
+    def compute(x: np.ndarray) -> np.ndarray:
+        assert asked[next(done) + 1].wait(WAIT)
+        return 2 * x
+
+    def body():
+        x = ops.host_load(x_in)
+        ops.host_store(y, ops.host_call(compute, x, outputs=[x.spec])[0])
+
+    ir.num_host_transfers = iterations
+    with ir.main_graph:
+        x_in = popxl.h2d_stream((2,), popxl.float32, name="x")
+        y = popxl.d2h_stream((2,), popxl.float32, name="y")
+        ops.repeat(ir.create_graph(body), iterations)
+    with popxl.Session(ir) as session:
+        outputs = session.run({x_in: StreamSource(pull, ahead)})
+    np.testing.assert_array_equal(outputs[y][:, 0], 2 * np.arange(iterations))
+
+
 def test_each_replica_has_its_part():
     ir, x, y, _ = running_sums(4, replicas=2)
     given = np.random.default_rng(1).standard_normal((4, 2, 2)).astype(np.float32)
