@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pando import _core
+from pando.host_arrays import as_array, with_dlpack
 
 _Array = np.ndarray[Any, Any]
 _Type = tuple[_core.DType, Sequence[int]]
@@ -100,7 +101,7 @@ def _run(
 ) -> None:
     inputs = []
     for index, (dtype, shape) in enumerate(call.inputs):
-        inputs.append(np.empty(tuple(shape), numpy_dtype(dtype)))
+        inputs.append(with_dlpack(np.empty(tuple(shape), numpy_dtype(dtype))))
         call.read_input(index, inputs[-1])
     wanted = call.outputs
     given = _as_list(function(*inputs), len(wanted))
@@ -125,7 +126,7 @@ def _as_list(given: Any, wanted: int) -> list[Any]:
 def _output(
     given: Any, name: str, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> _Array:
-    array = np.asarray(given)
+    array = as_array(given)
     if array.dtype == dtype and array.shape == shape:
         return np.ascontiguousarray(array).reshape(shape)
     raise ValueError(

@@ -56,6 +56,17 @@ def test_every_dtype_and_shape(name: str, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(value, np.flip(data))
 
 
+def test_tensors_of_bfloat16_go_through() -> None:
+    given = torch.tensor([1.0, -0.5, 3.0], dtype=torch.bfloat16)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.constant(given, popxl.bfloat16)
+        (y,) = ops.host_call(lambda a: 2 * torch.from_dlpack(a), x, outputs=[x.spec])
+        stored(y)
+    (value,) = run(ir)
+    assert torch.equal(torch.from_dlpack(value), 2 * given)
+
+
 def test_several_inputs_and_outputs_of_views() -> None:
     ir = popxl.Ir()
     data = RNG.normal(size=(4, 3)).astype(np.float32)
