@@ -15,9 +15,14 @@ _Array = np.ndarray[Any, Any]
 _Type = tuple[_core.DType, Sequence[int]]
 
 
-class _Failure:
-    """What a function raised last, which the run that called it raises."""
+# How long an idle thread may take to end.
+_SECONDS_TO_END = 1.0
 
+
+class _State:
+    """What a function's thread tells: whether it is in the function, and what that raised last."""
+
+    is_busy = False
     error: BaseException | None = None
     message = ""
 
@@ -44,19 +49,23 @@ class HostFunction:
         numpy_dtype: Callable[[_core.DType], np.dtype[Any]],
     ) -> None:
         self.queue = _core.HostFunctionQueue(name)
-        self._failure = _Failure()
+        self._state = _State()
         # A daemon: a function that never returns does not keep the process. The thread does not
         # keep this object.
-        threading.Thread(
+        self._thread = threading.Thread(
             target=_work,
-            args=(self.queue, function, numpy_dtype, self._failure),
+            args=(self.queue, function, numpy_dtype, self._state),
             name=f"host function {name}",
             daemon=True,
-        ).start()
+        )
+        self._thread.start()
 
     def close(self) -> None:
         """End it: its thread ends when the function returns, and runs that call it fail."""
         self.queue.close()
+        # A thread that is left when the interpreter ends would keep what it has.
+        if not self._state.is_busy and self._thread is not threading.current_thread():
+            self._thread.join(_SECONDS_TO_END)
 
     def raise_error(self, cause: BaseException | None = None) -> None:
         """Raise what the function raised, if a run ended by that.
@@ -67,9 +76,9 @@ class HostFunction:
         Raises:
             BaseException: What the function raised.
         """
-        error = self._failure.error
-        if error is not None and cause is not None and self._failure.message in str(cause):
-            self._failure.error = None
+        error = self._state.error
+        if error is not None and cause is not None and self._state.message in str(cause):
+            self._state.error = None
             raise error from cause
 
 
@@ -77,19 +86,18 @@ def _work(
     queue: _core.HostFunctionQueue,
     function: Callable[..., Any],
     numpy_dtype: Callable[[_core.DType], np.dtype[Any]],
-    failure: _Failure,
+    state: _State,
 ) -> None:
     while (call := queue.take()) is not None:
+        message = None
+        state.is_busy = True
         try:
             _run(call, queue.name, function, numpy_dtype)
         except BaseException as error:
-            failure.message = (
-                f"the host function '{queue.name}' failed: {type(error).__name__}: {error}"
-            )
-            failure.error = error
-            queue.finish(call, failure.message)
-        else:
-            queue.finish(call)
+            message = f"the host function '{queue.name}' failed: {type(error).__name__}: {error}"
+            state.message, state.error = message, error
+        state.is_busy = False
+        queue.finish(call, message)
         del call  # it has memory of its own
 
 
