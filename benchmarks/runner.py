@@ -61,8 +61,9 @@ class Row:
 
     ``spread`` is (largest - smallest) / median of the blocks: how far to trust the median.
     ``disturbed`` is the share of the machine that others took in the worst block that counted.
-    ``first_step``: seconds from the begin of building to the first result on the host. Of fresh
-    workers, ``started`` are the bytes resident once the framework was imported, ``peak`` the most.
+    ``first_step``: seconds from the begin of building to the first result on the host. Where
+    workers are fresh, ``started`` are the bytes resident once the framework was imported, ``peak``
+    the most.
     """
 
     case: Case
@@ -71,6 +72,7 @@ class Row:
     failures: dict[str, str] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
     disturbed: dict[str, float] = field(default_factory=dict)
+    fresh: bool = False
     first_step: dict[str, float] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     peak: dict[str, int] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Row:
         medians = {name: self.medians.get(name) for name in (*FRAMEWORKS, *self.medians)}
         row: dict[str, Any] = {"name": self.case.name, "unit": self.case.unit, **medians}
         row |= {"notes": self.notes, "spread": self.spread, "disturbed": self.disturbed}
-        if not self.started:
+        if not self.fresh:
             return row
         added = {name: self.peak[name] - self.started[name] for name in self.peak}
         resources = {
@@ -203,7 +205,7 @@ class Runner:
 
         Blocks that other processes disturbed are taken again, up to twice as many rounds more.
         """
-        row = Row(case)
+        row = Row(case, fresh=self._settings.fresh)
         samples: dict[str, list[Sample]] = {
             worker.framework: [] for worker in self._workers if self._build(worker, row)
         }

@@ -62,7 +62,7 @@ class _Part:
     Args:
         module: The layer.
         rows: How many there are.
-        inputs: What its graph is made for.
+        *inputs: What its graph is made for.
     """
 
     def __init__(self, module: addons.Module, rows: int, *inputs: popxl.Tensor) -> None:

@@ -189,6 +189,21 @@ def test_the_memory_of_a_row_is_not_that_of_the_row_before() -> None:
     assert added[0] > 128 and added[1] < 100
 
 
+def test_a_model_row_that_nobody_can_start_is_shown(tmp_path: Path) -> None:
+    for package in ("pando", "popxl"):
+        (tmp_path / f"{package}.py").write_text("raise ValueError('broken')\n")
+    command = [sys.executable, "-m", "benchmarks", "models", "--quick", "--only", "mlp/infer"]
+    done = subprocess.run(
+        [*command, "--frameworks", "pando"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "failed:\nmlp/infer/b32: pando: ValueError: broken" in done.stdout
+
+
 def test_a_form_of_torch_compile_can_be_chosen_alone() -> None:
     case = replace(next(c for c in model_cases() if c.name == "mlp/infer/b32"), form="freezing")
     settings = Settings(threads=1, rounds=1, block_seconds=0.01, retry_disturbed=False, fresh=True)
