@@ -21,6 +21,7 @@ class LibrarySum:
 
     note = ""
     first: list[float] = []  # noqa: RUF012 - never written
+    first_at = None
 
     def __init__(self, sequence: list[Kernel], traffic: Traffic | None, in_place: bool) -> None:
         self._sequence = sequence

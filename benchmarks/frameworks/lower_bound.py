@@ -84,6 +84,7 @@ class LowerBound:
 
     note = ""
     first: list[float] = []  # noqa: RUF012 - never written
+    first_at = None
 
     def __init__(self, case: Case) -> None:
         self._traffic = least_traffic(case)
