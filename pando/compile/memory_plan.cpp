@@ -1,8 +1,8 @@
 #include "pando/compile/memory_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -26,30 +26,38 @@ class Gaps {
  public:
   /// The lowest offset with so many bytes free, which are taken.
   std::int64_t take(std::int64_t bytes) {
-    auto gap = ends_.begin();
-    while (gap->second - gap->first < bytes) ++gap;
-    const auto [offset, end] = *gap;
-    gap = ends_.erase(gap);
-    if (offset + bytes < end) ends_.emplace_hint(gap, offset + bytes, end);
+    auto gap = gaps_.begin();
+    while (gap->end - gap->begin < bytes) ++gap;
+    const std::int64_t offset = gap->begin;
+    gap->begin += bytes;
+    if (gap->begin == gap->end) gaps_.erase(gap);
     return offset;
   }
 
-  void give_back(std::int64_t offset, std::int64_t end) {
-    auto after = ends_.upper_bound(offset);
-    if (after != ends_.end() && after->first == end) {
-      end = after->second;
-      after = ends_.erase(after);
-    }
-    if (after != ends_.begin() && std::prev(after)->second == offset) {
-      std::prev(after)->second = end;
+  void give_back(std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    const auto after =
+        std::lower_bound(gaps_.begin(), gaps_.end(), begin,
+                         [](const Gap& gap, std::int64_t at) { return gap.begin < at; });
+    const bool joins_after = after != gaps_.end() && after->begin == end;
+    const bool joins_before = after != gaps_.begin() && std::prev(after)->end == begin;
+    if (joins_before) {
+      std::prev(after)->end = joins_after ? after->end : end;
+      if (joins_after) gaps_.erase(after);
+    } else if (joins_after) {
+      after->begin = begin;
     } else {
-      ends_.emplace_hint(after, offset, end);
+      gaps_.insert(after, {begin, end});
     }
   }
 
  private:
-  /// By where they begin.
-  std::map<std::int64_t, std::int64_t> ends_ = {{0, std::numeric_limits<std::int64_t>::max()}};
+  struct Gap {
+    std::int64_t begin;
+    std::int64_t end;
+  };
+  /// By where they begin, none empty. Looking for room goes through them anyway.
+  std::vector<Gap> gaps_ = {{0, std::numeric_limits<std::int64_t>::max()}};
 };
 
 /// Lowest offset where each storage fits, in an order in which they begin: those that are past are

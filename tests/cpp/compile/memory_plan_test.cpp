@@ -55,5 +55,15 @@ TEST(MemoryPlan, ComparesNoMorePairsForMoreStorages) {
   }
 }
 
+TEST(MemoryPlan, KeepsGapsWholeAroundStoragesWithoutBytes) {
+  const int count = 25'000;
+  std::vector<Lifetime> lifetimes = random_lifetimes(count);
+  const std::int64_t alone = plan_memory(lifetimes, count).total_bytes;
+  for (int first = 0; first < count; ++first) {
+    lifetimes.push_back({0, first, std::min(count - 1, first + first % 50)});
+  }
+  EXPECT_EQ(plan_memory(lifetimes, count).total_bytes, alone);
+}
+
 }  // namespace
 }  // namespace pando
