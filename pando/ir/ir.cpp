@@ -43,6 +43,18 @@ void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
   }
 }
 
+/// `Op::after` of the ops of `to`, which are copies of those of `from` in the same order.
+void clone_order(const Graph& from, const Graph& to) {
+  const auto is_free = [](const Op* op) { return op->after().empty(); };
+  if (std::all_of(from.ops().begin(), from.ops().end(), is_free)) return;
+  std::unordered_map<const Op*, Op*> copies;
+  copies.reserve(from.ops().size());
+  for (std::size_t i = 0; i < from.ops().size(); ++i) copies[from.ops()[i]] = to.ops()[i];
+  for (const Op* op : from.ops()) {
+    for (const Op* earlier : op->after()) copies.at(op)->run_after(*copies.at(earlier));
+  }
+}
+
 }  // namespace
 
 Ir::Ir() : id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
@@ -131,17 +143,12 @@ std::unique_ptr<Ir> Ir::clone() const {
     Graph& target = *graphs[graph];
     target.differentiable = graph->differentiable;
     target.was_called = graph->was_called;
-    std::unordered_map<const Op*, Op*> ops;
-    ops.reserve(graph->ops().size());
     for (const Op* op : graph->ops()) {
       Op& new_op = OpMaker(target).clone(*op, [&](const Tensor* t) { return tensors.at(t); });
       for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
-      ops[op] = &new_op;
       for (int k = 0; k < op->num_outputs(); ++k) tensors[op->output(k)] = new_op.output(k);
     }
-    for (const Op* op : graph->ops()) {
-      for (const Op* earlier : op->after()) ops.at(op)->run_after(*ops.at(earlier));
-    }
+    clone_order(*graph, target);
     for (const Tensor* output : graph->outputs()) target.mark_output(tensors.at(output));
   }
   for (const auto& stream : streams_) {

@@ -1,6 +1,9 @@
 #include "pando/transforms/inplace_ambiguity.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "pando/base/error.hpp"
@@ -33,32 +36,41 @@ class AccessLists {
  public:
   AccessLists(const Graph& graph, const AliasClasses& aliases,
               const std::vector<const Tensor*>& roots)
-      : lists_(roots.size()) {
+      : ends_(roots.size()) {
     for (std::size_t i = 0; i < roots.size(); ++i) number_[roots[i]] = static_cast<int>(i);
+    std::vector<std::pair<std::size_t, Access>> found;  // with the number of the storage
     for (std::size_t i = 0; i < graph.ops().size(); ++i) {
       const Op& op = *graph.ops()[i];
       const InputSet modified = op.modified_inputs();
       for (int k = 0; k < op.num_inputs(); ++k) {
         const int number = op.input(k) == nullptr ? -1 : number_.at(aliases.root(op.input(k)));
         if (number < 0) continue;
-        lists_[static_cast<std::size_t>(number)].push_back(
-            {static_cast<int>(i), modified.contains(k)});
+        const auto root = static_cast<std::size_t>(number);
+        found.push_back({root, {static_cast<int>(i), modified.contains(k)}});
+        ++ends_[root];
       }
     }
+    std::size_t begin = 0;
+    for (std::size_t& end : ends_) begin += std::exchange(end, begin);
+    all_.resize(found.size());
+    for (const auto& [root, access] : found) all_[ends_[root]++] = access;
   }
 
-  const std::vector<Access>& of(const Tensor* root) const {
-    return lists_[static_cast<std::size_t>(number_.at(root))];
+  std::span<const Access> of(const Tensor* root) const {
+    const auto number = static_cast<std::size_t>(number_.at(root));
+    const std::size_t begin = number == 0 ? 0 : ends_[number - 1];
+    return std::span(all_).subspan(begin, ends_[number] - begin);
   }
 
  private:
   TensorMap<int> number_{-1};
-  std::vector<std::vector<Access>> lists_;
+  std::vector<Access> all_;        // storage by storage
+  std::vector<std::size_t> ends_;  // by storage
 };
 
 /// The pairs of accesses to one storage that put all that conflict in order if they are in order
 /// themselves: each write with the reads since the write before it, or with that one.
-void add_neighbours(const std::vector<Access>& accesses, std::vector<OpPair>& pairs) {
+void add_neighbours(std::span<const Access> accesses, std::vector<OpPair>& pairs) {
   const auto add = [&](int earlier, int later) {
     if (earlier != later) pairs.push_back({earlier, later});
   };
@@ -75,7 +87,7 @@ void add_neighbours(const std::vector<Access>& accesses, std::vector<OpPair>& pa
 }
 
 /// All pairs of accesses to one storage that must be in order.
-std::vector<OpPair> conflicts(const Graph& graph, const std::vector<Access>& accesses) {
+std::vector<OpPair> conflicts(const Graph& graph, std::span<const Access> accesses) {
   std::vector<OpPair> pairs;
   for (std::size_t j = 0; j < accesses.size(); ++j) {
     for (std::size_t i = 0; i < j; ++i) {
@@ -92,7 +104,7 @@ std::vector<OpPair> conflicts(const Graph& graph, const std::vector<Access>& acc
   return pairs;
 }
 
-void refuse_unordered(const Graph& graph, const Tensor& root, const std::vector<Access>& accesses,
+void refuse_unordered(const Graph& graph, const Tensor& root, std::span<const Access> accesses,
                       const OpOrder& order) {
   const std::vector<OpPair> pairs = conflicts(graph, accesses);
   const std::vector<bool> ordered = order.are_ordered(pairs);
