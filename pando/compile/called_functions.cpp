@@ -9,32 +9,42 @@
 
 namespace pando {
 
+std::int32_t CalledFunctions::known_index(const FunctionRequest& request) const {
+  const auto of_graph = functions_.find(request.graph);
+  if (of_graph == functions_.end()) return -1;
+  for (const Lowered& lowered : of_graph->second) {
+    if (lowered.request == request) return lowered.index;
+  }
+  return -1;
+}
+
 std::int32_t CalledFunctions::index_of(const FunctionRequest& request) {
-  if (const auto known = functions_.find(request); known != functions_.end()) return known->second;
+  if (const std::int32_t known = known_index(request); known >= 0) return known;
   std::vector<FunctionRequest> pending = {request};
   while (!pending.empty()) {
     const FunctionRequest next = pending.back();
-    if (is_lowered(next)) {
+    if (known_index(next) >= 0) {
       pending.pop_back();
       continue;
     }
     const std::size_t before = pending.size();
     for (const Op* op : next.graph->ops()) {
       for (FunctionRequest& callee : callees_of(*op)) {
-        if (!is_lowered(callee)) pending.push_back(std::move(callee));
+        if (known_index(callee) < 0) pending.push_back(std::move(callee));
       }
     }
     if (pending.size() == before) lower(next);
     std::reverse(pending.begin() + static_cast<std::ptrdiff_t>(before), pending.end());
   }
-  return functions_.at(request);
+  return known_index(request);
 }
 
 void CalledFunctions::lower(const FunctionRequest& request) {
   const Placements placements(*request.graph);
   StepFunction function = lower_function(request, placements, nullptr, tables_, *this);
   steps_.functions.push_back(std::move(function));
-  functions_[request] = static_cast<std::int32_t>(steps_.functions.size()) - 1;
+  functions_[request.graph].push_back(
+      {request, static_cast<std::int32_t>(steps_.functions.size()) - 1});
 }
 
 std::vector<bool> CalledFunctions::written_arguments(const Op& op, const Graph& callee,

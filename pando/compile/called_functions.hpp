@@ -1,9 +1,7 @@
 // The functions that graphs call.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -21,7 +19,7 @@ struct FunctionRequest {
   std::vector<bool> writable;
   std::optional<int> carried = std::nullopt;
 
-  auto operator<=>(const FunctionRequest&) const = default;
+  bool operator==(const FunctionRequest&) const = default;
 };
 
 class CalledFunctions {
@@ -45,11 +43,16 @@ class CalledFunctions {
 
  private:
   void lower(const FunctionRequest& request);
-  bool is_lowered(const FunctionRequest& request) const { return functions_.contains(request); }
+  /// -1: it is not lowered yet.
+  std::int32_t known_index(const FunctionRequest& request) const;
 
   StepProgram& steps_;
   ProgramTables& tables_;
-  std::map<FunctionRequest, std::int32_t> functions_;
+  struct Lowered {
+    FunctionRequest request;
+    std::int32_t index;
+  };
+  std::unordered_map<const Graph*, std::vector<Lowered>> functions_;  // few of each graph
   std::unordered_map<const Graph*, std::vector<bool>> written_inputs_;
   EffectNames effects_;
 };

@@ -40,12 +40,12 @@ std::int32_t FrameBuilder::storage_of(const Tensor* root) {
 StepOperand FrameBuilder::operand_of(const Tensor* tensor) {
   const Placement& placement = placements_.of(tensor);
   const auto bytes = static_cast<std::int64_t>(dtype_bytes(tensor->dtype()));
-  return {.storage = storage_of(placement.root), .offset = placement.view.offset * bytes};
+  return {.storage = storage_of(placement.root), .offset = placement.view->offset * bytes};
 }
 
 BoundTensor FrameBuilder::bind(const Tensor* tensor) {
   const Placement& placement = placements_.of(tensor);
-  return {operand_of(tensor), {tensor->dtype(), placement.view.shape, placement.view.strides}};
+  return {operand_of(tensor), {tensor->dtype(), placement.view->shape, placement.view->strides}};
 }
 
 BoundTensor FrameBuilder::new_tensor(const TensorInfo& info, const std::string& name,

@@ -30,18 +30,16 @@ std::vector<int> positions_of(const std::vector<const Tensor*>& tensors,
   return positions;
 }
 
-std::vector<const Tensor*> tensors_at(const std::vector<int>& positions,
-                                      const std::vector<const Tensor*>& all) {
-  std::vector<const Tensor*> tensors;
-  tensors.reserve(positions.size());
+void take_positions(const std::vector<int>& positions, const std::vector<const Tensor*>& all,
+                    std::vector<const Tensor*>& tensors) {
+  tensors.clear();
   for (const int position : positions) tensors.push_back(all[static_cast<std::size_t>(position)]);
-  return tensors;
 }
 
 }  // namespace
 
 void FusedStepCache::describe(const Tensor& tensor, const Placement& placement) {
-  const View& view = placement.view;
+  const View& view = *placement.view;
   signature_.push_back(index_of(roots_, placement.root));
   signature_.push_back(static_cast<std::int64_t>(tensor.dtype()));
   // A body may depend on the value of a constant.
@@ -85,18 +83,19 @@ bool FusedStepCache::fits(const Entry& entry, const ExecutionStep& step) const {
              [](const Op* one, const Op* other) { return one->attributes == other->attributes; });
 }
 
-std::optional<FusedStep> FusedStepCache::find(const ExecutionStep& step,
-                                              const Placements& placements,
-                                              const IsStored& is_stored) {
+const FusedStep* FusedStepCache::find(const ExecutionStep& step, const Placements& placements,
+                                      const IsStored& is_stored) {
   describe(step, placements, is_stored);
   const auto [first, last] = entries_.equal_range(hash_);
   for (auto it = first; it != last; ++it) {
     const Entry& entry = it->second;
     if (!fits(entry, step)) continue;
-    return FusedStep{entry.kernel, tensors_at(entry.loaded, tensors_),
-                     tensors_at(entry.stored, tensors_)};
+    found_.kernel = entry.kernel;
+    take_positions(entry.loaded, tensors_, found_.loaded);
+    take_positions(entry.stored, tensors_, found_.stored);
+    return &found_;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 void FusedStepCache::add(const ExecutionStep& step, const FusedStep& fused) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -27,9 +26,10 @@ class FusedStepCache {
   /// `is_stored`: whether a storage written in the step must hold the result.
   using IsStored = std::function<bool(const Tensor* root)>;
 
-  /// nullopt when there is none; `add` may follow with the same step.
-  std::optional<FusedStep> find(const ExecutionStep& step, const Placements& placements,
-                                const IsStored& is_stored);
+  /// nullptr when there is none: then `add` may follow with the same step. Valid until the next
+  /// one is looked for.
+  const FusedStep* find(const ExecutionStep& step, const Placements& placements,
+                        const IsStored& is_stored);
   void add(const ExecutionStep& step, const FusedStep& fused);
 
  private:
@@ -46,6 +46,7 @@ class FusedStepCache {
   bool fits(const Entry& entry, const ExecutionStep& step) const;
 
   std::unordered_multimap<std::uint64_t, Entry> entries_;
+  FusedStep found_;
   // These describe the step that was looked for last.
   std::uint64_t hash_ = 0;
   std::vector<std::int64_t> signature_;

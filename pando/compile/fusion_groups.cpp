@@ -1,41 +1,27 @@
 #include "pando/compile/fusion_groups.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <functional>
 
 #include "pando/compile/device_streams.hpp"
 
 namespace pando {
 namespace {
 
-/// How the ops of one step touch one storage.
+/// A view through which the ops of one step touch a storage.
 struct StepAccess {
   const Tensor* root;
-  std::vector<const View*> views;  // different ones
-  bool written = false;
+  const View* view;
+  bool written;  // the storage, through any view
+  int earlier;   // another one of the same step; -1: none
 };
 
 struct StepState {
-  Shape shape;
-  std::vector<StepAccess> accesses;  // few: a search is quicker than a hash
-
-  /// accesses.size() when there is none.
-  std::size_t index_of(const Tensor* root) const {
-    const auto it = std::find_if(accesses.begin(), accesses.end(),
-                                 [&](const StepAccess& access) { return access.root == root; });
-    return static_cast<std::size_t>(it - accesses.begin());
-  }
-  const StepAccess* find(const Tensor* root) const {
-    const std::size_t index = index_of(root);
-    return index == accesses.size() ? nullptr : &accesses[index];
-  }
-  StepAccess& of(const Tensor* root) {
-    const std::size_t index = index_of(root);
-    if (index == accesses.size()) accesses.push_back({root, {}, false});
-    return accesses[index];
-  }
+  const Shape* shape;    // of a pointwise step
+  int last_access = -1;  // of few, so that a search is quicker than a hash
 };
+
+bool is_same(const View& a, const View& b) { return &a == &b || a == b; }
 
 class StepFormer {
  public:
@@ -56,7 +42,7 @@ class StepFormer {
   void place(int position) {
     Op& op = *graph_.ops()[static_cast<std::size_t>(position)];
     int earliest = -1;
-    for (int p : predecessors_[static_cast<std::size_t>(position)]) {
+    for (int p : predecessors_.of(static_cast<std::size_t>(position))) {
       earliest = std::max(earliest, step_of_[static_cast<std::size_t>(p)]);
     }
     int& step = step_of_[static_cast<std::size_t>(position)];
@@ -69,23 +55,25 @@ class StepFormer {
     if (step < 0) {
       step = static_cast<int>(steps_.size());
       steps_.push_back({{}, pointwise});
-      states_.push_back({op.num_outputs() > 0 ? op.output(0)->shape() : Shape{}, {}});
+      states_.push_back({pointwise ? &op.output(0)->shape() : nullptr});
     }
     steps_[static_cast<std::size_t>(step)].ops.push_back(&op);
     if (pointwise) record(op, step);
   }
 
-  int find_group(const Op& op, int earliest) const {
-    std::set<int, std::greater<>> candidates;
+  int find_group(const Op& op, int earliest) {
+    candidates_.clear();
     const auto consider = [&](const Tensor* tensor) {
       const int group = last_group_.at(placements_.of(tensor).root);
-      if (group >= 0 && group >= earliest) candidates.insert(group);
+      if (group >= 0 && group >= earliest) candidates_.push_back(group);
     };
     for (const Tensor* input : op.inputs()) {
       if (input != nullptr) consider(input);
     }
     for (const Tensor* output : op.outputs()) consider(output);
-    for (int step : candidates) {
+    std::sort(candidates_.begin(), candidates_.end(), std::greater<>());
+    candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
+    for (int step : candidates_) {
       if (fits(op, step)) return step;
     }
     return -1;
@@ -94,7 +82,7 @@ class StepFormer {
   bool fits(const Op& op, int step) const {
     const StepState& state = states_[static_cast<std::size_t>(step)];
     if (steps_[static_cast<std::size_t>(step)].ops.size() >= most_ops_) return false;
-    if (state.shape != op.output(0)->shape()) return false;
+    if (*state.shape != op.output(0)->shape()) return false;
     // Each program (run, weights from or to the host) and device executes only its own ops.
     const Op& first = *steps_[static_cast<std::size_t>(step)].ops.front();
     if (first.context.execution != op.context.execution) return false;
@@ -103,26 +91,30 @@ class StepFormer {
     for (int k = 0; k < op.num_inputs(); ++k) {
       if (op.input(k) == nullptr) continue;
       const Placement& placement = placements_.of(op.input(k));
-      const StepAccess* access = state.find(placement.root);
-      if (access == nullptr) continue;
-      if (!modified.contains(k) && !access->written) continue;
-      const bool same_view = std::all_of(access->views.begin(), access->views.end(),
-                                         [&](const View* v) { return *v == placement.view; });
-      if (!same_view) return false;
+      for (int i = state.last_access; i >= 0; i = access(i).earlier) {
+        if (access(i).root != placement.root) continue;
+        const bool conflicts = modified.contains(k) || access(i).written;
+        if (conflicts && !is_same(*access(i).view, *placement.view)) return false;
+      }
     }
     return true;
   }
 
   void record(const Op& op, int step) {
     StepState& state = states_[static_cast<std::size_t>(step)];
-    state.accesses.reserve(state.accesses.size() + op.inputs().size() + op.outputs().size());
     const auto touch = [&](const Tensor* tensor, bool writes) {
       const Placement& placement = placements_.of(tensor);
-      StepAccess& access = state.of(placement.root);
-      access.written = access.written || writes;
-      const bool known = std::any_of(access.views.begin(), access.views.end(),
-                                     [&](const View* v) { return *v == placement.view; });
-      if (!known) access.views.push_back(&placement.view);
+      bool is_known = false;
+      for (int i = state.last_access; i >= 0; i = access(i).earlier) {
+        if (access(i).root != placement.root) continue;
+        writes = writes || access(i).written;
+        access(i).written = writes;
+        is_known = is_known || is_same(*access(i).view, *placement.view);
+      }
+      if (!is_known) {
+        accesses_.push_back({placement.root, placement.view, writes, state.last_access});
+        state.last_access = static_cast<int>(accesses_.size()) - 1;
+      }
       last_group_[placement.root] = step;
     };
     for (const Tensor* input : op.inputs()) {
@@ -131,13 +123,18 @@ class StepFormer {
     for (const Tensor* output : op.outputs()) touch(output, true);
   }
 
+  StepAccess& access(int index) { return accesses_[static_cast<std::size_t>(index)]; }
+  const StepAccess& access(int index) const { return accesses_[static_cast<std::size_t>(index)]; }
+
   const Graph& graph_;
   const Placements& placements_;
   std::size_t most_ops_;
-  std::vector<std::vector<int>> predecessors_;
+  OpPredecessors predecessors_;
   std::vector<int> step_of_;
   std::vector<ExecutionStep> steps_;
   std::vector<StepState> states_;
+  std::vector<StepAccess> accesses_;  // of all steps
+  std::vector<int> candidates_;       // of find_group
   TensorMap<int> last_group_{-1};
 };
 

@@ -149,7 +149,7 @@ class CallLowering {
       const Placement& placement = frame_.placements().of(tensor);
       const bool snapshot = !writable && written_roots.contains(placement.root);
       StepOperand operand = frame_.operand_of(tensor);
-      if (!placement.view.is_contiguous() || snapshot) {
+      if (!placement.view->is_contiguous() || snapshot) {
         const BoundTensor bound = frame_.bind(tensor);
         const BoundTensor copy =
             frame_.new_tensor(tensor->info, tensor->name() + " (argument)", op);

@@ -35,7 +35,7 @@ class FusedKernelBuilder {
   /// `stored`: written tensors whose memory must hold the result.
   void finish(const std::vector<const Tensor*>& stored) {
     for (const Tensor* tensor : stored) {
-      const View& view = placements_.of(tensor).view;
+      const View& view = *placements_.of(tensor).view;
       spec_.outputs.push_back({tensor->dtype(), view.shape, view.strides});
       emitter_.store(static_cast<int>(spec_.outputs.size()) - 1,
                      values_.at(placements_.of(tensor).root), tensor->dtype());
@@ -90,10 +90,10 @@ class FusedKernelBuilder {
     const Placement& placement = placements_.of(tensor);
     const auto it = values_.find(placement.root);
     if (it != values_.end()) return it->second;
-    const View view = broadcast_view(placement.view, shape);
+    const View view = broadcast_view(*placement.view, shape);
     for (std::size_t i = 0; i < loaded_.size(); ++i) {
       const Placement& other = placements_.of(loaded_[i]);
-      if (other.root == placement.root && broadcast_view(other.view, shape) == view) {
+      if (other.root == placement.root && broadcast_view(*other.view, shape) == view) {
         return emitter_.load(static_cast<int>(i), tensor->dtype());
       }
     }
@@ -110,11 +110,11 @@ class FusedKernelBuilder {
   std::vector<const Tensor*> loaded_;
 };
 
-FusedStep fused_step(const ExecutionStep& step, FrameBuilder& frame,
-                     const FusedStepCache::IsStored& is_stored) {
+/// A step that the cache does not know.
+FusedStep new_fused_step(const ExecutionStep& step, FrameBuilder& frame,
+                         const FusedStepCache::IsStored& is_stored) {
   ProgramTables& tables = frame.tables();
   const Placements& placements = frame.placements();
-  if (auto known = tables.fused_steps().find(step, placements, is_stored)) return *known;
   FusedKernelBuilder builder(placements);
   for (const Op* op : step.ops) builder.add(*op);
   FusedStep fused;
@@ -129,19 +129,27 @@ FusedStep fused_step(const ExecutionStep& step, FrameBuilder& frame,
   return fused;
 }
 
-}  // namespace
-
-void lower_fused(const ExecutionStep& step, FrameBuilder& frame,
-                 const FusedStepCache::IsStored& is_stored) {
-  const FusedStep fused = fused_step(step, frame, is_stored);
+void emit_fused(const ExecutionStep& step, const FusedStep& fused, FrameBuilder& frame) {
   if (fused.stored.empty()) return;
   std::vector<StepOperand> operands;
-  operands.reserve(fused.loaded.size() + fused.stored.size());
+  operands.reserve(fused.loaded.size() + fused.stored.size() + 1);  // one may be scratch memory
   for (const Tensor* input : fused.loaded) {
     operands.push_back(frame.operand_of(input).as_read_only());
   }
   for (const Tensor* output : fused.stored) operands.push_back(frame.operand_of(output));
   frame.emit_known(fused.kernel, std::move(operands), {}, step.ops.back());
+}
+
+}  // namespace
+
+void lower_fused(const ExecutionStep& step, FrameBuilder& frame,
+                 const FusedStepCache::IsStored& is_stored) {
+  FusedStepCache& cache = frame.tables().fused_steps();
+  if (const FusedStep* known = cache.find(step, frame.placements(), is_stored)) {
+    emit_fused(step, *known, frame);
+  } else {
+    emit_fused(step, new_fused_step(step, frame, is_stored), frame);
+  }
 }
 
 }  // namespace pando

@@ -1,7 +1,10 @@
 #include "pando/compile/placement.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "pando/base/error.hpp"
 
@@ -57,39 +60,54 @@ bool in_place_views_exist(const Tensor& tensor, const View& view) {
 }  // namespace
 
 struct Placements::WriteHistory {
-  TensorMap<std::vector<int>> positions;  // by storage owner; ascending
-  TensorMap<int> last_use;
-
-  WriteHistory(const Graph& graph, const AliasClasses& aliases) : last_use(last_uses(graph)) {
+  WriteHistory(const Graph& graph, const AliasClasses& aliases) : last_use_(last_uses(graph)) {
     for (std::size_t i = 0; i < graph.ops().size(); ++i) {
       const Op& op = *graph.ops()[i];
       for (int k : op.modified_inputs()) {
-        if (op.input(k) != nullptr) {
-          positions[aliases.root(op.input(k))].push_back(static_cast<int>(i));
-        }
+        if (op.input(k) == nullptr) continue;
+        const Tensor* root = aliases.root(op.input(k));
+        writes_.push_back({root->number(), static_cast<int>(i)});
+        written_.insert(root);
       }
     }
+    std::sort(writes_.begin(), writes_.end());
   }
 
   bool written_within(const Tensor* root, int after, int until) const {
-    const std::vector<int>& all = positions.at(root);
-    const auto next = std::upper_bound(all.begin(), all.end(), after);
-    return next != all.end() && *next <= until;
+    if (!ever_written(root)) return false;
+    const auto next =
+        std::upper_bound(writes_.begin(), writes_.end(), Write{root->number(), after});
+    return next != writes_.end() && next->root == root->number() && next->position <= until;
   }
-  bool ever_written(const Tensor* root) const { return !positions.at(root).empty(); }
-  int last_use_of(const Tensor* tensor) const { return last_use.at(tensor); }
+  bool ever_written(const Tensor* root) const { return written_.contains(root); }
+  int last_use_of(const Tensor* tensor) const { return last_use_.at(tensor); }
+
+ private:
+  struct Write {
+    std::size_t root;  // Tensor::number of the storage's owner
+    int position;
+    auto operator<=>(const Write&) const = default;
+  };
+  std::vector<Write> writes_;  // ascending
+  TensorSet written_;
+  TensorMap<int> last_use_;
 };
 
 Placements::Placements(const Graph& graph) : classes_(graph) {
   const WriteHistory writes(graph, classes_);
-  const auto place_source = [&](Tensor* tensor) {
-    placements_[tensor] = {tensor, View::contiguous(tensor->shape())};
-  };
-  for (Tensor* input : graph.inputs()) place_source(input);
-  for (Tensor* source : graph.tensors().sources()) place_source(source);
+  for (Tensor* input : graph.inputs()) place_whole(input);
+  for (Tensor* source : graph.tensors().sources()) place_whole(source);
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     place_op(*graph.ops()[i], static_cast<int>(i), writes);
   }
+}
+
+void Placements::place_whole(Tensor* tensor) {
+  auto known = whole_views_.find(tensor->shape());
+  if (known == whole_views_.end()) {
+    known = whole_views_.emplace(tensor->shape(), View::contiguous(tensor->shape())).first;
+  }
+  placements_[tensor] = {tensor, &known->second};
 }
 
 void Placements::place_op(const Op& op, int position, const WriteHistory& writes) {
@@ -97,26 +115,29 @@ void Placements::place_op(const Op& op, int position, const WriteHistory& writes
     Tensor* output = op.output(k);
     const int alias = op.def().output_alias ? op.def().output_alias(op, k) : -1;
     if (alias >= 0) {
-      const Placement& input = of(op.input(alias));
-      std::optional<View> view = is_view_op(op) ? op.def().view(op, k, input.view) : input.view;
-      Tensor* root = input.root;
+      const Placement input = of(op.input(alias));
+      if (!is_view_op(op)) {
+        placements_[output] = input;
+        continue;
+      }
+      std::optional<View> view = op.def().view(op, k, *input.view);
       if (!view) {
         throw NotSupported(str_cat(describe(op), ": the tensor '", op.input(alias)->name(),
                                    "' is not laid out so that it can be viewed in place; use the "
                                    "out-of-place op"));
       }
-      placements_[output] = {root, std::move(*view)};
+      placements_[output] = {input.root, &other_views_.emplace_back(std::move(*view))};
       continue;
     }
-    placements_[output] = {output, View::contiguous(output->shape())};
+    place_whole(output);
     if (!is_view_op(op)) continue;
-    const Placement& input = of(op.input(0));
-    std::optional<View> view = op.def().view(op, k, input.view);
+    const Placement input = of(op.input(0));
+    std::optional<View> view = op.def().view(op, k, *input.view);
     const bool visible = writes.ever_written(output) ||
                          writes.written_within(input.root, position, writes.last_use_of(output));
     if (crosses_devices(op) || !view || visible || !in_place_views_exist(*output, *view)) continue;
     classes_.join(output, input.root);
-    placements_[output] = {input.root, std::move(*view)};
+    placements_[output] = {input.root, &other_views_.emplace_back(std::move(*view))};
     elided_.insert(&op);
   }
 }

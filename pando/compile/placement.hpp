@@ -1,6 +1,8 @@
 // Where every tensor of a scheduled graph lives: which storage, through which view.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
@@ -12,11 +14,11 @@ namespace pando {
 /// A window on the storage owned by `root`; offsets and strides in elements.
 struct Placement {
   Tensor* root = nullptr;
-  View view;
+  const View* view = nullptr;  // of the Placements; tensors share it
 
   /// Whether `tensor`, which is placed here, is all of its root, in order.
   bool covers_root(const Tensor& tensor) const {
-    return view.offset == 0 && view.is_contiguous() && tensor.info.bytes() == root->info.bytes();
+    return view->offset == 0 && view->is_contiguous() && tensor.info.bytes() == root->info.bytes();
   }
 };
 
@@ -27,6 +29,8 @@ class Placements {
  public:
   /// Throws NotSupported when an in-place view needs strides that do not exist.
   explicit Placements(const Graph& graph);
+  Placements(const Placements&) = delete;
+  Placements& operator=(const Placements&) = delete;
 
   const Placement& of(const Tensor* tensor) const {
     const Placement& placement = placements_.at(tensor);
@@ -40,8 +44,12 @@ class Placements {
  private:
   struct WriteHistory;
   void place_op(const Op& op, int position, const WriteHistory& writes);
+  /// `tensor` owns its storage.
+  void place_whole(Tensor* tensor);
 
   AliasClasses classes_;
+  std::map<Shape, View> whole_views_;  // of tensors that own their storages
+  std::deque<View> other_views_;
   TensorMap<Placement> placements_;
   std::unordered_set<const Op*> elided_;
 };

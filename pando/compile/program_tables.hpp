@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -75,9 +76,10 @@ class ProgramTables {
   std::unordered_multimap<std::size_t, std::int32_t> kernels_;  // by KernelSpecHash
   std::unordered_map<std::string_view, std::int32_t> streams_;
   std::unordered_map<std::int64_t, std::int32_t> buffers_;
-  std::unordered_map<const Op*, std::int32_t> sources_;
+  std::pmr::monotonic_buffer_resource memory_;  // of what is made for most ops and tensors
+  std::pmr::unordered_map<const Op*, std::int32_t> sources_{&memory_};
   std::unordered_map<std::string, TextTable::Index> phases_;
-  std::unordered_map<const Tensor*, std::int64_t> globals_;
+  std::pmr::unordered_map<const Tensor*, std::int64_t> globals_{&memory_};
   LocationTexts source_locations_;
   LocationTexts storage_locations_;
   FusedStepCache fused_steps_;

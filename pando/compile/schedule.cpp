@@ -21,7 +21,7 @@ class MemoryScheduler {
  public:
   MemoryScheduler(Graph& graph, EffectNames& effects)
       : graph_(graph), aliases_(graph), ops_(graph.ops().size()) {
-    const auto predecessors = dependencies(graph_, aliases_, effects);
+    const OpPredecessors predecessors = dependencies(graph_, aliases_, effects);
     join_views();
     list_successors(predecessors);
     count_readers();
@@ -92,10 +92,10 @@ class MemoryScheduler {
     }
   }
 
-  void list_successors(const std::vector<std::vector<int>>& predecessors) {
+  void list_successors(const OpPredecessors& predecessors) {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      ops_[i].waiting = static_cast<int>(predecessors[i].size());
-      for (int p : predecessors[i]) ++node(p).successors.end;
+      ops_[i].waiting = static_cast<int>(predecessors.of(i).size());
+      for (int p : predecessors.of(i)) ++node(p).successors.end;
     }
     std::size_t begin = 0;
     for (Node& op : ops_) {
@@ -105,7 +105,7 @@ class MemoryScheduler {
     }
     successors_.resize(begin);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      for (int p : predecessors[i]) successors_[node(p).successors.end++] = static_cast<int>(i);
+      for (int p : predecessors.of(i)) successors_[node(p).successors.end++] = static_cast<int>(i);
     }
   }
 

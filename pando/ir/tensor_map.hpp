@@ -21,7 +21,7 @@ class TensorMap {
   }
   T& operator[](const Tensor* tensor) {
     const std::size_t number = tensor->number();
-    if (number >= values_.size()) values_.resize(number + number / 2 + 16, absent_);
+    if (number >= values_.size()) values_.resize(2 * number + 64, absent_);
     return values_[number];
   }
 

@@ -91,9 +91,9 @@ void EffectNames::add_known(const Op& op, std::set<std::string>& effects) const 
   }
 }
 
-std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases,
-                                           EffectNames& effects_of_ops) {
-  std::vector<std::vector<int>> result(graph.ops().size());
+OpPredecessors dependencies(const Graph& graph, const AliasClasses& aliases,
+                            EffectNames& effects_of_ops) {
+  OpPredecessors result(graph.ops().size());
   TensorMap<int> producer(-1);
   TensorMap<AccessHistory> storages;
   std::map<std::string, AccessHistory> effects;
@@ -120,7 +120,7 @@ std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasse
       }
     }
     std::sort(predecessors.begin(), predecessors.end());
-    result[i].assign(predecessors.begin(), std::unique(predecessors.begin(), predecessors.end()));
+    result.add({predecessors.begin(), std::unique(predecessors.begin(), predecessors.end())});
     for (const Tensor* output : op.outputs()) producer[output] = index;
   }
   return result;

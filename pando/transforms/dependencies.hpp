@@ -1,7 +1,9 @@
 // Alias classes and the order that ops of one graph must keep.
 #pragma once
 
+#include <cstddef>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -41,12 +43,31 @@ class EffectNames {
   std::unordered_map<const Graph*, std::set<std::string>> of_graphs_;
 };
 
-/// Predecessors of every op, as positions in `graph.ops()`: producers of its inputs, and earlier
-/// ops whose access to a storage, stream, remote buffer or the terminal conflicts with its own.
-/// Conflicting accesses keep creation order. `Op::after` is not included: the order of ops that do
-/// not conflict cannot be observed.
-std::vector<std::vector<int>> dependencies(const Graph& graph, const AliasClasses& aliases,
-                                           EffectNames& effects);
+/// The predecessors of every op of a graph, all in one list.
+class OpPredecessors {
+ public:
+  explicit OpPredecessors(std::size_t num_ops) { ends_.reserve(num_ops); }
+
+  /// Of the op after the last one that was added.
+  void add(std::span<const int> predecessors) {
+    all_.insert(all_.end(), predecessors.begin(), predecessors.end());
+    ends_.push_back(all_.size());
+  }
+  /// Ascending. `op`: a position in `Graph::ops()`, as they are.
+  std::span<const int> of(std::size_t op) const {
+    const std::size_t begin = op == 0 ? 0 : ends_[op - 1];
+    return std::span(all_).subspan(begin, ends_[op] - begin);
+  }
+
+ private:
+  std::vector<int> all_;
+  std::vector<std::size_t> ends_;  // by op
+};
+
+/// Predecessors of every op: producers of its inputs, and earlier ops whose access to a storage,
+/// stream, remote buffer or the terminal conflicts with its own. Conflicting accesses keep creation
+/// order. `Op::after` is not included: the order of ops that do not conflict cannot be observed.
+OpPredecessors dependencies(const Graph& graph, const AliasClasses& aliases, EffectNames& effects);
 
 /// Inputs of `graph` that its ops write (directly, through views or through calls).
 std::vector<bool> modified_graph_inputs(const Graph& graph, const AliasClasses& aliases);

@@ -88,7 +88,7 @@ TEST(RandomSchedules, KeepEveryDependency) {
     const FuzzProgram program = random_program(seed, false);
     struct Before {
       std::vector<Op*> ops;
-      std::vector<std::vector<int>> predecessors;
+      OpPredecessors predecessors;
     };
     std::vector<Before> graphs;
     EffectNames effects;
@@ -103,7 +103,7 @@ TEST(RandomSchedules, KeepEveryDependency) {
       std::unordered_map<const Op*, std::size_t> position;
       for (std::size_t i = 0; i < after.size(); ++i) position[after[i]] = i;
       for (std::size_t i = 0; i < before.size(); ++i) {
-        for (int earlier : predecessors[i]) {
+        for (int earlier : predecessors.of(i)) {
           EXPECT_LT(position.at(before[static_cast<std::size_t>(earlier)]), position.at(before[i]))
               << "seed " << seed << ", " << describe(*before[i]);
         }
