@@ -8,6 +8,12 @@ const Tensor& needed_input(const Op& op, int index, const char* role) {
   return *t;
 }
 
+void check_channels(const Op& op, int index, const char* role, std::int64_t channels) {
+  check_inputs(
+      op, needed_input(op, index, role).shape() == Shape{channels},
+      str_cat("wanted '", role, "' of shape ", shape_text({channels}), " (the channels of t)"));
+}
+
 void check_float(const Op& op, const Tensor& t, const char* role) {
   const bool ok = is_floating_point(t.dtype()) && !is_float8(t.dtype());
   check_inputs(op, ok,

@@ -18,6 +18,9 @@ inline void check_inputs(const Op& op, bool condition, const std::string& wanted
   if (!condition) wrong_input(op, wanted);
 }
 
+/// Input `index`, called `role`, is connected and has a value for each channel.
+void check_channels(const Op& op, int index, const char* role, std::int64_t channels);
+
 /// Checks that a tensor has a float dtype with arithmetic (float16, bfloat16, float32 or float64).
 void check_float(const Op& op, const Tensor& t, const char* role);
 void check_integer(const Op& op, const Tensor& t, const char* role);

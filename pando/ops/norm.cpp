@@ -1,4 +1,4 @@
-// Group, layer and batch normalisation.
+// Group and layer normalisation.
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/resample.hpp"
@@ -15,13 +15,6 @@ std::int64_t check_groups(const Op& op, const Tensor& t) {
   check_inputs(op, groups >= 1 && t.shape()[1] % groups == 0,
                str_cat("wanted channels divisible by num_groups (", groups, ")"));
   return groups;
-}
-
-void check_per_channel(const Op& op, int index, const char* role, const Tensor& t) {
-  const Tensor& value = needed_input(op, index, role);
-  check_inputs(
-      op, value.shape() == Shape{t.shape()[1]},
-      str_cat("wanted '", role, "' of shape ", shape_text({t.shape()[1]}), " (the channels of t)"));
 }
 
 void needs_equal_floats(const Op& op) {
@@ -51,8 +44,8 @@ OpDef group_normalization() {
   def.infer = [](const Op& op) {
     const Tensor& t = needed_input(op, 0, "t");
     const std::int64_t groups = check_groups(op, t);
-    check_per_channel(op, 1, "weight", t);
-    check_per_channel(op, 2, "bias", t);
+    check_channels(op, 1, "weight", t.shape()[1]);
+    check_channels(op, 2, "bias", t.shape()[1]);
     const TensorInfo statistics = plain_info(t.dtype(), {t.shape()[0] * groups});
     return std::vector<TensorInfo>{t.info, statistics, statistics};
   };
@@ -89,7 +82,7 @@ OpDef group_normalization_grad() {
     const Tensor& weight = needed_input(op, 2, "weight");
     const Shape statistics = {t.shape()[0] * check_groups(op, t)};
     check_inputs(op, g.shape() == t.shape(), "wanted g of t's shape");
-    check_per_channel(op, 2, "weight", t);
+    check_channels(op, 2, "weight", t.shape()[1]);
     check_inputs(op,
                  needed_input(op, 3, "mean").shape() == statistics &&
                      needed_input(op, 4, "inv_std").shape() == statistics,
@@ -100,84 +93,11 @@ OpDef group_normalization_grad() {
   return def;
 }
 
-OpDef batch_normalization() {
-  OpDef def;
-  def.name = "BatchNormalization";
-  def.doc =
-      "Inference form. Inputs: 0 t (N, C, spatial...), 1 scale, 2 bias, 3 mean, 4 var, each (C,). "
-      "Attributes: epsilon, momentum (no effect). scale * (t - mean) / sqrt(var + epsilon) + bias.";
-  def.min_inputs = def.max_inputs = 5;
-  def.attributes = {{"epsilon", Number}, {"momentum", Number, false}};
-  def.infer = [](const Op& op) {
-    const Tensor& t = needed_input(op, 0, "t");
-    check_inputs(op, t.shape().size() >= 3, "wanted data of shape (N, C, spatial...)");
-    constexpr const char* kRoles[] = {"t", "scale", "bias", "mean", "var"};
-    for (int i = 1; i < 5; ++i) check_per_channel(op, i, kRoles[i], t);
-    return std::vector<TensorInfo>{t.info};
-  };
-  def.check_execution = needs_equal_floats;
-  def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
-    Tensor* t = op.input(0);
-    const Shape channel =
-        axis_shape(static_cast<std::int64_t>(t->shape().size()) - 1, 0, t->shape()[1]);
-    Tensor* factor = builder.make("BatchNormalizationScale", {op.input(1), op.input(4)},
-                                  pick_attributes(op, {"epsilon"}));
-    return {builder.make("BatchNormalizationCore", {t, builder.reshape(factor, channel),
-                                                    builder.reshape(op.input(2), channel),
-                                                    builder.reshape(op.input(3), channel)})};
-  };
-  def.gradient_is_error = true;
-  return def;
-}
-
-OpDef batch_normalization_scale() {
-  OpDef def;
-  def.name = "BatchNormalizationScale";
-  def.doc =
-      "Internal. Inputs: 0 scale, 1 var. Attributes: epsilon. scale / sqrt(var + epsilon), "
-      "float32.";
-  def.min_inputs = def.max_inputs = 2;
-  def.attributes = {{"epsilon", Number}};
-  def.infer = [](const Op& op) {
-    return std::vector<TensorInfo>{
-        plain_info(DType::Float32, needed_input(op, 0, "scale").shape())};
-  };
-  def.scalar_body = [](ScalarEmitter& emitter, const Op& op, std::span<const ScalarValue> inputs) {
-    const ScalarValue scale = emitter.convert(inputs[0], LaneType::F32);
-    const ScalarValue var = emitter.convert(inputs[1], LaneType::F32);
-    const ScalarValue epsilon = emitter.constant(op.attributes.number("epsilon"));
-    const ScalarValue root =
-        emitter.emit(ScalarOp::Sqrt, emitter.emit(ScalarOp::Add, var, epsilon));
-    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Div, scale, root)};
-  };
-  return def;
-}
-
-OpDef batch_normalization_core() {
-  OpDef def;
-  def.name = "BatchNormalizationCore";
-  def.doc =
-      "Internal. Inputs: 0 t, 1 factor, 2 bias, 3 mean, which broadcast to t. (t - mean) * "
-      "factor + bias.";
-  def.min_inputs = def.max_inputs = 4;
-  def.infer = [](const Op& op) { return std::vector<TensorInfo>{needed_input(op, 0, "t").info}; };
-  def.scalar_body = [](ScalarEmitter& emitter, const Op&, std::span<const ScalarValue> inputs) {
-    const LaneType lane = emitter.lane(inputs[0]);
-    const auto in = [&](std::size_t i) { return emitter.convert(inputs[i], lane); };
-    const ScalarValue centred = emitter.emit(ScalarOp::Sub, inputs[0], in(3));
-    return std::vector<ScalarValue>{emitter.emit(ScalarOp::Fma, centred, in(1), in(2))};
-  };
-  return def;
-}
-
 }  // namespace
 
 void register_norm_ops(Registry& registry) {
   registry.add(group_normalization());
   registry.add(group_normalization_grad());
-  registry.add(batch_normalization());
-  registry.add(batch_normalization_scale());
-  registry.add(batch_normalization_core());
   register_resample_ops(registry);
 }
 

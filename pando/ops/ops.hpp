@@ -24,6 +24,7 @@ namespace pando {
   X(conv)                    \
   X(pool)                    \
   X(norm)                    \
+  X(batch_norm)              \
   X(gather)                  \
   X(sort)                    \
   X(random)                  \

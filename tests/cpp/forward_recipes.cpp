@@ -98,6 +98,9 @@ void add_products(std::vector<Recipe>& all) {
   all.push_back({"BatchNormalization",
                  {{{2, 3, 4}}, {{3}}, {{3}}, {{3}}, {{3}, 0.5, 2.0}},
                  {{"epsilon", 1e-3}}});
+  all.push_back({"BatchNormalization",
+                 {{{2, 4, 3}}, {{3}}, {{3}}, {{3}}, {{3}, 0.5, 2.0}},
+                 {{"epsilon", 1e-3}, {"channel_last", true}}});
 }
 
 void add_rest(std::vector<Recipe>& all) {

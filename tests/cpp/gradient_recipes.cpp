@@ -118,6 +118,20 @@ void add_networks(std::vector<Recipe>& all) {
          {{{3, 4, 2}}, {{4}}, {{4}}},
          {{"num_groups", number(2)}, {"eps", 1e-3}, {"strided_channel_grouping", strided}}});
   }
+  for (bool last : {false, true}) {
+    const Shape data = last ? Shape{3, 2, 2, 4} : Shape{3, 4, 2, 2};
+    all.push_back({"BatchNormalizationTraining",
+                   {{data}, {{4}}, {{4}}},
+                   {{"epsilon", 1e-3}, {"channel_last", last}}});
+  }
+  all.push_back({"BatchNormalizationTraining", {{{5, 3}}, {{3}}, {{3}}}, {{"epsilon", 1e-3}}});
+  for (const std::vector<int>& outputs : {std::vector{1}, std::vector{2}, std::vector{0, 1, 2}}) {
+    all.push_back({"BatchNormalizationTraining",
+                   {{{2, 3, 4}}, {{3}}, {{3}}},
+                   {{"epsilon", 1e-3}},
+                   outputs.size() == 1 ? std::vector{0} : std::vector<int>{},
+                   outputs});
+  }
   for (std::int64_t axis : {0, 1, 2}) {
     all.push_back({"Softmax", {{{2, 3, 4}}}, {{"axis", axis}}});
   }

@@ -37,6 +37,7 @@ bool is_sum(const Op& op) {
                                                "WhereYGrad",
                                                "OneHotGrad",
                                                "GroupNormalizationGrad",
+                                               "BatchNormalizationTrainingGrad",
                                                "SoftmaxGrad",
                                                "ScaledDotProductAttention",
                                                "ScaledDotProductAttentionGrad",
@@ -56,7 +57,7 @@ bool is_sum(const Op& op) {
 }
 
 constexpr std::size_t kFactorInput = 2;                // of SparseAccumulate
-constexpr std::size_t kNormalised = 1, kNormMean = 3;  // of GroupNormalizationGrad
+constexpr std::size_t kNormalised = 1, kNormMean = 3;  // of gradients of norms
 
 bool is_whole(const Array& array) {
   return std::all_of(array.data.begin(), array.data.end(),
@@ -90,7 +91,8 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   // What is compared must stay what it is.
   if (op.kind_name() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
   if (op.kind_name() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
-  if (op.kind_name() == "GroupNormalizationGrad") {
+  if (op.kind_name() == "GroupNormalizationGrad" ||
+      op.kind_name() == "BatchNormalizationTrainingGrad") {
     for (std::size_t k : {kNormalised, kNormMean}) pointers[k] = inputs[k];
   }
   if (op.kind_name() == "SparseAccumulate" && pointers[kFactorInput] == nullptr) {

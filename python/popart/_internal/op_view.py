@@ -314,7 +314,8 @@ class Op(View):
         return bool(kind.is_pointwise and kind.max_inputs == 1)
 
     def isNorm(self) -> bool:
-        return self._pb.kind in ("GroupNormalization", "BatchNormalization")
+        kinds = ("GroupNormalization", "BatchNormalization", "BatchNormalizationTraining")
+        return self._pb.kind in kinds
 
     def isInplaceViewChange(self) -> bool:
         return self._pb.kind.endswith("Inplace") and self._is_view()

@@ -68,7 +68,12 @@ from popxl.ops.linear_algebra import cholesky, triangular_solve
 from popxl.ops.logic import equal, greater, logical_and, logical_not, logical_or, where
 from popxl.ops.matmul import matmul, matmul_pow2scaled
 from popxl.ops.negative_log_likelihood import nll_loss, nll_loss_with_softmax_grad
-from popxl.ops.normalization import batch_norm_inference, group_norm, layer_norm
+from popxl.ops.normalization import (
+    batch_norm_inference,
+    batch_norm_training,
+    group_norm,
+    layer_norm,
+)
 from popxl.ops.ordering import (
     argmax,
     argmin,
@@ -173,6 +178,7 @@ __all__ = [
     "atan",
     "average_pool",
     "batch_norm_inference",
+    "batch_norm_training",
     "bucketize",
     "call",
     "call_with_info",

@@ -1,4 +1,4 @@
-"""Normalisation layers. Channels are axis 1."""
+"""Normalisation layers. Channels are axis 1, or the last axis where `channel_last` is given."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from popxl.context import create_op, get_current_graph
 from popxl.ops.utils import check_inputs, make, outputs_of
 from popxl.tensor_base import Tensor
 
+_BATCH_OUTPUTS = (
+    "batch_norm_out",
+    "batch_norm_mean",
+    "batch_norm_variance",
+    "batch_norm_inv_std_dev",
+)
 _OUTPUTS = ("group_norm_out", "group_norm_mean", "group_norm_inv_std_dev")
 
 
@@ -85,6 +91,8 @@ def batch_norm_inference(
     var: Tensor,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
+    *,
+    channel_last: bool = False,
 ) -> Tensor:
     """Compute scale * (t - mean) / sqrt(var + epsilon) + bias for each channel.
 
@@ -98,6 +106,7 @@ def batch_norm_inference(
         var: The variance of each channel, of shape (C,) and the dtype of `t`.
         epsilon: What is added to the variance.
         momentum: Has no effect: nothing is averaged.
+        channel_last: Whether `t` is (N, spatial..., C). It is not part of the original popxl.
 
     Returns:
         A new tensor with the shape and dtype of `t`.
@@ -109,10 +118,58 @@ def batch_norm_inference(
         popart_exception: Shapes or dtypes do not fit, here or when a session is made.
     """
     check_inputs(t=t, scale=scale, bias=bias, mean=mean, var=var)
+    attributes: dict[str, object] = {"epsilon": float(epsilon), "momentum": float(momentum)}
+    if channel_last:
+        attributes["channel_last"] = True
     return make(
         "BatchNormalization",
         [t, scale, bias, mean, var],
-        {"epsilon": float(epsilon), "momentum": float(momentum)},
+        attributes,
         name="batch_norm_out",
         settings="batch_norm_inference",
     )
+
+
+def batch_norm_training(
+    t: Tensor, scale: Tensor, bias: Tensor, epsilon: float = 1e-5, *, channel_last: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalise each channel to mean 0 and variance 1, then scale and shift it.
+
+    Computes (t - mean) / sqrt(v + epsilon) * scale + bias with the mean and the biased variance v
+    of a channel over the batch and the spatial axes, n elements, in float32. It is not part of the
+    original popxl.
+
+    Running statistics for `batch_norm_inference` are variables that
+    `ops.var_updates.accumulate_moving_average_(running, new, 0.9)` updates, with the statistics
+    that this function returns, outside the graph that is differentiated (a graph with ops that
+    modify tensors has no gradient). The 0.9 is 1 - momentum of torch.
+
+    Args:
+        t: Data of shape (N, C, spatial...), or (N, C); float16, float32 or float64.
+        scale: The scale of each channel, of shape (C,); the dtype of `t`, or float32 for float16.
+        bias: The shift of each channel, of shape (C,); the dtype of `t`, or float32 for float16.
+        epsilon: What is added to the variance.
+        channel_last: Whether `t` is (N, spatial..., C).
+
+    Returns:
+        Three new tensors, all with gradients: the result, with the shape and dtype of `t`; the mean
+        of each channel; and its unbiased variance v * n / (n - 1). The latter two have the shape
+        (C,) and are float32, or float64 if `t` is.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets.
+        popart_exception: A channel has less than two elements; shapes or dtypes do not fit, here or
+            when a session is made.
+    """
+    check_inputs(t=t, scale=scale, bias=bias)
+    op = create_op(
+        "BatchNormalizationTraining",
+        [t, scale, bias],
+        {"epsilon": float(epsilon), "channel_last": bool(channel_last)},
+        names=_BATCH_OUTPUTS,
+        settings_name="batch_norm_training",
+    )
+    y, mean, variance, _ = outputs_of(op)
+    return y, mean, variance

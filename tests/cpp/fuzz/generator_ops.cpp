@@ -456,6 +456,11 @@ void GraphGenerator::normalise_op() {
   Tensor* weight = constant(x.tensor->dtype(), channels, false);
   Tensor* bias = constant(x.tensor->dtype(), channels, false);
   // eps is large: rows of equal elements would amplify rounding.
+  if (x.tensor->info.num_elements() > channels[0] && flip()) {
+    const Op& norm = op("BatchNormalizationTraining", {x.tensor, weight, bias}, {{"epsilon", 0.5}});
+    bounded(norm.output(0), {false, 50.0});
+    return;
+  }
   const Op& norm = op("GroupNormalization", {x.tensor, weight, bias},
                       {{"num_groups", std::int64_t{1}}, {"eps", 0.5}});
   bounded(norm.output(0), {false, 50.0});

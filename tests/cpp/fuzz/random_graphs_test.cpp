@@ -141,6 +141,7 @@ constexpr const char* kExpectedKinds[] = {"Add",
                                           "Softmax",
                                           "SoftmaxGrad",
                                           "GroupNormalization",
+                                          "BatchNormalizationTraining",
                                           "Dropout",
                                           "Cast",
                                           "Concat",
@@ -179,7 +180,8 @@ constexpr std::pair<Family, const char*> kFamilyKinds[] = {
     {Family::Copies, "Detach"},         {Family::Integers, "Fmod"},
     {Family::Integers, "IncrementMod"}, {Family::Gradients, "AddArg0Grad"},
     {Family::Gradients, "SinGrad"},     {Family::Gradients, "SliceGrad"},
-    {Family::Gradients, "SoftmaxGrad"}, {Family::Whiles, "While"}};
+    {Family::Gradients, "SoftmaxGrad"}, {Family::Gradients, "BatchNormalizationTrainingGrad"},
+    {Family::Whiles, "While"}};
 
 /// A generator that lost a kind of op would find fewer faults without failing.
 TEST(RandomGraphsMake, EveryFamily) {

@@ -207,6 +207,14 @@ TABLE |= {
         IMAGE,
         *[np.array([value]) for value in (2.0, 1.0, 2.0, 3.0)],
     ),
+    "batch_norm_training": case(
+        lambda *ts: ops.batch_norm_training(*ts)[0],
+        FLOAT,
+        lambda x, w, b: w * (x - x.mean()) / np.sqrt(x.var() + 1e-5) + b,
+        IMAGE,
+        np.array([2.0]),
+        np.array([1.0]),
+    ),
     "interpolate": case(
         lambda t: ops.interpolate(t, (1.0, 1.0, 2.0, 1.0)), FLOAT, lambda x: x.repeat(2, 2), IMAGE
     ),
