@@ -1,4 +1,6 @@
-// Convolutions. Data are channel-first: (N, C, spatial...).
+// Convolutions. Data are (N, C, spatial...), or (N, spatial..., C) with channel_last; weights are
+// (M, C / groups, k...) in both.
+#include "pando/ops/channel_layout.hpp"
 #include "pando/ops/nn_rules.hpp"
 #include "pando/ops/ops.hpp"
 #include "pando/ops/rules.hpp"
@@ -9,11 +11,9 @@ namespace {
 
 using enum AttributeType;
 
-const std::vector<AttributeSpec> kConvAttributes = {{"strides", IntList, false},
-                                                    {"pads", IntList, false},
-                                                    {"dilations", IntList, false},
-                                                    {"groups", Integer, false},
-                                                    {"pad_type", Text, false}};
+const std::vector<AttributeSpec> kConvAttributes = {
+    {"strides", IntList, false}, {"pads", IntList, false},  {"dilations", IntList, false},
+    {"groups", Integer, false},  {"pad_type", Text, false}, {"channel_last", Flag, false}};
 
 bool is_scaled(const Op& op) { return op.num_inputs() > 2 && op.input(2) != nullptr; }
 
@@ -62,13 +62,14 @@ void check_conv_ranks(const Op& op) {
 }
 
 Window conv_window(const Op& op) {
-  return resolve_window(op, spatial_dimensions(op.input(0)->shape()),
+  return resolve_window(op, spatial_dimensions(op, op.input(0)->shape()),
                         spatial_dimensions(op.input(1)->shape()), "convolution");
 }
 
 /// The attributes that kernels read.
 Attributes explicit_attributes(const Op& op, const Window& window) {
-  Attributes attributes{{"groups", groups_of(op)}};
+  Attributes attributes = pick_attributes(op, {"channel_last"});
+  attributes.set("groups", groups_of(op));
   set_window(attributes, window);
   return attributes;
 }
@@ -91,11 +92,12 @@ std::vector<TensorInfo> infer_conv(const Op& op) {
   const Shape& t = op.input(0)->shape();
   const Shape& weight = op.input(1)->shape();
   const std::int64_t groups = groups_of(op);
-  check_inputs(
-      op, t[1] % groups == 0 && t[1] / groups == weight[1],
-      str_cat("wanted a weight with ", t[1], " / ", groups, " (channels / groups) input channels"));
+  const std::int64_t channels = channels_of(op, t);
+  check_inputs(op, channels % groups == 0 && channels / groups == weight[1],
+               str_cat("wanted a weight with ", channels, " / ", groups,
+                       " (channels / groups) input channels"));
   check_inputs(op, weight[0] % groups == 0, "wanted output channels divisible by groups");
-  return {plain_info(dtype, join_shapes({t[0], weight[0]}, conv_window(op).output))};
+  return {plain_info(dtype, image_shape(op, t[0], weight[0], conv_window(op).output))};
 }
 
 void conv_gradient(GradientBuilder& builder, const Op& op) {
@@ -123,8 +125,9 @@ OpDef conv() {
       "Cross-correlation. Inputs: 0 t (N, C, spatial...), 1 weight (M, C/groups, k...), 2 "
       "log2_scale (optional int32 scalar; float8 operands: float16(conv * 2^log2_scale)). "
       "Attributes: strides, pads (begins, then ends), dilations, groups, pad_type (not_set, "
-      "same_upper, same_lower, valid). Output (N, M, floor((D + p0 + p1 - 1 - d*(K-1))/s) + 1, "
-      "...). Kernels see explicit strides, pads, dilations and groups only.";
+      "same_upper, same_lower, valid), channel_last (default false: else t is (N, spatial..., C), "
+      "and so is the output). Output (N, M, floor((D + p0 + p1 - 1 - d*(K-1))/s) + 1, ...). "
+      "Kernels see explicit strides, pads, dilations and groups only.";
   def.min_inputs = 2;
   def.max_inputs = 3;
   def.attributes = kConvAttributes;
@@ -142,15 +145,19 @@ OpDef conv() {
   return def;
 }
 
-const std::vector<AttributeSpec> kGradAttributes = {
-    {"strides", IntList}, {"pads", IntList}, {"dilations", IntList}, {"groups", Integer}};
+const std::vector<AttributeSpec> kGradAttributes = {{"strides", IntList},
+                                                    {"pads", IntList},
+                                                    {"dilations", IntList},
+                                                    {"groups", Integer},
+                                                    {"channel_last", Flag, false}};
 
 OpDef conv_data_grad() {
   OpDef def;
   def.name = "ConvDataGrad";
   def.doc =
       "Inputs: 0 weight (M, C/groups, k...), 1 g (N, M, out...). Attributes: strides, pads, "
-      "dilations, groups, input_shape (N, C, spatial...). Gradient of Conv's data: element x gets "
+      "dilations, groups, channel_last, input_shape (N, C, spatial...). Gradient of Conv's data: "
+      "element x gets "
       "the sum of g[o] * weight[k] over o*s - p0 + k*d = x; also the transposed convolution, where "
       "positions outside input_shape are dropped and pads may be negative.";
   def.min_inputs = def.max_inputs = 2;
@@ -162,7 +169,7 @@ OpDef conv_data_grad() {
     const Shape& shape = op.attributes.ints("input_shape");
     check_inputs(op, shape.size() == g.shape().size() && shape.size() == weight.shape().size(),
                  "wanted weight, g and input_shape of one rank");
-    check_inputs(op, g.shape()[1] == weight.shape()[0],
+    check_inputs(op, channels_of(op, g.shape()) == weight.shape()[0],
                  "wanted g with the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
@@ -175,7 +182,7 @@ OpDef conv_weights_grad() {
   def.name = "ConvWeightsGrad";
   def.doc =
       "Inputs: 0 t (N, C, spatial...), 1 g (N, M, out...). Attributes: strides, pads, dilations, "
-      "groups, weight_shape (M, C/groups, k...). Gradient of Conv's weight.";
+      "groups, channel_last, weight_shape (M, C/groups, k...). Gradient of Conv's weight.";
   def.min_inputs = def.max_inputs = 2;
   def.attributes = kGradAttributes;
   def.attributes.push_back({"weight_shape", IntList});
@@ -185,7 +192,7 @@ OpDef conv_weights_grad() {
     const Shape& shape = op.attributes.ints("weight_shape");
     check_inputs(op, shape.size() == g.shape().size() && shape.size() == t.shape().size(),
                  "wanted t, g and weight_shape of one rank");
-    check_inputs(op, g.shape()[1] == shape[0] && g.shape()[0] == t.shape()[0],
+    check_inputs(op, channels_of(op, g.shape()) == shape[0] && g.shape()[0] == t.shape()[0],
                  "wanted g with t's batch and the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
@@ -200,6 +207,7 @@ Shape wanted_spatial_shape(const Op& op, std::size_t rank) {
   if (!op.attributes.has("output_shape")) return {};
   const Ints& shape = op.attributes.ints("output_shape");
   if (shape.size() <= rank) return shape;
+  if (shape.size() == rank + 2) return spatial_dimensions(op, shape);
   return Shape(shape.end() - static_cast<std::ptrdiff_t>(rank), shape.end());
 }
 
@@ -212,7 +220,7 @@ Ints list_or_default(const Op& op, const char* name, std::size_t length, std::in
 }
 
 Window transposed_window(const Op& op) {
-  const Shape input = spatial_dimensions(op.input(0)->shape());
+  const Shape input = spatial_dimensions(op, op.input(0)->shape());
   const Shape kernel = spatial_dimensions(op.input(1)->shape());
   const std::size_t rank = input.size();
   const std::string type =
@@ -246,11 +254,11 @@ std::vector<TensorInfo> infer_conv_transpose(const Op& op) {
   const DType dtype = conv_dtype(op);
   const Shape& t = op.input(0)->shape();
   const Shape& weight = op.input(1)->shape();
-  check_inputs(op, t[1] == weight[0],
+  check_inputs(op, channels_of(op, t) == weight[0],
                "wanted a weight of shape (input channels, output channels / groups, kernel...)");
-  check_inputs(op, t[1] % groups_of(op) == 0, "wanted input channels divisible by groups");
-  return {plain_info(dtype,
-                     join_shapes({t[0], weight[1] * groups_of(op)}, transposed_window(op).output))};
+  check_inputs(op, weight[0] % groups_of(op) == 0, "wanted input channels divisible by groups");
+  return {plain_info(
+      dtype, image_shape(op, t[0], weight[1] * groups_of(op), transposed_window(op).output))};
 }
 
 OpDef conv_transpose() {
@@ -259,7 +267,8 @@ OpDef conv_transpose() {
   def.doc =
       "Transposed convolution. Inputs: 0 t (N, Cin, spatial...), 1 weight (Cin, Cout/groups, "
       "k...), 2 log2_scale (optional, as Conv). Attributes: strides, pads, dilations (only 1), "
-      "groups, pad_type, output_padding, output_shape. Spatial size s*(D-1) + output_padding + K - "
+      "groups, pad_type, channel_last, output_padding, output_shape. Spatial size s*(D-1) + "
+      "output_padding + K - "
       "p0 - p1; with output_shape the pads follow from it.";
   def.min_inputs = 2;
   def.max_inputs = 3;

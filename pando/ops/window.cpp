@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pando/ops/channel_layout.hpp"
 #include "pando/ops/nn_rules.hpp"
 
 namespace pando {
@@ -43,11 +44,12 @@ Ints window_list(const Op& op, const char* name, std::size_t length, std::int64_
 }
 
 void needs_windows_that_fit(const Op& op) {
-  const Shape &input = op.input(0)->shape(), &output = op.output(0)->shape();
-  for (std::size_t i = 2; i < output.size(); ++i) {
+  const Shape input = spatial_dimensions(op, op.input(0)->shape());
+  const Shape output = spatial_dimensions(op, op.output(0)->shape());
+  for (std::size_t i = 0; i < output.size(); ++i) {
     check_inputs(op, output[i] >= 1,
-                 str_cat("wanted windows that fit: spatial dimension ", i - 2, " of size ",
-                         input[i], " has room for ", output[i]));
+                 str_cat("wanted windows that fit: spatial dimension ", i, " of size ", input[i],
+                         " has room for ", output[i]));
   }
 }
 

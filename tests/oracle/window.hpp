@@ -21,6 +21,24 @@ inline Ints list_or(const Op& op, const char* name, std::size_t length, std::int
 
 inline Shape spatial(const Shape& shape) { return Shape(shape.begin() + 2, shape.end()); }
 
+/// Images (N, C, spatial...), or (N, spatial..., C) of ops with channel_last.
+struct Images {
+  bool channel_last;
+  std::int64_t samples, channels;
+  Shape space;
+
+  Images(const Op& op, const Shape& shape)
+      : channel_last(op.attributes.flag_or("channel_last", false)),
+        samples(shape[0]),
+        channels(channel_last ? shape.back() : shape[1]),
+        space(channel_last ? Shape(shape.begin() + 1, shape.end() - 1) : spatial(shape)) {}
+  std::int64_t element(std::int64_t sample, std::int64_t channel, std::int64_t at) const {
+    const std::int64_t size = num_elements(space);
+    return channel_last ? (sample * size + at) * channels + channel
+                        : (sample * channels + channel) * size + at;
+  }
+};
+
 /// Total padding of which `type` (same_upper, same_lower) puts the larger half at one end.
 inline std::int64_t begin_of(std::int64_t total, const std::string& type) {
   return type == "same_upper" ? total / 2 : total - total / 2;

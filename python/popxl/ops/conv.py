@@ -17,6 +17,7 @@ def _attributes(
     dilation: Iterable[int],
     groups: int,
     pad_type: str,
+    channel_last: bool = False,
 ) -> dict[str, object]:
     if pad_type not in get_args(PadType):
         raise ValueError(
@@ -25,6 +26,8 @@ def _attributes(
     lists = {"strides": stride, "pads": padding, "dilations": dilation}
     given = {name: [int(v) for v in values] for name, values in lists.items()}
     attributes: dict[str, object] = {"groups": int(groups), "pad_type": pad_type}
+    if channel_last:
+        attributes["channel_last"] = True
     # Empty lists stand for the defaults.
     attributes.update({name: values for name, values in given.items() if values})
     return attributes
@@ -51,6 +54,8 @@ def conv(
     available_memory_proportions: Iterable[float] | None = None,
     partials_types: Iterable[str] | None = None,
     enable_conv_dithering: Iterable[int] | None = None,
+    *,
+    channel_last: bool = False,
 ) -> Tensor:
     """Compute a convolution (a cross-correlation: the weight is not flipped).
 
@@ -67,6 +72,8 @@ def conv(
         available_memory_proportions: Has no effect: a setting of other devices.
         partials_types: Has no effect: a setting of other devices.
         enable_conv_dithering: Has no effect: a setting of other devices.
+        channel_last: Whether `t` and the result are (N, spatial..., C); the filters stay as they
+            are. It is not part of the original popxl.
 
     Returns:
         A new tensor of shape (N, M, out...) with the dtype of `t`; for a size D, a kernel size K
@@ -80,7 +87,7 @@ def conv(
             session is made.
     """
     check_inputs(t=t, weight=weight)
-    attributes = _attributes(stride, padding, dilation, groups, pad_type)
+    attributes = _attributes(stride, padding, dilation, groups, pad_type, channel_last)
     return make("Conv", [t, weight], attributes, name="conv_out", settings="conv")
 
 
@@ -158,6 +165,8 @@ def conv_transpose(
     available_memory_proportions: Iterable[float] | None = None,
     partials_types: Iterable[str] | None = None,
     enable_conv_dithering: Iterable[int] | None = None,
+    *,
+    channel_last: bool = False,
 ) -> Tensor:
     """Compute a transposed convolution. There is no gradient.
 
@@ -177,6 +186,8 @@ def conv_transpose(
         available_memory_proportions: Has no effect: a setting of other devices.
         partials_types: Has no effect: a setting of other devices.
         enable_conv_dithering: Has no effect: a setting of other devices.
+        channel_last: Whether `t` and the result are (N, spatial..., C); the filters stay as they
+            are. It is not part of the original popxl.
 
     Returns:
         A new tensor of shape (N, M, out...) with the dtype of `t`; for a size D, a kernel size K
@@ -190,7 +201,7 @@ def conv_transpose(
             combined with an `output_shape`, here or when a session is made.
     """
     check_inputs(t=t, weight=weight)
-    attributes = _attributes(stride, padding, dilation, groups, pad_type)
+    attributes = _attributes(stride, padding, dilation, groups, pad_type, channel_last)
     return _transposed([t, weight], attributes, output_padding, output_shape, "conv_transpose")
 
 

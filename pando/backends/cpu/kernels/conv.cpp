@@ -14,11 +14,16 @@ using Spatial = std::array<std::int64_t, 3>;
 /// The problem with three spatial dimensions.
 struct PlainConv {
   std::int64_t samples, channels, maps, groups;
+  bool channel_last;
   Spatial data{1, 1, 1}, kernel{1, 1, 1}, result{1, 1, 1};
   Spatial stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
 
   explicit PlainConv(const ConvProblem& p)
-      : samples(p.data[0]), channels(p.data[1]), maps(p.weights[0]), groups(p.groups) {
+      : samples(p.data[0]),
+        channels(p.data[1]),
+        maps(p.weights[0]),
+        groups(p.groups),
+        channel_last(p.channel_last) {
     const std::size_t rank = p.spatial_rank();
     for (std::size_t d = 0; d < rank; ++d) {
       const std::size_t at = 3 - rank + d;
@@ -31,6 +36,12 @@ struct PlainConv {
     }
   }
   static std::int64_t volume(const Spatial& s) { return s[0] * s[1] * s[2]; }
+
+  /// Element (n, channel, at) of images with `of` channels of `size` elements.
+  std::int64_t element(std::int64_t n, std::int64_t channel, std::int64_t at, std::int64_t of,
+                       std::int64_t size) const {
+    return channel_last ? (n * size + at) * of + channel : (n * of + channel) * size + at;
+  }
 
   /// Calls body(data, kernel, result) with spatial positions for every pair that meets.
   template <class Body>
@@ -68,12 +79,13 @@ void run_plain(const PlainConv& p, const T* a, const T* b, T* out) {
     for (std::int64_t m = 0; m < p.maps; ++m) {
       for (std::int64_t i = 0; i < group_channels; ++i) {
         const std::int64_t c = m / group_maps * group_channels + i;
-        const std::int64_t x0 = (n * p.channels + c) * xs, o0 = (n * p.maps + m) * os;
         const std::int64_t k0 = (m * group_channels + i) * ks;
-        p.for_taps([&](std::int64_t x, std::int64_t k, std::int64_t o) {
-          if constexpr (Pass == ConvPass::Forward) out[o0 + o] += a[x0 + x] * b[k0 + k];
-          if constexpr (Pass == ConvPass::Data) out[x0 + x] += a[k0 + k] * b[o0 + o];
-          if constexpr (Pass == ConvPass::Weights) out[k0 + k] += a[x0 + x] * b[o0 + o];
+        p.for_taps([&](std::int64_t data, std::int64_t k, std::int64_t result) {
+          const std::int64_t x = p.element(n, c, data, p.channels, xs);
+          const std::int64_t o = p.element(n, m, result, p.maps, os);
+          if constexpr (Pass == ConvPass::Forward) out[o] += a[x] * b[k0 + k];
+          if constexpr (Pass == ConvPass::Data) out[x] += a[k0 + k] * b[o];
+          if constexpr (Pass == ConvPass::Weights) out[k0 + k] += a[x] * b[o];
         });
       }
     }
@@ -104,6 +116,12 @@ KernelPlan make_plain_conv(const KernelRequest& request) {
   return plan;
 }
 
+/// (N, spatial..., C) as (N, C, spatial...).
+Shape channels_first(Shape shape) {
+  if (shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
 template <ConvPass Pass>
 KernelPlan make_half_conv(const KernelRequest& request) {
   KernelPlan plan = plan_through_float32(request, make_onednn_conv<Pass>);
@@ -126,6 +144,11 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
   problem.data = operands[at[0]]->shape;
   problem.weights = operands[at[1]]->shape;
   problem.result = operands[at[2]]->shape;
+  problem.channel_last = request.attributes().flag_or("channel_last", false);
+  if (problem.channel_last) {
+    problem.data = channels_first(problem.data);
+    problem.result = channels_first(problem.result);
+  }
   problem.dtype = operands[2]->dtype;
   problem.strides = request.attributes().ints("strides");
   problem.pads = request.attributes().ints("pads");

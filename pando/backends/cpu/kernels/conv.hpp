@@ -15,6 +15,8 @@ enum class ConvPass { Forward, Data, Weights };
 struct ConvProblem {
   DType dtype = DType::Float32;
   Shape data, weights, result;
+  /// Data and result lie in memory as (N, spatial..., C).
+  bool channel_last = false;
   Ints strides, pads, dilations;  // pads: begins, then ends
   std::int64_t groups = 1;
   std::size_t spatial_rank() const { return strides.size(); }

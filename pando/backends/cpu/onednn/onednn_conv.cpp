@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "pando/backends/cpu/kernels/conv.hpp"
@@ -42,8 +43,9 @@ struct OnednnConv {
 };
 
 struct ConvDescs {
-  memory::desc data, weights, result;              // plain
-  memory::desc any_data, any_weights, any_result;  // layout left to oneDNN
+  memory::desc data, weights, result;  // as in the program
+  // The layout is left to oneDNN; with channels last only that of the weights.
+  memory::desc any_data, any_weights, any_result;
   memory::dims strides, dilations, pad_begin, pad_end;
 
   explicit ConvDescs(const ConvProblem& p) {
@@ -52,17 +54,25 @@ struct ConvDescs {
       weights_shape[0] /= p.groups;
       weights_shape.insert(weights_shape.begin(), p.groups);
     }
-    data = onednn_f32(p.data);
+    data = image(p, p.data);
     weights = onednn_f32(weights_shape);
-    result = onednn_f32(p.result);
-    any_data = any(p.data);
+    result = image(p, p.result);
+    any_data = p.channel_last ? data : any(p.data);
     any_weights = any(weights_shape);
-    any_result = any(p.result);
+    any_result = p.channel_last ? result : any(p.result);
     const auto rank = static_cast<std::ptrdiff_t>(p.spatial_rank());
     strides = p.strides;
     for (const std::int64_t dilation : p.dilations) dilations.push_back(dilation - 1);
     pad_begin.assign(p.pads.begin(), p.pads.begin() + rank);
     pad_end.assign(p.pads.begin() + rank, p.pads.end());
+  }
+  static memory::desc image(const ConvProblem& p, const Shape& shape) {
+    if (!p.channel_last) return onednn_f32(shape);
+    Shape memory_shape = shape;
+    std::rotate(memory_shape.begin() + 1, memory_shape.begin() + 2, memory_shape.end());
+    Strides strides = contiguous_strides(memory_shape);
+    std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+    return onednn_f32(shape, strides);
   }
   static memory::desc any(const Shape& shape) {
     return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
