@@ -74,6 +74,44 @@ BuiltOp adam_var_update(OpBuilder& builder, Tensor* input0, Tensor* input1, Tens
                   std::move(given), name);
 }
 
+BuiltOp adaptive_average_pool(OpBuilder& builder, Tensor* input0,
+                              const AdaptiveAveragePoolAttributes& attributes,
+                              std::string_view name) {
+  Attributes given;
+  set_attribute(given, "output_size", attributes.output_size);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  return build_op(builder, "AdaptiveAveragePool", {input0}, std::move(given), name);
+}
+
+BuiltOp adaptive_average_pool_grad(OpBuilder& builder, Tensor* input0,
+                                   const AdaptiveAveragePoolGradAttributes& attributes,
+                                   std::string_view name) {
+  Attributes given;
+  set_attribute(given, "output_size", attributes.output_size);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "input_shape", attributes.input_shape);
+  return build_op(builder, "AdaptiveAveragePoolGrad", {input0}, std::move(given), name);
+}
+
+BuiltOp adaptive_max_pool(OpBuilder& builder, Tensor* input0,
+                          const AdaptiveMaxPoolAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "output_size", attributes.output_size);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "ties", attributes.ties);
+  return build_op(builder, "AdaptiveMaxPool", {input0}, std::move(given), name);
+}
+
+BuiltOp adaptive_max_pool_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                               const AdaptiveMaxPoolGradAttributes& attributes,
+                               std::string_view name) {
+  Attributes given;
+  set_attribute(given, "output_size", attributes.output_size);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "ties", attributes.ties);
+  return build_op(builder, "AdaptiveMaxPoolGrad", {input0, input1, input2}, std::move(given), name);
+}
+
 BuiltOp add(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name) {
   return build_op(builder, "Add", {input0, input1}, {}, name);
 }
@@ -153,6 +191,9 @@ BuiltOp average_pool(OpBuilder& builder, Tensor* input0, const AveragePoolAttrib
   set_attribute(given, "ceil_mode", attributes.ceil_mode);
   set_attribute(given, "out_pads", attributes.out_pads);
   set_attribute(given, "in_dilations", attributes.in_dilations);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "count_include_pad", attributes.count_include_pad);
+  set_attribute(given, "counted_pads", attributes.counted_pads);
   return build_op(builder, "AveragePool", {input0}, std::move(given), name);
 }
 
@@ -163,6 +204,8 @@ BuiltOp average_pool_grad(OpBuilder& builder, Tensor* input0,
   set_attribute(given, "strides", attributes.strides);
   set_attribute(given, "pads", attributes.pads);
   set_attribute(given, "dilations", attributes.dilations);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "counted_pads", attributes.counted_pads);
   set_attribute(given, "input_shape", attributes.input_shape);
   return build_op(builder, "AveragePoolGrad", {input0}, std::move(given), name);
 }
@@ -173,6 +216,7 @@ BuiltOp batch_normalization(OpBuilder& builder, Tensor* input0, Tensor* input1, 
   Attributes given;
   set_attribute(given, "epsilon", attributes.epsilon);
   set_attribute(given, "momentum", attributes.momentum);
+  set_attribute(given, "channel_last", attributes.channel_last);
   return build_op(builder, "BatchNormalization", {input0, input1, input2, input3, input4},
                   std::move(given), name);
 }
@@ -182,12 +226,68 @@ BuiltOp batch_normalization_core(OpBuilder& builder, Tensor* input0, Tensor* inp
   return build_op(builder, "BatchNormalizationCore", {input0, input1, input2, input3}, {}, name);
 }
 
+BuiltOp batch_normalization_grad_core(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                      Tensor* input2, Tensor* input3, Tensor* input4,
+                                      Tensor* input5, std::string_view name) {
+  return build_op(builder, "BatchNormalizationGradCore",
+                  {input0, input1, input2, input3, input4, input5}, {}, name);
+}
+
+BuiltOp batch_normalization_grad_factors(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                         Tensor* input2, Tensor* input3,
+                                         const BatchNormalizationGradFactorsAttributes& attributes,
+                                         Tensor* input4, Tensor* input5, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "count", attributes.count);
+  return build_op(builder, "BatchNormalizationGradFactors",
+                  {input0, input1, input2, input3, input4, input5}, std::move(given), name);
+}
+
 BuiltOp batch_normalization_scale(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                   const BatchNormalizationScaleAttributes& attributes,
                                   std::string_view name) {
   Attributes given;
   set_attribute(given, "epsilon", attributes.epsilon);
   return build_op(builder, "BatchNormalizationScale", {input0, input1}, std::move(given), name);
+}
+
+BuiltOp batch_normalization_statistics(OpBuilder& builder, Tensor* input0,
+                                       const BatchNormalizationStatisticsAttributes& attributes,
+                                       std::string_view name) {
+  Attributes given;
+  set_attribute(given, "epsilon", attributes.epsilon);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  return build_op(builder, "BatchNormalizationStatistics", {input0}, std::move(given), name);
+}
+
+BuiltOp batch_normalization_sums(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                 Tensor* input3, const BatchNormalizationSumsAttributes& attributes,
+                                 std::string_view name) {
+  Attributes given;
+  set_attribute(given, "channel_last", attributes.channel_last);
+  return build_op(builder, "BatchNormalizationSums", {input0, input1, input2, input3},
+                  std::move(given), name);
+}
+
+BuiltOp batch_normalization_training(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                     Tensor* input2,
+                                     const BatchNormalizationTrainingAttributes& attributes,
+                                     std::string_view name) {
+  Attributes given;
+  set_attribute(given, "epsilon", attributes.epsilon);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  return build_op(builder, "BatchNormalizationTraining", {input0, input1, input2}, std::move(given),
+                  name);
+}
+
+BuiltOp batch_normalization_training_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                          Tensor* input2, Tensor* input3, Tensor* input4,
+                                          const BatchNormalizationTrainingGradAttributes& attributes,
+                                          Tensor* input5, Tensor* input6, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "channel_last", attributes.channel_last);
+  return build_op(builder, "BatchNormalizationTrainingGrad",
+                  {input0, input1, input2, input3, input4, input5, input6}, std::move(given), name);
 }
 
 BuiltOp broadcast_to(OpBuilder& builder, Tensor* input0, const BroadcastToAttributes& attributes,
@@ -296,6 +396,7 @@ BuiltOp conv(OpBuilder& builder, Tensor* input0, Tensor* input1, const ConvAttri
   set_attribute(given, "dilations", attributes.dilations);
   set_attribute(given, "groups", attributes.groups);
   set_attribute(given, "pad_type", attributes.pad_type);
+  set_attribute(given, "channel_last", attributes.channel_last);
   return build_op(builder, "Conv", {input0, input1, input2}, std::move(given), name);
 }
 
@@ -306,6 +407,7 @@ BuiltOp conv_data_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   set_attribute(given, "pads", attributes.pads);
   set_attribute(given, "dilations", attributes.dilations);
   set_attribute(given, "groups", attributes.groups);
+  set_attribute(given, "channel_last", attributes.channel_last);
   set_attribute(given, "input_shape", attributes.input_shape);
   return build_op(builder, "ConvDataGrad", {input0, input1}, std::move(given), name);
 }
@@ -319,6 +421,7 @@ BuiltOp conv_transpose(OpBuilder& builder, Tensor* input0, Tensor* input1,
   set_attribute(given, "dilations", attributes.dilations);
   set_attribute(given, "groups", attributes.groups);
   set_attribute(given, "pad_type", attributes.pad_type);
+  set_attribute(given, "channel_last", attributes.channel_last);
   set_attribute(given, "output_padding", attributes.output_padding);
   set_attribute(given, "output_shape", attributes.output_shape);
   return build_op(builder, "ConvTranspose", {input0, input1, input2}, std::move(given), name);
@@ -331,6 +434,7 @@ BuiltOp conv_weights_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   set_attribute(given, "pads", attributes.pads);
   set_attribute(given, "dilations", attributes.dilations);
   set_attribute(given, "groups", attributes.groups);
+  set_attribute(given, "channel_last", attributes.channel_last);
   set_attribute(given, "weight_shape", attributes.weight_shape);
   return build_op(builder, "ConvWeightsGrad", {input0, input1}, std::move(given), name);
 }
@@ -844,7 +948,9 @@ BuiltOp max_pool(OpBuilder& builder, Tensor* input0, const MaxPoolAttributes& at
   set_attribute(given, "ceil_mode", attributes.ceil_mode);
   set_attribute(given, "out_pads", attributes.out_pads);
   set_attribute(given, "in_dilations", attributes.in_dilations);
+  set_attribute(given, "channel_last", attributes.channel_last);
   set_attribute(given, "storage_order", attributes.storage_order);
+  set_attribute(given, "ties", attributes.ties);
   return build_op(builder, "MaxPool", {input0}, std::move(given), name);
 }
 
@@ -855,6 +961,8 @@ BuiltOp max_pool_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor
   set_attribute(given, "strides", attributes.strides);
   set_attribute(given, "pads", attributes.pads);
   set_attribute(given, "dilations", attributes.dilations);
+  set_attribute(given, "channel_last", attributes.channel_last);
+  set_attribute(given, "ties", attributes.ties);
   return build_op(builder, "MaxPoolGrad", {input0, input1, input2}, std::move(given), name);
 }
 

@@ -99,6 +99,53 @@ BuiltOp adam_var_update(OpBuilder& builder, Tensor* input0, Tensor* input1, Tens
                         Tensor* input4 = nullptr, Tensor* input5 = nullptr,
                         std::string_view name = {});
 
+struct AdaptiveAveragePoolAttributes {
+  Required<Ints> output_size;
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Inputs: 0 t (N, C, spatial...). Attributes: output_size (one number per spatial dimension),
+/// channel_last (default false: else t is (N, spatial..., C)). Result o of n along a dimension of
+/// size D is that of elements floor(o * D / n) to ceil((o + 1) * D / n) - 1: their mean.
+BuiltOp adaptive_average_pool(OpBuilder& builder, Tensor* input0,
+                              const AdaptiveAveragePoolAttributes& attributes,
+                              std::string_view name = {});
+
+struct AdaptiveAveragePoolGradAttributes {
+  Required<Ints> output_size;
+  Required<Ints> input_shape;
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Inputs: 0 g. Attributes: output_size, channel_last, input_shape. Spreads g / count over the
+/// elements of each window of AdaptiveAveragePool.
+BuiltOp adaptive_average_pool_grad(OpBuilder& builder, Tensor* input0,
+                                   const AdaptiveAveragePoolGradAttributes& attributes,
+                                   std::string_view name = {});
+
+struct AdaptiveMaxPoolAttributes {
+  Required<Ints> output_size;
+  std::optional<bool> channel_last = std::nullopt;
+  std::optional<std::string> ties = std::nullopt;
+};
+/// Inputs: 0 t (N, C, spatial...). Attributes: output_size (one number per spatial dimension),
+/// channel_last (default false: else t is (N, spatial..., C)). Result o of n along a dimension of
+/// size D is that of elements floor(o * D / n) to ceil((o + 1) * D / n) - 1: their maximum.
+/// Attribute ties: of several elements that are a window's maximum, all get its gradient (default),
+/// or first: the first in C order, or the last NaN.
+BuiltOp adaptive_max_pool(OpBuilder& builder, Tensor* input0,
+                          const AdaptiveMaxPoolAttributes& attributes, std::string_view name = {});
+
+struct AdaptiveMaxPoolGradAttributes {
+  Required<Ints> output_size;
+  std::optional<bool> channel_last = std::nullopt;
+  std::optional<std::string> ties = std::nullopt;
+};
+/// Inputs: 0 t, 1 out (AdaptiveMaxPool of t), 2 g. Attributes: output_size, channel_last; ties: of
+/// several elements that are a window's maximum, all get its gradient (default), or first: the
+/// first in C order, or the last NaN.
+BuiltOp adaptive_max_pool_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                               const AdaptiveMaxPoolGradAttributes& attributes,
+                               std::string_view name = {});
+
 /// Input 0 + input 1, with broadcasting.
 BuiltOp add(OpBuilder& builder, Tensor* input0, Tensor* input1, std::string_view name = {});
 
@@ -176,12 +223,17 @@ struct AveragePoolAttributes {
   std::optional<bool> ceil_mode = std::nullopt;
   std::optional<Ints> out_pads = std::nullopt;
   std::optional<Ints> in_dilations = std::nullopt;
+  std::optional<bool> channel_last = std::nullopt;
+  std::optional<bool> count_include_pad = std::nullopt;
+  std::optional<Ints> counted_pads = std::nullopt;
 };
 /// Inputs: 0 t (N, C, spatial...). Attributes: kernel_size, strides, pads (begins, then ends),
 /// dilations (default 1, 0, 1), pad_type (not_set, same_upper, same_lower, valid), ceil_mode,
-/// out_pads (only 0), in_dilations (only 1). Kernels see explicit kernel_size, strides, pads and
-/// dilations only. Mean over the cells of the window inside t: padded cells are not counted (a
-/// window without any gives 0).
+/// out_pads (only 0), in_dilations (only 1), channel_last (default false: else t is (N, spatial...,
+/// C)). Kernels see explicit kernel_size, strides, pads and dilations only. count_include_pad
+/// (default false). Mean over the cells of the window inside t: padded cells are not counted (a
+/// window without any gives 0), or those of pads count as zeros, but not what ceil_mode adds.
+/// Kernels see counted_pads: pads whose cells count.
 BuiltOp average_pool(OpBuilder& builder, Tensor* input0, const AveragePoolAttributes& attributes,
                      std::string_view name = {});
 
@@ -191,18 +243,22 @@ struct AveragePoolGradAttributes {
   Required<Ints> pads;
   Required<Ints> dilations;
   Required<Ints> input_shape;
+  std::optional<bool> channel_last = std::nullopt;
+  std::optional<Ints> counted_pads = std::nullopt;
 };
-/// Inputs: 0 g. Attributes: kernel_size, strides, pads, dilations, input_shape. Spreads g / count
-/// over the cells of each window inside the data.
+/// Inputs: 0 g. Attributes: kernel_size, strides, pads, dilations, input_shape, channel_last,
+/// counted_pads. Spreads g / count over the cells of each window inside the data.
 BuiltOp average_pool_grad(OpBuilder& builder, Tensor* input0,
                           const AveragePoolGradAttributes& attributes, std::string_view name = {});
 
 struct BatchNormalizationAttributes {
   Required<double> epsilon;
   std::optional<double> momentum = std::nullopt;
+  std::optional<bool> channel_last = std::nullopt;
 };
 /// Inference form. Inputs: 0 t (N, C, spatial...), 1 scale, 2 bias, 3 mean, 4 var, each (C,).
-/// Attributes: epsilon, momentum (no effect). scale * (t - mean) / sqrt(var + epsilon) + bias.
+/// Attributes: epsilon, momentum (no effect), channel_last (default false: else t is (N,
+/// spatial..., C)). scale * (t - mean) / sqrt(var + epsilon) + bias.
 BuiltOp batch_normalization(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                             Tensor* input3, Tensor* input4,
                             const BatchNormalizationAttributes& attributes,
@@ -213,6 +269,24 @@ BuiltOp batch_normalization(OpBuilder& builder, Tensor* input0, Tensor* input1, 
 BuiltOp batch_normalization_core(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                                  Tensor* input3, std::string_view name = {});
 
+/// Internal. Inputs: 0 g, 1 t, 2 mean, 3 a, 4 b, 5 c; the latter four broadcast to t. a * g + b *
+/// (t - mean) + c.
+BuiltOp batch_normalization_grad_core(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                      Tensor* input2, Tensor* input3, Tensor* input4,
+                                      Tensor* input5, std::string_view name = {});
+
+struct BatchNormalizationGradFactorsAttributes {
+  Required<std::int64_t> count;
+};
+/// Internal. Inputs per channel: 0 scale, 1 inv_std, 2 sum_g, 3 sum_g_xhat, 4 g_mean, 5 g_variance
+/// (optional). Attribute: count n. Outputs: a = scale * inv_std, b = -a * inv_std * sum_g_xhat / n
+/// + 2 * g_variance / (n - 1), c = (g_mean - a * sum_g) / n.
+BuiltOp batch_normalization_grad_factors(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                         Tensor* input2, Tensor* input3,
+                                         const BatchNormalizationGradFactorsAttributes& attributes,
+                                         Tensor* input4 = nullptr, Tensor* input5 = nullptr,
+                                         std::string_view name = {});
+
 struct BatchNormalizationScaleAttributes {
   Required<double> epsilon;
 };
@@ -220,6 +294,53 @@ struct BatchNormalizationScaleAttributes {
 BuiltOp batch_normalization_scale(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                   const BatchNormalizationScaleAttributes& attributes,
                                   std::string_view name = {});
+
+struct BatchNormalizationStatisticsAttributes {
+  Required<double> epsilon;
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Internal. Input: 0 t. Attributes of BatchNormalizationTraining. Outputs: its outputs 1 to 3.
+BuiltOp batch_normalization_statistics(OpBuilder& builder, Tensor* input0,
+                                       const BatchNormalizationStatisticsAttributes& attributes,
+                                       std::string_view name = {});
+
+struct BatchNormalizationSumsAttributes {
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Internal. Inputs: 0 g, 1 t, 2 mean, 3 inv_std. Attribute: channel_last. Per channel, outputs: 0
+/// sum(g), 1 sum(g * (t - mean)) * inv_std.
+BuiltOp batch_normalization_sums(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                 Tensor* input3,
+                                 const BatchNormalizationSumsAttributes& attributes = {},
+                                 std::string_view name = {});
+
+struct BatchNormalizationTrainingAttributes {
+  Required<double> epsilon;
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Inputs: 0 t (N, C, spatial...), 1 scale (C,), 2 bias (C,). Attributes: epsilon, channel_last
+/// (default false: else t is (N, spatial..., C)). Statistics of each channel over all other
+/// dimensions, n > 1 elements, in float32: y = (t - mean) / sqrt(v + epsilon) * scale + bias with
+/// the biased variance v = sum((t - mean)^2) / n. Outputs: 0 y, 1 mean, 2 the unbiased variance v *
+/// n / (n - 1), 3 1 / sqrt(v + epsilon), the latter three (C,), float32 (float64 for float64).
+BuiltOp batch_normalization_training(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                     Tensor* input2,
+                                     const BatchNormalizationTrainingAttributes& attributes,
+                                     std::string_view name = {});
+
+struct BatchNormalizationTrainingGradAttributes {
+  std::optional<bool> channel_last = std::nullopt;
+};
+/// Inputs: 0 g, 1 t, 2 scale, 3 mean, 4 inv_std (outputs 1 and 3 of BatchNormalizationTraining), 5
+/// g_mean, 6 g_variance (optional gradients of its outputs 1 and 2). Attribute: channel_last. With
+/// xhat = (t - mean) * inv_std and n elements per channel: dx = scale * inv_std * (g - mean(g) -
+/// xhat * mean(g * xhat)) + g_mean / n + 2 * g_variance * (t - mean) / (n - 1). Outputs: 0 dx, 1
+/// dscale = sum(g * xhat), 2 dbias = sum(g), both with scale's dtype.
+BuiltOp batch_normalization_training_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                                          Tensor* input2, Tensor* input3, Tensor* input4,
+                                          const BatchNormalizationTrainingGradAttributes& attributes = {},
+                                          Tensor* input5 = nullptr, Tensor* input6 = nullptr,
+                                          std::string_view name = {});
 
 struct BroadcastToAttributes {
   Required<Ints> shape;
@@ -334,12 +455,14 @@ struct ConvAttributes {
   std::optional<Ints> dilations = std::nullopt;
   std::optional<std::int64_t> groups = std::nullopt;
   std::optional<std::string> pad_type = std::nullopt;
+  std::optional<bool> channel_last = std::nullopt;
 };
 /// Cross-correlation. Inputs: 0 t (N, C, spatial...), 1 weight (M, C/groups, k...), 2 log2_scale
 /// (optional int32 scalar; float8 operands: float16(conv * 2^log2_scale)). Attributes: strides,
-/// pads (begins, then ends), dilations, groups, pad_type (not_set, same_upper, same_lower, valid).
-/// Output (N, M, floor((D + p0 + p1 - 1 - d*(K-1))/s) + 1, ...). Kernels see explicit strides,
-/// pads, dilations and groups only.
+/// pads (begins, then ends), dilations, groups, pad_type (not_set, same_upper, same_lower, valid),
+/// channel_last (default false: else t is (N, spatial..., C), and so is the output). Output (N, M,
+/// floor((D + p0 + p1 - 1 - d*(K-1))/s) + 1, ...). Kernels see explicit strides, pads, dilations
+/// and groups only.
 BuiltOp conv(OpBuilder& builder, Tensor* input0, Tensor* input1,
              const ConvAttributes& attributes = {}, Tensor* input2 = nullptr,
              std::string_view name = {});
@@ -350,11 +473,12 @@ struct ConvDataGradAttributes {
   Required<Ints> dilations;
   Required<std::int64_t> groups;
   Required<Ints> input_shape;
+  std::optional<bool> channel_last = std::nullopt;
 };
 /// Inputs: 0 weight (M, C/groups, k...), 1 g (N, M, out...). Attributes: strides, pads, dilations,
-/// groups, input_shape (N, C, spatial...). Gradient of Conv's data: element x gets the sum of g[o]
-/// * weight[k] over o*s - p0 + k*d = x; also the transposed convolution, where positions outside
-/// input_shape are dropped and pads may be negative.
+/// groups, channel_last, input_shape (N, C, spatial...). Gradient of Conv's data: element x gets
+/// the sum of g[o] * weight[k] over o*s - p0 + k*d = x; also the transposed convolution, where
+/// positions outside input_shape are dropped and pads may be negative.
 BuiltOp conv_data_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                        const ConvDataGradAttributes& attributes, std::string_view name = {});
 
@@ -364,13 +488,14 @@ struct ConvTransposeAttributes {
   std::optional<Ints> dilations = std::nullopt;
   std::optional<std::int64_t> groups = std::nullopt;
   std::optional<std::string> pad_type = std::nullopt;
+  std::optional<bool> channel_last = std::nullopt;
   std::optional<Ints> output_padding = std::nullopt;
   std::optional<Ints> output_shape = std::nullopt;
 };
 /// Transposed convolution. Inputs: 0 t (N, Cin, spatial...), 1 weight (Cin, Cout/groups, k...), 2
 /// log2_scale (optional, as Conv). Attributes: strides, pads, dilations (only 1), groups, pad_type,
-/// output_padding, output_shape. Spatial size s*(D-1) + output_padding + K - p0 - p1; with
-/// output_shape the pads follow from it.
+/// channel_last, output_padding, output_shape. Spatial size s*(D-1) + output_padding + K - p0 - p1;
+/// with output_shape the pads follow from it.
 BuiltOp conv_transpose(OpBuilder& builder, Tensor* input0, Tensor* input1,
                        const ConvTransposeAttributes& attributes = {}, Tensor* input2 = nullptr,
                        std::string_view name = {});
@@ -381,9 +506,10 @@ struct ConvWeightsGradAttributes {
   Required<Ints> dilations;
   Required<std::int64_t> groups;
   Required<Ints> weight_shape;
+  std::optional<bool> channel_last = std::nullopt;
 };
 /// Inputs: 0 t (N, C, spatial...), 1 g (N, M, out...). Attributes: strides, pads, dilations,
-/// groups, weight_shape (M, C/groups, k...). Gradient of Conv's weight.
+/// groups, channel_last, weight_shape (M, C/groups, k...). Gradient of Conv's weight.
 BuiltOp conv_weights_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                           const ConvWeightsGradAttributes& attributes, std::string_view name = {});
 
@@ -926,12 +1052,16 @@ struct MaxPoolAttributes {
   std::optional<bool> ceil_mode = std::nullopt;
   std::optional<Ints> out_pads = std::nullopt;
   std::optional<Ints> in_dilations = std::nullopt;
+  std::optional<bool> channel_last = std::nullopt;
   std::optional<std::string> storage_order = std::nullopt;
+  std::optional<std::string> ties = std::nullopt;
 };
 /// Inputs: 0 t (N, C, spatial...). Attributes: kernel_size, strides, pads (begins, then ends),
 /// dilations (default 1, 0, 1), pad_type (not_set, same_upper, same_lower, valid), ceil_mode,
-/// out_pads (only 0), in_dilations (only 1). Kernels see explicit kernel_size, strides, pads and
-/// dilations only. storage_order (only row). Padding counts as -infinity.
+/// out_pads (only 0), in_dilations (only 1), channel_last (default false: else t is (N, spatial...,
+/// C)). Kernels see explicit kernel_size, strides, pads and dilations only. storage_order (only
+/// row). Padding counts as -infinity. Attribute ties: of several elements that are a window's
+/// maximum, all get its gradient (default), or first: the first in C order, or the last NaN.
 BuiltOp max_pool(OpBuilder& builder, Tensor* input0, const MaxPoolAttributes& attributes,
                  std::string_view name = {});
 
@@ -940,9 +1070,12 @@ struct MaxPoolGradAttributes {
   Required<Ints> strides;
   Required<Ints> pads;
   Required<Ints> dilations;
+  std::optional<bool> channel_last = std::nullopt;
+  std::optional<std::string> ties = std::nullopt;
 };
-/// Inputs: 0 t, 1 out (MaxPool of t), 2 g. Attributes: kernel_size, strides, pads, dilations. Every
-/// element of a window that equals the window's maximum gets its g.
+/// Inputs: 0 t, 1 out (MaxPool of t), 2 g. Attributes: kernel_size, strides, pads, dilations,
+/// channel_last; ties: of several elements that are a window's maximum, all get its gradient
+/// (default), or first: the first in C order, or the last NaN.
 BuiltOp max_pool_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                       const MaxPoolGradAttributes& attributes, std::string_view name = {});
 

@@ -104,14 +104,38 @@ void add_products(std::vector<Recipe>& all) {
                   {"groups", number(2)}}});
   all.push_back({"Conv", {{{1, 2, 7}}, {{3, 2, 3}}}, {{"pad_type", std::string("same_upper")}}});
   all.push_back({"Conv", {{{1, 1, 3, 4, 3}}, {{2, 1, 2, 2, 2}}}});
+  all.push_back({"Conv",
+                 {{{2, 5, 6, 4}}, {{6, 2, 3, 2}}},
+                 {{"strides", Ints{2, 1}},
+                  {"pads", Ints{1, 0, 2, 1}},
+                  {"groups", number(2)},
+                  {"channel_last", true}}});
+  all.push_back({"Conv", {{{2, 3, 4, 5}}, {{3, 1, 2, 2}}}, {{"groups", number(3)}}});
 }
 
-void add_networks(std::vector<Recipe>& all) {
+void add_pools(std::vector<Recipe>& all) {
   const Attributes pool = {
       {"kernel_size", Ints{2, 3}}, {"strides", Ints{1, 2}}, {"pads", Ints{1, 1, 0, 1}}};
   for (const char* kind : {"MaxPool", "AveragePool"}) {
     all.push_back({kind, {{{2, 2, 4, 5}}}, pool});
+    Attributes last = pool;
+    last.set("channel_last", true);
+    all.push_back({kind, {{{2, 4, 5, 3}}}, last});
   }
+  Attributes first = pool, counting = pool;
+  first.set("ties", std::string("first"));
+  counting.set("count_include_pad", true);
+  counting.set("ceil_mode", true);
+  all.push_back({"MaxPool", {{{2, 2, 4, 5}}}, first});
+  all.push_back({"AveragePool", {{{2, 2, 4, 6}}}, counting});
+  for (const char* kind : {"AdaptiveMaxPool", "AdaptiveAveragePool"}) {
+    all.push_back({kind, {{{2, 2, 5, 4}}}, {{"output_size", Ints{3, 4}}}});
+    all.push_back({kind, {{{2, 6, 4, 2}}}, {{"output_size", Ints{2, 4}}, {"channel_last", true}}});
+    all.push_back({kind, {{{1, 5, 4, 3}}}, {{"output_size", Ints{2, 3}}, {"channel_last", true}}});
+  }
+}
+
+void add_norms(std::vector<Recipe>& all) {
   for (bool strided : {false, true}) {
     all.push_back(
         {"GroupNormalization",
@@ -132,6 +156,9 @@ void add_networks(std::vector<Recipe>& all) {
                    outputs.size() == 1 ? std::vector{0} : std::vector<int>{},
                    outputs});
   }
+}
+
+void add_networks(std::vector<Recipe>& all) {
   for (std::int64_t axis : {0, 1, 2}) {
     all.push_back({"Softmax", {{{2, 3, 4}}}, {{"axis", axis}}});
   }
@@ -362,6 +389,8 @@ const std::vector<Recipe>& recipes() {
     add_shape_ops(result);
     add_reductions(result);
     add_products(result);
+    add_pools(result);
+    add_norms(result);
     add_networks(result);
     add_attention(result);
     add_indexing(result);

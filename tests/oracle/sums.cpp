@@ -51,6 +51,9 @@ bool is_sum(const Op& op) {
                                                "MaxPoolGrad",
                                                "GatherGrad",
                                                "AveragePoolGrad",
+                                               "AdaptiveAveragePool",
+                                               "AdaptiveAveragePoolGrad",
+                                               "AdaptiveMaxPoolGrad",
                                                "SparseAccumulate"};
   if (op.kind_name() == "ScatterReduce") return op.attributes.text("reduction") == "sum";
   return kKinds.contains(op.kind_name());
@@ -89,7 +92,9 @@ void add_sum_error(const Op& op, const Rule& rule, const Inputs& inputs,
   }
   if (exact) return;
   // What is compared must stay what it is.
-  if (op.kind_name() == "MaxPoolGrad") std::copy_n(inputs.begin(), 2, pointers.begin());
+  if (op.kind_name() == "MaxPoolGrad" || op.kind_name() == "AdaptiveMaxPoolGrad") {
+    std::copy_n(inputs.begin(), 2, pointers.begin());
+  }
   if (op.kind_name() == "MaxArgGrad") std::copy_n(inputs.begin() + 1, 2, pointers.begin() + 1);
   if (op.kind_name() == "GroupNormalizationGrad" ||
       op.kind_name() == "BatchNormalizationTrainingGrad") {

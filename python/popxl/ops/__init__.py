@@ -87,7 +87,7 @@ from popxl.ops.ordering import (
 )
 from popxl.ops.padding import fold, pad, unfold
 from popxl.ops.placement import io_tile_copy, ipu_copy, remote_code_load
-from popxl.ops.pooling import average_pool, max_pool
+from popxl.ops.pooling import adaptive_average_pool, adaptive_max_pool, average_pool, max_pool
 from popxl.ops.print_tensor import print_tensor
 from popxl.ops.random import dropout, random_normal, random_uniform, shaped_dropout
 from popxl.ops.random_seed import split_random_seed
@@ -170,6 +170,8 @@ __all__ = [
     "PadType",
     "RecurrentWeights",
     "abs",
+    "adaptive_average_pool",
+    "adaptive_max_pool",
     "add",
     "add_",
     "argmax",

@@ -222,8 +222,10 @@ class GraphGenerator {
 
   // generator_windows.cpp
   Candidate window_data();
+  Tensor* with_channels_last(const Candidate& x);
   void conv_op();
   void pool_op();
+  void adaptive_pool_op();
 
   // generator_sequences.cpp
   void order_op();

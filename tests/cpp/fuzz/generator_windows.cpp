@@ -58,6 +58,13 @@ struct Axis {
   }
 };
 
+/// `shape` (N, C, spatial...) with the channels last.
+Shape channels_last(Shape shape) {
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return shape;
+}
+
+/// The windows of data (N, C, spatial...).
 std::vector<Axis> random_axes(Random& random, const Shape& data, bool plain) {
   const auto number = [&](std::int64_t first, std::int64_t last) {
     return std::uniform_int_distribution<std::int64_t>(first, last)(random);
@@ -120,9 +127,16 @@ Candidate GraphGenerator::window_data() {
   return add(op("Reshape", {x.tensor}, {{"shape", Ints(shape)}}).output(0), class_of(x));
 }
 
+/// `x` as (N, spatial..., C), its bytes as they are.
+Tensor* GraphGenerator::with_channels_last(const Candidate& x) {
+  return op("Reshape", {x.tensor}, {{"shape", Ints(channels_last(x.tensor->shape()))}}).output(0);
+}
+
 void GraphGenerator::conv_op() {
   const Candidate x = window_data();
   const Shape data = x.tensor->shape();
+  const bool last = flip(0.3);
+  Tensor* images = last ? with_channels_last(x) : x.tensor;
   const bool is_typed = flip(0.2);
   const std::vector<Axis> axes = random_axes(random_, data, is_typed);
   const std::int64_t groups = random_divisor(random_, data[1], 4);
@@ -138,30 +152,61 @@ void GraphGenerator::conv_op() {
   const auto taps = static_cast<double>(product(sizes) * data[1]);
   Attributes attributes = is_typed ? typed_windows(random_, axes) : explicit_windows(axes);
   attributes.set("groups", groups);
+  if (last) attributes.set("channel_last", true);
   if (transposed) {
     // Without padding and dilation: the output is never empty.
-    attributes = {{"strides", list_of(axes, &Axis::stride)}, {"groups", groups}};
-    bounded(op("ConvTranspose", {x.tensor, w.tensor}, attributes).output(0),
-            {exact, taps * square});
+    attributes.erase("pads");
+    attributes.erase("dilations");
+    bounded(op("ConvTranspose", {images, w.tensor}, attributes).output(0), {exact, taps * square});
     return;
   }
   const Candidate y =
-      bounded(op("Conv", {x.tensor, w.tensor}, attributes).output(0), {exact, taps * square});
+      bounded(op("Conv", {images, w.tensor}, attributes).output(0), {exact, taps * square});
   if (is_typed || flip()) return;
   const Candidate g = clipped(y, kEntryBound);
-  const Shape& windows = g.tensor->shape();
-  attributes.set("input_shape", Ints(data));
+  attributes.set("input_shape", Ints(images->shape()));
   bounded(op("ConvDataGrad", {w.tensor, g.tensor}, attributes).output(0),
           {exact && class_of(g).exact, static_cast<double>(product(sizes) * outputs) * square});
   attributes.erase("input_shape");
   attributes.set("weight_shape", Ints(kernel));
-  const std::int64_t per_channel = g.tensor->info.num_elements() / windows[1];
+  const std::int64_t per_channel = g.tensor->info.num_elements() / outputs;
   const auto positions = static_cast<double>(per_channel);
-  bounded(op("ConvWeightsGrad", {x.tensor, g.tensor}, attributes).output(0),
+  bounded(op("ConvWeightsGrad", {images, g.tensor}, attributes).output(0),
           {exact && class_of(g).exact, positions * square});
 }
 
+void GraphGenerator::adaptive_pool_op() {
+  const Candidate x = window_data();
+  const ValueClass values = class_of(x);
+  Attributes attributes;
+  Ints sizes;
+  for (std::size_t d = 2; d < x.tensor->shape().size(); ++d) {
+    sizes.push_back(1 + pick(static_cast<int>(x.tensor->shape()[d]) + 1));
+  }
+  attributes.set("output_size", sizes);
+  const bool last = flip(0.3), is_max = flip();
+  Tensor* images = last ? with_channels_last(x) : x.tensor;
+  if (last) attributes.set("channel_last", true);
+  if (is_max && flip()) attributes.set("ties", std::string("first"));
+  const char* kind = is_max ? "AdaptiveMaxPool" : "AdaptiveAveragePool";
+  Tensor* pooled = op(kind, {images}, attributes).output(0);
+  add(pooled, {values.exact && is_max, values.bound});
+  if ((is_max && !values.exact) || flip()) return;
+  const Candidate g =
+      clipped(of_slot({pooled->dtype(), pooled->shape(), flip()}, false), kEntryBound);
+  // An element may be in all windows.
+  const double bound = kEntryBound * static_cast<double>(pooled->info.num_elements());
+  if (is_max) {
+    bounded(op("AdaptiveMaxPoolGrad", {images, pooled, g.tensor}, attributes).output(0),
+            {class_of(g).exact, bound});
+    return;
+  }
+  attributes.set("input_shape", Ints(images->shape()));
+  bounded(op("AdaptiveAveragePoolGrad", {g.tensor}, attributes).output(0), {false, bound});
+}
+
 void GraphGenerator::pool_op() {
+  if (flip(0.2)) return adaptive_pool_op();
   const Candidate x = window_data();
   const ValueClass values = class_of(x);
   const bool is_typed = flip(0.2);
@@ -174,8 +219,13 @@ void GraphGenerator::pool_op() {
   const Ints kernel = list_of(axes, &Axis::kernel);
   attributes.set("kernel_size", kernel);
   if (ceil_mode) attributes.set("ceil_mode", true);
-  const bool is_max = flip();
-  Tensor* pooled = op(is_max ? "MaxPool" : "AveragePool", {x.tensor}, attributes).output(0);
+  const bool is_max = flip(), last = flip(0.3);
+  Tensor* images = last ? with_channels_last(x) : x.tensor;
+  if (last) attributes.set("channel_last", true);
+  if (is_max && flip()) attributes.set("ties", std::string("first"));
+  const bool counts_pads = !is_max && flip();
+  if (counts_pads) attributes.set("count_include_pad", true);
+  Tensor* pooled = op(is_max ? "MaxPool" : "AveragePool", {images}, attributes).output(0);
   add(pooled, {values.exact && is_max, values.bound});
   // The gradient of a maximum of rounded values depends on which of two close ones is larger.
   if (is_typed || ceil_mode || (is_max && !values.exact) || flip()) return;
@@ -183,11 +233,15 @@ void GraphGenerator::pool_op() {
   const Candidate g = clipped(of_slot(slot, false), kEntryBound);
   const double bound = kEntryBound * static_cast<double>(product(kernel));
   if (is_max) {
-    bounded(op("MaxPoolGrad", {x.tensor, pooled, g.tensor}, attributes).output(0),
+    bounded(op("MaxPoolGrad", {images, pooled, g.tensor}, attributes).output(0),
             {class_of(g).exact, bound});
     return;
   }
-  attributes.set("input_shape", Ints(x.tensor->shape()));
+  attributes.set("input_shape", Ints(images->shape()));
+  if (counts_pads) {
+    attributes.erase("count_include_pad");
+    attributes.set("counted_pads", pads_of(axes));
+  }
   bounded(op("AveragePoolGrad", {g.tensor}, attributes).output(0), {false, bound});
 }
 

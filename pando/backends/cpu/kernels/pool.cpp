@@ -1,22 +1,20 @@
 // MaxPool and AveragePool with their gradients, one thread per (sample, channel) plane.
+#include "pando/backends/cpu/kernels/pool.hpp"
+
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
-#include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/pool_rows.hpp"
-#include "pando/backends/cpu/kernels/window_geometry.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-struct PoolProblem : WindowGeometry {
-  std::int64_t planes = 0;
-  int threads = 1;
-
+struct PoolProblem : PoolShape {
   /// Calls body(first data cell, first result, count) for the runs of results along the last
   /// dimension that have the same cell of their windows; data cells are stride[2] apart. Every
   /// result's cells come in their order in memory.
@@ -49,13 +47,18 @@ struct PoolProblem : WindowGeometry {
     }
   }
 
-  /// How many cells of each result's window lie inside the data.
+  /// How many cells of each result's window an average counts.
   template <class T>
   std::vector<T> window_counts() const {
-    std::vector<T> counts(static_cast<std::size_t>(result_size()));
-    for_runs([&](std::int64_t, std::int64_t to, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) counts[static_cast<std::size_t>(to + i)] += T{1};
-    });
+    std::vector<T> counts;
+    for (std::int64_t i = 0; i < result[0]; ++i) {
+      for (std::int64_t j = 0; j < result[1]; ++j) {
+        const std::int64_t rows = counted(0, i) * counted(1, j);
+        for (std::int64_t k = 0; k < result[2]; ++k) {
+          counts.push_back(static_cast<T>(rows * counted(2, k)));
+        }
+      }
+    }
     return counts;
   }
 
@@ -85,18 +88,6 @@ struct PoolProblem : WindowGeometry {
     return tile;
   }
 };
-
-std::string parse_pool(const KernelRequest& request, const OperandDesc& data,
-                       const OperandDesc& result, PoolProblem& p) {
-  if (data.shape.size() < 2 || result.shape.size() < 2) return "wanted data (N, C, spatial...)";
-  if (data.dtype != result.dtype) return "operand dtypes differ";
-  p.planes = data.shape[0] * data.shape[1];
-  const auto spatial = [](const OperandDesc& t) {
-    return Shape(t.shape.begin() + 2, t.shape.end());
-  };
-  p.threads = request.num_threads;
-  return read_windows(request.attributes(), spatial(data), spatial(result), p);
-}
 
 /// The largest of each column of the window rows, then the largest of their cells along the row.
 template <class T>
@@ -152,6 +143,33 @@ void max_pool_grad_tiles(const PoolProblem& p, const T* x, const T* y, const T* 
   }
 }
 
+/// What results that are NaN have to give goes to the last NaN of their windows.
+template <class T>
+void give_to_last_nans(const PoolProblem& p, const T* x, const T* y, const T* g, T* dx) {
+  for (std::int64_t o = 0; o < p.result_size(); ++o) {
+    if (!std::isnan(y[o])) continue;
+    const std::int64_t line = o / p.result[2];
+    std::int64_t last = -1;
+    p.for_rows(line / p.result[1], line % p.result[1], [&](std::int64_t row) {
+      for (std::int64_t k = 0; k < p.kernel[2]; ++k) {
+        const std::int64_t at = p.data_index(2, o % p.result[2], k);
+        if (at >= 0 && at < p.data[2] && std::isnan(x[row + at])) last = row + at;
+      }
+    });
+    if (last >= 0) dx[last] += g[o];
+  }
+}
+
+template <class T>
+void first_max_pool_grad(const PoolProblem& p, const T* x, const T* y, const T* g, T* dx, T* left) {
+  std::fill_n(dx, p.data_size(), T{});
+  std::copy_n(g, p.result_size(), left);
+  p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
+    first_max_cells_grad(x + from, y + to, left + to, p.stride[2], dx + from, count);
+  });
+  give_to_last_nans(p, x, y, g, dx);
+}
+
 template <class T>
 void max_pool_grad(const PoolProblem& p, std::byte* const* operands, std::byte* scratch) {
   const bool tiles = p.windows_tile();
@@ -160,6 +178,11 @@ void max_pool_grad(const PoolProblem& p, std::byte* const* operands, std::byte* 
     const T* y = operand_in<T>(operands, 1) + plane * p.result_size();
     const T* g = operand_in<T>(operands, 2) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 3) + plane * p.data_size();
+    if (p.first_of_ties) {
+      T* left = reinterpret_cast<T*>(scratch) + slot * p.result_size();
+      first_max_pool_grad(p, x, y, g, dx, left);
+      return;
+    }
     if (tiles) {
       T* repeated = reinterpret_cast<T*>(scratch) + slot * 2 * p.columns_size();
       max_pool_grad_tiles(p, x, y, g, dx, repeated);
@@ -204,19 +227,14 @@ void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
   });
 }
 
-enum class Pool { Max, MaxGrad, Average, AverageGrad };
-
 template <Pool P>
 KernelPlan make_pool(const KernelRequest& request) {
   PoolProblem p;
-  const bool gradient = P == Pool::MaxGrad || P == Pool::AverageGrad;
-  const OperandDesc& data = gradient ? request.output(0) : request.input(0);
-  const OperandDesc& result = P == Pool::MaxGrad       ? request.input(2)
-                              : P == Pool::AverageGrad ? request.input(0)
-                                                       : request.output(0);
-  if (std::string fault = parse_pool(request, data, result, p); !fault.empty()) {
+  if (std::string fault = parse_pool(request, P, p); !fault.empty()) {
     return KernelPlan::reject(fault);
   }
+  if (p.lanes > 1) return KernelPlan::reject("channels last");
+  const DType dtype = pool_operands(request, P).data->dtype;
   KernelPlan plan;
   const auto use = [&]<class T>(T) {
     constexpr bool kAverage = P == Pool::Average || P == Pool::AverageGrad;
@@ -224,6 +242,7 @@ KernelPlan make_pool(const KernelRequest& request) {
     std::int64_t scratch_elements = 0;  // of one thread
     if (P == Pool::Max) scratch_elements = p.columns_size();
     if (P == Pool::MaxGrad && p.windows_tile()) scratch_elements = 2 * p.columns_size();
+    if (P == Pool::MaxGrad && p.first_of_ties) scratch_elements = p.result_size();
     if (P == Pool::AverageGrad) scratch_elements = p.result_size();
     plan.scratch_bytes = static_cast<std::size_t>(p.threads * scratch_elements) * sizeof(T);
     plan.run = [p, counts](std::byte* const* operands, [[maybe_unused]] std::byte* scratch) {
@@ -233,33 +252,94 @@ KernelPlan make_pool(const KernelRequest& request) {
       if constexpr (P == Pool::AverageGrad) average_pool_grad<T>(p, counts, operands, scratch);
     };
   };
-  if (data.dtype == DType::Float32) {
+  if (dtype == DType::Float32) {
     use(float{});
-  } else if (data.dtype == DType::Float64) {
+  } else if (dtype == DType::Float64) {
     use(double{});
   } else {
-    return KernelPlan::reject(unsupported_dtype(data.dtype));
+    return KernelPlan::reject(unsupported_dtype(dtype));
   }
   return plan;
 }
 
 template <Pool P>
 KernelPlan make_half_pool(const KernelRequest& request) {
-  return plan_through_float32(request, make_pool<P>);
+  KernelPlan plan = plan_through_float32(request, make_pool<P>);
+  return plan.rejection.empty() ? plan : plan_through_float32(request, make_cell_pool<P>);
 }
 
 template <Pool P>
 KindEntry pool_entry() {
-  return {{{"windows", make_pool<P>}, {"half", make_half_pool<P>}}};
+  return {{{"windows", make_pool<P>}, {"cells", make_cell_pool<P>}, {"half", make_half_pool<P>}}};
+}
+
+template <Pool P>
+KernelPlan make_half_cell_pool(const KernelRequest& request) {
+  return plan_through_float32(request, make_cell_pool<P>);
+}
+
+template <Pool P>
+KindEntry adaptive_entry() {
+  return {{{"cells", make_cell_pool<P>}, {"half", make_half_cell_pool<P>}}};
 }
 
 }  // namespace
+
+PoolOperands pool_operands(const KernelRequest& request, Pool pool) {
+  switch (pool) {
+    case Pool::MaxGrad:
+      return {&request.output(0), &request.input(2)};
+    case Pool::AverageGrad:
+      return {&request.output(0), &request.input(0)};
+    default:
+      return {&request.input(0), &request.output(0)};
+  }
+}
+
+std::string parse_pool_sizes(const KernelRequest& request, Pool pool, PoolShape& p,
+                             PoolSizes& sizes) {
+  const auto [data, result] = pool_operands(request, pool);
+  if (data->shape.size() < 2 || result->shape.size() != data->shape.size()) {
+    return "wanted data (N, C, spatial...)";
+  }
+  if (data->dtype != result->dtype) return "operand dtypes differ";
+  const bool last = request.attributes().flag_or("channel_last", false);
+  const auto spatial = [last](const Shape& shape) {
+    return last ? Shape(shape.begin() + 1, shape.end() - 1) : Shape(shape.begin() + 2, shape.end());
+  };
+  sizes = {spatial(data->shape), spatial(result->shape)};
+  p.planes = last ? data->shape[0] : data->shape[0] * data->shape[1];
+  p.lanes = last ? data->shape.back() : 1;
+  p.first_of_ties =
+      request.attributes().has("ties") && request.attributes().text("ties") == "first";
+  p.threads = request.num_threads;
+  return "";
+}
+
+std::string parse_pool(const KernelRequest& request, Pool pool, PoolShape& p) {
+  PoolSizes sizes;
+  if (std::string fault = parse_pool_sizes(request, pool, p, sizes); !fault.empty()) return fault;
+  std::string fault = read_windows(request.attributes(), sizes.data, sizes.result, p);
+  if (!fault.empty() || !request.attributes().has("counted_pads")) return fault;
+  const Ints& counted = request.attributes().ints("counted_pads");
+  const std::size_t rank = sizes.data.size();
+  if (counted.size() != 2 * rank) return "wanted two counted pads per dimension";
+  for (std::size_t d = 0; d < rank; ++d) {
+    p.counted_before[3 - rank + d] = counted[d];
+    p.counted_after[3 - rank + d] = counted[rank + d];
+  }
+  return "";
+}
 
 void register_pool_kernels(KernelTable& table) {
   table["MaxPool"] = pool_entry<Pool::Max>();
   table["MaxPoolGrad"] = pool_entry<Pool::MaxGrad>();
   table["AveragePool"] = pool_entry<Pool::Average>();
   table["AveragePoolGrad"] = pool_entry<Pool::AverageGrad>();
+  table["AdaptiveMaxPool"] = adaptive_entry<Pool::Max>();
+  table["AdaptiveMaxPoolGrad"] = adaptive_entry<Pool::MaxGrad>();
+  table["AdaptiveAveragePool"] = adaptive_entry<Pool::Average>();
+  table["AdaptiveAveragePoolGrad"] = adaptive_entry<Pool::AverageGrad>();
 }
 
 }  // namespace pando::cpu

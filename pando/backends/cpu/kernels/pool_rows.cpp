@@ -59,24 +59,61 @@ void MaxCells(const float* x, std::int64_t stride, float* y, std::int64_t count)
   max_cells<float>(x + whole * stride, stride, y + whole, count - whole);
 }
 
+/// dx[i * stride] += share(i) for `whole` elements, a number of full vectors.
+template <class Share>
+HWY_INLINE void AddShares(float* dx, std::int64_t stride, std::int64_t whole, const Share& share) {
+  const D d;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    float* to = dx + i * stride;
+    if (stride == 1) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to), share(i)), d, to);
+    } else {
+      V even, odd;
+      hn::LoadInterleaved2(d, to, even, odd);
+      hn::StoreInterleaved2(hn::Add(even, share(i)), odd, d, to);
+    }
+  }
+}
+
 void MaxCellsGrad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
                   std::int64_t count) {
   const D d;
   const std::int64_t whole = VectorCount(stride, count);
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
+  AddShares(dx, stride, whole, [&](std::int64_t i) HWY_ATTR {
     const auto is_max = hn::Eq(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i));
-    const V share = hn::IfThenElseZero(is_max, hn::LoadU(d, g + i));
-    float* to = dx + i * stride;
-    if (stride == 1) {
-      hn::StoreU(hn::Add(hn::LoadU(d, to), share), d, to);
-    } else {
-      V even, odd;
-      hn::LoadInterleaved2(d, to, even, odd);
-      hn::StoreInterleaved2(hn::Add(even, share), odd, d, to);
-    }
-  }
+    return hn::IfThenElseZero(is_max, hn::LoadU(d, g + i));
+  });
   max_cells_grad<float>(x + whole * stride, y + whole, g + whole, stride, dx + whole * stride,
                         count - whole);
+}
+
+void FirstMaxCellsGrad(const float* x, const float* y, float* left, std::int64_t stride, float* dx,
+                       std::int64_t count) {
+  const D d;
+  const std::int64_t whole = VectorCount(stride, count);
+  AddShares(dx, stride, whole, [&](std::int64_t i) HWY_ATTR {
+    const auto is_max = hn::Eq(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i));
+    const V share = hn::LoadU(d, left + i);
+    hn::StoreU(hn::IfThenZeroElse(is_max, share), d, left + i);
+    return hn::IfThenElseZero(is_max, share);
+  });
+  first_max_cells_grad<float>(x + whole * stride, y + whole, left + whole, stride,
+                              dx + whole * stride, count - whole);
+}
+
+void AddCells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
+  const D d;
+  const std::int64_t whole = VectorCount(stride, count);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    hn::StoreU(hn::Add(LoadCells(x + i * stride, stride), hn::LoadU(d, y + i)), d, y + i);
+  }
+  add_cells<float>(x + whole * stride, stride, y + whole, count - whole);
+}
+
+void AddCellsGrad(const float* g, std::int64_t stride, float* dx, std::int64_t count) {
+  const std::int64_t whole = VectorCount(stride, count);
+  AddShares(dx, stride, whole, [&](std::int64_t i) HWY_ATTR { return hn::LoadU(D(), g + i); });
+  add_cells_grad<float>(g + whole, stride, dx + whole * stride, count - whole);
 }
 
 void RepeatCells(const float* from, std::int64_t stride, float* to, std::int64_t count) {
@@ -107,6 +144,9 @@ namespace pando::cpu {
 
 HWY_EXPORT(MaxCells);
 HWY_EXPORT(MaxCellsGrad);
+HWY_EXPORT(FirstMaxCellsGrad);
+HWY_EXPORT(AddCells);
+HWY_EXPORT(AddCellsGrad);
 HWY_EXPORT(RepeatCells);
 HWY_EXPORT(SelectMax);
 
@@ -117,6 +157,19 @@ void max_cells(const float* x, std::int64_t stride, float* y, std::int64_t count
 void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
                     std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(MaxCellsGrad)(x, y, g, stride, dx, count);
+}
+
+void first_max_cells_grad(const float* x, const float* y, float* left, std::int64_t stride,
+                          float* dx, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(FirstMaxCellsGrad)(x, y, left, stride, dx, count);
+}
+
+void add_cells(const float* x, std::int64_t stride, float* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddCells)(x, stride, y, count);
+}
+
+void add_cells_grad(const float* g, std::int64_t stride, float* dx, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddCellsGrad)(g, stride, dx, count);
 }
 
 void repeat_cells(const float* from, std::int64_t stride, float* to, std::int64_t count) {

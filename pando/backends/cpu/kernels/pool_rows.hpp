@@ -28,6 +28,20 @@ void max_cells_grad(const T* x, const T* y, const T* g, std::int64_t stride, T* 
 void max_cells_grad(const float* x, const float* y, const float* g, std::int64_t stride, float* dx,
                     std::int64_t count);
 
+/// As max_cells_grad, but what a result has left goes to one cell: to dx[i * stride] and left[i]
+/// becomes 0 where x[i * stride] == y[i].
+template <class T>
+void first_max_cells_grad(const T* x, const T* y, T* left, std::int64_t stride, T* dx,
+                          std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (x[i * stride] != y[i]) continue;
+    dx[i * stride] += left[i];
+    left[i] = T{};
+  }
+}
+void first_max_cells_grad(const float* x, const float* y, float* left, std::int64_t stride,
+                          float* dx, std::int64_t count);
+
 /// to[i * stride + k] = from[i] for every k < stride.
 template <class T>
 void repeat_cells(const T* from, std::int64_t stride, T* to, std::int64_t count) {
@@ -47,11 +61,13 @@ template <class T>
 void add_cells(const T* x, std::int64_t stride, T* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i * stride];
 }
+void add_cells(const float* x, std::int64_t stride, float* y, std::int64_t count);
 
 /// dx[i * stride] += g[i]
 template <class T>
 void add_cells_grad(const T* g, std::int64_t stride, T* dx, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) dx[i * stride] += g[i];
 }
+void add_cells_grad(const float* g, std::int64_t stride, float* dx, std::int64_t count);
 
 }  // namespace pando::cpu

@@ -196,6 +196,18 @@ TABLE |= {
     "max_pool": case(
         lambda t: ops.max_pool(t, (2, 2)), FLOAT, pooled(torch.nn.functional.max_pool2d), IMAGE
     ),
+    "adaptive_average_pool": case(
+        lambda t: ops.adaptive_average_pool(t, (2, 2)),
+        FLOAT,
+        lambda x: torch.nn.functional.adaptive_avg_pool2d(torch.from_numpy(x), 2).numpy(),
+        IMAGE,
+    ),
+    "adaptive_max_pool": case(
+        lambda t: ops.adaptive_max_pool(t, (2, 2)),
+        FLOAT,
+        lambda x: torch.nn.functional.adaptive_max_pool2d(torch.from_numpy(x), 2).numpy(),
+        IMAGE,
+    ),
     "layer_norm": case(ops.layer_norm, FLOAT, lambda x, w, b: norm(x) * w + b, X, Y[0], Y[1]),
     "group_norm": case(
         lambda *ts: ops.group_norm(*ts, 1), FLOAT, lambda x, w, b: norm(x) * w + b, X, Y[0], Y[1]
