@@ -145,9 +145,9 @@ def batch_norm_training(
     modify tensors has no gradient). The 0.9 is 1 - momentum of torch.
 
     Args:
-        t: Data of shape (N, C, spatial...), or (N, C); float16, float32 or float64.
-        scale: The scale of each channel, of shape (C,); the dtype of `t`, or float32 for float16.
-        bias: The shift of each channel, of shape (C,); the dtype of `t`, or float32 for float16.
+        t: Data of shape (N, C, spatial...), or (N, C); float16, bfloat16, float32 or float64.
+        scale: The scale of each channel, of shape (C,); the dtype of `t`, or float32 for 16 bits.
+        bias: The shift of each channel, of shape (C,); the dtype of `t`, or float32 for 16 bits.
         epsilon: What is added to the variance.
         channel_last: Whether `t` is (N, spatial..., C).
 

@@ -168,7 +168,8 @@ def adaptive_average_pool(
     ceil((o + 1) * D / n) - 1. It is not part of the original popxl.
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         output_size: The number of results along each spatial axis.
         channel_last: Whether `t` and the result are (N, spatial..., C).
 
@@ -203,7 +204,8 @@ def adaptive_max_pool(
     It is not part of the original popxl.
 
     Args:
-        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, float32 or float64.
+        t: Data of shape (N, C, spatial...) with 1 to 3 spatial axes; float16, bfloat16, float32 or
+            float64.
         output_size: The number of results along each spatial axis.
         ties: Which elements that equal the largest get the gradient, as in `max_pool`.
         channel_last: Whether `t` and the result are (N, spatial..., C).

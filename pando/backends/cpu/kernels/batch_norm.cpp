@@ -68,7 +68,8 @@ struct FloatBlock {
 FloatBlock floats_of(const float* data, const Block& block, float*) {
   return {data + block.first_element, block.stride};
 }
-FloatBlock floats_of(const Half* data, const Block& block, float* buffer) {
+template <DType kFormat>
+FloatBlock floats_of(const HalfPrecision<kFormat>* data, const Block& block, float* buffer) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
     read_row(data + block.first_element + row * block.stride, buffer + row * block.count,
              block.count);
@@ -330,7 +331,10 @@ KernelPlan make_rows(const KernelRequest& request) {
   constexpr bool kMoments = S == Statistic::Moments;
   if (p.dtype == DType::Float32) return kMoments ? plan_moments<float>(p) : plan_products<float>(p);
   if (p.dtype == DType::Float16) return kMoments ? plan_moments<Half>(p) : plan_products<Half>(p);
-  return KernelPlan::reject("only float16 and float32");
+  if (p.dtype == DType::BFloat16) {
+    return kMoments ? plan_moments<BFloat16>(p) : plan_products<BFloat16>(p);
+  }
+  return KernelPlan::reject("only float16, bfloat16 and float32");
 }
 
 template <Statistic S>

@@ -1,5 +1,6 @@
 """Batch normalisation in training, forward and backward, against torch."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -83,15 +84,17 @@ def test_gradients(shape, dtype, channel_last):
 
 
 @pytest.mark.parametrize("channel_last", [False, True])
-@pytest.mark.parametrize("parameters", [np.float16, np.float32])
-def test_gradients_of_float16(parameters, channel_last):
-    given = arrays((3, 17, 4, 6), np.float16, parameters, channel_last)
+@pytest.mark.parametrize("in_float32", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float16, 1e-2), (ml_dtypes.bfloat16, 6e-2)])
+def test_gradients_of_half_precision(dtype, tolerance, in_float32, channel_last):
+    given = arrays((3, 17, 4, 6), dtype, np.float32 if in_float32 else dtype, channel_last)
     ours_, weights = gradients(ours(channel_last), *given)
     leaves = [torch.tensor(a.astype(np.float64), requires_grad=True) for a in given]
     theirs(channel_last)(*leaves)[0].backward(torch.tensor(weights.astype(np.float64)))
     for gradient, leaf, array in zip(ours_, leaves, given, strict=True):
         assert gradient.dtype == array.dtype
-        np.testing.assert_allclose(gradient, leaf.grad.numpy(), rtol=1e-2, atol=2e-2)
+        gradient = gradient.astype(np.float64)
+        np.testing.assert_allclose(gradient, leaf.grad.numpy(), tolerance, 2 * tolerance)
 
 
 def test_float32_parameters_of_float16_data():
