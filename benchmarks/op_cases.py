@@ -20,6 +20,7 @@ EMBEDDING = 64
 # 512 and 2,048 tokens.
 ATTENTION_SIZES = (512 * HEADS * HEAD, 2048 * HEADS * HEAD)
 VOCABULARY = 10_000
+TABLE_ROWS = 1_000_000
 TOP = 10
 DROP = 0.1
 GROUPS = 8
@@ -90,6 +91,13 @@ def _embedding(size: int) -> Arrays:
     return [_values(VOCABULARY, EMBEDDING), indices]
 
 
+def _table(size: int) -> Arrays:
+    """A table of many rows, the indices of those that are looked up, and their gradients."""
+    rows = max(1, size // EMBEDDING)
+    indices = np.random.default_rng(1).integers(0, TABLE_ROWS, rows, dtype=np.int32)
+    return [_values(TABLE_ROWS, EMBEDDING), indices, _values(rows, EMBEDDING, seed=2)]
+
+
 def _heads(size: int) -> Arrays:
     rows = max(1, size // (4 * HEAD))
     return [_values(rows, 4, HEAD)]
@@ -148,6 +156,7 @@ OPS: dict[str, OpInputs] = {
     "normal": OpInputs(_matrix),
     "adam": OpInputs(_optimizer),
     "lamb": OpInputs(_optimizer),
+    "embedding_adam": OpInputs(_table, (4_096 * EMBEDDING,)),
 }
 
 

@@ -150,6 +150,46 @@ def _optimizer(name: str, arrays: op_cases.Arrays, count: int) -> None:
     ops.repeat(graph, count, *values)
 
 
+def _embedding_adam(arrays: op_cases.Arrays, count: int) -> None:
+    table, indices, gradient = (popxl.variable(array) for array in arrays)
+    zeros = np.zeros(table.shape, np.float32)
+    first, second = popxl.variable(zeros), popxl.variable(zeros)
+    step = popxl.variable(0.0, popxl.float32)
+    lookup = popxl.gir().create_graph(ops.gather, table, indices)
+    info = popxl.transforms.autodiff(lookup, grads_required=[lookup.inputs[0]])
+
+    def update(
+        found: popxl.Tensor,
+        table: popxl.TensorByRef,
+        first: popxl.TensorByRef,
+        second: popxl.TensorByRef,
+        step: popxl.TensorByRef,
+        indices: popxl.Tensor,
+        gradient: popxl.Tensor,
+    ) -> popxl.Tensor:
+        call = ops.call_with_info(lookup, table, indices)
+        (whole,) = ops.call(info.graph, gradient, inputs_dict=info.inputs_dict(call))
+        ops.var_updates.sparse_adam_(
+            table,
+            first,
+            second,
+            whole,
+            learning_rate=LEARNING_RATE,
+            time_step=step,
+            beta1=BETA1,
+            beta2=BETA2,
+            epsilon=EPSILON,
+        )
+        return call.outputs[0]
+
+    found = ops.init(gradient.shape, gradient.dtype, init_type="undef")
+    values = (found, table, first, second, step, indices, gradient)
+    graph = popxl.gir().create_graph(update, *values)
+    (result,) = ops.repeat(graph, count, *values)
+    kept = popxl.variable(np.zeros(1, np.float32))
+    ops.var_updates.copy_var_update_(kept, ops.reshape(result, (-1,))[:1])
+
+
 def build(case: Case) -> Steps:
     arrays = op_cases.OPS[case.mode].arrays(case.size)
     count = max(LEAST_REPEATS, ELEMENTS_A_RUN // max(case.size, 1000))
@@ -157,6 +197,8 @@ def build(case: Case) -> Steps:
     with ir.main_graph, popxl.in_sequence():
         if case.mode in ("adam", "lamb"):
             _optimizer(case.mode, arrays, count)
+        elif case.mode == "embedding_adam":
+            _embedding_adam(arrays, count)
         else:
             _loop(case.mode, arrays, count)
     session = popxl.Session(ir, "cpu")

@@ -94,6 +94,20 @@ def _adam(tensors: list[torch.Tensor]) -> Steps:
     return Steps(run)
 
 
+def _embedding_adam(tensors: list[torch.Tensor]) -> Steps:
+    table, indices, gradient = tensors
+    weight = torch.nn.Parameter(table)
+    optimizer = torch.optim.SparseAdam([weight], LEARNING_RATE, (BETA1, BETA2), EPSILON)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            F.embedding(indices, weight, sparse=True).backward(gradient)
+            optimizer.step()
+
+    return Steps(run)
+
+
 def _lamb(tensors: list[torch.Tensor]) -> Steps:
     weight, gradient = tensors
     first, second = torch.zeros_like(weight), torch.zeros_like(weight)
@@ -125,6 +139,8 @@ def build(case: Case) -> Steps:
         return _adam(tensors)
     if case.mode == "lamb":
         return _lamb(tensors)
+    if case.mode == "embedding_adam":
+        return _embedding_adam(tensors)
     base, _, ending = case.mode.rpartition("_")
     if ending in ("gradient", "gradients"):
         return _with_gradients(FORWARD[base], tensors)

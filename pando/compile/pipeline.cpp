@@ -168,6 +168,8 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
   });
   // Programs with gradients read the weights, so it finds nothing there.
   if (target.has_kernel("ScaledDotProductAttention")) pass("attention");
+  // Where gradients and their updates are in one graph, and before updates are made of other ops.
+  if (target.has_kernel("UpdateRows")) pass("sparse_updates");
   pass("expand");
   pass("constant_fold");
   stage("cse", [&] {

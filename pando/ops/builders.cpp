@@ -365,6 +365,15 @@ BuiltOp clip_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
   return build_op(builder, "ClipGrad", {input0, input1}, std::move(given), name);
 }
 
+BuiltOp coalesce_rows(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                      const CoalesceRowsAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "size", attributes.size);
+  set_attribute(given, "skip_zero_rows", attributes.skip_zero_rows);
+  return build_op(builder, "CoalesceRows", {input0, input1}, std::move(given), name);
+}
+
 BuiltOp concat(OpBuilder& builder, const std::vector<Tensor*>& inputs,
                const ConcatAttributes& attributes, std::string_view name) {
   Attributes given;
@@ -1712,6 +1721,24 @@ BuiltOp sparse_accumulate(OpBuilder& builder, Tensor* input0, Tensor* input1, Te
                   std::move(given), name);
 }
 
+BuiltOp sparse_adam(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                    Tensor* input3, const SparseAdamAttributes& attributes, Tensor* input4,
+                    Tensor* input5, Tensor* input6, Tensor* input7, Tensor* input8, Tensor* input9,
+                    Tensor* input10, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "learning_rate", attributes.learning_rate);
+  set_attribute(given, "weight_decay", attributes.weight_decay);
+  set_attribute(given, "beta1", attributes.beta1);
+  set_attribute(given, "beta2", attributes.beta2);
+  set_attribute(given, "epsilon", attributes.epsilon);
+  set_attribute(given, "skip_zero_rows", attributes.skip_zero_rows);
+  set_attribute(given, "coalesced", attributes.coalesced);
+  return build_op(builder, "SparseAdam",
+                  {input0, input1, input2, input3, input4, input5, input6, input7, input8, input9, input10},
+                  std::move(given), name);
+}
+
 BuiltOp split(OpBuilder& builder, Tensor* input0, const SplitAttributes& attributes,
               std::string_view name) {
   Attributes given;
@@ -1873,6 +1900,13 @@ BuiltOp unfold(OpBuilder& builder, Tensor* input0, const UnfoldAttributes& attri
   set_attribute(given, "pads", attributes.pads);
   set_attribute(given, "dilations", attributes.dilations);
   return build_op(builder, "Unfold", {input0}, std::move(given), name);
+}
+
+BuiltOp update_rows(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                    const UpdateRowsAttributes& attributes, std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  return build_op(builder, "UpdateRows", {input0, input1, input2}, std::move(given), name);
 }
 
 BuiltOp where(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,

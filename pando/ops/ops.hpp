@@ -29,6 +29,7 @@ namespace pando {
   X(sort)                    \
   X(random)                  \
   X(optimizer)               \
+  X(sparse)                  \
   X(collective)              \
   X(all_reduce)              \
   X(pad)                     \

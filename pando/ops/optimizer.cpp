@@ -246,60 +246,6 @@ OpDef copy_var_update() {
   return def;
 }
 
-std::vector<Tensor*> expand_sparse_accumulate(OpBuilder& builder, const Op& op) {
-  Tensor* t = op.input(0);
-  Tensor* x = op.input(1);
-  Tensor* indices = op.input(3);
-  const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t->shape().size()));
-  const std::int64_t count = indices->info.num_elements();
-  const DType compute = is_half_precision(t->dtype()) ? DType::Float32 : t->dtype();
-  Tensor* updates =
-      builder.reshape(builder.cast(x, compute), splice_shape(t->shape(), axis, {count}));
-  const double constant_factor = op.attributes.number_or("factor", 1.0);
-  if (op.input(2) != nullptr) {
-    Tensor* factor = builder.reshape(builder.cast(op.input(2), compute), {});
-    updates = builder.make("Mul", {updates, factor});
-  } else if (constant_factor != 1.0) {
-    updates = builder.make("Mul", {updates, builder.constant(constant_factor, compute)});
-  }
-  Tensor* sum = builder.make("ScatterReduce",
-                             {updates, builder.reshape(indices, {count}), builder.cast(t, compute)},
-                             {{"reduction", std::string("sum")}, {"axis", axis}});
-  return {builder.make("CopyVarUpdate", {t, builder.cast(sum, t->dtype())})};
-}
-
-OpDef sparse_accumulate() {
-  OpDef def;
-  def.name = "SparseAccumulate";
-  def.doc =
-      "Updates input 0 in place: t[indices[p]] += f * X[p] along the axis; repeated indices add "
-      "up. Inputs: 0 t, 1 X (t's shape with dimension axis replaced by the shape of indices), 2 "
-      "factor (optional scalar), 3 indices (integer), 4 W (optional layout hint, unused). "
-      "Attributes: axis, factor (constant, default 1).";
-  def.min_inputs = 4;
-  def.max_inputs = 5;
-  def.attributes = {{"axis", Integer}, {"factor", Number, false}};
-  def.infer = [](const Op& op) {
-    const Tensor& t = needed_input(op, 0, "t");
-    const Tensor& x = needed_input(op, 1, "X");
-    const Tensor& indices = needed_input(op, 3, "indices");
-    check_scalar(op, 2, "factor");
-    const std::int64_t axis = axis_attribute(op, static_cast<std::int64_t>(t.shape().size()));
-    const Shape wanted = splice_shape(t.shape(), axis, indices.shape());
-    check_inputs(op, x.shape() == wanted, str_cat("wanted X of shape ", shape_text(wanted)));
-    return std::vector<TensorInfo>{t.info};
-  };
-  def.check_execution = [](const Op& op) {
-    require_float(op, 0);
-    require_arithmetic(op, 1);
-    require_integer(op, 3);
-  };
-  def.modified_inputs = modifies_first;
-  def.output_alias = aliases_first;
-  def.expand = expand_sparse_accumulate;
-  return def;
-}
-
 std::vector<ScalarValue> scaled_add_body(ScalarEmitter& emitter, const Op& op,
                                          std::span<const ScalarValue> inputs) {
   const LaneType lane = update_lane(op, {"a", "b"});
@@ -352,7 +298,6 @@ void register_optimizer_ops(Registry& registry) {
   registry.add(accumulate());
   registry.add(accumulator_scale());
   registry.add(copy_var_update());
-  registry.add(sparse_accumulate());
   registry.add(scaled_add(false));
   registry.add(scaled_add(true));
   register_adam_ops(registry);

@@ -60,6 +60,41 @@ void add_adam(std::vector<Recipe>& all) {
                  {{"axis", number(0)}, {"factor", -0.5}}});
 }
 
+/// Rows at indices that repeat, that are out of range, and those of a whole gradient that are not
+/// 0.
+void add_sparse_adam(std::vector<Recipe>& all) {
+  const RecipeInput indices = {{4}, 0.0, 0.0, DType::Int32, {2, 0, 2, 7}};
+  const RecipeInput moment = {{3, 4, 2}}, square = {{3, 4, 2}, 0.5, 2.0};
+  const RecipeInput gradient = {{3, 2}, 0.0, 0.0, DType::Float32, {0.0, 0.0, 0.5, 0.0, -0.25, 1.0}};
+  const Attributes constants = {{"learning_rate", 0.25}, {"beta1", 0.75}, {"beta2", 0.875}};
+  const auto with = [&](Attributes more) {
+    for (const auto& [name, value] : constants) more.set(name, value);
+    return more;
+  };
+  all.push_back({"SparseAdam",
+                 {{{3, 4, 2}}, moment, square, {{3, 4, 2}}, indices, scalar(2.0)},
+                 with({{"axis", number(1)}, {"weight_decay", 0.5}, {"epsilon", 0.125}})});
+  all.push_back({"SparseAdam",
+                 {{{3, 2}, -1.0, 1.0, DType::BFloat16},
+                  {{3, 2}, -1.0, 1.0, DType::Float16},
+                  {{3, 2}, 0.5, 2.0},
+                  gradient},
+                 with({{"axis", number(0)}})});
+  all.push_back({"SparseAdam",
+                 {{{3, 2}},
+                  {{3, 2}},
+                  {{3, 2}, 0.5, 2.0},
+                  gradient,
+                  {{3}, 0.0, 0.0, DType::Int32, {1, 2, 0}},
+                  absent(),
+                  scalar(0.5),
+                  scalar(0.125),
+                  scalar(0.75),
+                  scalar(0.5),
+                  scalar(0.25)},
+                 {{"axis", number(0)}, {"skip_zero_rows", true}}});
+}
+
 void add_replicas(std::vector<Recipe>& all) {
   for (const char* how : {"add", "mean", "mul", "min", "max", "square_add", "and", "or"}) {
     for (const char* form : {"plain", "identical_inputs", "identical_grads"}) {
@@ -140,6 +175,7 @@ void add_rest(std::vector<Recipe>& all) {
 std::vector<Recipe> forward_recipes() {
   std::vector<Recipe> all;
   add_adam(all);
+  add_sparse_adam(all);
   add_replicas(all);
   add_products(all);
   add_rest(all);

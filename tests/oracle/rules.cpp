@@ -40,6 +40,7 @@ const RuleTable& rule_table() {
     add_random_rules(result);
     add_optimizer_rules(result);
     add_adam_rules(result);
+    add_sparse_rules(result);
     add_all_reduce_rules(result);
     add_resample_rules(result);
     add_pad_rules(result);

@@ -64,6 +64,7 @@ void add_sort_rules(RuleTable& table);
 void add_random_rules(RuleTable& table);
 void add_optimizer_rules(RuleTable& table);
 void add_adam_rules(RuleTable& table);
+void add_sparse_rules(RuleTable& table);
 void add_all_reduce_rules(RuleTable& table);
 void add_resample_rules(RuleTable& table);
 void add_pad_rules(RuleTable& table);

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from popxl import dtypes
 from popxl.constants import constant
-from popxl.ops.utils import check_inputs, handle_negative_axis, make, number_or_tensor
+from popxl.ops.row_updates import sparse_accumulate_ as sparse_accumulate_
+from popxl.ops.row_updates import sparse_adam_ as sparse_adam_
+from popxl.ops.utils import check_inputs, make, number_or_tensor
 from popxl.tensor_base import Tensor, TensorLike
 
 Factor = float | Tensor
@@ -132,51 +134,6 @@ def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: Factor) -> Tensor
     """
     name = "accumulate_moving_avg_square"
     return _accumulate("MovingAverageSquare", t, X, f, name, "accumulate_moving_average_square")
-
-
-def sparse_accumulate_(
-    t: Tensor,
-    X: Tensor,
-    indices: Tensor,
-    axis: int = 0,
-    f: Factor | None = None,
-    W: Tensor | None = None,
-) -> Tensor:
-    """Add slices at indices in place: t[indices[p]] += f * X[p] along an axis.
-
-    Indices that repeat add up.
-
-    Args:
-        t: The tensor to update; float16, bfloat16, float32 or float64.
-        X: What is added, of the shape of `t` with the shape of `indices` in place of `axis`.
-        indices: Positions along `axis`, of any integer dtype.
-        axis: The axis; a negative one counts from the end.
-        f: The factor of `X`; None: 1.
-        W: Has no effect: a hint for the layout of `t` on other devices.
-
-    Returns:
-        An alias of `t`, which then holds the result.
-
-    Raises:
-        TypeError: An argument that must be a tensor is not one.
-        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
-            tile sets.
-        popart_exception: The shapes do not fit, or the axis is out of range; the indices are not
-            integers, found when a session is made.
-    """
-    check_inputs(t=t, X=X, indices=indices)
-    attributes: dict[str, object] = {"axis": handle_negative_axis(t, axis)}
-    inputs = [t, X, number_or_tensor("factor", f, attributes), indices]
-    if W is not None:
-        check_inputs(W=W)
-        inputs.append(W)
-    return make(
-        "SparseAccumulate",
-        inputs,
-        attributes,
-        name=f"sparse_accumulate__{t.name}",
-        settings="sparse_accumulate",
-    )
 
 
 def accumulator_scale_(t: Tensor, f: Factor) -> Tensor:

@@ -39,6 +39,39 @@ def _scaled_gradient(
     return ops.cast(grad, popxl.float32) * scale
 
 
+Moments: TypeAlias = tuple[popxl.Tensor, popxl.Tensor, popxl.Tensor | None]
+
+
+def _update(
+    var: popxl.Tensor,
+    grad: popxl.Tensor,
+    moments: Moments,
+    lr: Number,
+    lazy: bool,
+    **factors: Number,
+) -> None:
+    first, second, step = moments
+    updates = ops.var_updates
+    if lazy:
+        updates.sparse_adam_(
+            var,
+            first,
+            second,
+            grad,
+            learning_rate=lr,
+            time_step=step,
+            weight_decay=factors["weight_decay"],
+            beta1=factors["beta1"],
+            beta2=factors["beta2"],
+            epsilon=factors["epsilon"],
+        )
+        return
+    updates.accumulate_moving_average_(first, grad, f=factors["beta1"])
+    updates.accumulate_moving_average_square_(second, grad, f=factors["beta2"])
+    update = updates.adam_updater(first, second, weight=var, time_step=step, **factors)
+    ops.scaled_add_(var, update, b=-lr)
+
+
 class AdamOptimizerStep(Module):
     """An Adam update of one variable in place.
 
@@ -47,7 +80,8 @@ class AdamOptimizerStep(Module):
         var = var - lr (m' / (sqrt(v') + eps) + weight_decay var)
 
     m' and v' are m / (1 - beta1^t) and v / (1 - beta2^t) with bias correction, else m and v. State:
-    `first_order`, `second_order` and, with bias correction, `step`.
+    `first_order`, `second_order` and, with bias correction, `step`. A lazy update leaves the rows
+    of the variable, and of its moments, whose gradient is all 0.
     """
 
     @popxl.in_sequence()
@@ -67,6 +101,7 @@ class AdamOptimizerStep(Module):
         loss_scaling: Number = 1,
         global_norm: popxl.Tensor | None = None,
         global_norm_max: Number | None = None,
+        lazy: bool = False,
     ) -> None:
         """Updates the variable.
 
@@ -86,27 +121,28 @@ class AdamOptimizerStep(Module):
             loss_scaling: The gradient is divided by it.
             global_norm: The norm of all gradients, a scalar; None means that none is cut.
             global_norm_max: Gradients are made shorter where `global_norm` exceeds it.
+            lazy: Whether rows (along axis 0) in which the gradient is all 0 stay as they are, with
+                their moments, as in PyTorch's `SparseAdam`. For tables of which each step looks up
+                few rows: no gradient of the size of the table is made, unless something else reads
+                it.
+
+        Raises:
+            ValueError: `lazy`, and the variable is a shard, which has no rows.
         """
+        if lazy and var.meta_shape:
+            raise ValueError(
+                f"AdamOptimizerStep: lazy updates rows of a whole variable; '{var.name}' is a "
+                f"shard {var.shape} of {var.meta_shape}: use lazy=False or a whole variable"
+            )
         grad = _scaled_gradient(grad, loss_scaling, global_norm, global_norm_max)
         first = self._state("first_order", var, first_order_dtype, replica_grouping)
-        ops.var_updates.accumulate_moving_average_(first, grad, f=beta1)
         second = self._state("second_order", var, popxl.float32, replica_grouping)
-        ops.var_updates.accumulate_moving_average_square_(second, grad, f=beta2)
         step = None
         if bias_correction:
             zero = partial(np.zeros, ())
             step = self.add_variable_input("step", zero, popxl.float32, by_ref=True)
-        update = ops.var_updates.adam_updater(
-            first,
-            second,
-            weight=var,
-            weight_decay=weight_decay,
-            time_step=step,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=eps,
-        )
-        ops.scaled_add_(var, update, b=-lr)
+        factors = {"weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "epsilon": eps}
+        _update(var, grad, (first, second, step), lr, lazy, **factors)
 
     def _state(
         self,

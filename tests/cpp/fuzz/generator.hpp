@@ -240,7 +240,10 @@ class GraphGenerator {
   // generator_optimizer.cpp
   void optimizer_op();
   Candidate hidden_state(DType dtype, const Shape& shape, double lowest, double highest);
+  std::pair<Candidate, Tensor*> random_rows(DType dtype, const Shape& shape, int axis, bool exact);
   void sparse_update(const Candidate& target);
+  void gathered_update(const Candidate& target);
+  void sparse_adam_op();
 
   // generator_updates.cpp
   void in_place_op();

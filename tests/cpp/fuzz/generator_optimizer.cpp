@@ -27,6 +27,7 @@ Candidate GraphGenerator::hidden_state(DType dtype, const Shape& shape, double l
 }
 
 void GraphGenerator::optimizer_op() {
+  if (flip(0.3)) return sparse_adam_op();
   const auto weights = where([&](const Candidate& c) {
     return is_floating_point(c.tensor->dtype()) && !class_of(c).exact && !is_read_only(c) &&
            class_of(c).bound <= 30.0;
@@ -76,22 +77,91 @@ void GraphGenerator::optimizer_op() {
         class_of(w).bound + 10.0);
 }
 
-/// Adds rows at random indices, some of them more than once.
-void GraphGenerator::sparse_update(const Candidate& target) {
-  const Shape& shape = target.tensor->shape();
-  if (shape.empty() || !is_floating_point(target.tensor->dtype())) return;
-  const int axis = pick(static_cast<int>(shape.size()));
+/// Rows at random indices along `axis` of something of `shape`.
+std::pair<Candidate, Tensor*> GraphGenerator::random_rows(DType dtype, const Shape& shape, int axis,
+                                                          bool exact) {
   const auto d = static_cast<std::size_t>(axis);
   Tensor* indices = random_indices(shape[d]);
   Shape rows = shape;
   rows[d] = indices->shape()[0];
+  return {clipped(of_slot({dtype, rows, exact}, false), kEntryBound), indices};
+}
+
+/// Adds rows at random indices, some of them more than once.
+void GraphGenerator::sparse_update(const Candidate& target) {
+  const Shape& shape = target.tensor->shape();
+  if (shape.empty() || !is_floating_point(target.tensor->dtype())) return;
+  if (flip()) return gathered_update(target);
+  const int axis = pick(static_cast<int>(shape.size()));
   const bool exact = class_of(target).exact;
-  const Candidate x = clipped(of_slot({target.tensor->dtype(), rows, exact}, false), kEntryBound);
+  const auto [x, indices] = random_rows(target.tensor->dtype(), shape, axis, exact);
   Attributes attributes = {{"axis", std::int64_t{axis}}};
   if (!exact && flip()) attributes.set("factor", -0.75);
   Op& made = op("SparseAccumulate", {target.tensor, x.tensor, nullptr, indices}, attributes);
   write(target, made.output(0),
-        class_of(target).bound + kEntryBound * static_cast<double>(rows[d]));
+        class_of(target).bound + kEntryBound * static_cast<double>(indices->shape()[0]));
+}
+
+/// Adds the gradient of a gather, which the compiler may add to the gathered rows alone.
+void GraphGenerator::gathered_update(const Candidate& target) {
+  const Shape& shape = target.tensor->shape();
+  const DType dtype = target.tensor->dtype();
+  const int axis = pick(static_cast<int>(shape.size()));
+  const auto [x, indices] = random_rows(dtype, shape, axis, class_of(target).exact);
+  Tensor* g = op("GatherGrad", {x.tensor, indices},
+                 {{"axis", std::int64_t{axis}}, {"input_shape", Ints(shape)}})
+                  .output(0);
+  const double size = kEntryBound * static_cast<double>(indices->shape()[0]);
+  if (flip(0.3)) add(g, {class_of(target).exact, size});
+  if (flip(0.3)) g = op("Neg", {g}).output(0);
+  if (flip(0.3)) g = op("Mul", {g, builder_.constant(2.0, dtype)}).output(0);
+  Tensor* t = target.tensor;
+  const double bound = class_of(target).bound + 2.0 * size;
+  switch (pick(4)) {
+    case 0:
+      return write(target, op("AddLhsInplace", {t, g}).output(0), bound);
+    case 1:
+      return write(target, op("Accumulate", {t, g}, {{"type", std::string("Add")}}).output(0),
+                   bound);
+    case 2:
+      return write(target, op("CopyVarUpdate", {t, op("Sub", {t, g}).output(0)}).output(0), bound);
+    default:
+      return write(target, op("ScaledAddLhsInplace", {t, g}, {{"a", 1.0}, {"b", -1.0}}).output(0),
+                   bound);
+  }
+}
+
+/// Adam on rows: listed ones, those of the gradient of a gather, or those of any gradient.
+void GraphGenerator::sparse_adam_op() {
+  const auto weights = where([&](const Candidate& c) {
+    return is_floating_point(c.tensor->dtype()) && !class_of(c).exact && !is_read_only(c) &&
+           class_of(c).bound <= 30.0 && !c.tensor->shape().empty();
+  });
+  if (weights.empty()) return unary_op();
+  const Candidate w = choose(weights);
+  const DType dtype = w.tensor->dtype();
+  const Shape shape = w.tensor->shape();
+  const std::int64_t axis = pick(static_cast<int>(shape.size()));
+  const auto [x, indices] = random_rows(dtype, shape, static_cast<int>(axis), false);
+  Tensor* gradient = x.tensor;
+  Tensor* listed = indices;
+  if (flip()) {
+    gradient = op("GatherGrad", {gradient, indices}, {{"axis", axis}, {"input_shape", Ints(shape)}})
+                   .output(0);
+    listed = nullptr;
+    if (flip(0.3)) gradient = op("Neg", {gradient}).output(0);
+    if (flip(0.3)) add(gradient, {false, 4.0 * kEntryBound});
+  }
+  const Candidate m = hidden_state(flip() ? DType::Float32 : dtype, shape, -1.0, 1.0);
+  const Candidate v = hidden_state(DType::Float32, shape, 0.5, kEntryBound);
+  Tensor* step = flip() ? hidden_state(DType::Float32, {}, 1.0, 4.0).tensor : nullptr;
+  Attributes attributes = {{"axis", axis},   {"learning_rate", 0.125}, {"beta1", 0.75},
+                           {"beta2", 0.875}, {"epsilon", 0.125},       {"weight_decay", 0.25}};
+  if (flip()) attributes.set("weight_decay", 0.0);
+  write(w,
+        op("SparseAdam", {w.tensor, m.tensor, v.tensor, gradient, listed, step}, attributes)
+            .output(0),
+        class_of(w).bound + 10.0);
 }
 
 }  // namespace pando::fuzz

@@ -39,29 +39,6 @@ std::uint32_t key_of(T value) {
 using Entry = std::uint64_t;
 using Counts = std::array<std::array<std::uint32_t, kBuckets>, kDigits>;
 
-/// Sorts by key, equal keys in the order in which they come; gives the buffer with the result.
-const Entry* radix_sort(Entry* from, Entry* to, std::int64_t size) {
-  Counts counts{};
-  for (std::int64_t i = 0; i < size; ++i) {
-    for (int digit = 0; digit < kDigits; ++digit) {
-      ++counts[static_cast<std::size_t>(digit)]
-              [from[i] >> (32 + kDigitBits * digit) & (kBuckets - 1)];
-    }
-  }
-  for (int digit = 0; digit < kDigits; ++digit) {
-    auto& starts = counts[static_cast<std::size_t>(digit)];
-    const int shift = 32 + kDigitBits * digit;
-    if (starts[from[0] >> shift & (kBuckets - 1)] == static_cast<std::uint64_t>(size)) continue;
-    std::uint32_t start = 0;
-    for (std::uint32_t& count : starts) start += std::exchange(count, start);
-    for (std::int64_t i = 0; i < size; ++i) {
-      to[starts[from[i] >> shift & (kBuckets - 1)]++] = from[i];
-    }
-    std::swap(from, to);
-  }
-  return from;
-}
-
 template <class T>
 KernelPlan plan_radix_top_k(const AxisView& view, std::int64_t k, bool largest, int threads) {
   const std::size_t slot = scratch_aligned(2 * static_cast<std::size_t>(view.size) * sizeof(Entry));
@@ -97,6 +74,29 @@ KernelPlan plan_radix_top_k(const AxisView& view, std::int64_t k, bool largest, 
 }
 
 }  // namespace
+
+const std::uint64_t* radix_sort(std::uint64_t* from, std::uint64_t* to, std::int64_t size) {
+  if (size == 0) return from;
+  Counts counts{};
+  for (std::int64_t i = 0; i < size; ++i) {
+    for (int digit = 0; digit < kDigits; ++digit) {
+      ++counts[static_cast<std::size_t>(digit)]
+              [from[i] >> (32 + kDigitBits * digit) & (kBuckets - 1)];
+    }
+  }
+  for (int digit = 0; digit < kDigits; ++digit) {
+    auto& starts = counts[static_cast<std::size_t>(digit)];
+    const int shift = 32 + kDigitBits * digit;
+    if (starts[from[0] >> shift & (kBuckets - 1)] == static_cast<std::uint64_t>(size)) continue;
+    std::uint32_t start = 0;
+    for (std::uint32_t& count : starts) start += std::exchange(count, start);
+    for (std::int64_t i = 0; i < size; ++i) {
+      to[starts[from[i] >> shift & (kBuckets - 1)]++] = from[i];
+    }
+    std::swap(from, to);
+  }
+  return from;
+}
 
 KernelPlan make_radix_top_k(const KernelRequest& request) {
   const AxisView view = axis_view(request);

@@ -406,6 +406,22 @@ TABLE |= {
         X,
         Y,
     ),
+    "var_updates.sparse_adam_": case(
+        in_place(
+            lambda t, x: var_updates.sparse_adam_(
+                t, x * 1.0, x + 1.0, x, integers(1, 7), learning_rate=0.5, beta1=0.5, beta2=0.5
+            )
+        ),
+        FLOAT,
+        lambda x, y: np.stack(
+            [
+                x[0],
+                x[1] - 0.25 * (y[0] + y[1]) / (np.sqrt((y[1] + 1 + y[0] ** 2) / 2) + 1e-7),
+            ]
+        ),
+        X,
+        Y,
+    ),
     "var_updates.accumulator_scale_": case(
         in_place(lambda t: var_updates.accumulator_scale_(t, 2.0)), ARITHMETIC, lambda x: 2 * x
     ),
