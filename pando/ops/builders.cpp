@@ -1586,6 +1586,29 @@ BuiltOp scatter(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* inpu
   return build_op(builder, "Scatter", {input0, input1, input2}, std::move(given), name);
 }
 
+BuiltOp scatter_arg_reduce(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                           const ScatterArgReduceAttributes& attributes, Tensor* input2,
+                           std::string_view name) {
+  Attributes given;
+  set_attribute(given, "reduction", attributes.reduction);
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "axis_size", attributes.axis_size);
+  set_attribute(given, "index_broadcast", attributes.index_broadcast);
+  return build_op(builder, "ScatterArgReduce", {input0, input1, input2}, std::move(given), name);
+}
+
+BuiltOp scatter_arg_reduce_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                const ScatterArgReduceGradAttributes& attributes,
+                                std::string_view name) {
+  Attributes given;
+  set_attribute(given, "axis", attributes.axis);
+  set_attribute(given, "index_broadcast", attributes.index_broadcast);
+  set_attribute(given, "input_shape", attributes.input_shape);
+  set_attribute(given, "has_initial_values", attributes.has_initial_values);
+  return build_op(builder, "ScatterArgReduceGrad", {input0, input1, input2}, std::move(given),
+                  name);
+}
+
 BuiltOp scatter_data_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                           const ScatterDataGradAttributes& attributes, std::string_view name) {
   Attributes given;

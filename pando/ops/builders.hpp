@@ -1783,6 +1783,37 @@ struct ScatterAttributes {
 BuiltOp scatter(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                 const ScatterAttributes& attributes, std::string_view name = {});
 
+struct ScatterArgReduceAttributes {
+  Required<std::string> reduction;
+  Required<std::int64_t> axis;
+  std::optional<std::int64_t> axis_size = std::nullopt;
+  std::optional<bool> index_broadcast = std::nullopt;
+};
+/// Inputs: 0 data, 1 indices (integer; data's shape, or a vector along axis), 2 initial_values
+/// (optional). Attributes: reduction (min, max), axis, axis_size (when there are no initial
+/// values), index_broadcast (default true; false: element semantics, indices may be smaller than
+/// data). Outputs: 0 as ScatterReduce, 1 int32 of the same shape, the position along axis of the
+/// element of data that each is: the first of equal ones; the size of data along axis where it is
+/// an initial value, which beats equal elements, or no element came. NaN beats all. The gradient
+/// goes to these elements alone.
+BuiltOp scatter_arg_reduce(OpBuilder& builder, Tensor* input0, Tensor* input1,
+                           const ScatterArgReduceAttributes& attributes, Tensor* input2 = nullptr,
+                           std::string_view name = {});
+
+struct ScatterArgReduceGradAttributes {
+  Required<std::int64_t> axis;
+  Required<Ints> input_shape;
+  Required<bool> has_initial_values;
+  std::optional<bool> index_broadcast = std::nullopt;
+};
+/// Inputs: 0 g, 1 indices, 2 positions (output 1 of ScatterArgReduce). Attributes: those of
+/// ScatterArgReduce, input_shape (of data), has_initial_values. Outputs: 0 gradient of data: g at
+/// the elements that the positions name, else 0, 1 gradient of initial_values when there are any: g
+/// where no element is named, else 0.
+BuiltOp scatter_arg_reduce_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
+                                const ScatterArgReduceGradAttributes& attributes,
+                                std::string_view name = {});
+
 struct ScatterDataGradAttributes {
   Required<std::int64_t> axis;
 };

@@ -1,4 +1,6 @@
 // Scatter and scatter_reduce with their gradients.
+#include "pando/ops/scatter.hpp"
+
 #include <algorithm>
 
 #include "pando/ops/gather.hpp"
@@ -132,15 +134,15 @@ void check_index_shape(const Op& op, const Shape& data, const Tensor& indices, s
                "or a vector along the axis");
 }
 
-/// The indices in the form of the kernel.
-Tensor* canonical_indices(OpBuilder& builder, const Op& op, Tensor* indices, const Shape& data,
-                          std::int64_t axis) {
+}  // namespace
+
+Tensor* scatter_indices(OpBuilder& builder, const Op& op, Tensor* indices, const Shape& data,
+                        std::int64_t axis) {
   if (indices->shape() == data || !op.attributes.flag_or("index_broadcast", true)) return indices;
   const Shape narrow = vector_index_shape(op, indices->shape(), data, axis);
   return builder.broadcast_to(builder.reshape(indices, narrow), data);
 }
 
-/// The leading part of `t` that has `shape`.
 Tensor* leading_part(OpBuilder& builder, Tensor* t, const Shape& shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (t->shape()[i] != shape[i]) {
@@ -150,13 +152,13 @@ Tensor* leading_part(OpBuilder& builder, Tensor* t, const Shape& shape) {
   return t;
 }
 
-/// `t` followed by zeros in every dimension up to `shape`.
-Tensor* pad_end(OpBuilder& builder, Tensor* t, const Shape& shape) {
+Tensor* pad_end(OpBuilder& builder, Tensor* t, const Shape& shape, double value) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     Shape rest = t->shape();
     rest[i] = shape[i] - rest[i];
     if (rest[i] == 0) continue;
-    t = builder.make("Concat", {t, zeros(builder, t->dtype(), rest)},
+    t = builder.make("Concat",
+                     {t, broadcast_constant(builder, value, plain_info(t->dtype(), rest))},
                      {{"axis", static_cast<std::int64_t>(i)}});
   }
   return t;
@@ -189,12 +191,14 @@ std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
   return {plain_info(data.dtype(), shape)};
 }
 
+namespace {
+
 std::vector<Tensor*> expand_scatter_reduce(OpBuilder& builder, const Op& op) {
   Tensor* data = op.input(0);
   Tensor* indices = op.input(1);
   if (indices->shape() == data->shape()) return {};
   const std::int64_t axis = op.attributes.integer("axis");
-  Tensor* full = canonical_indices(builder, op, indices, data->shape(), axis);
+  Tensor* full = scatter_indices(builder, op, indices, data->shape(), axis);
   Tensor* reduced =
       builder.make("ScatterReduce", {leading_part(builder, data, full->shape()), full, op.input(2)},
                    pick_attributes(op, {"reduction", "axis", "axis_size"}));
@@ -312,7 +316,7 @@ std::vector<Tensor*> expand_scatter_reduce_grad(OpBuilder& builder, const Op& op
   const Shape& shape = op.attributes.ints("input_shape");
   const std::string& reduction = op.attributes.text("reduction");
   const std::int64_t axis = op.attributes.integer("axis");
-  Tensor* indices = canonical_indices(builder, op, op.input(1), shape, axis);
+  Tensor* indices = scatter_indices(builder, op, op.input(1), shape, axis);
   Tensor* nothing = builder.constant(0.0, g->dtype());
   Tensor* data_gradient = gather_elements(builder, g, indices, axis);
   Tensor* initial_gradient = g;
@@ -382,6 +386,7 @@ void register_scatter_ops(Registry& registry) {
   registry.add(scatter_update_grad());
   registry.add(scatter_reduce());
   registry.add(scatter_reduce_grad());
+  register_scatter_arg_ops(registry);
 }
 
 }  // namespace pando

@@ -244,6 +244,15 @@ void add_indexing(std::vector<Recipe>& all) {
                   integers({6}, {0, 0, 1, 1, 1, 2}),
                   {{4}, 0.0, 0.0, DType::Float32, {2.0, 0.5, 0.0, 0.0}}},
                  {{"reduction", std::string("prod")}, {"axis", number(0)}}});
+  for (const char* reduction : {"max", "min"}) {
+    const Attributes extreme = {{"reduction", std::string(reduction)}, {"axis", number(1)}};
+    all.push_back({"ScatterArgReduce", {{{2, 4}}, integers({4}, {2, 0, 2, 9}), {{2, 5}}}, extreme});
+    Attributes narrow = extreme;
+    narrow.set("axis_size", number(3));
+    narrow.set("index_broadcast", false);
+    all.push_back(
+        {"ScatterArgReduce", {{{3, 4}}, integers({2, 3}, {2, 0, 2, 1, 1, 0})}, narrow, {0}});
+  }
   for (std::int64_t axis : {-1, 0}) {
     all.push_back({"OneHot",
                    {integers({2, 3}, {0, 2, 1, 3, 9, 0}), {{2}}},

@@ -105,6 +105,41 @@ void scatter_reduce(const Op& op, const Inputs& in, std::vector<Array>& out) {
   });
 }
 
+/// The position along the axis of the first element that is NaN, or that none exceeds; the size of
+/// data where it is an initial value or there is none.
+void scatter_arg_reduce(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &data = *in[0], indices = full_indices(op, *in[1], data.shape);
+  const Array* initial = in.size() > 2 ? in[2] : nullptr;
+  const Number sign = op.attributes.text("reduction") == "max" ? 1.0L : -1.0L;
+  const auto none = static_cast<Number>(data.shape[axis_of(op)]);
+  if (initial != nullptr) out[0].data = initial->data;
+  std::fill(out[1].data.begin(), out[1].data.end(), none);
+  for_each_element_index(op, indices, out[0].shape, [&](std::int64_t to, std::int64_t from) {
+    const Shape at = index_at(indices.shape, from);
+    const Number next = data[flat_position(data.shape, at)];
+    const bool is_first = initial == nullptr && out[1][to] == none;
+    const bool is_better =
+        std::isnan(next) ? !std::isnan(out[0][to]) : sign * next > sign * out[0][to];
+    if (!is_first && !is_better) return;
+    out[0][to] = next;
+    out[1][to] = static_cast<Number>(at[axis_of(op)]);
+  });
+}
+
+/// Inputs g, indices and positions.
+void scatter_arg_reduce_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
+  const Array &g = *in[0], indices = full_indices(op, *in[1], out[0].shape);
+  for_each_element_index(op, indices, g.shape, [&](std::int64_t from, std::int64_t i) {
+    const Shape at = index_at(indices.shape, i);
+    if ((*in[2])[from] == static_cast<Number>(at[axis_of(op)])) {
+      out[0][flat_position(out[0].shape, at)] = g[from];
+    }
+  });
+  if (!op.attributes.flag("has_initial_values")) return;
+  const auto none = static_cast<Number>(out[0].shape[axis_of(op)]);
+  for (std::int64_t i = 0; i < g.size(); ++i) out[1][i] = (*in[2])[i] == none ? g[i] : 0.0L;
+}
+
 void scatter_data_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   out[0].data = in[0]->data;
   for_each_element_index(op, *in[1], out[0].shape,
@@ -243,6 +278,8 @@ void add_index_rules(RuleTable& table) {
   table.add("ScatterDataGrad", scatter_data_grad);
   table.add("ScatterUpdateGrad", gather_elements);
   table.add("ScatterReduceGradOp", scatter_reduce_grad);
+  table.add("ScatterArgReduce", scatter_arg_reduce);
+  table.add("ScatterArgReduceGrad", scatter_arg_reduce_grad);
   table.add("OneHot", one_hot);
   table.add("OneHotGrad", one_hot_grad);
   table.add("DynamicSlice", dynamic_slice);

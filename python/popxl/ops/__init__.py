@@ -108,7 +108,7 @@ from popxl.ops.reduction import (
 from popxl.ops.remote import remote_load, remote_load_, remote_store
 from popxl.ops.repeat import repeat, repeat_with_info
 from popxl.ops.resample import interpolate, roi_align
-from popxl.ops.scatter_reduce import scatter_reduce
+from popxl.ops.scatter_reduce import scatter_max, scatter_min, scatter_reduce
 from popxl.ops.shape import (
     concat,
     concat_,
@@ -294,6 +294,8 @@ __all__ = [
     "scaled_add_",
     "scaled_dot_product_attention",
     "scatter",
+    "scatter_max",
+    "scatter_min",
     "scatter_reduce",
     "shaped_dropout",
     "sign",

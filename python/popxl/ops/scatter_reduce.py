@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from popxl.ops.utils import check_inputs, handle_negative_axis, make
+from popxl.context import create_op
+from popxl.ops.utils import check_inputs, handle_negative_axis, make, outputs_of
 from popxl.tensor_base import Tensor
 
 ScatterReductionType = Literal["sum", "max", "min", "none", "prod"]
@@ -121,4 +122,123 @@ def scatter_reduce(
         1,
         enable_index_broadcast,
         available_memory_proportion,
+    )
+
+
+def _scatter_extreme(
+    reduction: str,
+    data: Tensor,
+    indices: Tensor,
+    initial_values: Tensor | None,
+    axis: int,
+    axis_size: int | None,
+    enable_index_broadcast: bool,
+) -> tuple[Tensor, Tensor]:
+    check_inputs(data=data, indices=indices)
+    attributes: dict[str, object] = {
+        "reduction": reduction,
+        "axis": handle_negative_axis(data, axis),
+        "index_broadcast": bool(enable_index_broadcast),
+    }
+    inputs = [data, indices]
+    name = f"scatter_{reduction}"
+    if initial_values is not None:
+        check_inputs(data=data, indices=indices, initial_values=initial_values)
+        inputs.append(initial_values)
+    elif axis_size is None:
+        raise ValueError(f"{name}: give initial_values or axis_size")
+    else:
+        attributes["axis_size"] = int(axis_size)
+    op = create_op(
+        "ScatterArgReduce",
+        inputs,
+        attributes,
+        names=(f"{name}_out", f"{name}_positions"),
+        settings_name=name,
+    )
+    values, positions = outputs_of(op)
+    return values, positions
+
+
+def scatter_max(
+    data: Tensor,
+    indices: Tensor,
+    initial_values: Tensor | None = None,
+    axis: int = 0,
+    axis_size: int | None = None,
+    enable_index_broadcast: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Find the largest element that goes to each position, and where it comes from.
+
+    The values are those of `scatter_reduce` with `max`; of equal elements the first one counts,
+    and an initial value before them. NaN counts as the largest. The gradient of a value goes to the
+    one element that it is, while `scatter_reduce` gives it to all equal ones.
+
+    Args:
+        data: What is reduced; any dtype but float8.
+        indices: Integers: positions along `axis`, in the shape of `data` or as a vector along
+            `axis`. Those out of range are skipped.
+        initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
+        axis: The axis; a negative one counts from the end.
+        axis_size: The size of the result along `axis`; wanted only without `initial_values`.
+        enable_index_broadcast: Whether a vector of indices holds for whole slices of `data`. If
+            not, the indices have the rank of `data`, may be smaller, and stand for single elements.
+
+    Returns:
+        The values, with the dtype of `data` and the shape of `initial_values`, or else that of
+        `data` with `axis_size` along `axis`; and their positions along `axis` of `data`, int32 of
+        the same shape: `data.shape[axis]` where no element came, which leaves 0 without initial
+        values, or where the initial value is the result.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; neither `initial_values` nor `axis_size` is given.
+        popart_exception: Shapes do not fit, or the axis is out of range; dtypes do not fit, found
+            when a session is made.
+    """
+    return _scatter_extreme(
+        "max", data, indices, initial_values, axis, axis_size, enable_index_broadcast
+    )
+
+
+def scatter_min(
+    data: Tensor,
+    indices: Tensor,
+    initial_values: Tensor | None = None,
+    axis: int = 0,
+    axis_size: int | None = None,
+    enable_index_broadcast: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Find the smallest element that goes to each position, and where it comes from.
+
+    The values are those of `scatter_reduce` with `min`; of equal elements the first one counts,
+    and an initial value before them. NaN counts as the smallest. The gradient of a value goes to
+    the one element that it is, while `scatter_reduce` gives it to all equal ones.
+
+    Args:
+        data: What is reduced; any dtype but float8.
+        indices: Integers: positions along `axis`, in the shape of `data` or as a vector along
+            `axis`. Those out of range are skipped.
+        initial_values: What is reduced into, of the dtype of `data` and its shape but for `axis`.
+        axis: The axis; a negative one counts from the end.
+        axis_size: The size of the result along `axis`; wanted only without `initial_values`.
+        enable_index_broadcast: Whether a vector of indices holds for whole slices of `data`. If
+            not, the indices have the rank of `data`, may be smaller, and stand for single elements.
+
+    Returns:
+        The values, with the dtype of `data` and the shape of `initial_values`, or else that of
+        `data` with `axis_size` along `axis`; and their positions along `axis` of `data`, int32 of
+        the same shape: `data.shape[axis]` where no element came, which leaves 0 without initial
+        values, or where the initial value is the result.
+
+    Raises:
+        TypeError: An argument that must be a tensor is not one.
+        ValueError: A tensor is not in the current graph, or the tensors are on different devices or
+            tile sets; neither `initial_values` nor `axis_size` is given.
+        popart_exception: Shapes do not fit, or the axis is out of range; dtypes do not fit, found
+            when a session is made.
+    """
+    return _scatter_extreme(
+        "min", data, indices, initial_values, axis, axis_size, enable_index_broadcast
     )

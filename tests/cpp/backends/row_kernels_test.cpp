@@ -108,5 +108,23 @@ TEST(UpdateRows, OverwritesRowsInACopyOrInPlace) {
   }
 }
 
+TEST(ScatterArgReduce, NamesTheFirstOfEqualElements) {
+  for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float64, DType::Int32}) {
+    TestTensor data(dtype, {5, 2}), indices(DType::Int32, {5, 2}), initial(dtype, {3, 2});
+    TestTensor out(dtype, {3, 2}), positions(DType::Int32, {3, 2});
+    data.fill({3, 1, 3, 2, -1, 2, 7, 2, 0, 0});
+    indices.fill({0, 0, 0, 1, 1, 1, 4, 0, -1, 0});
+    run_kernel("ScatterArgReduce", {{"axis", std::int64_t{0}}, {"reduction", std::string("max")}},
+               {&data, &indices}, {&out, &positions});
+    expect_close(out, {3, 2, -1, 2, 0, 0}, 0);
+    expect_close(positions, {0, 3, 2, 1, 5, 5}, 0);
+    initial.fill({3, 1, 0, 2, -2, 0});
+    run_kernel("ScatterArgReduce", {{"axis", std::int64_t{0}}, {"reduction", std::string("min")}},
+               {&data, &indices, &initial}, {&out, &positions});
+    expect_close(out, {3, 0, -1, 2, -2, 0}, 0);
+    expect_close(positions, {5, 4, 2, 5, 5, 5}, 0);
+  }
+}
+
 }  // namespace
 }  // namespace pando::testing

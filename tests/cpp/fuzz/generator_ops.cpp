@@ -435,6 +435,14 @@ void GraphGenerator::scatter_op(const Candidate& x) {
       clipped(of_slot({x.tensor->dtype(), rows, values.exact}, false), kEntryBound);
   static const std::vector<std::string> kReductions = {"sum", "prod", "max", "min"};
   const std::string how = choose(kReductions);
+  // Rounding would choose between elements that are close.
+  if ((how == "max" || how == "min") && values.exact && class_of(updates).exact && flip()) {
+    const Op& extreme = op("ScatterArgReduce", {updates.tensor, indices, x.tensor},
+                           {{"reduction", how}, {"axis", std::int64_t{axis}}});
+    bounded(extreme.output(0), {true, kEntryBound});
+    add(extreme.output(1), {true, static_cast<double>(rows[static_cast<std::size_t>(axis)])});
+    return;
+  }
   const double bound = how == "sum"    ? kEntryBound * 5.0
                        : how == "prod" ? std::pow(kEntryBound, 5.0)
                                        : kEntryBound;

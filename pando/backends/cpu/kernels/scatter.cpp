@@ -1,5 +1,5 @@
-// Scatter and ScatterReduce. Elements are written in C order of the indices by one thread, so that
-// repeated indices have one result.
+// Scatter, ScatterReduce and ScatterArgReduce. Elements are written in C order of the indices by
+// one thread, so that repeated indices have one result.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -173,11 +173,63 @@ KernelPlan make_scatter_reduce(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
+/// Whether `value` replaces `current`; NaN replaces all but NaN.
+template <class A>
+bool beats(Reduce reduce, A value, A current) {
+  if (value != value) return current == current;
+  return reduce == Reduce::Min ? value < current : current < value;
+}
+
+template <class T>
+KernelPlan plan_scatter_arg(const ScatterMap& map, Reduce reduce, bool has_initial,
+                            const AxisView& data, std::size_t num_inputs) {
+  using Value = Compute<T>;
+  KernelPlan plan;
+  plan.run = [=](std::byte* const* operands, std::byte*) {
+    const T* values = operand_in<T>(operands, 0);
+    T* out = operand_out<T>(operands, num_inputs);
+    auto* chosen = operand_out<std::int32_t>(operands, num_inputs + 1);
+    const auto none = static_cast<std::int32_t>(data.size);
+    if (has_initial) {
+      std::memcpy(out, operands[2], static_cast<std::size_t>(map.out_count) * sizeof(T));
+    } else {
+      std::fill(out, out + map.out_count, T{});
+    }
+    std::fill(chosen, chosen + map.out_count, none);
+    for_targets(map, IndexReader(operands[1], map.index_dtype),
+                [&](std::int64_t from, std::int64_t to) {
+                  const bool is_first = !has_initial && chosen[to] == none;
+                  const auto value = static_cast<Value>(values[from]);
+                  if (!is_first && !beats(reduce, value, static_cast<Value>(out[to]))) return;
+                  out[to] = values[from];
+                  chosen[to] = static_cast<std::int32_t>(from / data.inner % data.size);
+                });
+  };
+  return plan;
+}
+
+KernelPlan make_scatter_arg(const KernelRequest& request) {
+  ScatterMap map;
+  if (std::string fault = parse_scatter(request, 1, 0, map); !fault.empty()) {
+    return KernelPlan::reject(fault);
+  }
+  if (request.output(1).dtype != DType::Int32) return KernelPlan::reject("positions must be int32");
+  const Reduce reduce = request.attributes().text("reduction") == "min" ? Reduce::Min : Reduce::Max;
+  const DType dtype = request.output(0).dtype;
+  KernelPlan plan;
+  const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
+    plan = plan_scatter_arg<T>(map, reduce, request.has_input(2), axis_view(request),
+                               request.spec.inputs.size());
+  });
+  return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
+}
+
 }  // namespace
 
 void register_scatter_kernels(KernelTable& table) {
   table["Scatter"] = {{{"elements", make_scatter}}, AcceptedLayout::Contiguous, {0}};
   table["ScatterReduce"] = {{{"elements", make_scatter_reduce}}, AcceptedLayout::Contiguous, {2}};
+  table["ScatterArgReduce"] = {{{"elements", make_scatter_arg}}};
 }
 
 }  // namespace pando::cpu

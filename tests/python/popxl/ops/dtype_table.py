@@ -307,6 +307,16 @@ TABLE |= {
         X,
         Y[:1],
     ),
+    "scatter_max": case(
+        lambda t: ops.scatter_max(t, integers(1, 1), axis_size=2)[0],
+        ARITHMETIC,
+        lambda x: np.stack([0 * x[0], x.max(0)]),
+    ),
+    "scatter_min": case(
+        lambda t: ops.scatter_min(t, integers(1, 1), axis_size=2)[0],
+        ARITHMETIC,
+        lambda x: np.stack([0 * x[0], x.min(0)]),
+    ),
     "scatter_reduce": case(
         lambda t: ops.scatter_reduce(t, integers(1, 1), "sum", axis_size=2),
         NUMBER,
