@@ -50,8 +50,14 @@ ScalarValue keep_bit(ScalarEmitter& emitter, ScalarValue key0, ScalarValue key1,
   const double scaled = std::round(p * 0x1p32);
   const auto threshold = static_cast<std::int64_t>(std::clamp(scaled, 0.0, 0x1p32 - 1.0));
   const ScalarValue word = draw(emitter, key0, key1, emitter.iota(), stream);
-  return emitter.emit(ScalarOp::LessEqual, emitter.integer_constant(threshold, LaneType::U32),
-                      word);
+  // With the sign bit flipped, signed numbers have the order of unsigned ones: more targets compare
+  // those in vectors.
+  constexpr std::int64_t kSign = std::int64_t{1} << 31;
+  const ScalarValue flipped =
+      emitter.emit(ScalarOp::Xor, word, emitter.integer_constant(kSign, LaneType::U32));
+  return emitter.emit(ScalarOp::LessEqual,
+                      emitter.integer_constant(threshold - kSign, LaneType::I32),
+                      emitter.convert(flipped, LaneType::I32));
 }
 
 float keep_scale(double p) { return 1.0f / (1.0f - static_cast<float>(p)); }

@@ -154,6 +154,35 @@ TEST_P(OnTarget, PhiloxMatchesItsDefinition) {
   }
 }
 
+/// Dropout of x + bias, with a residual: rows that do not end where groups of numbers do.
+TEST_P(OnTarget, NumbersAreDrawnBesideRowsThatRepeat) {
+  for (const Shape& shape :
+       {Shape{5, 1500}, Shape{40, 2048}, Shape{300, 1100}, Shape{3, 4, 1030}}) {
+    KernelSpec spec;
+    spec.kind = "Fused";
+    Strides bias(shape.size(), 0);
+    bias.back() = 1;
+    spec.inputs = {OperandDesc::contiguous(DType::Float32, shape),
+                   {DType::Float32, shape, bias},
+                   OperandDesc::contiguous(DType::Float32, shape),
+                   {DType::UInt32, shape, Strides(shape.size(), 0)}};
+    ScalarEmitter e(spec.scalar);
+    const ScalarValue sum =
+        e.emit(ScalarOp::Add, e.load(0, DType::Float32), e.load(1, DType::Float32));
+    const ScalarValue key = e.load(3, DType::UInt32);
+    const ScalarValue word = e.convert(e.philox(key, key, e.iota(), 1), LaneType::I32);
+    const ScalarValue keep =
+        e.emit(ScalarOp::LessEqual, e.integer_constant(-1000, LaneType::I32), word);
+    const ScalarValue kept = e.emit(ScalarOp::Select, keep, sum, e.constant(0.0));
+    e.store(0, e.emit(ScalarOp::Add, kept, e.load(2, DType::Float32)), DType::Float32);
+    spec.outputs = {OperandDesc::contiguous(DType::Float32, shape)};
+    for (int threads : {1, 2, 3}) {
+      Numbers numbers(10);
+      check(spec, numbers, 0, threads);
+    }
+  }
+}
+
 TEST(Fused, ProductsAndSumsKeepTheirTwoRoundings) {
   // With one rounding, the second would give -2^-24 * 2^-24.
   const KernelSpec spec =

@@ -43,6 +43,11 @@ inline double round_to_dtype(double value, DType dtype) {
   return round_to_lane(value, lane_of(dtype));
 }
 
+inline std::uint32_t bitwise(ScalarOp op, std::uint32_t a, std::uint32_t b) {
+  if (op == ScalarOp::And) return a & b;
+  return op == ScalarOp::Or ? a | b : a ^ b;
+}
+
 inline double interpret(const ScalarInstruction& in, double a, double b, double c,
                         std::int64_t element) {
   const auto word = [](double v) { return static_cast<std::uint32_t>(v); };
@@ -92,9 +97,9 @@ inline double interpret(const ScalarInstruction& in, double a, double b, double 
     case ScalarOp::LessEqual:
       return a <= b;
     case ScalarOp::And:
-      return word(a) & word(b);
     case ScalarOp::Or:
-      return word(a) | word(b);
+    case ScalarOp::Xor:
+      return bitwise(in.op, word(a), word(b));
     case ScalarOp::Select:
       return a != 0.0 ? b : c;
     case ScalarOp::Philox:

@@ -93,6 +93,23 @@ void multiply(std::byte* const* operands, const FusedProduct& product, std::int6
   }
 }
 
+/// How many elements from number `linear` on one run may have: those of one group of drawn numbers.
+std::int64_t longest_run(const FusedPlan& plan, std::int64_t linear) {
+  constexpr auto kGroup = static_cast<std::int64_t>(kPhiloxGroup);
+  return plan.generated.empty() ? kGroup : kGroup - linear % kGroup;
+}
+
+void draw(const GeneratedOperand& operand, std::byte* const* slots, std::int64_t group,
+          std::uint32_t* words) {
+  const auto key = [&](std::uint16_t slot) {
+    std::uint32_t value;
+    std::memcpy(&value, slots[slot], sizeof value);
+    return value;
+  };
+  tile_machine().philox_group(static_cast<std::uint32_t>(group), key(operand.key0),
+                              key(operand.key1), operand.stream, words);
+}
+
 }  // namespace
 
 FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machine_code,
@@ -108,7 +125,10 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
   const bool prefers_micro_ops = keep_rows && machine_code == MachineCode::Automatic &&
                                  has_wider_vectors && plan_.num_tile_ops > 0;
   if (plan_.chain.program.body.empty() || prefers_micro_ops) return;
-  streams_ = !keep_rows && layout_.is_better_past_the_caches();
+  // Groups of drawn numbers cut rows anywhere.
+  const bool is_even =
+      plan_.generated.empty() || layout_.rows == 1 || layout_.row_length % kCompiledVector == 0;
+  streams_ = !keep_rows && is_even && layout_.is_better_past_the_caches();
   plan_.chain.moves = moving_slots(plan_, layout_);
   compiled_ = compile_chain(plan_.chain, streams_);
   plan_.chain = {};
@@ -182,6 +202,7 @@ void FusedBody::lay_out_scratch() {
   steps_offset_ = take(in_groups(moving()) * sizeof(std::int64_t));
   rows_offset_ = take(layout_.num_operands * sizeof(std::byte*));
   indices_offset_ = take(layout_.iteration.shape.size() * sizeof(std::int64_t));
+  group_offset_ = take(sizeof(std::int64_t));
   tiles_offset_ = take(plan_.num_tiles * block);
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     const bool whole_piece = layout_.access[i] == Access::Gathered ||
@@ -190,7 +211,9 @@ void FusedBody::lay_out_scratch() {
                                         : static_cast<std::size_t>(lanes_) * layout_.bytes[i]));
   }
   for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
-    buffers_.push_back(take(kPhiloxGroup * sizeof(std::uint32_t)));
+    // The last block of a run reads on behind it.
+    buffers_.push_back(
+        take((kPhiloxGroup + static_cast<std::size_t>(lanes_)) * sizeof(std::uint32_t)));
   }
   part_bytes_ = size;
 }
@@ -240,7 +263,9 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
             reinterpret_cast<std::int64_t*>(memory + steps_offset_),
             reinterpret_cast<std::byte**>(memory + rows_offset_),
             reinterpret_cast<std::int64_t*>(memory + indices_offset_),
-            memory};
+            memory,
+            reinterpret_cast<std::int64_t*>(memory + group_offset_)};
+  *part.group = -1;
   const auto block = static_cast<std::size_t>(lanes_) * 8;
   auto* constants = reinterpret_cast<std::byte*>(const_cast<Line*>(constants_.data()));
   for (std::size_t i = 0; i < plan_.constants.size(); ++i) {
@@ -304,9 +329,10 @@ void FusedBody::run_units(const Part& part, std::int64_t begin, std::int64_t end
     const std::int64_t pieces = std::min(pieces_per_row_ - piece, end - unit);
     const std::int64_t first = piece * layout_.piece;
     const std::int64_t last = std::min(layout_.row_length, (piece + pieces) * layout_.piece);
-    const std::int64_t step = merge ? last - first : static_cast<std::int64_t>(kPhiloxGroup);
-    for (std::int64_t at = first; at < last; at += step) {
-      run_run(part, row, at, std::min(step, last - at));
+    for (std::int64_t at = first, count = 0; at < last; at += count) {
+      count = merge ? last - at
+                    : std::min(longest_run(plan_, row * layout_.row_length + at), last - at);
+      run_run(part, row, at, count);
     }
     unit += pieces;
   }
@@ -357,7 +383,7 @@ void FusedBody::run_run(const Part& part, std::int64_t row, std::int64_t first,
   const std::int64_t linear = row * layout_.row_length + first;
   for (std::size_t i = 0; i < layout_.num_operands; ++i)
     place_operand(part, i, linear, first, count);
-  for (std::size_t i = 0; i < plan_.generated.size(); ++i) generate(part, i, linear, count);
+  if (!plan_.generated.empty()) generate(part, linear, count);
   run_blocks(part, count / lanes_);
   if (count % lanes_ != 0) run_tail(part, count % lanes_);
   for (std::size_t i = plan_.num_inputs; i < layout_.num_operands; ++i) {
@@ -397,23 +423,22 @@ void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t line
   }
 }
 
-void FusedBody::generate(const Part& part, std::size_t i, std::int64_t linear,
-                         std::int64_t count) const {
-  const GeneratedOperand& operand = plan_.generated[i];
-  std::byte* buffer = part.memory + buffers_[layout_.num_operands + i];
-  part.slots[plan_.first_generated() + i] = buffer;
-  auto* words = reinterpret_cast<std::uint32_t*>(buffer);
-  if (operand.is_philox) {
-    const auto key = [&](std::uint16_t slot) {
-      std::uint32_t value;
-      std::memcpy(&value, part.slots[slot], sizeof value);
-      return value;
-    };
-    tile_machine().philox_group(
-        static_cast<std::uint32_t>(linear / static_cast<std::int64_t>(kPhiloxGroup)),
-        key(operand.key0), key(operand.key1), operand.stream, words);
-  } else {
-    for (std::int64_t k = 0; k < count; ++k) words[k] = static_cast<std::uint32_t>(linear + k);
+void FusedBody::generate(const Part& part, std::int64_t linear, std::int64_t count) const {
+  constexpr auto kGroup = static_cast<std::int64_t>(kPhiloxGroup);
+  const std::int64_t group = linear / kGroup;
+  const bool is_drawn = *part.group == group;
+  *part.group = group;
+  for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
+    const GeneratedOperand& operand = plan_.generated[i];
+    auto* words =
+        reinterpret_cast<std::uint32_t*>(part.memory + buffers_[layout_.num_operands + i]);
+    std::uint32_t* first = words + (operand.is_philox ? linear % kGroup : 0);
+    part.slots[plan_.first_generated() + i] = reinterpret_cast<std::byte*>(first);
+    if (!operand.is_philox) {
+      for (std::int64_t k = 0; k < count; ++k) words[k] = static_cast<std::uint32_t>(linear + k);
+    } else if (!is_drawn) {
+      draw(operand, part.slots, group, words);
+    }
   }
 }
 

@@ -40,6 +40,7 @@ class FusedBody {
     std::byte** rows;       // per operand: where the current row begins
     std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
+    std::int64_t* group;                  // whose numbers are drawn; -1: none
     const CompiledChain* code = nullptr;  // or the micro-ops
     bool streams = false;
   };
@@ -67,7 +68,8 @@ class FusedBody {
   void run_blocks(const Part& part, std::int64_t blocks) const;
   void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
                      std::int64_t count) const;
-  void generate(const Part& part, std::size_t i, std::int64_t linear, std::int64_t count) const;
+  /// The numbers of elements [linear, linear + count), all of one group.
+  void generate(const Part& part, std::int64_t linear, std::int64_t count) const;
   /// The last lanes of a run go through buffers of a whole block, as micro-ops know no other
   /// size.
   void run_tail(const Part& part, std::int64_t lanes) const;
@@ -86,10 +88,11 @@ class FusedBody {
   std::int64_t num_units_ = 0;  // pieces of all rows
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
-  // Scratch of a part: slots, steps, rows, indices, tiles, then a buffer for each operand.
+  // Scratch of a part: slots, steps, rows, indices, group, tiles, then a buffer for each operand.
   std::size_t steps_offset_ = 0;
   std::size_t rows_offset_ = 0;
   std::size_t indices_offset_ = 0;
+  std::size_t group_offset_ = 0;
   std::size_t tiles_offset_ = 0;
   std::vector<std::size_t> buffers_;
   std::size_t part_bytes_ = 0;

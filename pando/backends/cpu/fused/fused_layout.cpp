@@ -66,8 +66,9 @@ const FusedProduct* FusedLayout::product_of(std::size_t operand) const {
 /// and what is not contiguous is gathered.
 void FusedLayout::choose_rows(const FusedPlan& plan, std::int64_t block_lanes, bool keep_rows) {
   const std::int64_t inner = iteration.inner();
-  by_rows = keep_rows || iteration.shape.size() == 1 ||
-            (plan.generated.empty() && (inner % block_lanes == 0 || inner >= 8 * block_lanes));
+  // Short rows cut the groups in which numbers are drawn into many runs.
+  by_rows = keep_rows || iteration.shape.size() == 1 || inner >= 8 * block_lanes ||
+            (plan.generated.empty() && inner % block_lanes == 0);
   row_length = by_rows ? inner : iteration.size();
   rows = by_rows && inner > 0 ? iteration.size() / inner : 1;
 }

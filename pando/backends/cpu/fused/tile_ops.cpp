@@ -346,38 +346,76 @@ TileFunction RoundFunction(DType dtype) {
   }
 }
 
+#if HWY_TARGET == HWY_SCALAR
+void PhiloxGroup(std::uint32_t group, std::uint32_t key0, std::uint32_t key1, std::uint32_t stream,
+                 std::uint32_t* words) {
+  const auto first = group * static_cast<std::uint32_t>(kPhiloxGroup);
+  for (std::uint32_t i = 0; i < kPhiloxGroup; ++i) {
+    words[i] = philox_word(key0, key1, first + i, stream);
+  }
+}
+#else
+using WordTag = hn::CappedTag<std::uint32_t, 16>;
+using Words = hn::Vec<WordTag>;
+
+/// Philox counters, one in the lower half of each 64 bits: what is above does not count, because
+/// products are of lower halves.
+struct PhiloxCounters {
+  Words c0, c1, c2, c3;
+
+  HWY_INLINE void round(Words key0, Words key1) {
+    const WordTag d;
+    const auto p0 = hn::MulEven(c0, hn::Set(d, 0xD2511F53u));
+    const auto p1 = hn::MulEven(c2, hn::Set(d, 0xCD9E8D57u));
+    c0 = hn::Xor3(hn::BitCast(d, hn::ShiftRight<32>(p1)), c1, key0);
+    c2 = hn::Xor3(hn::BitCast(d, hn::ShiftRight<32>(p0)), c3, key1);
+    c1 = hn::BitCast(d, p1);
+    c3 = hn::BitCast(d, p0);
+  }
+};
+
+/// The words of counters with even and with odd numbers, one after the other.
+HWY_INLINE Words Interleaved(Words even, Words odd) {
+  const WordTag d;
+  const hn::RepartitionToWide<WordTag> wide;
+  return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, odd))), even);
+}
+
 void PhiloxGroup(std::uint32_t group, std::uint32_t key0, std::uint32_t key1, std::uint32_t stream,
                  std::uint32_t* words) {
   constexpr std::size_t kCounters = kPhiloxGroup / 4;
-  // Plain loops over a few counters at once: the compiler makes the widening products SIMD.
-  constexpr std::size_t kStep = 32;
-  for (std::size_t first = 0; first < kCounters; first += kStep) {
-    std::uint32_t c0[kStep], c1[kStep], c2[kStep], c3[kStep];
-    for (std::size_t i = 0; i < kStep; ++i) {
-      c0[i] = group * static_cast<std::uint32_t>(kCounters) + static_cast<std::uint32_t>(first + i);
-      c1[i] = 0;
-      c2[i] = stream;
-      c3[i] = 0;
+  constexpr std::size_t kPairs = 2;  // vectors of even and of odd counters at once
+  const WordTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const Words none = hn::Zero(d), c2 = hn::Set(d, stream), one = hn::Set(d, 1u);
+  for (std::size_t first = 0; first < kCounters; first += kPairs * lanes) {
+    PhiloxCounters even[kPairs], odd[kPairs];
+    for (std::size_t p = 0; p < kPairs; ++p) {
+      const Words c0 = hn::Iota(d, group * static_cast<std::uint32_t>(kCounters) +
+                                       static_cast<std::uint32_t>(first + p * lanes));
+      even[p] = {c0, none, c2, none};
+      odd[p] = {hn::Add(c0, one), none, c2, none};
     }
     std::uint32_t k0 = key0, k1 = key1;
     for (int round = 0; round < 10; ++round) {
-      for (std::size_t i = 0; i < kStep; ++i) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[i];
-        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[i];
-        c0[i] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-        c1[i] = static_cast<std::uint32_t>(p1);
-        c2[i] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-        c3[i] = static_cast<std::uint32_t>(p0);
+      for (std::size_t p = 0; p < kPairs; ++p) {
+        even[p].round(hn::Set(d, k0), hn::Set(d, k1));
+        odd[p].round(hn::Set(d, k0), hn::Set(d, k1));
       }
       k0 += 0x9E3779B9u;
       k1 += 0xBB67AE85u;
     }
-    std::memcpy(words + first, c0, sizeof c0);
-    std::memcpy(words + kCounters + first, c1, sizeof c1);
-    std::memcpy(words + 2 * kCounters + first, c2, sizeof c2);
-    std::memcpy(words + 3 * kCounters + first, c3, sizeof c3);
+    for (std::size_t p = 0; p < kPairs; ++p) {
+      std::uint32_t* to = words + first + p * lanes;
+      hn::StoreU(Interleaved(even[p].c0, odd[p].c0), d, to);
+      hn::StoreU(Interleaved(even[p].c1, odd[p].c1), d, to + kCounters);
+      hn::StoreU(Interleaved(even[p].c2, odd[p].c2), d, to + 2 * kCounters);
+      hn::StoreU(Interleaved(even[p].c3, odd[p].c3), d, to + 3 * kCounters);
+    }
   }
 }
+
+#endif
 
 const TileMachine& TileMachineOfTarget() {
   static const TileMachine machine = {
