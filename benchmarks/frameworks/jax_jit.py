@@ -57,6 +57,14 @@ def _outputs(case: Case, p: Params, *inputs: jax.Array) -> jax.Array:
     return dense(p, "head", x).reshape(-1, of.classes)
 
 
+def _training_outputs(case: Case, p: Params, *inputs: jax.Array) -> tuple[jax.Array, Params]:
+    """The outputs, and weights that training writes itself: statistics of batch norms."""
+    own = getattr(families.on("jax", case), "training_outputs", None) if case.variant else None
+    if own is not None:
+        return own(families.model(case), p, *inputs)
+    return _outputs(case, p, *inputs), {}
+
+
 def _adam_update(case: Case, state: State, g: Params) -> State:
     p, m, v, count = state
     lr, b1, b2 = data.LEARNING_RATE, data.BETA1, data.BETA2
@@ -87,15 +95,17 @@ def _step_function(case: Case) -> Any:
     """(state, inputs, labels) to (state, loss)."""
     own_step = getattr(families.on("jax", case), "step", None) if case.variant else None
 
-    def loss_of(p: Params, inputs: Arrays, labels: jax.Array) -> jax.Array:
-        return LOSSES[data.loss_kind(case)](_outputs(case, p, *inputs), labels)
+    def loss_of(p: Params, inputs: Arrays, labels: jax.Array) -> tuple[jax.Array, Params]:
+        outputs, written = _training_outputs(case, p, *inputs)
+        return LOSSES[data.loss_kind(case)](outputs, labels), written
 
     def step(state: State, inputs: Arrays, labels: jax.Array) -> Any:
         if own_step is not None:
             p, loss = own_step(families.model(case), state[0], *inputs, labels)
             return (p, *state[1:]), loss
-        loss, g = jax.value_and_grad(loss_of)(state[0], inputs, labels)
-        return _update(case, state, g), loss
+        (loss, written), g = jax.value_and_grad(loss_of, has_aux=True)(state[0], inputs, labels)
+        p, *rest = _update(case, state, g)
+        return (p | written, *rest), loss
 
     return jax.jit(step, donate_argnums=0)
 

@@ -134,7 +134,9 @@ def loss_with_grad(
 
 def _net(case: Case) -> addons.Module:
     if case.variant:
-        net: addons.Module = families.on("popxl", case).Net(families.model(case))
+        module = families.on("popxl", case)
+        make = getattr(module, "TrainingNet", module.Net) if case.training else module.Net
+        net: addons.Module = make(families.model(case))
         return net
     return Mlp() if case.family == "mlp" else Cnn()
 
@@ -145,8 +147,13 @@ def network_training(case: Case) -> BuiltProgram:
     with ir.main_graph:
         streams, (*given, labels) = load(case, labels=True)
         facts, forward = _net(case).create_graph(*given)
-        backward = addons.autodiff(forward, grads_required=forward.args.tensors)
-        variables = init(facts, data.weights(case))
+        # Behind the outputs there may be statistics, which `after_step` takes.
+        outputs, *statistics = forward.graph.outputs
+        backward = addons.autodiff(
+            forward, grads_provided=[outputs], grads_required=forward.args.tensors
+        )
+        weights = data.weights(case)
+        variables = init(facts, weights)
         info = forward.bind(variables).call_with_info(*given)
         loss, gradient = loss_with_grad(case, info.outputs[0], labels)
         output = store(loss, "loss")
@@ -154,6 +161,9 @@ def network_training(case: Case) -> BuiltProgram:
         grad_info = backward.call_with_info(gradient, args=activations)
         grads = backward.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, grad_info)
         Updates(case).add(variables, grads)
+        if statistics:
+            found = info.outputs[1 : len(statistics) + 1]
+            families.on("popxl", case).after_step(families.model(case), found, weights)
     ir.num_host_transfers = 1
     return BuiltProgram(ir, streams, output)
 

@@ -57,15 +57,20 @@ def functional_step(case: Case) -> Step:
     if "adam" in case.optimizer:
         second = {name: torch.zeros_like(value) for name, value in params.items()}
     loss_of_outputs = torch_models.loss_of(case)
+    # Of batch norms: arguments, since a function that is differentiated may write only these.
+    buffers = dict(net.named_buffers())
 
-    def loss_of(values: dict[str, torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
-        return loss_of_outputs(functional_call(net, values, batch[:-1]), batch[-1])
+    def loss_of(
+        values: dict[str, torch.Tensor], written: dict[str, torch.Tensor], *batch: torch.Tensor
+    ) -> torch.Tensor:
+        outputs = functional_call(net, {**values, **written}, batch[:-1])
+        return loss_of_outputs(outputs, batch[-1])
 
     # A tensor: a number would be compiled into the step anew each time.
     count = torch.zeros(())
 
     def whole_step(*batch: torch.Tensor) -> torch.Tensor:
-        grads, loss = grad_and_value(loss_of)(params, *batch)
+        grads, loss = grad_and_value(loss_of)(params, buffers, *batch)
         count.add_(1.0)
         for name in names:
             move = grads[name]

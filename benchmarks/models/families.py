@@ -57,7 +57,9 @@ def model_cases() -> list[Case]:
     shared = [replace(case, unit="ms") for case in all_cases() if case.name in SHARED]
     return [
         *shared,
+        _case("resnet", "18", "train", 32, "momentum"),
         _case("resnet", "18", "infer", 32),
+        _case("resnet", "50", "train", 4, "momentum"),
         _case("resnet", "50", "infer", 1),
         _case("bert", "small", "train", 4, "adamw"),
         _case("bert", "small", "infer", 4),

@@ -8,7 +8,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 import torch
 
+import popxl
 from benchmarks import data
 from benchmarks.cases import NETWORKS, Case, all_cases
-from benchmarks.frameworks import torch_compile, torch_models
+from benchmarks.frameworks import popxl_programs, torch_compile, torch_models
 from benchmarks.models import families, generation
 from benchmarks.models.families import model_cases
 from benchmarks.program import FIRST_STEPS, FIRST_VALUES
@@ -78,6 +79,10 @@ def reference_training(case: Case) -> np.ndarray:
             for w, g, m, v in zip(weights, grads, first, second, strict=True):
                 if case.optimizer == "sgd":
                     w -= data.LEARNING_RATE * g.to_dense()
+                    continue
+                if case.optimizer == "momentum":
+                    m.copy_(data.MOMENTUM * m + g)
+                    w -= data.LEARNING_RATE * m
                     continue
                 m.copy_(data.BETA1 * m + (1 - data.BETA1) * g)
                 v.copy_(data.BETA2 * v + (1 - data.BETA2) * g * g)
@@ -170,6 +175,43 @@ def test_the_step_that_torch_compiles_is_that_of_the_reference(case: Case) -> No
     feed = torch_models.host_batches(case)[:FIRST_STEPS]
     losses = [step(*torch_models.tensors(batch)).item() for batch in feed]
     np.testing.assert_allclose(losses, reference(case), rtol=tolerance(case))
+
+
+NORMALISED = [case for case in TRAINING if case.family == "resnet"]
+
+
+def torch_running_statistics(case: Case, batch: data.Batch) -> dict[str, np.ndarray]:
+    """Those after one batch."""
+    net = torch_models.model(case).double()
+    net(torch.from_numpy(batch.x).double())
+    return {name: b.numpy() for name, b in net.named_buffers() if "running" in name}
+
+
+def popxl_running_statistics(case: Case, batch: data.Batch) -> dict[str, np.ndarray]:
+    built = popxl_programs.training(case)
+    with popxl.Session(built.ir, "cpu") as session:
+        session.run(dict(zip(built.inputs, (batch.x, batch.labels), strict=True)))
+        found = [v for v in built.ir.main_graph.variables if "running" in v.name]
+        return {variable.name: session.get_tensor_data(variable) for variable in found}
+
+
+def jax_running_statistics(case: Case, batch: data.Batch) -> dict[str, np.ndarray]:
+    on_jax = pytest.importorskip("benchmarks.models.resnet.on_jax", exc_type=ImportError)
+    weights = on_jax.prepare(data.weights(case))
+    _, running = on_jax.training_outputs(families.model(case), weights, batch.x)
+    return {name: np.asarray(value) for name, value in running.items()}
+
+
+@pytest.mark.parametrize("found", [popxl_running_statistics, jax_running_statistics])
+@pytest.mark.parametrize("case", NORMALISED, ids=[case.name for case in NORMALISED])
+def test_running_statistics_are_those_of_pytorch(
+    case: Case, found: Callable[[Case, data.Batch], dict[str, np.ndarray]]
+) -> None:
+    batch = data.batches(case)[0]
+    given, wanted = found(case, batch), torch_running_statistics(case, batch)
+    assert given.keys() == wanted.keys() and wanted
+    for name, value in wanted.items():
+        np.testing.assert_allclose(given[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_the_generation_that_torch_compiles_is_that_of_the_reference(

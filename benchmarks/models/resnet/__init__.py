@@ -71,6 +71,15 @@ class ResNet:
                 yield Block(inputs, inner, outputs, stride, self.bottleneck)
                 inputs = outputs
 
+    @property
+    def norms(self) -> list[str]:
+        """The names of all batch norms, in the order in which the network computes them."""
+        names = ["stem"]
+        for i, block in enumerate(self.blocks):
+            names += [f"block{i}.conv{j}" for j in range(len(block.convolutions))]
+            names += [f"block{i}.shortcut"] if block.projects else []
+        return [f"{name}.norm" for name in names]
+
     def weights(self) -> dict[str, values.Array]:
         result = _convolution("stem", 3, self.width, self.stem_kernel)
         for i, block in enumerate(self.blocks):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -7,8 +8,14 @@ import numpy as np
 import popxl
 import popxl.ops as ops
 import popxl_addons as addons
+from benchmarks import data
 from benchmarks.frameworks.popxl_models import Linear, normal
 from benchmarks.models.resnet import Block, ResNet
+
+# Means and variances, alternately.
+Statistics = list[popxl.Tensor]
+PARAMETERS, RUNNING = ("weight", "bias"), ("running_mean", "running_var")
+FILLS = {"weight": np.ones, "bias": np.zeros, "running_mean": np.zeros, "running_var": np.ones}
 
 
 class Filters(addons.Module):
@@ -23,36 +30,42 @@ class Filters(addons.Module):
 
 
 class BatchNorm(addons.Module):
+    def __init__(self, statistics: Statistics | None) -> None:
+        super().__init__()
+        self.statistics = statistics
+
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        weight, bias, mean, variance = (
-            self.add_variable_input(name, partial(fill, x.shape[1]), x.dtype)
-            for name, fill in (
-                ("weight", np.ones),
-                ("bias", np.zeros),
-                ("running_mean", np.zeros),
-                ("running_var", np.ones),
-            )
-        )
-        return ops.batch_norm_inference(x, weight, bias, mean, variance, epsilon=1e-5)
+        names = PARAMETERS if self.statistics is not None else (*PARAMETERS, *RUNNING)
+        given = [
+            self.add_variable_input(name, partial(FILLS[name], x.shape[1]), x.dtype)
+            for name in names
+        ]
+        if self.statistics is None:
+            return ops.batch_norm_inference(x, *given, epsilon=1e-5)
+        y, *found = ops.batch_norm_training(x, *given, epsilon=1e-5)
+        self.statistics += found
+        return y
 
 
 class ConvNorm(addons.Module):
-    def __init__(self, outputs: int, kernel: int, stride: int) -> None:
+    def __init__(
+        self, outputs: int, kernel: int, stride: int, statistics: Statistics | None
+    ) -> None:
         super().__init__()
-        self.conv, self.norm = Filters(outputs, kernel, stride), BatchNorm()
+        self.conv, self.norm = Filters(outputs, kernel, stride), BatchNorm(statistics)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         return self.norm(self.conv(x))
 
 
 class ResidualBlock(addons.Module):
-    def __init__(self, of: Block) -> None:
+    def __init__(self, of: Block, statistics: Statistics | None) -> None:
         super().__init__()
         self.of = of
         for i, (_, outputs, kernel, stride) in enumerate(of.convolutions):
-            setattr(self, f"conv{i}", ConvNorm(outputs, kernel, stride))
+            setattr(self, f"conv{i}", ConvNorm(outputs, kernel, stride, statistics))
         if of.projects:
-            self.shortcut = ConvNorm(of.outputs, 1, of.stride)
+            self.shortcut = ConvNorm(of.outputs, 1, of.stride, statistics)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
         y = x
@@ -65,12 +78,14 @@ class ResidualBlock(addons.Module):
 
 
 class Net(addons.Module):
-    def __init__(self, of: ResNet) -> None:
+    """``statistics``: where training puts mean and variance of each norm; None: inference."""
+
+    def __init__(self, of: ResNet, statistics: Statistics | None = None) -> None:
         super().__init__()
         self.of = of
-        self.stem = ConvNorm(of.width, of.stem_kernel, 2 if of.large_stem else 1)
+        self.stem = ConvNorm(of.width, of.stem_kernel, 2 if of.large_stem else 1, statistics)
         for i, block in enumerate(of.blocks):
-            setattr(self, f"block{i}", ResidualBlock(block))
+            setattr(self, f"block{i}", ResidualBlock(block, statistics))
         self.head = Linear(of.classes)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
@@ -80,3 +95,24 @@ class Net(addons.Module):
         for i in range(len(self.of.blocks)):
             x = getattr(self, f"block{i}")(x)
         return self.head(ops.mean(x.reshape((*x.shape[:2], -1)), axis=2))
+
+
+class TrainingNet(Net):
+    """Gives the statistics of the batch as well."""
+
+    def __init__(self, of: ResNet) -> None:
+        self.statistics: Statistics = []
+        super().__init__(of, self.statistics)
+
+    def build(self, x: popxl.Tensor) -> tuple[popxl.Tensor, ...]:
+        return super().build(x), *self.statistics
+
+
+def after_step(
+    of: ResNet, statistics: Sequence[popxl.Tensor], weights: dict[str, data.Array]
+) -> None:
+    """Moves the running statistics a tenth of the way, as PyTorch does by default."""
+    names = [f"{norm}.{part}" for norm in of.norms for part in RUNNING]
+    for name, new in zip(names, statistics, strict=True):
+        running = popxl.variable(weights.pop(name), popxl.float32, name)
+        ops.var_updates.accumulate_moving_average_(running, new, f=0.9)
