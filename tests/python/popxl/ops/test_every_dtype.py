@@ -32,6 +32,7 @@ WITHOUT_DTYPE = {
     "conditional",
     "conditional_with_info",
     "custom",
+    "host_call",
     "remote_code_load",
     "repeat",
     "repeat_with_info",
