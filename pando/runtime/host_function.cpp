@@ -41,7 +41,8 @@ void HostFunctionQueue::call(const std::shared_ptr<HostCall>& call, const StopCh
     throw RuntimeFault(
         str_cat("the host function '", name_, "' was closed while the program called it"));
   }
-  if (call->error_ != nullptr) std::rethrow_exception(call->error_);
+  // Out of the call, which the thread of the host may be the last to let go.
+  if (call->error_ != nullptr) std::rethrow_exception(std::exchange(call->error_, nullptr));
 }
 
 std::shared_ptr<HostCall> HostFunctionQueue::take(const StopCheck& check) {
