@@ -9,6 +9,7 @@
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/index.hpp"
 #include "pando/backends/cpu/kernels/log_sum.hpp"
+#include "pando/backends/cpu/kernels/through_float32.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -156,14 +157,9 @@ KernelPlan make_ctc_loss(const KernelRequest& request) {
                      });
     };
   };
-  if (request.input(0).dtype == DType::Float32) {
-    use(float{});
-  } else if (request.input(0).dtype == DType::Float64) {
-    use(double{});
-  } else {
-    return KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
-  }
-  return plan;
+  const DType dtype = request.input(0).dtype;
+  return dispatch_single_or_double(dtype, use) ? plan
+                                               : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
 template <class T>
@@ -209,19 +205,9 @@ KernelPlan make_ctc_loss_grad(const KernelRequest& request) {
                      });
     };
   };
-  if (request.input(1).dtype == DType::Float32) {
-    use(float{});
-  } else if (request.input(1).dtype == DType::Float64) {
-    use(double{});
-  } else {
-    return KernelPlan::reject(unsupported_dtype(request.input(1).dtype));
-  }
-  return plan;
-}
-
-template <KernelPlan (*kMake)(const KernelRequest&)>
-KernelPlan through_float32(const KernelRequest& request) {
-  return plan_through_float32(request, kMake);
+  const DType dtype = request.input(1).dtype;
+  return dispatch_single_or_double(dtype, use) ? plan
+                                               : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
+#include "pando/backends/cpu/kernels/through_float32.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -79,14 +80,9 @@ KernelPlan make_triangular_solve(const KernelRequest& request) {
                    });
     };
   };
-  if (request.input(0).dtype == DType::Float32) {
-    use(float{});
-  } else if (request.input(0).dtype == DType::Float64) {
-    use(double{});
-  } else {
-    return KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
-  }
-  return plan;
+  const DType dtype = request.input(0).dtype;
+  return dispatch_single_or_double(dtype, use) ? plan
+                                               : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
 /// `factor` becomes the factor of (t + t^T) / 2; `column` has room for n numbers.
@@ -136,19 +132,9 @@ KernelPlan make_cholesky(const KernelRequest& request) {
                      });
     };
   };
-  if (request.input(0).dtype == DType::Float32) {
-    use(float{});
-  } else if (request.input(0).dtype == DType::Float64) {
-    use(double{});
-  } else {
-    return KernelPlan::reject(unsupported_dtype(request.input(0).dtype));
-  }
-  return plan;
-}
-
-template <KernelPlan (*kMake)(const KernelRequest&)>
-KernelPlan through_float32(const KernelRequest& request) {
-  return plan_through_float32(request, kMake);
+  const DType dtype = request.input(0).dtype;
+  return dispatch_single_or_double(dtype, use) ? plan
+                                               : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
 }  // namespace

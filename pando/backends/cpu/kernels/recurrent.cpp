@@ -8,6 +8,7 @@
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/kernels/recurrent_cells.hpp"
+#include "pando/backends/cpu/kernels/through_float32.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -260,11 +261,6 @@ KernelPlan make_sequence_gradient(const KernelRequest& request) {
   plan.detail = run.product.detail;
   plan.run = std::move(run);
   return plan;
-}
-
-template <KernelPlan (*kMake)(const KernelRequest&)>
-KernelPlan through_float32(const KernelRequest& request) {
-  return plan_through_float32(request, kMake);
 }
 
 }  // namespace
