@@ -164,6 +164,14 @@ Tensor* pad_end(OpBuilder& builder, Tensor* t, const Shape& shape, double value)
   return t;
 }
 
+std::vector<TensorInfo> infer_scatter_reduce_grad(const Op& op) {
+  const Tensor& g = needed_input(op, 0, "g");
+  needed_input(op, 1, "indices");
+  std::vector<TensorInfo> infos = {plain_info(g.dtype(), op.attributes.ints("input_shape"))};
+  if (op.attributes.flag("has_initial_values")) infos.push_back(g.info);
+  return infos;
+}
+
 std::vector<TensorInfo> infer_scatter_reduce(const Op& op) {
   const Tensor& data = needed_input(op, 0, "data");
   const Tensor& indices = needed_input(op, 1, "indices");
@@ -363,13 +371,7 @@ OpDef scatter_reduce_grad() {
                     {"index_broadcast", Flag, false},
                     {"input_shape", IntList},
                     {"has_initial_values", Flag}};
-  def.infer = [](const Op& op) {
-    const Tensor& g = needed_input(op, 0, "g");
-    needed_input(op, 1, "indices");
-    std::vector<TensorInfo> infos = {plain_info(g.dtype(), op.attributes.ints("input_shape"))};
-    if (op.attributes.flag("has_initial_values")) infos.push_back(g.info);
-    return infos;
-  };
+  def.infer = infer_scatter_reduce_grad;
   def.check_execution = [](const Op& op) {
     require_arithmetic(op, 0);
     require_integer(op, 1);

@@ -9,6 +9,9 @@ namespace pando {
 
 /// Of inputs 0 data, 1 indices and 2 initial_values: the shape and dtype of the result.
 std::vector<TensorInfo> infer_scatter_reduce(const Op& op);
+/// Of a gradient with inputs 0 g and 1 indices and the attributes input_shape and
+/// has_initial_values: the gradients of data and, where there are any, of initial values.
+std::vector<TensorInfo> infer_scatter_reduce_grad(const Op& op);
 
 /// The indices in the form of the kernels: one for every element of data, or, for element
 /// semantics, of its leading part.

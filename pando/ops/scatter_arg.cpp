@@ -133,12 +133,8 @@ OpDef scatter_arg_reduce_grad() {
                     {"input_shape", IntList},
                     {"has_initial_values", Flag}};
   def.infer = [](const Op& op) {
-    const Tensor& g = needed_input(op, 0, "g");
-    needed_input(op, 1, "indices");
     needed_input(op, 2, "positions");
-    std::vector<TensorInfo> infos = {plain_info(g.dtype(), op.attributes.ints("input_shape"))};
-    if (op.attributes.flag("has_initial_values")) infos.push_back(g.info);
-    return infos;
+    return infer_scatter_reduce_grad(op);
   };
   def.check_execution = [](const Op& op) {
     require_arithmetic(op, 0);
