@@ -206,15 +206,6 @@ def test_a_replica_that_does_not_arrive_in_time():
         session.run({stream: np.array([False, True])})
 
 
-@pytest.fixture
-def interruptible():
-    """Whoever started the tests may ignore SIGINT, as `nohup` and background jobs do."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("collective", [True, False])
 @pytest.mark.parametrize("slow", [0, 1])
 def test_interrupt_stops_all(collective, slow):
