@@ -1,0 +1,1 @@
+"""Annotations and functions for models, by subject; `poptorch.ops` exports them."""
