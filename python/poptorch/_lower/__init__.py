@@ -1,0 +1,1 @@
+"""From recorded operations to graphs of popxl."""

@@ -1,0 +1,132 @@
+"""The loss scale of a training program, fixed or found by watching half precision gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import popxl
+from poptorch._lower.update_variables import Factor, UpdateVariables, as_float32, product
+from poptorch._optimizer_scalars import global_scalars
+from poptorch._optimizer_values import OptimizerValues, Value
+from popxl import ops
+
+_LARGEST_HALF = 65504.0
+_SMALLEST_NORMAL_HALF = 2.0**-14
+
+
+@dataclass(frozen=True)
+class AutomaticLossScaling:
+    """Settings of automatic loss scaling.
+
+    Attributes:
+        update_period: How many weight updates there are from one change of the scale to the next.
+        bin_edge: The share of the largest half precision value above which a gradient is large.
+        threshold: The share of large elements above which the scale is halved; else it is doubled.
+    """
+
+    update_period: int = 1
+    bin_edge: float = 0.125
+    threshold: float = 1e-7
+
+
+def with_variable_loss_scaling(values: OptimizerValues) -> OptimizerValues:
+    """Make the loss scale variable, as automatic loss scaling needs it.
+
+    Args:
+        values: What the program takes of its optimizer.
+
+    Returns:
+        The same with a variable loss scale.
+    """
+    return replace(values, loss_scaling=Value(values.loss_scaling.number, False))
+
+
+class LossScale:
+    """The loss scale in one graph.
+
+    Args:
+        values: What the program takes of its optimizer.
+        variables: Makes variables of the current graph.
+        automatic: The settings of automatic loss scaling; None: the scale is that of the optimizer.
+    """
+
+    def __init__(
+        self,
+        values: OptimizerValues,
+        variables: UpdateVariables,
+        automatic: AutomaticLossScaling | None,
+    ) -> None:
+        self._variables = variables
+        self._automatic = automatic
+        self._chosen = variables.scalar(global_scalars(values)["loss_scaling"])
+
+    def _state(self, name: str, value: float = 0.0) -> popxl.Tensor:
+        return self._variables.scalar_state(name, value)
+
+    def factor(self) -> Factor:
+        """Give what the seed of the gradient is multiplied by.
+
+        Returns:
+            The scale, a number if it is compiled in.
+        """
+        if self._automatic is None:
+            return self._chosen
+        return product(self._chosen, self._state("lossScaleUpdateFactor", 1.0))
+
+    def observe(self, gradients: Sequence[popxl.Tensor]) -> None:
+        """Count the elements of half precision gradients, and the large ones among them.
+
+        Args:
+            gradients: Gradients as the backward pass makes them; those in float32 do not count.
+        """
+        half = [t for t in gradients if t.dtype == popxl.float16]
+        if self._automatic is None or not half:
+            return
+        edge = popxl.constant(self._automatic.bin_edge * _LARGEST_HALF, popxl.float16)
+        large = None
+        for gradient in half:
+            is_large = ops.logical_or(ops.greater(ops.abs(gradient), edge), ops.isnan(gradient))
+            count = ops.sum(ops.cast(is_large, popxl.float32))
+            large = count if large is None else large + count
+        assert large is not None
+        seen = popxl.constant(float(sum(t.nelms for t in half)), popxl.float32)
+        ops.var_updates.accumulate_(self._state("lossScaleLargeCount"), large)
+        ops.var_updates.accumulate_(self._state("lossScaleSeenCount"), seen)
+
+    def adapt(self) -> None:
+        """Choose the next scale, after an update of the weights.
+
+        A scale that half precision cannot represent, or only as a denormal, is not taken.
+        """
+        if self._automatic is None:
+            return
+        large, seen = self._state("lossScaleLargeCount"), self._state("lossScaleSeenCount")
+        factor = self._state("lossScaleUpdateFactor", 1.0)
+        zero = popxl.constant(0.0, popxl.float32)
+        is_due = ops.greater(seen, zero)
+        if self._automatic.update_period > 1:
+            is_due = ops.logical_and(is_due, self._period_ends())
+        too_large = ops.greater(large, seen * self._automatic.threshold)
+        new = ops.where(too_large, factor * 0.5, factor * 2.0)
+        scale = as_float32(product(self._chosen, new))  # type: ignore[arg-type]
+        too_far = ops.logical_or(
+            ops.greater(scale, popxl.constant(_LARGEST_HALF, popxl.float32)),
+            ops.greater(popxl.constant(_SMALLEST_NORMAL_HALF, popxl.float32), scale),
+        )
+        changes = ops.logical_and(is_due, ops.logical_not(too_far))
+        copy = ops.var_updates.copy_var_update_
+        copy(factor, ops.where(changes, new, factor))
+        copy(large, ops.where(is_due, zero, large))
+        copy(seen, ops.where(is_due, zero, seen))
+
+    def _period_ends(self) -> popxl.Tensor:
+        """Counts an update; whether it is the last one of a period."""
+        assert self._automatic is not None
+        period = popxl.constant(float(self._automatic.update_period), popxl.float32)
+        updates = self._state("lossScaleUpdateCount")
+        count = ops.var_updates.accumulate_(updates, popxl.constant(1.0, popxl.float32))
+        ends = ops.logical_not(ops.greater(period, count))
+        zero = popxl.constant(0.0, popxl.float32)
+        ops.var_updates.copy_var_update_(updates, ops.where(ends, zero, count))
+        return ends

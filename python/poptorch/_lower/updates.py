@@ -1,0 +1,102 @@
+"""The update of the weights in a training program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import popxl
+from poptorch._lower.loss_scaling import AutomaticLossScaling, LossScale
+from poptorch._lower.update_rules import Group, Momentum, make_rule
+from poptorch._lower.update_variables import (
+    Factor,
+    MakeVariable,
+    UpdateState,
+    UpdateVariables,
+    WeightGradient,
+    as_tensor,
+    is_number,
+    product,
+)
+from poptorch._optimizer_scalars import global_scalars
+from poptorch._optimizer_values import OptimizerKind, OptimizerValues
+from popxl import ops
+
+_COUNTS_STEPS = (
+    OptimizerKind.ADAM,
+    OptimizerKind.ADAMW,
+    OptimizerKind.ADAMW_NO_BIAS,
+    OptimizerKind.LAMB,
+)
+
+
+def _square_sum(weight: WeightGradient) -> popxl.Tensor:
+    """The sum of squares of a gradient, of those of all groups of replicas."""
+    square = ops.lamb_square(weight.gradient)
+    grouping = weight.grouping
+    if grouping is None or grouping.num_groups == 1:
+        return square
+    return ops.collectives.replicated_all_reduce(square, "add", grouping.transpose())
+
+
+def _gradient_scale(
+    values: OptimizerValues,
+    weights: Sequence[WeightGradient],
+    variables: UpdateVariables,
+    loss_scale: Factor,
+) -> Factor:
+    """What gradients are multiplied by: without the loss scale, and with a norm in its limit."""
+    inverse: Factor = 1.0
+    if isinstance(loss_scale, popxl.Tensor):
+        inverse = popxl.constant(1.0, popxl.float32) / loss_scale
+    elif loss_scale != 1:
+        inverse = 1.0 / loss_scale
+    if not values.clips:
+        return inverse
+    total = _square_sum(weights[0])
+    for weight in weights[1:]:
+        total = total + _square_sum(weight)
+    norm = as_tensor(product(ops.sqrt(total), inverse))
+    limit = as_tensor(variables.scalar(global_scalars(values)["max_grad_norm"]))
+    share = ops.clip(limit / (norm + 1e-6), max=1.0)
+    return share if is_number(inverse, 1) else product(inverse, share)
+
+
+def add_updates(
+    values: OptimizerValues,
+    groups: Sequence[Sequence[WeightGradient]],
+    make_variable: MakeVariable,
+    automatic: AutomaticLossScaling | None = None,
+) -> UpdateState:
+    """Update weights, once, in the current graph.
+
+    With automatic loss scaling, `LossScale.observe` must have seen the gradients of the step.
+
+    Args:
+        values: What the program takes of its optimizer.
+        groups: The weights of each parameter group that have a gradient, with it.
+        make_variable: Makes variables of the main graph.
+        automatic: The settings of automatic loss scaling, if it is on.
+
+    Returns:
+        The names of the variables that the rule made.
+    """
+    variables = UpdateVariables(make_variable)
+    weights = [weight for group in groups for weight in group]
+    if not weights:
+        return variables.noted
+    with popxl.in_sequence():
+        loss_scale = LossScale(values, variables, automatic)
+        scale = _gradient_scale(values, weights, variables, loss_scale.factor())
+        step = None
+        if values.kind in _COUNTS_STEPS:
+            one = popxl.constant(1.0, popxl.float32)
+            step = ops.var_updates.accumulate_(variables.shared_count(weights), one)
+        for index, members in enumerate(groups):
+            if members:
+                rule = make_rule(Group(values, index, variables, scale), step)
+                for weight in members:
+                    rule.update(weight)
+                if isinstance(rule, Momentum):
+                    rule.finish()
+        loss_scale.adapt()
+    return variables.noted

@@ -1,0 +1,89 @@
+"""A popxl program that takes gradients from the host and updates weights with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+import popxl
+from poptorch._lower.loss_scaling import AutomaticLossScaling, LossScale, with_variable_loss_scaling
+from poptorch._lower.update_variables import UpdateVariables, WeightGradient
+from poptorch._lower.updates import add_updates
+from poptorch._optimizer_scalars import variable_numbers
+from poptorch._optimizer_values import OptimizerValues, read, with_numbers_of
+from popxl import ops
+
+POPXL_TYPES = {torch.float32: popxl.float32, torch.float16: popxl.float16}
+
+
+class UpdateProgram:
+    """The update of the parameters of an optimizer, `p0`, `p1` and so on.
+
+    Args:
+        optimizer: The optimizer, whose parameters are the first weights.
+        automatic: The settings of automatic loss scaling, if it is on.
+        in_graph: Whether the update is in a graph that the main graph calls.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        automatic: AutomaticLossScaling | None = None,
+    ) -> None:
+        self.values: OptimizerValues = read(optimizer)
+        if automatic is not None:
+            self.values = with_variable_loss_scaling(self.values)
+        self._variables: dict[str, popxl.Tensor] = {}
+        self._weights: list[popxl.Tensor] = []
+        self._streams: list[popxl.HostToDeviceStream] = []
+        self.ir = popxl.Ir()
+        with self.ir.main_graph:
+            groups = [[self._weight(p) for p in group.parameters] for group in self.values.groups]
+            if automatic is not None:
+                scale = LossScale(self.values, UpdateVariables(self._make_variable), automatic)
+                gradients = [weight.gradient for group in groups for weight in group]
+                with popxl.in_sequence():
+                    scale.observe(gradients)
+            self.state = add_updates(self.values, groups, self._make_variable, automatic)
+        self.session = popxl.Session(self.ir, "cpu")
+
+    def _weight(self, parameter: torch.Tensor) -> WeightGradient:
+        name, dtype = f"p{len(self._weights)}", POPXL_TYPES[parameter.dtype]
+        weight = popxl.variable(parameter.detach().numpy(), dtype, name)
+        stream = popxl.h2d_stream(tuple(parameter.shape), dtype, f"g_{name}")
+        self._weights.append(weight)
+        self._streams.append(stream)
+        return WeightGradient(name, weight, ops.host_load(stream))
+
+    def _make_variable(
+        self, name: str, initial: np.ndarray, weight: WeightGradient | None
+    ) -> popxl.Tensor:
+        if name not in self._variables:
+            self._variables[name] = popxl.variable(initial, name=name)
+        return self._variables[name]
+
+    def run(self, gradients: Sequence[np.ndarray]) -> None:
+        """Updates the weights once."""
+        arrays = [
+            np.asarray(gradient, stream.dtype.as_numpy())
+            for gradient, stream in zip(gradients, self._streams, strict=True)
+        ]
+        with self.session:
+            self.session.run(dict(zip(self._streams, arrays, strict=True)))
+
+    def set_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Writes the numbers of an optimizer."""
+        numbers = variable_numbers(with_numbers_of(self.values, read(optimizer)))
+        used = {name: numbers[name] for name in self.state.scalars}
+        self.session.set_variables(used)
+
+    def weights(self) -> list[np.ndarray]:
+        """The weights now."""
+        values = self.session.get_tensors_data(self._weights)
+        return [values[weight].copy() for weight in self._weights]
+
+    def value(self, name: str) -> np.ndarray:
+        """A state of the update now, by its key in `ipu_state`."""
+        return self.session.get_variable(self.state.states[name])
