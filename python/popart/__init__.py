@@ -12,7 +12,12 @@ from pando._core import (
 )
 from pando.missing_names import missing_names
 from popart._internal import ir as _ir
-from popart._internal.options import SessionOptions, VirtualGraphMode
+from popart._internal.options import (
+    AccumulateOuterFragmentSchedule,
+    SessionOptions,
+    SubgraphCopyingStrategy,
+    VirtualGraphMode,
+)
 from popart.devices import (
     DeviceConnectionType,
     DeviceInfo,
@@ -46,6 +51,7 @@ ReplicaGrouping = _ir.ReplicaGrouping
 TileSet = _ir.TileSet
 
 __all__ = [
+    "AccumulateOuterFragmentSchedule",
     "CommGroup",
     "CommGroupType",
     "DataType",
@@ -60,6 +66,7 @@ __all__ = [
     "PyWeightsIO",
     "ReplicaGrouping",
     "SessionOptions",
+    "SubgraphCopyingStrategy",
     "SyncPattern",
     "TileSet",
     "VariableRetrievalMode",

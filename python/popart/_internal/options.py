@@ -20,6 +20,22 @@ class VirtualGraphMode(enum.Enum):
     ExecutionPhases = 3
 
 
+class SubgraphCopyingStrategy(enum.IntEnum):
+    """When inputs of a called graph are copied; of no effect here."""
+
+    OnEnterAndExit = 0
+    JustInTime = 1
+
+
+class AccumulateOuterFragmentSchedule(enum.IntEnum):
+    """How the ops of weight updates are ordered; of no effect here."""
+
+    Scheduler = 0
+    Serial = 1
+    OverlapCycleOptimized = 2
+    OverlapMemoryOptimized = 3
+
+
 def _defaults() -> dict[str, Any]:
     """Every option and its default."""
     return {
