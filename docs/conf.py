@@ -32,7 +32,7 @@ html_css_files = ["site.css"]
 # what is private have no place in ours.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:.*", r"(?!pando\.|pando_demo\.|popart\.|popdist\.|popxl\.|popxl_addons\.).*"),
+    ("py:.*", r"(?!pando\.|pando_demo\.|popart\.|popdist\.|poptorch\.|popxl\.|popxl_addons\.).*"),
     ("py:.*", r".*(\._\w|\.typing_\.).*"),
     ("py:.*", r".*\.(Tree|Leaf|Key|Value|Item)"),
     # Parts of a class that has files of its own for them.

@@ -1,5 +1,58 @@
-"""Training and inference of PyTorch modules as compiled programs."""
+"""poptorch: train and run torch.nn.Modules as compiled programs."""
 
-from poptorch import optim
+from __future__ import annotations
 
-__all__ = ["optim"]
+from poptorch import enums as enums
+from poptorch import optim as optim
+from poptorch import options as options
+from poptorch import poptorch_core as poptorch_core
+from poptorch import profiling as profiling
+from poptorch import testing as testing
+from poptorch._compile_hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
+from poptorch._errors import Error, RecoverableError, UnrecoverableError
+from poptorch._impl import _OverwriteContextManager as _OverwriteContextManager
+from poptorch._impl import createPoptorchError as createPoptorchError
+from poptorch._impl import isRunningOnIpu
+from poptorch._import_effects import geometric_registration, install
+from poptorch._logging import setLogLevel
+from poptorch._stages import Phase, Stage
+from poptorch._strategies import (
+    ParallelPhasedExecution,
+    PipelinedExecution,
+    SerialPhasedExecution,
+    ShardedExecution,
+)
+from poptorch.enums import *  # noqa: F403
+from poptorch.ops import *  # noqa: F403
+from poptorch.options import ConfigFileError, Options, TensorLocationSettings
+
+__version__ = "3.4.0+pando.0.1.0"
+
+__all__ = [
+    "ConfigFileError",
+    "Error",
+    "Options",
+    "ParallelPhasedExecution",
+    "Phase",
+    "PipelinedExecution",
+    "RecoverableError",
+    "SerialPhasedExecution",
+    "ShardedExecution",
+    "Stage",
+    "TensorLocationSettings",
+    "UnrecoverableError",
+    "__version__",
+    "ipuHardwareIsAvailable",
+    "ipuHardwareVersion",
+    "isRunningOnIpu",
+    "registerPostCompileHook",
+    "registerPreCompileHook",
+    "setLogLevel",
+    *enums.__all__,
+]
+
+install()
+if (_register := geometric_registration()) is not None:
+    registerGeometricCustomArgParsers = _register  # noqa: N816
+    registerGeometricCustomArgParsers()

@@ -1,0 +1,78 @@
+"""Trace points for the system analyser: PVTI_OPTIONS, and the module libpvti where there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+from typing import Any, TypeVar
+
+Instrumented = TypeVar("Instrumented")
+
+
+def _load_library() -> Any:
+    """The module libpvti, or None where tracing is off or there is no such module."""
+    if "PVTI_OPTIONS" not in os.environ:
+        return None
+    try:
+        return importlib.import_module("libpvti")
+    except ImportError:
+        return None
+
+
+class Channel:
+    """A row of the system analyser's trace.
+
+    Without PVTI_OPTIONS in the environment, or without the module libpvti, it records nothing.
+
+    Args:
+        name: The name of the row.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._library = _load_library()
+        self._channel = self._library.createTraceChannel(name) if self._library else None
+
+    def tracepoint(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Make a context whose duration is recorded.
+
+        Args:
+            name: What the trace calls it.
+
+        Returns:
+            The context manager.
+        """
+        if self._library is None:
+            return contextlib.nullcontext()
+        point: contextlib.AbstractContextManager[Any] = self._library.Tracepoint(
+            self._channel, name
+        )
+        return point
+
+    def instrument(self, obj: Instrumented, *method_names: str) -> Instrumented:
+        """Record the duration of every call of some methods of an object.
+
+        Args:
+            obj: The object, whose methods are wrapped.
+            *method_names: The names of the methods.
+
+        Returns:
+            `obj`.
+
+        Raises:
+            AttributeError: It has no such method.
+        """
+        for name in method_names:
+            method = getattr(obj, name)
+            if self._library is not None:
+                setattr(obj, name, self._wrapped(method, name))
+        return obj
+
+    def _wrapped(self, method: Any, name: str) -> Any:
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.tracepoint(name):
+                return method(*args, **kwargs)
+
+        return call
