@@ -34,7 +34,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!pando\.|pando_demo\.|popart\.|popdist\.|poptorch\.|popxl\.|popxl_addons\.).*"),
     ("py:.*", r".*(\._\w|\.typing_\.).*"),
-    ("py:.*", r".*\.(Tree|Leaf|Key|Value|Item)"),
+    ("py:.*", r".*\.(Tree|Leaf|Key|Value|Item|Self|Instrumented)"),
     # Parts of a class that has files of its own for them.
     (
         "py:class",
