@@ -8,6 +8,7 @@ from poptorch import options as options
 from poptorch import poptorch_core as poptorch_core
 from poptorch import profiling as profiling
 from poptorch import testing as testing
+from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
 from poptorch._compile_hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._errors import Error, RecoverableError, UnrecoverableError
@@ -32,6 +33,7 @@ __version__ = "3.4.0+pando.0.1.0"
 __all__ = [
     "ConfigFileError",
     "Error",
+    "ICustomArgParser",
     "Options",
     "ParallelPhasedExecution",
     "Phase",
@@ -46,6 +48,7 @@ __all__ = [
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "isRunningOnIpu",
+    "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "setLogLevel",

@@ -1,0 +1,333 @@
+"""The combined batch: its split among replicas, device iterations and accumulation steps.
+
+A program runs `steps` micro-batches on each replica: device iterations times accumulation steps.
+Streams of a session have the micro-batches first and the replicas second, each axis only where its
+size is above 1; tensors of callers have the replicas first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from poptorch._impl import createPoptorchError
+from poptorch._logging import logger
+from poptorch.enums import CommGroupType, OutputMode
+from poptorch.options import Options
+
+_Array = np.ndarray[Any, Any]
+
+# What the device computes with instead of a type that it does not have.
+_DEVICE_DTYPES = {
+    torch.int64: torch.int32,
+    torch.float64: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+_SAME_DTYPES = {
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.float16,
+    torch.float32,
+}
+
+
+def device_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Find the type that inputs have on the device.
+
+    Args:
+        dtype: The type of a tensor on the host.
+
+    Returns:
+        int32 for int64, float32 for float64 and bfloat16, otherwise `dtype` itself.
+
+    Raises:
+        Error: Inputs cannot have this type.
+    """
+    if dtype in _SAME_DTYPES:
+        return dtype
+    if dtype not in _DEVICE_DTYPES:
+        raise createPoptorchError(
+            f"Unsupported input type {dtype}: wanted one of "
+            f"{', '.join(sorted(str(one) for one in (*_SAME_DTYPES, *_DEVICE_DTYPES)))}"
+        )
+    return _DEVICE_DTYPES[dtype]
+
+
+class HostArrays:
+    """Makes arrays for streams of what callers give, and warns once of what that costs."""
+
+    def __init__(self) -> None:
+        self._noted: set[str] = set()
+
+    def array(self, name: str, tensor: torch.Tensor) -> _Array:
+        """Make the array of one input.
+
+        Args:
+            name: What errors and warnings call the input.
+            tensor: A tensor of any shape on the CPU.
+
+        Returns:
+            An array of the type of `device_dtype`: a view of the tensor's memory where the tensor
+            has that type and is contiguous, otherwise a copy.
+
+        Raises:
+            Error: The tensor is on another device, is sparse, has an unsupported type, or has
+                integers outside the range of int32.
+        """
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            raise createPoptorchError(
+                f"Input {name}: wanted a dense tensor on the CPU; given layout {tensor.layout} on "
+                f"{tensor.device}"
+            )
+        if tensor.requires_grad:
+            self._note(
+                "grad",
+                f"Input {name} has requires_grad=True: it is detached, no gradient flows to it.",
+            )
+            tensor = tensor.detach()
+        if not tensor.is_contiguous():
+            self._note(
+                "contiguous",
+                f"Input {name} is not contiguous: it is copied on each call. Call .contiguous() "
+                "once before, if it stays the same.",
+            )
+            tensor = tensor.contiguous()
+        wanted = device_dtype(tensor.dtype)
+        if tensor.dtype is torch.int64:
+            return _narrowed(name, tensor.numpy())
+        array: _Array = tensor.to(wanted).numpy()
+        return array
+
+    def _note(self, kind: str, message: str) -> None:
+        if kind not in self._noted:
+            self._noted.add(kind)
+            logger.warning(message)
+
+
+def _narrowed(name: str, array: _Array) -> _Array:
+    narrow = array.astype(np.int32)
+    if (narrow != array).any():
+        limits = np.iinfo(np.int32)
+        raise createPoptorchError(
+            f"Input {name}: wanted integers between {limits.min} and {limits.max}, because the "
+            f"device has int32; given values between {array.min()} and {array.max()}"
+        )
+    return narrow
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """The numbers by which a combined batch is split; `gradient_accumulation` 1 in inference."""
+
+    device_iterations: int = 1
+    replication_factor: int = 1
+    gradient_accumulation: int = 1
+    input_group_size: int = 1
+    input_group_type: CommGroupType = CommGroupType.Consecutive
+
+    @staticmethod
+    def of(options: Options) -> BatchSizes:
+        """Read the numbers of options.
+
+        Args:
+            options: The options of a model or of a data loader.
+
+        Returns:
+            Their numbers.
+        """
+        return BatchSizes(
+            options.device_iterations,
+            options.replication_factor,
+            options.Training.gradient_accumulation,
+            options.input_group_size,
+            options.input_cgt,
+        )
+
+    @property
+    def _replicated(self) -> bool:
+        return self.replication_factor > 1
+
+    @property
+    def groups(self) -> int:
+        """How many groups of replicas get data of their own."""
+        return self.replication_factor // self.input_group_size
+
+    @property
+    def steps(self) -> int:
+        """How many micro-batches each replica runs in one call."""
+        return self.device_iterations * self.gradient_accumulation
+
+    @property
+    def extra(self) -> int:
+        """How many micro-batches are in a combined batch."""
+        return self.steps * self.groups
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Refuse a combined batch that cannot be split.
+
+        Args:
+            shape: The shape of an input.
+
+        Raises:
+            AssertionError: The first dimension, 1 for (), is no multiple of `extra`.
+        """
+        size = shape[0] if shape else 1
+        if size % self.extra == 0:
+            return
+        raise AssertionError(
+            f"Invalid batch dimension: In the input {torch.Size(shape)}, the batch dimension "
+            f"({size}) must be a multiple of Options.deviceIterations({self.device_iterations}) * "
+            f"(Options.replicationFactor({self.replication_factor}) / "
+            f"Options.inputReplicaGrouping.input_group_size({self.input_group_size})) * "
+            f"Options.Training.gradientAccumulation({self.gradient_accumulation}) = {self.extra} "
+            "because each call runs that many micro-batches, equally large."
+        )
+
+    def micro_batch(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Give what the module sees first.
+
+        Args:
+            tensor: A combined batch, (n, ...) or ().
+
+        Returns:
+            The first n // `extra` rows, detached: a view.
+
+        Raises:
+            AssertionError: n is no multiple of `extra`.
+        """
+        self.check(tensor.shape)
+        detached = tensor.detach()
+        return detached.narrow(0, 0, len(tensor) // self.extra) if tensor.ndim else detached
+
+    def split(self, array: _Array) -> _Array:
+        """Split a combined batch for the stream that takes it.
+
+        Args:
+            array: A contiguous combined batch, (n, ...) or (), of which `check` approved.
+
+        Returns:
+            The same rows, (steps, replicas, n // extra, ...): a view, unless several replicas but
+            not all share a group, which takes a copy of the batch for each.
+        """
+        if not array.ndim:
+            return np.broadcast_to(array, self.replication_factor) if self._replicated else array
+        rows = (len(array) // self.extra, *array.shape[1:])
+        steps, groups, members = self.steps, self.groups, self.input_group_size
+        if not self._replicated:
+            return array.reshape((steps, *rows)) if steps > 1 else array
+        by_step = array.reshape((groups, steps, *rows)).swapaxes(0, 1)
+        if members > 1:
+            axis = 1 if self.input_group_type == CommGroupType.Orthogonal else 2
+            shape = list(by_step.shape)
+            shape.insert(axis, members)
+            shared = np.broadcast_to(np.expand_dims(by_step, axis), shape)
+            by_step = shared.reshape((steps, self.replication_factor, *rows))
+        return by_step if steps > 1 else by_step[0]
+
+
+@dataclass(frozen=True)
+class OutputSizes:
+    """Which results of a run are returned, and in which shape; `mode` is not `Default`."""
+
+    batches: BatchSizes
+    mode: OutputMode
+    period: int = 1
+
+    @property
+    def each(self) -> int:
+        """How many results each replica gives in one call."""
+        if self.mode == OutputMode.All:
+            return self.batches.steps
+        if self.mode == OutputMode.EveryN:
+            return self.batches.steps // self.period
+        return 1
+
+    @property
+    def count(self) -> int:
+        """How many results are returned of one call."""
+        return self.batches.replication_factor * self.each
+
+    def returned_steps(self) -> list[int]:
+        """Say which micro-batches' results are stored.
+
+        Returns:
+            Their numbers from 0 on, ascending. For `Sum` the last, after which the sum is whole.
+        """
+        steps = self.batches.steps
+        period = self.period if self.mode == OutputMode.EveryN else 1
+        stored = range(period - 1, steps, period)
+        keeps_some = self.mode in (OutputMode.All, OutputMode.EveryN)
+        return list(stored) if keeps_some else [steps - 1]
+
+    def shape(self, traced: Sequence[int]) -> tuple[int, ...]:
+        """Give the shape of what is returned.
+
+        Args:
+            traced: The shape of the result of one micro-batch.
+
+        Returns:
+            The same shape where one result is returned; otherwise the first dimension is `count`
+            times as large, and () becomes (count,).
+        """
+        if self.count == 1:
+            return tuple(traced)
+        return (self.count * (traced[0] if traced else 1), *traced[1:])
+
+    def make(self, traced: Sequence[int], dtype: torch.dtype, transfers: int) -> Result:
+        """Make the memory of one output.
+
+        Args:
+            traced: The shape of the result of one micro-batch.
+            dtype: The type of the result on the device.
+            transfers: How many transfers arrays of the session have; the program stores `each`
+                times, into the first ones.
+
+        Returns:
+            Uninitialised memory, for one call.
+        """
+        return Result(self, tuple(traced), dtype, transfers)
+
+
+class Result:
+    """The memory of one output of one call, which the session fills through `array`.
+
+    Args:
+        sizes: Which results are returned.
+        traced: The shape of the result of one micro-batch.
+        dtype: The type of the result on the device.
+        transfers: How many transfers arrays of the session have.
+    """
+
+    def __init__(
+        self, sizes: OutputSizes, traced: tuple[int, ...], dtype: torch.dtype, transfers: int
+    ) -> None:
+        replicas, each = sizes.batches.replication_factor, sizes.each
+        self._tensor = torch.empty(sizes.shape(traced), dtype=dtype)
+        self._stored: torch.Tensor | None = None
+        if transfers == each:
+            by_replica = self._tensor.numpy().reshape((replicas, each, *traced))
+        else:
+            # Large memory that nothing is stored to is never touched, so it costs nothing.
+            spare = torch.empty((replicas, transfers, *traced), dtype=dtype)
+            self._stored = spare[:, :each]
+            by_replica = spare.numpy()
+        full = by_replica.swapaxes(0, 1)
+        full = full if replicas > 1 else full[:, 0]
+        self.array: _Array = full if transfers > 1 else full[0]
+
+    def tensor(self) -> torch.Tensor:
+        """Give what the caller of the model gets.
+
+        Returns:
+            The tensor of shape `OutputSizes.shape`, which shares no memory with other results.
+        """
+        if self._stored is not None:
+            self._tensor.view(self._stored.shape).copy_(self._stored)
+        return self._tensor
