@@ -17,6 +17,8 @@ from poptorch._impl import createPoptorchError as createPoptorchError
 from poptorch._impl import isRunningOnIpu
 from poptorch._import_effects import geometric_registration, install
 from poptorch._logging import setLogLevel
+from poptorch._model_functions import inferenceModel, trainingModel
+from poptorch._poplar_executor import PoplarExecutor
 from poptorch._stages import Phase, Stage
 from poptorch._strategies import (
     ParallelPhasedExecution,
@@ -38,6 +40,7 @@ __all__ = [
     "ParallelPhasedExecution",
     "Phase",
     "PipelinedExecution",
+    "PoplarExecutor",
     "RecoverableError",
     "SerialPhasedExecution",
     "ShardedExecution",
@@ -45,6 +48,7 @@ __all__ = [
     "TensorLocationSettings",
     "UnrecoverableError",
     "__version__",
+    "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "isRunningOnIpu",
@@ -52,6 +56,7 @@ __all__ = [
     "registerPostCompileHook",
     "registerPreCompileHook",
     "setLogLevel",
+    "trainingModel",
     *enums.__all__,
 ]
 

@@ -286,8 +286,8 @@ class OutputSizes:
         Args:
             traced: The shape of the result of one micro-batch.
             dtype: The type of the result on the device.
-            transfers: How many transfers arrays of the session have; the program stores `each`
-                times, into the first ones.
+            transfers: How many transfers arrays of the session have. The program stores `each`
+                times, into the first ones; for `EveryN` it stores every time.
 
         Returns:
             Uninitialised memory, for one call.
@@ -316,11 +316,13 @@ class Result:
         else:
             # Large memory that nothing is stored to is never touched, so it costs nothing.
             spare = torch.empty((replicas, transfers, *traced), dtype=dtype)
-            self._stored = spare[:, :each]
+            start = sizes.period - 1 if sizes.mode == OutputMode.EveryN else 0
+            step = sizes.period if sizes.mode == OutputMode.EveryN else 1
+            self._stored = spare[:, start::step][:, :each]
             by_replica = spare.numpy()
         full = by_replica.swapaxes(0, 1)
         full = full if replicas > 1 else full[:, 0]
-        self.array: _Array = full if transfers > 1 else full[0]
+        self.array: _Array = full if transfers > 1 else full[0, ...]
 
     def tensor(self) -> torch.Tensor:
         """Give what the caller of the model gets.

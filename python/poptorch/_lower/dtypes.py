@@ -1,0 +1,87 @@
+"""Element types of torch as those of popxl. The program has no 64-bit numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import popxl
+from poptorch._impl import createPoptorchError
+
+_POPXL = {
+    torch.float64: popxl.float32,
+    torch.float32: popxl.float32,
+    torch.float16: popxl.float16,
+    torch.bfloat16: popxl.bfloat16,
+    torch.int64: popxl.int32,
+    torch.int32: popxl.int32,
+    torch.int16: popxl.int16,
+    torch.int8: popxl.int8,
+    torch.uint8: popxl.uint8,
+    torch.bool: popxl.bool,
+}
+_HOST = {torch.float64: torch.float32, torch.int64: torch.int32}
+
+
+def popxl_dtype(dtype: torch.dtype) -> popxl.dtype:
+    """Find the element type of the program for one of torch.
+
+    Args:
+        dtype: The element type of torch; 64-bit types become 32-bit types.
+
+    Returns:
+        The element type of popxl.
+
+    Raises:
+        Error: There is none.
+    """
+    if dtype not in _POPXL:
+        raise createPoptorchError(
+            f"Unsupported input type {dtype}; wanted one of {', '.join(map(str, _POPXL))}"
+        )
+    return _POPXL[dtype]
+
+
+def device_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Find the element type that a tensor has in the program, as one of torch.
+
+    Args:
+        dtype: The element type in the user's module.
+
+    Returns:
+        The same one, or its 32-bit form.
+    """
+    return _HOST.get(dtype, dtype)
+
+
+def host_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A tensor of the CPU as an array of the program's element type.
+
+    Args:
+        tensor: The tensor.
+
+    Returns:
+        An array; it shares memory with the tensor where the element types are the same.
+    """
+    data = tensor.detach().to(device_dtype(tensor.dtype)).contiguous()
+    if data.dtype is torch.bfloat16:
+        words: np.ndarray[Any, Any] = data.view(torch.int16).numpy()
+        return words.view(popxl.bfloat16.as_numpy())
+    array: np.ndarray[Any, Any] = data.numpy()
+    return array
+
+
+def host_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """An array of the program as a tensor that shares its memory.
+
+    Args:
+        array: The array.
+
+    Returns:
+        The tensor.
+    """
+    if array.dtype == popxl.bfloat16.as_numpy():
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)

@@ -1,0 +1,226 @@
+"""Lowerings of operators that move elements, and of those that make tensors of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import popxl
+from poptorch._lower.lowering import Call, broadcast_to, cast
+from poptorch._lower.ops_pointwise import Operand, operand
+from poptorch._lower.registry import lowers
+from popxl import ops
+
+
+@lowers(
+    "aten::view",
+    "aten::reshape",
+    "aten::_unsafe_view",
+    "aten::flatten",
+    "aten::unflatten",
+    "aten::squeeze",
+    "aten::unsqueeze",
+    "aten::view_as",
+    "aten::reshape_as",
+    "aten::_reshape_alias",
+    "aten::ravel",
+)
+def reshape(call: Call, self: popxl.Tensor, **_ignored: Any) -> popxl.Tensor:
+    """The elements in order, in the shape of the result."""
+    if isinstance(_ignored.get("dtype"), type(call.outputs[0].dtype)):
+        raise NotImplementedError(f"{call.node.name} as another dtype at {call.node.location}")
+    return self if self.shape == call.shape else ops.reshape(self, call.shape)
+
+
+@lowers("aten::permute")
+def permute(call: Call, self: popxl.Tensor, dims: Sequence[int]) -> popxl.Tensor:
+    """Axes in another order."""
+    del call
+    return ops.transpose(self, [axis % max(self.rank, 1) for axis in dims])
+
+
+@lowers("aten::transpose", "aten::swapaxes", "aten::swapdims")
+def transpose(call: Call, self: popxl.Tensor, dim0: int, dim1: int) -> popxl.Tensor:
+    """Two axes exchanged."""
+    del call
+    if self.rank == 0:
+        return self
+    order = list(range(self.rank))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return ops.transpose(self, order)
+
+
+@lowers("aten::t", "aten::numpy_T", "aten::matrix_H", "aten::mT")
+def matrix_transpose(call: Call, self: popxl.Tensor) -> popxl.Tensor:
+    """All axes reversed; of batches of matrices, the last two."""
+    order = list(range(self.rank))
+    if call.node.name == "aten::mT":
+        order[-2:] = order[-1], order[-2]
+    else:
+        order = order[::-1]
+    return ops.transpose(self, order) if self.rank > 1 else self
+
+
+@lowers("aten::expand", "aten::expand_as", "aten::broadcast_to")
+def expand(call: Call, self: popxl.Tensor, **_ignored: Any) -> popxl.Tensor:
+    """Axes of one element repeated."""
+    return broadcast_to(self, call.shape)
+
+
+def take_range(t: popxl.Tensor, axis: int, start: int, stop: int, step: int = 1) -> popxl.Tensor:
+    """A range of one axis.
+
+    Args:
+        t: The tensor.
+        axis: The axis, not negative.
+        start: The first position, not negative.
+        stop: The position after the last one.
+        step: The distance of positions, positive.
+
+    Returns:
+        A new tensor, or `t` where the range is all of the axis.
+    """
+    if (start, stop, step) == (0, t.shape[axis], 1):
+        return t
+    return ops.slice(t, [start], [stop], [step], [axis])
+
+
+@lowers("aten::slice")
+def slice_(
+    call: Call,
+    self: popxl.Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> popxl.Tensor:
+    """A range of one axis."""
+    del call
+    axis = dim % self.rank
+    first, last, stride = slice(start, end, step).indices(self.shape[axis])
+    return take_range(self, axis, first, last, stride)
+
+
+@lowers("aten::select")
+def select(call: Call, self: popxl.Tensor, dim: int, index: int) -> popxl.Tensor:
+    """One position of an axis, which is taken away."""
+    axis = dim % self.rank
+    position = index % self.shape[axis]
+    return ops.reshape(take_range(self, axis, position, position + 1), call.shape)
+
+
+@lowers("aten::narrow")
+def narrow(call: Call, self: popxl.Tensor, dim: int, start: int, length: int) -> popxl.Tensor:
+    """A range of one axis."""
+    del call
+    axis = dim % self.rank
+    first = start % self.shape[axis] if length else 0
+    return take_range(self, axis, first, first + length)
+
+
+@lowers("aten::split", "aten::split_with_sizes", "aten::chunk", "aten::tensor_split")
+def split(call: Call, self: popxl.Tensor, dim: int = 0, **_sizes: Any) -> list[popxl.Tensor]:
+    """An axis cut into ranges."""
+    sizes = [piece.shape[dim] for piece in call.outputs]
+    return [self] if len(sizes) == 1 else ops.split(self, sizes, dim % self.rank)
+
+
+@lowers("aten::unbind")
+def unbind(call: Call, self: popxl.Tensor, dim: int = 0) -> list[popxl.Tensor]:
+    """Each position of an axis."""
+    axis = dim % self.rank
+    pieces = ops.split(self, self.shape[axis], axis) if self.shape[axis] > 1 else [self]
+    return [ops.reshape(piece, call.shape) for piece in pieces]
+
+
+@lowers("aten::cat", "aten::concat", "aten::concatenate")
+def cat(call: Call, tensors: Sequence[popxl.Tensor], dim: int = 0) -> popxl.Tensor:
+    """Tensors in a row along an axis that they have."""
+    # Torch skips empty vectors, which have no elements to give.
+    metas = call.argument("tensors")
+    parts = [cast(t, call.dtype) for t, m in zip(tensors, metas, strict=True) if m.numel()]
+    return parts[0] if len(parts) == 1 else ops.concat(parts, dim % len(call.shape))
+
+
+@lowers("aten::stack")
+def stack(call: Call, tensors: Sequence[popxl.Tensor], dim: int = 0) -> popxl.Tensor:
+    """Tensors in a row along a new axis."""
+    axis = dim % len(call.shape)
+    shape = [1 if i == axis else size for i, size in enumerate(call.shape)]
+    parts = [ops.reshape(cast(t, call.dtype), shape) for t in tensors]
+    return parts[0] if len(parts) == 1 else ops.concat(parts, axis)
+
+
+def filled(call: Call, value: Operand) -> popxl.Tensor:
+    """A tensor of the shape of the result with one value everywhere.
+
+    Args:
+        call: The call.
+        value: The value.
+
+    Returns:
+        The tensor.
+    """
+    return broadcast_to(operand(value, call.dtype), call.shape)
+
+
+@lowers(
+    "aten::zeros",
+    "aten::zeros_like",
+    "aten::new_zeros",
+    "aten::empty",
+    "aten::empty_like",
+    "aten::new_empty",
+    "aten::zero",
+    "aten::empty_strided",
+    "aten::new_empty_strided",
+    "aten::empty_permuted",
+)
+def zeros(call: Call, **_ignored: Any) -> popxl.Tensor:
+    """Zeros. Tensors without values have them too."""
+    return filled(call, 0)
+
+
+@lowers("aten::ones", "aten::ones_like", "aten::new_ones")
+def ones(call: Call, **_ignored: Any) -> popxl.Tensor:
+    """Ones."""
+    return filled(call, 1)
+
+
+@lowers("aten::full", "aten::full_like", "aten::new_full")
+def full(call: Call, fill_value: Operand, **_ignored: Any) -> popxl.Tensor:
+    """One value everywhere."""
+    return filled(call, fill_value)
+
+
+@lowers("aten::fill")
+def fill(call: Call, self: popxl.Tensor, value: Operand) -> popxl.Tensor:
+    """One value everywhere."""
+    del self
+    return filled(call, value)
+
+
+@lowers("aten::scalar_tensor")
+def scalar_tensor(call: Call, s: float, **_ignored: Any) -> popxl.Tensor:
+    """A number."""
+    return filled(call, s)
+
+
+@lowers("aten::arange")
+def arange(
+    call: Call, end: float, start: float = 0, step: float = 1, **_ignored: Any
+) -> popxl.Tensor:
+    """Numbers at equal distances."""
+    values = start + step * np.arange(call.shape[0])
+    return popxl.constant(values.astype(call.dtype.as_numpy()), call.dtype)
+
+
+@lowers("aten::linspace")
+def linspace(call: Call, start: float, end: float, steps: int, **_ignored: Any) -> popxl.Tensor:
+    """Numbers at equal distances between two."""
+    if isinstance(start, popxl.Tensor) or isinstance(end, popxl.Tensor):
+        raise NotImplementedError("linspace between tensors")
+    values = np.linspace(start, end, steps)
+    return popxl.constant(values.astype(call.dtype.as_numpy()), call.dtype)

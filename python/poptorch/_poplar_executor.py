@@ -1,0 +1,346 @@
+"""Modules that run as programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from poptorch import enums
+from poptorch._args_parser import BoundArguments, Signature, validate
+from poptorch._batching import BatchSizes, HostArrays, OutputSizes
+from poptorch._compilation import Executable, make_executable
+from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_hooks
+from poptorch._impl import createPoptorchError
+from poptorch._logging import logger
+from poptorch._lower.program import Schedule
+from poptorch._lower.table import SHAPE_RULES, is_lowered
+from poptorch._lower.weight_update import WeightUpdate, names_of_groups
+from poptorch._module_repr import module_repr
+from poptorch._optimizer_values import read
+from poptorch._trace.tracer import TraceSettings, trace
+from poptorch._wrapping import executor_of, is_wrapped, shallow_copy, unwrap, wrap_for_training
+from poptorch.options import Options
+
+_UNCOMPILED = "Model has not been compiled or has been destroyed."
+_OFFLINE = "an offline device (ConnectionType.Never)"
+
+
+class PoplarExecutor:
+    """A module that runs as a compiled program; `trainingModel` and `inferenceModel` make one.
+
+    Unknown attributes are those of the user's module.
+
+    Args:
+        model: The user's module.
+        options: How it is compiled and run; the executor keeps its own copy.
+        training: Whether a run updates the weights.
+        optimizer: How it updates them.
+        user_model: The module that other wrappers of it share; None: `model`.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        options: Options,
+        training: bool,
+        optimizer: torch.optim.Optimizer | None = None,
+        user_model: torch.nn.Module | None = None,
+    ) -> None:
+        self._user_model = model if user_model is None else user_model
+        self._model = shallow_copy(self._user_model)
+        self._training = training
+        self._options = options
+        self._optimizer = optimizer
+        self._executable: Executable | None = None
+        self._signature = Signature(self._model.forward)
+        self._host_arrays = HostArrays()
+        self._batches = BatchSizes(
+            device_iterations=options.device_iterations,
+            replication_factor=options.replication_factor,
+            gradient_accumulation=options.Training.gradient_accumulation,
+            input_group_size=options.input_group_size,
+        )
+        self._dirty_host_weights = False
+        self._host_weights_version = 0
+        self._uploaded_version = -1
+        if training:
+            wrap_for_training(self._user_model, self)
+
+    def __repr__(self) -> str:
+        return module_repr(self._user_model)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_user_model" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+        return getattr(self._user_model, name)
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The user's module: wrapped in training, the shallow copy in inference."""
+        return self._user_model if self._training else self._model
+
+    @property
+    def options(self) -> Options:
+        """The executor's own options, frozen."""
+        return self._options
+
+    # Compilation.
+
+    def isCompiled(self) -> bool:
+        """Whether there is a program.
+
+        Returns:
+            Whether there is one.
+        """
+        return self._executable is not None
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Trace the module and compile the program, without running it.
+
+        Args:
+            *args: Arguments of `forward`, of a whole combined batch.
+            **kwargs: Arguments of `forward` by name.
+
+        Raises:
+            Error: The model cannot be compiled.
+        """
+        if self._executable is not None:
+            logger.warning("Call to compile() ignored: the executable is already compiled")
+            return
+        self._compile(self._signature.bind(args, kwargs))
+        if self._options.connection_type == enums.ConnectionType.Always:
+            self._attach()
+
+    def _compile(self, bound: BoundArguments) -> None:
+        micro = [self._batches.micro_batch(named.tensor) for named in bound.tensors()]
+        settings = TraceSettings(
+            lowers=is_lowered,
+            shape_rules=SHAPE_RULES,
+            location_excludes=self._options.source_location_excludes,
+            module_names=self._options.module_namescope_enabled,
+            before=call_pre_compile_hooks,
+            after=call_post_compile_hooks,
+        )
+        arguments = bound.with_tensors(micro)
+        traced = trace(self._model, arguments, settings)
+        update = None
+        if self._optimizer is not None:
+            values = read(self._optimizer)
+            update = WeightUpdate(values, names_of_groups(values, traced.twins.originals))
+        seed = getattr(self._options, "random_seed", None)
+        if seed is None:
+            seed = time.time_ns() & 0x7FFFFFFF
+        executable = make_executable(traced, arguments, self._schedule(), update, seed)
+        # What other calls are compared with is the combined batch.
+        executable.arguments = bound
+        self._executable = executable
+
+    def _schedule(self) -> Schedule:
+        options = self._options
+        reduction = options.Training.accumulation_and_replication_reduction_type
+        return Schedule(
+            iterations=options.device_iterations,
+            accumulation=options.Training.gradient_accumulation,
+            replicas=options.replication_factor,
+            output_mode=options.output_mode,
+            mean=reduction == enums.ReductionType.Mean,
+        )
+
+    def _compiled(self) -> Executable:
+        if self._executable is None:
+            raise createPoptorchError(_UNCOMPILED)
+        return self._executable
+
+    def destroy(self) -> None:
+        """Give up the program and the device, and take the wrapper off the user's module."""
+        executable = self._executable
+        if executable is None:
+            return
+        if self._training:
+            self.copyWeightsToHostIfNeeded()
+            unwrap(self._user_model)
+        if executable.attached:
+            self._detach()
+        self._executable = None
+
+    def __del__(self) -> None:
+        if self.__dict__.get("_executable") is not None:
+            self.destroy()
+
+    # Device.
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the executor holds a device.
+
+        Returns:
+            Whether it does; False before compilation.
+        """
+        return self._executable is not None and self._executable.attached
+
+    def attachToDevice(self) -> None:
+        """Take a device and upload weights and states.
+
+        Raises:
+            Error: The model is not compiled or attached already.
+            AssertionError: The options say that there is no device.
+        """
+        executable = self._compiled()
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            f"Trying to attach to {_OFFLINE}"
+        )
+        if executable.attached:
+            raise createPoptorchError("Device is already attached")
+        self._attach()
+
+    def _attach(self) -> None:
+        executable = self._compiled()
+        executable.session.__enter__()
+        self._upload()
+
+    def detachFromDevice(self) -> None:
+        """Bring weights and states to the host and give the device up.
+
+        Raises:
+            Error: The model is not compiled or not attached.
+        """
+        if not self._compiled().attached:
+            raise createPoptorchError("Device is not attached")
+        self._detach()
+
+    def _detach(self) -> None:
+        if self._training:
+            self.copyWeightsToHostIfNeeded()
+        self._compiled().session.__exit__(None, None, None)
+
+    # Weights.
+
+    def _host_tensors(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of the module by the names that the program has for them."""
+        found: dict[str, torch.Tensor] = {}
+        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
+            found[name] = tensor
+        names = self._compiled().program.names
+        return {name: found[name] for name in names if name in found}
+
+    def _upload(self) -> None:
+        with torch.no_grad():
+            self._compiled().write(self._host_tensors())
+        self._dirty_host_weights = False
+
+    def copyWeightsToHost(self) -> None:
+        """Copy parameters and buffers from the device to the user's module.
+
+        Raises:
+            Error: The model is not compiled.
+        """
+        executable = self._compiled()
+        self._dirty_host_weights = False
+        tensors = self._host_tensors()
+        values = executable.read([name for name in tensors if name in executable.program.written])
+        with torch.no_grad():
+            for name, value in values.items():
+                tensors[name].data.copy_(value)
+        self._host_weights_version += 1
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Copy parameters and buffers to the host if the device changed them.
+
+        Returns:
+            Whether it had.
+        """
+        if not self._dirty_host_weights or self._executable is None:
+            return False
+        self.copyWeightsToHost()
+        return True
+
+    def copyWeightsToDevice(self) -> None:
+        """Copy parameters and buffers of the user's module to the device.
+
+        Raises:
+            Error: The model is not compiled.
+        """
+        self._compiled()
+        self._dirty_host_weights = False
+        self._upload()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Load a state into the user's module and the device.
+
+        Args:
+            state_dict: Tensors by name.
+            strict: Whether names must be exactly those of the module.
+
+        Returns:
+            The missing and the unexpected names.
+        """
+        result = self._user_model.load_state_dict(state_dict, strict)
+        if self.isAttachedToDevice():
+            self.copyWeightsToDevice()
+        return result
+
+    def _sync_from_training(self) -> None:
+        """Of a module that is trained too, an inference run takes the newest weights."""
+        if not is_wrapped(self._user_model):
+            return
+        trainer = executor_of(self._user_model)
+        if trainer is None or trainer is self:
+            return
+        trainer.copyWeightsToHostIfNeeded()
+        if trainer._host_weights_version != self._uploaded_version:
+            self._upload()
+            self._uploaded_version = trainer._host_weights_version
+
+    # Running.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program on a combined batch; compile it before, if there is none.
+
+        Args:
+            *args: Arguments of `forward`, of a whole combined batch.
+            **kwargs: Arguments of `forward` by name.
+
+        Returns:
+            What `forward` returned in the trace, with the results in place of its tensors.
+
+        Raises:
+            AssertionError: The options say that there is no device, or the batch does not divide.
+            Error: The arguments are not those that the model was compiled for, or the run failed.
+        """
+        assert self._options.connection_type != enums.ConnectionType.Never, (
+            f"Trying to run a model on {_OFFLINE}: use model.compile(inputs) instead of "
+            "model(inputs)"
+        )
+        bound = self._signature.bind(args, kwargs)
+        if self._executable is None:
+            self._compile(bound)
+        executable = self._compiled()
+        if not executable.attached:
+            self._attach()
+        if not self._training:
+            self._sync_from_training()
+        tensors = validate(executable.arguments, bound)
+        return self._run(executable, tensors)
+
+    def _run(self, executable: Executable, tensors: list[torch.Tensor]) -> Any:
+        program = executable.program
+        inputs = {}
+        for stream, named, tensor in zip(
+            program.inputs, executable.arguments.tensors(), tensors, strict=True
+        ):
+            array = self._host_arrays.array(named.name, tensor)
+            inputs[stream] = self._batches.split(array)
+        sizes = OutputSizes(
+            self._batches, self._options.output_mode, self._options.output_return_period
+        )
+        results = [
+            sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
+        ]
+        outputs = {
+            stream: result.array for stream, result in zip(program.outputs, results, strict=True)
+        }
+        executable.session.run_with_outputs(inputs, outputs)
+        self._dirty_host_weights = self._training
+        return executable.structure.rebuild([result.tensor() for result in results])

@@ -1,0 +1,123 @@
+"""The device `ipu` while a model is traced, and calls that are no operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from poptorch._impl import createPoptorchError
+from poptorch._trace.recorder import Recorder
+
+IPU = torch.device("ipu", 0)
+_META = torch.device("meta")
+_ILLEGAL_MOVE = (
+    'Illegal move to CPU (via `.to("cpu")`) when using the dispatcher. Instead, return this output '
+    "as an IPU tensor."
+)
+# These make tensors of the values that they are given, which meta tensors cannot hold.
+_OF_VALUES = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "meta"
+
+
+def _device_type(value: Any) -> str | None:
+    """The type of device that an argument names, or None if it names none."""
+    if isinstance(value, torch.device):
+        return value.type
+    if isinstance(value, str) and value.partition(":")[0] in ("ipu", "cpu", "meta"):
+        return value.partition(":")[0]
+    return None
+
+
+class DeviceMode(TorchFunctionMode):
+    """Shows traced tensors as tensors of the device `ipu`.
+
+    Args:
+        recorder: What records the operators.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        device_property: Any = torch.Tensor.device
+        self._special: dict[Any, Callable[..., Any]] = {
+            device_property.__get__: self._device,
+            torch.Tensor.to: self._to,
+            torch.Tensor.cpu: self._cpu,
+            torch.Tensor.__repr__: self._repr,
+            torch.Tensor.__format__: self._repr,
+        }
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run one function of torch.
+
+        Args:
+            func: The function.
+            types: Not used.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            What the function returns.
+        """
+        del types
+        kwargs = kwargs or {}
+        # The getter is another object at each access: equality, not identity, finds it.
+        if (special := self._special.get(func)) is not None:
+            return special(func, *args, **kwargs)
+        if func in _OF_VALUES:
+            return self._of_values(func, args, kwargs)
+        if _device_type(kwargs.get("device")) == "ipu":
+            kwargs = {**kwargs, "device": _META}
+        return func(*args, **kwargs)
+
+    def _device(self, func: Any, tensor: torch.Tensor, *rest: Any) -> torch.device:
+        device: torch.device = func(tensor, *rest)
+        return IPU if device.type == "meta" else device
+
+    def _repr(self, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+        if not _is_traced(tensor):
+            text: str = func(tensor, *args, **kwargs)
+            return text
+        return f"tensor(<unavailable>, device='ipu:0', size={tuple(tensor.shape)})"
+
+    def _cpu(self, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if _is_traced(tensor):
+            raise createPoptorchError(_ILLEGAL_MOVE)
+        return func(tensor, *args, **kwargs)
+
+    def _to(self, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        types = [_device_type(value) for value in (*args, kwargs.get("device"))]
+        if "cpu" in types and _is_traced(tensor):
+            raise createPoptorchError(_ILLEGAL_MOVE)
+        to_device = "ipu" in types or "meta" in types or any(_is_traced(arg) for arg in args)
+        if not to_device:
+            return func(tensor, *args, **kwargs)
+        if not _is_traced(tensor):
+            tensor = self._recorder.constant_for(tensor)
+        args = tuple(_META if _device_type(value) == "ipu" else value for value in args)
+        if _device_type(kwargs.get("device")) == "ipu":
+            kwargs = {**kwargs, "device": _META}
+        return func(tensor, *args, **kwargs)
+
+    def _of_values(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func is torch.from_numpy:
+            return func(*args, **kwargs)
+        if args and _is_traced(args[0]):
+            return func(*args, **{**kwargs, "device": _META})
+        device = kwargs.get("device")
+        data = func(*args, **{**kwargs, "device": torch.device("cpu")})
+        if device is not None and _device_type(device) == "cpu":
+            return data
+        return self._recorder.constant_for(data)

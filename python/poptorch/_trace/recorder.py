@@ -1,0 +1,246 @@
+"""The dispatch mode that records. The only file that uses private names of torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+
+from poptorch._impl import createPoptorchError
+from poptorch._trace.recording import Node, Placement, Recording, tensors_in
+
+KNOWN_VERSIONS = ("2.13",)
+
+
+def check_torch_version() -> None:
+    """Check that the private names used here are those of the installed torch.
+
+    Raises:
+        ImportError: This torch is of a version that nobody has tried.
+    """
+    if not torch.__version__.startswith(tuple(f"{version}." for version in KNOWN_VERSIONS)):
+        raise ImportError(
+            f"poptorch records with private names of torch and knows those of torch "
+            f"{', '.join(KNOWN_VERSIONS)}; torch {torch.__version__} is installed. Install "
+            f"torch=={KNOWN_VERSIONS[-1]}.0"
+        )
+
+
+Operator = torch._ops.OpOverload
+ShapeRule = Callable[..., Any]
+
+
+class ScopeState:
+    """What annotations have set at this point of the program."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.placement = Placement()
+
+    @property
+    def scope(self) -> str:
+        """The names in force, joined by `/`."""
+        return "/".join(self.names)
+
+
+class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the calls of operators on meta tensors above autograd.
+
+    Calls on tensors of the CPU alone run as they are and leave no trace. A tensor of the CPU beside
+    tensors of the trace is a constant. An operator that nothing lowers is taken apart by rules of
+    torch; what cannot be taken apart is noted as unsupported.
+
+    Args:
+        lowers: Whether an operator is lowered as it is, by name with namespace.
+        shape_rules: Results in place of those of torch's meta kernel, by name of the operator.
+        excludes: Parts of file names that are not the user's program.
+    """
+
+    def __init__(
+        self,
+        lowers: Callable[[str], bool],
+        shape_rules: Mapping[str, ShapeRule],
+        excludes: list[str],
+    ) -> None:
+        super().__init__(PythonKeyTracer(), "real", pre_dispatch=True)
+        self.recording = Recording()
+        self.state = ScopeState()
+        self._lowers = lowers
+        self._shape_rules = shape_rules
+        self._excludes = tuple(excludes)
+        self._constants: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @contextmanager
+    def recording_on(self) -> Iterator[Recorder]:
+        """Record what runs inside.
+
+        Yields:
+            The recorder.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(torch.device("meta"))
+            stack.enter_context(enable_python_dispatcher())
+            stack.enter_context(self)
+            yield self
+
+    def constant_for(self, data: torch.Tensor) -> torch.Tensor:
+        """Find the tensor of the trace that stands for a tensor of the CPU.
+
+        Args:
+            data: The tensor of the CPU, with the values that it has now.
+
+        Returns:
+            A meta tensor; the same one while the values are the same.
+        """
+        key = (id(data), data._version)
+        if key not in self._constants:
+            self._constants[key] = (data, self.recording.constant(data))
+        return self._constants[key][1]
+
+    def __torch_dispatch__(
+        self,
+        func: Operator,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Record one call.
+
+        Args:
+            func: The operator.
+            types: Not used.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            What the operator returns on meta tensors.
+        """
+        del types
+        kwargs = kwargs or {}
+        name = _full_name(func)
+        given = list(tensors_in((args, kwargs)))
+        traced = any(tensor.device.type == "meta" for tensor in given)
+        if given and not traced and func.namespace != "poptorch":
+            return func(*args, **kwargs)
+        if name in ("aten::item", "aten::_local_scalar_dense"):
+            raise createPoptorchError(
+                f"aten::item is only supported in eager mode: the value of a tensor of shape "
+                f"{list(given[0].shape)} is not known while the model is traced. Use "
+                "poptorch.cond or poptorch.for_loop for control flow that depends on values"
+            )
+        if any(tensor.device.type != "meta" for tensor in given):
+            args, kwargs = self._with_constants(args), self._with_constants(kwargs)
+        if not self._lowers(func._schema.name) and (taken_apart := self._decomposition(func)):
+            with self:
+                return taken_apart(*args, **kwargs)
+        from_grad = any(tensor.requires_grad for tensor in given)
+        result = self._shape_rules.get(name, func)(*args, **kwargs)
+        outputs = list(tensors_in(result))
+        if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
+            self._note(func, args, kwargs, outputs, from_grad)
+        return result
+
+    def _with_constants(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value if value.device.type == "meta" else self.constant_for(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._with_constants(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._with_constants(item) for key, item in value.items()}
+        return value
+
+    def _decomposition(self, func: Operator) -> Callable[..., Any] | None:
+        """How torch takes an operator apart, or None."""
+        if func._can_decompose():
+            return func.decompose
+        if func in decomposition_table:
+            return decomposition_table[func]
+        return _out_of_place(func)
+
+    def _note(
+        self,
+        func: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        outputs: list[torch.Tensor],
+        from_grad: bool,
+    ) -> None:
+        location = self._user_location()
+        if not self._lowers(func._schema.name):
+            self.recording.unsupported.setdefault(_full_name(func), location)
+        schema = func._schema
+        self.recording.nodes.append(
+            Node(
+                name=schema.name,
+                overload=schema.overload_name or "default",
+                arguments=_bound(schema, args, kwargs),
+                written=tuple(a.name for a in schema.arguments if a.is_write),
+                outputs=outputs,
+                requires_grad=[tensor.requires_grad for tensor in outputs],
+                from_grad=from_grad,
+                scope=self.state.scope,
+                placement=self.state.placement,
+                location=location,
+            )
+        )
+
+    def _user_location(self) -> str:
+        """The innermost line outside of the excluded files."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not any(part in file for part in self._excludes):
+                return f"{file}:{frame.f_lineno}"
+            frame = frame.f_back
+        return "unknown location"
+
+
+def _full_name(func: Operator) -> str:
+    """Such as `aten::add.Tensor`; the default overload has no name."""
+    overload = func._schema.overload_name
+    return f"{func._schema.name}.{overload}" if overload else func._schema.name
+
+
+def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, with the defaults of the schema."""
+    arguments: dict[str, Any] = {}
+    for index, argument in enumerate(schema.arguments):
+        if index < len(args):
+            arguments[argument.name] = args[index]
+        elif argument.name in kwargs:
+            arguments[argument.name] = kwargs[argument.name]
+        elif argument.has_default_value():
+            arguments[argument.name] = argument.default_value
+    return arguments
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Identify the memory of a tensor.
+
+    Args:
+        tensor: A tensor, with or without data.
+
+    Returns:
+        A number that tensors have in common when they share memory.
+    """
+    return tensor.untyped_storage()._cdata
+
+
+def _out_of_place(func: Operator) -> Callable[..., Any] | None:
+    """An in-place operator as its out-of-place form and a copy, where torch has that form."""
+    name = func._schema.name.partition("::")[2]
+    packet = getattr(getattr(torch.ops, func.namespace), name[:-1], None)
+    if not name.endswith("_") or name.endswith("__") or packet is None:
+        return None
+
+    def written_back(target: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return target.copy_(packet(target, *args, **kwargs))
+
+    return written_back

@@ -1,0 +1,119 @@
+"""What a trace leaves behind: the calls of ATen and poptorch operators, in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from poptorch._impl import createPoptorchError
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the ops of a block run.
+
+    Attributes:
+        ipu: The virtual device; -1: no block is active.
+        stage: The stage of the execution strategy.
+        phase: The phase of the execution strategy.
+    """
+
+    ipu: int = 0
+    stage: int = 0
+    phase: int = 0
+
+
+@dataclass
+class Node:
+    """One call of an operator.
+
+    Attributes:
+        name: The operator with namespace, without overload, such as `aten::add_`.
+        overload: The overload, such as `Tensor`.
+        arguments: Its arguments by the names of its schema, defaults filled in. Tensors are the
+            meta tensors of the trace.
+        written: The names of the arguments that it writes.
+        outputs: The tensors that it returned, flattened.
+        requires_grad: For each output, whether torch would differentiate it.
+        from_grad: Whether an argument was one that torch differentiates.
+        scope: The names of the modules and of the `NameScope`s around it, joined by `/`.
+        placement: Where it runs.
+        location: The file and line of the user's program.
+    """
+
+    name: str
+    overload: str
+    arguments: dict[str, Any]
+    written: tuple[str, ...]
+    outputs: list[torch.Tensor]
+    requires_grad: list[bool]
+    from_grad: bool
+    scope: str
+    placement: Placement
+    location: str
+
+
+@dataclass
+class Recording:
+    """A traced forward pass. It holds all meta tensors, so that their identity means something.
+
+    Attributes:
+        nodes: The calls in program order.
+        constants: The values of tensors that stand for data of the host, by `id` of the tensor.
+        unsupported: The names of operators that nothing lowers, in order of first use.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
+
+    def constant(self, data: torch.Tensor) -> torch.Tensor:
+        """Make the tensor of the trace that stands for data of the host.
+
+        Args:
+            data: A tensor on the CPU; it is copied.
+
+        Returns:
+            A meta tensor of its shape, dtype and strides.
+        """
+        twin = torch.empty_like(data, device="meta")
+        self.constants[id(twin)] = (twin, data.detach().clone())
+        return twin
+
+    def check_supported(self) -> None:
+        """Check that every operator of the recording is supported.
+
+        Raises:
+            Error: Some are not; all of them are named, with the line that called each first.
+        """
+        if not self.unsupported:
+            return
+        names = ", ".join(self.unsupported)
+        places = "".join(f"\n  {name}: {where}" for name, where in self.unsupported.items())
+        raise createPoptorchError(
+            f"Unsupported ops found in compiled model: [{names}]. Not all operations are supported "
+            f"yet by Graphcore's PyTorch compiler. If you believe any of these should be, please "
+            f"report this message to support@graphcore.ai.{places}"
+        )
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Find the tensors in arguments or results of an operator.
+
+    Args:
+        value: A tensor, or lists, tuples and dictionaries of values; others hold none.
+
+    Yields:
+        The tensors, in order.
+    """
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)

@@ -1,0 +1,113 @@
+"""One trace of a module, from its arguments to what it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+
+from poptorch import _impl
+from poptorch._args_parser import BoundArguments, Structure
+from poptorch._impl import createPoptorchError
+from poptorch._trace.device import DeviceMode
+from poptorch._trace.recorder import Recorder, ShapeRule
+from poptorch._trace.recording import Recording
+from poptorch._trace.twins import Twins, module_scopes, twins_in
+
+_active: list[Recorder] = []
+
+
+def active_recorder() -> Recorder | None:
+    """Find what records now.
+
+    Returns:
+        The recorder of the trace that is in progress, or None.
+    """
+    return _active[-1] if _active else None
+
+
+@dataclass
+class Trace:
+    """A traced forward pass.
+
+    Attributes:
+        recording: What it called.
+        inputs: The meta tensors of its inputs, in canonical order.
+        twins: Parameters and buffers.
+        structure: What it returned.
+    """
+
+    recording: Recording
+    inputs: list[torch.Tensor]
+    twins: Twins
+    structure: Structure
+
+
+@dataclass
+class TraceSettings:
+    """How a module is traced.
+
+    Attributes:
+        lowers: Whether an operator is lowered as it is, by name.
+        shape_rules: Results in place of those of torch's meta kernels, by name.
+        location_excludes: Parts of file names that are not the user's program.
+        module_names: Whether modules name their ops.
+        before: What is called when tracing is on.
+        after: What is called when it ends, also when it fails.
+    """
+
+    lowers: Callable[[str], bool]
+    shape_rules: Mapping[str, ShapeRule]
+    location_excludes: Sequence[str]
+    module_names: bool
+    before: Callable[[], None]
+    after: Callable[[], None]
+
+
+def _check_not_empty(tensors: Sequence[torch.Tensor]) -> None:
+    for tensor in tensors:
+        if tensor.numel() == 0:
+            raise createPoptorchError(
+                f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)})"
+            )
+
+
+def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSettings) -> Trace:
+    """Call a module once, on tensors without data, and record what it does.
+
+    The module is as it was afterwards, also when it raises.
+
+    Args:
+        module: The module.
+        arguments: The arguments of one micro-batch.
+        settings: How.
+
+    Returns:
+        The trace.
+
+    Raises:
+        Error: The module does something that no program can.
+    """
+    recorder = Recorder(settings.lowers, settings.shape_rules, list(settings.location_excludes))
+    given = [named.tensor for named in arguments.tensors()]
+    _check_not_empty(given)
+    metas = [torch.empty_like(tensor.contiguous(), device="meta") for tensor in given]
+    bound = arguments.with_tensors(metas)
+    validates = torch.distributions.Distribution._validate_args
+    with ExitStack() as stack:
+        twins = stack.enter_context(twins_in(module))
+        stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
+        stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
+        torch.distributions.Distribution.set_default_validate_args(False)
+        _active.append(recorder)
+        stack.callback(_active.pop)
+        _impl.set_dispatch_tracing(True)
+        stack.callback(_impl.set_dispatch_tracing, False)
+        stack.callback(settings.after)
+        settings.before()
+        with recorder.recording_on(), DeviceMode(recorder):
+            output = module(*bound.args, **bound.kwargs)
+        structure = Structure(output)
+    return Trace(recorder.recording, metas, twins, structure)

@@ -1,0 +1,187 @@
+"""Parameters and buffers of a module as tensors of the trace, for the time of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from poptorch._impl import createPoptorchError
+from poptorch._trace.recorder import ScopeState
+
+
+@dataclass
+class Twins:
+    """The tensors of the trace that stand for those of a module.
+
+    Attributes:
+        originals: Parameters and buffers on the host by the first name that the module has for
+            each, in the order of its state dictionary.
+        metas: The meta tensors by the same names.
+        parameters: The names of those that are parameters.
+    """
+
+    originals: dict[str, torch.Tensor] = field(default_factory=dict)
+    metas: dict[str, torch.Tensor] = field(default_factory=dict)
+    parameters: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Slot:
+    owner: torch.nn.Module
+    attribute: str
+    name: str
+    original: torch.Tensor
+    twin: torch.Tensor
+    is_parameter: bool
+
+
+def _slots(module: torch.nn.Module) -> tuple[Twins, list[_Slot]]:
+    """A twin for each tensor, one for all places that hold the same tensor."""
+    twins = Twins()
+    names: dict[int, str] = {}
+    slots = []
+    for prefix, owner in module.named_modules():
+        for held, is_parameter in ((owner._parameters, True), (owner._buffers, False)):
+            for attribute, tensor in held.items():
+                if tensor is None:
+                    continue
+                name = names.setdefault(
+                    id(tensor), f"{prefix}.{attribute}" if prefix else attribute
+                )
+                if name not in twins.metas:
+                    twins.originals[name] = tensor
+                    twins.metas[name] = _twin(tensor, is_parameter)
+                    if is_parameter:
+                        twins.parameters.add(name)
+                slots.append(_Slot(owner, attribute, name, tensor, twins.metas[name], is_parameter))
+    return twins, slots
+
+
+def _twin(tensor: torch.Tensor, is_parameter: bool) -> torch.Tensor:
+    meta = torch.empty_like(tensor.detach(), device="meta")
+    return torch.nn.Parameter(meta, tensor.requires_grad) if is_parameter else meta
+
+
+def _check_not_rebound(slots: list[_Slot]) -> None:
+    for slot in slots:
+        if isinstance(slot.owner, torch.nn.modules.batchnorm._NormBase):
+            continue
+        kind = "Parameter" if slot.is_parameter else "Buffer"
+        held = slot.owner._parameters if slot.is_parameter else slot.owner._buffers
+        if slot.attribute not in held:
+            raise createPoptorchError(
+                f"{kind} {slot.name} is removed from the model when calling the forward method."
+            )
+        if held[slot.attribute] is not slot.twin:
+            raise createPoptorchError(
+                f"{kind} {slot.name} is reassigned within the model when calling the forward "
+                "method. This is not supported. Consider using "
+                f"self.{slot.name}.copy_(src) to copy data from a source tensor, where src is the "
+                "name of the source tensor."
+            )
+
+
+def _plain_attributes(module: torch.nn.Module) -> list[tuple[torch.nn.Module, dict[str, Any]]]:
+    dictionaries = ("_parameters", "_buffers", "_modules")
+    return [
+        (owner, {key: value for key, value in vars(owner).items() if key not in dictionaries})
+        for owner in module.modules()
+    ]
+
+
+def _restore_plain_attributes(saved: list[tuple[torch.nn.Module, dict[str, Any]]]) -> None:
+    for owner, attributes in saved:
+        current = vars(owner)
+        for key, value in attributes.items():
+            if current.get(key) is not value:
+                current[key] = value
+        for key in [key for key, value in current.items() if key not in attributes]:
+            if _holds_traced(current[key]):
+                del current[key]
+
+
+def _holds_traced(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.device.type == "meta"
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_traced, value))
+    if isinstance(value, dict):
+        return any(map(_holds_traced, value.values()))
+    return False
+
+
+@contextmanager
+def twins_in(module: torch.nn.Module) -> Iterator[Twins]:
+    """Put twins in place of all parameters and buffers of a module, and the originals back.
+
+    Args:
+        module: The module.
+
+    Yields:
+        The twins.
+
+    Raises:
+        Error: A parameter or buffer was replaced or deleted while the twins were in place.
+    """
+    twins, slots = _slots(module)
+    saved = _plain_attributes(module)
+    try:
+        # By setattr, since recurrent modules keep lists of their weights that it keeps up to date.
+        for slot in slots:
+            setattr(slot.owner, slot.attribute, slot.twin)
+        # Those lists belong to the trace: what forward changes is counted from here.
+        yield twins
+        _check_not_rebound(slots)
+    finally:
+        for slot in slots:
+            held: dict[str, Any] = (
+                slot.owner._parameters if slot.is_parameter else slot.owner._buffers
+            )
+            if slot.is_parameter:
+                held.pop(slot.attribute, None)
+                setattr(slot.owner, slot.attribute, slot.original)
+            else:
+                held[slot.attribute] = slot.original
+        _restore_plain_attributes(saved)
+
+
+@contextmanager
+def module_scopes(module: torch.nn.Module, state: ScopeState, enabled: bool) -> Iterator[None]:
+    """Name ops by the modules that are being called.
+
+    Args:
+        module: The module whose parts push their names.
+        state: Where the names go.
+        enabled: Whether they do.
+
+    Yields:
+        Nothing.
+    """
+    handles = []
+    if enabled:
+        for path, part in module.named_modules():
+            if path:
+                handles += _scope_hooks(part, path.rpartition(".")[2], state)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _scope_hooks(part: torch.nn.Module, name: str, state: ScopeState) -> list[Any]:
+    def push(_module: torch.nn.Module, _inputs: Any) -> None:
+        state.names.append(name)
+
+    def pop(_module: torch.nn.Module, _inputs: Any, _output: Any) -> None:
+        state.names.pop()
+
+    hooks: list[Callable[..., Any]] = [push, pop]
+    return [
+        part.register_forward_pre_hook(hooks[0], prepend=True),
+        part.register_forward_hook(hooks[1]),
+    ]
