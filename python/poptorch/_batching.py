@@ -231,6 +231,22 @@ class BatchSizes:
             by_step = shared.reshape((steps, self.replication_factor, *rows))
         return by_step if steps > 1 else by_step[0]
 
+    def of_groups(self, results: torch.Tensor) -> torch.Tensor:
+        """Give the rows of one replica of each input group.
+
+        Args:
+            results: The rows of all replicas, (replicas * n, ...), or ().
+
+        Returns:
+            (groups * n, ...), in the order of a combined batch.
+        """
+        if self.input_group_size == 1 or not results.ndim:
+            return results
+        rows = results.view(self.replication_factor, -1, *results.shape[1:])
+        if self.input_group_type == CommGroupType.Orthogonal:
+            return rows[: self.groups].flatten(0, 1)
+        return rows[:: self.input_group_size].flatten(0, 1)
+
 
 @dataclass(frozen=True)
 class OutputSizes:

@@ -8,14 +8,16 @@ from typing import Any
 
 import torch
 
+import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
-from poptorch._batching import BatchSizes, HostArrays, OutputSizes
+from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result
 from poptorch._compilation import Executable, make_executable
 from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_hooks
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
-from poptorch._lower.program import Schedule
+from poptorch._lower.dtypes import device_dtype
+from poptorch._lower.program import Program, Schedule
 from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
 from poptorch._module_repr import module_repr
@@ -324,6 +326,21 @@ class PoplarExecutor:
         tensors = validate(executable.arguments, bound)
         return self._run(executable, tensors)
 
+    def _written_inputs(
+        self,
+        program: Program,
+        tensors: list[torch.Tensor],
+        outputs: dict[popxl.DeviceToHostStream, Any],
+    ) -> list[tuple[torch.Tensor, Result]]:
+        """Memory for inputs that the model writes, for all micro-batches of all replicas."""
+        written = []
+        sizes = OutputSizes(self._batches, enums.OutputMode.All)
+        for number, stream in program.written_inputs.items():
+            result = sizes.make(stream.shape, device_dtype(tensors[number].dtype), sizes.each)
+            outputs[stream] = result.array
+            written.append((tensors[number], result))
+        return written
+
     def _run(self, executable: Executable, tensors: list[torch.Tensor]) -> Any:
         program = executable.program
         inputs = {}
@@ -341,6 +358,10 @@ class PoplarExecutor:
         outputs = {
             stream: result.array for stream, result in zip(program.outputs, results, strict=True)
         }
+        written = self._written_inputs(program, tensors, outputs)
         executable.session.run_with_outputs(inputs, outputs)
         self._dirty_host_weights = self._training
+        for tensor, result in written:
+            with torch.no_grad():
+                tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))
         return executable.structure.rebuild([result.tensor() for result in results])

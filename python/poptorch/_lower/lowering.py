@@ -109,6 +109,9 @@ class GraphLowering:
         Returns:
             Its value.
         """
+        if meta not in self.values and self.values.shares_memory(meta):
+            # Factories of torch return a copy of the tensor that the operator made.
+            self.values.adopt(meta)
         if meta not in self.values:
             if id(meta) not in self.recording.constants:
                 raise createPoptorchError(

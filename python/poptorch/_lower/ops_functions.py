@@ -135,7 +135,7 @@ def round_(call: Call, self: popxl.Tensor, decimals: int = 0) -> popxl.Tensor:
 
 @lowers("aten::atan2", "aten::arctan2", "prims::atan2")
 def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
-    """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), or 2 atan((r - x) / y) left of 0."""
+    """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y)."""
     y, x = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
     radius = ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
     zero, one = number(0, popxl.float32), number(1, popxl.float32)

@@ -12,6 +12,7 @@ from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import Operand, operand
 from poptorch._lower.registry import lowers
 from popxl import ops
+from popxl.ops.utils import make
 
 
 @lowers(
@@ -76,15 +77,19 @@ def take_range(t: popxl.Tensor, axis: int, start: int, stop: int, step: int = 1)
         t: The tensor.
         axis: The axis, not negative.
         start: The first position, not negative.
-        stop: The position after the last one.
-        step: The distance of positions, positive.
+        stop: The position after the last one, -1 below the first.
+        step: The distance of positions; negative to go down from `start`.
 
     Returns:
         A new tensor, or `t` where the range is all of the axis.
     """
-    if (start, stop, step) == (0, t.shape[axis], 1):
+    size = t.shape[axis]
+    if (start, stop, step) == (0, size, 1):
         return t
-    return ops.slice(t, [start], [stop], [step], [axis])
+    starts, steps, counts = [0] * t.rank, [1] * t.rank, list(t.shape)
+    starts[axis], steps[axis], counts[axis] = start, step, len(range(start, stop, step))
+    attributes: dict[str, object] = {"starts": starts, "steps": steps, "counts": counts}
+    return make("Slice", [t], attributes, name="slice_out", settings="slice")
 
 
 @lowers("aten::slice")

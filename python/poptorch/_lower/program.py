@@ -139,7 +139,7 @@ class ProgramBuilder:
             if self._forward.random:
                 ops.var_updates.copy_var_update_(seed_variable, last[0])
             if not schedule.stores_each:
-                for stream, result in zip(self._all_outputs(), last[1:], strict=True):
+                for stream, result in zip(self._outputs, last[1:], strict=True):
                     ops.host_store(stream, result)
         program = Program(
             self.ir, self._inputs, self._outputs, self._written_inputs, list(self._twins.metas)
@@ -171,16 +171,13 @@ class ProgramBuilder:
             for i, t in forward.written_inputs.items()
         }
 
-    def _all_outputs(self) -> list[popxl.DeviceToHostStream]:
-        return [*self._outputs, *self._written_inputs.values()]
-
     def _first_results(self) -> list[popxl.Tensor]:
         """What the loops carry before the first micro-batch, where results stay in the program."""
         if self._schedule.stores_each:
             return []
         return [
             ops.init(stream.shape, stream.dtype, name=f"{stream.tensor_id}_carried")
-            for stream in self._all_outputs()
+            for stream in self._outputs
         ]
 
     def _iteration(
@@ -231,11 +228,11 @@ class ProgramBuilder:
             ops.var_updates.accumulate_(total, gradients[name])
         for name, value in forward.written.items():
             ops.var_updates.copy_var_update_(shared[name], info.graph_to_parent(value))
-        made = [
-            info.graph_to_parent(t) for t in [*forward.outputs, *forward.written_inputs.values()]
-        ]
+        for place, changed in forward.written_inputs.items():
+            ops.host_store(self._written_inputs[place], info.graph_to_parent(changed))
+        made = [info.graph_to_parent(t) for t in forward.outputs]
         if self._schedule.stores_each:
-            for target_stream, result in zip(self._all_outputs(), made, strict=True):
+            for target_stream, result in zip(self._outputs, made, strict=True):
                 ops.host_store(target_stream, result)
         elif self._schedule.output_mode is enums.OutputMode.Sum:
             results = [ops.add(total, result) for total, result in zip(results, made, strict=True)]

@@ -7,13 +7,28 @@ from poptorch._lower import (
     ops_index,
     ops_linear,
     ops_loss,
+    ops_ordering,
     ops_pointwise,
+    ops_random,
+    ops_rearrange,
     ops_reduction,
     ops_shape,
 )
 from poptorch._lower.registry import is_lowered, lowered_names
 from poptorch._lower.shape_rules import SHAPE_RULES
 
-FAMILIES = (ops_functions, ops_index, ops_linear, ops_loss, ops_pointwise, ops_reduction, ops_shape)
+# One module for each family of operators.
+FAMILIES = (
+    ops_functions,
+    ops_index,
+    ops_linear,
+    ops_loss,
+    ops_ordering,
+    ops_pointwise,
+    ops_random,
+    ops_rearrange,
+    ops_reduction,
+    ops_shape,
+)
 
 __all__ = ["FAMILIES", "SHAPE_RULES", "is_lowered", "lowered_names"]

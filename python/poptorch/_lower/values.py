@@ -103,6 +103,19 @@ class Values:
             above.storage.version,
         )
 
+    def adopt(self, meta: torch.Tensor) -> None:
+        """Give a value to a tensor that torch made of another one without an operator.
+
+        Args:
+            meta: A tensor that shares the memory of one with a value.
+        """
+        first = self._first[memory_of(meta)]
+        whole = _geometry(first.meta) == _geometry(meta)
+        value = self._read(first) if whole else self.read_by_position(meta)
+        replay: Replay | None = (lambda base: base) if whole else None
+        inverse: Inverse | None = (lambda old, new: new) if whole else None
+        self.define_view(meta, None, value, replay, inverse)
+
     def by_position(self, parent: torch.Tensor, view: torch.Tensor) -> Replay:
         """How the value of any view follows from that of the tensor that it is a view of.
 
@@ -114,6 +127,18 @@ class Values:
             A function that gathers the elements of the view.
         """
         return _gather_replay(parent, view)
+
+    def read_by_position(self, meta: torch.Tensor) -> popxl.Tensor:
+        """The value of a view of memory that some tensor with a value has.
+
+        Args:
+            meta: The view.
+
+        Returns:
+            Its value now.
+        """
+        first = self._first[memory_of(meta)]
+        return self.by_position(first.meta, meta)(self._read(first))
 
     def read(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a tensor now.
@@ -163,6 +188,10 @@ class Values:
             Whether it was.
         """
         return self._views[id(meta)].storage.version > 0
+
+
+def _geometry(meta: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    return tuple(meta.shape), meta.stride(), int(meta.storage_offset())
 
 
 def _positions(meta: torch.Tensor) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

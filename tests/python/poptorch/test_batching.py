@@ -128,13 +128,15 @@ MODES = [(OutputMode.All, 1), (OutputMode.Final, 1), (OutputMode.Sum, 1), (Outpu
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize("transfers", ["all", "stored"])
 def test_results_are_replica_major(mode, period, replicas: int, transfers: str) -> None:
-    """A session writes the results of step s and replica r as (s, r)."""
+    """A session writes the results of step s and replica r as (s, r), for `EveryN` all of them."""
     sizes = OutputSizes(BatchSizes(4, replicas, 3), mode, period)
     stored = sizes.returned_steps()
     assert len(stored) == sizes.each
     result = sizes.make((2,), torch.int32, 12 if transfers == "all" else sizes.each)
     has_transfers = transfers == "all" or sizes.each > 1
-    for place, step in enumerate(stored):
+    stores_every_step = mode == OutputMode.EveryN and transfers == "all"
+    for number, step in enumerate(stored):
+        place = step if stores_every_step else number
         for replica in range(replicas):
             index = (*((place,) if has_transfers else ()), *((replica,) if replicas > 1 else ()))
             result.array[index] = [100 * replica + step, -1]
