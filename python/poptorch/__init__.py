@@ -18,6 +18,7 @@ from poptorch._impl import isRunningOnIpu
 from poptorch._import_effects import geometric_registration, install
 from poptorch._logging import setLogLevel
 from poptorch._model_functions import inferenceModel, trainingModel
+from poptorch._module_repr import module_repr, print
 from poptorch._poplar_executor import PoplarExecutor
 from poptorch._stages import Phase, Stage
 from poptorch._strategies import (
@@ -52,6 +53,8 @@ __all__ = [
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "isRunningOnIpu",
+    "module_repr",
+    "print",
     "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
