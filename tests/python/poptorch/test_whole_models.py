@@ -1,0 +1,40 @@
+"""Models of transformers, 50 steps of AdamW, beside eager torch in float64 and in float32."""
+
+import copy
+
+import poptorch
+import pytest
+import torch
+
+from tests.python.poptorch import model_zoo
+
+STEPS = 50
+
+
+def eager_losses(model: torch.nn.Module, name: str, dtype: torch.dtype) -> list[float]:
+    model = copy.deepcopy(model).to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for step in range(STEPS):
+        given = model_zoo.inputs(name, step)
+        loss, _ = model(*(t.to(dtype) if t.is_floating_point() else t for t in given))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+@pytest.mark.parametrize("name", model_zoo.MODELS)
+def test_losses_are_those_of_eager_torch(name):
+    model = model_zoo.make(name)
+    exact = torch.tensor(eager_losses(model, name, torch.float64))
+    rounded = torch.tensor(eager_losses(model, name, torch.float32))
+    trained = poptorch.trainingModel(
+        model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3)
+    )
+    losses = torch.tensor([float(trained(*model_zoo.inputs(name, s))[0]) for s in range(STEPS)])
+    # What float32 costs torch itself grows with the steps; more than a few times that is a fault.
+    allowed = 8 * (rounded - exact).abs().cummax(0).values + 2e-5 * exact.abs()
+    worst = (losses - exact).abs() - allowed
+    assert worst.max() <= 0, f"step {int(worst.argmax())}: {losses} {exact}"
