@@ -123,6 +123,8 @@ class PoplarExecutor:
             shape_rules=SHAPE_RULES,
             location_excludes=self._options.source_location_excludes,
             module_names=self._options.module_namescope_enabled,
+            strategy=self._options._execution_strategy,
+            training=self._training,
             before=call_pre_compile_hooks,
             after=call_post_compile_hooks,
         )

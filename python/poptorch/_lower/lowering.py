@@ -80,7 +80,7 @@ class GraphLowering:
         seed: The seed of the micro-batch, of which random ops make theirs.
     """
 
-    def __init__(self, recording: Recording, seed: popxl.Tensor) -> None:
+    def __init__(self, recording: Recording, seed: popxl.Tensor | None) -> None:
         self.recording = recording
         self.values = Values()
         self._seed = seed

@@ -17,6 +17,7 @@ from poptorch._lower.loops import SharedTensors, repeated
 from poptorch._lower.losses import find_loss, weights_of
 from poptorch._lower.lowering import broadcast_to, cast
 from poptorch._lower.ops_pointwise import number
+from poptorch._lower.regions import fold_regions
 from poptorch._lower.update_variables import WeightGradient
 from poptorch._lower.weight_update import WeightUpdate
 from poptorch._trace.recording import Recording
@@ -102,6 +103,7 @@ class ProgramBuilder:
         seed: int,
     ) -> None:
         recording.check_supported()
+        recording.nodes = fold_regions(recording.nodes)
         self._schedule = schedule
         self._update = update
         self._twins = twins

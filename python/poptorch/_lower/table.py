@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from poptorch._lower import (
+    ops_annotations,
+    ops_control,
     ops_functions,
     ops_index,
     ops_linear,
     ops_loss,
     ops_ordering,
+    ops_points,
     ops_pointwise,
     ops_random,
     ops_rearrange,
@@ -18,12 +21,16 @@ from poptorch._lower.registry import is_lowered, lowered_names
 from poptorch._lower.shape_rules import SHAPE_RULES
 
 # One module for each family of operators.
+
 FAMILIES = (
+    ops_annotations,
+    ops_control,
     ops_functions,
     ops_index,
     ops_linear,
     ops_loss,
     ops_ordering,
+    ops_points,
     ops_pointwise,
     ops_random,
     ops_rearrange,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -12,11 +13,13 @@ import torch
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch._impl import createPoptorchError
 from poptorch._trace.recording import Node, Placement, Recording, tensors_in
 
 KNOWN_VERSIONS = ("2.13",)
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def check_torch_version() -> None:
@@ -37,12 +40,33 @@ Operator = torch._ops.OpOverload
 ShapeRule = Callable[..., Any]
 
 
+# Behind the end of a block, until another one begins.
+NO_BLOCK = Placement(ipu=-1)
+
+
 class ScopeState:
     """What annotations have set at this point of the program."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.placement = Placement()
+
+    def mark(self, name: str, args: tuple[Any, ...]) -> None:
+        """Take note of an operator of `torch.ops.poptorch`.
+
+        Args:
+            name: Its name without namespace.
+            args: Its arguments.
+        """
+        if name == "begin_ipu_block":
+            stage, phase, ipu = args
+            self.placement = Placement(ipu, stage, phase)
+        elif name == "end_ipu_block":
+            self.placement = NO_BLOCK
+        elif name == "push_name_scope":
+            self.names.append(args[0])
+        elif name == "pop_name_scope":
+            self.names.pop()
 
     @property
     def scope(self) -> str:
@@ -89,6 +113,16 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(self)
             yield self
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let torch run on the host as outside of a trace.
+
+        Yields:
+            Nothing.
+        """
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            yield
 
     def constant_for(self, data: torch.Tensor) -> torch.Tensor:
         """Find the tensor of the trace that stands for a tensor of the CPU.
@@ -173,6 +207,13 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         from_grad: bool,
     ) -> None:
         location = self._user_location()
+        if func.namespace == "poptorch":
+            self.state.mark(func._opname, args)
+        elif self.state.placement == NO_BLOCK:
+            raise createPoptorchError(
+                f"No active Block, all the ops must belong to a Block; {func.name()} at {location} "
+                "does not. Begin a block before it"
+            )
         if not self._lowers(func._schema.name):
             self.recording.unsupported.setdefault(_full_name(func), location)
         schema = func._schema
@@ -196,7 +237,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             file = frame.f_code.co_filename
-            if not any(part in file for part in self._excludes):
+            if not file.startswith(_PACKAGE) and not any(part in file for part in self._excludes):
                 return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return "unknown location"

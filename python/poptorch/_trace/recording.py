@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,11 +64,13 @@ class Recording:
         nodes: The calls in program order.
         constants: The values of tensors that stand for data of the host, by `id` of the tensor.
         unsupported: The names of operators that nothing lowers, in order of first use.
+        host_layers: What `poptorch.CPU` wraps, by its ID.
     """
 
     nodes: list[Node] = field(default_factory=list)
     constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
+    host_layers: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def constant(self, data: torch.Tensor) -> torch.Tensor:
         """Make the tensor of the trace that stands for data of the host.

@@ -11,6 +11,8 @@ import torch
 from poptorch import _impl
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
+from poptorch._ops import trace_state
+from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.device import DeviceMode
 from poptorch._trace.recorder import Recorder, ShapeRule
 from poptorch._trace.recording import Recording
@@ -54,6 +56,8 @@ class TraceSettings:
         shape_rules: Results in place of those of torch's meta kernels, by name.
         location_excludes: Parts of file names that are not the user's program.
         module_names: Whether modules name their ops.
+        strategy: Where blocks run.
+        training: Whether the program trains.
         before: What is called when tracing is on.
         after: What is called when it ends, also when it fails.
     """
@@ -62,6 +66,8 @@ class TraceSettings:
     shape_rules: Mapping[str, ShapeRule]
     location_excludes: Sequence[str]
     module_names: bool
+    strategy: ExecutionStrategy
+    training: bool
     before: Callable[[], None]
     after: Callable[[], None]
 
@@ -107,6 +113,10 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         stack.callback(_impl.set_dispatch_tracing, False)
         stack.callback(settings.after)
         settings.before()
+        state = stack.enter_context(
+            trace_state.tracing(settings.strategy, settings.training, recorder.paused)
+        )
+        recorder.recording.host_layers = state.host_layers
         with recorder.recording_on(), DeviceMode(recorder):
             output = module(*bound.args, **bound.kwargs)
         structure = Structure(output)
