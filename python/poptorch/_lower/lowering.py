@@ -97,6 +97,7 @@ class GraphLowering:
         Returns:
             A uint32 tensor of shape (2,).
         """
+        assert self._seed is not None
         self._seeds += 1
         return create_random_seed(self._seed, self._seeds)
 

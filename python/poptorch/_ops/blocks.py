@@ -89,12 +89,21 @@ class Block(torch.nn.Module):
             _begin(trace, trace.take_auto_id() if user_id is None else user_id, device)
 
     def extra_repr(self) -> str:
-        """What the representation of the module says of the block."""
+        """Describe the block for the representation of the module.
+
+        Returns:
+            Its ids.
+        """
         return f"user_id={self._user_id}, ipu_id={self._ipu_id}"
 
 
 class BeginBlockHook:
-    """The forward pre-hook of a module with which a block begins."""
+    """The forward pre-hook of a module with which a block begins.
+
+    Args:
+        user_id: The id of the block; None: it draws the next one when it first begins.
+        ipu_id: The virtual device of the block; None: that of its stage.
+    """
 
     def __init__(self, user_id: str | None, ipu_id: int | None) -> None:
         self._user_id = user_id
@@ -165,6 +174,9 @@ def BlockFunction(
     Args:
         user_id: The id by which strategies name the block; None: the next of "0", "1", ...
         ipu_id: The virtual device of the block; None: that of its stage.
+
+    Returns:
+        The decorator.
 
     Raises:
         AssertionError: An id is no string or no number.

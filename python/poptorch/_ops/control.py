@@ -28,13 +28,14 @@ def _check_list(name: str, given: object) -> list[torch.Tensor]:
 
 def _results(name: str, returned: object) -> list[torch.Tensor]:
     """What a body returned, as a list of tensors."""
-    results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-    for result in results:
+    results: list[torch.Tensor] = []
+    for result in returned if isinstance(returned, (list, tuple)) else [returned]:
         if not isinstance(result, torch.Tensor):
             raise createPoptorchError(
                 f"{name} must return a tensor, or a list or tuple of tensors; returned "
                 f"{type(result).__name__}"
             )
+        results.append(result)
     return results
 
 

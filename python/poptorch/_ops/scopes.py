@@ -131,6 +131,9 @@ class MultiConv:
         Args:
             value: A number from 0 to 1, or one for each convolution.
 
+        Returns:
+            The context itself.
+
         Raises:
             AssertionError: It is neither.
         """
@@ -144,6 +147,9 @@ class MultiConv:
 
         Args:
             value: `torch.float` or `torch.half`, or one of them for each convolution.
+
+        Returns:
+            The context itself.
 
         Raises:
             ValueError: It is neither.
@@ -161,6 +167,9 @@ class MultiConv:
         Args:
             value: A bool, or one for each convolution.
 
+        Returns:
+            The context itself.
+
         Raises:
             ValueError: It is neither.
         """
@@ -176,6 +185,9 @@ class MultiConv:
         Args:
             value: The plan.
 
+        Returns:
+            The context itself.
+
         Raises:
             AssertionError: It is no `MultiConvPlanType`.
         """
@@ -188,6 +200,9 @@ class MultiConv:
 
         Args:
             value: The number.
+
+        Returns:
+            The context itself.
 
         Raises:
             AssertionError: It is no int.
@@ -202,6 +217,9 @@ class MultiConv:
 
         Args:
             value: The part of the time of the best one.
+
+        Returns:
+            The context itself.
 
         Raises:
             AssertionError: It is no float.

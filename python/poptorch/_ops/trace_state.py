@@ -35,17 +35,24 @@ class TraceState:
     in_multi_conv: bool = False
 
     def take_auto_id(self) -> str:
-        """The next automatic id of a block."""
+        """Draw an id for a block without one.
+
+        Returns:
+            The next automatic id.
+        """
         taken = str(self.next_auto_id)
         self.next_auto_id += 1
         return taken
 
     def place(self, block_id: str, ipu_id: int | None) -> Placement:
-        """Where the strategy puts a block.
+        """Ask the strategy about a block.
 
         Args:
             block_id: The id of the block.
             ipu_id: The device that the block asks for; None: none.
+
+        Returns:
+            Where it runs.
         """
         if self.strategy is None:
             return Placement(ipu_id or 0, 0, ipu_id or 0)
@@ -68,6 +75,9 @@ def tracing(
             on device 0.
         training: Whether the program trains.
         paused: Makes a context in which torch runs on the host, unseen by the trace.
+
+    Yields:
+        The state.
     """
     global _current
     outer = _current
@@ -81,7 +91,11 @@ def tracing(
 
 
 def current_trace() -> TraceState | None:
-    """The state of the trace that is going on; None outside of one."""
+    """Find the trace that is going on.
+
+    Returns:
+        Its state; None outside of one.
+    """
     return _current if isDispatchTracing() else None
 
 

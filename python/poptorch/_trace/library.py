@@ -212,10 +212,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def _make_library() -> torch.library.Library:
-    library = torch.library.Library("poptorch", "DEF")
+    library = torch.library.Library("poptorch", "DEF")  # type: ignore[no-untyped-call]
     for schema, function in _OPERATORS.items():
-        library.define(schema)
-        library.impl(schema.partition("(")[0], function, "CompositeImplicitAutograd")
+        library.define(schema)  # type: ignore[no-untyped-call]
+        name = schema.partition("(")[0]
+        library.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
     return library
 
 
