@@ -21,7 +21,8 @@ def _shown(module: torch.nn.Module) -> torch.nn.Module:
     def represent(self: torch.nn.Module) -> str:
         return " ".join([*hooks, kind.__repr__(self)])
 
-    stand_in: torch.nn.Module = object.__new__(type(kind.__name__, (kind,), {"__repr__": represent}))
+    shown_kind = type(kind.__name__, (kind,), {"__repr__": represent})
+    stand_in: torch.nn.Module = object.__new__(shown_kind)
     stand_in.__dict__.update(module.__dict__)
     children = {
         name: child if child is None else _shown(child) for name, child in module._modules.items()

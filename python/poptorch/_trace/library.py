@@ -124,12 +124,14 @@ def _custom_operation(
     """The example outputs; in a trace they need a gradient where an input needs one."""
     if not any(tensor.is_meta for tensor in (*inputs, *outputs)):
         return list(outputs)
-    needs_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+    needing = [tensor.to("meta").sum().float() for tensor in inputs if tensor.requires_grad]
     results = []
     for output in outputs:
         result = torch.empty_like(output.detach(), device="meta")
-        floating = result.is_floating_point()
-        results.append(result.requires_grad_(needs_gradient and floating).clone())
+        if needing and result.is_floating_point():
+            # On meta tensors a sum is only what makes the result depend on them.
+            result = result + torch.stack(needing).sum().to(result.dtype)
+        results.append(result)
     return results
 
 

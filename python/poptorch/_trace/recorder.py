@@ -211,8 +211,8 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             self.state.mark(func._opname, args)
         elif self.state.placement == NO_BLOCK:
             raise createPoptorchError(
-                f"No active Block, all the ops must belong to a Block; {_full_name(func)} at {location} "
-                "does not. Begin a block before it"
+                f"No active Block, all the ops must belong to a Block; {_full_name(func)} at "
+                f"{location} does not. Begin a block before it"
             )
         if not self._lowers(func._schema.name):
             self.recording.unsupported.setdefault(_full_name(func), location)
