@@ -151,6 +151,7 @@ class PoplarExecutor:
             replicas=options.replication_factor,
             output_mode=options.output_mode,
             mean=reduction == enums.ReductionType.Mean,
+            strategy=options._execution_strategy,
         )
 
     def _compiled(self) -> Executable:

@@ -42,6 +42,17 @@ class BodyLowering(GraphLowering):
             self._seed = self._add_input(seed, "seed")
         return super().next_seed()
 
+    def can_read(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor has a value at this point of the body.
+
+        Args:
+            meta: The traced tensor.
+
+        Returns:
+            Whether it has one, here or around the body.
+        """
+        return super().can_read(meta) or self._outer.can_read(meta)
+
     def read(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a traced tensor, which becomes an input if it was made around the graph.
 
@@ -51,7 +62,7 @@ class BodyLowering(GraphLowering):
         Returns:
             Its value.
         """
-        if meta not in self.values and id(meta) not in self.recording.constants:
+        if meta not in self.values and self._outer.can_read(meta):
             with self._outer_graph:
                 value = self._outer.read(meta)
             self._captured.append(meta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,3 +103,25 @@ def repeated(
         for result in body(inputs, inner):
             popxl.graph_output(result)
     return list(ops.repeat(graph, count, *carried, *inner.taken))
+
+
+def called(
+    name: str,
+    given: Mapping[str, popxl.Tensor],
+    shared: SharedTensors,
+    body: Callable[[Mapping[str, popxl.Tensor], SharedTensors], None],
+) -> None:
+    """Make the ops of a body in a graph of its own, and call it.
+
+    Args:
+        name: The name of the graph.
+        given: Tensors that the body reads, by name.
+        shared: Tensors of the current graph that the body may read, or write in place.
+        body: What makes the ops, given the tensors in the graph.
+    """
+    graph = popxl.gcg().ir.create_empty_graph(name)
+    inner = SharedTensors(graph, shared)
+    with graph, popxl.in_sequence():
+        inputs = {key: popxl.graph_input(t.shape, t.dtype, t.name) for key, t in given.items()}
+        body(inputs, inner)
+    ops.call(graph, *given.values(), *inner.taken)

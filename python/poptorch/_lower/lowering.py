@@ -101,6 +101,17 @@ class GraphLowering:
         self._seeds += 1
         return create_random_seed(self._seed, self._seeds)
 
+    def can_read(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor has a value at this point of the program.
+
+        Args:
+            meta: The traced tensor.
+
+        Returns:
+            Whether it has one.
+        """
+        return self.values.shares_memory(meta) or id(meta) in self.recording.constants
+
     def read(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a traced tensor at this point of the program.
 

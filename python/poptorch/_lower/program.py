@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 
 import popxl
 from poptorch import enums
-from poptorch._lower.dtypes import host_array
-from poptorch._lower.forward import make_forward_graph
-from poptorch._lower.loops import SharedTensors, repeated
+from poptorch._lower.dtypes import host_array, popxl_dtype
+from poptorch._lower.loops import SharedTensors, called, repeated
 from poptorch._lower.losses import find_loss, weights_of
-from poptorch._lower.lowering import broadcast_to, cast
+from poptorch._lower.micro_batch import MicroBatch
 from poptorch._lower.ops_pointwise import number
+from poptorch._lower.pipelines import PipelineWork, run_pipeline
 from poptorch._lower.regions import fold_regions
+from poptorch._lower.segments import Segment, split_into_segments
+from poptorch._lower.stage_gradients import differentiate_stages
+from poptorch._lower.stages import StageMaker
 from poptorch._lower.update_variables import WeightGradient
 from poptorch._lower.weight_update import WeightUpdate
+from poptorch._stages import (
+    check_inference_pipeline,
+    check_training_pipeline,
+    count_forward_stages,
+)
+from poptorch._strategies import ExecutionStrategy, PipelinedExecution
 from poptorch._trace.recording import Recording
 from poptorch._trace.twins import Twins
 from popxl import ops
@@ -38,6 +46,7 @@ class Schedule:
         replicas: Replicas of the program.
         output_mode: Which results come back; never `Default`.
         mean: Whether gradients are averaged over micro-batches and replicas, or summed.
+        strategy: How stages on several devices run.
     """
 
     iterations: int = 1
@@ -45,6 +54,30 @@ class Schedule:
     replicas: int = 1
     output_mode: enums.OutputMode = enums.OutputMode.All
     mean: bool = True
+    strategy: ExecutionStrategy = field(default_factory=PipelinedExecution)
+
+    def pipelines(self, segments: Sequence[Segment], is_training: bool) -> bool:
+        """Check whether the segments of a forward pass run as a pipeline.
+
+        Args:
+            segments: The segments.
+            is_training: Whether the program trains.
+
+        Returns:
+            Whether they do: with a pipelined execution on several devices.
+
+        Raises:
+            Error: There are fewer micro-batches than the pipeline has stages.
+        """
+        devices = [segment.ipu for segment in segments]
+        if not isinstance(self.strategy, PipelinedExecution) or len(set(devices)) == 1:
+            return False
+        stages = count_forward_stages(devices)
+        if is_training:
+            check_training_pipeline(self.accumulation, stages)
+        else:
+            check_inference_pipeline(self.iterations, stages)
+        return True
 
     @property
     def transfers(self) -> int:
@@ -69,6 +102,7 @@ class Program:
         written_inputs: The streams of inputs that the model writes, by number of the input.
         names: The names of all variables of the user's module.
         written: The names of those that a run changes.
+        devices: The virtual devices of its ops.
     """
 
     ir: popxl.Ir
@@ -77,6 +111,7 @@ class Program:
     written_inputs: dict[int, popxl.DeviceToHostStream]
     names: list[str]
     written: set[str] = field(default_factory=set)
+    devices: set[int] = field(default_factory=set)
 
 
 class ProgramBuilder:
@@ -110,20 +145,14 @@ class ProgramBuilder:
         self.ir = popxl.Ir(replication=schedule.replicas)
         self.ir.num_host_transfers = schedule.transfers
         loss = None if update is None else find_loss(recording)
-        self._forward = make_forward_graph(self.ir, recording, inputs, twins.metas, results, loss)
+        segments = split_into_segments(schedule.strategy, recording.nodes)
+        self._is_pipelined = schedule.pipelines(segments, update is not None)
+        maker = StageMaker(recording, segments, inputs, twins.metas)
+        self._forward = maker.make(self.ir, results, loss)
         weights = {name: meta for name, meta in twins.metas.items() if name in twins.parameters}
         self._weights = [] if loss is None else weights_of(loss[1], weights)
-        self._gradient_graph = self._differentiate()
+        self._gradients = differentiate_stages(self._forward, self._weights)
         self._seed = seed
-
-    def _differentiate(self) -> Any:
-        forward = self._forward
-        if forward.loss is None:
-            return None
-        wanted = [forward.tensors[name] for name in self._weights]
-        return popxl.transforms.autodiff(
-            forward.graph, grads_provided=[forward.loss], grads_required=wanted
-        )
 
     def build(self) -> Program:
         """Make the program.
@@ -137,15 +166,15 @@ class ProgramBuilder:
             self._make_streams()
             seed_variable = variables[SEED_VARIABLE]
             carried = [seed_variable, *self._first_results()]
-            last = repeated("iteration", schedule.iterations, carried, variables, self._iteration)
+            last = self._run(carried, variables)
             if self._forward.random:
                 ops.var_updates.copy_var_update_(seed_variable, last[0])
             if not schedule.stores_each:
                 for stream, result in zip(self._outputs, last[1:], strict=True):
                     ops.host_store(stream, result)
-        program = Program(
-            self.ir, self._inputs, self._outputs, self._written_inputs, list(self._twins.metas)
-        )
+        names = list(self._twins.metas)
+        program = Program(self.ir, self._inputs, self._outputs, self._written_inputs, names)
+        program.devices = self._forward.devices
         program.written = set(self._forward.written) | set(self._weights)
         return program
 
@@ -163,53 +192,86 @@ class ProgramBuilder:
 
     def _make_streams(self) -> None:
         forward = self._forward
-        self._inputs = [popxl.h2d_stream(t.shape, t.dtype, name=t.name) for t in forward.inputs]
+        self._inputs = [
+            popxl.h2d_stream(
+                tuple(meta.shape), popxl_dtype(meta.dtype), name=f"input/{i}" if i else "input"
+            )
+            for i, meta in enumerate(forward.inputs)
+        ]
         self._outputs = [
-            popxl.d2h_stream(t.shape, t.dtype, name=f"output/{i}" if i else "output")
-            for i, t in enumerate(forward.outputs)
+            _stream_of(one.tensor, f"output/{i}" if i else "output")
+            for i, one in enumerate(forward.outputs)
         ]
         self._written_inputs = {
-            i: popxl.d2h_stream(t.shape, t.dtype, name=f"written_input/{i}")
-            for i, t in forward.written_inputs.items()
+            i: _stream_of(one.tensor, f"written_input/{i}")
+            for i, one in forward.written_inputs.items()
         }
 
     def _first_results(self) -> list[popxl.Tensor]:
         """What the loops carry before the first micro-batch, where results stay in the program."""
         if self._schedule.stores_each:
             return []
-        return [
-            ops.init(stream.shape, stream.dtype, name=f"{stream.tensor_id}_carried")
-            for stream in self._outputs
-        ]
+        results = []
+        for stream, device in zip(self._outputs, self._output_devices(), strict=True):
+            with popxl.ipu(device):
+                name = f"{stream.tensor_id}_carried"
+                results.append(ops.init(stream.shape, stream.dtype, name=name))
+        return results
 
-    def _iteration(
+    def _output_devices(self) -> list[int]:
+        forward = self._forward
+        return [forward.stages[one.stage].ipu for one in forward.outputs]
+
+    def _run(self, carried: list[popxl.Tensor], shared: SharedTensors) -> list[popxl.Tensor]:
+        iterations = self._schedule.iterations
+        if self._update is None:
+            return self._micro_batches("iteration", iterations, carried, shared, {})
+        return repeated("iteration", iterations, carried, shared, self._update_step)
+
+    def _update_step(
         self, carried: list[popxl.Tensor], shared: SharedTensors
     ) -> Sequence[popxl.Tensor]:
-        """A weight update, or in inference a micro-batch."""
-        if self._update is None:
-            return self._micro_batch(carried, shared, {})[0]
+        """All micro-batches of one update of the weights, and the update."""
         accumulation = self._schedule.accumulation
         if accumulation == 1:
             carried, gradients = self._micro_batch(carried, shared, {})
         else:
-            sums = {
-                name: ops.init(shared[name].shape, popxl.float32, name=f"Accum___{name}")
-                for name in self._weights
-            }
-            prefix = "Accum___"
-
-            def body(
-                inner: list[popxl.Tensor], inner_shared: SharedTensors
-            ) -> Sequence[popxl.Tensor]:
-                targets = {name: inner_shared[prefix + name] for name in sums}
-                return self._micro_batch(inner, inner_shared, targets)[0]
-
-            for name, total in sums.items():
-                shared.add(prefix + name, total)
-            carried = repeated("micro_batch", accumulation, carried, shared, body)
-            gradients = sums
-        self._apply(gradients, shared)
+            gradients = self._first_sums(shared)
+            carried = self._micro_batches("micro_batch", accumulation, carried, shared, gradients)
+        if len(self._forward.devices) == 1:
+            self._apply(gradients, shared)
+        else:
+            # In a graph of its own, where all tensors are on the device of the ops that use them.
+            called("update", gradients, shared, self._apply)
         return carried
+
+    def _first_sums(self, shared: SharedTensors) -> dict[str, popxl.Tensor]:
+        sums = {}
+        for name in self._weights:
+            with popxl.ipu(self._forward.home_of(name)):
+                shape = shared[name].shape
+                sums[name] = ops.init(shape, popxl.float32, name=f"Accum___{name}")
+        return sums
+
+    def _micro_batches(
+        self,
+        name: str,
+        count: int,
+        carried: list[popxl.Tensor],
+        shared: SharedTensors,
+        sums: Mapping[str, popxl.Tensor],
+    ) -> list[popxl.Tensor]:
+        """So many micro-batches, whose gradients are added to the sums."""
+        for weight, total in sums.items():
+            shared.add(f"Accum___{weight}", total)
+        if self._is_pipelined:
+            return self._pipeline(count, carried, shared, sums)
+
+        def body(inner: list[popxl.Tensor], inner_shared: SharedTensors) -> Sequence[popxl.Tensor]:
+            targets = {weight: inner_shared[f"Accum___{weight}"] for weight in sums}
+            return self._micro_batch(inner, inner_shared, targets)[0]
+
+        return repeated(name, count, carried, shared, body)
 
     def _micro_batch(
         self, carried: list[popxl.Tensor], shared: SharedTensors, sums: Mapping[str, popxl.Tensor]
@@ -217,22 +279,18 @@ class ProgramBuilder:
         """Forward and backward pass of one micro-batch; gradients go to the sums, if any."""
         forward = self._forward
         seed, *results = carried
-        given: dict[popxl.Tensor, popxl.Tensor] = {forward.seed: seed}
-        for stream, target in zip(self._inputs, forward.inputs, strict=True):
-            given[target] = ops.host_load(stream)
-        for name, target in forward.tensors.items():
-            given[target] = shared[name]
-        info = ops.call_with_info(forward.graph, inputs_dict=given)
-        gradients = self._gradients(info, shared)
-        if self._update is not None:
-            self._update.observe(list(gradients.values()), shared)
+        batch = MicroBatch(forward, self._gradients, self._inputs, shared)
+        for stage in forward.stages:
+            with popxl.ipu(stage.ipu):
+                batch.run_stage(seed)
+        gradients = self._gradients_of(batch, shared)
         for name, total in sums.items():
             ops.var_updates.accumulate_(total, gradients[name])
         for name, value in forward.written.items():
-            ops.var_updates.copy_var_update_(shared[name], info.graph_to_parent(value))
+            batch.write(name, value)
         for place, changed in forward.written_inputs.items():
-            ops.host_store(self._written_inputs[place], info.graph_to_parent(changed))
-        made = [info.graph_to_parent(t) for t in forward.outputs]
+            ops.host_store(self._written_inputs[place], batch.value(changed))
+        made = [batch.value(one) for one in forward.outputs]
         if self._schedule.stores_each:
             for target_stream, result in zip(self._outputs, made, strict=True):
                 ops.host_store(target_stream, result)
@@ -243,25 +301,65 @@ class ProgramBuilder:
         next_seed = create_random_seed(seed, 0) if forward.random else seed
         return [next_seed, *results], gradients
 
-    def _gradients(self, info: Any, shared: SharedTensors) -> dict[str, popxl.Tensor]:
-        if self._gradient_graph is None or self._update is None:
+    def _gradients_of(self, batch: MicroBatch, shared: SharedTensors) -> dict[str, popxl.Tensor]:
+        """The gradients of a micro-batch, from the last stage to the first."""
+        if self._update is None:
             return {}
-        loss = self._forward.loss
-        assert loss is not None
+        gradients: dict[str, popxl.Tensor] = {}
+        scale = self._scale(shared)
+        for index, stage in reversed(list(enumerate(self._forward.stages))):
+            with popxl.ipu(stage.ipu):
+                for name, gradient in batch.run_gradient(index, scale).items():
+                    earlier = gradients.get(name)
+                    gradients[name] = gradient if earlier is None else ops.add(earlier, gradient)
+        self._update.observe(list(gradients.values()), shared)
+        return gradients
+
+    def _scale(self, shared: SharedTensors) -> popxl.Tensor:
+        """What the gradient of the loss is."""
+        assert self._update is not None
         factor = self._update.seed_factor(shared)
-        scale = factor if isinstance(factor, popxl.Tensor) else number(factor, popxl.float32)
-        seed_gradient = broadcast_to(cast(scale, loss.dtype), loss.shape)
-        called = ops.call_with_info(
-            self._gradient_graph.graph,
-            seed_gradient,
-            inputs_dict=self._gradient_graph.inputs_dict(info),
+        return factor if isinstance(factor, popxl.Tensor) else number(factor, popxl.float32)
+
+    def _pipeline(
+        self,
+        count: int,
+        carried: list[popxl.Tensor],
+        shared: SharedTensors,
+        sums: Mapping[str, popxl.Tensor],
+    ) -> list[popxl.Tensor]:
+        seed, *results = carried
+        totals = []
+        for result, device in zip(results, self._output_devices(), strict=False):
+            with popxl.ipu(device):
+                totals.append(ops.identity(result))
+        taken: dict[str, popxl.Tensor] = {}
+
+        def keep(made: Mapping[int, popxl.Tensor]) -> None:
+            for i, result in made.items():
+                if self._schedule.stores_each:
+                    ops.host_store(self._outputs[i], result)
+                    continue
+                is_sum = self._schedule.output_mode is enums.OutputMode.Sum
+                kept = ops.add(totals[i], result) if is_sum else result
+                ops.var_updates.copy_var_update_(totals[i], kept)
+
+        def take(gradients: Mapping[str, popxl.Tensor], is_last: bool) -> None:
+            for name, gradient in gradients.items():
+                ops.var_updates.accumulate_(sums[name], gradient)
+            taken.update(gradients)
+            if is_last and self._update is not None:
+                self._update.observe(list(taken.values()), shared)
+
+        work = PipelineWork(
+            self._forward,
+            MicroBatch(self._forward, self._gradients, self._inputs, shared, snapshots=True),
+            keep,
+            lambda place, changed: ops.host_store(self._written_inputs[place], changed),
+            None if self._update is None else lambda: self._scale(shared),
+            take,
         )
-        by_input = self._gradient_graph.fwd_graph_ins_to_grad_parent_outs(called)
-        return {
-            name: by_input[self._forward.tensors[name]]
-            for name in self._weights
-            if self._forward.tensors[name] in by_input
-        }
+        return [run_pipeline(count, work, seed), *totals]
 
     def _apply(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         assert self._update is not None
@@ -275,3 +373,7 @@ class ProgramBuilder:
                 gradient = ops.mul(gradient, number(1 / micro_batches, gradient.dtype))
             reduced[name] = WeightGradient(name, shared[name], gradient)
         self._update.apply(reduced, shared)
+
+
+def _stream_of(t: popxl.Tensor, name: str) -> popxl.DeviceToHostStream:
+    return popxl.d2h_stream(t.shape, t.dtype, name=name)

@@ -91,6 +91,18 @@ class ForwardStages:
         """Whether random numbers are drawn."""
         return any(stage.seed is not None for stage in self.stages)
 
+    def home_of(self, name: str) -> int:
+        """Find the device of a parameter or buffer.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The device of the first stage that reads it; 0 where none does.
+        """
+        source = Source("tensor", name)
+        return next((stage.ipu for stage in self.stages if source in stage.reads), 0)
+
     @property
     def devices(self) -> set[int]:
         """The virtual devices that it needs."""
@@ -138,6 +150,17 @@ class StageLowering(GraphLowering):
         if meta not in self.values:
             self._bring(meta)
         return super().read(meta)
+
+    def can_read(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor has a value.
+
+        Args:
+            meta: The traced tensor.
+
+        Returns:
+            Whether it has one.
+        """
+        return super().can_read(meta) or self._maker.knows(meta, self._number)
 
     def _bring(self, meta: torch.Tensor) -> None:
         base = self._maker.base_of(meta)
@@ -192,15 +215,16 @@ class StageMaker:
         self._find_bases()
 
     def _find_bases(self) -> None:
-        """For memories that are written: the tensor that all others of the memory are views of."""
+        """For each memory the tensor that all others of the memory are views of."""
         nodes = [node for segment in self._segments for node in segment.nodes]
-        written = {memory for node in nodes for memory in memories_written(node)}
-        self._bases: dict[int, torch.Tensor] = {}
+        self._written = {memory for node in nodes for memory in memories_written(node)}
         made = [meta for node in nodes for meta in node.outputs]
         constants = [meta for meta, _ in self.recording.constants.values()]
+        self._bases: dict[int, torch.Tensor] = {}
+        self._known: set[int] = set()
         for meta in (*self._inputs, *self._tensors.values(), *constants, *made):
-            if memory_of(meta) in written:
-                self._bases.setdefault(memory_of(meta), meta)
+            self._bases.setdefault(memory_of(meta), meta)
+            self._known.add(id(meta))
 
     def base_of(self, meta: torch.Tensor) -> torch.Tensor:
         """The tensor through which the value of another one passes between stages.
@@ -209,9 +233,25 @@ class StageMaker:
             meta: A traced tensor.
 
         Returns:
-            The tensor itself, unless its memory is written: then what it is a view of.
+            The tensor itself, unless its memory is written or torch made it without an operator:
+            then the first tensor of the memory.
         """
-        return self._bases.get(memory_of(meta), meta)
+        memory = memory_of(meta)
+        itself = id(meta) in self._known and memory not in self._written
+        return meta if itself else self._bases.get(memory, meta)
+
+    def knows(self, meta: torch.Tensor, before: int) -> bool:
+        """Whether a tensor comes from outside of a stage.
+
+        Args:
+            meta: A traced tensor.
+            before: The number of the stage.
+
+        Returns:
+            Whether it is an input, a tensor of the module, or of an earlier stage.
+        """
+        base = self.base_of(meta)
+        return id(base) in self._outside or self._holder_of(base, before) is not None
 
     def _holder_of(self, base: torch.Tensor, before: int) -> int | None:
         """The last stage that wrote or made a tensor."""
