@@ -42,16 +42,16 @@ class BodyLowering(GraphLowering):
             self._seed = self._add_input(seed, "seed")
         return super().next_seed()
 
-    def can_read(self, meta: torch.Tensor) -> bool:
-        """Whether a traced tensor has a value at this point of the body.
+    def holds(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor was made or read so far.
 
         Args:
             meta: The traced tensor.
 
         Returns:
-            Whether it has one, here or around the body.
+            Whether it was, here or around the body.
         """
-        return super().can_read(meta) or self._outer.can_read(meta)
+        return super().holds(meta) or self._outer.holds(meta)
 
     def read(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a traced tensor, which becomes an input if it was made around the graph.
@@ -62,7 +62,7 @@ class BodyLowering(GraphLowering):
         Returns:
             Its value.
         """
-        if meta not in self.values and self._outer.can_read(meta):
+        if meta not in self.values and self._outer.holds(meta):
             with self._outer_graph:
                 value = self._outer.read(meta)
             self._captured.append(meta)

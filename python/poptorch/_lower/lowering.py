@@ -101,16 +101,16 @@ class GraphLowering:
         self._seeds += 1
         return create_random_seed(self._seed, self._seeds)
 
-    def can_read(self, meta: torch.Tensor) -> bool:
-        """Whether a traced tensor has a value at this point of the program.
+    def holds(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor was made or read so far.
 
         Args:
             meta: The traced tensor.
 
         Returns:
-            Whether it has one.
+            Whether it was; a constant that nobody has read was not.
         """
-        return self.values.shares_memory(meta) or id(meta) in self.recording.constants
+        return self.values.shares_memory(meta)
 
     def read(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a traced tensor at this point of the program.

@@ -151,16 +151,16 @@ class StageLowering(GraphLowering):
             self._bring(meta)
         return super().read(meta)
 
-    def can_read(self, meta: torch.Tensor) -> bool:
-        """Whether a traced tensor has a value.
+    def holds(self, meta: torch.Tensor) -> bool:
+        """Whether a traced tensor was made or read so far.
 
         Args:
             meta: The traced tensor.
 
         Returns:
-            Whether it has one.
+            Whether it was, in this stage or an earlier one, or comes from outside.
         """
-        return super().can_read(meta) or self._maker.knows(meta, self._number)
+        return super().holds(meta) or self._maker.knows(meta, self._number)
 
     def _bring(self, meta: torch.Tensor) -> None:
         base = self._maker.base_of(meta)

@@ -108,7 +108,7 @@ def test_training_is_that_of_one_device(strategy, accumulation, iterations):
     wanted, wanted_results = trained(Network(False), options_of(**settings))
     given, results = trained(Network(True), options_of(strategy(), **settings))
     for name in wanted:
-        torch.testing.assert_close(given[name], wanted[name], msg=lambda text: f"{name}: {text}")
+        torch.testing.assert_close(given[name], wanted[name])
     for one, other in zip(results, wanted_results, strict=True):
         check_same(one, other)
     assert not torch.equal(wanted["first.weight"], Network(False).first.weight)
@@ -294,7 +294,7 @@ def test_a_buffer_that_two_stages_use():
                 return y * self.count
 
     x = torch.ones(4, 1)
-    with pytest.raises(poptorch.Error, match="count is written in stage 1 .* read in stage 0"):
+    with pytest.raises(poptorch.Error, match=r"count is written in stage 1 .* read in stage 0"):
         poptorch.inferenceModel(
             Shared(), options_of(poptorch.PipelinedExecution(), iterations=4)
         ).compile(x)
