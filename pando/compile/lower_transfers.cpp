@@ -65,18 +65,20 @@ void lower_remote_load(const Op& op, FrameBuilder& frame) {
 
 void lower_print(const Op& op, FrameBuilder& frame) {
   const Tensor* tensor = op.input(0);
-  PrintDesc print;
-  print.dtype = tensor->dtype();
-  print.shape = tensor->shape();
-  print.format = op.attributes;
-  print.title =
-      op.attributes.has("title") ? op.attributes.text("title") : "print_" + tensor->name();
   const BoundTensor value = frame.bind_contiguous(tensor, op);
-  StepInstruction instruction;
-  instruction.kind = Kind::Print;
-  instruction.target = frame.tables().print(std::move(print));
-  instruction.operands = {value.operand.as_read_only()};
-  frame.emit(std::move(instruction), &op);
+  if (op.attributes.flag("print_self")) {
+    PrintDesc print;
+    print.dtype = tensor->dtype();
+    print.shape = tensor->shape();
+    print.format = op.attributes;
+    print.title =
+        op.attributes.has("title") ? op.attributes.text("title") : "print_" + tensor->name();
+    StepInstruction instruction;
+    instruction.kind = Kind::Print;
+    instruction.target = frame.tables().print(std::move(print));
+    instruction.operands = {value.operand.as_read_only()};
+    frame.emit(std::move(instruction), &op);
+  }
   if (op.num_outputs() == 1) frame.emit_copy(value, frame.bind(op.output(0)), &op);
 }
 

@@ -74,6 +74,8 @@ def test_placement():
 def test_print_tensor(capfd):
     check(lambda t: ops.print_tensor(t, "name", digits=2), lambda x: x, np.ones((2, 2), np.float32))
     assert capfd.readouterr().err == "name: [\n [1.0 1.0]\n [1.0 1.0]\n]\n\n"
+    check(lambda t: ops.print_tensor(t, "name", print_self=False), lambda x: x, X)
+    assert capfd.readouterr().err == ""
     with popxl.Ir().main_graph:
         x = popxl.variable(X)
         with pytest.raises(KeyError):
