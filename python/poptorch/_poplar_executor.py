@@ -152,6 +152,7 @@ class PoplarExecutor:
             output_mode=options.output_mode,
             mean=reduction == enums.ReductionType.Mean,
             strategy=options._execution_strategy,
+            num_io_tiles=options.TensorLocations.num_io_tiles,
         )
 
     def _compiled(self) -> Executable:

@@ -15,6 +15,7 @@ from poptorch._lower.loops import SharedTensors, called, repeated
 from poptorch._lower.losses import find_loss, weights_of
 from poptorch._lower.micro_batch import MicroBatch
 from poptorch._lower.ops_pointwise import number
+from poptorch._lower.overlap import check_overlaps
 from poptorch._lower.pipelines import PipelineWork, run_pipeline
 from poptorch._lower.regions import fold_regions
 from poptorch._lower.segments import Segment, split_into_segments
@@ -47,6 +48,7 @@ class Schedule:
         output_mode: Which results come back; never `Default`.
         mean: Whether gradients are averaged over micro-batches and replicas, or summed.
         strategy: How stages on several devices run.
+        num_io_tiles: The number of tiles reserved for transfers, which has no effect.
     """
 
     iterations: int = 1
@@ -55,6 +57,7 @@ class Schedule:
     output_mode: enums.OutputMode = enums.OutputMode.All
     mean: bool = True
     strategy: ExecutionStrategy = field(default_factory=PipelinedExecution)
+    num_io_tiles: int = 0
 
     def pipelines(self, segments: Sequence[Segment], is_training: bool) -> bool:
         """Check whether the segments of a forward pass run as a pipeline.
@@ -147,6 +150,14 @@ class ProgramBuilder:
         loss = None if update is None else find_loss(recording)
         segments = split_into_segments(schedule.strategy, recording.nodes)
         self._is_pipelined = schedule.pipelines(segments, update is not None)
+        check_overlaps(
+            recording.nodes,
+            inputs,
+            results,
+            schedule.output_mode,
+            schedule.num_io_tiles,
+            self._is_pipelined,
+        )
         maker = StageMaker(recording, segments, inputs, twins.metas)
         self._forward = maker.make(self.ir, results, loss)
         weights = {name: meta for name, meta in twins.metas.items() if name in twins.parameters}

@@ -363,6 +363,75 @@ def test_ops_behind_a_block_need_another_one():
         compiled(behind, values(3))
 
 
+OVERLAP = poptorch.OverlapMode.OverlapDeviceIterationLoop
+
+
+def overlapped(function, *args, tiles=32, mode=poptorch.OutputMode.All, **settings):
+    options = poptorch.Options().outputMode(mode)
+    if tiles:
+        options.TensorLocations.numIOTiles(tiles)
+    for name, value in settings.items():
+        getattr(options, name)(value)
+    return poptorch.inferenceModel(Of(function), options)(*args)
+
+
+def test_overlap_changes_no_values():
+    def both(x):
+        y = poptorch.set_overlap_for_input({"x": x}, OVERLAP)["x"] + 1
+        return poptorch.set_overlap_for_output([y, y * 2], OVERLAP)
+
+    x = values(3)
+    for one, other in zip(overlapped(both, x), (x + 1, (x + 1) * 2), strict=True):
+        assert torch.equal(one, other)
+
+
+def again(x):
+    y = poptorch.set_overlap_for_output(x + 1, OVERLAP)
+    return y, y
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "text"),
+    [
+        (
+            lambda x: poptorch.set_overlap_for_input(x, OVERLAP),
+            {"tiles": 0},
+            "No IO tiles allocated",
+        ),
+        (
+            lambda x: poptorch.set_overlap_for_input(x + 1, OVERLAP),
+            {},
+            "wanted an input of the model",
+        ),
+        (
+            lambda x: (x * 2, poptorch.set_overlap_for_input(x, OVERLAP)),
+            {},
+            "the first to use the input; aten::mul",
+        ),
+        (lambda x: poptorch.set_overlap_for_output(x + 1, OVERLAP) * 2, {}, "it does not return"),
+        (again, {}, "it returns 2 times"),
+        (
+            lambda x: poptorch.set_overlap_for_output(x + 1, OVERLAP),
+            {"mode": poptorch.OutputMode.Final},
+            "wanted the output mode All or Sum; given Final",
+        ),
+    ],
+)
+def test_overlap_is_for_inputs_and_results(function, settings, text):
+    with pytest.raises(poptorch.Error, match=text):
+        overlapped(function, values(3), **settings)
+
+
+def test_overlap_is_not_for_pipelines():
+    def staged(x):
+        y = poptorch.set_overlap_for_input(x, OVERLAP)
+        with poptorch.Block(ipu_id=1):
+            return y + 1
+
+    with pytest.raises(poptorch.Error, match="not supported with pipelined execution"):
+        overlapped(staged, values(4), deviceIterations=4)
+
+
 def test_a_failed_trace_leaves_nothing_open():
     def fails(x):
         with poptorch.NameScope("a"), poptorch.Block(ipu_id=0), poptorch.MultiConv():
