@@ -8,8 +8,10 @@ from poptorch import options as options
 from poptorch import poptorch_core as poptorch_core
 from poptorch import profiling as profiling
 from poptorch import testing as testing
+from poptorch._accessor import AsynchronousDataAccessor
 from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
 from poptorch._compile_hooks import registerPostCompileHook, registerPreCompileHook
+from poptorch._dataloader import DataLoader
 from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._errors import Error, RecoverableError, UnrecoverableError
 from poptorch._impl import _OverwriteContextManager as _OverwriteContextManager
@@ -34,7 +36,9 @@ from poptorch.options import ConfigFileError, Options, TensorLocationSettings
 __version__ = "3.4.0+pando.0.1.0"
 
 __all__ = [
+    "AsynchronousDataAccessor",
     "ConfigFileError",
+    "DataLoader",
     "Error",
     "ICustomArgParser",
     "Options",

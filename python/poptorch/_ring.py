@@ -1,0 +1,132 @@
+"""Slots of memory that two processes share: where an item's tensors are in one.
+
+The memory belongs to no file system, so that it goes away with the last process that has it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+# Rows of tensors begin where vector instructions like them, slots where pages begin.
+_TENSOR_ALIGNMENT = 64
+_SLOT_ALIGNMENT = mmap.PAGESIZE
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the tensors of an item are in its slot: offsets and sizes are in bytes."""
+
+    dtypes: tuple[torch.dtype, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    size: int
+
+    @staticmethod
+    def of(tensors: Iterable[torch.Tensor]) -> Layout:
+        """Place the tensors of an item one behind the other.
+
+        Args:
+            tensors: Tensors of the shapes and dtypes of the item's.
+
+        Returns:
+            The layout.
+        """
+        dtypes, shapes, offsets, size = [], [], [], 0
+        for tensor in tensors:
+            dtypes.append(tensor.dtype)
+            shapes.append(tuple(tensor.shape))
+            offsets.append(size)
+            size = _aligned(size + tensor.numel() * tensor.element_size(), _TENSOR_ALIGNMENT)
+        return Layout(tuple(dtypes), tuple(shapes), tuple(offsets), size)
+
+    def with_rows(self, rows: int) -> Layout:
+        """Keep the first rows of every tensor where they are.
+
+        Args:
+            rows: How many, of shapes with at least as many.
+
+        Returns:
+            A layout of the same size.
+        """
+        shapes = tuple((rows, *shape[1:]) for shape in self.shapes)
+        return Layout(self.dtypes, shapes, self.offsets, self.size)
+
+
+class Ring:
+    """A number of slots in shared memory.
+
+    Args:
+        descriptor: A file descriptor of memory as large as `size_of` says; it is closed.
+        slots: The number of slots.
+        slot_size: The size of each, in bytes, as it was given to `size_of`.
+    """
+
+    def __init__(self, descriptor: int, slots: int, slot_size: int) -> None:
+        self._stride = _aligned(slot_size, _SLOT_ALIGNMENT)
+        try:
+            self._memory = mmap.mmap(descriptor, self.size_of(slots, slot_size))
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def size_of(slots: int, slot_size: int) -> int:
+        """Give the size of the memory of a ring.
+
+        Args:
+            slots: The number of slots.
+            slot_size: The size of each, in bytes.
+
+        Returns:
+            Its size in bytes, at least one page.
+        """
+        return max(slots * _aligned(slot_size, _SLOT_ALIGNMENT), _SLOT_ALIGNMENT)
+
+    @staticmethod
+    def allocate(slots: int, slot_size: int) -> int:
+        """Ask for memory; pages come when they are first written.
+
+        Args:
+            slots: The number of slots.
+            slot_size: The size of each, in bytes.
+
+        Returns:
+            A file descriptor, which another process may be sent.
+        """
+        descriptor = os.memfd_create("poptorch_ring", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, Ring.size_of(slots, slot_size))
+        return descriptor
+
+    def tensors(self, slot: int, layout: Layout) -> list[torch.Tensor]:
+        """Give the tensors of an item.
+
+        Args:
+            slot: The number of its slot.
+            layout: Where they are in it.
+
+        Returns:
+            New tensors on the memory of the slot, which keep it alive.
+        """
+        return [
+            self._tensor(slot * self._stride + offset, dtype, shape)
+            for dtype, shape, offset in zip(
+                layout.dtypes, layout.shapes, layout.offsets, strict=True
+            )
+        ]
+
+    def _tensor(self, start: int, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+        count = 1
+        for size in shape:
+            count *= size
+        if not count:
+            return torch.empty(shape, dtype=dtype)
+        flat = torch.frombuffer(self._memory, dtype=dtype, count=count, offset=start)
+        return flat.view(shape)

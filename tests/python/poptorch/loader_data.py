@@ -1,0 +1,166 @@
+"""Datasets that other processes import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from poptorch._structures import ICustomArgParser
+
+
+class Numbers(Dataset):
+    """Sample i is (i, [i, i]), or what `make` makes of i."""
+
+    def __init__(self, size: int, make: Any = None) -> None:
+        self.size, self.make = size, make
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Any:
+        if not 0 <= index < self.size:
+            raise IndexError(index)
+        if self.make is not None:
+            return self.make(index)
+        return torch.tensor(index), torch.full((2,), float(index))
+
+
+class Stream(IterableDataset):
+    """The numbers below `size`; of several workers each gives every n-th."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        for index in range(first, self.size, step):
+            yield torch.tensor(index)
+
+
+def worker_parts(index: int) -> None:
+    """A worker_init_fn that changes nothing."""
+
+
+def as_dictionary(index: int) -> dict[str, torch.Tensor]:
+    return {"number": torch.tensor(index), "row": torch.full((3,), index, dtype=torch.int16)}
+
+
+class Named(NamedTuple):
+    number: torch.Tensor
+    half: torch.Tensor
+
+
+def as_named(index: int) -> Named:
+    return Named(torch.tensor(index), torch.tensor(index / 2, dtype=torch.float16))
+
+
+def as_nested(index: int) -> dict[str, Any]:
+    return {"pair": (torch.tensor(index), [torch.tensor(index % 2 == 0)]), "name": f"n{index}"}
+
+
+class Graph:
+    """A type that has a parser."""
+
+    def __init__(self, nodes: torch.Tensor, edges: torch.Tensor, title: str) -> None:
+        self.nodes, self.edges, self.title = nodes, edges, title
+
+
+class GraphParser(ICustomArgParser):
+    def yieldTensors(self, struct):
+        yield struct.nodes
+        yield struct.edges
+
+    def reconstruct(self, original_structure, tensor_iterator):
+        nodes, edges = next(tensor_iterator), next(tensor_iterator)
+        return Graph(nodes, edges, original_structure.title)
+
+
+class Items:
+    """An iterable of ready items."""
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Any:
+        return iter(self.items)
+
+
+class Raising:
+    """Gives one item, then raises."""
+
+    def __iter__(self) -> Any:
+        yield torch.zeros(2)
+        raise LookupError("no such file")
+
+
+class Dying:
+    """Gives one item, then its process is killed."""
+
+    def __iter__(self) -> Any:
+        yield torch.zeros(2)
+        os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()
+
+
+class Stuck:
+    """Gives the number of its process, then nothing, for ever; a child of it lives on."""
+
+    def __iter__(self) -> Any:
+        child = os.fork()
+        if not child:
+            threading.Event().wait()
+        yield torch.tensor([os.getpid(), child])
+        threading.Event().wait()
+
+
+class Interrupting:
+    """Gives the number of its process; then it sends `target` SIGINT, when a pipe says so."""
+
+    def __init__(self, target: int, pipe: str) -> None:
+        self.target, self.pipe = target, pipe
+
+    def __iter__(self) -> Any:
+        yield torch.tensor([os.getpid()])
+        Path(self.pipe).read_text()
+        os.kill(self.target, signal.SIGINT)
+        threading.Event().wait()
+
+
+class Shuffling:
+    """Random numbers of each generator that programs use."""
+
+    def __iter__(self) -> Any:
+        import random
+
+        import numpy as np
+
+        for _ in range(2):
+            yield torch.tensor([random.random(), np.random.rand(), torch.rand(()).item()])
+
+
+class OncePerEpoch:
+    """Counts its epochs, in the process that iterates."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.epoch = size, 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Any:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        for index in range(self.size):
+            yield torch.tensor([epoch, index])
