@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.multiprocessing
 
-from poptorch._accessor_worker import (
+from poptorch._accessor_messages import (
     GRACE,
     GRACE_AFTER_SIGNAL,
     Begin,
@@ -32,8 +32,10 @@ from poptorch._accessor_worker import (
     RingMade,
     Started,
     WorkerSettings,
-    serve,
+    receive,
+    send,
 )
+from poptorch._accessor_worker import serve
 from poptorch._errors import Error
 from poptorch._impl import createPoptorchError
 from poptorch._ring import Layout, Ring
@@ -324,14 +326,14 @@ class AsynchronousDataAccessor:
 
     def _send(self, message: Begin | Free) -> None:
         try:
-            self._connection.send(message)
+            send(self._connection, message)
         except (BrokenPipeError, ConnectionResetError):
             # What the process said last is still to be received.
             return
 
     def _receive(self) -> Any:
         try:
-            message = self._connection.recv()
+            message = receive(self._connection)
         except (EOFError, ConnectionResetError):
             raise self._ended_unexpectedly() from None
         self._started = True

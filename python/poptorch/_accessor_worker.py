@@ -1,8 +1,4 @@
-"""The process that loads items ahead for an asynchronous data accessor.
-
-It writes each item to a free slot of a ring and says so; slots come back when the other process
-asks for the next item. Epochs are numbered from 0 on.
-"""
+"""The process that loads items ahead for an asynchronous data accessor."""
 
 from __future__ import annotations
 
@@ -17,103 +13,35 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import torch
 
+from poptorch._accessor_messages import (
+    GRACE,
+    GRACE_AFTER_SIGNAL,
+    Begin,
+    Described,
+    Empty,
+    EpochEnd,
+    Failed,
+    Free,
+    Item,
+    RingMade,
+    Started,
+    WorkerSettings,
+    receive,
+    send,
+)
 from poptorch._ring import Layout, Ring
 from poptorch._structures import (
-    ICustomArgParser,
     Mismatch,
     Node,
     describe,
     registerCustomArgParser,
 )
-
-# Seconds that the process has to end by itself, and after a signal told it to.
-GRACE, GRACE_AFTER_SIGNAL = 1.0, 3.0
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """What the process is told when it is started; `rebatched_size` 0 leaves items as they are."""
-
-    slots: int
-    load_indefinitely: bool
-    rebatched_size: int
-    keeps_last: bool
-    parsers: dict[type, ICustomArgParser]
-
-
-# Messages to the worker.
-
-
-@dataclass(frozen=True)
-class Begin:
-    """Epoch `epoch` is wanted, and none before it; `seed` is for the first one."""
-
-    epoch: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class Free:
-    """Slot `slot` may be overwritten."""
-
-    slot: int
-
-
-# Messages from the worker.
-
-
-@dataclass(frozen=True)
-class Started:
-    """The process runs and has what it loads from."""
-
-
-@dataclass(frozen=True)
-class RingMade:
-    """The ring's slots have `slot_size` bytes each; its descriptor follows."""
-
-    slot_size: int
-
-
-@dataclass(frozen=True)
-class Described:
-    """Items have from now on this layout, and the structure that `skeleton` has when unpickled."""
-
-    skeleton: bytes
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item of epoch `epoch` is in slot `slot`."""
-
-    epoch: int
-    slot: int
-
-
-@dataclass(frozen=True)
-class EpochEnd:
-    """Epoch `epoch` has no more items."""
-
-    epoch: int
-
-
-@dataclass(frozen=True)
-class Empty:
-    """An epoch had no items; the process ends."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """Loading raised an exception, whose traceback is `text`; the process ends."""
-
-    text: str
 
 
 class _Outdated(Exception):
@@ -147,15 +75,15 @@ class _Worker:
             self._epoch = max(self._epoch, self._wanted)
             try:
                 if not self._load_epoch():
-                    self._connection.send(Empty())
+                    send(self._connection, Empty())
                     return
-                self._connection.send(EpochEnd(self._epoch))
+                send(self._connection, EpochEnd(self._epoch))
             except _Outdated:
                 continue
             self._epoch += 1
 
     def _receive(self) -> None:
-        message = self._connection.recv()
+        message = receive(self._connection)
         if isinstance(message, Free):
             self._free.append(message.slot)
             return
@@ -169,7 +97,7 @@ class _Worker:
         count = 0
         items = self._rebatched() if self._settings.rebatched_size else self._unchanged()
         for slot in items:
-            self._connection.send(Item(self._epoch, slot))
+            send(self._connection, Item(self._epoch, slot))
             count += 1
         return count
 
@@ -218,12 +146,12 @@ class _Worker:
             )
         self._node, self._layout = node, layout
         self._views.clear()
-        self._connection.send(Described(_skeleton(node, layout), layout))
+        send(self._connection, Described(_skeleton(node, layout), layout))
 
     def _make_ring(self, slot_size: int) -> None:
         slots = self._settings.slots
         descriptor = Ring.allocate(slots, slot_size)
-        self._connection.send(RingMade(slot_size))
+        send(self._connection, RingMade(slot_size))
         with socket.socket(fileno=os.dup(self._connection.fileno())) as channel:
             socket.send_fds(channel, [b"\0"], [descriptor])
         self._ring = Ring(descriptor, slots, slot_size)
@@ -371,7 +299,7 @@ def serve(connection: Connection, source: Iterable[Any], settings: WorkerSetting
         registerCustomArgParser(data_type, parser)
     told_to_end = False
     try:
-        connection.send(Started())
+        send(connection, Started())
         _Worker(connection, source, settings).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
@@ -379,7 +307,7 @@ def serve(connection: Connection, source: Iterable[Any], settings: WorkerSetting
         told_to_end = True
     except Exception:
         try:
-            connection.send(Failed(traceback.format_exc()))
+            send(connection, Failed(traceback.format_exc()))
         except OSError:
             return
     if told_to_end:
