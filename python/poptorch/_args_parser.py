@@ -172,6 +172,7 @@ class BoundArguments:
         self._keyword_only = keyword_only
         self._others = others
         self._nodes: list[Node] | None = None
+        self._tensor_names: list[str] | None = None
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -201,6 +202,16 @@ class BoundArguments:
             self._nodes = [describe(*pair) for pair in zip(names, values, strict=True)]
         return self._nodes
 
+    def tensor_names(self) -> list[str]:
+        """Name the tensors; this is done once.
+
+        Returns:
+            A name for each of `tensors()`.
+        """
+        if self._tensor_names is None:
+            self._tensor_names = [name for node in self.nodes() for name in node.leaf_names()]
+        return self._tensor_names
+
     def tensors(self) -> list[NamedTensor]:
         """Find the tensors.
 
@@ -210,8 +221,7 @@ class BoundArguments:
         found: list[torch.Tensor] = []
         for node, value in zip(self.nodes(), self.values(), strict=True):
             node.collect(value, found)
-        names = [name for node in self.nodes() for name in node.leaf_names()]
-        return [NamedTensor(*pair) for pair in zip(names, found, strict=True)]
+        return [NamedTensor(*pair) for pair in zip(self.tensor_names(), found, strict=True)]
 
     def with_tensors(self, tensors: Iterable[torch.Tensor]) -> BoundArguments:
         """Make arguments of the same structure with other tensors.
@@ -226,7 +236,7 @@ class BoundArguments:
             ValueError: There are more or fewer tensors.
         """
         given = list(tensors)
-        wanted = sum(1 for node in self.nodes() for _ in node.leaf_names())
+        wanted = len(self.tensor_names())
         if len(given) != wanted:
             raise ValueError(f"with_tensors: wanted {wanted} tensors; given {len(given)}")
         source = iter(given)
@@ -235,6 +245,16 @@ class BoundArguments:
         count = len(self.args)
         keyword_only = dict(zip(self._keyword_only, built[count:], strict=True))
         return BoundArguments(self.signature, tuple(built[:count]), keyword_only, others)
+
+    def without_data(self) -> BoundArguments:
+        """Make arguments with which later calls can be compared, and which keep no batch alive.
+
+        Returns:
+            Arguments of the same structure, whose tensors are zeros with one element in memory.
+        """
+        return self.with_tensors(
+            torch.zeros((), dtype=tensor.dtype).expand(tensor.shape) for _, tensor in self.tensors()
+        )
 
 
 def validate(compiled: BoundArguments, given: BoundArguments) -> list[torch.Tensor]:

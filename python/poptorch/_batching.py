@@ -16,33 +16,18 @@ import torch
 
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
+from poptorch._lower.dtypes import device_dtype, popxl_dtype
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
 
 _Array = np.ndarray[Any, Any]
 
-# What the device computes with instead of a type that it does not have.
-_DEVICE_DTYPES = {
-    torch.int64: torch.int32,
-    torch.float64: torch.float32,
-    torch.bfloat16: torch.float32,
-}
-_SAME_DTYPES = {
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.float16,
-    torch.float32,
-}
 
-
-def device_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Find the type that inputs have on the device.
+def input_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Find the type that an input has in the program.
 
     Args:
-        dtype: The type of a tensor on the host.
+        dtype: The type of the caller's tensor.
 
     Returns:
         int32 for int64, float32 for float64 and bfloat16, otherwise `dtype` itself.
@@ -50,14 +35,10 @@ def device_dtype(dtype: torch.dtype) -> torch.dtype:
     Raises:
         Error: Inputs cannot have this type.
     """
-    if dtype in _SAME_DTYPES:
-        return dtype
-    if dtype not in _DEVICE_DTYPES:
-        raise createPoptorchError(
-            f"Unsupported input type {dtype}: wanted one of "
-            f"{', '.join(sorted(str(one) for one in (*_SAME_DTYPES, *_DEVICE_DTYPES)))}"
-        )
-    return _DEVICE_DTYPES[dtype]
+    if dtype is torch.bfloat16:
+        return torch.float32
+    popxl_dtype(dtype)
+    return device_dtype(dtype)
 
 
 class HostArrays:
@@ -74,7 +55,7 @@ class HostArrays:
             tensor: A tensor of any shape on the CPU.
 
         Returns:
-            An array of the type of `device_dtype`: a view of the tensor's memory where the tensor
+            An array of the type of `input_dtype`: a view of the tensor's memory where the tensor
             has that type and is contiguous, otherwise a copy.
 
         Raises:
@@ -99,7 +80,7 @@ class HostArrays:
                 "once before, if it stays the same.",
             )
             tensor = tensor.contiguous()
-        wanted = device_dtype(tensor.dtype)
+        wanted = input_dtype(tensor.dtype)
         if tensor.dtype is torch.int64:
             return _narrowed(name, tensor.numpy())
         array: _Array = tensor.to(wanted).numpy()
@@ -197,13 +178,17 @@ class BatchSizes:
             tensor: A combined batch, (n, ...) or ().
 
         Returns:
-            The first n // `extra` rows, detached: a view.
+            The first n // `extra` rows, detached: a view, but a copy in float32 for bfloat16.
 
         Raises:
             AssertionError: n is no multiple of `extra`.
+            Error: Inputs cannot have the type of the tensor.
         """
         self.check(tensor.shape)
+        input_dtype(tensor.dtype)
         detached = tensor.detach()
+        if tensor.dtype is torch.bfloat16:
+            detached = detached.float()
         return detached.narrow(0, 0, len(tensor) // self.extra) if tensor.ndim else detached
 
     def split(self, array: _Array) -> _Array:

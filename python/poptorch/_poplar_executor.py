@@ -59,11 +59,9 @@ class PoplarExecutor:
         self._executable: Executable | None = None
         self._signature = Signature(self._model.forward)
         self._host_arrays = HostArrays()
-        self._batches = BatchSizes(
-            device_iterations=options.device_iterations,
-            replication_factor=options.replication_factor,
-            gradient_accumulation=options.Training.gradient_accumulation,
-            input_group_size=options.input_group_size,
+        self._batches = BatchSizes.of(options)
+        self._output_sizes = OutputSizes(
+            self._batches, options.output_mode, options.output_return_period
         )
         self._dirty_host_weights = False
         self._host_weights_version = 0
@@ -139,7 +137,7 @@ class PoplarExecutor:
             seed = time.time_ns() & 0x7FFFFFFF
         executable = make_executable(traced, arguments, self._schedule(), update, seed)
         # What other calls are compared with is the combined batch.
-        executable.arguments = bound
+        executable.arguments = bound.without_data()
         self._executable = executable
 
     def _schedule(self) -> Schedule:
@@ -348,14 +346,11 @@ class PoplarExecutor:
     def _run(self, executable: Executable, tensors: list[torch.Tensor]) -> Any:
         program = executable.program
         inputs = {}
-        for stream, named, tensor in zip(
-            program.inputs, executable.arguments.tensors(), tensors, strict=True
+        for stream, name, tensor in zip(
+            program.inputs, executable.arguments.tensor_names(), tensors, strict=True
         ):
-            array = self._host_arrays.array(named.name, tensor)
-            inputs[stream] = self._batches.split(array)
-        sizes = OutputSizes(
-            self._batches, self._options.output_mode, self._options.output_return_period
-        )
+            inputs[stream] = self._batches.split(self._host_arrays.array(name, tensor))
+        sizes = self._output_sizes
         results = [
             sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
         ]

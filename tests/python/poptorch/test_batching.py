@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from poptorch._batching import BatchSizes, HostArrays, OutputSizes, device_dtype
+from poptorch._batching import BatchSizes, HostArrays, OutputSizes, input_dtype
 from poptorch._errors import Error
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
@@ -170,7 +170,7 @@ def test_a_period_longer_than_the_run_returns_nothing() -> None:
 def test_types_of_inputs(dtype: torch.dtype, expected: torch.dtype) -> None:
     given = torch.tensor([[0, 1], [1, 0]]).to(dtype)
     array = HostArrays().array("x", given)
-    assert device_dtype(dtype) == expected
+    assert input_dtype(dtype) == expected
     torch.testing.assert_close(torch.from_numpy(array), given.to(expected))
     if dtype == expected:
         assert array.__array_interface__["data"][0] == given.data_ptr()
