@@ -343,9 +343,7 @@ def with_numbers_of(compiled: OptimizerValues, new: OptimizerValues) -> Optimize
         replace(
             before,
             numbers={
-                name: _updated_value(
-                    value, after.numbers[name], f"{name} of parameter group {index}"
-                )
+                name: _updated_value(value, after.numbers[name], f"{name} of group {index}")
                 for name, value in before.numbers.items()
             },
         )

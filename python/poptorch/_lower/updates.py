@@ -69,7 +69,8 @@ def add_updates(
 ) -> UpdateState:
     """Update weights, once, in the current graph.
 
-    With automatic loss scaling, `LossScale.observe` must have seen the gradients of the step.
+    With automatic loss scaling, `LossScale.observe` must have seen the gradients of the step, and
+    its ops must be in sequence with these.
 
     Args:
         values: What the program takes of its optimizer.

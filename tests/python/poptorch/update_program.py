@@ -24,7 +24,6 @@ class UpdateProgram:
     Args:
         optimizer: The optimizer, whose parameters are the first weights.
         automatic: The settings of automatic loss scaling, if it is on.
-        in_graph: Whether the update is in a graph that the main graph calls.
     """
 
     def __init__(
@@ -39,13 +38,12 @@ class UpdateProgram:
         self._weights: list[popxl.Tensor] = []
         self._streams: list[popxl.HostToDeviceStream] = []
         self.ir = popxl.Ir()
-        with self.ir.main_graph:
+        with self.ir.main_graph, popxl.in_sequence():
             groups = [[self._weight(p) for p in group.parameters] for group in self.values.groups]
             if automatic is not None:
                 scale = LossScale(self.values, UpdateVariables(self._make_variable), automatic)
                 gradients = [weight.gradient for group in groups for weight in group]
-                with popxl.in_sequence():
-                    scale.observe(gradients)
+                scale.observe(gradients)
             self.state = add_updates(self.values, groups, self._make_variable, automatic)
         self.session = popxl.Session(self.ir, "cpu")
 
