@@ -212,6 +212,10 @@ class _Moments:
 
     m / c1 / (sqrt(v / c2) + eps) = k m / (sqrt(v) + eps sqrt(c2)), with c = 1 - beta^step and k =
     sqrt(c2) / c1.
+
+    Args:
+        group: The group.
+        step: The number of this step, from 1; None: moments are not corrected.
     """
 
     def __init__(self, group: Group, step: popxl.Tensor | None) -> None:
@@ -225,7 +229,15 @@ class _Moments:
             self.epsilon = product(second, self.epsilon)
 
     def step(self, weight: WeightGradient, decay: Factor) -> popxl.Tensor:
-        """Updates the moments; gives m / (sqrt(v) + eps sqrt(c2)) + decay w."""
+        """Updates the moments of a weight.
+
+        Args:
+            weight: The weight and its gradient.
+            decay: The share of the weight in the step.
+
+        Returns:
+            m / (sqrt(v) + eps sqrt(c2)) + decay w.
+        """
         group, values = self._group, self._group.values
         gradient = group.scaled_gradient(weight)
         first = _updated(
