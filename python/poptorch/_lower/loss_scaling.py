@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import popxl
-from poptorch._lower.update_variables import Factor, UpdateVariables, as_float32, product
+from poptorch._lower.update_variables import (
+    Factor,
+    UpdateVariables,
+    WeightGradient,
+    as_tensor,
+    brought_home,
+    home_of,
+    on_device,
+    product,
+)
 from poptorch._optimizer_scalars import global_scalars
 from poptorch._optimizer_values import OptimizerValues, Value
 from popxl import ops
@@ -74,25 +83,33 @@ class LossScale:
             return self._chosen
         return product(self._chosen, self._state("lossScaleUpdateFactor", 1.0))
 
-    def observe(self, gradients: Sequence[popxl.Tensor]) -> None:
+    def observe(self, gradients: Sequence[WeightGradient]) -> None:
         """Count the elements of half precision gradients, and the large ones among them.
 
         Args:
             gradients: Gradients as the backward pass makes them; those in float32 do not count.
         """
-        half = [t for t in gradients if t.dtype == popxl.float16]
+        half = [one for one in gradients if one.gradient.dtype == popxl.float16]
         if self._automatic is None or not half:
             return
-        edge = popxl.constant(self._automatic.bin_edge * _LARGEST_HALF, popxl.float16)
-        large = None
-        for gradient in half:
-            is_large = ops.logical_or(ops.greater(ops.abs(gradient), edge), ops.isnan(gradient))
+        elements = float(sum(one.gradient.nelms for one in half))
+        with on_device(home_of(half)):
+            large = self._large(half[0])
+            for one in half[1:]:
+                large = large + self._large(one)
+            seen = popxl.constant(elements, popxl.float32)
+            ops.var_updates.accumulate_(self._state("lossScaleLargeCount"), large)
+            ops.var_updates.accumulate_(self._state("lossScaleSeenCount"), seen)
+
+    def _large(self, one: WeightGradient) -> popxl.Tensor:
+        """The number of elements that are large, or NaN."""
+        assert self._automatic is not None
+        with on_device(one.device):
+            edge = popxl.constant(self._automatic.bin_edge * _LARGEST_HALF, popxl.float16)
+            is_large = ops.greater(ops.abs(one.gradient), edge)
+            is_large = ops.logical_or(is_large, ops.isnan(one.gradient))
             count = ops.sum(ops.cast(is_large, popxl.float32))
-            large = count if large is None else large + count
-        assert large is not None
-        seen = popxl.constant(float(sum(t.nelms for t in half)), popxl.float32)
-        ops.var_updates.accumulate_(self._state("lossScaleLargeCount"), large)
-        ops.var_updates.accumulate_(self._state("lossScaleSeenCount"), seen)
+        return brought_home(count, one.device)
 
     def adapt(self) -> None:
         """Choose the next scale, after an update of the weights.
@@ -109,7 +126,7 @@ class LossScale:
             is_due = ops.logical_and(is_due, self._period_ends())
         too_large = ops.greater(large, seen * self._automatic.threshold)
         new = ops.where(too_large, factor * 0.5, factor * 2.0)
-        scale = as_float32(product(self._chosen, new))  # type: ignore[arg-type]
+        scale = as_tensor(product(self._chosen, new))
         too_far = ops.logical_or(
             ops.greater(scale, popxl.constant(_LARGEST_HALF, popxl.float32)),
             ops.greater(popxl.constant(_SMALLEST_NORMAL_HALF, popxl.float32), scale),

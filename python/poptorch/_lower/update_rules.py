@@ -20,6 +20,7 @@ from poptorch._lower.update_variables import (
     as_float32,
     as_tensor,
     is_number,
+    moved,
     negative,
     product,
 )
@@ -49,23 +50,43 @@ class Group:
         values: What the program takes of its optimizer.
         index: The group.
         variables: Makes variables.
-        scale: What every gradient is multiplied by.
+        scale: What every gradient is multiplied by, at home.
+        device: The virtual device of the weights; None: home.
     """
 
     def __init__(
-        self, values: OptimizerValues, index: int, variables: UpdateVariables, scale: Factor
+        self,
+        values: OptimizerValues,
+        index: int,
+        variables: UpdateVariables,
+        scale: Factor,
+        device: int | None = None,
     ) -> None:
         self.values = values
         self.settings = values.groups[index]
         self.variables = variables
         self.roles: dict[str, Scalar] = group_scalars(values, index)
         self.factors = {role: variables.scalar(scalar) for role, scalar in self.roles.items()}
-        self._scale = scale
+        if values.kind == OptimizerKind.SGD1 and not has_no_velocity(self.settings):
+            self._hold()
+        self.factors = {role: moved(one, device) for role, one in self.factors.items()}
+        self._scale = moved(scale, device)
         self._decays = not (
             self.settings.decoupled
             or values.kind in (OptimizerKind.LAMB, OptimizerKind.LAMB_NO_BIAS)
             or is_number(self.factors["decay"], 0)
         )
+
+    def _hold(self) -> None:
+        """Replaces numbers that may change by those of the previous step."""
+        held = self.variables.held
+        for role, factor in self.factors.items():
+            if isinstance(factor, popxl.Tensor):
+                self.factors[role] = held("Held", self.roles[role], factor)
+        scaling = self.factors["scaling"]
+        if isinstance(scaling, popxl.Tensor):
+            # The velocity still has the scale of the step before.
+            self.factors["rescaled"] = scaling / held("Stored", self.roles["scaling"], scaling)
 
     @property
     def left_over(self) -> Factor:
@@ -140,37 +161,13 @@ class Momentum:
 
     Args:
         group: The group.
-        held: Whether changed numbers take effect one step later.
     """
 
-    def __init__(self, group: Group, held: bool) -> None:
+    def __init__(self, group: Group) -> None:
         self._group = group
-        self._held: list[tuple[popxl.Tensor, Factor]] = []
-        self._rescaled: Factor = 1.0
-        if held:
-            self._hold()
         self._step = negative(group.factors["rate"])
         self._gradient = product(group.factors["gradient"], group.left_over)
-        self._kept = product(group.factors["momentum"], self._rescaled)
-
-    def _hold(self) -> None:
-        """Replaces variable numbers of the group by those of the previous step."""
-        group = self._group
-        for role, factor in group.factors.items():
-            if isinstance(factor, popxl.Tensor):
-                held = self._held_number(role, "Held")
-                group.factors[role] = held
-                self._held.append((held, factor))
-        scaling = group.factors["scaling"]
-        if isinstance(scaling, popxl.Tensor):
-            # The velocity still has the scale of the step before.
-            previous = self._held_number("scaling", "Stored")
-            self._rescaled = scaling / previous
-            self._held.insert(0, (previous, scaling))
-
-    def _held_number(self, role: str, prefix: str) -> popxl.Tensor:
-        scalar = self._group.roles[role]
-        return self._group.variables.scalar_state(f"{prefix}___{scalar.name}", scalar.number)
+        self._kept = product(group.factors["momentum"], group.factors.get("rescaled", 1.0))
 
     def update(self, weight: WeightGradient) -> None:
         """Updates a weight and its velocity.
@@ -189,11 +186,6 @@ class Momentum:
             momentum = group.factors["momentum"]
             step = ops.scaled_add(velocity, gradient, a=momentum, b=self._gradient)
         ops.scaled_add_(weight.weight, step, b=self._step)
-
-    def finish(self) -> None:
-        """Holds the numbers of this step for the next one."""
-        for held, factor in self._held:
-            updates.copy_var_update_(held, as_tensor(factor))
 
 
 def _bias_correction(beta: Factor, step: popxl.Tensor) -> Factor:
@@ -384,12 +376,12 @@ class RmsProp:
         return ops.clip(square - mean * mean, min=0.0)
 
 
-def make_rule(group: Group, step: popxl.Tensor | None) -> Rule:
+def make_rule(group: Group, step: Factor) -> Rule:
     """Make the rule of a group.
 
     Args:
         group: The group.
-        step: The number of this step, if the kind counts steps.
+        step: The number of this step, a tensor if the kind counts steps.
 
     Returns:
         The rule.
@@ -398,10 +390,10 @@ def make_rule(group: Group, step: popxl.Tensor | None) -> Rule:
     if kind in (OptimizerKind.SGD1, OptimizerKind.SGD2):
         if has_no_velocity(group.settings):
             return PlainSgd(group)
-        return Momentum(group, held=kind == OptimizerKind.SGD1)
+        return Momentum(group)
     if kind in (OptimizerKind.RMSPROP, OptimizerKind.RMSPROP_CENTERED):
         return RmsProp(group)
     if kind in (OptimizerKind.LAMB, OptimizerKind.LAMB_NO_BIAS):
-        return Lamb(group, step)
-    assert step is not None, "Adam counts its steps"
+        return Lamb(group, step if isinstance(step, popxl.Tensor) else None)
+    assert isinstance(step, popxl.Tensor), "Adam counts its steps"
     return Adam(group, step)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -15,6 +16,9 @@ from popxl import ops
 
 # A number that is compiled in, or a float32 tensor of one element.
 Factor: TypeAlias = float | popxl.Tensor
+
+# The virtual device of numbers that weights of several devices need.
+HOME = 0
 
 _NUMPY_TYPES = {torch.float32: np.float32, torch.float16: np.float16}
 
@@ -29,12 +33,14 @@ class WeightGradient:
         gradient: Its gradient, reduced over micro-batches and replicas, of the weight's shape; with
             loss scaling still in it.
         grouping: The groups of replicas that share a value; None: all replicas share one.
+        device: The virtual device of the weight; None: that of the context.
     """
 
     name: str
     weight: popxl.Tensor
     gradient: popxl.Tensor
     grouping: popxl.ReplicaGrouping | None = None
+    device: int | None = None
 
 
 class MakeVariable(Protocol):
@@ -81,6 +87,7 @@ class UpdateVariables:
     def __init__(self, make: MakeVariable) -> None:
         self._make = make
         self._scalars: dict[str, popxl.Tensor] = {}
+        self._held: dict[str, tuple[popxl.Tensor, popxl.Tensor]] = {}
         self.noted = UpdateState()
 
     def scalar(self, scalar: Scalar) -> Factor:
@@ -99,6 +106,28 @@ class UpdateVariables:
             self._scalars[scalar.name] = self._make(scalar.name, initial, None)
             self.noted.scalars.append(scalar.name)
         return self._scalars[scalar.name]
+
+    def held(self, prefix: str, scalar: Scalar, current: popxl.Tensor) -> popxl.Tensor:
+        """Give a number as it was in the step before.
+
+        Args:
+            prefix: What the name begins with.
+            scalar: What the number is first.
+            current: The number now, which `finish` holds for the next step.
+
+        Returns:
+            The number, a float32 tensor of rank 0.
+        """
+        name = f"{prefix}___{scalar.name}"
+        if name not in self._held:
+            self._held[name] = (self.scalar_state(name, scalar.number), current)
+        return self._held[name][0]
+
+    def finish(self) -> None:
+        """Hold the numbers of this step for the next one."""
+        # The last first: what it holds may be what an earlier one still holds.
+        for held, current in reversed(self._held.values()):
+            ops.var_updates.copy_var_update_(held, current)
 
     def state(
         self, prefix: str, weight: WeightGradient, dtype: torch.dtype, value: float = 0.0
@@ -149,6 +178,58 @@ class UpdateVariables:
     def _state(self, name: str, initial: np.ndarray, weight: WeightGradient | None) -> popxl.Tensor:
         self.noted.states[name] = name
         return self._make(name, initial, weight)
+
+
+def on_device(device: int | None) -> AbstractContextManager[object]:
+    """Put the ops created in the body on a virtual device.
+
+    Args:
+        device: The device; None: that of the context.
+
+    Returns:
+        The context manager.
+    """
+    return nullcontext() if device is None else popxl.ipu(device)
+
+
+def home_of(weights: Iterable[WeightGradient]) -> int | None:
+    """Choose the virtual device of numbers that several weights need, their home.
+
+    Args:
+        weights: The weights.
+
+    Returns:
+        Device 0, or None if no weight names a device.
+    """
+    return None if all(weight.device is None for weight in weights) else HOME
+
+
+def moved(factor: Factor, device: int | None) -> Factor:
+    """Bring a number from home to a virtual device.
+
+    Args:
+        factor: The number.
+        device: The device; None: it stays.
+
+    Returns:
+        The number there.
+    """
+    if device is None or device == HOME or not isinstance(factor, popxl.Tensor):
+        return factor
+    return ops.ipu_copy(factor, device, HOME)
+
+
+def brought_home(t: popxl.Tensor, device: int | None) -> popxl.Tensor:
+    """Bring a tensor from a virtual device home.
+
+    Args:
+        t: The tensor.
+        device: Its device; None: it is there.
+
+    Returns:
+        The tensor there.
+    """
+    return t if device is None or device == HOME else ops.ipu_copy(t, HOME, device)
 
 
 def product(*factors: Factor) -> Factor:

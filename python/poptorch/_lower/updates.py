@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import popxl
 from poptorch._lower.loss_scaling import AutomaticLossScaling, LossScale
-from poptorch._lower.update_rules import Group, Momentum, make_rule
+from poptorch._lower.update_rules import Group, make_rule
 from poptorch._lower.update_variables import (
     Factor,
     MakeVariable,
@@ -14,7 +14,11 @@ from poptorch._lower.update_variables import (
     UpdateVariables,
     WeightGradient,
     as_tensor,
+    brought_home,
+    home_of,
     is_number,
+    moved,
+    on_device,
     product,
 )
 from poptorch._optimizer_scalars import global_scalars
@@ -31,11 +35,13 @@ _COUNTS_STEPS = (
 
 def _square_sum(weight: WeightGradient) -> popxl.Tensor:
     """The sum of squares of a gradient, of those of all groups of replicas."""
-    square = ops.lamb_square(weight.gradient)
-    grouping = weight.grouping
-    if grouping is None or grouping.num_groups == 1:
-        return square
-    return ops.collectives.replicated_all_reduce(square, "add", grouping.transpose())
+    with on_device(weight.device):
+        square = ops.lamb_square(weight.gradient)
+        grouping = weight.grouping
+        if grouping is not None and grouping.num_groups > 1:
+            all_groups = grouping.transpose()
+            square = ops.collectives.replicated_all_reduce(square, "add", all_groups)
+    return brought_home(square, weight.device)
 
 
 def _gradient_scale(
@@ -81,23 +87,26 @@ def add_updates(
     Returns:
         The names of the variables that the rule made.
     """
-    variables = UpdateVariables(make_variable)
     weights = [weight for group in groups for weight in group]
     if not weights:
-        return variables.noted
-    with popxl.in_sequence():
+        return UpdateState()
+    variables = UpdateVariables(make_variable)
+    with popxl.in_sequence(), on_device(home_of(weights)):
         loss_scale = LossScale(values, variables, automatic)
         scale = _gradient_scale(values, weights, variables, loss_scale.factor())
-        step = None
+        step: Factor = 0.0
         if values.kind in _COUNTS_STEPS:
             one = popxl.constant(1.0, popxl.float32)
             step = ops.var_updates.accumulate_(variables.shared_count(weights), one)
         for index, members in enumerate(groups):
-            if members:
-                rule = make_rule(Group(values, index, variables, scale), step)
-                for weight in members:
-                    rule.update(weight)
-                if isinstance(rule, Momentum):
-                    rule.finish()
+            for device in dict.fromkeys(weight.device for weight in members):
+                group = Group(values, index, variables, scale, device)
+                moved_step = moved(step, device)
+                with on_device(device):
+                    rule = make_rule(group, moved_step)
+                    for weight in members:
+                        if weight.device == device:
+                            rule.update(weight)
+        variables.finish()
         loss_scale.adapt()
     return variables.noted
