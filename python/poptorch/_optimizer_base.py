@@ -249,12 +249,10 @@ class Optimizer(torch.optim.Optimizer):
             ones, such as `learningRate___default___FLOAT`, None both before the optimizer has run
             on a device; and torch's `state` and `param_groups`.
         """
-        state = self._newest_state()
-        return {
-            "ipu_state": state.get("ipu_state"),
-            "ipu_param": state.get("ipu_param"),
-            **super().state_dict(),
-        }
+        state: dict[str, NamedTensors | None] = {"ipu_state": None, "ipu_param": None}
+        for name, tensors in self._newest_state().items():
+            state[name] = dict(tensors)
+        return {**state, **super().state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take a state that `state_dict` gave; the device gets it before the next run.

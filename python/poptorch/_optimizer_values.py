@@ -355,3 +355,36 @@ def with_numbers_of(compiled: OptimizerValues, new: OptimizerValues) -> Optimize
         loss_scaling=_updated_value(compiled.loss_scaling, new.loss_scaling, "loss_scaling"),
         max_grad_norm=_updated_value(compiled.max_grad_norm, new.max_grad_norm, "max_grad_norm"),
     )
+
+
+def with_marks_of(values: OptimizerValues, new: OptimizerValues) -> OptimizerValues:
+    """Give values the marks that the attributes of an optimizer have by now.
+
+    Args:
+        values: What an optimizer said.
+        new: What it says now.
+
+    Returns:
+        The numbers of `values`, constant where `new` is; `values` if the groups are others.
+    """
+    numbers = [[group.numbers.keys() for group in one.groups] for one in (values, new)]
+    if numbers[0] != numbers[1]:
+        return values
+
+    def marked(value: Value, mark: Value) -> Value:
+        # What torch compiles in because it is the default may be another number by now.
+        return Value(value.number, mark.constant and value.number == mark.number)
+
+    groups = tuple(
+        replace(
+            before,
+            numbers={name: marked(v, after.numbers[name]) for name, v in before.numbers.items()},
+        )
+        for before, after in zip(values.groups, new.groups, strict=True)
+    )
+    return replace(
+        values,
+        groups=groups,
+        loss_scaling=marked(values.loss_scaling, new.loss_scaling),
+        max_grad_norm=marked(values.max_grad_norm, new.max_grad_norm),
+    )

@@ -27,6 +27,7 @@ class UpdateProgram:
         devices: The virtual device of each weight; None: that of the context.
         replicas: The number of replicas. Gradients then have one entry for each.
         per_replica: The names of weights that every replica has a value of its own for.
+        values: What the program takes of the optimizer; None: all that it says.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class UpdateProgram:
         devices: Sequence[int] | None = None,
         replicas: int = 1,
         per_replica: Collection[str] = (),
+        values: OptimizerValues | None = None,
     ) -> None:
         self._devices, self._per_replica = devices, per_replica
-        self.values: OptimizerValues = read(optimizer)
+        self.values = read(optimizer) if values is None else values
         if automatic is not None:
             self.values = with_variable_loss_scaling(self.values)
         self._variables: dict[str, popxl.Tensor] = {}
@@ -86,8 +88,12 @@ class UpdateProgram:
             np.asarray(gradient, stream.dtype.as_numpy())
             for gradient, stream in zip(gradients, self._streams, strict=True)
         ]
+        inputs = dict(zip(self._streams, arrays, strict=True))
+        if self.session.is_attached:
+            self.session.run(inputs)
+            return
         with self.session:
-            self.session.run(dict(zip(self._streams, arrays, strict=True)))
+            self.session.run(inputs)
 
     def set_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Writes the numbers of an optimizer."""

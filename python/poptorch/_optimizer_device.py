@@ -1,0 +1,191 @@
+"""The optimizer of a training executor: its numbers and its state on the device."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import torch
+
+import popxl
+from poptorch import optim
+from poptorch._lower.update_variables import UpdateState
+from poptorch._optimizer_attributes import AttributeWatch
+from poptorch._optimizer_base import NamedTensors
+from poptorch._optimizer_scalars import variable_numbers
+from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
+
+_logger = logging.getLogger("poptorch::python")
+
+
+class _Program:
+    """What a compiled program has of an optimizer."""
+
+    def __init__(self, session: popxl.Session, values: OptimizerValues, names: UpdateState) -> None:
+        self._session = session
+        self.values = values
+        self._names = names
+        self._written = self._numbers(values)
+
+    def _numbers(self, values: OptimizerValues) -> dict[str, np.ndarray]:
+        numbers = variable_numbers(values)
+        return {name: numbers[name] for name in self._names.scalars}
+
+    def write_numbers(self, values: OptimizerValues) -> None:
+        """Writes the numbers that are not on the device already."""
+        numbers = self._numbers(values)
+        changed = {name: n for name, n in numbers.items() if n != self._written[name]}
+        if changed:
+            self._session.set_variables(changed)
+            self._written = numbers
+
+    def read_state(self) -> dict[str, NamedTensors]:
+        """Gives new tensors."""
+        states, scalars = self._names.states, self._names.scalars
+        values = self._session.get_variables({*states.values(), *scalars})
+        return {
+            "ipu_state": {key: _tensor(values[name]) for key, name in states.items()},
+            "ipu_param": {name: _tensor(values[name]) for name in scalars},
+        }
+
+    def write_state(self, state: NamedTensors) -> None:
+        """Writes what there is of the state; all of it is checked before."""
+        arrays: dict[str, np.ndarray] = {}
+        for key, name in self._names.states.items():
+            if key not in state:
+                _logger.warning(
+                    f"The loaded optimizer state has no '{key}': the device keeps its value"
+                )
+                continue
+            array = state[key].detach().numpy()
+            if name in arrays and not np.array_equal(arrays[name], array):
+                raise ValueError(
+                    f"optimizer state: '{key}' is {array} and was {arrays[name]} for another "
+                    "weight; the program has one value for all weights: give the same to all"
+                )
+            arrays[name] = array
+        self._session.set_variables(arrays)
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(array))
+
+
+class DeviceOptimizer:
+    """The optimizer that an executor was given, and its counterpart on the device.
+
+    Args:
+        optimizer: The optimizer.
+        relaxed: Whether unexpected attributes are worth a message at level debug only.
+
+    Raises:
+        AssertionError: The type of the optimizer is not supported.
+        ValueError: One of its numbers is out of range.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, relaxed: bool = False) -> None:
+        self._watch = AttributeWatch(relaxed)
+        self._watch.see(optimizer)
+        self._values = read(optimizer)
+        self._program: _Program | None = None
+        self._was_attached = False
+        self.optimizer = optimizer
+
+    def values_to_compile(self) -> OptimizerValues:
+        """Give what a program takes of the optimizer.
+
+        Returns:
+            The numbers as they were when the optimizer was set, constant as they are marked now.
+        """
+        return with_marks_of(self._values, read(self.optimizer))
+
+    def compiled(self, session: popxl.Session, values: OptimizerValues, names: UpdateState) -> None:
+        """Begin with a program.
+
+        Args:
+            session: The session, whose variables have the names of `names`.
+            values: What the program was made for.
+            names: What `add_updates` gave.
+        """
+        self._program = _Program(session, values, names)
+        self._was_attached = False
+        self._connect()
+
+    def destroyed(self) -> None:
+        """Read the state back and let go of the program."""
+        self.read_back()
+        self._disconnect()
+        self._program = None
+
+    def attached(self) -> None:
+        """Note that the program is on a device, and write a state that was loaded."""
+        self._was_attached = True
+        optimizer = self._own()
+        if optimizer is None or self._program is None:
+            return
+        if optimizer.host_state_is_dirty:
+            self._program.write_state(optimizer.get_state_dict()["ipu_state"])
+            optimizer.host_state_is_dirty = False
+        # The state that was loaded may have been a part of what the device has.
+        optimizer.ipu_state_is_dirty = True
+
+    def before_run(self) -> None:
+        """Write a state that was loaded since."""
+        optimizer = self._own()
+        if optimizer is not None and optimizer.host_state_is_dirty:
+            self.attached()
+
+    def after_run(self) -> None:
+        """Note that the device has newer state."""
+        optimizer = self._own()
+        if optimizer is not None:
+            optimizer.ipu_state_is_dirty = True
+
+    def read_back(self) -> None:
+        """Bring newer state to the optimizer."""
+        optimizer = self._own()
+        if optimizer is None or self._program is None or not self._was_attached:
+            return
+        if optimizer.ipu_state_is_dirty and not optimizer.host_state_is_dirty:
+            optimizer.set_state_dict(self._program.read_state())
+            optimizer.ipu_state_is_dirty = False
+
+    def set(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take the numbers of an optimizer, and its state if it is another one and has some.
+
+        Args:
+            optimizer: The optimizer.
+
+        Raises:
+            AssertionError: The type of the optimizer is not supported.
+            ValueError: One of its numbers is out of range; or a program has been compiled, and a
+                constant, the type or the groups differ from what it was compiled for.
+        """
+        values = read(optimizer)
+        if self._program is not None:
+            values = with_numbers_of(self._program.values, values)
+        self._watch.see(optimizer)
+        if optimizer is not self.optimizer:
+            self.read_back()
+            self._disconnect()
+            self.optimizer = optimizer
+            self._connect()
+        self._values = values
+        if self._program is not None:
+            self._program.write_numbers(values)
+
+    def _own(self) -> optim.Optimizer | None:
+        """The optimizer if it is poptorch's, which alone has state."""
+        return self.optimizer if isinstance(self.optimizer, optim.Optimizer) else None
+
+    def _connect(self) -> None:
+        optimizer = self._own()
+        if optimizer is not None and self._program is not None:
+            optimizer.connect(self.read_back)
+            optimizer.host_state_is_dirty = optimizer.has_state()
+            optimizer.ipu_state_is_dirty = self._was_attached
+
+    def _disconnect(self) -> None:
+        optimizer = self._own()
+        if optimizer is not None:
+            optimizer.disconnect()
