@@ -19,7 +19,13 @@ _logger = logging.getLogger("poptorch::python")
 
 
 class _Program:
-    """What a compiled program has of an optimizer."""
+    """What a compiled program has of an optimizer.
+
+    Args:
+        session: The session of the program.
+        values: What the program was made for.
+        names: The names of its variables.
+    """
 
     def __init__(self, session: popxl.Session, values: OptimizerValues, names: UpdateState) -> None:
         self._session = session
@@ -32,7 +38,11 @@ class _Program:
         return {name: numbers[name] for name in self._names.scalars}
 
     def write_numbers(self, values: OptimizerValues) -> None:
-        """Writes the numbers that are not on the device already."""
+        """Writes the numbers that are not on the device already.
+
+        Args:
+            values: The numbers.
+        """
         numbers = self._numbers(values)
         changed = {name: n for name, n in numbers.items() if n != self._written[name]}
         if changed:
@@ -40,7 +50,11 @@ class _Program:
             self._written = numbers
 
     def read_state(self) -> dict[str, NamedTensors]:
-        """Gives new tensors."""
+        """Reads the state and the numbers.
+
+        Returns:
+            New tensors.
+        """
         states, scalars = self._names.states, self._names.scalars
         values = self._session.get_variables({*states.values(), *scalars})
         return {
@@ -49,7 +63,11 @@ class _Program:
         }
 
     def write_state(self, state: NamedTensors) -> None:
-        """Writes what there is of the state; all of it is checked before."""
+        """Writes what there is of a state; all of it is checked before.
+
+        Args:
+            state: The state by the keys of `ipu_state`.
+        """
         arrays: dict[str, np.ndarray] = {}
         for key, name in self._names.states.items():
             if key not in state:
