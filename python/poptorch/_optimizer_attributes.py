@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Iterable, Mapping
 
 import torch
 
 from poptorch import optim
+from poptorch._logging import logger
 from poptorch._optimizer_values import base_type, is_exact, read
-
-_logger = logging.getLogger("poptorch::python")
 
 
 @functools.cache
@@ -71,7 +69,7 @@ class AttributeWatch:
     """
 
     def __init__(self, relaxed: bool = False) -> None:
-        self._log = _logger.debug if relaxed else _logger.warning
+        self._log = logger.debug if relaxed else logger.warning
         self._seen: dict[str, set[str]] | None = None
         self._warned: set[str] = set()
 
@@ -95,13 +93,13 @@ class AttributeWatch:
 
     def _see_first(self, optimizer: torch.optim.Optimizer) -> None:
         if not is_exact(optimizer):
-            _logger.warning(
+            logger.warning(
                 f"Optimizer `{type(optimizer).__name__}` subclassed from classes in poptorch.optim "
                 "or torch.optim are unlikely to behave as intended. It is treated as "
                 f"{base_type(optimizer).__name__}: its own `step` is not called"
             )
         if _maximizes(optimizer.param_groups):
-            _logger.warning(
+            logger.warning(
                 f"{type(optimizer).__name__}: maximize=True has no effect on a device: negate "
                 "the loss"
             )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import torch
 
 import popxl
 from poptorch import optim
+from poptorch._logging import logger
 from poptorch._lower.update_variables import UpdateState
 from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
-
-_logger = logging.getLogger("poptorch::python")
 
 
 class _Program:
@@ -71,7 +68,7 @@ class _Program:
         arrays: dict[str, np.ndarray] = {}
         for key, name in self._names.states.items():
             if key not in state:
-                _logger.warning(
+                logger.warning(
                     f"The loaded optimizer state has no '{key}': the device keeps its value"
                 )
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +11,6 @@ from typing import Any
 import torch
 
 from poptorch import optim
-
-_logger = logging.getLogger("poptorch::python")
 
 _MOMENTS = ("lr", "beta1", "beta2", "eps", "weight_decay")
 

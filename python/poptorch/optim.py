@@ -7,13 +7,13 @@ takes a new value of them by `setOptimizer`. Those that are not given are compil
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import torch
 
+from poptorch._logging import logger
 from poptorch._optimizer_base import Optimizer as Optimizer
 from poptorch._optimizer_base import VariableAttributes as VariableAttributes
 from poptorch._optimizer_base import (
@@ -26,7 +26,6 @@ from poptorch._optimizer_lamb import LAMB as LAMB
 
 Parameters: TypeAlias = Iterable[Any]
 
-_logger = logging.getLogger("poptorch::python")
 
 _NO_AMSGRAD = "Only non-amsgrad Adam/AdamW optimizers are supported."
 
@@ -113,7 +112,7 @@ class SGD(Optimizer, torch.optim.SGD):
         if use_combined_accum:
             self._add_group_default("velocity_scaling", _number(velocity_scaling, 1.0))
         elif velocity_scaling is not None:
-            _logger.warning(
+            logger.warning(
                 "velocity_scaling is ignored: only SGD with use_combined_accum=True keeps the "
                 "velocity scaled"
             )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import popxl
 from poptorch._lower.update_variables import (
@@ -20,6 +21,7 @@ from poptorch._optimizer_scalars import global_scalars
 from poptorch._optimizer_values import OptimizerValues, Value
 from popxl import ops
 
+_SETTINGS = "automaticLossScalingSettings."
 _LARGEST_HALF = 65504.0
 _SMALLEST_NORMAL_HALF = 2.0**-14
 
@@ -37,6 +39,39 @@ class AutomaticLossScaling:
     update_period: int = 1
     bin_edge: float = 0.125
     threshold: float = 1e-7
+
+
+def automatic_loss_scaling(settings: Mapping[str, Any]) -> AutomaticLossScaling | None:
+    """Read the settings of automatic loss scaling.
+
+    Args:
+        settings: The options `automaticLossScalingSettings.` of `Options._Popart`.
+
+    Returns:
+        The settings; None if it is off.
+
+    Raises:
+        ValueError: A setting is out of range.
+    """
+    if not settings.get(f"{_SETTINGS}enabled", False):
+        return None
+    chosen = AutomaticLossScaling()
+    for field, name in (
+        ("update_period", "updatePeriod"),
+        ("bin_edge", "binEdgeLocation"),
+        ("threshold", "thresholdUpperCountProportion"),
+    ):
+        if f"{_SETTINGS}{name}" in settings:
+            chosen = replace(chosen, **{field: settings[f"{_SETTINGS}{name}"]})
+    in_range = {
+        "updatePeriod >= 1": chosen.update_period >= 1,
+        "binEdgeLocation in (0, 1)": 0 < chosen.bin_edge < 1,
+        "thresholdUpperCountProportion in [0, 1]": 0 <= chosen.threshold <= 1,
+    }
+    for wanted, is_right in in_range.items():
+        if not is_right:
+            raise ValueError(f"{_SETTINGS}: wanted {wanted}; given {chosen}")
+    return chosen
 
 
 def with_variable_loss_scaling(values: OptimizerValues) -> OptimizerValues:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+import poptorch
 from poptorch import optim
-from poptorch._lower.loss_scaling import AutomaticLossScaling
+from poptorch._lower.loss_scaling import AutomaticLossScaling, automatic_loss_scaling
 from tests.python.poptorch.update_program import UpdateProgram
 
 SIZE = 1000
@@ -72,6 +73,21 @@ def test_settings() -> None:
     watched = Watched(AutomaticLossScaling(bin_edge=0.5, threshold=0.1))
     few, many = gradient(0.0, 100, 40000.0), gradient(0.0, 101, 40000.0)
     assert watched.factors([few, many, gradient(30000.0)]) == [2, 1, 2]
+
+
+def test_options() -> None:
+    options = poptorch.Options()
+    assert automatic_loss_scaling(options._Popart.options) is None
+    options.Training.setAutomaticLossScaling(True)
+    assert automatic_loss_scaling(options._Popart.options) == AutomaticLossScaling()
+    options._Popart.set("automaticLossScalingSettings.updatePeriod", 3)
+    options._Popart.set("automaticLossScalingSettings.binEdgeLocation", 0.5)
+    options._Popart.set("automaticLossScalingSettings.thresholdUpperCountProportion", 0.25)
+    chosen = automatic_loss_scaling(options._Popart.options)
+    assert chosen == AutomaticLossScaling(3, 0.5, 0.25)
+    options._Popart.set("automaticLossScalingSettings.updatePeriod", 0)
+    with pytest.raises(ValueError, match=r"wanted updatePeriod >= 1; given .*0"):
+        automatic_loss_scaling(options._Popart.options)
 
 
 def test_period_looks_at_all_of_its_steps() -> None:

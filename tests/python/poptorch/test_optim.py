@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import logging
 import math
 import pickle
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 import poptorch
 from poptorch import optim
 from poptorch.optim import LAMB, SGD, Adam, AdamW, RMSprop
+from tests.python.poptorch.log_testing import logged
 
 HALF = torch.float16
 
@@ -136,15 +136,16 @@ def test_keywords_of_newer_torch_pass_through() -> None:
         SGD(weights(), betas=(0.9, 0.9))
 
 
-def test_velocity_scaling_is_of_the_combined_variant(caplog: pytest.LogCaptureFixture) -> None:
+def test_velocity_scaling_is_of_the_combined_variant() -> None:
     combined = SGD(weights(), velocity_scaling=2.0, use_combined_accum=True)
     assert combined.param_groups[0]["velocity_scaling"] == 2.0
     own = SGD([{"params": weights(), "velocity_scaling": 4.0}], use_combined_accum=True)
     assert own.param_groups[0]["velocity_scaling"] == 4.0
     assert own.defaults["velocity_scaling"] == 1.0
-    with caplog.at_level(logging.WARNING, "poptorch::python"):
+    with logged() as messages:
         SGD(weights(), velocity_scaling=2.0)
-    assert "velocity_scaling is ignored" in caplog.text
+    ((_, text),) = messages
+    assert "velocity_scaling is ignored" in text
 
 
 def test_what_is_given_is_variable() -> None:

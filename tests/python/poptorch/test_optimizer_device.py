@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 from poptorch import optim
 from poptorch._optimizer_device import DeviceOptimizer
+from tests.python.poptorch.log_testing import logged
 from tests.python.poptorch.update_program import UpdateProgram
 
 
@@ -221,7 +221,7 @@ def test_destroyed_programs_leave_their_state() -> None:
     assert_equal(again.weights(), uninterrupted())
 
 
-def test_missing_and_extra_keys(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_and_extra_keys() -> None:
     optimizer = optim.AdamW(parameters(), lr=0.1)
     training = Training(optimizer)
     training.run(gradients(1)[0])
@@ -231,9 +231,9 @@ def test_missing_and_extra_keys(caplog: pytest.LogCaptureFixture) -> None:
     state["ipu_state"]["Accl2___p0"] = torch.full((3, 2), 5.0)
     before = optimizer.state_dict()["ipu_state"]["Accl1___p0"]
     optimizer.load_state_dict(state)
-    with caplog.at_level(logging.WARNING, "poptorch::python"):
+    with logged() as messages:
         training.device.before_run()
-    assert [r.getMessage() for r in caplog.records] == [
+    assert [text for _, text in messages] == [
         "The loaded optimizer state has no 'Accl1___p0': the device keeps its value"
     ]
     after = optimizer.state_dict()["ipu_state"]

@@ -14,6 +14,7 @@ from poptorch import optim
 from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_scalars import group_scalars, variable_numbers
 from poptorch._optimizer_values import OptimizerKind, read, with_numbers_of
+from tests.python.poptorch.log_testing import logged
 
 T = torch.optim
 
@@ -239,55 +240,53 @@ def test_another_structure(other: Any, text: str) -> None:
         with_numbers_of(compiled, read(other()))
 
 
-def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    caplog.clear()
-    return found
-
-
-def test_attributes_without_effect(caplog: pytest.LogCaptureFixture) -> None:
+def test_attributes_without_effect() -> None:
     optimizer = optim.SGD(weights(), lr=0.1, use_combined_accum=False)
     optimizer.early = 1
     optimizer.param_groups[0]["early"] = 1
     watch = AttributeWatch()
-    watch.see(optimizer)
-    watch.see(optimizer)
-    assert warnings_of(caplog) == []
+    with logged() as messages:
+        watch.see(optimizer)
+        watch.see(optimizer)
+    assert messages == []
     optimizer.late, optimizer.later = 1, 2
     optimizer.param_groups[0]["initial_lr"] = 0.1
     optimizer.defaults["other"] = 1
-    watch.see(optimizer)
-    assert warnings_of(caplog) == [
+    with logged() as messages:
+        watch.see(optimizer)
+        optimizer.latest = 3
+        watch.see(optimizer)
+    assert [text for _, text in messages] == [
         "Ignoring unexpected optimizer attribute in SGD2 optimizer: ['late', 'later']",
         "Ignoring unexpected group 0 attribute in SGD2 optimizer: ['initial_lr']",
         "Ignoring unexpected default group variable in SGD2 optimizer: ['other']",
     ]
-    optimizer.latest = 3
-    watch.see(optimizer)
-    assert warnings_of(caplog) == []
 
 
-def test_relaxed_attributes(caplog: pytest.LogCaptureFixture) -> None:
+def test_relaxed_attributes() -> None:
     optimizer = T.AdamW(weights())
     watch = AttributeWatch(relaxed=True)
     watch.see(optimizer)
     optimizer.late = 1
-    with caplog.at_level(logging.DEBUG, "poptorch::python"):
+    with logged(logging.DEBUG) as messages:
         watch.see(optimizer)
-    assert [r.levelno for r in caplog.records] == [logging.DEBUG]
+    ((level, _),) = messages
+    assert level == logging.DEBUG
 
 
 @pytest.mark.parametrize("kind", [T.SGD, T.Adam, T.AdamW, T.RMSprop, optim.SGD, optim.LAMB])
-def test_expected_attributes(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_expected_attributes(kind: Any) -> None:
     watch = AttributeWatch()
-    watch.see(T.SGD(weights(), lr=0.1))
-    watch.see(kind(weights(), lr=0.1))
-    assert warnings_of(caplog) == []
+    with logged() as messages:
+        watch.see(T.SGD(weights(), lr=0.1))
+        watch.see(kind(weights(), lr=0.1))
+    assert messages == []
 
 
-def test_subclasses_and_maximize(caplog: pytest.LogCaptureFixture) -> None:
-    AttributeWatch().see(Mine(weights(), maximize=True))
-    subclass, maximize = warnings_of(caplog)
+def test_subclasses_and_maximize() -> None:
+    with logged() as messages:
+        AttributeWatch().see(Mine(weights(), maximize=True))
+    (_, subclass), (_, maximize) = messages
     assert subclass.startswith(
         "Optimizer `Mine` subclassed from classes in poptorch.optim or torch.optim are unlikely to "
         "behave as intended. "
