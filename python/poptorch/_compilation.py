@@ -12,7 +12,8 @@ import torch
 import popxl
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._lower.dtypes import device_dtype, host_array, host_tensor
-from poptorch._lower.program import Program, ProgramBuilder, Schedule
+from poptorch._lower.program import Program, ProgramBuilder
+from poptorch._lower.schedule import Schedule
 from poptorch._lower.weight_update import WeightUpdate
 from poptorch._trace.tracer import Trace
 

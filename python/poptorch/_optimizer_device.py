@@ -6,13 +6,14 @@ import numpy as np
 import torch
 
 import popxl
-from poptorch import optim
+from poptorch import enums, optim
 from poptorch._logging import logger
 from poptorch._lower.update_variables import UpdateState
 from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
+from poptorch.options import Options
 
 
 class _Program:
@@ -91,18 +92,21 @@ class DeviceOptimizer:
 
     Args:
         optimizer: The optimizer.
-        relaxed: Whether unexpected attributes are worth a message at level debug only.
+        options: The executor's own options. If gradients must be accumulated as running means, they
+            say so afterwards.
 
     Raises:
         AssertionError: The type of the optimizer is not supported.
         ValueError: One of its numbers is out of range.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, relaxed: bool = False) -> None:
-        self._watch = AttributeWatch(relaxed)
+    def __init__(self, optimizer: torch.optim.Optimizer, options: Options) -> None:
+        self._options = options
+        self._watch = AttributeWatch(options.relax_optimizer_checks)
         self._watch.see(optimizer)
-        self._values = read(optimizer)
         self._program: _Program | None = None
+        self._values = read(optimizer)
+        self._choose_strategy(self._values)
         self._was_attached = False
         self.optimizer = optimizer
 
@@ -177,6 +181,7 @@ class DeviceOptimizer:
                 constant, the type or the groups differ from what it was compiled for.
         """
         values = read(optimizer)
+        self._choose_strategy(values)
         if self._program is not None:
             values = with_numbers_of(self._program.values, values)
         self._watch.see(optimizer)
@@ -188,6 +193,24 @@ class DeviceOptimizer:
         self._values = values
         if self._program is not None:
             self._program.write_numbers(values)
+
+    def _choose_strategy(self, values: OptimizerValues) -> None:
+        """Sums of gradients in half precision may overflow: means must be kept in their place."""
+        training = self._options.Training
+        running = enums.MeanReductionStrategy.Running
+        is_mean = training.accumulation_and_replication_reduction_type == enums.ReductionType.Mean
+        is_running = training.meanAccumulationAndReplicationReductionStrategy == running
+        if not (values.needs_running_mean and is_mean) or is_running:
+            return
+        if self._program is not None:
+            raise ValueError(
+                "The optimizer's accum_type is torch.float16. That changes "
+                "meanAccumulationAndReplicationReductionStrategy to "
+                "poptorch.MeanReductionStrategy.Running but the executable is already compiled."
+            )
+        self._options._unfreeze()
+        training.setMeanAccumulationAndReplicationReductionStrategy(running)
+        self._options._freeze()
 
     def _own(self) -> optim.Optimizer | None:
         """The optimizer if it is poptorch's, which alone has state."""

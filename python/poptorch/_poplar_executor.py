@@ -17,11 +17,13 @@ from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_ho
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
 from poptorch._lower.dtypes import device_dtype
-from poptorch._lower.program import Program, Schedule
+from poptorch._lower.loss_scaling import automatic_loss_scaling
+from poptorch._lower.program import Program
+from poptorch._lower.schedule import Schedule
 from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
 from poptorch._module_repr import module_repr
-from poptorch._optimizer_values import read
+from poptorch._optimizer_device import DeviceOptimizer
 from poptorch._trace.tracer import TraceSettings, trace
 from poptorch._wrapping import executor_of, is_wrapped, shallow_copy, unwrap, wrap_for_training
 from poptorch.options import Options
@@ -55,7 +57,9 @@ class PoplarExecutor:
         self._model = shallow_copy(self._user_model)
         self._training = training
         self._options = options
-        self._optimizer = optimizer
+        self._device_optimizer: DeviceOptimizer | None = None
+        if optimizer is not None:
+            self._device_optimizer = DeviceOptimizer(optimizer, options)
         self._executable: Executable | None = None
         self._signature = Signature(self._model.forward)
         self._host_arrays = HostArrays()
@@ -86,6 +90,29 @@ class PoplarExecutor:
     def options(self) -> Options:
         """The executor's own options, frozen."""
         return self._options
+
+    @property
+    def _optimizer(self) -> torch.optim.Optimizer | None:
+        return None if self._device_optimizer is None else self._device_optimizer.optimizer
+
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take the numbers of an optimizer, which the next run works with.
+
+        What changes in an optimizer has no effect before. Another optimizer of the same kind brings
+        its own state, if it has one.
+
+        Args:
+            optimizer: The optimizer.
+
+        Raises:
+            AssertionError: The executor does not train, or the type of the optimizer is unknown.
+            ValueError: A number is out of range, or is not what is compiled in; or the kind of the
+                optimizer or its groups are not those that the program was compiled for.
+        """
+        assert self._device_optimizer is not None, (
+            "An optimizer can be set in a training executor only: wrap the module by trainingModel"
+        )
+        self._device_optimizer.set(optimizer)
 
     # Compilation.
 
@@ -129,9 +156,11 @@ class PoplarExecutor:
         arguments = bound.with_tensors(micro)
         traced = trace(self._model, arguments, settings)
         update = None
-        if self._optimizer is not None:
-            values = read(self._optimizer)
-            update = WeightUpdate(values, names_of_groups(values, traced.twins.originals))
+        if self._device_optimizer is not None:
+            values = self._device_optimizer.values_to_compile()
+            groups = names_of_groups(values, traced.twins.originals)
+            automatic = automatic_loss_scaling(self._options._Popart.options)
+            update = WeightUpdate(values, groups, automatic)
         seed = getattr(self._options, "random_seed", None)
         if seed is None:
             seed = time.time_ns() & 0x7FFFFFFF
@@ -139,6 +168,8 @@ class PoplarExecutor:
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
         self._executable = executable
+        if self._device_optimizer is not None and update is not None:
+            self._device_optimizer.compiled(executable.session, update.values, update.state)
 
     def _schedule(self) -> Schedule:
         options = self._options
@@ -151,6 +182,7 @@ class PoplarExecutor:
             mean=reduction == enums.ReductionType.Mean,
             strategy=options._execution_strategy,
             num_io_tiles=options.TensorLocations.num_io_tiles,
+            mean_strategy=options.Training.meanAccumulationAndReplicationReductionStrategy,
         )
 
     def _compiled(self) -> Executable:
@@ -166,6 +198,8 @@ class PoplarExecutor:
         if self._training:
             self.copyWeightsToHostIfNeeded()
             unwrap(self._user_model)
+        if self._device_optimizer is not None:
+            self._device_optimizer.destroyed()
         if executable.attached:
             self._detach()
         self._executable = None
@@ -203,6 +237,8 @@ class PoplarExecutor:
         executable = self._compiled()
         executable.session.__enter__()
         self._upload()
+        if self._device_optimizer is not None:
+            self._device_optimizer.attached()
 
     def detachFromDevice(self) -> None:
         """Bring weights and states to the host and give the device up.
@@ -217,6 +253,8 @@ class PoplarExecutor:
     def _detach(self) -> None:
         if self._training:
             self.copyWeightsToHostIfNeeded()
+        if self._device_optimizer is not None:
+            self._device_optimizer.read_back()
         self._compiled().session.__exit__(None, None, None)
 
     # Weights.
@@ -358,8 +396,12 @@ class PoplarExecutor:
             stream: result.array for stream, result in zip(program.outputs, results, strict=True)
         }
         written = self._written_inputs(program, tensors, outputs)
+        if self._device_optimizer is not None:
+            self._device_optimizer.before_run()
         executable.session.run_with_outputs(inputs, outputs)
         self._dirty_host_weights = self._training
+        if self._device_optimizer is not None:
+            self._device_optimizer.after_run()
         for tensor, result in written:
             with torch.no_grad():
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))

@@ -13,85 +13,24 @@ from poptorch import enums
 from poptorch._lower.dtypes import host_array, popxl_dtype
 from poptorch._lower.loops import SharedTensors, called, repeated
 from poptorch._lower.losses import find_loss, weights_of
+from poptorch._lower.lowering import cast
 from poptorch._lower.micro_batch import MicroBatch
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.overlap import check_overlaps
 from poptorch._lower.pipelines import PipelineWork, run_pipeline
 from poptorch._lower.regions import fold_regions
-from poptorch._lower.segments import Segment, split_into_segments
+from poptorch._lower.schedule import Schedule
+from poptorch._lower.segments import split_into_segments
 from poptorch._lower.stage_gradients import differentiate_stages
 from poptorch._lower.stages import StageMaker
-from poptorch._lower.update_variables import WeightGradient
+from poptorch._lower.update_variables import WeightGradient, product
 from poptorch._lower.weight_update import WeightUpdate
-from poptorch._stages import (
-    check_inference_pipeline,
-    check_training_pipeline,
-    count_forward_stages,
-)
-from poptorch._strategies import ExecutionStrategy, PipelinedExecution
 from poptorch._trace.recording import Recording
 from poptorch._trace.twins import Twins
 from popxl import ops
 from popxl.ops.random_seed import create_random_seed
 
 SEED_VARIABLE = "randomSeed___fromHost"
-
-
-@dataclass
-class Schedule:
-    """How many micro-batches there are, and what becomes of their results.
-
-    Attributes:
-        iterations: Device iterations of a run.
-        accumulation: Micro-batches of a weight update.
-        replicas: Replicas of the program.
-        output_mode: Which results come back; never `Default`.
-        mean: Whether gradients are averaged over micro-batches and replicas, or summed.
-        strategy: How stages on several devices run.
-        num_io_tiles: The number of tiles reserved for transfers, which has no effect.
-    """
-
-    iterations: int = 1
-    accumulation: int = 1
-    replicas: int = 1
-    output_mode: enums.OutputMode = enums.OutputMode.All
-    mean: bool = True
-    strategy: ExecutionStrategy = field(default_factory=PipelinedExecution)
-    num_io_tiles: int = 0
-
-    def pipelines(self, segments: Sequence[Segment], is_training: bool) -> bool:
-        """Check whether the segments of a forward pass run as a pipeline.
-
-        Args:
-            segments: The segments.
-            is_training: Whether the program trains.
-
-        Returns:
-            Whether they do: with a pipelined execution on several devices.
-
-        Raises:
-            Error: There are fewer micro-batches than the pipeline has stages.
-        """
-        devices = [segment.ipu for segment in segments]
-        if not isinstance(self.strategy, PipelinedExecution) or len(set(devices)) == 1:
-            return False
-        stages = count_forward_stages(devices)
-        if is_training:
-            check_training_pipeline(self.accumulation, stages)
-        else:
-            check_inference_pipeline(self.iterations, stages)
-        return True
-
-    @property
-    def transfers(self) -> int:
-        """Micro-batches that a replica gets in a run."""
-        return self.iterations * self.accumulation
-
-    @property
-    def stores_each(self) -> bool:
-        """Whether every micro-batch sends its results to the host."""
-        one = self.transfers == 1
-        return one or self.output_mode in (enums.OutputMode.All, enums.OutputMode.EveryN)
 
 
 @dataclass
@@ -245,7 +184,7 @@ class ProgramBuilder:
         """All micro-batches of one update of the weights, and the update."""
         accumulation = self._schedule.accumulation
         if accumulation == 1:
-            carried, gradients = self._micro_batch(carried, shared, {})
+            carried, gradients = self._micro_batch(carried, shared)
         else:
             gradients = self._first_sums(shared)
             carried = self._micro_batches("micro_batch", accumulation, carried, shared, gradients)
@@ -257,11 +196,13 @@ class ProgramBuilder:
         return carried
 
     def _first_sums(self, shared: SharedTensors) -> dict[str, popxl.Tensor]:
+        assert self._update is not None
+        dtype = popxl_dtype(self._update.values.accum_type)
         sums = {}
         for name in self._weights:
             with popxl.ipu(self._forward.home_of(name)):
                 shape = shared[name].shape
-                sums[name] = ops.init(shape, popxl.float32, name=f"Accum___{name}")
+                sums[name] = ops.init(shape, dtype, name=f"Accum___{name}")
         return sums
 
     def _micro_batches(
@@ -278,16 +219,28 @@ class ProgramBuilder:
         if self._is_pipelined:
             return self._pipeline(count, carried, shared, sums)
 
-        def body(inner: list[popxl.Tensor], inner_shared: SharedTensors) -> Sequence[popxl.Tensor]:
-            targets = {weight: inner_shared[f"Accum___{weight}"] for weight in sums}
-            return self._micro_batch(inner, inner_shared, targets)[0]
+        # Means need the number of micro-batches before this one.
+        keeps_means = self._schedule.keeps_means and bool(sums)
+        first_counts = [number(0.0, popxl.float32)] if keeps_means else []
 
-        return repeated(name, count, carried, shared, body)
+        def body(inner: list[popxl.Tensor], inner_shared: SharedTensors) -> Sequence[popxl.Tensor]:
+            counts, rest = inner[: len(first_counts)], inner[len(first_counts) :]
+            rest, gradients = self._micro_batch(rest, inner_shared)
+            for weight in sums:
+                total = inner_shared[f"Accum___{weight}"]
+                if counts:
+                    ops.var_updates.accumulate_mean_(total, gradients[weight], counts[0])
+                else:
+                    ops.var_updates.accumulate_(total, gradients[weight])
+            return [*(count + 1.0 for count in counts), *rest]
+
+        last = repeated(name, count, [*first_counts, *carried], shared, body)
+        return last[len(first_counts) :]
 
     def _micro_batch(
-        self, carried: list[popxl.Tensor], shared: SharedTensors, sums: Mapping[str, popxl.Tensor]
+        self, carried: list[popxl.Tensor], shared: SharedTensors
     ) -> tuple[list[popxl.Tensor], dict[str, popxl.Tensor]]:
-        """Forward and backward pass of one micro-batch; gradients go to the sums, if any."""
+        """Forward and backward pass of one micro-batch; gives the gradients."""
         forward = self._forward
         seed, *results = carried
         batch = MicroBatch(forward, self._gradients, self._inputs, shared)
@@ -295,8 +248,6 @@ class ProgramBuilder:
             with popxl.ipu(stage.ipu):
                 batch.run_stage(seed)
         gradients = self._gradients_of(batch, shared)
-        for name, total in sums.items():
-            ops.var_updates.accumulate_(total, gradients[name])
         for name, value in forward.written.items():
             batch.write(name, value)
         for place, changed in forward.written_inputs.items():
@@ -323,13 +274,13 @@ class ProgramBuilder:
                 for name, gradient in batch.run_gradient(index, scale).items():
                     earlier = gradients.get(name)
                     gradients[name] = gradient if earlier is None else ops.add(earlier, gradient)
-        self._update.observe(list(gradients.values()), shared)
+        self._update.observe(gradients, shared)
         return gradients
 
     def _scale(self, shared: SharedTensors) -> popxl.Tensor:
         """What the gradient of the loss is."""
         assert self._update is not None
-        factor = self._update.seed_factor(shared)
+        factor = product(self._update.seed_factor(shared), 1 / self._schedule.seed_divisor)
         return factor if isinstance(factor, popxl.Tensor) else number(factor, popxl.float32)
 
     def _pipeline(
@@ -357,10 +308,11 @@ class ProgramBuilder:
 
         def take(gradients: Mapping[str, popxl.Tensor], is_last: bool) -> None:
             for name, gradient in gradients.items():
-                ops.var_updates.accumulate_(sums[name], gradient)
+                share = 1 / count if self._schedule.keeps_means else None
+                ops.var_updates.accumulate_(sums[name], gradient, share)
             taken.update(gradients)
             if is_last and self._update is not None:
-                self._update.observe(list(taken.values()), shared)
+                self._update.observe(taken, shared)
 
         work = PipelineWork(
             self._forward,
@@ -374,14 +326,15 @@ class ProgramBuilder:
 
     def _apply(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         assert self._update is not None
-        schedule = self._schedule
-        micro_batches = schedule.accumulation * schedule.replicas
+        schedule, divisor = self._schedule, self._schedule.gradient_divisor
+        in_float32 = self._update.values.accum_type == torch.float32
         reduced = {}
         for name, gradient in gradients.items():
             if schedule.replicas > 1:
-                gradient = ops.collectives.replicated_all_reduce(gradient)
-            if schedule.mean and micro_batches > 1:
-                gradient = ops.mul(gradient, number(1 / micro_batches, gradient.dtype))
+                summand = cast(gradient, popxl.float32) if in_float32 else gradient
+                gradient = ops.collectives.replicated_all_reduce(summand)
+            if divisor > 1:
+                gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
             reduced[name] = WeightGradient(name, shared[name], gradient)
         self._update.apply(reduced, shared)
 

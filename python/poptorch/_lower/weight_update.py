@@ -12,9 +12,14 @@ import torch
 import popxl
 from poptorch._impl import createPoptorchError
 from poptorch._lower.loops import SharedTensors
-from poptorch._lower.loss_scaling import AutomaticLossScaling, LossScale
+from poptorch._lower.loss_scaling import (
+    AutomaticLossScaling,
+    LossScale,
+    with_variable_loss_scaling,
+)
 from poptorch._lower.update_variables import (
     Factor,
+    MakeVariable,
     UpdateState,
     UpdateVariables,
     WeightGradient,
@@ -38,15 +43,20 @@ class WeightUpdate:
     automatic: AutomaticLossScaling | None = None
 
     def __post_init__(self) -> None:
+        if self.automatic is not None:
+            self.values = with_variable_loss_scaling(self.values)
         self.state = UpdateState()
 
-    def _variables(self, shared: SharedTensors) -> UpdateVariables:
+    def _make(self, shared: SharedTensors) -> MakeVariable:
         def make(
             name: str, initial: np.ndarray[Any, Any], weight: WeightGradient | None
         ) -> popxl.Tensor:
             return shared.variable(name, initial, None if weight is None else weight.grouping)
 
-        return UpdateVariables(make)
+        return make
+
+    def _variables(self, shared: SharedTensors) -> UpdateVariables:
+        return UpdateVariables(self._make(shared))
 
     def seed_factor(self, shared: SharedTensors) -> Factor:
         """What the seed of the gradient is multiplied by.
@@ -59,15 +69,17 @@ class WeightUpdate:
         """
         return LossScale(self.values, self._variables(shared), self.automatic).factor()
 
-    def observe(self, gradients: Sequence[popxl.Tensor], shared: SharedTensors) -> None:
+    def observe(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         """Let automatic loss scaling see the gradients of a micro-batch.
 
         Args:
-            gradients: The gradients.
+            gradients: The gradients by name of the weight.
             shared: The variables, in the current graph.
         """
-        if self.automatic is not None:
-            LossScale(self.values, self._variables(shared), self.automatic).observe(gradients)
+        if self.automatic is None:
+            return
+        scale = LossScale(self.values, self._variables(shared), self.automatic)
+        scale.observe([WeightGradient(name, shared[name], one) for name, one in gradients.items()])
 
     def apply(self, gradients: Mapping[str, WeightGradient], shared: SharedTensors) -> None:
         """Make the ops that update the weights, in the current graph.
@@ -77,8 +89,7 @@ class WeightUpdate:
             shared: The variables, in the current graph.
         """
         groups = [[gradients[name] for name in names if name in gradients] for names in self.groups]
-        make = self._variables(shared)._make
-        self.state = add_updates(self.values, groups, make, self.automatic)
+        self.state = add_updates(self.values, groups, self._make(shared), self.automatic)
 
 
 def names_of_groups(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import poptorch
 from poptorch import optim
 from poptorch._optimizer_device import DeviceOptimizer
 from tests.python.poptorch.log_testing import logged
@@ -29,7 +30,7 @@ class Training:
     """What an executor does with its optimizer."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.device = DeviceOptimizer(optimizer)
+        self.device = DeviceOptimizer(optimizer, poptorch.Options())
         self.program: UpdateProgram | None = None
 
     def compile(self) -> None:
