@@ -30,6 +30,7 @@ class Executable:
         shapes: For each result of a micro-batch, its shape and dtype.
         program: The popxl program.
         session: The session that runs it.
+        schedule: The loops of the program, and how replicas share parameters.
     """
 
     arguments: BoundArguments
@@ -37,6 +38,7 @@ class Executable:
     shapes: list[tuple[tuple[int, ...], torch.dtype]]
     program: Program
     session: popxl.Session
+    schedule: Schedule
 
     def __bool__(self) -> bool:
         return True
@@ -56,6 +58,9 @@ class Executable:
             Tensors that share no memory with others.
         """
         arrays = self.session.get_variables(names)
+        for name in self.schedule.groups.keys() & arrays.keys():
+            groups = self.schedule.groups[name]
+            arrays[name] = groups.to_host(arrays[name], self.schedule.replicas)
         return {name: host_tensor(array) for name, array in arrays.items()}
 
     def write(self, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -64,7 +69,11 @@ class Executable:
         Args:
             tensors: The values by name.
         """
-        self.session.set_variables({name: host_array(t) for name, t in tensors.items()})
+        arrays = {name: host_array(t) for name, t in tensors.items()}
+        for name in self.schedule.groups.keys() & arrays.keys():
+            groups = self.schedule.groups[name]
+            arrays[name] = groups.to_device(name, arrays[name], self.schedule.replicas)
+        self.session.set_variables(arrays)
 
 
 def make_executable(
@@ -93,4 +102,4 @@ def make_executable(
     program = builder.build()
     session = popxl.Session(program.ir, "cpu", weights_to_host_on_exit=True)
     shapes = [(tuple(meta.shape), device_dtype(meta.dtype)) for meta in results]
-    return Executable(arguments, traced.structure, shapes, program, session)
+    return Executable(arguments, traced.structure, shapes, program, session, schedule)

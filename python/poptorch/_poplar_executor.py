@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
 from poptorch._module_repr import module_repr
 from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._replica_groups import PerReplicaParameter, ReplicaGroups, check_groups
 from poptorch._trace.tracer import TraceSettings, trace
 from poptorch._wrapping import executor_of, is_wrapped, shallow_copy, unwrap, wrap_for_training
 from poptorch.options import Options
@@ -57,6 +59,7 @@ class PoplarExecutor:
         self._model = shallow_copy(self._user_model)
         self._training = training
         self._options = options
+        self._per_replica: dict[str, ReplicaGroups] = {}
         self._device_optimizer: DeviceOptimizer | None = None
         if optimizer is not None:
             self._device_optimizer = DeviceOptimizer(optimizer, options)
@@ -79,7 +82,25 @@ class PoplarExecutor:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_user_model" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
-        return getattr(self._user_model, name)
+        value = getattr(self._user_model, name)
+        if isinstance(value, torch.nn.Parameter):
+            return PerReplicaParameter(value, partial(self._group_replicas, name))
+        return value
+
+    @property
+    def per_replica_params(self) -> dict[str, ReplicaGroups]:
+        """The parameters with a value for each group of replicas, by name."""
+        return self._per_replica
+
+    def _group_replicas(self, name: str, groups: ReplicaGroups) -> None:
+        if self._executable is not None:
+            raise createPoptorchError(
+                f"The model is compiled: call replicaGrouping of {name} before compile() or the "
+                "first run"
+            )
+        parameter = self._user_model.get_parameter(name)
+        check_groups(parameter, groups, self._options.replication_factor)
+        self._per_replica[name] = groups
 
     @property
     def model(self) -> torch.nn.Module:
@@ -152,6 +173,7 @@ class PoplarExecutor:
             training=self._training,
             before=call_pre_compile_hooks,
             after=call_post_compile_hooks,
+            per_replica=self._per_replica,
         )
         arguments = bound.with_tensors(micro)
         traced = trace(self._model, arguments, settings)
@@ -183,6 +205,7 @@ class PoplarExecutor:
             strategy=options._execution_strategy,
             num_io_tiles=options.TensorLocations.num_io_tiles,
             mean_strategy=options.Training.meanAccumulationAndReplicationReductionStrategy,
+            groups=dict(self._per_replica),
         )
 
     def _compiled(self) -> Executable:
@@ -284,7 +307,10 @@ class PoplarExecutor:
         values = executable.read([name for name in tensors if name in executable.program.written])
         with torch.no_grad():
             for name, value in values.items():
-                tensors[name].data.copy_(value)
+                if value.shape == tensors[name].shape:
+                    tensors[name].data.copy_(value)
+                else:  # one value for each replica in place of each group
+                    tensors[name].data = value.to(tensors[name].dtype)
         self._host_weights_version += 1
 
     def copyWeightsToHostIfNeeded(self) -> bool:

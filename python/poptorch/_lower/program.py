@@ -85,6 +85,7 @@ class ProgramBuilder:
         self._update = update
         self._twins = twins
         self.ir = popxl.Ir(replication=schedule.replicas)
+        self._groupings = {name: one.grouping(self.ir) for name, one in schedule.groups.items()}
         self.ir.num_host_transfers = schedule.transfers
         loss = None if update is None else find_loss(recording)
         segments = split_into_segments(schedule.strategy, recording.nodes)
@@ -129,10 +130,13 @@ class ProgramBuilder:
         return program
 
     def _make_variables(self) -> SharedTensors:
+        schedule, replicas = self._schedule, self._schedule.replicas
         shared = SharedTensors(self.ir.main_graph)
         for name, original in self._twins.originals.items():
-            shared.variable(name, host_array(original))
-        replicas = self._schedule.replicas
+            array, groups = host_array(original), schedule.groups.get(name)
+            if groups is not None:
+                array = groups.to_device(name, array, replicas)
+            shared.variable(name, array, self._groupings.get(name))
         seeds = np.array([[self._seed & 0xFFFFFFFF, r] for r in range(replicas)], np.uint32)
         if replicas > 1:
             shared.variable(SEED_VARIABLE, seeds, self.ir.replica_grouping(group_size=1))
@@ -326,16 +330,18 @@ class ProgramBuilder:
 
     def _apply(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         assert self._update is not None
-        schedule, divisor = self._schedule, self._schedule.gradient_divisor
         in_float32 = self._update.values.accum_type == torch.float32
         reduced = {}
         for name, gradient in gradients.items():
-            if schedule.replicas > 1:
+            grouping = self._groupings.get(name)
+            replicas = self._schedule.replicas if grouping is None else grouping.group_size
+            if replicas > 1:
                 summand = cast(gradient, popxl.float32) if in_float32 else gradient
-                gradient = ops.collectives.replicated_all_reduce(summand)
+                gradient = ops.collectives.replicated_all_reduce(summand, "add", grouping)
+            divisor = self._schedule.gradient_divisor(replicas)
             if divisor > 1:
                 gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
-            reduced[name] = WeightGradient(name, shared[name], gradient)
+            reduced[name] = WeightGradient(name, shared[name], gradient, grouping)
         self._update.apply(reduced, shared)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from poptorch import enums
 from poptorch._lower.segments import Segment
+from poptorch._replica_groups import ReplicaGroups
 from poptorch._stages import (
     check_inference_pipeline,
     check_training_pipeline,
@@ -28,6 +29,7 @@ class Schedule:
         strategy: How stages on several devices run.
         num_io_tiles: The number of tiles reserved for transfers, which has no effect.
         mean_strategy: When an average is divided.
+        groups: How replicas share parameters that have several values, by name.
     """
 
     iterations: int = 1
@@ -38,6 +40,7 @@ class Schedule:
     strategy: ExecutionStrategy = field(default_factory=PipelinedExecution)
     num_io_tiles: int = 0
     mean_strategy: enums.MeanReductionStrategy = enums.MeanReductionStrategy.Post
+    groups: Mapping[str, ReplicaGroups] = field(default_factory=dict)
 
     @property
     def keeps_means(self) -> bool:
@@ -50,13 +53,19 @@ class Schedule:
         divides = self.mean and self.mean_strategy == enums.MeanReductionStrategy.PostAndLoss
         return self.accumulation if divides else 1
 
-    @property
-    def gradient_divisor(self) -> int:
-        """What accumulated gradients are divided by, after they were summed over replicas."""
+    def gradient_divisor(self, replicas: int) -> int:
+        """Tell what an accumulated gradient is divided by.
+
+        Args:
+            replicas: The number of replicas over which it was summed.
+
+        Returns:
+            The divisor.
+        """
         if not self.mean:
             return 1
         sums = self.mean_strategy == enums.MeanReductionStrategy.Post
-        return self.accumulation * self.replicas if sums else self.replicas
+        return self.accumulation * replicas if sums else replicas
 
     def pipelines(self, segments: Sequence[Segment], is_training: bool) -> bool:
         """Check whether the segments of a forward pass run as a pipeline.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -60,6 +60,7 @@ class TraceSettings:
         training: Whether the program trains.
         before: What is called when tracing is on.
         after: What is called when it ends, also when it fails.
+        per_replica: The names of parameters that have one value for each group of replicas.
     """
 
     lowers: Callable[[str], bool]
@@ -70,6 +71,7 @@ class TraceSettings:
     training: bool
     before: Callable[[], None]
     after: Callable[[], None]
+    per_replica: Collection[str] = ()
 
 
 def _check_not_empty(tensors: Sequence[torch.Tensor]) -> None:
@@ -103,7 +105,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     bound = arguments.with_tensors(metas)
     validates = torch.distributions.Distribution._validate_args
     with ExitStack() as stack:
-        twins = stack.enter_context(twins_in(module))
+        twins = stack.enter_context(twins_in(module, settings.per_replica))
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
         stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
         torch.distributions.Distribution.set_default_validate_args(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +39,7 @@ class _Slot:
     is_parameter: bool
 
 
-def _slots(module: torch.nn.Module) -> tuple[Twins, list[_Slot]]:
+def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins, list[_Slot]]:
     """A twin for each tensor, one for all places that hold the same tensor."""
     twins = Twins()
     names: dict[int, str] = {}
@@ -54,16 +54,17 @@ def _slots(module: torch.nn.Module) -> tuple[Twins, list[_Slot]]:
                 )
                 if name not in twins.metas:
                     twins.originals[name] = tensor
-                    twins.metas[name] = _twin(tensor, is_parameter)
+                    row = tensor.detach()[0] if name in per_replica else tensor.detach()
+                    twins.metas[name] = _twin(row, is_parameter, tensor.requires_grad)
                     if is_parameter:
                         twins.parameters.add(name)
                 slots.append(_Slot(owner, attribute, name, tensor, twins.metas[name], is_parameter))
     return twins, slots
 
 
-def _twin(tensor: torch.Tensor, is_parameter: bool) -> torch.Tensor:
-    meta = torch.empty_like(tensor.detach(), device="meta")
-    return torch.nn.Parameter(meta, tensor.requires_grad) if is_parameter else meta
+def _twin(values: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
+    meta = torch.empty_like(values, device="meta")
+    return torch.nn.Parameter(meta, requires_grad) if is_parameter else meta
 
 
 def _check_not_rebound(slots: list[_Slot]) -> None:
@@ -115,11 +116,13 @@ def _holds_traced(value: Any) -> bool:
 
 
 @contextmanager
-def twins_in(module: torch.nn.Module) -> Iterator[Twins]:
+def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iterator[Twins]:
     """Put twins in place of all parameters and buffers of a module, and the originals back.
 
     Args:
         module: The module.
+        per_replica: The names of parameters that have one value for each group of replicas: the
+            twin is like one of them.
 
     Yields:
         The twins.
@@ -127,7 +130,7 @@ def twins_in(module: torch.nn.Module) -> Iterator[Twins]:
     Raises:
         Error: A parameter or buffer was replaced or deleted while the twins were in place.
     """
-    twins, slots = _slots(module)
+    twins, slots = _slots(module, per_replica)
     saved = _plain_attributes(module)
     try:
         # By setattr, since recurrent modules keep lists of their weights that it keeps up to date.
