@@ -465,3 +465,22 @@ def test_steps_are_counted_for_all_weights_at_once() -> None:
     for step in gradients(3):
         program.run(step)
     assert [program.value(key) for key in keys] == [3.0] * len(SHAPES)
+
+
+def kernels(program: UpdateProgram) -> list[str]:
+    """The instructions of a program but those that load gradients."""
+    lines = program.session._core.disassembly().splitlines()[1:]
+    return [line.split()[0] for line in lines if line.strip() and "HostLoad" not in line.split()[0]]
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_a_weight_is_updated_by_one_kernel(case: str) -> None:
+    own, _, arguments = SAME[case]
+    found = {}
+    for count in (2, 5):
+        weights = [torch.nn.Parameter(torch.zeros(8, 8 + i)) for i in range(count)]
+        found[count] = kernels(UpdateProgram(own(weights, **arguments, loss_scaling=2.0)))
+    assert set(found[5]) == {"Fused"}
+    assert len(found[5]) - len(found[2]) == 3
+    # What weights share takes one or two more.
+    assert len(found[2]) <= 4
