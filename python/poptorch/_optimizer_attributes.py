@@ -29,12 +29,16 @@ def _own_attributes() -> frozenset[str]:
     return frozenset(name for kind in kinds for name in vars(kind([parameter], lr=0.1)))
 
 
-def _group_names(base: type[torch.optim.Optimizer]) -> frozenset[str]:
-    """The settings of a group, which are arguments of constructors."""
-    names = {"params", "param_names", "velocity_scaling", "decoupled_weight_decay"}
-    for kind in (base, torch.optim.Adam if base is torch.optim.AdamW else base):
-        names |= set(inspect.signature(kind.__init__).parameters)
-    return frozenset(names)
+@functools.cache
+def _group_names() -> dict[type, frozenset[str]]:
+    """The settings of groups, which are arguments of constructors, by class of the optimizer."""
+    arguments: dict[type, set[str]] = {
+        kind: set(inspect.signature(kind.__init__).parameters)
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop, optim.LAMB)
+    }
+    arguments[torch.optim.AdamW] = arguments[torch.optim.Adam]
+    others = {"params", "param_names", "velocity_scaling", "decoupled_weight_decay"}
+    return {kind: frozenset(names | others) for kind, names in arguments.items()}
 
 
 def _unexpected(optimizer: torch.optim.Optimizer) -> dict[str, list[str]]:
@@ -49,8 +53,8 @@ def _unexpected(optimizer: torch.optim.Optimizer) -> dict[str, list[str]]:
 
     found = {"optimizer attribute": others(vars(optimizer), known)}
     for index, group in enumerate(optimizer.param_groups):
-        found[f"group {index} attribute"] = others(group, _group_names(base))
-    found["default group variable"] = others(optimizer.defaults, _group_names(base))
+        found[f"group {index} attribute"] = others(group, _group_names()[base])
+    found["default group variable"] = others(optimizer.defaults, _group_names()[base])
     return found
 
 

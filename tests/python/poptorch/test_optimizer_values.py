@@ -226,7 +226,7 @@ def test_a_variable_of_torch_stays_one_at_its_default() -> None:
             lambda: T.SGD([{"params": weights()[:1]}, {"params": weights()[1:]}], lr=0.1),
             "number of parameter groups 1; given 2",
         ),
-        (lambda: T.SGD(weights()[:1], lr=0.1), "shapes of parameters in group 0"),
+        (lambda: T.SGD(weights()[:1], lr=0.1), "number of parameters in group 0 2; given 1"),
         (
             lambda: optim.SGD(weights(), lr=0.1, velocity_accum_type=torch.float16),
             "first_type torch.float32; given torch.float16",

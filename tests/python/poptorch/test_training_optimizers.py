@@ -135,6 +135,18 @@ def test_changes_count_from_set_optimizer_on() -> None:
         poptorch.inferenceModel(torch.nn.Linear(2, 2)).setOptimizer(optimizer)
 
 
+def test_setting_an_optimizer_leaves_weights_on_the_device() -> None:
+    model = Network()
+    optimizer, other = (optim.AdamW(model.parameters(), lr=lr) for lr in (0.1, 0.3))
+    trained = poptorch.trainingModel(model, optimizer=optimizer)
+    trained(*batches(1)[0])
+    optimizer.param_groups[0]["lr"] = 0.2
+    trained.setOptimizer(optimizer)
+    trained.setOptimizer(other)
+    optimizer.state_dict()
+    assert trained.copyWeightsToHostIfNeeded()
+
+
 def test_unexpected_attributes_are_told_once() -> None:
     model = Network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
