@@ -71,6 +71,15 @@ class Call:
         """
         return self.lowering.next_seed()
 
+    def write(self, name: str, value: popxl.Tensor) -> None:
+        """Change an argument that the operator writes without its schema saying so.
+
+        Args:
+            name: The name of the argument.
+            value: Its new value.
+        """
+        self.lowering.write(self.node, self.node.arguments[name], value)
+
 
 class GraphLowering:
     """Lowers nodes into the current popxl graph.
@@ -163,7 +172,7 @@ class GraphLowering:
         results = [result] if isinstance(result, popxl.Tensor) else list(result or ())
         targets = [target for name in node.written for target in tensors_in(node.arguments[name])]
         for target, value in zip(targets, results, strict=False):
-            self._write(node, target, value)
+            self.write(node, target, value)
         for index, meta in enumerate(node.outputs):
             if meta not in self.values:
                 self._define(node, index, results[index])
@@ -175,9 +184,15 @@ class GraphLowering:
             return type(value)(self._values_of(item) for item in value)
         return value
 
-    def _write(self, node: Node, target: torch.Tensor, value: popxl.Tensor) -> None:
-        if target not in self.values:
-            self.read(target)
+    def write(self, node: Node, target: torch.Tensor, value: popxl.Tensor) -> None:
+        """Give a traced tensor, and all that share its memory, a new value.
+
+        Args:
+            node: The call that writes it.
+            target: The traced tensor.
+            value: Its new value, which is cast and broadcast to it.
+        """
+        self.read(target)
         value = cast(value, popxl_dtype(target.dtype))
         if value.shape != tuple(target.shape):
             value = broadcast_to(value, tuple(target.shape))

@@ -247,7 +247,7 @@ def masked_fill(call: Call, self: popxl.Tensor, mask: popxl.Tensor, value: Opera
     return ops.where(cast(mask, popxl.bool), operand(value, call.dtype), self)
 
 
-@lowers("aten::clamp", "aten::clip", "aten::hardtanh")
+@lowers("aten::clamp", "aten::clip")
 def clamp(
     call: Call,
     self: popxl.Tensor,

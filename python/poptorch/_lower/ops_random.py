@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import popxl
-from poptorch._impl import createPoptorchError
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
 from popxl import ops
-from popxl.ops.utils import make
 
 
 def uniform(call: Call, low: float = 0.0, high: float = 1.0) -> popxl.Tensor:
@@ -126,30 +124,3 @@ def randperm(call: Call, n: int, **_ignored: Any) -> popxl.Tensor:
     """The integers from 0 to n - 1 in random order: the order of random numbers."""
     del n
     return cast(ops.argsort(uniform(call), 0), call.dtype)
-
-
-@lowers("aten::dropout", "aten::native_dropout")
-def dropout(
-    call: Call, input: popxl.Tensor, p: float = 0.5, train: bool = True
-) -> popxl.Tensor | list[popxl.Tensor]:
-    """Elements set to zero with a probability, the others scaled so that the mean stays."""
-    if call.node.name == "aten::native_dropout":
-        raise createPoptorchError(f"native_dropout at {call.node.location}: use dropout")
-    if not train or p == 0:
-        return input
-    if p == 1:
-        return ops.mul(input, number(0, input.dtype))
-    return ops.dropout(input, call.seed(), p)
-
-
-@lowers("aten::feature_dropout")
-def feature_dropout(call: Call, input: popxl.Tensor, p: float, train: bool) -> popxl.Tensor:
-    """Dropout of whole channels."""
-    if not train or p == 0:
-        return input
-    if p == 1:
-        return ops.mul(input, number(0, input.dtype))
-    shape = [*input.shape[:2], *([1] * (input.rank - 2))]
-    attributes: dict[str, object] = {"shape": shape, "ratio": float(p)}
-    inputs = [input, call.seed()]
-    return make("ShapedDropout", inputs, attributes, name="dropout_out", settings="dropout")

@@ -62,19 +62,6 @@ def logsumexp(
     return ops.logsumexp(t, axes, keepdim) if axes else t
 
 
-@lowers("aten::softmax", "aten::_softmax")
-def softmax(call: Call, self: popxl.Tensor, dim: int, **_ignored: Any) -> popxl.Tensor:
-    """Exponentials over their sum."""
-    return ops.softmax(cast(self, call.dtype), dim % max(self.rank, 1))
-
-
-@lowers("aten::log_softmax", "aten::_log_softmax")
-def log_softmax(call: Call, self: popxl.Tensor, dim: int, **_ignored: Any) -> popxl.Tensor:
-    """The logarithm of the softmax."""
-    t = cast(self, call.dtype)
-    return ops.sub(t, ops.logsumexp(t, [dim % max(t.rank, 1)], True))
-
-
 @lowers("aten::argmax", "aten::argmin")
 def argmax(
     call: Call, self: popxl.Tensor, dim: int | None = None, keepdim: bool = False

@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from poptorch._lower import (
+    ops_activation,
     ops_annotations,
+    ops_attention,
     ops_control,
+    ops_conv,
+    ops_dropout,
+    ops_embedding,
     ops_functions,
     ops_index,
     ops_linear,
     ops_loss,
+    ops_nll,
+    ops_norm,
     ops_ordering,
     ops_points,
     ops_pointwise,
+    ops_pool,
     ops_random,
     ops_rearrange,
     ops_reduction,
     ops_shape,
+    ops_softmax,
 )
 from poptorch._lower.registry import is_lowered, lowered_names
 from poptorch._lower.shape_rules import SHAPE_RULES
 
 # One module for each family of operators.
-
 FAMILIES = (
+    ops_activation,
     ops_annotations,
+    ops_attention,
     ops_control,
+    ops_conv,
+    ops_dropout,
+    ops_embedding,
     ops_functions,
     ops_index,
     ops_linear,
     ops_loss,
+    ops_nll,
+    ops_norm,
     ops_ordering,
     ops_points,
     ops_pointwise,
+    ops_pool,
     ops_random,
     ops_rearrange,
     ops_reduction,
     ops_shape,
+    ops_softmax,
 )
 
 __all__ = ["FAMILIES", "SHAPE_RULES", "is_lowered", "lowered_names"]
