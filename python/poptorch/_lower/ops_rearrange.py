@@ -90,26 +90,6 @@ def repeat(
     return ops.reshape(broadcast_to(ops.reshape(self, apart), full), call.shape)
 
 
-@lowers("aten::constant_pad_nd")
-def constant_pad(
-    call: Call, self: popxl.Tensor, pad: Sequence[int], value: float = 0
-) -> popxl.Tensor:
-    """A number around the elements; negative widths take elements away."""
-    widths = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    widths = [(0, 0)] * (self.rank - len(widths)) + widths
-    for axis, (before, after) in enumerate(widths):
-        size = self.shape[axis]
-        start, stop = max(0, -before), size - max(0, -after)
-        parts = [take_range(self, axis, start, stop)]
-        for where, width in ((0, before), (len(parts), after)):
-            if width > 0:
-                shape = [width if i == axis else n for i, n in enumerate(self.shape)]
-                blank = broadcast_to(operand(value, self.dtype), shape)
-                parts.insert(where if where == 0 else len(parts), blank)
-        self = parts[0] if len(parts) == 1 else ops.concat(parts, axis)
-    return self if self.shape == call.shape else ops.reshape(self, call.shape)
-
-
 @lowers("aten::slice_scatter", "aten::select_scatter")
 def write_range(
     call: Call,
