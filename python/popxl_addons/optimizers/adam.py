@@ -3,54 +3,47 @@
 No `from __future__ import annotations` here: popxl recognises TensorByRef as an object only.
 """
 
-from functools import partial
-from typing import TypeAlias
-
-import numpy as np
-
 import popxl
 from popxl import ops
-from popxl_addons.module import Module
+from popxl_addons.optimizers.step import (
+    Number,
+    OptimizerStep,
+    current_weight,
+    scaled_gradient,
+    take_step,
+    update_where,
+)
 
-Number: TypeAlias = float | popxl.Tensor
+
+def _check_lazy(var: popxl.Tensor, master_weight: bool) -> None:
+    if not (var.meta_shape or master_weight):
+        return
+    shard = f"is a shard {var.shape} of {var.meta_shape}"
+    raise ValueError(
+        "AdamOptimizerStep: lazy updates rows of a whole variable without a master weight; "
+        f"'{var.name}' {shard if var.meta_shape else 'was to have one'}: use lazy=False"
+    )
 
 
-def _scaled_gradient(
+def _update(
+    *,
+    var: popxl.Tensor,
+    first: popxl.Tensor,
+    second: popxl.Tensor,
+    step: popxl.Tensor | None,
+    master: popxl.Tensor | None,
     grad: popxl.Tensor,
     loss_scaling: Number,
     global_norm: popxl.Tensor | None,
     global_norm_max: Number | None,
-) -> popxl.Tensor:
-    """The gradient without loss scaling, made shorter where its global norm is too large."""
-    scaled = isinstance(loss_scaling, popxl.Tensor) or loss_scaling != 1
-    if not scaled and global_norm is None:
-        return grad
-    scale: popxl.Tensor = popxl.constant(1.0, popxl.float32)
-    if scaled:
-        scale = scale / loss_scaling
-    if global_norm is not None:
-        assert global_norm_max is not None, "global_norm needs global_norm_max"
-        limit = (
-            global_norm_max
-            if isinstance(global_norm_max, popxl.Tensor)
-            else popxl.constant(global_norm_max, popxl.float32)
-        )
-        scale = scale * (limit / ops.maximum(global_norm, limit))
-    return ops.cast(grad, popxl.float32) * scale
-
-
-Moments: TypeAlias = tuple[popxl.Tensor, popxl.Tensor, popxl.Tensor | None]
-
-
-def _update(
-    var: popxl.Tensor,
-    grad: popxl.Tensor,
-    moments: Moments,
     lr: Number,
     lazy: bool,
-    **factors: Number,
+    weight_decay: Number,
+    beta1: Number,
+    beta2: Number,
+    epsilon: float,
 ) -> None:
-    first, second, step = moments
+    grad = scaled_gradient(grad, loss_scaling, global_norm, global_norm_max)
     updates = ops.var_updates
     if lazy:
         updates.sparse_adam_(
@@ -60,28 +53,35 @@ def _update(
             grad,
             learning_rate=lr,
             time_step=step,
-            weight_decay=factors["weight_decay"],
-            beta1=factors["beta1"],
-            beta2=factors["beta2"],
-            epsilon=factors["epsilon"],
+            weight_decay=weight_decay,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
         )
         return
-    updates.accumulate_moving_average_(first, grad, f=factors["beta1"])
-    updates.accumulate_moving_average_square_(second, grad, f=factors["beta2"])
-    update = updates.adam_updater(first, second, weight=var, time_step=step, **factors)
-    ops.scaled_add_(var, update, b=-lr)
+    updates.accumulate_moving_average_(first, grad, f=beta1)
+    updates.accumulate_moving_average_square_(second, grad, f=beta2)
+    weight = current_weight(var, master)
+    factors = (weight_decay, beta1, beta2, epsilon)
+    change = updates.adam_updater(first, second, weight, step, *factors)
+    take_step(var, master, weight, change, lr)
 
 
-class AdamOptimizerStep(Module):
+class AdamOptimizerStep(OptimizerStep):
     """An Adam update of one variable in place.
 
         m = beta1 m + (1 - beta1) g
         v = beta2 v + (1 - beta2) g^2
         var = var - lr (m' / (sqrt(v') + eps) + weight_decay var)
 
-    m' and v' are m / (1 - beta1^t) and v / (1 - beta2^t) with bias correction, else m and v. State:
-    `first_order`, `second_order` and, with bias correction, `step`. A lazy update leaves the rows
-    of the variable, and of its moments, whose gradient is all 0.
+    m' and v' are m / (1 - beta1^t) and v / (1 - beta2^t) with bias correction, else m and v: with
+    it, this is AdamW. State: `first_order`, `second_order`, with bias correction `step`, and with
+    a master weight `master_weight`. A lazy update leaves the rows of the variable, and of its
+    moments, whose gradient is all 0.
+
+    A master weight is the variable in float32, which is what is updated: the variable, of float16
+    or bfloat16, becomes that, rounded. What is written to the variable between steps becomes its
+    master weight.
     """
 
     @popxl.in_sequence()
@@ -102,6 +102,8 @@ class AdamOptimizerStep(Module):
         global_norm: popxl.Tensor | None = None,
         global_norm_max: Number | None = None,
         lazy: bool = False,
+        master_weight: bool = False,
+        finite: popxl.Tensor | None = None,
     ) -> None:
         """Updates the variable.
 
@@ -122,41 +124,24 @@ class AdamOptimizerStep(Module):
             global_norm: The norm of all gradients, a scalar; None means that none is cut.
             global_norm_max: Gradients are made shorter where `global_norm` exceeds it.
             lazy: Whether rows (along axis 0) in which the gradient is all 0 stay as they are, with
-                their moments, as in PyTorch's `SparseAdam`. For tables of which each step looks up
-                few rows: no gradient of the size of the table is made, unless something else reads
-                it.
+                their moments, as in PyTorch's `SparseAdam`. Where each step looks up few rows of a
+                table, no gradient of its size is made unless something else reads it.
+            master_weight: Whether the variable has a master weight.
+            finite: Whether the update is made, a bool scalar, as `popxl_addons.ops.all_finite`
+                gives it; else the variable and its state stay as they are. None means always.
 
         Raises:
-            ValueError: `lazy`, and the variable is a shard, which has no rows.
+            ValueError: `lazy`, and the variable is a shard, which has no rows, or has a master
+                weight; `master_weight` for a variable of another dtype.
         """
-        if lazy and var.meta_shape:
-            raise ValueError(
-                f"AdamOptimizerStep: lazy updates rows of a whole variable; '{var.name}' is a "
-                f"shard {var.shape} of {var.meta_shape}: use lazy=False or a whole variable"
-            )
-        grad = _scaled_gradient(grad, loss_scaling, global_norm, global_norm_max)
-        first = self._state("first_order", var, first_order_dtype, replica_grouping)
-        second = self._state("second_order", var, popxl.float32, replica_grouping)
-        step = None
-        if bias_correction:
-            zero = partial(np.zeros, ())
-            step = self.add_variable_input("step", zero, popxl.float32, by_ref=True)
+        if lazy:
+            _check_lazy(var, master_weight)
+        changed = {
+            "var": var,
+            **self._moments(var, first_order_dtype, bias_correction, replica_grouping),
+            "master": self._master_weight(master_weight, var, replica_grouping),
+        }
+        norms = {"global_norm": global_norm, "global_norm_max": global_norm_max}
         factors = {"weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "epsilon": eps}
-        _update(var, grad, (first, second, step), lr, lazy, **factors)
-
-    def _state(
-        self,
-        name: str,
-        var: popxl.Tensor,
-        dtype: popxl.dtype,
-        replica_grouping: popxl.ReplicaGrouping | None,
-    ) -> popxl.Tensor:
-        """Zeros as the variable is: whole, or one shard of it."""
-        if not var.meta_shape:
-            zeros = partial(np.zeros, var.shape)
-            return self.add_variable_input(name, zeros, dtype, True, replica_grouping)
-        shard_over = int(np.prod(var.meta_shape)) // int(np.prod(var.shape))
-        zeros = partial(np.zeros, var.meta_shape)
-        return self.add_replica_sharded_variable_input(
-            name, zeros, dtype, True, replica_grouping, shard_over
-        )
+        read = {"grad": grad, "loss_scaling": loss_scaling, **norms, "lr": lr, **factors}
+        update_where(finite, _update, changed, {**read, "lazy": lazy})
