@@ -128,14 +128,16 @@ class SessionVariables:
             NotImplementedError: A variable is read from all replicas of groups of several.
         """
         with self._lock:
-            arrays = {tensor: checked_host_value(tensor, data) for tensor, data in tensors.items()}
-            if self.is_attached and not self._in_sync and not self.ir_._has_read_only_memmap:
-                # Uploading sends every variable: fetch the device's values of the others first.
-                self.weights_to_host()
-            for tensor, array in arrays.items():
-                np.copyto(tensor._record.data, array)
-            if self.is_attached:
-                self._upload()
+            self._write(
+                {tensor: checked_host_value(tensor, data) for tensor, data in tensors.items()}
+            )
+
+    def _write(self, arrays: Mapping[Variable, _Array]) -> None:
+        """New host values, which alone are uploaded: the others stay as they are on the device."""
+        for tensor, array in arrays.items():
+            np.copyto(tensor._record.data, array)
+        if self.is_attached:
+            self._core.weights_from_host(self._in_program(tensor.id for tensor in arrays))
 
     def _refuse_read_only(self, what: str) -> None:
         if self.ir_._has_read_only_memmap:
@@ -206,11 +208,7 @@ class SessionVariables:
         """
         tensors = self._variables_called(values)
         with self._lock:
-            arrays = {t: checked_host_value(t, values[name]) for name, t in tensors.items()}
-            for tensor, array in arrays.items():
-                np.copyto(tensor._record.data, array)
-            if self.is_attached:
-                self._core.weights_from_host(self._in_program(tensors))
+            self._write({t: checked_host_value(t, values[name]) for name, t in tensors.items()})
 
     def _variables_called(self, names: Iterable[str]) -> dict[str, Variable]:
         records = self.ir_._variables

@@ -16,6 +16,7 @@ from popxl.fp8_utils import (
     host_pow2scale_cast_from_fp8,
     host_pow2scale_cast_to_fp8,
 )
+from popxl.host_pages import copy_in_pages, is_worth_pages
 
 __all__ = [
     "downcast_np_dtypes",
@@ -81,8 +82,11 @@ def to_numpy(
         target = dtype.as_numpy()
     elif downcast:
         target = downcast_np_dtypes.get(array.dtype, array.dtype)
+    own_pages = copy and is_worth_pages(array)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
+            if own_pages:
+                return copy_in_pages(array, target)
             converted = np.asarray(array.astype(target, copy=False), order="C")
         except OverflowError as error:
             raise ValueError(f"wanted values that {target} can hold; given {x!r}") from error

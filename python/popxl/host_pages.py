@@ -1,0 +1,61 @@
+"""Host arrays whose memory can be given back while they exist."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from typing import Any
+
+import numpy as np
+
+_Array = np.ndarray[Any, Any]
+
+# What is smaller is not worth pages of its own.
+_FEWEST_BYTES = 1 << 16
+
+
+def is_worth_pages(array: _Array) -> bool:
+    """Tell whether an array is large enough for pages of its own.
+
+    Args:
+        array: The array.
+
+    Returns:
+        Whether it is.
+    """
+    return array.nbytes >= _FEWEST_BYTES
+
+
+def copy_in_pages(array: _Array, kind: np.dtype[Any]) -> _Array:
+    """Copy an array to pages of its own. Zeros are not written: they take no memory.
+
+    Args:
+        array: The array, not empty.
+        kind: The dtype to convert to, unchecked.
+
+    Returns:
+        A new C-ordered array.
+
+    Raises:
+        MemoryError: There is not enough memory.
+    """
+    size = math.prod(array.shape) * kind.itemsize
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(
+            f"cannot allocate {size} bytes for an array of shape {array.shape} and dtype {kind}"
+        ) from error
+    result: _Array = np.ndarray(array.shape, kind, buffer=memory)
+    if not _is_zero(array):
+        np.copyto(result, array, casting="unsafe")
+    return result
+
+
+def _is_zero(array: _Array) -> bool:
+    """Whether all bits are zero; False where finding out takes long."""
+    if array.dtype.kind not in "biufV" or not array.flags.c_contiguous:
+        return False
+    data = array.reshape(-1).view(np.uint8, np.ndarray)
+    whole = data.size // 8 * 8
+    return not (data[:whole].view(np.uint64).any() or data[whole:].any())
