@@ -28,6 +28,8 @@ class MemoryBlock {
   std::byte* data() const { return data_; }
   /// What it really takes by now.
   virtual std::int64_t resident_bytes() const = 0;
+  /// Gives back what a part takes whose content is of no use any more: it may be anything then.
+  virtual void discard(std::byte* /*from*/, std::int64_t /*bytes*/) {}
 
  protected:
   MemoryBlock() = default;

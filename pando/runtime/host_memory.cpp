@@ -37,6 +37,14 @@ HostMemory::HostMemory(std::int64_t bytes, const std::string& purpose)
 
 HostMemory::~HostMemory() { munmap(mapping_, mapped_bytes_); }
 
+void HostMemory::discard(std::byte* from, std::int64_t bytes) {
+  const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  const std::uintptr_t first = (begin + page_bytes - 1) / page_bytes * page_bytes;
+  const std::uintptr_t end = (begin + static_cast<std::uintptr_t>(bytes)) / page_bytes * page_bytes;
+  if (first < end) madvise(from + (first - begin), end - first, MADV_DONTNEED);
+}
+
 std::int64_t HostMemory::resident_bytes() const {
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident((bytes_ + page_bytes - 1) / page_bytes);

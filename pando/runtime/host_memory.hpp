@@ -19,6 +19,8 @@ class HostMemory : public MemoryBlock {
 
   /// Bytes of the pages that have been touched.
   std::int64_t resident_bytes() const override;
+  /// Of the pages that lie in the part as a whole.
+  void discard(std::byte* from, std::int64_t bytes) override;
 
  private:
   std::size_t bytes_ = 0;

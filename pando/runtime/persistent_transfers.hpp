@@ -26,6 +26,9 @@ class PersistentTransfers {
   /// The rest of the tensor becomes zero.
   void write(std::size_t index, const std::byte* from, std::size_t bytes,
              const StopCheck& check) const;
+  /// Give back what the tensor, or all frames, take: nothing reads them any more.
+  void discard(std::size_t index) const { memory_.discard(program_.persistent[index]); }
+  void discard_frames() const { memory_.discard_frames(); }
 
  private:
   /// Where the tensor lies, on the device whose queue `ask` is called with.

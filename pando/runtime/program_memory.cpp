@@ -27,13 +27,23 @@ ProgramMemory::ProgramMemory(const PreparedProgram& prepared, Device& device)
   for (std::size_t i = 0; i < program.persistent_bytes.size(); ++i) {
     const auto index = static_cast<int>(i);
     const std::int64_t persistent = program.persistent_bytes[i];
-    blocks_.push_back(
-        device.allocate(index, persistent + frame_bytes_of(program, i), "device memory"));
+    frame_bytes_.push_back(frame_bytes_of(program, i));
+    blocks_.push_back(device.allocate(index, persistent + frame_bytes_.back(), "device memory"));
     persistent_.push_back(blocks_.back()->data());
     frames_.push_back(persistent_.back() + persistent);
     if (counter_bytes == 0) continue;
     loop_counters_.push_back(device.allocate(index, counter_bytes, "iterators of loops"));
   }
+}
+
+void ProgramMemory::discard(const PersistentTensor& tensor) const {
+  const std::int64_t bytes =
+      num_elements(tensor.shape) * static_cast<std::int64_t>(dtype_bytes(tensor.dtype));
+  blocks_[static_cast<std::size_t>(tensor.device)]->discard(address(tensor), bytes);
+}
+
+void ProgramMemory::discard_frames() const {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->discard(frames_[i], frame_bytes_[i]);
 }
 
 ProgramMemory::LoopCounter ProgramMemory::loop_counter(int device, std::int32_t index) const {

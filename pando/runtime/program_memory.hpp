@@ -49,6 +49,9 @@ class ProgramMemory {
   std::byte* address(const PersistentTensor& tensor) const {
     return persistent_[static_cast<std::size_t>(tensor.device)] + tensor.offset;
   }
+  /// Gives back what a persistent tensor, or all frames, take: nothing reads them any more.
+  void discard(const PersistentTensor& tensor) const;
+  void discard_frames() const;
   /// Of a loop on several devices, of which each counts for itself: PreparedInstruction::counter.
   LoopCounter loop_counter(int device, std::int32_t index) const;
   LoadedRows& rows() { return rows_; }
@@ -59,6 +62,7 @@ class ProgramMemory {
   // All by device.
   std::vector<std::unique_ptr<MemoryBlock>> blocks_;
   std::vector<std::byte*> persistent_, frames_;
+  std::vector<std::int64_t> frame_bytes_;
   std::vector<std::unique_ptr<MemoryBlock>> loop_counters_;  // empty: there are none
 };
 

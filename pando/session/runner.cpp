@@ -247,6 +247,10 @@ void Runner::attach() {
 
 void Runner::detach() {
   const CallGate::Pass pass(gate_, stop_check_);
+  release();
+}
+
+void Runner::release() {
   attached_ = false;
   engines_.clear();
   devices_.clear();
@@ -309,14 +313,30 @@ void Runner::weights_from_host(const std::optional<std::vector<std::string>>& id
 void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids) {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_to_host");
-  const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
+  download(ids ? variables_.with_ids(*ids) : variables_.all(), false);
+}
+
+void Runner::weights_to_host_and_detach() {
+  const CallGate::Pass pass(gate_, stop_check_);
+  require_attached("weights_to_host_and_detach");
+  try {
+    download(variables_.all(), true);
+  } catch (...) {
+    release();
+    throw;
+  }
+  release();
+}
+
+void Runner::download(const VariableTransfers::Selection& variables, bool last) {
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
     engines_[local]->run_weights_to_host();
+    if (last) engines_[local]->persistent().discard_frames();
     variables_.download_parts(variables, local, *engines_[local], team_->communicator(index),
                               stop_check_of(local));
   });
-  variables_.download(variables, engines_, stop_check_);
+  variables_.download(variables, engines_, last, stop_check_);
 }
 
 }  // namespace pando

@@ -94,6 +94,9 @@ class Runner {
   /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
   /// arrays that belong to local replicas or their groups; the other entries stay as they are.
   void weights_to_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
+  /// Both, of all variables, which in the meantime take memory once, not twice. Detaches also when
+  /// it throws.
+  void weights_to_host_and_detach();
 
   /// Total times by instruction of the first local replica since the last attach; empty unless
   /// profiling.
@@ -132,6 +135,9 @@ class Runner {
 
  private:
   void require_attached(const char* what) const;
+  /// Parts of weights_to_host and detach, in a call that has passed the gate.
+  void download(const VariableTransfers::Selection& variables, bool last);
+  void release();
   /// Throws ValueError when `replica` is not local, or does not exist.
   Engine& engine_of(std::int64_t replica, const char* what) const;
   /// For what the thread of a local replica waits for.

@@ -133,10 +133,13 @@ bool VariableTransfers::has_parts_elsewhere(const VariableLayout& variable) cons
 }
 
 void VariableTransfers::download(const Selection& variables,
-                                 const std::vector<std::unique_ptr<Engine>>& engines,
+                                 const std::vector<std::unique_ptr<Engine>>& engines, bool last,
                                  const StopCheck& check) const {
   for (const std::size_t i : variables) {
-    if (!has_parts_elsewhere(layouts_[i])) download(i, engines, check);
+    if (has_parts_elsewhere(layouts_[i])) continue;
+    download(i, engines, check);
+    if (!last || layouts_[i].remote_buffer >= 0) continue;
+    for (const auto& engine : engines) engine->persistent().discard(layouts_[i].persistent);
   }
 }
 

@@ -39,9 +39,10 @@ class VariableTransfers {
   void upload(const Selection& variables, std::size_t local, Engine& engine,
               const StopCheck& check) const;
   /// Every entry that a local replica keeps -> the host arrays, of variables that are whole here.
-  /// `engines`: one per local replica.
+  /// `engines`: one per local replica. `last`: they give back what each variable takes when it is
+  /// on the host.
   void download(const Selection& variables, const std::vector<std::unique_ptr<Engine>>& engines,
-                const StopCheck& check) const;
+                bool last, const StopCheck& check) const;
   /// The same of variables whose parts are on replicas of several processes, on the thread of each
   /// local replica: the members of a group bring them together.
   void download_parts(const Selection& variables, std::size_t local, Engine& engine,

@@ -437,6 +437,7 @@ void bind_session(nb::module_& m) {
            Released(), "Of the variables with these ids; None: of all.")
       .def("weights_to_host", &Session::weights_to_host, nb::arg("ids") = nb::none(), Released(),
            "Of the variables with these ids; None: of all.")
+      .def("weights_to_host_and_detach", &Session::weights_to_host_and_detach, Released())
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes, Released())

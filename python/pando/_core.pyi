@@ -1117,6 +1117,8 @@ class Session:
     def weights_to_host(self, ids: Sequence[str] | None = None) -> None:
         """Of the variables with these ids; None: of all."""
 
+    def weights_to_host_and_detach(self) -> None: ...
+
     @property
     def memory(self) -> MemoryReport: ...
 

@@ -174,9 +174,12 @@ class Session(SessionVariables):
         """Something to be done, once, before the program is unloaded."""
         self._unload_work.append(work)
 
-    def _unload(self) -> None:
+    def _do_unload_work(self) -> None:
         while self._unload_work:
             self._unload_work.pop()()
+
+    def _unload(self) -> None:
+        self._do_unload_work()
         self._core.detach()
         self._pb_session._loaded = False
 
@@ -217,7 +220,11 @@ class Session(SessionVariables):
         try:
             # The program may have been unloaded by hand: then the device has no weights.
             if ended_well and self.weights_to_host_on_exit and self.is_attached:
-                self.weights_to_host()
+                try:
+                    self._do_unload_work()
+                finally:
+                    # Each variable leaves the device as it comes: they take memory once.
+                    self._bring_back(self._core.weights_to_host_and_detach)
         finally:
             self._unload()
             self._release_device()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,13 @@ class SessionVariables:
             ValueError: The session is not attached.
             Exception: A variable is a read-only memory-mapped array.
         """
+        self._bring_back(self._core.weights_to_host)
+
+    def _bring_back(self, transfer: Callable[[], None]) -> None:
         with self._lock:
             self._require_attached("weights_to_host")
             self._refuse_read_only("weights_to_host")
-            self._core.weights_to_host()
+            transfer()
             self._in_sync = True
         for record in self.ir_._variables.values():
             if isinstance(record.data, np.memmap):

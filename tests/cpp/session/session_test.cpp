@@ -87,6 +87,21 @@ TEST(Session, ShouldStopEndsARunBetweenInstructionsAndTheWeightsStay) {
   EXPECT_EQ(rest.values(rest.w), four_times(6));
 }
 
+TEST(Session, VariablesComeBackAsTheSessionDetaches) {
+  CountingProgram program(3);
+  Session session(program.ir, {});
+  EXPECT_THROW(session.weights_to_host_and_detach(), ValueError);
+  for (const std::int32_t steps : {3, 6}) {
+    session.attach();
+    session.weights_from_host();
+    session.run({}, {});
+    session.weights_to_host_and_detach();
+    EXPECT_FALSE(session.is_attached());
+    EXPECT_EQ(program.values(program.v), four_times(steps));
+    EXPECT_EQ(program.values(program.w), four_times(2 * steps));
+  }
+}
+
 TEST(Session, NothingTakesTheOutputsOfTheMainGraph) {
   op_registry();
   Ir ir;

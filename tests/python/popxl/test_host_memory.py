@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +94,50 @@ def test_writing_a_variable_leaves_the_others_on_the_device() -> None:
 def test_too_large_arrays_are_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="bytes for an array of shape"):
         to_numpy(np.broadcast_to(np.float32(1), (2**46,)), popxl.float32)
+
+
+LEAVING = """
+import numpy as np
+import popxl
+from popxl import ops
+
+ir = popxl.Ir()
+with ir.main_graph, popxl.in_sequence():
+    variables = [popxl.variable(np.zeros(4 << 20), popxl.float32) for _ in range(8)]
+    for v in variables:
+        v += 1.0
+
+def peak_kibibytes():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+with popxl.Session(ir) as session:
+    session.run()
+    before = peak_kibibytes()
+print((peak_kibibytes() - before) // 1024)
+assert all((session.get_tensor_data(v) == 1).all() for v in variables)
+"""
+
+
+def test_leaving_a_session_does_not_hold_variables_twice() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", LEAVING], capture_output=True, text=True, check=True
+    )
+    assert int(result.stdout) < 40, "of 128 MiB that come back, 16 MiB at a time"
+
+
+def test_what_waits_for_the_end_of_a_session_may_fail() -> None:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        v = popxl.variable(np.zeros(3, np.float32))
+        v += 1.0
+
+    def fail() -> None:
+        raise OSError("the disk is full")
+
+    session = popxl.Session(ir)
+    with pytest.raises(OSError, match="disk is full"), session:
+        session.run()
+        session._before_unload(fail)
+    assert not session.is_attached
+    assert session.get_tensor_data(v).tolist() == [1.0] * 3
