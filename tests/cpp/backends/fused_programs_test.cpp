@@ -12,8 +12,9 @@ class RandomProgram {
 
   KernelSpec make() {
     static const std::vector<Shape> kShapes = {
-        {},       {1},       {7},         {1023}, {1025},    {5, 64},  {3, 129},
-        {40, 10}, {2, 3, 5}, {4, 1, 600}, {0},    {3, 0, 2}, {17, 33}, {2, 1, 4, 65}};
+        {},       {1},           {7},       {1023},      {1025},       {5, 64},
+        {3, 129}, {40, 10},      {2, 3, 5}, {4, 1, 600}, {0},          {3, 0, 2},
+        {17, 33}, {2, 1, 4, 65}, {96, 20},  {2, 63, 24}, {3, 2, 50, 8}};
     shape_ = kShapes[pick(kShapes.size())];
     KernelSpec spec;
     spec.kind = "Fused";
@@ -43,10 +44,10 @@ class RandomProgram {
   std::size_t pick(std::size_t n) { return engine_() % n; }
   DType half_precision() { return pick(2) == 0 ? DType::Float16 : DType::BFloat16; }
 
-  /// C order, permuted, reversed; inputs also broadcast.
+  /// C order, permuted, reversed; inputs also broadcast, from row to row too.
   Strides strides(bool input) {
     Strides result = contiguous_strides(shape_);
-    const std::size_t kind = pick(input ? 7 : 3);
+    const std::size_t kind = pick(input ? 8 : 3);
     if (kind == 1 && shape_.size() > 1) {  // first dimension contiguous
       std::int64_t stride = 1;
       for (std::size_t d = 0; d < shape_.size(); ++d) {
@@ -61,6 +62,7 @@ class RandomProgram {
     if (kind == 4 && !shape_.empty()) result.back() = 0;
     if (kind == 5 && !shape_.empty()) result.front() = 0;
     if (kind == 6 && !shape_.empty()) result.back() = -result.back();
+    if (kind == 7 && shape_.size() > 1) result.end()[-2] = 0;
     return result;
   }
 
@@ -368,6 +370,38 @@ TEST(Fused, ProductsAreComputedWhereTheyAreRead) {
       const double ulps = cpu::chain_machine().has_fma ? 0 : 1e4;
       expect_equal(weight, expected, ulps, "weight ");
       if (ulps == 0) expect_equal(square, expected_square, 0, "square ");
+    }
+  }
+}
+
+TEST(Fused, ValuesOfShortRowsAreRepeatedAndNothingIsGathered) {
+  // One value per channel, and one per sample and channel, of images with channels last.
+  for (const std::int64_t channels : {3, 20, 64, 100}) {
+    const Shape shape = {3, 30, channels};
+    KernelSpec spec;
+    spec.kind = "Fused";
+    spec.inputs = {OperandDesc::contiguous(DType::Float32, shape),
+                   {DType::Float32, shape, {0, 0, 1}},
+                   {DType::Float16, shape, {channels, 0, 1}}};
+    spec.outputs = {spec.inputs[0]};
+    ScalarEmitter e(spec.scalar);
+    const auto in = [&](int i) {
+      return e.load(i, spec.inputs[static_cast<std::size_t>(i)].dtype);
+    };
+    e.store(0, e.emit(ScalarOp::Add, e.emit(ScalarOp::Sub, in(0), in(1)), in(2)), DType::Float32);
+    const std::string how = cpu::make_fused_kernel(spec, 1)->explain();
+    EXPECT_NE(how.find("operands direct repeated repeated direct"), std::string::npos) << how;
+    for (const int threads : {1, 4}) {
+      for (const MachineCode code : {MachineCode::Never, MachineCode::Always}) {
+        Numbers numbers(17);
+        Operand x(spec.inputs[0]), a(spec.inputs[1]), b(spec.inputs[2]), y(spec.outputs[0]);
+        for (Operand* operand : {&x, &a, &b}) numbers.fill(*operand);
+        Operand expected(spec.outputs[0]);
+        std::vector<Operand*> inputs = {&x, &a, &b}, outputs = {&expected};
+        testing::interpret(spec.scalar, inputs, outputs);
+        run(spec, threads, {&x, &a, &b, &y}, code);
+        expect_equal(y, expected, 0, how);
+      }
     }
   }
 }

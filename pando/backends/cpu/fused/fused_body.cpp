@@ -99,6 +99,14 @@ std::int64_t longest_run(const FusedPlan& plan, std::int64_t linear) {
   return plan.generated.empty() ? kGroup : kGroup - linear % kGroup;
 }
 
+/// `to` gets `bytes` bytes: the first `period` of `from`, over and over.
+void repeat_bytes(const std::byte* from, std::size_t period, std::size_t bytes, std::byte* to) {
+  std::memcpy(to, from, period);
+  for (std::size_t done = period; done < bytes; done *= 2) {
+    std::memcpy(to + done, to, std::min(done, bytes - done));
+  }
+}
+
 void draw(const GeneratedOperand& operand, std::byte* const* slots, std::int64_t group,
           std::uint32_t* words) {
   const auto key = [&](std::uint16_t slot) {
@@ -184,6 +192,7 @@ std::string FusedBody::explain() const {
   for (Access access : layout_.access) {
     text += access == Access::Direct     ? " direct"
             : access == Access::Splat    ? " splat"
+            : access == Access::Repeated ? " repeated"
             : access == Access::Gathered ? " gathered"
                                          : " computed";
   }
@@ -203,12 +212,17 @@ void FusedBody::lay_out_scratch() {
   rows_offset_ = take(layout_.num_operands * sizeof(std::byte*));
   indices_offset_ = take(layout_.iteration.shape.size() * sizeof(std::int64_t));
   group_offset_ = take(sizeof(std::int64_t));
+  repeated_offset_ = take(layout_.num_operands * sizeof(const std::byte*));
   tiles_offset_ = take(plan_.num_tiles * block);
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     const bool whole_piece = layout_.access[i] == Access::Gathered ||
                              layout_.access[i] == Access::Computed || in_hazard(plan_, i);
-    buffers_.push_back(take(whole_piece ? static_cast<std::size_t>(kPhiloxGroup) * layout_.bytes[i]
-                                        : static_cast<std::size_t>(lanes_) * layout_.bytes[i]));
+    // The last block of a row reads on behind what is repeated.
+    const std::int64_t elements = layout_.access[i] == Access::Repeated
+                                      ? layout_.row_length + lanes_
+                                  : whole_piece ? static_cast<std::int64_t>(kPhiloxGroup)
+                                                : lanes_;
+    buffers_.push_back(take(static_cast<std::size_t>(elements) * layout_.bytes[i]));
   }
   for (std::size_t i = 0; i < plan_.generated.size(); ++i) {
     // The last block of a run reads on behind it.
@@ -225,7 +239,8 @@ void FusedBody::choose_parts(int num_threads) {
   double block_work = 2.0 * static_cast<double>(plan_.num_chain_ops) +
                       25.0 * static_cast<double>(plan_.num_tile_ops);
   for (Access access : layout_.access) {
-    block_work += access == Access::Direct ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
+    const bool moves = access == Access::Direct || access == Access::Repeated;
+    block_work += moves ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
   }
   for (const FusedProduct& product : layout_.products) {
     block_work += 2.0 * static_cast<double>(product.shape.depth);
@@ -264,7 +279,8 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
             reinterpret_cast<std::byte**>(memory + rows_offset_),
             reinterpret_cast<std::int64_t*>(memory + indices_offset_),
             memory,
-            reinterpret_cast<std::int64_t*>(memory + group_offset_)};
+            reinterpret_cast<std::int64_t*>(memory + group_offset_),
+            reinterpret_cast<const std::byte**>(memory + repeated_offset_)};
   *part.group = -1;
   const auto block = static_cast<std::size_t>(lanes_) * 8;
   auto* constants = reinterpret_cast<std::byte*>(const_cast<Line*>(constants_.data()));
@@ -279,6 +295,7 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
     part.slots[i] = memory + buffers_[i];
     fill_elements(operands[layout_.position(i)], layout_.bytes[i], lanes_, part.slots[i]);
   }
+  std::fill_n(part.repeated, layout_.num_operands, nullptr);
   if (plan_.prologue.size() > 1) {
     chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
   }
@@ -410,6 +427,14 @@ void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t line
   } else if (layout_.access[i] == Access::Splat) {
     part.slots[i] = buffer;
     if (!layout_.uniform[i]) fill_elements(part.rows[i], layout_.bytes[i], lanes_, buffer);
+  } else if (layout_.access[i] == Access::Repeated) {
+    const std::size_t element = layout_.bytes[i];
+    if (part.repeated[i] != part.rows[i]) {
+      repeat_bytes(part.rows[i], static_cast<std::size_t>(layout_.period) * element,
+                   static_cast<std::size_t>(layout_.row_length) * element, buffer);
+      part.repeated[i] = part.rows[i];
+    }
+    part.slots[i] = buffer + first * static_cast<std::int64_t>(element);
   } else if (layout_.access[i] == Access::Computed) {
     part.slots[i] = buffer;
     multiply(part.operands, *layout_.product_of(i), linear, count,

@@ -41,6 +41,7 @@ class FusedBody {
     std::int64_t* indices;  // of the current row, by outer dimension
     std::byte* memory;
     std::int64_t* group;                  // whose numbers are drawn; -1: none
+    const std::byte** repeated;           // per operand: what its buffer repeats
     const CompiledChain* code = nullptr;  // or the micro-ops
     bool streams = false;
   };
@@ -88,11 +89,13 @@ class FusedBody {
   std::int64_t num_units_ = 0;  // pieces of all rows
   std::int64_t num_parts_ = 1;
   std::vector<Line> constants_;
-  // Scratch of a part: slots, steps, rows, indices, group, tiles, then a buffer for each operand.
+  // Scratch of a part: slots, steps, rows, indices, group, what is repeated, tiles, then a buffer
+  // for each operand.
   std::size_t steps_offset_ = 0;
   std::size_t rows_offset_ = 0;
   std::size_t indices_offset_ = 0;
   std::size_t group_offset_ = 0;
+  std::size_t repeated_offset_ = 0;
   std::size_t tiles_offset_ = 0;
   std::vector<std::size_t> buffers_;
   std::size_t part_bytes_ = 0;

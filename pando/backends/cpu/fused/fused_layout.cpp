@@ -9,6 +9,8 @@ namespace pando::cpu {
 namespace {
 
 constexpr std::int64_t kPieceLanes = 4096;
+/// Elements of a row that is made of several: buffers of that many stay in the first-level cache.
+constexpr std::int64_t kMostRepeated = 2048;
 
 /// Those of the common shape.
 std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
@@ -17,6 +19,17 @@ std::vector<const OperandDesc*> all_operands(const KernelSpec& spec) {
   for (std::size_t i = 0; i < spec.num_loaded_inputs(); ++i) result.push_back(&spec.inputs[i]);
   for (const OperandDesc& output : spec.outputs) result.push_back(&output);
   return result;
+}
+
+/// How many rows of `inner` elements become one: a divisor of `rows`, best one that leaves no part
+/// of a block.
+std::int64_t rows_to_join(std::int64_t rows, std::int64_t inner, std::int64_t block_lanes) {
+  std::int64_t best = 1;
+  const auto is_even = [&](std::int64_t count) { return count * inner % block_lanes == 0; };
+  for (std::int64_t count = 2; count <= rows && count * inner <= kMostRepeated; ++count) {
+    if (rows % count == 0 && (is_even(count) || !is_even(best))) best = count;
+  }
+  return best;
 }
 
 }  // namespace
@@ -34,8 +47,33 @@ FusedLayout::FusedLayout(const KernelSpec& spec, const FusedPlan& plan, std::int
   iteration = collapse(operands, keep_rows     ? Merging::KeepRows
                                  : is_numbered ? Merging::KeepOrder
                                                : Merging::AnyOrder);
+  if (!keep_rows && !is_numbered) widen_rows(block_lanes);
   choose_rows(plan, block_lanes, keep_rows);
   choose_access(plan);
+}
+
+/// Whether neighbouring rows read the same elements, one after the other.
+bool FusedLayout::repeats(std::size_t operand) const {
+  const Strides& strides = iteration.strides[operand];
+  return is_input(operand) && strides.back() == 1 && strides.end()[-2] == 0;
+}
+
+/// Makes several short rows one, where the operands that keep them apart are the same in each.
+void FusedLayout::widen_rows(std::int64_t block_lanes) {
+  const std::int64_t inner = iteration.inner();
+  const bool is_short = inner < 8 * block_lanes && inner % block_lanes != 0;
+  if (iteration.shape.size() < 2 || !is_short) return;
+  const std::size_t outer = iteration.shape.size() - 2;
+  for (std::size_t i = 0; i < num_operands; ++i) {
+    const Strides& strides = iteration.strides[i];
+    if (!repeats(i) && strides[outer] != strides[outer + 1] * inner) return;
+  }
+  const std::int64_t joined = rows_to_join(iteration.shape[outer], inner, block_lanes);
+  if (joined == 1) return;
+  period = inner;
+  iteration.shape[outer] /= joined;
+  iteration.shape[outer + 1] *= joined;
+  for (Strides& strides : iteration.strides) strides[outer] *= joined;
 }
 
 void FusedLayout::add_products(const KernelSpec& spec) {
@@ -68,7 +106,7 @@ void FusedLayout::choose_rows(const FusedPlan& plan, std::int64_t block_lanes, b
   const std::int64_t inner = iteration.inner();
   // Short rows cut the groups in which numbers are drawn into many runs.
   by_rows = keep_rows || iteration.shape.size() == 1 || inner >= 8 * block_lanes ||
-            (plan.generated.empty() && inner % block_lanes == 0);
+            (plan.generated.empty() && inner % block_lanes == 0) || period > 0;
   row_length = by_rows ? inner : iteration.size();
   rows = by_rows && inner > 0 ? iteration.size() / inner : 1;
 }
@@ -82,6 +120,7 @@ void FusedLayout::choose_access(const FusedPlan& plan) {
     const bool splat = is_input(i) && (uniform[i] || (by_rows && strides.back() == 0));
     Access found = direct ? Access::Direct : Access::Gathered;
     if (splat) found = Access::Splat;
+    if (period > 0 && repeats(i)) found = Access::Repeated;
     if (product_of(i) != nullptr) found = Access::Computed;
     access.push_back(found);
     gathers = gathers || found == Access::Gathered || found == Access::Computed;
@@ -110,7 +149,8 @@ std::vector<std::int64_t> FusedLayout::row_steps() const {
   if (!merges_pieces || outer_dimensions() == 0) return {};
   std::vector<std::int64_t> steps;
   for (std::size_t i = 0; i < num_operands; ++i) {
-    if (access[i] != Access::Direct && !uniform[i]) return {};
+    const bool moves = access[i] == Access::Direct || access[i] == Access::Repeated;
+    if (!moves && !uniform[i]) return {};
     steps.push_back(iteration.strides[i][outer_dimensions() - 1] *
                     static_cast<std::int64_t>(bytes[i]));
   }

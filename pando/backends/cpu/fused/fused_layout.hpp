@@ -14,6 +14,7 @@ namespace pando::cpu {
 enum class Access : std::uint8_t {
   Direct,    // in the caller's memory, one after the other
   Splat,     // one element per row, repeated in a buffer
+  Repeated,  // the few elements that neighbouring rows share, repeated in a buffer
   Gathered,  // element by element into (or out of) a buffer
   Computed,  // an element of a product, in a buffer
 };
@@ -41,7 +42,8 @@ struct FusedLayout {
   bool by_rows = false;
   std::int64_t rows = 0;
   std::int64_t row_length = 0;
-  std::int64_t piece = 0;  // work is split between threads at multiples of this in a row
+  std::int64_t period = 0;  // elements that are repeated
+  std::int64_t piece = 0;   // work is split between threads at multiples of this in a row
   /// Pieces of a row need not be run one by one.
   bool merges_pieces = false;
 
@@ -62,6 +64,8 @@ struct FusedLayout {
 
  private:
   void add_products(const KernelSpec& spec);
+  void widen_rows(std::int64_t block_lanes);
+  bool repeats(std::size_t operand) const;
   void choose_rows(const FusedPlan& plan, std::int64_t block_lanes, bool keep_rows);
   void choose_access(const FusedPlan& plan);
 };
