@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "pando/program/kernel_spec_hash.hpp"
+#include "pando/compile/kernel_numbers.hpp"
 
 namespace pando {
 namespace {
@@ -32,7 +32,7 @@ struct Inside {
 /// Kernels with products in them, each once.
 class KernelsWithProducts {
  public:
-  KernelsWithProducts(Program& tables, const Target& target) : tables_(tables), target_(target) {}
+  KernelsWithProducts(Program& tables, const Target& target) : kernels_(tables), target_(target) {}
 
   ProductUse use_of(const StepInstruction& fused, std::size_t input,
                     const StepInstruction& product) const {
@@ -56,28 +56,14 @@ class KernelsWithProducts {
     }
     const auto outputs = static_cast<std::ptrdiff_t>(fused.inputs.size() - matrices.size());
     reader.operands.insert(reader.operands.begin() + outputs, matrices.begin(), matrices.end());
-    reader.target = index_of(std::move(fused));
+    reader.target = kernels_.of(fused);
   }
 
  private:
-  const KernelSpec& spec(const StepInstruction& in) const {
-    return tables_.kernels[static_cast<std::size_t>(in.target)];
-  }
+  const KernelSpec& spec(const StepInstruction& in) const { return kernels_[in.target]; }
 
-  std::int32_t index_of(KernelSpec&& spec) {
-    const std::size_t hash = KernelSpecHash()(spec);
-    const auto [first, last] = known_.equal_range(hash);
-    const auto known = std::find_if(first, last, [&](const auto& entry) {
-      return tables_.kernels[static_cast<std::size_t>(entry.second)] == spec;
-    });
-    if (known != last) return known->second;
-    tables_.kernels.push_back(std::move(spec));
-    return known_.emplace(hash, static_cast<std::int32_t>(tables_.kernels.size()) - 1)->second;
-  }
-
-  Program& tables_;
+  KernelNumbers kernels_;
   const Target& target_;
-  std::unordered_multimap<std::size_t, std::int32_t> known_;  // by KernelSpecHash
 };
 
 class ProductAbsorber {

@@ -5,7 +5,6 @@
 #include "pando/base/alignment.hpp"
 #include "pando/base/error.hpp"
 #include "pando/compile/device_streams.hpp"
-#include "pando/program/kernel_spec_hash.hpp"
 
 namespace pando {
 namespace {
@@ -24,20 +23,9 @@ std::int32_t last_index(const List& list) {
 }  // namespace
 
 ProgramTables::ProgramTables(StepProgram& steps, const Ir& ir, Target& target)
-    : steps_(steps), program_(steps.tables), target_(target) {
+    : steps_(steps), program_(steps.tables), target_(target), kernels_(program_) {
   for (const auto& stream : ir.streams()) ir_streams_[stream->handle->id()] = stream.get();
   for (const auto& buffer : ir.remote_buffers()) ir_buffers_[buffer->id] = buffer.get();
-}
-
-std::int32_t ProgramTables::kernel(const KernelSpec& spec) {
-  const std::size_t hash = KernelSpecHash()(spec);
-  const auto [first, last] = kernels_.equal_range(hash);
-  const auto known = std::find_if(first, last, [&](const auto& entry) {
-    return program_.kernels[static_cast<std::size_t>(entry.second)] == spec;
-  });
-  if (known != last) return known->second;
-  program_.kernels.push_back(spec);
-  return kernels_.emplace(hash, last_index(program_.kernels))->second;
 }
 
 std::int32_t ProgramTables::stream(const Op& op) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pando/compile/fused_step_cache.hpp"
+#include "pando/compile/kernel_numbers.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/program/target.hpp"
 #include "pando/steps/step_function.hpp"
@@ -50,7 +51,7 @@ class ProgramTables {
   FusedStepCache& fused_steps() { return fused_steps_; }
 
   /// Equal ones are one. None is prepared yet.
-  std::int32_t kernel(const KernelSpec& spec);
+  std::int32_t kernel(const KernelSpec& spec) { return kernels_.of(spec); }
   std::int32_t stream(const Op& op);
   std::int32_t remote_buffer(const Op& op);
   /// -1: there is none with the number.
@@ -73,7 +74,7 @@ class ProgramTables {
   Target& target_;
   std::unordered_map<std::string_view, const Stream*> ir_streams_;
   std::unordered_map<std::int64_t, const RemoteBuffer*> ir_buffers_;
-  std::unordered_multimap<std::size_t, std::int32_t> kernels_;  // by KernelSpecHash
+  KernelNumbers kernels_;
   std::unordered_map<std::string_view, std::int32_t> streams_;
   std::unordered_map<std::int64_t, std::int32_t> buffers_;
   std::pmr::monotonic_buffer_resource memory_;  // of what is made for most ops and tensors
