@@ -111,6 +111,74 @@ TEST(Conv, AllPassesMatchLoops) {
   }
 }
 
+/// Elements of (N, C, spatial...) as (N, spatial..., C).
+std::vector<double> with_channels_last(const Shape& shape, const std::vector<double>& values) {
+  Shape last = shape;
+  std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+  std::vector<double> moved(values.size());
+  for (std::int64_t i = 0; i < num_elements(shape); ++i) {
+    Shape at = coordinates(shape, i);
+    std::rotate(at.begin() + 1, at.begin() + 2, at.end());
+    moved[static_cast<std::size_t>(index_of(last, at))] = values[static_cast<std::size_t>(i)];
+  }
+  return moved;
+}
+
+TEST(Conv, RowsOfFewSamplesAreSpreadOverThreads) {
+  const std::vector<ConvCase> cases = {
+      {{1, 16, 21, 19}, {24, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{2, 16, 60, 29}, {24, 8, 3, 2}, {2, 1}, {2, 1, 3, 0}, {2, 1}, 2},
+      {{1, 3, 64, 64}, {20, 3, 5, 5}, {3, 3}, {2, 2, 2, 2}, {1, 1}},
+      {{1, 32, 500}, {24, 32, 3}, {1}, {1, 1}, {1}},
+      {{1, 8, 11, 10, 9}, {16, 8, 3, 3, 2}, {1, 2, 1}, {1, 0, 0, 1, 1, 1}, {1, 1, 2}},
+  };
+  for (const ConvCase& c : cases) {
+    const Shape shape = result_shape(c);
+    TestTensor data(c.dtype, c.data), weights(c.dtype, c.weights);
+    data.randomise(45, -1, 1);
+    weights.randomise(46, -1, 1);
+    std::vector<double> wanted(static_cast<std::size_t>(num_elements(shape)));
+    for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+      wanted[o] += data.get(x) * weights.get(w);
+    });
+    Attributes attributes = {
+        {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
+    for (const int threads : {2, 5}) {
+      TestTensor out(c.dtype, shape);
+      const std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out}, threads);
+      expect_close(out, wanted, 2e-5, why);
+      const bool has_few = c.data[0] * 2 <= threads;
+      EXPECT_EQ(why.find("parts of rows") != std::string::npos, has_few) << why;
+      Shape last_data = c.data, last_shape = shape;
+      for (Shape* s : {&last_data, &last_shape})
+        std::rotate(s->begin() + 1, s->begin() + 2, s->end());
+      TestTensor data_last(c.dtype, last_data), out_last(c.dtype, last_shape);
+      data_last.fill(with_channels_last(c.data, data.values()));
+      Attributes last = attributes;
+      last.set("channel_last", true);
+      const std::string how =
+          run_kernel("Conv", last, {&data_last, &weights}, {&out_last}, threads);
+      expect_close(out_last, with_channels_last(shape, wanted), 2e-5, how);
+    }
+  }
+}
+
+TEST(Conv, RowsThatSeePaddingOnlyAreNotCutOff) {
+  const ConvCase c{{1, 16, 4, 64}, {32, 16, 3, 3}, {1, 1}, {9, 1, 9, 1}, {1, 1}};
+  const Shape shape = result_shape(c);
+  TestTensor data(c.dtype, c.data), weights(c.dtype, c.weights), out(c.dtype, shape);
+  data.randomise(47, -1, 1);
+  weights.randomise(48, -1, 1);
+  std::vector<double> wanted(static_cast<std::size_t>(num_elements(shape)));
+  for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+    wanted[o] += data.get(x) * weights.get(w);
+  });
+  const Attributes attributes = {
+      {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
+  const std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out}, 8);
+  expect_close(out, wanted, 2e-5, why);
+}
+
 TEST(ConvDataGrad, DropsPositionsOutsideAndTakesNegativePads) {
   const ConvCase c{{1, 2, 9}, {3, 2, 3}, {2}, {-1, -2}, {1}};
   TestTensor weights(DType::Float32, c.weights), g(DType::Float32, {1, 3, 5});

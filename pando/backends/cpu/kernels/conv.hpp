@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pando/backends/cpu/kernel_table.hpp"
 
@@ -28,5 +29,10 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
 
 template <ConvPass Pass>
 KernelPlan make_onednn_conv(const KernelRequest& request);
+
+/// Data and result, as operands, if oneDNN reorders them because it would rather have channels
+/// last.
+template <ConvPass Pass>
+std::vector<std::int32_t> onednn_reordered_images(const KernelRequest& request);
 
 }  // namespace pando::cpu
