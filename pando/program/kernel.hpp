@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace pando {
 
@@ -39,6 +40,14 @@ enum class ProductUse : std::uint8_t {
   None,      // the product is a kernel of its own
   InPieces,  // piece by piece where it is read
   InOutput,  // in the memory of an output
+};
+
+/// The operands of a kernel that are images: contiguous, of shape (N, C, spatial...).
+struct KernelImages {
+  /// Inputs, then outputs; empty where the kernel takes them in this layout only.
+  std::vector<std::int32_t> operands;
+  /// Those of them that the kernel itself brings into another order, or back from one.
+  std::vector<std::int32_t> reordered;
 };
 
 }  // namespace pando

@@ -30,6 +30,9 @@ class Target {
   /// elements, and `fused` an output of the same layout.
   virtual ProductUse computes_inside(const KernelSpec& fused, std::size_t input,
                                      const KernelSpec& product) const = 0;
+  /// The operands of `spec` that may all be (N, spatial..., C) instead, with which the kernel is no
+  /// slower: see channels_last.hpp for what the kernel is then.
+  virtual KernelImages images_of(const KernelSpec& spec) const = 0;
   /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
   /// ...).
   virtual bool skips_outside_bands() const = 0;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pando/backends/cpu/fused/fused_images.hpp"
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/product_kernel.hpp"
@@ -21,6 +22,19 @@ bool KernelRequest::has_input(std::size_t i) const {
   if (!spec.attributes.has("absent_inputs")) return true;
   const Ints& absent = spec.attributes.ints("absent_inputs");
   return std::find(absent.begin(), absent.end(), static_cast<std::int64_t>(i)) == absent.end();
+}
+
+KernelImages images_in_either_layout(const KernelRequest& request,
+                                     const std::vector<std::int32_t>& operands) {
+  if (request.attributes().flag_or("channel_last", false)) return {};
+  const KernelSpec& spec = request.spec;
+  const bool are_images = std::all_of(operands.begin(), operands.end(), [&](std::int32_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    const OperandDesc& operand =
+        at < spec.inputs.size() ? spec.inputs[at] : spec.outputs[at - spec.inputs.size()];
+    return operand.shape.size() >= 3 && operand.is_contiguous();
+  });
+  return are_images ? KernelImages{operands, {}} : KernelImages{};
 }
 
 std::string operand_text(const OperandDesc& operand) {
@@ -123,6 +137,13 @@ class CpuTarget : public Target {
       return AcceptedLayout::Contiguous;
     }
     return entry->second.layout;
+  }
+
+  KernelImages images_of(const KernelSpec& spec) const override {
+    if (spec.kind == "Fused") return images_of_fused(spec);
+    const auto entry = kernel_table().find(spec.kind);
+    if (entry == kernel_table().end() || entry->second.images == nullptr) return {};
+    return entry->second.images({spec, num_threads_});
   }
 
   bool can_run_in_place(const KernelSpec& spec, int input) const override {

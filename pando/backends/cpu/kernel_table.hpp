@@ -57,6 +57,8 @@ struct KindEntry {
   AcceptedLayout layout = AcceptedLayout::Contiguous;
   /// Inputs whose memory output 0 may use; such an input has output 0's dtype and shape.
   std::vector<int> in_place_inputs = {};
+  /// See Target::images_of; nullptr: no operands are images.
+  KernelImages (*images)(const KernelRequest&) = nullptr;
 };
 
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;
@@ -72,6 +74,11 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
 PANDO_CPU_KERNEL_FAMILIES(PANDO_DECLARE_FAMILY)
 #undef PANDO_DECLARE_FAMILY
+
+/// Operands `operands` (inputs, then outputs) of a kernel that reorders none of them, where they
+/// are images with channels first.
+KernelImages images_in_either_layout(const KernelRequest& request,
+                                     const std::vector<std::int32_t>& operands);
 
 /// `(2, 3) float32` for error texts.
 std::string operand_text(const OperandDesc& operand);

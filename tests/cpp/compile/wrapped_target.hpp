@@ -24,6 +24,7 @@ class WrappedTarget : public Target {
                              const KernelSpec& product) const override {
     return cpu_->computes_inside(fused, input, product);
   }
+  KernelImages images_of(const KernelSpec& spec) const override { return cpu_->images_of(spec); }
   bool skips_outside_bands() const override { return cpu_->skips_outside_bands(); }
   std::size_t most_shared_bytes() const override { return cpu_->most_shared_bytes(); }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kMaxElements = 600;
 
-constexpr std::array<std::string_view, 9> kFamilies = {
-    "copies",    "outputs",          "wide",  "integers", "casts", "halves",
-    "gradients", "gradient_outputs", "whiles"};
+constexpr std::array<std::string_view, 10> kFamilies = {
+    "copies",    "outputs",          "wide",   "integers", "casts", "halves",
+    "gradients", "gradient_outputs", "whiles", "images"};
 /// Bit i: the family of kFamilies[i].
 unsigned chosen_families() {
   const char* given = std::getenv("PANDO_FUZZ_FAMILIES");

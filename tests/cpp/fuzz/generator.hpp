@@ -27,6 +27,7 @@ enum class Family : std::uint8_t {
   Gradients,        // gradients: graphs and what autodiff makes of them
   GradientOutputs,  // gradient_outputs: such graphs that return as those of Outputs do
   Whiles,           // whiles: loops that end when the program computes that they do
+  Images,           // images: chains of convolutions, pools and pointwise ops
 };
 /// Those that PANDO_FUZZ_FAMILIES names, separated by commas (none: ""); without it all.
 bool is_on(Family family);
@@ -226,6 +227,12 @@ class GraphGenerator {
   void conv_op();
   void pool_op();
   void adaptive_pool_op();
+
+  // generator_images.cpp
+  void image_chain_op();
+  Candidate chained_conv(const Candidate& x);
+  Candidate chained_addition(const Candidate& x, const std::vector<Candidate>& made);
+  Candidate chained_pool(const Candidate& x);
 
   // generator_sequences.cpp
   void order_op();

@@ -35,7 +35,8 @@ void GraphGenerator::random_op() {
       {Family::Integers, &GraphGenerator::wide_dtype_op, 1},
       {Family::Casts, &GraphGenerator::far_cast_op, 1},
       {Family::Halves, &GraphGenerator::half_reduce_op, 1},
-      {Family::Gradients, &GraphGenerator::gradient_op, 2}};
+      {Family::Gradients, &GraphGenerator::gradient_op, 2},
+      {Family::Images, &GraphGenerator::image_chain_op, 2}};
   static const std::vector<std::pair<Maker, int>> kCommonMakers = {
       {&GraphGenerator::unary_op, 5},         {&GraphGenerator::binary_op, 8},
       {&GraphGenerator::compare_op, 2},       {&GraphGenerator::where_op, 2},

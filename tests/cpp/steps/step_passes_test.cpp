@@ -35,6 +35,10 @@ class NamedKernel : public Kernel {
 /// What kernels need does not depend on the processor.
 class TextTarget : public WrappedTarget {
  public:
+  KernelImages images_of(const KernelSpec& spec) const override {
+    const bool is_conv = spec.kind == "Conv" && !spec.attributes.has("channel_last");
+    return is_conv ? KernelImages{{0, 2}, {0, 2}} : WrappedTarget::images_of(spec);
+  }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     for (const auto& [known, kernel] : kernels_) {
       if (known == spec) return kernel;
@@ -67,7 +71,7 @@ TEST(StepPasses, TextCases) {
 TEST(StepPasses, UnknownNamesAreListed) {
   const std::string error = error_of([] { find_step_pass("nonsense"); });
   EXPECT_NE(error.find("there is no pass over steps 'nonsense'; the passes are "
-                       "absorb_products, prepare_kernels, coalesce_copies"),
+                       "absorb_products, channels_last, prepare_kernels, coalesce_copies"),
             std::string::npos)
       << error;
 }

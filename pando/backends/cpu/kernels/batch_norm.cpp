@@ -354,7 +354,11 @@ KernelPlan make_plain(const KernelRequest& request) {
 
 template <Statistic S>
 KindEntry channel_entry() {
-  return {{{"rows", make_rows<S>}, {"plain", make_plain<S>}}};
+  return {.candidates = {{"rows", make_rows<S>}, {"plain", make_plain<S>}},
+          .images = [](const KernelRequest& request) {
+            return images_in_either_layout(
+                request, S == Statistic::Moments ? std::vector{0} : std::vector{0, 1});
+          }};
 }
 
 }  // namespace

@@ -128,11 +128,23 @@ KernelPlan make_half_conv(const KernelRequest& request) {
   return plan.rejection.empty() ? plan : plan_through_float32(request, make_plain_conv<Pass>);
 }
 
+/// Data and result, of which oneDNN reorders some.
+template <ConvPass Pass>
+KernelImages conv_images(const KernelRequest& request) {
+  KernelImages images =
+      images_in_either_layout(request, Pass == ConvPass::Forward ? std::vector{0, 2}
+                                       : Pass == ConvPass::Data  ? std::vector{1, 2}
+                                                                 : std::vector{0, 1});
+  if (!images.operands.empty()) images.reordered = onednn_reordered_images<Pass>(request);
+  return images;
+}
+
 template <ConvPass Pass>
 KindEntry conv_entry() {
-  return {{{"onednn", make_onednn_conv<Pass>},
-           {"half", make_half_conv<Pass>},
-           {"plain", make_plain_conv<Pass>}}};
+  return {.candidates = {{"onednn", make_onednn_conv<Pass>},
+                         {"half", make_half_conv<Pass>},
+                         {"plain", make_plain_conv<Pass>}},
+          .images = conv_images<Pass>};
 }
 
 }  // namespace

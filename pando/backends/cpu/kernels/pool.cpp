@@ -268,9 +268,19 @@ KernelPlan make_half_pool(const KernelRequest& request) {
   return plan.rejection.empty() ? plan : plan_through_float32(request, make_cell_pool<P>);
 }
 
+/// All operands.
+template <Pool P>
+KernelImages pool_images(const KernelRequest& request) {
+  return images_in_either_layout(request,
+                                 P == Pool::MaxGrad ? std::vector{0, 1, 2, 3} : std::vector{0, 1});
+}
+
 template <Pool P>
 KindEntry pool_entry() {
-  return {{{"windows", make_pool<P>}, {"cells", make_cell_pool<P>}, {"half", make_half_pool<P>}}};
+  return {.candidates = {{"windows", make_pool<P>},
+                         {"cells", make_cell_pool<P>},
+                         {"half", make_half_pool<P>}},
+          .images = pool_images<P>};
 }
 
 template <Pool P>
@@ -280,7 +290,8 @@ KernelPlan make_half_cell_pool(const KernelRequest& request) {
 
 template <Pool P>
 KindEntry adaptive_entry() {
-  return {{{"cells", make_cell_pool<P>}, {"half", make_half_cell_pool<P>}}};
+  return {.candidates = {{"cells", make_cell_pool<P>}, {"half", make_half_cell_pool<P>}},
+          .images = pool_images<P>};
 }
 
 }  // namespace

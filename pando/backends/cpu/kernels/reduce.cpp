@@ -231,15 +231,34 @@ KernelPlan make_reduce(const KernelRequest& request) {
   return known ? kernel : KernelPlan::reject(unsupported_dtype(in.dtype));
 }
 
+/// The results are in the same order if the channels or all spatial dimensions are reduced.
+KernelImages reduced_images(const KernelRequest& request) {
+  const Ints& axes = request.attributes().ints("axes");
+  const auto is_reduced = [&](std::int64_t axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  const auto spatial = static_cast<std::int64_t>(request.input(0).shape.size()) - 2;
+  std::int64_t reduced = 0;
+  for (std::int64_t d = 0; d < spatial; ++d) reduced += is_reduced(d + 2) ? 1 : 0;
+  if (!is_reduced(1) && reduced != spatial) return {};
+  return images_in_either_layout(request, {0});
+}
+
+template <Reduction R>
+KindEntry reduce_entry() {
+  return {.candidates = {{"blocked", make_reduce<R>}},
+          .layout = AcceptedLayout::AnyStrides,
+          .images = reduced_images};
+}
+
 }  // namespace
 
 void register_reduce_kernels(KernelTable& table) {
-  const AcceptedLayout any = AcceptedLayout::AnyStrides;
-  table["ReduceSum"] = {{{"blocked", make_reduce<Reduction::Sum>}}, any};
-  table["ReduceMax"] = {{{"blocked", make_reduce<Reduction::Max>}}, any};
-  table["ReduceMin"] = {{{"blocked", make_reduce<Reduction::Min>}}, any};
-  table["ReduceProd"] = {{{"blocked", make_reduce<Reduction::Prod>}}, any};
-  table["ReduceMedian"] = {{{"selection", make_median}}, any};
+  table["ReduceSum"] = reduce_entry<Reduction::Sum>();
+  table["ReduceMax"] = reduce_entry<Reduction::Max>();
+  table["ReduceMin"] = reduce_entry<Reduction::Min>();
+  table["ReduceProd"] = reduce_entry<Reduction::Prod>();
+  table["ReduceMedian"] = {{{"selection", make_median}}, AcceptedLayout::AnyStrides};
 }
 
 }  // namespace pando::cpu
