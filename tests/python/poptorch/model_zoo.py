@@ -99,7 +99,9 @@ def t5() -> torch.nn.Module:
 
 
 def vit() -> torch.nn.Module:
-    sizes = {k: v for k, v in _ENCODER.items() if k not in ("vocab_size", "max_position_embeddings")}
+    sizes = {
+        k: v for k, v in _ENCODER.items() if k not in ("vocab_size", "max_position_embeddings")
+    }
     config = transformers.ViTConfig(**sizes, image_size=16, patch_size=4, num_labels=5)
     return transformers.ViTForImageClassification(_without_dropout(config))
 

@@ -390,3 +390,72 @@ def test_lamb_trains() -> None:
     x, target = batches(1)[0]
     losses = [trained(x, target)[1].item() for _ in range(STEPS)]
     assert np.all(np.isfinite(losses)) and losses[-1] < 0.2 * losses[0]
+
+
+class Staged(Network):
+    """The layers on two virtual devices; `tied` is on both."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.tied = torch.nn.Parameter(torch.ones(1))
+        self.to(dtype)
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with poptorch.Block("first", ipu_id=0):
+            y = torch.tanh(self.first(x)) * self.tied
+        with poptorch.Block("second", ipu_id=1):
+            y = self.second(y) * self.tied
+            return y, torch.nn.functional.mse_loss(y, target)
+
+
+STRATEGIES = {
+    "pipelined": lambda: poptorch.PipelinedExecution("first", "second"),
+    "sharded": lambda: poptorch.ShardedExecution("first", "second"),
+}
+
+
+def staged_options(strategy: str) -> poptorch.Options:
+    options = poptorch.Options()
+    options.setExecutionStrategy(STRATEGIES[strategy]())
+    options.Training.gradientAccumulation(4)
+    return options
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", ["momentum", "adamw", "adam"])
+@pytest.mark.parametrize("half", [False, True])
+def test_stages_on_devices(strategy: str, kind: str, half: bool) -> None:
+    theirs, own, arguments = OPTIMIZERS[kind]
+    data = batches(10, rows=8)
+    eager = Staged().double()
+    reference = theirs(eager.parameters(), **arguments)
+    for x, target in data:
+        reference.zero_grad()
+        eager(x.double(), target.double())[1].backward()
+        torch.nn.utils.clip_grad_norm_(eager.parameters(), 0.1)
+        reference.step()
+    model = Staged()
+    more = {"accum_type": torch.float16} if half else {}
+    optimizer = own(model.parameters(), **arguments, **more, max_grad_norm=0.1, loss_scaling=16.0)
+    trained = poptorch.trainingModel(model, staged_options(strategy), optimizer)
+    for x, target in data:
+        trained(x, target)
+    # Adam makes steps of one size out of gradients that are nearly 0.
+    assert_same_weights(model, eager, 2e-2 if half else 5e-5)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_automatic_loss_scale_of_stages(strategy: str) -> None:
+    model = Staged(torch.float16)
+    options = staged_options(strategy)
+    options.Training.setAutomaticLossScaling(True)
+    optimizer = optim.SGD(model.parameters(), lr=0.0, loss_scaling=8.0)
+    trained = poptorch.trainingModel(model, options, optimizer)
+    x, target = torch.ones(4, 5).half(), torch.ones(4, 3).half()
+    for _ in range(2):
+        trained(x, target)
+    state = optimizer.state_dict()["ipu_state"]
+    assert state["lossScaleUpdateFactor"] == 4
+    target = torch.full_like(target, 30000.0)
+    trained(x, target)
+    assert optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"] == 2
