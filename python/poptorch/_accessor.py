@@ -238,7 +238,7 @@ class AsynchronousDataAccessor:
     def __len__(self) -> int:
         dataset: Any = self._dataset()
         size = self._settings.rebatched_size
-        if not size or hasattr(dataset, "_keeps_last_batch"):
+        if not size or getattr(dataset, "_accessor", None) is self:
             return len(dataset)
         if not isinstance(dataset, torch.utils.data.DataLoader):
             raise TypeError(
@@ -247,7 +247,8 @@ class AsynchronousDataAccessor:
             )
         is_iterable = isinstance(dataset.dataset, torch.utils.data.IterableDataset)
         samples: Any = dataset.dataset if is_iterable else dataset.sampler
-        return len(samples) // size
+        whole, rest = divmod(len(samples), size)
+        return whole + (rest > 0 and self._settings.keeps_last)
 
     def __iter__(self) -> AsynchronousDataAccessor:
         self._check_not_terminated()

@@ -346,6 +346,13 @@ def test_accessor_and_loader(loader: Make) -> None:
     assert len(wrapped) == 4
     assert numbers(wrapped) == numbers(plain)
     wrapped.terminate()
+    # An accessor that puts rows together keeps those at the end if the loader does.
+    for drop_last, batches in [(True, runs(3, 6)), (False, runs(3, 8))]:
+        plain = loader(options(2), Numbers(8), drop_last=drop_last)
+        wrapped = poptorch.AsynchronousDataAccessor(plain, rebatched_size=3)
+        assert len(wrapped) == len(batches)
+        assert numbers(wrapped) == batches
+        wrapped.terminate()
 
 
 def test_pickling(loader: Make) -> None:
