@@ -30,7 +30,7 @@ def find_loss(recording: Recording) -> tuple[Node, torch.Tensor]:
         before: set[int] = set()
         for tensor in tensors_in(node.arguments):
             before |= feeds.get(memory_of(tensor), set())
-        if node.name in LOSSES:
+        if node.name in LOSSES or node.is_loss:
             for index in before:
                 final.pop(index, None)
             final[number] = node

@@ -196,8 +196,17 @@ class GraphLowering:
         value = cast(value, popxl_dtype(target.dtype))
         if value.shape != tuple(target.shape):
             value = broadcast_to(value, tuple(target.shape))
-        cuts = node.from_grad and not target.requires_grad
-        self.values.write(target, ops.detach(value) if cuts and _is_float(value) else value)
+        if not _is_float(value):
+            self.values.write(target, value)
+        elif node.from_grad and not target.requires_grad:
+            self.values.write(target, ops.detach(value))
+        elif target.requires_grad and not node.grad_enabled:
+            # Torch does not see such a write: the gradient is that of the value before.
+            old = self.read(target)
+            nothing = ops.sub(old, ops.detach(old))
+            self.values.write(target, ops.add(ops.detach(value), nothing))
+        else:
+            self.values.write(target, value)
 
     def _define(self, node: Node, index: int, value: popxl.Tensor) -> None:
         meta = node.outputs[index]

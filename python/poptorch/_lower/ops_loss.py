@@ -254,7 +254,8 @@ def hinge_embedding_loss(
 ) -> popxl.Tensor:
     """`x` for targets of 1, `max(0, margin - x)` for those of -1."""
     x, y = wide(self, target)
-    zero = number(0, x.dtype)
+    # The gradient of a target is 0, but there is one.
+    zero = scaled(y, 0) if call.argument("target").requires_grad else number(0, x.dtype)
     below = at_least_zero(ops.sub(number(margin, x.dtype), x))
     negative = ops.where(ops.equal(y, number(1, y.dtype)), zero, below)
     positive = ops.where(ops.equal(y, number(-1, y.dtype)), zero, x)

@@ -127,11 +127,11 @@ def _register(name: str, find_taps: Callable[..., Taps], moves_only: bool = Fals
         assert t is not None
         axes = t.rank - 2
         # `scales` or `scales_d`, `scales_h`, `scales_w`, in the order of axes.
-        factors: list[float | None] = [*(scale_factors or scales.values() or [None] * axes)]
+        factors = dict(enumerate(scale_factors or scales.values()))
         result = t if moves_only else cast(t, popxl.float32)
         for i in range(axes):
             size, count = t.shape[2 + i], call.shape[2 + i]
-            taps = find_taps(size, count, factors[i], align_corners)
+            taps = find_taps(size, count, factors.get(i), align_corners)
             result = _along(result, 2 + i, taps)
         return cast(result, call.dtype)
 

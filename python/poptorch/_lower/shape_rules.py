@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from poptorch._impl import createPoptorchError
+
 SHAPE_RULES: dict[str, Callable[..., Any]] = {}
 
 
@@ -54,3 +56,71 @@ def _losses_of_labels(operator: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entropy_loss"):
     shape_rule(f"aten::{_name}")(_losses_of_labels(getattr(torch.ops.aten, _name).default))
+
+
+@shape_rule("aten::ctc_loss.IntList", "aten::ctc_loss.Tensor")
+def ctc_loss(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> torch.Tensor:
+    """Torch's rule reads the lengths."""
+    del targets, input_lengths, target_lengths, blank, zero_infinity
+    return log_probs.sum((0, 2)) if reduction == 0 and log_probs.dim() == 3 else log_probs.sum()
+
+
+@shape_rule("aten::one_hot")
+def one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    """Torch's rule reads the largest class."""
+    if num_classes < 1:
+        raise createPoptorchError("OneHot num classes must be specified and must be constant.")
+    return self.new_empty((*self.shape, num_classes), dtype=torch.int64)
+
+
+@shape_rule("aten::multilabel_margin_loss")
+def multilabel_margin_loss(
+    self: torch.Tensor, target: torch.Tensor, reduction: int = 1
+) -> torch.Tensor:
+    """Torch's rule reads the labels."""
+    del target
+    return self.sum(1) if reduction == 0 and self.dim() == 2 else self.sum()
+
+
+# Torch's rules for these know reductions as words only.
+
+
+@shape_rule("aten::margin_ranking_loss")
+def margin_ranking_loss(
+    input1: torch.Tensor,
+    input2: torch.Tensor,
+    target: torch.Tensor,
+    margin: float = 0.0,
+    reduction: int = 1,
+) -> torch.Tensor:
+    """The shape of its inputs, or none."""
+    del margin
+    losses = (input1 - input2) * target
+    return losses if reduction == 0 else losses.sum()
+
+
+@shape_rule("aten::hinge_embedding_loss")
+def hinge_embedding_loss(
+    self: torch.Tensor, target: torch.Tensor, margin: float = 1.0, reduction: int = 1
+) -> torch.Tensor:
+    """The shape of its inputs, or none."""
+    del margin
+    losses = self * target
+    return losses if reduction == 0 else losses.sum()
+
+
+@shape_rule("aten::cdist")
+def cdist(
+    x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: int | None = None
+) -> torch.Tensor:
+    """Torch's rule forgets that small distances have gradients."""
+    del p, compute_mode
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).sum(-1)

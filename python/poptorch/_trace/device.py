@@ -9,6 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from poptorch._impl import createPoptorchError
+from poptorch._trace.loss_functions import LOSS_FUNCTIONS, call_loss_function
 from poptorch._trace.recorder import Recorder
 
 IPU = torch.device("ipu", 0)
@@ -80,6 +81,10 @@ class DeviceMode(TorchFunctionMode):
             return self._of_values(func, args, kwargs)
         if _device_type(kwargs.get("device")) == "ipu":
             kwargs = {**kwargs, "device": _META}
+        if func in LOSS_FUNCTIONS:
+            loss = call_loss_function(func, args, kwargs)
+            self._recorder.recording.mark_loss(loss)
+            return loss
         return func(*args, **kwargs)
 
     def _device(self, func: Any, tensor: torch.Tensor, *rest: Any) -> torch.device:

@@ -229,6 +229,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
                 scope=self.state.scope,
                 placement=self.state.placement,
                 location=location,
+                grad_enabled=torch.is_grad_enabled(),
             )
         )
 

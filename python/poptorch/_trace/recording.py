@@ -42,6 +42,8 @@ class Node:
         scope: The names of the modules and of the `NameScope`s around it, joined by `/`.
         placement: Where it runs.
         location: The file and line of the user's program.
+        grad_enabled: Whether torch differentiated at this point of the program.
+        is_loss: Whether a loss function of torch returned its result.
     """
 
     name: str
@@ -54,6 +56,8 @@ class Node:
     scope: str
     placement: Placement
     location: str
+    grad_enabled: bool = True
+    is_loss: bool = False
 
 
 @dataclass
@@ -84,6 +88,17 @@ class Recording:
         twin = torch.empty_like(data, device="meta")
         self.constants[id(twin)] = (twin, data.detach().clone())
         return twin
+
+    def mark_loss(self, result: torch.Tensor) -> None:
+        """Note that a call computed a loss whose operators do not tell.
+
+        Args:
+            result: The loss, which a call of the recording returned.
+        """
+        for node in reversed(self.nodes):
+            if any(output is result for output in node.outputs):
+                node.is_loss = True
+                return
 
     def check_supported(self) -> None:
         """Check that every operator of the recording is supported.
