@@ -151,6 +151,40 @@ const std::vector<AttributeSpec> kGradAttributes = {{"strides", IntList},
                                                     {"groups", Integer},
                                                     {"channel_last", Flag, false}};
 
+/// Pads with which a convolution of `data` has exactly `results` positions along each dimension.
+Ints pads_for(const Op& op, const Shape& data, const Shape& kernel, const Shape& results) {
+  Ints pads = op.attributes.ints("pads");
+  const Ints &strides = op.attributes.ints("strides"), &spread = op.attributes.ints("dilations");
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    std::int64_t& end = pads[data.size() + i];
+    const std::int64_t rest =
+        (results[i] - 1) * strides[i] + spread[i] * (kernel[i] - 1) + 1 - data[i] - pads[i];
+    // What is left over behind the last window changes nothing.
+    if (end < rest || end >= rest + strides[i]) end = rest;
+  }
+  return pads;
+}
+
+/// The op is linear in both of its inputs: that of g is a convolution of the incoming gradient.
+void conv_data_grad_gradient(GradientBuilder& builder, const Op& op) {
+  Tensor* g = builder.output_gradient(0);
+  if (g == nullptr) return;
+  Attributes attributes = pick_attributes(op, {"strides", "dilations", "groups", "channel_last"});
+  const Shape& weight = op.input(0)->shape();
+  attributes.set("pads",
+                 pads_for(op, spatial_dimensions(op, g->shape()), spatial_dimensions(weight),
+                          spatial_dimensions(op, op.input(1)->shape())));
+  if (builder.wants(1)) {
+    builder.set_input_gradient(1,
+                               builder.make("Conv", {g, builder.forward(op.input(0))}, attributes));
+  }
+  if (builder.wants(0)) {
+    attributes.set("weight_shape", Ints(weight));
+    builder.set_input_gradient(
+        0, builder.make("ConvWeightsGrad", {g, builder.forward(op.input(1))}, attributes));
+  }
+}
+
 OpDef conv_data_grad() {
   OpDef def;
   def.name = "ConvDataGrad";
@@ -174,6 +208,8 @@ OpDef conv_data_grad() {
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
   def.check_execution = needs_equal_floats;
+  def.differentiable_inputs = {0, 1};
+  def.gradient = conv_data_grad_gradient;
   return def;
 }
 

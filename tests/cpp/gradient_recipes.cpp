@@ -111,6 +111,22 @@ void add_products(std::vector<Recipe>& all) {
                   {"groups", number(2)},
                   {"channel_last", true}}});
   all.push_back({"Conv", {{{2, 3, 4, 5}}, {{3, 1, 2, 2}}}, {{"groups", number(3)}}});
+  // As transposed convolutions: with a rest behind the last window, and with one of a whole stride.
+  all.push_back({"ConvDataGrad",
+                 {{{4, 3, 3, 2}}, {{2, 4, 3, 4}}},
+                 {{"strides", Ints{2, 3}},
+                  {"pads", Ints{1, 0, 1, 0}},
+                  {"dilations", Ints{1, 2}},
+                  {"groups", number(2)},
+                  {"input_shape", Ints{2, 6, 6, 14}}}});
+  all.push_back({"ConvDataGrad",
+                 {{{2, 1, 2}}, {{1, 4, 2}}},
+                 {{"strides", Ints{1}},
+                  {"pads", Ints{0, 0}},
+                  {"dilations", Ints{3}},
+                  {"groups", number(1)},
+                  {"channel_last", true},
+                  {"input_shape", Ints{1, 9, 1}}}});
 }
 
 void add_pools(std::vector<Recipe>& all) {
