@@ -44,6 +44,7 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
     : program_(program),
       kernels_use_host_memory_(target.kernels_use_host_memory()),
       profile_(settings.profile ? make_profile(program, remote) : nullptr),
+      finite_checks_(settings.check_finite ? std::make_unique<FiniteChecks>(program) : nullptr),
       team_(make_team(program, communicator, settings.should_stop)),
       devices_(make_devices(program, device, team_.get(), settings.should_stop)),
       prepared_(program, target, devices_.front()->queue().is_direct()),
@@ -57,8 +58,19 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
   if (team_ != nullptr) {
     signals_ = std::make_unique<DeviceSignals>(*team_, devices_, profile_.get());
   }
-  const ReplicaParts parts{prepared_,    memory_,        host_,          remote_transfers_,
-                           collectives_, signals_.get(), profile_.get(), settings.flush_denormals};
+  if (settings.check_finite && !devices_.front()->queue().is_direct()) {
+    throw NotSupported(
+        "check_finite: wanted a device whose memory this process may read; leave it off");
+  }
+  const ReplicaParts parts{prepared_,
+                           memory_,
+                           host_,
+                           remote_transfers_,
+                           collectives_,
+                           signals_.get(),
+                           profile_.get(),
+                           finite_checks_.get(),
+                           settings.flush_denormals};
   for (const auto& virtual_device : devices_) {
     executors_.push_back(std::make_unique<Executor>(parts, *virtual_device));
   }

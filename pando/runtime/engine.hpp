@@ -13,6 +13,7 @@
 #include "pando/runtime/device_signals.hpp"
 #include "pando/runtime/device_team.hpp"
 #include "pando/runtime/executor.hpp"
+#include "pando/runtime/finite_checks.hpp"
 #include "pando/runtime/host_transfers.hpp"
 #include "pando/runtime/persistent_transfers.hpp"
 #include "pando/runtime/prepared_program.hpp"
@@ -29,6 +30,8 @@ struct EngineSettings {
   bool profile = false;
   /// Whether denormals count as zero; else the calling thread's floating point state stays.
   bool flush_denormals = true;
+  /// Whether a kernel that makes NaN or an infinity stops the run (FiniteChecks).
+  bool check_finite = false;
   /// Asked on the thread that calls run, which runs device 0; other devices have threads of the
   /// engine's. May be empty.
   std::function<bool()> should_stop;
@@ -70,7 +73,8 @@ class Engine {
   const Program& program_;
   const bool kernels_use_host_memory_;
   std::unique_ptr<RunProfile> profile_;  // when asked for
-  std::unique_ptr<DeviceTeam> team_;     // of several devices
+  std::unique_ptr<const FiniteChecks> finite_checks_;
+  std::unique_ptr<DeviceTeam> team_;  // of several devices
   std::vector<std::unique_ptr<VirtualDevice>> devices_;
   PreparedProgram prepared_;
   ProgramMemory memory_;

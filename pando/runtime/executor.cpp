@@ -106,6 +106,13 @@ void Executor::run_instruction(const Activation& running, std::size_t index) {
 }
 
 void Executor::run_kernel(const PreparedInstruction& p, std::byte* const* operands) {
+  if (parts_.finite_checks == nullptr) return start_kernel(p, operands);
+  const GivenToKernel given = parts_.finite_checks->given_to(*p.instruction, operands);
+  start_kernel(p, operands);
+  parts_.finite_checks->check(*p.instruction, operands, given);
+}
+
+void Executor::start_kernel(const PreparedInstruction& p, std::byte* const* operands) {
   std::byte* scratch = p.has_scratch ? operands[p.num_operands - 1] : nullptr;
   if (p.host_kernel != nullptr) return p.host_kernel->run(operands, scratch);
   const auto count = static_cast<std::size_t>(p.num_operands - (p.has_scratch ? 1 : 0));

@@ -6,6 +6,7 @@
 
 #include "pando/program/program.hpp"
 #include "pando/runtime/device_signals.hpp"
+#include "pando/runtime/finite_checks.hpp"
 #include "pando/runtime/host_transfers.hpp"
 #include "pando/runtime/prepared_program.hpp"
 #include "pando/runtime/program_collectives.hpp"
@@ -23,8 +24,9 @@ struct ReplicaParts {
   HostTransfers& host;
   RemoteTransfers& remote;
   ProgramCollectives& collectives;
-  DeviceSignals* signals = nullptr;  // of several devices
-  RunProfile* profile = nullptr;     // when asked for
+  DeviceSignals* signals = nullptr;             // of several devices
+  RunProfile* profile = nullptr;                // when asked for
+  const FiniteChecks* finite_checks = nullptr;  // when asked for
   bool flush_denormals = true;
 };
 
@@ -57,6 +59,7 @@ class alignas(64) Executor {
   void execute(const PreparedInstruction& prepared, std::byte* const* operands,
                std::byte* const* frames);
   void run_kernel(const PreparedInstruction& prepared, std::byte* const* operands);
+  void start_kernel(const PreparedInstruction& prepared, std::byte* const* operands);
   void run_loop(const PreparedInstruction& prepared, std::byte* const* operands,
                 std::byte* const* frames);
   /// Whether a loop that ends early has another iteration; all its devices hear the same.

@@ -193,6 +193,7 @@ Runner::Runner(std::shared_ptr<const Executable> executable, HostArrays arrays,
       host_functions_(executable_->program()),
       profiles_(options.profile),
       flushes_denormals_(options.flush_denormals),
+      checks_finite_(options.check_finite),
       should_stop_(options.should_stop),
       stop_check_(stop_check(options.should_stop)) {
   if (replicas_.world().size() != executable_->program().replicas) {
@@ -227,7 +228,7 @@ void Runner::attach() {
     engines[i] = std::make_unique<Engine>(
         program, *replicas_.target(i), *devices[i], team->communicator(local),
         replicas_.make_remote(program, i, *devices[i], run_folder_.get()),
-        EngineSettings{profiles_, flushes_denormals_, std::move(should_stop)});
+        EngineSettings{profiles_, flushes_denormals_, checks_finite_, std::move(should_stop)});
     upload_constants(*executable_, *engines[i], check);
   };
   try {

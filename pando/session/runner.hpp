@@ -147,7 +147,7 @@ class Runner {
   LocalReplicas replicas_;
   VariableTransfers variables_;
   HostFunctionTable host_functions_;
-  const bool profiles_, flushes_denormals_;
+  const bool profiles_, flushes_denormals_, checks_finite_;
   std::function<bool()> should_stop_;
   StopCheck stop_check_;  // of the calling thread
   // While attached; devices and engines one per local replica.

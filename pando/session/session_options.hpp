@@ -63,6 +63,9 @@ struct RunnerOptions {
   /// Whether denormal float32 and float64 numbers count as zero in runs. Keeping them costs up to a
   /// hundred cycles for each; functions such as exp may give zero all the same.
   bool flush_denormals = true;
+  /// Whether a kernel that makes NaN or an infinity of other numbers stops the run with
+  /// ApplicationFault. It reads all operands, so runs take a multiple of their time.
+  bool check_finite = false;
   /// Record the time of every instruction (Runner::trace).
   bool profile = false;
   /// Called between instructions every few milliseconds; returning true stops the run with

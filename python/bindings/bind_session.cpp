@@ -73,7 +73,8 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
                                       double collective_timeout_seconds, std::string cache_folder,
                                       std::string cache_suffix, std::int64_t cache_limit_bytes,
                                       const std::optional<LogCallback>& log, const nb::dict& remote,
-                                      const std::string& machine_code, bool flush_denormals) {
+                                      const std::string& machine_code, bool flush_denormals,
+                                      bool check_finite) {
   SessionOptions options;
   options.memory_limit_bytes = memory_limit_bytes;
   options.device_memory_limit_bytes = device_memory_limit_bytes;
@@ -86,6 +87,7 @@ std::unique_ptr<Session> make_session(const Ir& ir, std::int64_t memory_limit_by
   options.remote = remote_settings(remote);
   options.device_options["machine_code"] = machine_code;
   options.flush_denormals = flush_denormals;
+  options.check_finite = check_finite;
   options.should_stop = should_stop;
   options.cache_folder = std::move(cache_folder);
   options.cache_suffix = std::move(cache_suffix);
@@ -423,7 +425,8 @@ void bind_session(nb::module_& m) {
            nb::arg("collective_timeout_seconds") = 600.0, nb::arg("cache_folder") = "",
            nb::arg("cache_suffix") = "", nb::arg("cache_limit_bytes") = std::int64_t{1} << 30,
            nb::arg("log") = nb::none(), nb::arg("remote") = nb::dict(),
-           nb::arg("machine_code") = "auto", nb::arg("flush_denormals") = true)
+           nb::arg("machine_code") = "auto", nb::arg("flush_denormals") = true,
+           nb::arg("check_finite") = false)
       .def_prop_ro("input_streams", &Session::input_streams)
       .def_prop_ro("output_streams", &Session::output_streams)
       .def_prop_ro("num_replicas", &Session::num_replicas)

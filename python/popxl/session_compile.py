@@ -144,6 +144,7 @@ def compile_ir(ir: Ir, device: DeviceInfo) -> _core.Session:
         remote=settings.remote(),
         machine_code=settings.machine_code,
         flush_denormals=settings.flush_denormals,
+        check_finite=bool(ir._options.enableFloatingPointChecks),
     )
     if cache_folder and (file := session.compile_report.cache_file):
         _log(False, f"Loading serialized PopART executable from {file}")

@@ -133,11 +133,11 @@ _FOLLOWED = {
     "enableNonStableSoftmax",
     "groupNormStridedChannelGrouping",
     "throwIfLog2ScaleTensorNotInRange",
+    "enableFloatingPointChecks",
 }
 
 # Options whose effect a program could tell: a session refuses them.
 _REFUSED = {
-    "enableFloatingPointChecks": "NaN and overflow are not looked for while a program runs",
     "syntheticDataMode": "the host data are always used",
     "globalReplicaOffset": "there is one instance, whose first replica is 0",
 }

@@ -45,7 +45,7 @@ def test_non_stable_softmax(dtype: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("enableFloatingPointChecks", True), ("syntheticDataMode", 2), ("globalReplicaOffset", 1)],
+    [("syntheticDataMode", 2), ("globalReplicaOffset", 1)],
 )
 def test_refused_options(name: str, value: Any) -> None:
     with pytest.raises(NotImplementedError, match=f"{name} = {value!r} is not supported"):
