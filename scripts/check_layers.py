@@ -39,7 +39,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "popdist": {"pando", "popart"},
     "popxl": {"pando", "popart", "popdist"},
     "popxl_addons": {"pando", "popart", "popdist", "popxl"},
-    "poptorch": {"pando", "popart", "popdist", "popxl", "popxl_addons"},
+    "poptorch": {"pando", "pando.session_info", "popart", "popdist", "popxl", "popxl_addons"},
     "pando_tensorflow": {"pando", "popart"},
     # It tells what sessions of popxl did.
     "pando.session_info": {"pando", "popxl"},

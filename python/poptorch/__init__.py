@@ -18,10 +18,14 @@ from poptorch._impl import _OverwriteContextManager as _OverwriteContextManager
 from poptorch._impl import createPoptorchError as createPoptorchError
 from poptorch._impl import isRunningOnIpu
 from poptorch._import_effects import geometric_registration, install
+from poptorch._load import load
 from poptorch._logging import setLogLevel
 from poptorch._model_functions import inferenceModel, trainingModel
 from poptorch._module_repr import module_repr, print
 from poptorch._poplar_executor import PoplarExecutor
+from poptorch._saved_model import (
+    importPoptorchMetadataFromFile as importPoptorchMetadataFromFile,
+)
 from poptorch._stages import Phase, Stage
 from poptorch._strategies import (
     ParallelPhasedExecution,
@@ -29,11 +33,10 @@ from poptorch._strategies import (
     SerialPhasedExecution,
     ShardedExecution,
 )
+from poptorch._version import __version__
 from poptorch.enums import *  # noqa: F403
 from poptorch.ops import *  # noqa: F403
 from poptorch.options import ConfigFileError, Options, TensorLocationSettings
-
-__version__ = "3.4.0+pando.0.1.0"
 
 __all__ = [
     "AsynchronousDataAccessor",
@@ -57,6 +60,7 @@ __all__ = [
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "isRunningOnIpu",
+    "load",
     "module_repr",
     "print",
     "registerCustomArgParser",

@@ -77,6 +77,62 @@ def internal_cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return result
 
 
+class WrapperFunctions(Protocol):
+    """What takes the classes of a training wrapper off a module, and puts them back."""
+
+    def unwrap(self, model: torch.nn.Module) -> None:
+        """Take them off."""
+        ...
+
+    def rewrap(self, model: torch.nn.Module) -> None:
+        """Put them back."""
+        ...
+
+
+_wrappers: list[WrapperFunctions] = []
+
+
+def register_wrapper_functions(functions: WrapperFunctions) -> None:
+    """Say what wraps modules; only the module of wrappers calls this.
+
+    Args:
+        functions: What does it.
+    """
+    _wrappers[:] = [functions]
+
+
+def unwrapModelIfNecessary(model: torch.nn.Module) -> torch.nn.Module:
+    """Give a module that is wrapped for training, and its tensors, their own classes.
+
+    Args:
+        model: A module; one that is not wrapped stays as it is.
+
+    Returns:
+        The module itself, with the weights of the device.
+    """
+    for functions in _wrappers:
+        functions.unwrap(model)
+    return model
+
+
+def rewrapModelIfNecessary(model: torch.nn.Module) -> torch.nn.Module:
+    """Undo `unwrapModelIfNecessary`.
+
+    Args:
+        model: A module; one that was not unwrapped stays as it is.
+
+    Returns:
+        The module itself.
+    """
+    for functions in _wrappers:
+        functions.rewrap(model)
+    return model
+
+
+# Programs call it so for what another library made of a module.
+_restoreWrapperIfNecessary = rewrapModelIfNecessary  # noqa: N816
+
+
 class SubstitutionManager(Protocol):
     """Something that replaces names while a module is traced."""
 

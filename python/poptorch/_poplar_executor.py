@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,28 +15,42 @@ import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
 from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result
-from poptorch._compilation import Executable, make_executable
-from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_hooks
+from poptorch._compilation import (
+    CompileSettings,
+    Executable,
+    make_executable,
+    schedule_of,
+    trace_module,
+)
+from poptorch._compile_options import cache_folder_of, check_options, one_process_first
+from poptorch._executor_files import ExecutorFiles
+from poptorch._executor_tensors import ExecutorTensors
+from poptorch._executor_times import ExecutorTimes, RunTimes
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
 from poptorch._lower.dtypes import device_dtype
 from poptorch._lower.loss_scaling import automatic_loss_scaling
 from poptorch._lower.program import Program
-from poptorch._lower.schedule import Schedule
-from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
 from poptorch._module_repr import module_repr
+from poptorch._native_errors import native_errors
 from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._profile import write_profile
+from poptorch._progress import progress
 from poptorch._replica_groups import PerReplicaParameter, ReplicaGroups, check_groups
-from poptorch._trace.tracer import TraceSettings, trace
+from poptorch._shutdown import close_at_exit
+from poptorch._synthetic import SyntheticData
 from poptorch._wrapping import executor_of, is_wrapped, shallow_copy, unwrap, wrap_for_training
 from poptorch.options import Options
+from poptorch.profiling import Channel
 
 _UNCOMPILED = "Model has not been compiled or has been destroyed."
+# Methods whose duration traces show.
+_INSTRUMENTED = ("copyWeightsToHost", "copyWeightsToDevice", "setOptimizer", "compile", "destroy")
 _OFFLINE = "an offline device (ConnectionType.Never)"
 
 
-class PoplarExecutor:
+class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
     """A module that runs as a compiled program; `trainingModel` and `inferenceModel` make one.
 
     Unknown attributes are those of the user's module.
@@ -73,6 +89,14 @@ class PoplarExecutor:
         self._dirty_host_weights = False
         self._host_weights_version = 0
         self._uploaded_version = -1
+        self._run_times: RunTimes | None = None
+        self._compilation_time: timedelta | None = None
+        self._anchored: dict[str, torch.Tensor] = {}
+        self._synthetic: SyntheticData | None = None
+        close_at_exit(self)
+        kind = "trainingModel" if training else "inferenceModel"
+        methods = [name for name in _INSTRUMENTED if hasattr(type(self), name)]
+        Channel(f"poptorch.{kind}").instrument(self, *methods)
         if training:
             wrap_for_training(self._user_model, self)
 
@@ -162,51 +186,48 @@ class PoplarExecutor:
         if self._options.connection_type == enums.ConnectionType.Always:
             self._attach()
 
-    def _compile(self, bound: BoundArguments) -> None:
-        micro = [self._batches.micro_batch(named.tensor) for named in bound.tensors()]
-        settings = TraceSettings(
-            lowers=is_lowered,
-            shape_rules=SHAPE_RULES,
-            location_excludes=self._options.source_location_excludes,
-            module_names=self._options.module_namescope_enabled,
-            strategy=self._options._execution_strategy,
-            training=self._training,
-            before=call_pre_compile_hooks,
-            after=call_post_compile_hooks,
-            per_replica=self._per_replica,
-        )
-        arguments = bound.with_tensors(micro)
-        traced = trace(self._model, arguments, settings)
-        update = None
-        if self._device_optimizer is not None:
-            values = self._device_optimizer.values_to_compile()
-            groups = names_of_groups(values, traced.twins.originals)
-            automatic = automatic_loss_scaling(self._options._Popart.options)
-            update = WeightUpdate(values, groups, automatic)
-        seed = getattr(self._options, "random_seed", None)
-        if seed is None:
-            seed = time.time_ns() & 0x7FFFFFFF
-        executable = make_executable(traced, arguments, self._schedule(), update, seed)
+    def _compile(self, bound: BoundArguments, cache: Path | None = None) -> None:
+        """Makes the executable; `cache`, if not None, is the folder that it is read from."""
+        options = self._options
+        check_options(options, self._training)
+        folder = cache_folder_of(options) if cache is None else cache
+        seed = getattr(options, "random_seed", None)
+        with (
+            native_errors("compile", "PoplarExecutor.compile", log_folder=options.log_dir),
+            one_process_first(self._user_model, folder, options),
+            progress(options.show_compilation_progress_bar) as bar,
+        ):
+            micro = [self._batches.micro_batch(named.tensor) for named in bound.tensors()]
+            arguments = bound.with_tensors(micro)
+            traced = trace_module(
+                self._model, arguments, options, self._training, self._per_replica
+            )
+            bar.step()
+            update = None
+            if self._device_optimizer is not None:
+                values = self._device_optimizer.values_to_compile()
+                groups = names_of_groups(values, traced.twins.originals)
+                automatic = automatic_loss_scaling(options._Popart.options)
+                update = WeightUpdate(values, groups, automatic)
+            settings = CompileSettings(
+                options=options,
+                schedule=schedule_of(options, self._per_replica),
+                seed=time.time_ns() & 0x7FFFFFFF if seed is None else seed,
+                cache=folder,
+                program_made=bar.step,
+            )
+            executable = make_executable(traced, arguments, update, settings)
+            bar.step()
+        self._compilation_time = bar.duration
+        self._run_times = None
+        self._anchored = {}
+        if options.synthetic_data:
+            self._synthetic = SyntheticData(executable.session, executable.seed)
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
         self._executable = executable
         if self._device_optimizer is not None and update is not None:
             self._device_optimizer.compiled(executable.session, update.values, update.state)
-
-    def _schedule(self) -> Schedule:
-        options = self._options
-        reduction = options.Training.accumulation_and_replication_reduction_type
-        return Schedule(
-            iterations=options.device_iterations,
-            accumulation=options.Training.gradient_accumulation,
-            replicas=options.replication_factor,
-            output_mode=options.output_mode,
-            mean=reduction == enums.ReductionType.Mean,
-            strategy=options._execution_strategy,
-            num_io_tiles=options.TensorLocations.num_io_tiles,
-            mean_strategy=options.Training.meanAccumulationAndReplicationReductionStrategy,
-            groups=dict(self._per_replica),
-        )
 
     def _compiled(self) -> Executable:
         if self._executable is None:
@@ -230,6 +251,11 @@ class PoplarExecutor:
     def __del__(self) -> None:
         if self.__dict__.get("_executable") is not None:
             self.destroy()
+
+    def _close(self) -> None:
+        """Gives the device up at the end of the process; the module stays as it is."""
+        if self.isAttachedToDevice():
+            self._detach()
 
     # Device.
 
@@ -278,7 +304,9 @@ class PoplarExecutor:
             self.copyWeightsToHostIfNeeded()
         if self._device_optimizer is not None:
             self._device_optimizer.read_back()
-        self._compiled().session.__exit__(None, None, None)
+        session = self._compiled().session
+        write_profile(session, self._options, self._training)
+        session.__exit__(None, None, None)
 
     # Weights.
 
@@ -409,26 +437,49 @@ class PoplarExecutor:
 
     def _run(self, executable: Executable, tensors: list[torch.Tensor]) -> Any:
         program = executable.program
-        inputs = {}
-        for stream, name, tensor in zip(
-            program.inputs, executable.arguments.tensor_names(), tensors, strict=True
-        ):
-            inputs[stream] = self._batches.split(self._host_arrays.array(name, tensor))
+        begin = time.perf_counter()
         sizes = self._output_sizes
         results = [
             sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
         ]
-        outputs = {
-            stream: result.array for stream, result in zip(program.outputs, results, strict=True)
-        }
-        written = self._written_inputs(program, tensors, outputs)
+        written: list[tuple[torch.Tensor, Result]] = []
+        if self._synthetic is not None:
+            inputs, outputs = self._synthetic.inputs, self._synthetic.outputs
+            for result in results:
+                result.array[...] = 0
+        else:
+            inputs = self._host_inputs(executable, tensors)
+            outputs = {
+                stream: result.array
+                for stream, result in zip(program.outputs, results, strict=True)
+            }
+            written = self._written_inputs(program, tensors, outputs)
         if self._device_optimizer is not None:
             self._device_optimizer.before_run()
-        executable.session.run_with_outputs(inputs, outputs)
+        ready = time.perf_counter()
+        with native_errors("run", "PoplarExecutor.__call__", log_folder=self._options.log_dir):
+            executable.session.run_with_outputs(inputs, outputs)
+        done = time.perf_counter()
         self._dirty_host_weights = self._training
         if self._device_optimizer is not None:
             self._device_optimizer.after_run()
         for tensor, result in written:
             with torch.no_grad():
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))
-        return executable.structure.rebuild([result.tensor() for result in results])
+        given = [result.tensor() for result in results]
+        count = len(given) - len(executable.anchors)
+        self._keep_anchors(executable, given[count:])
+        rebuilt = executable.structure.rebuild(given[:count])
+        self._run_times = RunTimes(begin, ready, done, time.perf_counter())
+        return rebuilt
+
+    def _host_inputs(
+        self, executable: Executable, tensors: list[torch.Tensor]
+    ) -> dict[popxl.HostToDeviceStream, Any]:
+        """The arrays of the inputs' streams."""
+        return {
+            stream: self._batches.split(self._host_arrays.array(name, tensor))
+            for stream, name, tensor in zip(
+                executable.program.inputs, executable.arguments.tensor_names(), tensors, strict=True
+            )
+        }

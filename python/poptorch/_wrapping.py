@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 import torch
 
-from poptorch._impl import createPoptorchError
+from poptorch._impl import createPoptorchError, register_wrapper_functions
 
 _EXECUTOR = "_poptorch_executor"
 _ORIGINAL_CLASS = "_poptorch_original_class"
+_LAST_EXECUTOR = "_poptorch_last_executor"
 _OBSERVING = frozenset(("_parameters", "_buffers", "forward", "parameters", "named_parameters"))
 
 
@@ -239,3 +240,34 @@ def unwrap(module: torch.nn.Module) -> None:
         if type(buffer) is PoptorchBuffer:
             buffer.__class__ = torch.Tensor  # type: ignore[assignment]
             buffer.__dict__.pop(_EXECUTOR, None)
+
+
+class _WrapperFunctions:
+    """Wrappers for a while off, as programs ask for that."""
+
+    def unwrap(self, model: torch.nn.Module) -> None:
+        """Take the wrapper off a module, whose weights are those of the device then.
+
+        Args:
+            model: A module.
+        """
+        executor = executor_of(model)
+        if not is_wrapped(model) or executor is None:
+            return
+        executor.copyWeightsToHostIfNeeded()
+        unwrap(model)
+        model.__dict__[_LAST_EXECUTOR] = weakref.ref(executor)
+
+    def rewrap(self, model: torch.nn.Module) -> None:
+        """Put the wrapper back on a module that `unwrap` took it off.
+
+        Args:
+            model: A module.
+        """
+        reference = model.__dict__.pop(_LAST_EXECUTOR, None)
+        executor = None if reference is None else reference()
+        if executor is not None:
+            wrap_for_training(model, executor)
+
+
+register_wrapper_functions(_WrapperFunctions())

@@ -1,0 +1,146 @@
+"""What an executor tells of tensors inside its program: anchors, random state, buffers, ops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from poptorch._impl import createPoptorchError
+from poptorch._lower.program import SEED_VARIABLE
+from poptorch.options import Options
+
+if TYPE_CHECKING:
+    from poptorch._compilation import Executable
+
+
+class ExecutorTensors:
+    """The methods of executors that read and write single tensors."""
+
+    _options: Options
+    _executable: Executable | None
+    _model: torch.nn.Module
+    _anchored: dict[str, torch.Tensor]
+
+    def _compiled(self) -> Executable:
+        raise NotImplementedError
+
+    # Anchors.
+
+    def getTensorNames(self) -> list[str]:
+        """List the tensors that `Options.anchorTensor` can return.
+
+        Returns:
+            The names of inputs, parameters, buffers, and of what each operator gives.
+
+        Raises:
+            AssertionError: The model is not compiled.
+        """
+        assert self._executable is not None, "Model must be compiled before calling getTensorNames"
+        return list(self._executable.tensor_names)
+
+    def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
+        """Give a tensor that `Options.anchorTensor` asked for, of the last run.
+
+        Args:
+            short_name: The name that it has there.
+
+        Returns:
+            Its values, with a first dimension as that of results: (n * count, ...).
+
+        Raises:
+            AssertionError: There is none of that name, or no run yet.
+        """
+        assert short_name in self._anchored, f"No tensor with name {short_name} found."
+        return self._anchored[short_name]
+
+    def _keep_anchors(self, executable: Executable, streamed: Sequence[torch.Tensor]) -> None:
+        """Keeps what a run gave beside the results."""
+        self._anchored = dict(zip(executable.anchors, streamed, strict=True))
+        if executable.read_anchors:
+            values = executable.read(list(executable.read_anchors.values()))
+            for short_name, name in executable.read_anchors.items():
+                self._anchored[short_name] = values[name]
+
+    # Buffers.
+
+    def copyNamedBuffersToDevice(self) -> None:
+        """Copy the buffers that `Options.updatableNamedBuffers` names to the device, and no others.
+
+        Raises:
+            Error: The model is not compiled, no buffers are named, or one is not in the program.
+        """
+        executable = self._compiled()
+        names = self._options.updatable_named_buffers
+        if not names:
+            raise createPoptorchError(
+                "No named buffers marked as updatable via updatableNamedBuffers option"
+            )
+        buffers = dict(self._model.named_buffers())
+        known = [name for name in executable.program.names if name in buffers]
+        if unknown := [name for name in names if name not in known]:
+            raise createPoptorchError(
+                f"updatableNamedBuffers names {unknown}; the buffers of the model are {known}"
+            )
+        executable.write({name: buffers[name] for name in names})
+
+    # Random numbers.
+
+    @property
+    def rng_state(self) -> list[int]:
+        """The state of the random numbers: the seed, then the words of each replica's state.
+
+        Raises:
+            Error: The model is not compiled.
+        """
+        executable = self._compiled()
+        words = executable.session.get_variable(SEED_VARIABLE)
+        return [executable.seed, *map(int, np.ravel(words))]
+
+    @rng_state.setter
+    def rng_state(self, state: Sequence[int]) -> None:
+        executable = self._compiled()
+        words = executable.session.get_variable(SEED_VARIABLE)
+        given = [int(word) for word in state]
+        if len(given) != words.size + 1 or any(not 0 <= word < 2**32 for word in given[1:]):
+            raise createPoptorchError(
+                f"rng_state: wanted a seed and {words.size} words from 0 to {2**32 - 1}, as "
+                f"another executor's rng_state gives them; given {list(state)}"
+            )
+        executable.seed = given[0]
+        array = np.array(given[1:], np.uint32).reshape(words.shape)
+        executable.session.set_variables({SEED_VARIABLE: array})
+
+    # Ops.
+
+    def _debugGetPopartIR(self) -> str:
+        """The ops of the program as JSON, in their order; those of graphs where they are called."""
+        executable = self._executable
+        if executable is None:
+            return "unavailable: the model is not compiled"
+        ops = _ops_of(executable.program.ir.main_graph._pb, set())
+        return json.dumps({"maingraph": ops})
+
+
+def _ops_of(graph: Any, seen: set[str]) -> list[dict[str, Any]]:
+    """The ops of a graph and of those that it calls, each once."""
+    if graph.id in seen:
+        return []
+    seen.add(graph.id)
+    found = []
+    for op in graph.ops:
+        scope = f"{op.context.name}/" if op.context.name else ""
+        found.append(
+            {
+                "type": op.kind,
+                "name": f"{scope}{op.kind}",
+                "inputs": [tensor.id for tensor in op.inputs if tensor is not None],
+                "outputs": [tensor.id for tensor in op.outputs if tensor is not None],
+            }
+        )
+        for called in op.called_graphs:
+            found += _ops_of(called, seen)
+    return found

@@ -1,0 +1,163 @@
+"""Files of compiled models: an executable, and what is needed to make its executor again.
+
+A file begins with a mark and the length of the executable; the executable follows, then the rest as
+a pickle. Reading one runs what it says: read only files of those whose programs you would run.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from poptorch._impl import createPoptorchError
+from poptorch._logging import logger
+from poptorch._replica_groups import ReplicaGroups
+from poptorch._version import __version__
+from poptorch.options import Options
+
+_MARK = b"PANDO POPTORCH\n\0"
+_LENGTH = struct.Struct("<Q")
+_PROTOCOL = 4
+
+
+@dataclass
+class Metadata:
+    """What a file has beside the executable.
+
+    Attributes:
+        version: The version of poptorch that wrote it.
+        args: The positional arguments that the model was compiled for.
+        kwargs: The keyword arguments.
+        options: The options of the model.
+        training: Whether it trains.
+        executable_name: The name of the executable, which tells its program and machine.
+        model: The user's module with its weights, or None.
+        optimizer: The optimizer with its state, or None.
+        rng_state: The state of the random numbers, or None.
+        groups: The parameters with a value for each group of replicas.
+    """
+
+    version: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    options: Options
+    training: bool
+    executable_name: str
+    model: torch.nn.Module | None
+    optimizer: torch.optim.Optimizer | None
+    rng_state: list[int] | None
+    groups: dict[str, ReplicaGroups]
+
+    def version_fault(self, filename: str) -> str:
+        """Say what is wrong with the version.
+
+        Args:
+            filename: The file.
+
+        Returns:
+            A sentence, or nothing where the version is this one.
+        """
+        if self.version == __version__:
+            return ""
+        return (
+            f"Invalid file {filename}: PopTorch version mismatch: File was created with version: "
+            f"{self.version} and this is version {__version__}"
+        )
+
+
+def path_to_write(filename: str) -> Path:
+    """Find where a model is written, and make the folder.
+
+    Args:
+        filename: The file, or a folder, in which it is `model.poptorch`.
+
+    Returns:
+        The file.
+
+    Raises:
+        AssertionError: A folder on the way is a file.
+    """
+    path = Path(filename)
+    if path.is_dir():
+        path = path / "model.poptorch"
+        logger.warning("%s is a directory: the model is saved as %s", filename, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise AssertionError(f"{path.parent} is not a directory: {error}") from error
+    return path
+
+
+def write_model(path: Path, executable: bytes, metadata: Metadata) -> None:
+    """Write a file; one that is there is replaced once the new one is whole.
+
+    Args:
+        path: The file.
+        executable: The executable.
+        metadata: What else is in the file.
+    """
+    written = path.with_name(f"{path.name}.part")
+    try:
+        with open(written, "wb") as file:
+            file.write(_MARK + _LENGTH.pack(len(executable)))
+            file.write(executable)
+            pickle.dump(metadata, file, protocol=_PROTOCOL)
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def read_model(filename: str) -> tuple[bytes, Metadata]:
+    """Read a file.
+
+    Args:
+        filename: The file.
+
+    Returns:
+        The executable, and what else is in the file.
+
+    Raises:
+        Error: It is no such file.
+        OSError: It cannot be read.
+    """
+    with open(filename, "rb") as file:
+        head = file.read(len(_MARK) + _LENGTH.size)
+        if len(head) < len(_MARK) + _LENGTH.size or not head.startswith(_MARK):
+            raise createPoptorchError(
+                f"Invalid file {filename}: wanted one that PoplarExecutor.save or compileAndExport "
+                "wrote"
+            )
+        (length,) = _LENGTH.unpack(head[len(_MARK) :])
+        executable = file.read(length)
+        if len(executable) < length:
+            raise createPoptorchError(
+                f"Invalid file {filename}: it ends after {len(executable)} of the {length} bytes "
+                "of the executable"
+            )
+        try:
+            metadata = pickle.load(file)
+        except EOFError as error:
+            raise createPoptorchError(f"Invalid file {filename}: it is cut off") from error
+    if not isinstance(metadata, Metadata):
+        raise createPoptorchError(f"Invalid file {filename}: it holds a {type(metadata)}")
+    return executable, metadata
+
+
+def importPoptorchMetadataFromFile(filename: str) -> Metadata:
+    """Read what a file of a compiled model has beside the executable.
+
+    Args:
+        filename: The file.
+
+    Returns:
+        What it has.
+
+    Raises:
+        Error: It is no such file.
+    """
+    return read_model(filename)[1]
