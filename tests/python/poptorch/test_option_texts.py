@@ -220,7 +220,9 @@ GOOD: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), GOOD, ids=[f"{key}={value}" for key, value in GOOD])
+@pytest.mark.parametrize(
+    ("key", "value"), GOOD, ids=[f"{n}-{row[0]}" for n, row in enumerate(GOOD)]
+)
 def test_known_compiler_options(key: str, value: Any) -> None:
     options = Options()
     assert options._Popart.set(key, value) is options._Popart
