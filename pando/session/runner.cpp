@@ -265,10 +265,6 @@ void Runner::require_attached(const char* what) const {
   throw ValueError(str_cat(what, " needs a session that is attached to a device: attach it first"));
 }
 
-StopCheck Runner::stop_check_of(std::size_t local) const {
-  return stop_check(team_->should_stop(static_cast<int>(local)));
-}
-
 std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
                                         const std::vector<StreamBuffer>& outputs) {
   const CallGate::Pass pass(gate_, stop_check_);
@@ -304,38 +300,27 @@ void Runner::weights_from_host(const std::optional<std::vector<std::string>>& id
   const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
-    const StopCheck check = stop_check_of(local);
+    const StopCheck check = stop_check(team_->should_stop(index));
     variables_.upload(variables, local, *engines_[local], check);
     engines_[local]->remote().finish(check);
     engines_[local]->run_weights_from_host();
   });
 }
 
-void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids) {
+void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids,
+                             Afterwards afterwards) {
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_to_host");
-  download(ids ? variables_.with_ids(*ids) : variables_.all(), false);
-}
-
-void Runner::weights_to_host_and_detach() {
-  const CallGate::Pass pass(gate_, stop_check_);
-  require_attached("weights_to_host_and_detach");
-  try {
-    download(variables_.all(), true);
-  } catch (...) {
-    release();
-    throw;
-  }
-  release();
-}
-
-void Runner::download(const VariableTransfers::Selection& variables, bool last) {
+  const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
+  const bool last = afterwards == Afterwards::Detach;
+  const auto at_end = [&](Runner* runner) { runner->release(); };
+  const std::unique_ptr<Runner, decltype(at_end)> detaches(last ? this : nullptr, at_end);
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
     engines_[local]->run_weights_to_host();
     if (last) engines_[local]->persistent().discard_frames();
     variables_.download_parts(variables, local, *engines_[local], team_->communicator(index),
-                              stop_check_of(local));
+                              stop_check(team_->should_stop(index)));
   });
   variables_.download(variables, engines_, last, stop_check_);
 }

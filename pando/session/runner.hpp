@@ -63,6 +63,8 @@ struct InstructionTime {
 /// when should_stop of the options says so meanwhile. Different runners run at the same time.
 class Runner {
  public:
+  enum class Afterwards : std::uint8_t { Stay, Detach };
+
   /// `arrays`: see host_arrays_of; they are read and written until the runner goes. Throws
   /// ValueError for replicas on another target than that of the executable, or another number.
   Runner(std::shared_ptr<const Executable> executable, HostArrays arrays, LocalReplicas replicas,
@@ -93,10 +95,10 @@ class Runner {
   void weights_from_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
   /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
   /// arrays that belong to local replicas or their groups; the other entries stay as they are.
-  void weights_to_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
-  /// Both, of all variables, which in the meantime take memory once, not twice. Detaches also when
-  /// it throws.
-  void weights_to_host_and_detach();
+  /// Afterwards::Detach detaches, also when this throws, and then variables that have left take
+  /// memory once, not twice.
+  void weights_to_host(const std::optional<std::vector<std::string>>& ids = std::nullopt,
+                       Afterwards afterwards = Afterwards::Stay);
 
   /// Total times by instruction of the first local replica since the last attach; empty unless
   /// profiling.
@@ -135,13 +137,10 @@ class Runner {
 
  private:
   void require_attached(const char* what) const;
-  /// Parts of weights_to_host and detach, in a call that has passed the gate.
-  void download(const VariableTransfers::Selection& variables, bool last);
+  /// Detaches in a call that has passed the gate.
   void release();
   /// Throws ValueError when `replica` is not local, or does not exist.
   Engine& engine_of(std::int64_t replica, const char* what) const;
-  /// For what the thread of a local replica waits for.
-  StopCheck stop_check_of(std::size_t local) const;
 
   std::shared_ptr<const Executable> executable_;
   LocalReplicas replicas_;

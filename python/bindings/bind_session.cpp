@@ -438,9 +438,16 @@ void bind_session(nb::module_& m) {
            "input_streams and output_streams. Returns the streams whose array it began again.")
       .def("weights_from_host", &Session::weights_from_host, nb::arg("ids") = nb::none(),
            Released(), "Of the variables with these ids; None: of all.")
-      .def("weights_to_host", &Session::weights_to_host, nb::arg("ids") = nb::none(), Released(),
-           "Of the variables with these ids; None: of all.")
-      .def("weights_to_host_and_detach", &Session::weights_to_host_and_detach, Released())
+      .def(
+          "weights_to_host",
+          [](Session& s, const std::optional<std::vector<std::string>>& ids) {
+            s.weights_to_host(ids);
+          },
+          nb::arg("ids") = nb::none(), Released(), "Of the variables with these ids; None: of all.")
+      .def(
+          "weights_to_host_and_detach",
+          [](Session& s) { s.weights_to_host(std::nullopt, Session::Afterwards::Detach); },
+          Released())
       .def_prop_ro("memory", [](const Session& s) { return s.program().memory; })
       .def_prop_ro("compile_report", &Session::compile_report)
       .def_prop_ro("actual_peak_bytes", &Session::actual_peak_bytes, Released())

@@ -81,11 +81,19 @@ class WrapperFunctions(Protocol):
     """What takes the classes of a training wrapper off a module, and puts them back."""
 
     def unwrap(self, model: torch.nn.Module) -> None:
-        """Take them off."""
+        """Take them off.
+
+        Args:
+            model: The module.
+        """
         ...
 
     def rewrap(self, model: torch.nn.Module) -> None:
-        """Put them back."""
+        """Put them back.
+
+        Args:
+            model: The module.
+        """
         ...
 
 

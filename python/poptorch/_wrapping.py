@@ -22,7 +22,11 @@ class Trainer(Protocol):
     _host_weights_version: int
 
     def copyWeightsToHostIfNeeded(self) -> bool:
-        """Bring newer weights from the device."""
+        """Bring newer weights from the device.
+
+        Returns:
+            Whether there were any.
+        """
         ...
 
     def destroy(self) -> None:

@@ -22,7 +22,11 @@ Inverse = Callable[[popxl.Tensor, popxl.Tensor], popxl.Tensor]
 
 
 class _Storage:
-    """The memory that several traced tensors share."""
+    """The memory that several traced tensors share.
+
+    Args:
+        value: The value of the first of them.
+    """
 
     def __init__(self, value: popxl.Tensor) -> None:
         self.value = value

@@ -90,12 +90,12 @@ TEST(Session, ShouldStopEndsARunBetweenInstructionsAndTheWeightsStay) {
 TEST(Session, VariablesComeBackAsTheSessionDetaches) {
   CountingProgram program(3);
   Session session(program.ir, {});
-  EXPECT_THROW(session.weights_to_host_and_detach(), ValueError);
+  EXPECT_THROW(session.weights_to_host(std::nullopt, Session::Afterwards::Detach), ValueError);
   for (const std::int32_t steps : {3, 6}) {
     session.attach();
     session.weights_from_host();
     session.run({}, {});
-    session.weights_to_host_and_detach();
+    session.weights_to_host(std::nullopt, Session::Afterwards::Detach);
     EXPECT_FALSE(session.is_attached());
     EXPECT_EQ(program.values(program.v), four_times(steps));
     EXPECT_EQ(program.values(program.w), four_times(2 * steps));

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import poptorch
 import torch
 import transformers
+
+import poptorch
 
 Inputs = tuple[torch.Tensor, ...]
 WORDS = 96

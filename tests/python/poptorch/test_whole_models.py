@@ -2,10 +2,10 @@
 
 import copy
 
-import poptorch
 import pytest
 import torch
 
+import poptorch
 from tests.python.poptorch import model_zoo
 
 STEPS = 50
