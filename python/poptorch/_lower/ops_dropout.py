@@ -21,9 +21,16 @@ def _zeros(t: popxl.Tensor) -> popxl.Tensor:
     return ops.mul(t, number(0, t.dtype))
 
 
+def _argument(given: dict[str, popxl.Tensor]) -> popxl.Tensor:
+    """The tensor, which in-place forms call `self` and the others `input`."""
+    (tensor,) = given.values()
+    return tensor
+
+
 @lowers("aten::dropout")
-def dropout(call: Call, input: popxl.Tensor, p: float, train: bool) -> popxl.Tensor:
+def dropout(call: Call, p: float, train: bool, **given: popxl.Tensor) -> popxl.Tensor:
     """Elements set to 0 with probability p; the others are divided by 1 - p."""
+    input = _argument(given)
     if not train or p == 0:
         return input
     return _zeros(input) if p == 1 else ops.dropout(input, call.seed(), p)
@@ -34,8 +41,9 @@ def _feature_shape(t: popxl.Tensor) -> tuple[int, ...]:
 
 
 @lowers("aten::feature_dropout")
-def feature_dropout(call: Call, input: popxl.Tensor, p: float, train: bool) -> popxl.Tensor:
+def feature_dropout(call: Call, p: float, train: bool, **given: popxl.Tensor) -> popxl.Tensor:
     """Whole channels set to 0 with probability p; the others are divided by 1 - p."""
+    input = _argument(given)
     if not train or p == 0:
         return input
     if p == 1:
@@ -76,12 +84,14 @@ def _alpha(call: Call, t: popxl.Tensor, shape: tuple[int, ...], p: float) -> pop
 
 
 @lowers("aten::alpha_dropout")
-def alpha_dropout(call: Call, input: popxl.Tensor, p: float, train: bool) -> popxl.Tensor:
+def alpha_dropout(call: Call, p: float, train: bool, **given: popxl.Tensor) -> popxl.Tensor:
     """Dropout that keeps mean and variance of SELU networks."""
+    input = _argument(given)
     return input if not train or p == 0 else _alpha(call, input, input.shape, p)
 
 
 @lowers("aten::feature_alpha_dropout")
-def feature_alpha_dropout(call: Call, input: popxl.Tensor, p: float, train: bool) -> popxl.Tensor:
+def feature_alpha_dropout(call: Call, p: float, train: bool, **given: popxl.Tensor) -> popxl.Tensor:
     """The same for whole channels."""
+    input = _argument(given)
     return input if not train or p == 0 else _alpha(call, input, _feature_shape(input), p)

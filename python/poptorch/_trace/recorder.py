@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKey
 from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch._impl import createPoptorchError
+from poptorch._trace.known_values import KnownValues
 from poptorch._trace.recording import Node, Placement, Recording, tensors_in
 
 KNOWN_VERSIONS = ("2.13",)
@@ -99,6 +100,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         self._lowers = lowers
         self._shape_rules = shape_rules
         self._excludes = tuple(excludes)
+        self._known = KnownValues(self.recording.data_of, memory_of)
         self._constants: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     @contextmanager
@@ -164,6 +166,10 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
         if name in ("aten::item", "aten::_local_scalar_dense"):
+            with self.paused():
+                value = self._known.value(given[0])
+            if value is not None:
+                return value.item()
             raise createPoptorchError(
                 f"aten::item is only supported in eager mode: the value of a tensor of shape "
                 f"{list(given[0].shape)} is not known while the model is traced. Use "
@@ -207,6 +213,12 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         from_grad: bool,
     ) -> None:
         location = self._user_location()
+        schema = func._schema
+        bound = _bound(schema, args, kwargs)
+        names = tuple(argument.name for argument in schema.arguments if argument.is_write)
+        is_random = torch.Tag.nondeterministic_seeded in func.tags
+        written = [tensor for one in names for tensor in tensors_in(bound[one])]
+        self._known.note((func, args, kwargs), outputs, written, is_random)
         if func.namespace == "poptorch":
             self.state.mark(func._opname, args)
         elif self.state.placement == NO_BLOCK:
@@ -216,13 +228,12 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         if not self._lowers(func._schema.name):
             self.recording.unsupported.setdefault(_full_name(func), location)
-        schema = func._schema
         self.recording.nodes.append(
             Node(
                 name=schema.name,
                 overload=schema.overload_name or "default",
-                arguments=_bound(schema, args, kwargs),
-                written=tuple(a.name for a in schema.arguments if a.is_write),
+                arguments=bound,
+                written=names,
                 outputs=outputs,
                 requires_grad=[tensor.requires_grad for tensor in outputs],
                 from_grad=from_grad,

@@ -100,6 +100,18 @@ class Recording:
                 node.is_loss = True
                 return
 
+    def data_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The data of the host that a tensor of the trace stands for.
+
+        Args:
+            tensor: The meta tensor.
+
+        Returns:
+            The data; None where it stands for none.
+        """
+        found = self.constants.get(id(tensor))
+        return None if found is None else found[1]
+
     def check_supported(self) -> None:
         """Check that every operator of the recording is supported.
 

@@ -10,6 +10,7 @@ import torch
 import transformers
 
 import poptorch
+from tests.python.poptorch.vision import import_torchvision
 
 Inputs = tuple[torch.Tensor, ...]
 WORDS = 96
@@ -129,6 +130,54 @@ def whisper() -> torch.nn.Module:
     return transformers.WhisperForConditionalGeneration(_without_dropout(config))
 
 
+class Classifier(torch.nn.Module):
+    """A network of torchvision with its loss."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        for part in network.modules():
+            if isinstance(part, torch.nn.Dropout) or type(part).__name__ == "StochasticDepth":
+                part.p = 0.0
+
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> Any:
+        logits = self.network(images)
+        return torch.nn.functional.cross_entropy(logits, labels), logits
+
+
+class UNet(torch.nn.Module):
+    """Two levels down and up again, with the skipped connections joined by channels."""
+
+    def __init__(self, channels: int = 8) -> None:
+        super().__init__()
+        self.down = self._block(3, channels)
+        self.bottom = self._block(channels, 2 * channels)
+        self.widen = torch.nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
+        self.up = self._block(2 * channels, channels)
+        self.head = torch.nn.Conv2d(channels, 5, 1)
+
+    @staticmethod
+    def _block(inputs: int, outputs: int) -> torch.nn.Sequential:
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(inputs, outputs, 3, padding=1),
+            torch.nn.BatchNorm2d(outputs),
+            torch.nn.ReLU(inplace=True),
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        skipped = self.down(images)
+        wide = self.widen(self.bottom(torch.nn.functional.max_pool2d(skipped, 2)))
+        return self.head(self.up(torch.cat([skipped, wide], 1))).mean((2, 3))
+
+
+def _vision(name: str, **options: Any) -> Callable[[], torch.nn.Module]:
+    def build() -> torch.nn.Module:
+        models = import_torchvision().models
+        return Classifier(getattr(models, name)(num_classes=5, **options))
+
+    return build
+
+
 def _classified_words(generator: torch.Generator) -> Inputs:
     return words(4, generator), torch.randint(0, 2, (4,), generator=generator)
 
@@ -144,8 +193,8 @@ def _translated_words(generator: torch.Generator) -> Inputs:
 
 def _classified_images(generator: torch.Generator) -> Inputs:
     return (
-        torch.randn(4, 3, 16, 16, generator=generator),
-        torch.randint(0, 5, (4,), generator=generator),
+        torch.randn(8, 3, 16, 16, generator=generator),
+        torch.randint(0, 5, (8,), generator=generator),
     )
 
 
@@ -165,15 +214,22 @@ MODELS: dict[
     "llama": (llama, _WORDS, _next_words),
     "t5": (t5, _WORDS, _translated_words),
     "vit": (vit, ("pixel_values", "labels"), _classified_images),
+    "resnet18": (_vision("resnet18", width_per_group=64), (), _classified_images),
+    "resnet50": (_vision("resnet50", width_per_group=8), (), _classified_images),
+    "mobilenet": (_vision("mobilenet_v3_small", width_mult=0.5), (), _classified_images),
+    "efficientnet": (_vision("efficientnet_b0"), (), _classified_images),
+    "unet": (lambda: Classifier(UNet()), (), _classified_images),
     "whisper": (whisper, ("input_features", "labels"), _heard_words),
 }
 
 
-def make(name: str) -> Trained:
+def make(name: str) -> torch.nn.Module:
     """A model with the same random weights each time."""
     torch.manual_seed(1)
     build, names, _ = MODELS[name]
     model = build()
+    if not names:
+        return model.train()
     assert set(names) <= set(inspect.signature(model.forward).parameters)
     return Trained(model.train(), names)
 

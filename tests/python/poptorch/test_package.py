@@ -95,6 +95,7 @@ def test_devices_of_a_replica() -> None:
 
 
 def test_devices_are_powers_of_two(capsys: pytest.CaptureFixture[str]) -> None:
+    poptorch.setLogLevel("WARN")
     hardware = Options().useIpuModel(False)
     assert [devices_to_reserve(n, hardware) for n in (1, 2, 4, 64)] == [1, 2, 4, 64]
     with pytest.raises(poptorch.Error) as caught:

@@ -1,6 +1,10 @@
-"""Models of transformers, 50 steps of AdamW, beside eager torch in float64 and in float32."""
+"""Models of transformers and torchvision, steps of AdamW, beside eager torch.
+
+PANDO_MODEL_STEPS is the number of steps; without it the slowest models make fewer than 50.
+"""
 
 import copy
+import os
 
 import pytest
 import torch
@@ -8,14 +12,18 @@ import torch
 import poptorch
 from tests.python.poptorch import model_zoo
 
-STEPS = 50
+STEPS = {"resnet18": 10, "efficientnet": 15}
+
+
+def steps_of(name: str) -> int:
+    return int(os.environ.get("PANDO_MODEL_STEPS", STEPS.get(name, 50)))
 
 
 def eager_losses(model: torch.nn.Module, name: str, dtype: torch.dtype) -> list[float]:
     model = copy.deepcopy(model).to(dtype)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
-    for step in range(STEPS):
+    for step in range(steps_of(name)):
         given = model_zoo.inputs(name, step)
         loss, _ = model(*(t.to(dtype) if t.is_floating_point() else t for t in given))
         optimizer.zero_grad()
@@ -33,7 +41,9 @@ def test_losses_are_those_of_eager_torch(name):
     trained = poptorch.trainingModel(
         model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3)
     )
-    losses = torch.tensor([float(trained(*model_zoo.inputs(name, s))[0]) for s in range(STEPS)])
+    losses = torch.tensor(
+        [float(trained(*model_zoo.inputs(name, s))[0]) for s in range(steps_of(name))]
+    )
     # What float32 costs torch itself grows with the steps; more than a few times that is a fault.
     allowed = 8 * (rounded - exact).abs().cummax(0).values + 2e-5 * exact.abs()
     worst = (losses - exact).abs() - allowed

@@ -113,7 +113,7 @@ CORE: dict[str, Call] = {
     **properties("state_tensors", "remote_buffers", "fingerprint", "variable_ids"),
     **properties("host_functions"),
     **methods("attach", "detach", "weights_from_host", "weights_to_host", "trace", "phases"),
-    **methods("timeline", "disassembly", "explain"),
+    **methods("timeline", "disassembly", "explain", "weights_to_host_and_detach"),
     "run": run_core,
     "set_host_function": set_unknown_function,
     "snapshot": read_snapshot,

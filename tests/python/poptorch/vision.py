@@ -1,0 +1,29 @@
+"""torchvision beside a torch that its compiled operators were not built for.
+
+The package's models need none of those operators; importing it wants their schemas.
+"""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+
+import torch
+
+_LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+
+
+def import_torchvision() -> ModuleType:
+    """Import torchvision, with a schema for each operator that it cannot load itself."""
+    wanted: set[str] = set()
+    while True:
+        try:
+            import torchvision
+        except RuntimeError as error:
+            found = re.search(r"operator torchvision::(\w+) does not exist", str(error))
+            if found is None or found[1] in wanted:
+                raise
+            wanted.add(found[1])
+            _LIBRARY.define(f"{found[1]}(Tensor _) -> Tensor")
+        else:
+            return torchvision
