@@ -48,8 +48,7 @@ BoundTensor FrameBuilder::bind(const Tensor* tensor) {
   return {operand_of(tensor), {tensor->dtype(), placement.view->shape, placement.view->strides}};
 }
 
-BoundTensor FrameBuilder::new_tensor(const TensorInfo& info, const std::string& name,
-                                     const Op& op) {
+BoundTensor FrameBuilder::new_tensor(const TensorInfo& info, std::string_view name, const Op& op) {
   const std::int32_t storage = new_storage(static_cast<std::int64_t>(info.bytes()), name, &op);
   return {{storage}, OperandDesc::contiguous(info.dtype, info.shape)};
 }
@@ -57,7 +56,7 @@ BoundTensor FrameBuilder::new_tensor(const TensorInfo& info, const std::string& 
 BoundTensor FrameBuilder::bind_contiguous(const Tensor* tensor, const Op& op) {
   BoundTensor bound = bind(tensor);
   if (bound.desc.is_contiguous()) return bound;
-  BoundTensor copy = new_tensor(tensor->info, tensor->name() + " (contiguous)", op);
+  BoundTensor copy = new_tensor(tensor->info, str_cat(tensor->name(), " (contiguous)"), op);
   emit_copy(bound, copy, &op);
   return copy;
 }

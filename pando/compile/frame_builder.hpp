@@ -31,6 +31,8 @@ class FrameBuilder {
   ProgramTables& tables() { return tables_; }
   const Placements& placements() const { return placements_; }
   StepFunction finish() { return std::move(function_); }
+  /// Makes room for so many instructions.
+  void reserve(std::size_t instructions) { function_.instructions.reserve(instructions); }
 
   /// A storage of the function's own.
   std::int32_t new_storage(std::int64_t bytes, std::string_view name, const Op* op);
@@ -46,7 +48,7 @@ class FrameBuilder {
   BoundTensor bind(const Tensor* tensor);
   /// A copy, where `tensor` is not contiguous.
   BoundTensor bind_contiguous(const Tensor* tensor, const Op& op);
-  BoundTensor new_tensor(const TensorInfo& info, const std::string& name, const Op& op);
+  BoundTensor new_tensor(const TensorInfo& info, std::string_view name, const Op& op);
 
   /// `op`: what the instruction comes from, if it does.
   void emit(StepInstruction instruction, const Op* op);

@@ -25,6 +25,7 @@ class FunctionLowering {
     const std::vector<ExecutionStep> steps = form_steps(
         graph_, placements_, frame_.tables().target().most_fused_ops(), functions_.effects());
     find_last_steps(steps);
+    frame_.reserve(steps.size());
     bind_inputs();
     bind_outputs();
     for (std::size_t i = 0; i < steps.size(); ++i) {

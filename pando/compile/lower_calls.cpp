@@ -64,7 +64,8 @@ class CallLowering {
     for (int k = 0; k < carried; ++k) {
       const Tensor* output = op.output(k);
       outputs.push_back(frame_.bind(output));
-      others.push_back(frame_.new_tensor(output->info, output->name() + " (other iteration)", op));
+      others.push_back(
+          frame_.new_tensor(output->info, str_cat(output->name(), " (other iteration)"), op));
     }
     for (int k = 0; k < carried; ++k) {
       const auto i = static_cast<std::size_t>(k);
@@ -152,7 +153,7 @@ class CallLowering {
       if (!placement.view->is_contiguous() || snapshot) {
         const BoundTensor bound = frame_.bind(tensor);
         const BoundTensor copy =
-            frame_.new_tensor(tensor->info, tensor->name() + " (argument)", op);
+            frame_.new_tensor(tensor->info, str_cat(tensor->name(), " (argument)"), op);
         frame_.emit_copy(bound, copy, &op);
         if (writable) arguments.copies_back.emplace_back(copy, bound);
         operand = copy.operand;
@@ -180,7 +181,7 @@ class CallLowering {
       return condition.operand;
     }
     const BoundTensor copy =
-        frame_.new_tensor(op.input(0)->info, op.input(0)->name() + " (condition)", op);
+        frame_.new_tensor(op.input(0)->info, str_cat(op.input(0)->name(), " (condition)"), op);
     frame_.emit_copy(condition, copy, &op);
     return copy.operand;
   }

@@ -98,7 +98,7 @@ void lower_kernel_op(const Op& op, FrameBuilder& frame) {
     BoundTensor output = frame.bind(tensor);
     if (!output.desc.is_contiguous()) {
       const BoundTensor temporary =
-          frame.new_tensor(tensor->info, tensor->name() + " (contiguous)", op);
+          frame.new_tensor(tensor->info, str_cat(tensor->name(), " (contiguous)"), op);
       copies_back.emplace_back(temporary, output);
       output = temporary;
     }

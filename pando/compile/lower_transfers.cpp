@@ -71,8 +71,8 @@ void lower_print(const Op& op, FrameBuilder& frame) {
     print.dtype = tensor->dtype();
     print.shape = tensor->shape();
     print.format = op.attributes;
-    print.title =
-        op.attributes.has("title") ? op.attributes.text("title") : "print_" + tensor->name();
+    print.title = op.attributes.has("title") ? op.attributes.text("title")
+                                             : str_cat("print_", tensor->name());
     StepInstruction instruction;
     instruction.kind = Kind::Print;
     instruction.target = frame.tables().print(std::move(print));

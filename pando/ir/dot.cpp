@@ -60,7 +60,7 @@ class Drawing {
   void add_tensor(const Tensor& tensor, const std::string& indent) {
     if (!drawn_.insert(&tensor).second) return;
     text_ += str_cat(indent, tensor_node(tensor), " [shape=ellipse, label=",
-                     quoted(tensor.name() + "\n" + info_text(tensor.info)), "];\n");
+                     quoted(str_cat(tensor.name(), "\n", info_text(tensor.info))), "];\n");
   }
 
   void add_edge(const Tensor& tensor, const std::string& target, const std::string& indent) {
@@ -68,8 +68,9 @@ class Drawing {
       add_tensor(tensor, indent);
       text_ += str_cat(indent, tensor_node(tensor), " -> ", target, ";\n");
     } else {
-      text_ += str_cat(indent, op_node(*tensor.producer()), " -> ", target,
-                       " [label=", quoted(tensor.name() + "\n" + info_text(tensor.info)), "];\n");
+      text_ +=
+          str_cat(indent, op_node(*tensor.producer()), " -> ", target,
+                  " [label=", quoted(str_cat(tensor.name(), "\n", info_text(tensor.info))), "];\n");
     }
   }
 

@@ -1,9 +1,27 @@
 #include "pando/ir/graph.hpp"
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "pando/base/error.hpp"
 #include "pando/ir/op_maker.hpp"
 
 namespace pando {
+namespace {
+
+/// `Op::after` of the ops of `to`, which are copies of those of `from` in the same order.
+void clone_order(const Graph& from, const Graph& to) {
+  const auto is_free = [](const Op* op) { return op->after().empty(); };
+  if (std::all_of(from.ops().begin(), from.ops().end(), is_free)) return;
+  std::unordered_map<const Op*, Op*> copies;
+  copies.reserve(from.ops().size());
+  for (std::size_t i = 0; i < from.ops().size(); ++i) copies[from.ops()[i]] = to.ops()[i];
+  for (const Op* op : from.ops()) {
+    for (const Op* earlier : op->after()) copies.at(op)->run_after(*copies.at(earlier));
+  }
+}
+
+}  // namespace
 
 Graph::Graph(Ir& ir, std::string id)
     : ir_(&ir), id_(std::move(id)), ops_(ir.memory()), tensors_(ir.memory()) {}
@@ -19,34 +37,34 @@ std::string Graph::unique_tensor_id(std::string_view scoped_name) {
   return candidate;
 }
 
-Tensor* Graph::add_input(const std::string& id, const TensorInfo& info, bool by_ref) {
-  Tensor* tensor = tensors_.add(*this, id, info, TensorKind::GraphInput);
+Tensor* Graph::add_input(std::string id, const TensorInfo& info, bool by_ref) {
+  Tensor* tensor = tensors_.add(*this, std::move(id), info, TensorKind::GraphInput);
   inputs_.push_back(tensor);
   tensor->set_by_ref(by_ref);
   return tensor;
 }
 
-Tensor* Graph::add_variable(const std::string& id, const TensorInfo& info,
+Tensor* Graph::add_variable(std::string id, const TensorInfo& info,
                             std::shared_ptr<HostArray> data) {
   if (!is_main()) throw ValueError("variables can only be made in the main graph");
-  Tensor* tensor = tensors_.add(*this, id, info, TensorKind::Variable);
+  Tensor* tensor = tensors_.add(*this, std::move(id), info, TensorKind::Variable);
   tensor->data = std::move(data);
   return tensor;
 }
 
-Tensor* Graph::add_constant(const std::string& id, const TensorInfo& info,
+Tensor* Graph::add_constant(std::string id, const TensorInfo& info,
                             std::shared_ptr<HostArray> data) {
-  Tensor* tensor = tensors_.add(*this, id, info, TensorKind::Constant);
+  Tensor* tensor = tensors_.add(*this, std::move(id), info, TensorKind::Constant);
   tensor->data = std::move(data);
   return tensor;
 }
 
-Tensor* Graph::add_stream(const std::string& id, const TensorInfo& info) {
-  return tensors_.add(*this, id, info, TensorKind::Stream);
+Tensor* Graph::add_stream(std::string id, const TensorInfo& info) {
+  return tensors_.add(*this, std::move(id), info, TensorKind::Stream);
 }
 
-Tensor* Graph::add_activation(const std::string& id, const TensorInfo& info) {
-  return tensors_.add(*this, id, info, TensorKind::Activation);
+Tensor* Graph::add_activation(std::string id, const TensorInfo& info) {
+  return tensors_.add(*this, std::move(id), info, TensorKind::Activation);
 }
 
 void Graph::mark_output(Tensor* tensor) {
@@ -104,6 +122,25 @@ void Graph::erase_tensor(Tensor& tensor) {
                  "only a tensor without uses and producer can be erased");
   if (tensor.kind() == TensorKind::GraphInput) std::erase(inputs_, &tensor);
   tensors_.move_out(tensor, ir_->erased_graph());
+}
+
+void Graph::copy_contents(const Graph& from, const GraphMap& graphs, TensorMap<Tensor*>& tensors) {
+  differentiable = from.differentiable;
+  was_called = from.was_called;
+  ops_.reserve(from.ops_.size());
+  for (const Tensor* input : from.inputs_) {
+    inputs_.push_back(tensors[input] = tensors_.copy(*this, *input));
+  }
+  for (const Tensor* source : from.tensors_.sources()) {
+    tensors[source] = tensors_.copy(*this, *source);
+  }
+  for (const Op* op : from.ops()) {
+    Op& copy = OpMaker(*this).clone(*op, tensors);
+    for (Graph*& callee : copy.called_graphs) callee = graphs.at(callee);
+  }
+  tensors_.find_copies(from.tensors_, tensors);
+  clone_order(from, *this);
+  for (const Tensor* output : from.outputs_) mark_output(tensors.at(output));
 }
 
 }  // namespace pando

@@ -12,6 +12,7 @@
 
 #include "pando/ir/op_def.hpp"
 #include "pando/ir/op_list.hpp"
+#include "pando/ir/tensor_ids.hpp"
 #include "pando/ir/tensor_list.hpp"
 
 namespace pando {
@@ -46,14 +47,12 @@ class Graph {
   std::string unique_tensor_id(std::string_view scoped_name);
 
   /// New tensors; `id` from unique_tensor_id. A taken id throws InternalError.
-  Tensor* add_input(const std::string& id, const TensorInfo& info, bool by_ref = false);
-  Tensor* add_variable(const std::string& id, const TensorInfo& info,
-                       std::shared_ptr<HostArray> data);
-  Tensor* add_constant(const std::string& id, const TensorInfo& info,
-                       std::shared_ptr<HostArray> data);
-  Tensor* add_stream(const std::string& id, const TensorInfo& info);
+  Tensor* add_input(std::string id, const TensorInfo& info, bool by_ref = false);
+  Tensor* add_variable(std::string id, const TensorInfo& info, std::shared_ptr<HostArray> data);
+  Tensor* add_constant(std::string id, const TensorInfo& info, std::shared_ptr<HostArray> data);
+  Tensor* add_stream(std::string id, const TensorInfo& info);
   /// A tensor that no op makes yet, for Op::set_output.
-  Tensor* add_activation(const std::string& id, const TensorInfo& info);
+  Tensor* add_activation(std::string id, const TensorInfo& info);
   /// Appends to the outputs; the same tensor may be marked several times.
   void mark_output(Tensor* tensor);
   void set_outputs(std::vector<Tensor*> outputs);
@@ -85,6 +84,11 @@ class Graph {
  private:
   friend class Ir;
   friend class OpMaker;
+
+  using GraphMap = std::unordered_map<const Graph*, Graph*>;
+  /// Makes this graph, which is empty, a copy of one of another Ir. `graphs`: the copies of all
+  /// graphs. `tensors` gets those of its tensors.
+  void copy_contents(const Graph& from, const GraphMap& graphs, TensorMap<Tensor*>& tensors);
 
   Ir* ir_;
   std::string id_;
@@ -158,8 +162,9 @@ class Ir {
 
   /// Holds tensors, ops and their tables, which live as long as the Ir.
   std::pmr::memory_resource& memory() { return memory_; }
+  TensorIds& tensor_ids() { return tensor_ids_; }
 
-  /// A deep copy; host arrays of variables and constants are shared.
+  /// A deep copy; ids of tensors and host arrays of variables and constants are shared.
   std::unique_ptr<Ir> clone() const;
 
   /// Transfers per stream and run (the leading dimension of stream buffers).
@@ -168,6 +173,7 @@ class Ir {
 
  private:
   std::pmr::monotonic_buffer_resource memory_;
+  TensorIds tensor_ids_;
   std::int64_t id_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::unordered_map<std::string_view, Graph*> graphs_by_id_;

@@ -6,8 +6,6 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
-#include "pando/ir/op_maker.hpp"
-#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 namespace {
@@ -15,44 +13,6 @@ namespace {
 std::int64_t next_ir_id() {
   static std::atomic<std::int64_t> next{0};
   return next++;
-}
-
-using GraphMap = std::unordered_map<const Graph*, Graph*>;
-
-/// Inputs, variables, constants and streams: everything that no op makes.
-void clone_sources(const Graph& from, Graph& to, TensorMap<Tensor*>& tensors) {
-  for (const Tensor* input : from.inputs()) {
-    tensors[input] = to.add_input(input->id(), input->info, input->is_by_ref());
-  }
-  for (const Tensor* tensor : from.tensors().sources()) {
-    switch (tensor->kind()) {
-      case TensorKind::Variable:
-        tensors[tensor] = to.add_variable(tensor->id(), tensor->info, tensor->data);
-        tensors[tensor]->set_settings(tensor->settings());
-        break;
-      case TensorKind::Constant:
-        tensors[tensor] = to.add_constant(tensor->id(), tensor->info, tensor->data);
-        break;
-      case TensorKind::Stream:
-        tensors[tensor] = to.add_stream(tensor->id(), tensor->info);
-        break;
-      case TensorKind::GraphInput:
-      case TensorKind::Activation:
-        break;
-    }
-  }
-}
-
-/// `Op::after` of the ops of `to`, which are copies of those of `from` in the same order.
-void clone_order(const Graph& from, const Graph& to) {
-  const auto is_free = [](const Op* op) { return op->after().empty(); };
-  if (std::all_of(from.ops().begin(), from.ops().end(), is_free)) return;
-  std::unordered_map<const Op*, Op*> copies;
-  copies.reserve(from.ops().size());
-  for (std::size_t i = 0; i < from.ops().size(); ++i) copies[from.ops()[i]] = to.ops()[i];
-  for (const Op* op : from.ops()) {
-    for (const Op* earlier : op->after()) copies.at(op)->run_after(*copies.at(earlier));
-  }
 }
 
 }  // namespace
@@ -127,32 +87,19 @@ RemoteBuffer& Ir::add_remote_buffer(const TensorInfo& info, std::int64_t entries
 
 std::unique_ptr<Ir> Ir::clone() const {
   auto copy = std::make_unique<Ir>();
-  GraphMap graphs;
-  std::vector<TensorMap<Tensor*>> tensors_of(graphs_.size());  // by graph
-  for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    const Graph& graph = *graphs_[i];
-    graphs[&graph] =
-        graph.is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph.id());
-    graphs[&graph]->tensors_.reserve(graph.tensors().size());
-    graphs[&graph]->ops_.reserve(graph.op_list().size());
-    clone_sources(graph, *graphs[&graph], tensors_of[i]);
+  copy->tensor_ids_.share(tensor_ids_);
+  Graph::GraphMap graphs;
+  for (const auto& graph : graphs_) {
+    graphs[graph.get()] =
+        graph->is_main() ? &copy->main_graph() : &copy->create_graph_with_id(graph->id());
   }
-  for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    const Graph* graph = graphs_[i].get();
-    TensorMap<Tensor*>& tensors = tensors_of[i];
-    Graph& target = *graphs[graph];
-    target.differentiable = graph->differentiable;
-    target.was_called = graph->was_called;
-    for (const Op* op : graph->ops()) {
-      Op& new_op = OpMaker(target).clone(*op, [&](const Tensor* t) { return tensors.at(t); });
-      for (Graph*& callee : new_op.called_graphs) callee = graphs.at(callee);
-      for (int k = 0; k < op->num_outputs(); ++k) tensors[op->output(k)] = new_op.output(k);
+  for (const auto& graph : graphs_) {
+    TensorMap<Tensor*> tensors;
+    graphs.at(graph.get())->copy_contents(*graph, graphs, tensors);
+    if (!graph->is_main()) continue;
+    for (const auto& stream : streams_) {
+      copy->add_stream(*tensors.at(stream->handle), stream->direction);
     }
-    clone_order(*graph, target);
-    for (const Tensor* output : graph->outputs()) target.mark_output(tensors.at(output));
-  }
-  for (const auto& stream : streams_) {
-    copy->add_stream(*tensors_of.front().at(stream->handle), stream->direction);
   }
   for (const auto& buffer : remote_buffers_) {
     copy->remote_buffers_.push_back(std::make_unique<RemoteBuffer>(*buffer));

@@ -1,21 +1,10 @@
 #include "pando/ir/op.hpp"
 
-#include <memory_resource>
-#include <new>
-
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/op_def.hpp"
 
 namespace pando {
-namespace {
-
-UseList::Link* make_link(std::pmr::memory_resource& memory, const Use& use) {
-  void* place = memory.allocate(sizeof(UseList::Link), alignof(UseList::Link));
-  return new (place) UseList::Link{use};
-}
-
-}  // namespace
 
 void Op::set_input(int index, Tensor* tensor) {
   const auto i = static_cast<std::size_t>(index);
@@ -23,20 +12,19 @@ void Op::set_input(int index, Tensor* tensor) {
     if (tensor == nullptr) return;
     resize_input_list(i + 1);
   }
-  if (Tensor* old = inputs_[i]) old->uses_.remove(*links_[i]);
+  if (Tensor* old = inputs_[i]) old->uses_.remove(links_[i]);
   inputs_[i] = tensor;
   if (tensor == nullptr) return;
   if (tensor->graph_ != graph_) {
     inputs_[i] = nullptr;
     throw InternalError("an op input must be a tensor of the op's graph");
   }
-  if (links_[i] == nullptr) links_[i] = make_link(graph_->ir().memory(), {this, index});
-  tensor->uses_.push_back(*links_[i]);
+  tensor->uses_.push_back(links_[i]);
 }
 
 void Op::resize_input_list(std::size_t count) {
   inputs_.resize(count, nullptr);
-  links_.resize(count, nullptr);
+  links_.reserve(graph_->ir().memory(), *this, count);
 }
 
 void Op::resize_inputs(int count) {
@@ -45,12 +33,16 @@ void Op::resize_inputs(int count) {
   resize_input_list(static_cast<std::size_t>(count));
 }
 
-Tensor* Op::add_output(const std::string& tensor_id, const TensorInfo& info) {
-  Tensor* tensor = graph_->add_activation(tensor_id, info);
-  tensor->producer_ = this;
-  tensor->producer_index_ = num_outputs();
-  outputs_.push_back(tensor);
+Tensor* Op::add_output(std::string tensor_id, const TensorInfo& info) {
+  Tensor* tensor = graph_->add_activation(std::move(tensor_id), info);
+  append_output(*tensor);
   return tensor;
+}
+
+void Op::append_output(Tensor& tensor) {
+  tensor.producer_ = this;
+  tensor.producer_index_ = num_outputs();
+  outputs_.push_back(&tensor);
 }
 
 void Op::set_output(int index, Tensor* tensor) {

@@ -10,6 +10,7 @@
 #include "pando/base/attributes.hpp"
 #include "pando/base/shared_text.hpp"
 #include "pando/ir/after_edges.hpp"
+#include "pando/ir/input_links.hpp"
 #include "pando/ir/input_set.hpp"
 #include "pando/ir/op_kind.hpp"
 #include "pando/ir/tensor.hpp"
@@ -72,7 +73,7 @@ class Op {
   /// Disconnects the inputs from `count` on, or adds unconnected ones, so that there are `count`.
   void resize_inputs(int count);
   /// Appends an output tensor with the given id (see Graph::unique_tensor_id).
-  Tensor* add_output(const std::string& tensor_id, const TensorInfo& info);
+  Tensor* add_output(std::string tensor_id, const TensorInfo& info);
   /// Makes `tensor`, an activation of the graph that no op makes, output `index`, growing the list
   /// when needed. The former output, and with nullptr any, is left without a producer. For graph
   /// surgery: gaps are nullptr and must be filled before the graph is compiled.
@@ -100,12 +101,15 @@ class Op {
  private:
   friend class AfterEdges;
   friend class OpList;
+  friend class OpMaker;
   void resize_input_list(std::size_t count);
+  /// Appends an activation of the graph that no op makes.
+  void append_output(Tensor& tensor);
   Graph* graph_;
   const OpDef* def_;
   std::int64_t id_;
   std::vector<Tensor*> inputs_;
-  std::vector<UseList::Link*> links_;  // by input; nullptr while it was never connected
+  InputLinks links_;
   std::vector<Tensor*> outputs_;
   AfterEdges after_;
   Op* previous_ = nullptr;

@@ -1,20 +1,28 @@
 #include "pando/ir/op_list.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "pando/base/error.hpp"
 
 namespace pando {
+namespace {
+
+/// Held while what was asked for first is made.
+std::mutex& asking() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
 
 Op* OpList::find(std::int64_t id) const {
+  if (!is_indexed_.load(std::memory_order_acquire)) index();
   const auto it = by_id_.find(id);
   return it == by_id_.end() ? nullptr : it->second;
 }
 
-void OpList::reserve(std::size_t count) {
-  by_id_.reserve(count);
-  listed_.reserve(count);
-}
+void OpList::reserve(std::size_t count) { listed_.reserve(count); }
 
 Op& OpList::make(Graph& graph, const OpDef& def, std::int64_t id) {
   return made_.emplace_back(graph, def, id);
@@ -22,21 +30,20 @@ Op& OpList::make(Graph& graph, const OpDef& def, std::int64_t id) {
 
 void OpList::discard_made() { made_.pop_back(); }
 
-bool OpList::append(Op& op) {
-  if (!by_id_.emplace(op.id(), &op).second) return false;
+void OpList::append(Op& op) {
   link_before(op, nullptr);
-  return true;
+  note_id(op);
 }
 
 void OpList::insert(Op& op) {
   link_before(op, insertion_point_);
-  by_id_.emplace(op.id(), &op);
+  note_id(op);
 }
 
 void OpList::move_out(Op& op, Graph& owner) {
   if (&op == insertion_point_) insertion_point_ = nullptr;
   unlink(op);
-  by_id_.erase(op.id());
+  if (is_indexed_.load(std::memory_order_relaxed)) by_id_.erase(op.id());
   op.graph_ = &owner;
 }
 
@@ -79,15 +86,26 @@ void OpList::unlink(Op& op) {
   --size_;
 }
 
+void OpList::note_id(Op& op) {
+  highest_id_ = std::max(highest_id_, op.id());
+  if (is_indexed_.load(std::memory_order_relaxed)) by_id_.emplace(op.id(), &op);
+}
+
 /// Several threads may ask for the ops of a graph that none of them changes.
 void OpList::list() const {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(asking());
   if (is_listed_.load(std::memory_order_relaxed)) return;
   listed_.clear();
   listed_.reserve(size_);
   for (Op* op = first_; op != nullptr; op = op->next()) listed_.push_back(op);
   is_listed_.store(true, std::memory_order_release);
+}
+
+void OpList::index() const {
+  const std::lock_guard lock(asking());
+  if (is_indexed_.load(std::memory_order_relaxed)) return;
+  for (Op* op = first_; op != nullptr; op = op->next()) by_id_.emplace(op->id(), op);
+  is_indexed_.store(true, std::memory_order_release);
 }
 
 }  // namespace pando

@@ -17,7 +17,7 @@ namespace pando {
 class OpList {
  public:
   /// What is made is freed with `memory`.
-  explicit OpList(std::pmr::memory_resource& memory) : made_(&memory), by_id_(&memory) {}
+  explicit OpList(std::pmr::memory_resource& memory) : made_(&memory) {}
 
   /// In order. After ops were inserted, erased or reordered, the first call takes time for all.
   const std::vector<Op*>& listed() const {
@@ -28,17 +28,19 @@ class OpList {
   /// nullptr where there are no ops; so is `last`.
   Op* first() const { return first_; }
   Op* last() const { return last_; }
-  /// nullptr when absent.
+  /// nullptr when absent. The first call takes time for all.
   Op* find(std::int64_t id) const;
+  /// Takes no time for an id above those of all ops.
+  bool has(std::int64_t id) const { return id <= highest_id_ && find(id) != nullptr; }
 
   /// Makes room for so many ops.
   void reserve(std::size_t count);
-  /// A new op that is in no order and has no place by its id yet.
+  /// A new op that is in no order yet.
   Op& make(Graph& graph, const OpDef& def, std::int64_t id);
   /// Takes away the op that was made last, which was never inserted.
   void discard_made();
-  /// Puts an op at the end. False: another one has its id, and nothing happened.
-  bool append(Op& op);
+  /// Puts an op with a new id at the end.
+  void append(Op& op);
   /// Puts an op with a new id at the insertion point.
   void insert(Op& op);
   /// Before `op`; nullptr: at the end again.
@@ -53,6 +55,8 @@ class OpList {
   void link_before(Op& op, Op* next);
   void unlink(Op& op);
   void list() const;
+  void index() const;
+  void note_id(Op& op);
 
   // The order is in the links of the ops; listed_ is a copy of it while is_listed_.
   Op* first_ = nullptr;
@@ -61,8 +65,11 @@ class OpList {
   mutable std::vector<Op*> listed_;
   mutable std::atomic<bool> is_listed_ = true;
   Op* insertion_point_ = nullptr;
-  std::pmr::list<Op> made_;  // all that ever were
-  std::pmr::unordered_map<std::int64_t, Op*> by_id_;
+  std::pmr::list<Op> made_;       // all that ever were
+  std::int64_t highest_id_ = -1;  // of all that ever were
+  // Few graphs are asked for an op by its id: empty until is_indexed_.
+  mutable std::unordered_map<std::int64_t, Op*> by_id_;
+  mutable std::atomic<bool> is_indexed_ = false;
 };
 
 }  // namespace pando

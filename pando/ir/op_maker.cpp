@@ -111,6 +111,7 @@ Op& OpMaker::add(const OpDef& def, const std::vector<Tensor*>& inputs, Attribute
     ops_.discard_made();
     throw;
   }
+  op.outputs_.reserve(infos.size());
   for (std::size_t i = 0; i < infos.size(); ++i) {
     op.add_output(graph_.unique_tensor_id(i < output_names.size() ? output_names[i]
                                                                   : str_cat(def.name, "_out")),
@@ -120,30 +121,27 @@ Op& OpMaker::add(const OpDef& def, const std::vector<Tensor*>& inputs, Attribute
   return op;
 }
 
-Op& OpMaker::append(const OpDef& def, std::int64_t id) {
-  Op& op = ops_.make(graph_, def, id);
-  if (!ops_.append(op)) {
-    ops_.discard_made();
-    throw InternalError(str_cat("an op with id ", id, " exists"));
-  }
-  return op;
-}
-
 Op& OpMaker::append_like(const Op& op, std::int64_t id) {
-  Op& copy = append(op.def(), id);
+  Op& copy = ops_.make(graph_, op.def(), id);
+  ops_.append(copy);
   copy.attributes = op.attributes;
   copy.context = op.context;
   copy.called_graphs = op.called_graphs;
   return copy;
 }
 
-Op& OpMaker::clone(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input) {
+Op& OpMaker::clone(const Op& op, TensorMap<Tensor*>& copies) {
   Op& copy = append_like(op, op.id());
   copy.resize_inputs(op.num_inputs());
   for (int i = 0; i < op.num_inputs(); ++i) {
-    if (op.input(i) != nullptr) copy.set_input(i, map_input(op.input(i)));
+    if (op.input(i) != nullptr) copy.set_input(i, copies.at(op.input(i)));
   }
-  for (const Tensor* output : op.outputs()) copy.add_output(output->id(), output->info);
+  copy.outputs_.reserve(op.outputs_.size());
+  for (const Tensor* output : op.outputs()) {
+    Tensor* made = graph_.tensors_.copy(graph_, *output);
+    copy.append_output(*made);
+    copies[output] = made;
+  }
   return copy;
 }
 
@@ -160,7 +158,9 @@ Op& OpMaker::clone_unconnected(const Op& op) {
 
 Op& OpMaker::restore(const OpDef& def, std::int64_t id, const std::vector<Tensor*>& inputs,
                      const std::vector<std::pair<std::string, TensorInfo>>& outputs) {
-  Op& op = append(def, id);
+  if (ops_.has(id)) throw InternalError(str_cat("an op with id ", id, " exists"));
+  Op& op = ops_.make(graph_, def, id);
+  ops_.append(op);
   connect(op, inputs);
   for (const auto& [tensor_id, info] : outputs) op.add_output(tensor_id, info);
   return op;

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pando/ir/op_def.hpp"
+#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 
@@ -26,10 +26,10 @@ class OpMaker {
   /// no circle here.
   Op& copy(const Op& op, const std::vector<Tensor*>& inputs, OpContext context,
            const std::vector<std::string>& output_names);
-  /// A copy of `op` (of this or another graph, called graphs as they are, without `after`) with its
-  /// id, output ids and outputs kept; inputs through `map_input`. For whole-graph copies into a
-  /// fresh graph of another Ir.
-  Op& clone(const Op& op, const std::function<Tensor*(const Tensor*)>& map_input);
+  /// A copy of `op` (of a graph of another Ir, called graphs as they are, without `after`) with its
+  /// id and the ids of its outputs. `copies`: of the tensors of that graph; the outputs join them.
+  /// For copies of whole graphs: see TensorList::copy.
+  Op& clone(const Op& op, TensorMap<Tensor*>& copies);
   /// A copy of `op` (of this or another graph of the Ir) under a new id, without inputs, outputs
   /// and `after`, as the last op: the caller connects it.
   Op& clone_unconnected(const Op& op);
@@ -43,9 +43,7 @@ class OpMaker {
   Op& add(const OpDef& def, const std::vector<Tensor*>& inputs, Attributes attributes,
           OpContext context, std::vector<Graph*> called_graphs,
           const std::vector<std::string>& output_names, CallCheck call_check);
-  /// The last op of the graph, without anything but this.
-  Op& append(const OpDef& def, std::int64_t id);
-  /// The same with what `op` has besides inputs and outputs.
+  /// The last op of the graph, with what `op` has besides inputs and outputs.
   Op& append_like(const Op& op, std::int64_t id);
 
   Graph& graph_;

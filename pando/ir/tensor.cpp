@@ -65,12 +65,19 @@ const VariableSettings& Tensor::settings() const {
   return settings_ == nullptr ? defaults : *settings_;
 }
 
-std::string Tensor::name() const {
+void Tensor::set_settings(const VariableSettings& settings) {
+  const bool are_defaults = settings == VariableSettings();
+  settings_ = are_defaults ? nullptr : std::make_unique<const VariableSettings>(settings);
+}
+
+std::string_view Tensor::name() const {
+  const std::string_view id = *id_;
+  if (graph_->is_main()) return id;
   const std::string& graph = graph_->id();
   // Texts of graphs and stored graphs may name their tensors without the prefix.
-  const bool has_prefix = id_.size() > graph.size() && id_.starts_with(graph) &&
-                          id_[graph.size()] == '/' && !graph_->is_main();
-  return has_prefix ? id_.substr(graph.size() + 1) : id_;
+  const bool has_prefix =
+      id.size() > graph.size() && id.starts_with(graph) && id[graph.size()] == '/';
+  return has_prefix ? id.substr(graph.size() + 1) : id;
 }
 
 void Tensor::set_by_ref(bool by_ref) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pando/base/dtype.hpp"
@@ -58,19 +59,17 @@ enum class TensorKind : std::uint8_t { Activation, GraphInput, Variable, Constan
 /// Created and owned by a Graph; the address is stable.
 class Tensor {
  public:
-  Tensor(Graph& graph, std::string id, std::size_t number, TensorInfo tensor_info, TensorKind kind)
-      : info(std::move(tensor_info)),
-        graph_(&graph),
-        id_(std::move(id)),
-        number_(number),
-        kind_(kind) {}
+  /// `id` must stay where it is.
+  Tensor(Graph& graph, const std::string& id, std::size_t number, const TensorInfo& tensor_info,
+         TensorKind kind)
+      : info(tensor_info), graph_(&graph), id_(&id), number_(number), kind_(kind) {}
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;
 
   /// Unique in the Ir: the graph id, a slash (none for the main graph) and the name.
-  const std::string& id() const { return id_; }
+  const std::string& id() const { return *id_; }
   /// The id without the graph prefix; name scopes stay.
-  std::string name() const;
+  std::string_view name() const;
   Graph& graph() const { return *graph_; }
   /// How many tensors were made in its graph before it (see TensorMap).
   std::size_t number() const { return number_; }
@@ -92,9 +91,7 @@ class Tensor {
   const Shape& shape() const { return info.shape; }
   /// The defaults for all but variables.
   const VariableSettings& settings() const;
-  void set_settings(const VariableSettings& settings) {
-    settings_ = std::make_unique<const VariableSettings>(settings);
-  }
+  void set_settings(const VariableSettings& settings);
 
   TensorInfo info;
   /// Variables and constants: the host value.
@@ -105,7 +102,7 @@ class Tensor {
   friend class Op;
   friend class TensorList;
   Graph* graph_;
-  std::string id_;
+  const std::string* id_;  // in Ir::tensor_ids
   std::size_t number_;
   TensorKind kind_;
   Op* producer_ = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/graph.hpp"
 
 namespace pando {
 
@@ -20,19 +21,34 @@ std::vector<Tensor*> TensorList::sources() const {
   return result;
 }
 
-Tensor* TensorList::add(Graph& graph, const std::string& id, const TensorInfo& info,
-                        TensorKind kind) {
+Tensor* TensorList::add(Graph& graph, std::string id, const TensorInfo& info, TensorKind kind) {
   if (!has_sound_size(info)) refuse_size(info, str_cat("tensor '", id, "'"));
-  Tensor* tensor = &made_.emplace_back(graph, id, made_.size(), info, kind);
+  const std::string& kept = graph.ir().tensor_ids().add(std::move(id));
+  Tensor* tensor = &made_.emplace_back(graph, kept, made_.size(), info, kind);
   if (!by_id_.insert(*tensor)) {
     made_.pop_back();
-    throw InternalError(str_cat("a tensor called '", id, "' exists already"));
+    throw InternalError(str_cat("a tensor called '", kept, "' exists already"));
   }
   if (kind != TensorKind::Activation && kind != TensorKind::GraphInput) {
     // Copies make them in order.
     sources_.emplace_hint(sources_.end(), tensor->id(), tensor);
   }
   return tensor;
+}
+
+Tensor* TensorList::copy(Graph& graph, const Tensor& tensor) {
+  Tensor& copy = made_.emplace_back(graph, tensor.id(), made_.size(), tensor.info, tensor.kind());
+  copy.data = tensor.data;
+  copy.by_ref_ = tensor.by_ref_;
+  if (tensor.settings_ != nullptr) copy.set_settings(*tensor.settings_);
+  return &copy;
+}
+
+void TensorList::find_copies(const TensorList& other, const TensorMap<Tensor*>& copies) {
+  by_id_.insert_copies(other.by_id_, copies);
+  for (const auto& [id, tensor] : other.sources_) {
+    sources_.emplace_hint(sources_.end(), id, copies.at(tensor));
+  }
 }
 
 void TensorList::move_out(Tensor& tensor, Graph& owner) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pando/ir/tensor.hpp"
+#include "pando/ir/tensor_map.hpp"
 #include "pando/ir/tensor_table.hpp"
 
 namespace pando {
@@ -28,10 +29,14 @@ class TensorList {
   /// Variables, constants and streams, sorted by id.
   std::vector<Tensor*> sources() const;
 
-  /// Makes room for so many tensors.
-  void reserve(std::size_t count) { by_id_.reserve(count); }
   /// A taken id throws InternalError; a size that no tensor can have ValueError or OutOfMemory.
-  Tensor* add(Graph& graph, const std::string& id, const TensorInfo& info, TensorKind kind);
+  Tensor* add(Graph& graph, std::string id, const TensorInfo& info, TensorKind kind);
+  /// A tensor like one of another Ir whose ids that of `graph` shares. It is not found before
+  /// `find_copies`.
+  Tensor* copy(Graph& graph, const Tensor& tensor);
+  /// This list, which was empty, finds the copies of the tensors of `other`. Not all need to have
+  /// one.
+  void find_copies(const TensorList& other, const TensorMap<Tensor*>& copies);
   /// The tensor, which stays readable but for its data, belongs to `owner` from now on, without
   /// being found there.
   void move_out(Tensor& tensor, Graph& owner);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pando/ir/tensor.hpp"
+#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 
@@ -37,6 +38,17 @@ class TensorTable {
     slot = {&tensor, hashed};
     ++size_;
     return true;
+  }
+
+  /// The copies of the tensors of `other`, which have the ids of those; this table is empty.
+  void insert_copies(const TensorTable& other, const TensorMap<Tensor*>& copies) {
+    reserve(other.size_);
+    for (const Slot& slot : other.slots_) {
+      Tensor* copy = slot.tensor == nullptr ? nullptr : copies.at(slot.tensor);
+      if (copy == nullptr) continue;
+      put({copy, slot.hash});
+      ++size_;
+    }
   }
 
   /// Nothing happens when it is absent.
@@ -90,11 +102,15 @@ class TensorTable {
   void grow(std::size_t count) {
     const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(count));
     for (const Slot& old : before) {
-      if (old.tensor == nullptr) continue;
-      std::size_t slot = first_slot(old.hash);
-      while (slots_[slot].tensor != nullptr) slot = next(slot);
-      slots_[slot] = old;
+      if (old.tensor != nullptr) put(old);
     }
+  }
+
+  /// Takes a free slot: no tensor has the id.
+  void put(const Slot& entry) {
+    std::size_t slot = first_slot(entry.hash);
+    while (slots_[slot].tensor != nullptr) slot = next(slot);
+    slots_[slot] = entry;
   }
 
   std::vector<Slot> slots_;  // as many as a power of two, a quarter of them free

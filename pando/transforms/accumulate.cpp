@@ -21,7 +21,7 @@ Accumulation accumulate_gradients(const GradGraphInfo& info, const std::string& 
   const auto add = [&](const std::vector<Tensor*>& inputs, const char* type,
                        const std::string& name) {
     Op& op = builder.op("Accumulate", inputs, {{"type", std::string(type)}},
-                        name + "__" + inputs[0]->name());
+                        str_cat(name, "__", inputs[0]->name()));
     if (previous != nullptr) op.run_after(*previous);
     previous = &op;
   };

@@ -141,7 +141,7 @@ GraphDifferentiator::GraphDifferentiator(Graph& forward, GradGraphInfos& infos,
   find_wanted();
   backward_ = &forward_.ir().create_graph_with_id(backward_graph_id(forward_));
   for (const Tensor* tensor : provided_) {
-    const std::string id = backward_->unique_tensor_id("Gradient___" + tensor->name());
+    const std::string id = backward_->unique_tensor_id(str_cat("Gradient___", tensor->name()));
     provided_inputs_.push_back(backward_->add_input(id, tensor->info));
     contributions_[tensor].push_back(provided_inputs_.back());
   }
@@ -322,7 +322,8 @@ Tensor* GraphDifferentiator::gradient_of(const Tensor* tensor, const OpContext& 
     return gradients_[tensor] = it->second.front();
   }
   OpBuilder builder(*backward_, context);
-  return gradients_[tensor] = builder.make("Sum", it->second, {}, "Gradient___" + tensor->name());
+  return gradients_[tensor] =
+             builder.make("Sum", it->second, {}, str_cat("Gradient___", tensor->name()));
 }
 
 bool GraphDifferentiator::is_visible(const Tensor* tensor) const {

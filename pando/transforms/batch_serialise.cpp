@@ -185,13 +185,14 @@ Tensor* Serialiser::load_one(const Place& place, const SerialHandle& handle, con
   Attributes attributes = {
       {"shape", info.shape}, {"dtype", info.dtype}, {"init_type", std::string("undef")}};
   if (!info.meta_shape.empty()) attributes.set("meta_shape", info.meta_shape);
-  Tensor* target = builder.make("Init", {}, std::move(attributes), input.name() + "_init");
+  Tensor* target = builder.make("Init", {}, std::move(attributes), str_cat(input.name(), "_init"));
   if (handle.stream != nullptr) {
     return builder.make("HostLoad", {target}, {{"stream", handle.stream->handle->id()}},
-                        input.name() + "_hostload");
+                        str_cat(input.name(), "_hostload"));
   }
-  Tensor* loaded = builder.make("RemoteLoad", {target, entry(place, handle, step)},
-                                {{"buffer", handle.buffer->id}}, input.name() + "_remote_loaded");
+  Tensor* loaded =
+      builder.make("RemoteLoad", {target, entry(place, handle, step)},
+                   {{"buffer", handle.buffer->id}}, str_cat(input.name(), "_remote_loaded"));
   if (handle.gather == nullptr) return loaded;
   return call(*place.graph, *handle.gather, {loaded}, options_.context).at(0);
 }

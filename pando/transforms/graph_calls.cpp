@@ -30,7 +30,7 @@ OpContext named(const OpContext& context, const std::string& name) {
 std::vector<std::string> names_of(const std::vector<Tensor*>& tensors) {
   std::vector<std::string> names;
   names.reserve(tensors.size());
-  for (const Tensor* tensor : tensors) names.push_back(tensor->name());
+  for (const Tensor* tensor : tensors) names.emplace_back(tensor->name());
   return names;
 }
 

@@ -106,7 +106,7 @@ class Inliner {
       inputs.push_back(input == nullptr ? nullptr : lookup(input));
     }
     std::vector<std::string> names;
-    for (const Tensor* output : op.outputs()) names.push_back(output->name());
+    for (const Tensor* output : op.outputs()) names.emplace_back(output->name());
     OpContext context = op.context;
     context.phase = call_.context.phase;
     Op& copy = OpMaker(graph_).copy(op, inputs, std::move(context), names);

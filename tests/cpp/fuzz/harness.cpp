@@ -291,7 +291,7 @@ std::string program_text(const FuzzProgram& program) {
       text += str_cat(" ", input->name(), input->is_by_ref() ? "&" : "");
     }
     text += " ->";
-    for (const Tensor* output : graph->outputs()) text += " " + output->name();
+    for (const Tensor* output : graph->outputs()) text += str_cat(" ", output->name());
     text += "\n";
     for (const Op* op : graph->ops()) {
       text += "  ";
@@ -300,7 +300,7 @@ std::string program_text(const FuzzProgram& program) {
       }
       text += "= " + op->kind_name();
       for (const Tensor* input : op->inputs()) {
-        text += " " + (input == nullptr ? std::string("-") : input->name());
+        text += str_cat(" ", input == nullptr ? "-" : input->name());
       }
       for (const auto& [name, value] : op->attributes) {
         text += str_cat(" ", name, "=", attribute_text(value));

@@ -65,6 +65,20 @@ class RandomEdits {
     }
   }
 
+  /// From the first call on, ops are listed by their ids.
+  void check_ids() const {
+    const pando::OpList& list = main_.op_list();
+    for (Op* op : order_) {
+      ASSERT_TRUE(list.has(op->id()));
+      ASSERT_EQ(list.find(op->id()), op);
+    }
+    for (const std::int64_t id : erased_ids_) {
+      ASSERT_FALSE(list.has(id));
+      ASSERT_EQ(list.find(id), nullptr);
+    }
+    ASSERT_FALSE(list.has(ir_.counters().op_id));
+  }
+
   /// In any order: inputs of the graph only, as ops may come in any order.
   Tensor* input() { return tensors_[random_() % 3]; }
 
@@ -98,6 +112,7 @@ class RandomEdits {
       const auto at = any_op();
       if (!uses_of((*at)->output(0)).empty()) continue;
       erased.push_back(*at);
+      erased_ids_.push_back((*at)->id());
       order_.erase(at);
     }
     for (Op* op : erased) {
@@ -134,6 +149,7 @@ class RandomEdits {
   std::mt19937 random_;
   Graph& main_;
   std::list<Op*> order_;
+  std::vector<std::int64_t> erased_ids_;
   std::vector<Tensor*> tensors_;
   std::vector<std::list<Use>> uses_;  // as tensors_
 };
@@ -146,12 +162,33 @@ TEST_P(OpList, KeepsOrderAndUsesThroughRandomEdits) {
   for (int step = 0; step < 400; ++step) {
     edits.step();
     edits.check();
+    if (step >= 200) edits.check_ids();
     if (HasFatalFailure()) FAIL() << "in step " << step;
   }
   verify(edits.ir(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, OpList, ::testing::Range(0U, 12U));
+
+TEST(OpList, AnOpGetsInputsOneByOne) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  Tensor* x = main.add_input("x", {DType::Float32, {2}, {}});
+  Tensor* y = main.add_input("y", {DType::Float32, {2}, {}});
+  Op& op = OpBuilder(main, {}).op("Concat", {x, x, x}, {{"axis", std::int64_t{0}}});
+  std::vector<Use> uses = {{&op, 0}, {&op, 1}, {&op, 2}};
+  for (int i = 3; i < 100; ++i) {
+    op.set_input(i, x);
+    uses.push_back({&op, i});
+    ASSERT_EQ(std::vector<Use>(x->uses().begin(), x->uses().end()), uses);
+  }
+  for (int i = 99; i >= 0; i -= 3) op.set_input(i, y);
+  std::erase_if(uses, [](const Use& use) { return use.index % 3 == 0; });
+  EXPECT_EQ(std::vector<Use>(x->uses().begin(), x->uses().end()), uses);
+  EXPECT_EQ(y->uses().size(), 34U);
+  EXPECT_EQ(y->uses().front(), (Use{&op, 99}));
+}
 
 TEST(OpList, OutputsAreKnownHoweverTheyChange) {
   op_registry();

@@ -4,6 +4,7 @@
 #include "pando/base/error.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_maker.hpp"
+#include "pando/ir/text_printer.hpp"
 #include "pando/ir/verifier.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
 
@@ -49,6 +50,48 @@ TEST_F(SurgeryTest, ACopyKeepsAnOrderAgainstCreation) {
   const std::unique_ptr<Ir> copy = ir_.clone();
   const std::vector<Op*>& ops = copy->main_graph().ops();
   EXPECT_EQ(ops[0]->after(), (std::vector<Op*>{ops[1]}));
+}
+
+/// Every tensor and op of `ir` is found, and so is what is made in it.
+void expect_all_found(Ir& ir) {
+  verify(ir);
+  for (Graph* graph : ir.graphs()) {
+    EXPECT_EQ(graph->tensors().all().size(), graph->tensors().size());
+    for (Tensor* tensor : graph->tensors().all()) {
+      EXPECT_EQ(graph->find_tensor(tensor->id()), tensor);
+      EXPECT_EQ(&tensor->graph(), graph);
+    }
+    for (Op* op : graph->ops()) EXPECT_EQ(graph->op_list().find(op->id()), op);
+  }
+  Graph& main = ir.main_graph();
+  Tensor* source = main.tensors().sources().front();
+  EXPECT_NE(main.unique_tensor_id(source->id()), source->id());
+  Tensor* made = OpBuilder(main, {}).make("Abs", {source}, {}, "made in the copy");
+  EXPECT_EQ(main.find_tensor(made->id()), made);
+  verify(ir);
+}
+
+TEST_F(SurgeryTest, ACopyOutlivesWhatItIsACopyOf) {
+  std::unique_ptr<Ir> original = program_with_everything();
+  Graph& main = original->main_graph();
+  Tensor* w = main.tensors().sources().front();
+  main.set_insertion_point(main.op_list().first());
+  OpBuilder(main, {}).op("Neg", {w}, {}, "made last, run first");
+  main.set_insertion_point(nullptr);
+  main.erase_ops({&OpBuilder(main, {}).op("Exp", {w}, {}, "erased")});
+  const std::string text = print_ir(*original);
+  const auto number_of_tensors = main.tensors().size();
+
+  std::unique_ptr<Ir> first = original->clone();
+  original.reset();
+  EXPECT_EQ(print_ir(*first), text);
+  EXPECT_EQ(first->main_graph().tensors().size(), number_of_tensors);
+  EXPECT_EQ(first->main_graph().find_tensor("erased"), nullptr);
+  const std::unique_ptr<Ir> second = first->clone();
+  expect_all_found(*first);
+  first.reset();
+  EXPECT_EQ(print_ir(*second), text);
+  expect_all_found(*second);
 }
 
 TEST_F(SurgeryTest, OrderSurvivesOpsThatAreErasedTogether) {
