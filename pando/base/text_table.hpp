@@ -30,12 +30,16 @@ class TextTable {
     if (begin != bytes_.size()) throw Error("a table of texts has another size than its texts");
   }
 
-  Index add(std::string_view text) {
-    if (text.size() > std::numeric_limits<std::uint32_t>::max() - bytes_.size()) {
+  Index add(std::string_view text) { return add_joined(text); }
+  /// The text of which these are the parts.
+  template <class... Parts>
+  Index add_joined(const Parts&... parts) {
+    const std::size_t size = (std::string_view(parts).size() + ...);
+    if (size > std::numeric_limits<std::uint32_t>::max() - bytes_.size()) {
       throw Error(str_cat("wanted texts of at most 4 GiB in all; given ", bytes_.size(),
-                          " bytes and another text of ", text.size()));
+                          " bytes and another text of ", size));
     }
-    bytes_.append(text);
+    (bytes_.append(std::string_view(parts)), ...);
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
     return static_cast<Index>(ends_.size() - 1);
   }

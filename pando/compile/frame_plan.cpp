@@ -22,7 +22,7 @@ void size_frame(StepProgram& program, Storage& frame, std::int32_t callee, std::
   frame.device = static_cast<std::int32_t>(device);
   frame.callee = callee;
   frame.bytes = called.frame_bytes[device];
-  frame.name = program.texts.add("frame of " + called.name);
+  frame.name = program.texts.add_joined("frame of ", called.name);
 }
 
 /// The one frame of each call becomes one for each device that has temporaries in the callee.

@@ -1,6 +1,8 @@
 #include "pando/compile/pipeline.hpp"
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "pando/base/error.hpp"
@@ -62,27 +64,34 @@ class PhaseNames {
 
  private:
   /// `rest`: of what bears no scope and calls nothing.
-  void name(Graph& graph, const std::string& rest) {
+  void name(Graph& graph, std::string_view rest) {
     if (!named_.insert(&graph).second) return;
     for (Op* op : graph.ops()) {
-      const std::string& id = op->context.name;
-      if (const auto scope = id.find('/'); scope != std::string::npos) {
+      const std::string_view id = op->context.name;
+      if (const auto scope = id.find('/'); scope != std::string_view::npos) {
         set(*op, id.substr(0, scope));
       } else if (op->kind() == OpKind::If) {
         for (Graph* branch : op->called_graphs) name(*branch, branch->id());
       } else {
-        set(*op, op->called_graphs.empty() ? rest : op->called_graphs.front()->id());
+        set(*op,
+            op->called_graphs.empty() ? rest : std::string_view(op->called_graphs.front()->id()));
       }
     }
   }
 
-  void set(Op& op, const std::string& phase) {
-    op.context.phase = phase;
-    if (!phase.empty() && known_.insert(phase).second) all_.push_back(phase);
+  void set(Op& op, std::string_view phase) {
+    op.context.phase = {};
+    if (phase.empty()) return;
+    auto known = known_.find(phase);
+    if (known == known_.end()) {
+      all_.emplace_back(phase);
+      known = known_.emplace(all_.back(), all_.back()).first;
+    }
+    op.context.phase = known->second;
   }
 
   std::vector<std::string> all_;
-  std::set<std::string> known_;
+  std::map<std::string, SharedText, std::less<>> known_;
   std::set<const Graph*> named_;
 };
 

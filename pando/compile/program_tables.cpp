@@ -9,11 +9,6 @@
 namespace pando {
 namespace {
 
-std::string source_text(const Op& op) {
-  return op.context.name.empty() ? op.kind_name()
-                                 : str_cat(op.kind_name(), " '", op.context.name, "'");
-}
-
 /// The index of what was added to `list` last.
 template <class List>
 std::int32_t last_index(const List& list) {
@@ -81,13 +76,16 @@ std::int32_t ProgramTables::host_call(HostCallDesc call) {
 }
 
 std::int32_t ProgramTables::source(const Op& op) {
-  const auto it = sources_.find(&op);
-  if (it != sources_.end()) return it->second;
-  const TextTable::Index text = program_.sources.add_text(source_text(op));
+  const auto [known, is_new] = sources_.try_emplace(&op);
+  if (!is_new) return known->second;
+  const SharedText& name = op.context.name;
+  const TextTable::Index text = name.empty()
+                                    ? program_.sources.add_text(op.kind_name())
+                                    : program_.sources.add_joined(op.kind_name(), " '", name, "'");
   const TextTable::Index location =
       source_locations_.of(op, [&](std::string_view at) { return program_.sources.add_text(at); });
   program_.sources.add({text, location, phase(op.context.phase)});
-  return sources_[&op] = last_index(program_.sources);
+  return known->second = last_index(program_.sources);
 }
 
 std::int32_t ProgramTables::device(const Op& op) const {
@@ -97,8 +95,8 @@ std::int32_t ProgramTables::device(const Op& op) const {
 }
 
 std::int64_t ProgramTables::global_offset(const Tensor& root) {
-  const auto it = globals_.find(&root);
-  if (it != globals_.end()) return it->second;
+  const auto [known, is_new] = globals_.try_emplace(&root);
+  if (!is_new) return known->second;
   if (root.settings().remote_buffer > 0) {
     throw Error(str_cat("the variable '", root.id(), "' lives in remote buffer ",
                         root.settings().remote_buffer,
@@ -107,9 +105,14 @@ std::int64_t ProgramTables::global_offset(const Tensor& root) {
   std::int64_t& bytes = program_.persistent_bytes.front();
   const std::int64_t offset = bytes;
   bytes += align_bytes(static_cast<std::int64_t>(root.info.bytes()));
-  program_.persistent.push_back({root.id(), root.dtype(), root.shape(), offset, 0,
-                                 root.kind() == TensorKind::Variable, root.settings()});
-  return globals_[&root] = offset;
+  PersistentTensor& tensor = program_.persistent.emplace_back();
+  tensor.id = root.id();
+  tensor.dtype = root.dtype();
+  tensor.shape = root.shape();
+  tensor.offset = offset;
+  tensor.is_variable = root.kind() == TensorKind::Variable;
+  tensor.settings = root.settings();
+  return known->second = offset;
 }
 
 TextTable::Index ProgramTables::storage_location(const Op& op) {

@@ -45,14 +45,13 @@ std::vector<TensorInfo> infos_of(const std::vector<Tensor*>& tensors, std::size_
 /// Attribute "modified", and the inputs whose callee input is by reference.
 InputSet modified_arguments(const Op& op) {
   InputSet result;
-  if (op.attributes.has("modified")) {
-    for (std::int64_t index : op.attributes.ints("modified")) {
-      result.insert(static_cast<int>(index));
-    }
+  if (const AttributeValue* modified = op.attributes.find("modified")) {
+    for (std::int64_t index : std::get<Ints>(*modified)) result.insert(static_cast<int>(index));
   }
-  const Graph& callee = *op.called_graphs[0];
-  for (std::size_t i = 0; i < callee.inputs().size(); ++i) {
-    if (callee.inputs()[i]->is_by_ref()) result.insert(static_cast<int>(i));
+  int index = 0;
+  for (const Tensor* input : op.called_graphs[0]->inputs()) {
+    if (input->is_by_ref()) result.insert(index);
+    ++index;
   }
   return result;
 }

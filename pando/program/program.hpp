@@ -275,6 +275,10 @@ class SourceTable {
   };
 
   TextTable::Index add_text(std::string_view text) { return texts_.add(text); }
+  template <class... Parts>
+  TextTable::Index add_joined(const Parts&... parts) {
+    return texts_.add_joined(parts...);
+  }
   void add(const Entry& entry) { entries_.push_back(entry); }
   std::size_t size() const { return entries_.size(); }
   SourceInfo operator[](std::size_t index) const {

@@ -1,8 +1,8 @@
 #include "pando/transforms/dependencies.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
@@ -16,20 +16,38 @@ struct AccessHistory {
   int last_read = -1;  // index of AccessRecorder::reads_
 };
 
+/// The predecessors of one op after the other, each once.
+class PredecessorList {
+ public:
+  explicit PredecessorList(std::size_t num_ops) : successors_(num_ops, -1) {}
+
+  void begin(int op) {
+    op_ = op;
+    all_.clear();
+  }
+  void add(int op) {
+    if (op == op_ || std::exchange(successors_[static_cast<std::size_t>(op)], op_) == op_) return;
+    all_.push_back(op);
+  }
+  const std::vector<int>& all() const { return all_; }
+
+ private:
+  int op_ = -1;
+  std::vector<int> all_;
+  std::vector<int> successors_;  // by op: whose predecessor it was last
+};
+
 class AccessRecorder {
  public:
-  void record(AccessHistory& history, int op, bool write, std::vector<int>& predecessors) {
-    if (history.last_write >= 0 && history.last_write != op) {
-      predecessors.push_back(history.last_write);
-    }
+  void record(AccessHistory& history, int op, bool write, PredecessorList& predecessors) {
+    if (history.last_write >= 0) predecessors.add(history.last_write);
     if (!write) {
       reads_.push_back({op, history.last_read});
       history.last_read = static_cast<int>(reads_.size()) - 1;
       return;
     }
     for (int i = history.last_read; i >= 0; i = reads_[static_cast<std::size_t>(i)].earlier) {
-      const int read = reads_[static_cast<std::size_t>(i)].op;
-      if (read != op) predecessors.push_back(read);
+      predecessors.add(reads_[static_cast<std::size_t>(i)].op);
     }
     history = {op, -1};
   }
@@ -98,11 +116,11 @@ OpPredecessors dependencies(const Graph& graph, const AliasClasses& aliases,
   TensorMap<AccessHistory> storages;
   std::map<std::string, AccessHistory> effects;
   AccessRecorder accesses;
-  std::vector<int> predecessors;  // of one op
+  PredecessorList predecessors(graph.ops().size());
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = *graph.ops()[i];
     const int index = static_cast<int>(i);
-    predecessors.clear();
+    predecessors.begin(index);
     const InputSet modified = op.modified_inputs();
     for (int k = 0; k < op.num_inputs(); ++k) {
       const Tensor* input = op.input(k);
@@ -110,7 +128,7 @@ OpPredecessors dependencies(const Graph& graph, const AliasClasses& aliases,
       if (input->producer() != nullptr) {
         const int earlier = producer.at(input);
         internal_check(earlier >= 0, "an op must come after those that make its inputs");
-        predecessors.push_back(earlier);
+        predecessors.add(earlier);
       }
       accesses.record(storages[aliases.root(input)], index, modified.contains(k), predecessors);
     }
@@ -119,8 +137,7 @@ OpPredecessors dependencies(const Graph& graph, const AliasClasses& aliases,
         accesses.record(effects[effect], index, true, predecessors);
       }
     }
-    std::sort(predecessors.begin(), predecessors.end());
-    result.add({predecessors.begin(), std::unique(predecessors.begin(), predecessors.end())});
+    result.add(predecessors.all());
     for (const Tensor* output : op.outputs()) producer[output] = index;
   }
   return result;

@@ -53,7 +53,7 @@ class OpPredecessors {
     all_.insert(all_.end(), predecessors.begin(), predecessors.end());
     ends_.push_back(all_.size());
   }
-  /// Ascending. `op`: a position in `Graph::ops()`, as they are.
+  /// Each once. `op`: a position in `Graph::ops()`, as they are.
   std::span<const int> of(std::size_t op) const {
     const std::size_t begin = op == 0 ? 0 : ends_[op - 1];
     return std::span(all_).subspan(begin, ends_[op] - begin);
