@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -90,10 +91,8 @@ class Mirror {
 }  // namespace
 
 void keep_concat_views(Graph& graph) {
-  const auto& ops = graph.ops();
-  const bool any = std::any_of(ops.begin(), ops.end(),
-                               [](const Op* op) { return op->kind() == OpKind::ConcatInplace; });
-  if (any) Mirror(graph).run();
+  const auto is_concat = [](const Op& op) { return op.kind() == OpKind::ConcatInplace; };
+  if (any_op(graph, is_concat)) Mirror(graph).run();
 }
 
 }  // namespace pando

@@ -16,8 +16,9 @@ constexpr std::int64_t kMostElements = 4096;
 
 using Results = std::vector<std::shared_ptr<HostArray>>;
 
-bool can_fold(const Op& op, const Purity& purity) {
-  if (op.num_inputs() == 0 || op.outputs().empty() || !purity.is_pure(op)) return false;
+/// Whether the op may be folded if it is pure.
+bool has_small_constants(const Op& op) {
+  if (op.num_inputs() == 0 || op.outputs().empty()) return false;
   std::int64_t largest_input = 0;
   for (const Tensor* input : op.inputs()) {
     if (input == nullptr) continue;
@@ -115,9 +116,11 @@ std::optional<Results> fold_pointwise(const Op& op) {
 }  // namespace
 
 void fold_constants(Graph& graph) {
-  const Purity purity(graph);
+  std::optional<Purity> purity;
   for (const Op* op : graph.ops()) {
-    if (!can_fold(*op, purity)) continue;
+    if (!has_small_constants(*op)) continue;
+    if (!purity) purity.emplace(graph);
+    if (!purity->is_pure(*op)) continue;
     std::optional<Results> results;
     if (op->def().view) {
       results = fold_view(*op);

@@ -22,13 +22,16 @@ std::string constant_key(const Tensor& tensor) {
 
 void merge_constants(Graph& graph) {
   constexpr std::size_t kMostBytes = 4096;
+  std::vector<Tensor*> candidates = graph.tensors().sources();
+  std::erase_if(candidates, [](const Tensor* tensor) {
+    return tensor->kind() != TensorKind::Constant || tensor->data == nullptr ||
+           tensor->data->bytes > kMostBytes || tensor->is_graph_output();
+  });
+  if (candidates.size() < 2) return;
   const Purity purity(graph);
   std::unordered_map<std::string, Tensor*> first;
-  for (Tensor* tensor : graph.tensors().sources()) {
-    const bool candidate = tensor->kind() == TensorKind::Constant && tensor->data != nullptr &&
-                           tensor->data->bytes <= kMostBytes && !purity.is_written(*tensor) &&
-                           !tensor->is_graph_output();
-    if (!candidate) continue;
+  for (Tensor* tensor : candidates) {
+    if (purity.is_written(*tensor)) continue;
     const auto [it, inserted] = first.try_emplace(constant_key(*tensor), tensor);
     if (inserted) continue;
     replace_uses(*tensor, *it->second);

@@ -8,6 +8,7 @@
 #include "pando/base/band.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
+#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/constant_masks.hpp"
 #include "pando/transforms/graph_calls.hpp"
 #include "pando/transforms/purity.hpp"
@@ -171,6 +172,9 @@ class AttentionFinder {
 
 }  // namespace
 
-void find_attention(Graph& graph) { AttentionFinder(graph).run(); }
+void find_attention(Graph& graph) {
+  const auto is_softmax = [](const Op& op) { return op.kind() == OpKind::Softmax; };
+  if (any_op(graph, is_softmax)) AttentionFinder(graph).run();
+}
 
 }  // namespace pando

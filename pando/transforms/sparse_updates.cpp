@@ -8,6 +8,7 @@
 
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
+#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/purity.hpp"
 #include "pando/transforms/readers.hpp"
 
@@ -59,6 +60,14 @@ int scaled_input(const Op& op) {
   return (kind == "Mul" || kind == "Div" || kind == "ScaleByScalar") && scales(0, 1) ? 0 : -1;
 }
 
+bool is_gather_gradient(const Op& op) {
+  if (op.kind_name() != "GatherGrad" || op.attributes.integer_or("group_size", 1) != 1) {
+    return false;
+  }
+  const DType dtype = op.output(0)->dtype();
+  return is_floating_point(dtype) && !is_float8(dtype);
+}
+
 class SparseUpdates {
  public:
   explicit SparseUpdates(Graph& graph) : graph_(graph), purity_(graph), aliases_(graph) {}
@@ -100,12 +109,6 @@ class SparseUpdates {
     }
     if (op != nullptr) found.path.push_back(op);
     return op;
-  }
-
-  static bool is_gather_gradient(const Op& op) {
-    const DType dtype = op.output(0)->dtype();
-    return op.kind_name() == "GatherGrad" && op.attributes.integer_or("group_size", 1) == 1 &&
-           is_floating_point(dtype) && !is_float8(dtype);
   }
 
   std::optional<GatheredGradient> gathered_behind(const Op& update, int index) const {
@@ -259,6 +262,8 @@ class SparseUpdates {
 
 }  // namespace
 
-void use_sparse_updates(Graph& graph) { SparseUpdates(graph).run(); }
+void use_sparse_updates(Graph& graph) {
+  if (any_op(graph, is_gather_gradient)) SparseUpdates(graph).run();
+}
 
 }  // namespace pando
