@@ -16,13 +16,16 @@ from benchmarks.frameworks import popxl_ops
 from benchmarks.frameworks import popxl_programs as programs
 from benchmarks.models import families, generation
 from benchmarks.program import Once, Program, Steps
+from pando.settings import use_session_settings
 
 DEVICE = "cpu"
 
 
 def _training_steps(case: Case) -> Steps:
     built = programs.training(case)
-    session = popxl.Session(built.ir, DEVICE)
+    # As in the peers, weights are where they are trained and nowhere else.
+    with use_session_settings(keep_host_values=False):
+        session = popxl.Session(built.ir, DEVICE)
     turns = itertools.cycle(_feeds(case, built))
     session.__enter__()
     if case.layers:

@@ -32,6 +32,9 @@ class SessionSettings:
         flush_denormals: Whether denormal numbers count as zero, which they do in most uses: one
             costs up to a hundred cycles. If not, arithmetic keeps them, unless the calling thread
             has asked the processor to flush them; functions such as exp may still give zero.
+        keep_host_values: Whether the host keeps the values of variables that a session has brought
+            to the device. If not, they take memory once: only the device has them, until they are
+            asked for or the session ends, and `weights_from_host` cannot undo what it did.
         remote_tier: Where remote buffers live: "ram", or "file" for files in remote_folder.
         remote_folder: The folder for those files.
         remote_tiers: Buffer id -> tier, for buffers that live elsewhere than remote_tier says.
@@ -54,6 +57,7 @@ class SessionSettings:
     cache_limit_bytes: int = 1 << 30
     machine_code: str = field(default_factory=lambda: os.environ.get("PANDO_MACHINE_CODE", "auto"))
     flush_denormals: bool = True
+    keep_host_values: bool = True
     remote_tier: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_TIER", "ram"))
     remote_folder: str = field(default_factory=lambda: os.environ.get("PANDO_REMOTE_FOLDER", ""))
     remote_tiers: Mapping[int, str] = field(default_factory=dict)

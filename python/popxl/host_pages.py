@@ -52,6 +52,22 @@ def copy_in_pages(array: _Array, kind: np.dtype[Any]) -> _Array:
     return result
 
 
+def give_up(array: _Array) -> bool:
+    """Give back what an array takes that `copy_in_pages` made: its elements become zeros.
+
+    Args:
+        array: The array; any other is left as it is.
+
+    Returns:
+        Whether it was such an array.
+    """
+    memory = array.base
+    if not isinstance(memory, mmap.mmap) or isinstance(array, np.memmap):
+        return False
+    memory.madvise(mmap.MADV_DONTNEED)
+    return True
+
+
 def _is_zero(array: _Array) -> bool:
     """Whether all bits are zero; False where finding out takes long."""
     if array.dtype.kind not in "biufV" or not array.flags.c_contiguous:

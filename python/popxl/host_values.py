@@ -22,9 +22,12 @@ def host_value(tensor: Tensor) -> np.ndarray[Any, Any]:
     Returns:
         The value itself, not a copy, in the shape that the host has it in; bfloat16 with the DLPack
         protocol.
+
+    Raises:
+        ValueError: The host does not have the value of a variable.
     """
     if isinstance(tensor, Variable):
-        return with_dlpack(tensor._record.data)
+        return with_dlpack(tensor._record.host_value(tensor.id))
     array: np.ndarray[Any, Any] = tensor._pb.data
     kind = tensor.dtype.as_numpy()
     return with_dlpack(array.view(kind)) if array.dtype != kind else array

@@ -57,18 +57,20 @@ class InternalSession:
         """
         with self._session._lock:
             if not loaded:
-                self._core.detach()
+                self._session._detach_core()
             self._loaded = loaded
 
     def weightsFromHost(self) -> None:
         """Upload the host values of all variables."""
         with self._session._lock:
-            self._core.weights_from_host()
+            in_sync = self._session._in_sync
+            self._session._upload()
+            self._session._in_sync = in_sync
 
     def weightsToHost(self) -> None:
         """Bring the values of all variables back to the host."""
         with self._session._lock:
-            self._core.weights_to_host()
+            self._session._download()
 
     def writeWeights(self, weights: PyWeightsIO) -> None:
         """Write host values, without checks of dtype and shape beyond those of NumPy.
@@ -83,7 +85,7 @@ class InternalSession:
         records = self._session.ir._variables
         with self._session._lock:
             for tensor_id, value in weights.weights.items():
-                np.copyto(records[tensor_id].data, value, casting="unsafe")
+                records[tensor_id].write(value)
 
     def readWeights(self, weights: PyWeightsIO) -> None:
         """Copy host values to arrays.
@@ -98,7 +100,7 @@ class InternalSession:
         records = self._session.ir._variables
         with self._session._lock:
             for tensor_id, array in weights.weights.items():
-                np.copyto(array, records[tensor_id].data)
+                np.copyto(array, records[tensor_id].host_value(tensor_id))
 
     def getSummaryReport(self) -> str:
         """Describe the device memory of the program.

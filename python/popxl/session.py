@@ -13,6 +13,7 @@ import numpy as np
 from pando import _core
 from pando.host_arrays import with_dlpack
 from pando.host_functions import HostFunction
+from pando.settings import session_settings
 from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
 from popart.devices import DeviceInfo
 from popart.logging_ import getLogger
@@ -82,6 +83,8 @@ class Session(SessionVariables):
         # A device that was attached before, by the user or another session, is not ours to detach.
         self._attached_device = False
         self._in_sync = True
+        self._keeps_host_values = session_settings().keep_host_values
+        self._given_up = set()
         self.weights_to_host_on_exit = weights_to_host_on_exit
         if ir._has_read_only_memmap and weights_to_host_on_exit:
             getLogger("session").info(
@@ -179,9 +182,17 @@ class Session(SessionVariables):
             self._unload_work.pop()()
 
     def _unload(self) -> None:
-        self._do_unload_work()
-        self._core.detach()
+        try:
+            self._do_unload_work()
+        finally:
+            self._detach_core()
         self._pb_session._loaded = False
+
+    def _detach_core(self) -> None:
+        try:
+            self._take_back()
+        finally:
+            self._core.detach()
 
     def __enter__(self) -> Session:
         with self._lock:
@@ -224,7 +235,7 @@ class Session(SessionVariables):
                     self._do_unload_work()
                 finally:
                     # Each variable leaves the device as it comes: they take memory once.
-                    self._bring_back(self._core.weights_to_host_and_detach)
+                    self._bring_back(last=True)
         finally:
             self._unload()
             self._release_device()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ class SessionVariables:
     # Guards what touches the device or the host values: a call is whole before another begins.
     _lock: threading.RLock
     _in_sync: bool
+    weights_to_host_on_exit: bool
+    _keeps_host_values: bool
+    # Ids of variables whose host values this session gave up.
+    _given_up: set[str]
 
     @property
     def is_attached(self) -> bool:
@@ -35,8 +39,41 @@ class SessionVariables:
         raise NotImplementedError
 
     def _upload(self) -> None:
+        for name in self._core.variable_ids:
+            self.ir_._variables[name].host_value(name)
         self._core.weights_from_host()
         self._in_sync = True
+        self._give_up(self._core.variable_ids)
+
+    def _give_up(self, names: Iterable[str]) -> None:
+        """What the device has now is given up on the host, if the session is to do so."""
+        if self._keeps_host_values or not self.weights_to_host_on_exit:
+            return
+        for name in names:
+            if self.ir_._variables[name].give_up():
+                self._given_up.add(name)
+
+    def _only_on_device(self, names: Iterable[str]) -> list[str]:
+        """Those that this session gave up and nobody has written since."""
+        given_up, records = self._given_up, self.ir_._variables
+        return [name for name in names if name in given_up and records[name].only_on_device]
+
+    def _download(self, names: Iterable[str] | None = None) -> None:
+        """The values of the variables with these names, None: of all, to the host."""
+        wanted = self._core.variable_ids if names is None else self._in_program(names)
+        self._core.weights_to_host(None if names is None else wanted)
+        self._note_on_host(wanted)
+
+    def _note_on_host(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.ir_._variables[name].only_on_device = False
+            self._given_up.discard(name)
+
+    def _take_back(self) -> None:
+        """Brings what the host does not have, before the device goes."""
+        names = self._only_on_device(self._given_up)
+        if names and self._core.is_attached:
+            self._download(names)
 
     def _mark_device_changed(self) -> None:
         """The device has newer values than the host."""
@@ -46,7 +83,8 @@ class SessionVariables:
         """Upload the host values of all variables.
 
         Raises:
-            ValueError: The session is not attached.
+            ValueError: The session is not attached, or has no host values (the setting
+                `keep_host_values`).
         """
         with self._lock:
             self._require_attached("weights_from_host")
@@ -59,14 +97,18 @@ class SessionVariables:
             ValueError: The session is not attached.
             Exception: A variable is a read-only memory-mapped array.
         """
-        self._bring_back(self._core.weights_to_host)
+        self._bring_back()
 
-    def _bring_back(self, transfer: Callable[[], None]) -> None:
+    def _bring_back(self, last: bool = False) -> None:
         with self._lock:
             self._require_attached("weights_to_host")
             self._refuse_read_only("weights_to_host")
-            transfer()
+            if last:
+                self._core.weights_to_host_and_detach()
+            else:
+                self._core.weights_to_host()
             self._in_sync = True
+            self._note_on_host(self._core.variable_ids)
         for record in self.ir_._variables.values():
             if isinstance(record.data, np.memmap):
                 record.data.flush()
@@ -103,11 +145,15 @@ class SessionVariables:
                 raise TypeError(
                     f"{tensor!r} is not of type Constant or Variable: only these have host data"
                 )
-        wants_variable = any(isinstance(tensor, Variable) for tensor in tensors)
+        variables = [tensor for tensor in tensors if isinstance(tensor, Variable)]
         with self._lock:
-            if wants_variable and not self._in_sync and self.is_attached:
+            names = [tensor.id for tensor in variables]
+            has_newer = bool(names) and not self._in_sync
+            if self.is_attached and (has_newer or self._only_on_device(names)):
                 self.weights_to_host()
-        return {tensor: host_value(tensor) for tensor in tensors}
+            for tensor in variables:
+                tensor._record.is_shown = True
+            return {tensor: host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
         """Write a new value of a variable, with the errors of `write_variables_data`.
@@ -138,9 +184,11 @@ class SessionVariables:
     def _write(self, arrays: Mapping[Variable, _Array]) -> None:
         """New host values, which alone are uploaded: the others stay as they are on the device."""
         for tensor, array in arrays.items():
-            np.copyto(tensor._record.data, array)
+            tensor._record.write(array)
         if self.is_attached:
-            self._core.weights_from_host(self._in_program(tensor.id for tensor in arrays))
+            names = self._in_program(tensor.id for tensor in arrays)
+            self._core.weights_from_host(names)
+            self._give_up(names)
 
     def _refuse_read_only(self, what: str) -> None:
         if self.ir_._has_read_only_memmap:
@@ -182,8 +230,13 @@ class SessionVariables:
         with self._lock:
             if self.is_attached and not self._in_sync:
                 self._refuse_read_only("get_variables")
-                self._core.weights_to_host(self._in_program(tensors))
-            return {name: host_value(tensor).copy() for name, tensor in tensors.items()}
+                self._download(tensors)
+            elif self.is_attached and (names := self._only_on_device(tensors)):
+                self._download(names)
+            values = {name: host_value(tensor).copy() for name, tensor in tensors.items()}
+            if self.is_attached:
+                self._give_up(self._in_program(tensors))
+            return values
 
     def set_variable(self, name: str, value: Any) -> None:
         """Write a new value of a variable, with the errors of `set_variables`.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import numpy as np
 import pytest
 
 import popxl
+from pando import checkpoint
+from pando.settings import use_session_settings
 from popxl import ops
 from popxl.utils import to_numpy
 
 MIB = 2**20
-LARGE = (16 * MIB,)
+LARGE = (16 * MIB,)  # elements
 
 
 def resident_bytes() -> int:
@@ -141,3 +145,139 @@ def test_what_waits_for_the_end_of_a_session_may_fail() -> None:
         session._before_unload(fail)
     assert not session.is_attached
     assert session.get_tensor_data(v).tolist() == [1.0] * 3
+
+
+def counting_program() -> tuple[popxl.Ir, popxl.tensor.Variable, popxl.tensor.Variable]:
+    """Every run adds 1 to the first variable; the second one is large, too, and stays."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        v = popxl.variable(np.ones(LARGE), popxl.float32, name="v")
+        other = popxl.variable(np.full(LARGE, 2.0), popxl.float32, name="other")
+        v += 1.0
+        ops.host_store(popxl.d2h_stream((), popxl.float32), ops.sum(other))
+    return ir, v, other
+
+
+@pytest.fixture
+def lean() -> Iterator[None]:
+    with use_session_settings(keep_host_values=False):
+        yield
+
+
+def first(values: np.ndarray) -> float:
+    assert (values == values[0]).all()
+    return float(values[0])
+
+
+@pytest.mark.usefixtures("lean")
+def test_values_that_only_the_device_has_take_memory_once() -> None:
+    ir, v, other = counting_program()
+    before = resident_bytes()
+    with popxl.Session(ir) as session:
+        assert abs(resident_bytes() - before) < 8 * MIB
+        session.run()
+        assert session._core.memory.persistent_bytes >= 2 * 4 * LARGE[0]
+        assert first(session.get_variable("v")) == 2.0
+        session.set_variable("v", np.full(LARGE, 5.0, np.float32))
+        session.run()
+        assert abs(resident_bytes() - before) < 8 * MIB
+        with pytest.raises(ValueError, match=r"no value of the variable 'v'.*keep_host_values"):
+            session.weights_from_host()
+        assert first(session.get_tensor_data(v)) == 6.0
+        assert first(session.get_tensor_data(other)) == 2.0
+        # What was shown stays.
+        session.run()
+        shown = session.get_tensor_data(v)
+        session.write_variable_data(v, 1.0)
+        session.run()
+        assert first(shown) == 1.0
+    assert first(session.get_tensor_data(v)) == 2.0
+    with session:
+        session.run()
+    assert first(session.get_tensor_data(v)) == 3.0
+
+
+@pytest.mark.usefixtures("lean")
+@pytest.mark.parametrize("how", ["error", "weights_to_host_on_exit", "by hand"])
+def test_no_way_to_leave_a_session_loses_values(how: str) -> None:
+    ir, v, other = counting_program()
+    session = popxl.Session(ir)
+    with contextlib.suppress(ZeroDivisionError), session:
+        session.run()
+        if how == "error":
+            raise ZeroDivisionError
+        if how == "weights_to_host_on_exit":
+            session.weights_to_host_on_exit = False
+        else:
+            session._pb_session.setEngineIsLoaded(False)
+    assert first(session.get_tensor_data(v)) == 2.0
+    assert first(session.get_tensor_data(other)) == 2.0
+    with session:
+        session.run()
+        session.weights_to_host()
+        assert first(session.get_tensor_data(v)) == 3.0
+
+
+@pytest.mark.usefixtures("lean")
+def test_sessions_that_keep_what_the_host_had_on_exit_keep_it() -> None:
+    ir, v, _ = counting_program()
+    session = popxl.Session(ir, weights_to_host_on_exit=False)
+    for _ in range(2):
+        with session:
+            session.run()
+            session.weights_from_host()
+    assert first(session.get_tensor_data(v)) == 1.0
+
+
+@pytest.mark.usefixtures("lean")
+def test_another_session_is_told_that_only_a_device_has_the_values() -> None:
+    ir, _, _ = counting_program()
+    one, two = popxl.Session(ir), popxl.Session(ir)
+    with one:
+        one.run()
+        with pytest.raises(ValueError, match="no value of the variable"), two:
+            pass
+        with pytest.raises(ValueError, match="no value of the variable"):
+            two.get_variable("v")
+        assert not two.is_attached
+        one.weights_to_host()
+        with two:
+            two.run()
+            assert first(two.get_variable("v")) == 3.0
+    with two:
+        assert first(two.get_variable("v")) == 2.0
+
+
+@pytest.mark.usefixtures("lean")
+def test_values_on_the_device_alone_are_in_checkpoints(tmp_path: Path) -> None:
+    ir, v, _ = counting_program()
+    with popxl.Session(ir) as session:
+        session.run()
+        checkpoint.save(session, tmp_path / "at 2", step=1)
+        session.run()
+        checkpoint.load(session, tmp_path / "at 2")
+        assert first(session.get_variable("v")) == 2.0
+        session.run()
+    assert first(session.get_tensor_data(v)) == 3.0
+
+
+@pytest.mark.usefixtures("lean")
+def test_values_of_replicas_and_remote_buffers_come_back() -> None:
+    ir = popxl.Ir(replication=2)
+    values = np.arange(2 * MIB, dtype=np.float32).reshape(2, -1)
+    with ir.main_graph, popxl.in_sequence():
+        grouped = popxl.variable(
+            values, name="grouped", replica_grouping=ir.replica_grouping(group_size=1)
+        )
+        grouped += 1.0
+        buffer = popxl.remote_buffer((MIB,), popxl.float32, 1)
+        remote = popxl.remote_variable(values[1], buffer, 0, name="remote")
+        ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) * 2.0)
+        handle, shard = popxl.replica_sharded_variable(values[0], popxl.float32, "sharded")
+        shard += 3.0
+    with popxl.Session(ir) as session:
+        session.run()
+        np.testing.assert_array_equal(session.get_variable("sharded"), values[0] + 3.0)
+    np.testing.assert_array_equal(session.get_tensor_data(grouped), values + 1.0)
+    np.testing.assert_array_equal(session.get_tensor_data(remote), values[1] * 2.0)
+    np.testing.assert_array_equal(session.get_tensor_data(handle), values[0] + 3.0)
