@@ -18,7 +18,7 @@ from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_ho
 from poptorch._compile_options import check_program, configure, device_for, profiled, use_cache
 from poptorch._impl import createPoptorchError
 from poptorch._lower.dtypes import device_dtype, host_array, host_tensor
-from poptorch._lower.program import Program, ProgramBuilder
+from poptorch._lower.program import GRADIENT, Program, ProgramBuilder
 from poptorch._lower.schedule import Schedule
 from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate
@@ -101,6 +101,10 @@ class Executable:
         self.session.set_variables(arrays)
 
 
+# An updated weight is called so, before its name.
+_UPDATED = "UpdatedVar___"
+
+
 def schedule_of(options: Options, groups: Mapping[str, ReplicaGroups]) -> Schedule:
     """Choose the loops of a program.
 
@@ -122,6 +126,11 @@ def schedule_of(options: Options, groups: Mapping[str, ReplicaGroups]) -> Schedu
         num_io_tiles=options.TensorLocations.num_io_tiles,
         mean_strategy=options.Training.meanAccumulationAndReplicationReductionStrategy,
         groups=dict(groups),
+        kept_gradients=frozenset(
+            str(long).removeprefix(GRADIENT)
+            for long, *_ in options.anchored_tensors.values()
+            if str(long).startswith(GRADIENT)
+        ),
     )
 
 
@@ -210,7 +219,7 @@ class _Anchors:
         """
         found = {}
         for short, long in self._others.items():
-            name = long.removeprefix("UpdatedVar___")
+            name = long.removeprefix(_UPDATED)
             if name not in ir._variables:
                 raise createPoptorchError(
                     f"anchorTensor: there is no tensor {long} in the graph, which '{short}' names. "
@@ -218,6 +227,16 @@ class _Anchors:
                 )
             found[short] = name
         return found
+
+
+def _names_of_updates(program: Program, update: WeightUpdate | None, traced: Trace) -> list[str]:
+    """What anchors of a training program can name beside tensors of the forward pass."""
+    if update is None:
+        return []
+    weights = [name for name in traced.twins.parameters if name in program.written]
+    state = [*update.state.scalars, *update.state.states.values()]
+    found = [prefix + name for name in sorted(weights) for prefix in (GRADIENT, _UPDATED)]
+    return [*found, *dict.fromkeys(state)]
 
 
 def make_executable(
@@ -254,7 +273,8 @@ def make_executable(
     )
     program = builder.build()
     buffers = program.written - traced.twins.parameters
-    check_program(program.ir, buffers, options)
+    is_empty = not results and not traced.recording.nodes
+    check_program([] if is_empty else program.devices, buffers, options)
     read_anchors = anchors.variables(program.ir)
     configure(program.ir, options)
     if settings.cache is not None:
@@ -270,7 +290,7 @@ def make_executable(
         session=session,
         schedule=settings.schedule,
         seed=settings.seed,
-        tensor_names=anchors.names,
+        tensor_names=[*anchors.names, *_names_of_updates(program, update, traced)],
         anchors=list(anchors.streamed),
         read_anchors=read_anchors,
     )

@@ -15,12 +15,11 @@ import popxl
 from pando.settings import use_session_settings
 from popart.devices import DeviceInfo
 from poptorch import poptorch_core
-from poptorch._devices import MAX_DEVICES, devices_to_reserve, uses_model
+from poptorch._devices import MAX_DEVICES, devices_per_replica, devices_to_reserve, uses_model
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger, set_repeat_limit
 from poptorch._options_device import make_cache_folder
 from poptorch.options import Options
-from popxl.session_compile import ipus_per_replica
 
 _BROADCAST = (
     "PopTorch does not support broadcasting buffers. If your model is able to tolerate buffers "
@@ -51,20 +50,22 @@ def check_options(options: Options, training: bool) -> None:
         )
 
 
-def check_program(ir: popxl.Ir, written_buffers: Collection[str], options: Options) -> None:
+def check_program(
+    devices: Collection[int], written_buffers: Collection[str], options: Options
+) -> None:
     """Check what is known of a program before it is compiled.
 
     Args:
-        ir: The program.
+        devices: The virtual devices of its ops; none where there is nothing to do.
         written_buffers: The names of the buffers that a run changes.
         options: The model's own options.
 
     Raises:
-        Error: It needs too many devices or an odd number of them, or its replicas would have
-            to agree on buffers.
+        Error: It is empty, needs too many devices or a number that is no power of 2, or its
+            replicas would have to agree on buffers.
     """
     replicas = options.replication_factor
-    devices_to_reserve(ipus_per_replica(ir) * replicas, options)
+    devices_to_reserve(devices_per_replica(devices) * replicas, options)
     if options.broadcast_buffers and replicas > 1 and written_buffers:
         raise createPoptorchError(f"{_BROADCAST} It writes {', '.join(sorted(written_buffers))}.")
 

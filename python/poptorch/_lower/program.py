@@ -31,6 +31,8 @@ from popxl import ops
 from popxl.ops.random_seed import create_random_seed
 
 SEED_VARIABLE = "randomSeed___fromHost"
+# What variables are called that keep gradients, before the names of their weights.
+GRADIENT = "Gradient___"
 
 
 @dataclass
@@ -342,7 +344,18 @@ class ProgramBuilder:
             if divisor > 1:
                 gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
             reduced[name] = WeightGradient(name, shared[name], gradient, grouping)
+            if name in self._schedule.kept_gradients:
+                _keep(reduced[name], shared)
         self._update.apply(reduced, shared)
+
+
+def _keep(one: WeightGradient, shared: SharedTensors) -> None:
+    """Copies a gradient to a variable."""
+    groups = 1 if one.grouping is None else one.grouping.num_groups
+    shape = (groups, *one.gradient.shape) if groups > 1 else one.gradient.shape
+    initial = np.zeros(shape, np.float32)
+    kept = shared.variable(GRADIENT + one.name, initial, one.grouping)
+    ops.var_updates.copy_var_update_(kept, cast(one.gradient, popxl.float32))
 
 
 def _stream_of(t: popxl.Tensor, name: str) -> popxl.DeviceToHostStream:

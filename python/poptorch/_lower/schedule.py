@@ -30,6 +30,7 @@ class Schedule:
         num_io_tiles: The number of tiles reserved for transfers, which has no effect.
         mean_strategy: When an average is divided.
         groups: How replicas share parameters that have several values, by name.
+        kept_gradients: The names of parameters whose gradient of the last update can be read.
     """
 
     iterations: int = 1
@@ -41,6 +42,7 @@ class Schedule:
     num_io_tiles: int = 0
     mean_strategy: enums.MeanReductionStrategy = enums.MeanReductionStrategy.Post
     groups: Mapping[str, ReplicaGroups] = field(default_factory=dict)
+    kept_gradients: frozenset[str] = frozenset()
 
     @property
     def keeps_means(self) -> bool:

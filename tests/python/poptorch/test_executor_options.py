@@ -129,6 +129,17 @@ def test_numbers_of_devices() -> None:
         many(torch.ones(65, 4))
 
 
+def test_a_model_that_does_nothing_is_refused() -> None:
+    class Nothing(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> None:
+            return None
+
+    model = poptorch.inferenceModel(Nothing(), quiet())
+    with pytest.raises(poptorch.Error, match="Your compiled model is empty"):
+        model(X)
+    assert torch.equal(poptorch.inferenceModel(torch.nn.Identity(), quiet())(X), X)
+
+
 def test_several_processes_cannot_train_together() -> None:
     options = Options()
     options.Distributed.configureProcessId(0, 2)
@@ -266,6 +277,40 @@ def test_anchors() -> None:
     wrong = poptorch.inferenceModel(Scaled(), quiet().anchorTensor("a", "nowhere:0"))
     with pytest.raises(poptorch.Error, match="there is no tensor nowhere:0 in the graph"):
         wrong(X)
+
+
+def test_anchored_gradients_and_states() -> None:
+    options = quiet().replicationFactor(2).deviceIterations(2)
+    options.Training.gradientAccumulation(2)
+    for short, long in {"gradient": "Gradient___fc.weight", "new": "UpdatedVar___fc.bias"}.items():
+        options.anchorTensor(short, long)
+    options.anchorTensor("velocity", "Accl___fc.weight")
+    module, reference = WithLoss(), WithLoss()
+    reference.load_state_dict(module.state_dict())
+    optimizer = poptorch.optim.SGD(
+        module.parameters(), lr=0.1, momentum=0.9, use_combined_accum=False
+    )
+    model = poptorch.trainingModel(module, options, optimizer)
+    data, targets = torch.randn(16, 4), torch.randn(16, 3)
+    model(data, targets)
+    plain = torch.optim.SGD(reference.parameters(), lr=0.1, momentum=0.9)
+    for iteration in range(2):
+        plain.zero_grad()
+        # Replicas are the outermost dimension of the batch, then device iterations.
+        parts = [t.reshape(2, 2, 4, -1)[:, iteration].reshape(8, -1) for t in (data, targets)]
+        reference(*parts)[1].backward()
+        plain.step()
+    gradient = reference.fc.weight.grad
+    torch.testing.assert_close(model.getAnchoredTensor("gradient"), gradient)
+    torch.testing.assert_close(model.getAnchoredTensor("new"), reference.fc.bias.detach())
+    velocity = plain.state[reference.fc.weight]["momentum_buffer"]
+    torch.testing.assert_close(model.getAnchoredTensor("velocity"), velocity)
+    assert {"Gradient___fc.weight", "UpdatedVar___fc.bias", "Accl___fc.weight"} <= set(
+        model.getTensorNames()
+    )
+    frozen = quiet().anchorTensor("a", "Gradient___other")
+    with pytest.raises(poptorch.Error, match="there is no tensor Gradient___other"):
+        trained(frozen)(X, TARGET)
 
 
 def test_repeated_names_are_numbered() -> None:
