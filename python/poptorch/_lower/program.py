@@ -23,7 +23,7 @@ from poptorch._lower.schedule import Schedule
 from poptorch._lower.segments import split_into_segments
 from poptorch._lower.stage_gradients import differentiate_stages
 from poptorch._lower.stages import StageMaker
-from poptorch._lower.update_variables import WeightGradient, product
+from poptorch._lower.update_variables import WeightGradient, on_device, product
 from poptorch._lower.weight_update import WeightUpdate
 from poptorch._trace.recording import Recording
 from poptorch._trace.twins import Twins
@@ -332,21 +332,27 @@ class ProgramBuilder:
 
     def _apply(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         assert self._update is not None
-        in_float32 = self._update.values.accum_type == torch.float32
-        reduced = {}
-        for name, gradient in gradients.items():
-            grouping = self._groupings.get(name)
-            replicas = self._schedule.replicas if grouping is None else grouping.group_size
+        reduced = {name: self._reduced(name, one, shared) for name, one in gradients.items()}
+        self._update.apply(reduced, shared)
+
+    def _reduced(self, name: str, gradient: popxl.Tensor, shared: SharedTensors) -> WeightGradient:
+        """The gradient of a weight over all micro-batches and replicas, on the weight's device."""
+        assert self._update is not None
+        grouping = self._groupings.get(name)
+        replicas = self._schedule.replicas if grouping is None else grouping.group_size
+        divisor = self._schedule.gradient_divisor(replicas)
+        device = self._forward.home_of(name) if len(self._forward.devices) > 1 else None
+        with on_device(device):
             if replicas > 1:
+                in_float32 = self._update.values.accum_type == torch.float32
                 summand = cast(gradient, popxl.float32) if in_float32 else gradient
                 gradient = ops.collectives.replicated_all_reduce(summand, "add", grouping)
-            divisor = self._schedule.gradient_divisor(replicas)
             if divisor > 1:
                 gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
-            reduced[name] = WeightGradient(name, shared[name], gradient, grouping)
-            if name in self._schedule.kept_gradients:
-                _keep(reduced[name], shared)
-        self._update.apply(reduced, shared)
+        reduced = WeightGradient(name, shared[name], gradient, grouping, device)
+        if name in self._schedule.kept_gradients:
+            _keep(reduced, shared)
+        return reduced
 
 
 def _keep(one: WeightGradient, shared: SharedTensors) -> None:

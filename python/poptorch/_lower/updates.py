@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import popxl
 from poptorch._lower.loss_scaling import AutomaticLossScaling, LossScale
-from poptorch._lower.update_rules import Group, make_rule
+from poptorch._lower.update_rules import Group, Rule, make_rule
 from poptorch._lower.update_variables import (
     Factor,
     MakeVariable,
@@ -98,15 +98,18 @@ def add_updates(
         if values.kind in _COUNTS_STEPS:
             one = popxl.constant(1.0, popxl.float32)
             step = ops.var_updates.accumulate_(variables.shared_count(weights), one)
+        rules: dict[tuple[int, int | None], Rule] = {}
         for index, members in enumerate(groups):
             for device in dict.fromkeys(weight.device for weight in members):
                 group = Group(values, index, variables, scale, device)
                 moved_step = moved(step, device)
                 with on_device(device):
-                    rule = make_rule(group, moved_step)
-                    for weight in members:
-                        if weight.device == device:
-                            rule.update(weight)
+                    rules[index, device] = make_rule(group, moved_step)
+        # After all that devices wait for.
+        for index, members in enumerate(groups):
+            for weight in members:
+                with on_device(weight.device):
+                    rules[index, weight.device].update(weight)
         variables.finish()
         loss_scale.adapt()
     return variables.noted
