@@ -147,12 +147,13 @@ class LossScale:
         return brought_home(count, one.device)
 
     def adapt(self) -> None:
-        """Choose the next scale, after an update of the weights.
+        """Choose the next scale, after an update of the weights. `finalLossScale` is the last one.
 
         A scale that half precision cannot represent, or only as a denormal, is not taken.
         """
         if self._automatic is None:
             return
+        self._variables.shown("finalLossScale", as_tensor(self.factor()))
         large, seen = self._state("lossScaleLargeCount"), self._state("lossScaleSeenCount")
         factor = self._state("lossScaleUpdateFactor", 1.0)
         zero = popxl.constant(0.0, popxl.float32)

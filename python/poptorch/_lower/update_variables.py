@@ -161,6 +161,16 @@ class UpdateVariables:
         """
         return self._state(name, np.array(value, np.float32), None)
 
+    def shown(self, name: str, value: popxl.Tensor) -> None:
+        """Keep a number where it can be looked at. It is no state.
+
+        Args:
+            name: The name of the variable.
+            value: The number, a float32 tensor of rank 0.
+        """
+        kept = self._make(name, np.array(0, np.float32), None)
+        ops.var_updates.copy_var_update_(kept, value)
+
     def shared_count(self, weights: Sequence[WeightGradient]) -> popxl.Tensor:
         """Make one count of steps, which `ipu_state` has for every weight.
 

@@ -250,6 +250,7 @@ def test_loss_scale_keeps_small_gradients() -> None:
 def test_automatic_loss_scale() -> None:
     options = poptorch.Options()
     options.Training.setAutomaticLossScaling(True).gradientAccumulation(2)
+    options.anchorTensor("scale", "finalLossScale")
     model = Scaled()
     optimizer = optim.SGD(model.parameters(), lr=1.0)
     trained = poptorch.trainingModel(model, options, optimizer)
@@ -261,6 +262,9 @@ def test_automatic_loss_scale() -> None:
         found.append(optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"].item())
     # The second large gradient has the scale 4: 20000 > 0.125 * 65504.
     assert found == [2, 4, 2, 4, 2]
+    # The scale of the last step, not of the next.
+    assert trained.getAnchoredTensor("scale").item() == 4
+    assert "finalLossScale" not in optimizer.state_dict()["ipu_state"]
     assert model.weight.item() == pytest.approx(-(3 + 2 * 2500.5), rel=2e-3)
 
 
