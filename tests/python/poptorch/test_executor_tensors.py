@@ -1,0 +1,170 @@
+"""Tensors inside programs that executors give: anchors, random state, buffers, ops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import poptorch
+from poptorch._lower.table import is_lowered
+from poptorch.options import Options
+from tests.python.poptorch.models import Scaled, WithLoss
+
+ROOT = Path(__file__).parents[3]
+X = torch.arange(8.0).reshape(2, 4) / 8
+TARGET = torch.ones(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> Iterator[None]:
+    torch.manual_seed(0)
+    yield
+    poptorch._logging.set_repeat_limit(4)
+
+
+def quiet(options: Options | None = None) -> Options:
+    return (options or Options()).showCompilationProgressBar(False)
+
+
+def trained(options: Options | None = None, lr: float = 0.1) -> poptorch.PoplarExecutor:
+    module = WithLoss()
+    optimizer = torch.optim.SGD(module.parameters(), lr=lr)
+    return poptorch.trainingModel(module, quiet(options), optimizer)
+
+
+def test_random_state_can_be_read_and_written() -> None:
+    models = [poptorch.inferenceModel(Scaled(), quiet().randomSeed(seed)) for seed in (7, 8)]
+    with pytest.raises(poptorch.Error, match="Model has not been compiled"):
+        _ = models[0].rng_state
+    for model in models:
+        model(X)
+    state = models[0].rng_state
+    assert (state[0], models[1].rng_state[0]) == (7, 8)
+    models[1].rng_state = state
+    assert models[1].rng_state == state
+    models[1].detachFromDevice()
+    assert models[1].rng_state == state
+    for bad in ([7], [*state, 1], [7, -1, *state[2:]]):
+        with pytest.raises(poptorch.Error, match="rng_state: wanted a seed and 2 words"):
+            models[1].rng_state = bad
+
+
+@pytest.mark.skipif(not is_lowered("aten::dropout"), reason="dropout is not lowered")
+def test_random_numbers_are_reproducible() -> None:
+    class Noise(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.dropout(x, 0.5, training=True)
+
+    ones = torch.ones(2, 64)
+    models = [poptorch.inferenceModel(Noise(), quiet().randomSeed(seed)) for seed in (7, 7, 8)]
+    first, second, other = (model(ones) for model in models)
+    assert torch.equal(first, second) and not torch.equal(first, other)
+    state = models[0].rng_state
+    third = models[0](ones)
+    assert not torch.equal(first, third)
+    models[2].rng_state = state
+    assert torch.equal(models[2](ones), third)
+
+
+def test_named_buffers_can_be_updated_alone() -> None:
+    module = Scaled().eval()
+    model = poptorch.inferenceModel(module, quiet().updatableNamedBuffers(["scale"]))
+    with pytest.raises(poptorch.Error, match="has not been compiled"):
+        model.copyNamedBuffersToDevice()
+    assert torch.equal(model(X), X * 6 + 1)
+    with torch.no_grad():
+        module.scale.fill_(5.0)
+        module.shift.fill_(9.0)
+        module.weight.fill_(9.0)
+    assert torch.equal(model(X), X * 6 + 1)
+    model.copyNamedBuffersToDevice()
+    assert torch.equal(model(X), X * 10 + 1)
+    unnamed = poptorch.inferenceModel(Scaled(), quiet())
+    unnamed(X)
+    with pytest.raises(poptorch.Error, match="No named buffers marked as updatable via"):
+        unnamed.copyNamedBuffersToDevice()
+    wrong = poptorch.inferenceModel(Scaled(), quiet().updatableNamedBuffers(["weight"]))
+    wrong(X)
+    with pytest.raises(poptorch.Error, match=r"names \['weight'\]; the buffers of the model are"):
+        wrong.copyNamedBuffersToDevice()
+
+
+def test_anchors() -> None:
+    options = quiet().deviceIterations(2).anchorTensor("product", "fc/Gemm:0")
+    options.anchorTensor("data", "input").anchorTensor("new", "UpdatedVar___fc.weight")
+    options.outputMode(poptorch.OutputMode.All)
+    model = trained(options, lr=0.0)
+    with pytest.raises(AssertionError, match="must be compiled before calling getTensorNames"):
+        model.getTensorNames()
+    data, targets = torch.randn(4, 4), torch.randn(4, 3)
+    y, _ = model(data, targets)
+    names = model.getTensorNames()
+    assert {"input", "input/1", "fc.weight", "fc.bias", "fc/Gemm:0"} <= set(names)
+    assert torch.equal(model.getAnchoredTensor("product"), y)
+    assert torch.equal(model.getAnchoredTensor("data"), data)
+    assert torch.equal(model.getAnchoredTensor("new"), model.fc.weight)
+    with pytest.raises(AssertionError, match="No tensor with name other found"):
+        model.getAnchoredTensor("other")
+    wrong = poptorch.inferenceModel(Scaled(), quiet().anchorTensor("a", "nowhere:0"))
+    with pytest.raises(poptorch.Error, match="there is no tensor nowhere:0 in the graph"):
+        wrong(X)
+
+
+def test_anchored_gradients_and_states() -> None:
+    options = quiet().replicationFactor(2).deviceIterations(2)
+    options.Training.gradientAccumulation(2)
+    for short, long in {"gradient": "Gradient___fc.weight", "new": "UpdatedVar___fc.bias"}.items():
+        options.anchorTensor(short, long)
+    options.anchorTensor("velocity", "Accl___fc.weight")
+    module, reference = WithLoss(), WithLoss()
+    reference.load_state_dict(module.state_dict())
+    optimizer = poptorch.optim.SGD(
+        module.parameters(), lr=0.1, momentum=0.9, use_combined_accum=False
+    )
+    model = poptorch.trainingModel(module, options, optimizer)
+    data, targets = torch.randn(16, 4), torch.randn(16, 3)
+    model(data, targets)
+    plain = torch.optim.SGD(reference.parameters(), lr=0.1, momentum=0.9)
+    for iteration in range(2):
+        plain.zero_grad()
+        # Replicas are the outermost dimension of the batch, then device iterations.
+        parts = [t.reshape(2, 2, 4, -1)[:, iteration].reshape(8, -1) for t in (data, targets)]
+        reference(*parts)[1].backward()
+        plain.step()
+    gradient = reference.fc.weight.grad
+    torch.testing.assert_close(model.getAnchoredTensor("gradient"), gradient)
+    torch.testing.assert_close(model.getAnchoredTensor("new"), reference.fc.bias.detach())
+    velocity = plain.state[reference.fc.weight]["momentum_buffer"]
+    torch.testing.assert_close(model.getAnchoredTensor("velocity"), velocity)
+    assert {"Gradient___fc.weight", "UpdatedVar___fc.bias", "Accl___fc.weight"} <= set(
+        model.getTensorNames()
+    )
+    frozen = quiet().anchorTensor("a", "Gradient___other")
+    with pytest.raises(poptorch.Error, match="there is no tensor Gradient___other"):
+        trained(frozen)(X, TARGET)
+
+
+def test_repeated_names_are_numbered() -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 + 2 + 3
+
+    options = quiet().anchorTensor("second", "Add:0/1")
+    model = poptorch.inferenceModel(Sums(), options)
+    model(X)
+    assert model.getTensorNames() == ["input", "Add:0", "Add:0/1", "Add:0/2"]
+    assert torch.equal(model.getAnchoredTensor("second"), X + 3)
+
+
+def test_ops_as_json() -> None:
+    model = trained()
+    assert model._debugGetPopartIR().startswith("unavailable")
+    model(X, TARGET)
+    ops = json.loads(model._debugGetPopartIR())["maingraph"]
+    assert {"type", "name", "inputs", "outputs"} == set(ops[0])
+    assert any("fc" in op["name"].split("/") for op in ops)
+    assert {"HostLoad", "HostStore"} <= {op["type"] for op in ops}
