@@ -313,6 +313,7 @@ class Structure:
         self, output: Any, is_traced: Callable[[torch.Tensor], bool] | None = None
     ) -> None:
         self._is_traced = is_traced or _is_traced
+        self.has_host_tensors = False
         self._node = describe("output", output, self._replaced)
         self._tensors: list[torch.Tensor] = []
         self._node.collect(output, self._tensors)
@@ -320,6 +321,7 @@ class Structure:
     def _replaced(self, tensor: torch.Tensor) -> bool:
         traced = self._is_traced(tensor)
         if not traced:
+            self.has_host_tensors = True
             warnings.warn(
                 f"Output expected to be on the IPU but is on {tensor.device.type}", stacklevel=4
             )

@@ -273,7 +273,7 @@ def make_executable(
     )
     program = builder.build()
     buffers = program.written - traced.twins.parameters
-    is_empty = not results and not traced.recording.nodes
+    is_empty = not (results or traced.recording.nodes or traced.structure.has_host_tensors)
     check_program([] if is_empty else program.devices, buffers, options)
     read_anchors = anchors.variables(program.ir)
     configure(program.ir, options)

@@ -120,6 +120,9 @@ class ProgramBuilder:
             seed_variable = variables[SEED_VARIABLE]
             carried = [seed_variable, *self._first_results()]
             last = self._run(carried, variables)
+            if not self._outputs:
+                # A model may return only what it found on the host; a session wants an op.
+                ops.identity(seed_variable)
             if self._forward.random:
                 ops.var_updates.copy_var_update_(seed_variable, last[0])
             if not schedule.stores_each:
