@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.cases import FRAMEWORKS, Case, all_cases
 from benchmarks.figures import ROOT, NotFigures, load_sections, save_section
-from benchmarks.models.families import model_cases
+from benchmarks.models.families import model_cases, torch_cases
 from benchmarks.op_cases import op_cases
 from benchmarks.runner import BEFORE, Row, Settings, run_cases
 from benchmarks.table import (
@@ -52,6 +52,9 @@ SUITES = {
         ("pando", "torch_eager", "torch_compile", "jax"),
         render_models,
         fresh=True,
+    ),
+    "torch": Suite(
+        "torch", torch_cases, ("pando", "torch_eager", "torch_compile"), render_models, fresh=True
     ),
 }
 # What `figures` runs, in this order; each writes a section of FIGURES.

@@ -33,6 +33,8 @@ class Case:
     - op: the single operation ``mode`` on about ``size`` elements
     - a family of ``benchmarks.models``, in the sizes named ``variant``: ``train`` or ``infer``
 
+    ``front_end`` is what Pando runs the program through: ``popxl``, or ``poptorch`` for the peers'
+    torch modules as they are.
     ``form`` is the one form of ``torch.compile`` to build; without, the fastest of all is.
     """
 
@@ -47,6 +49,7 @@ class Case:
     size: int = 0
     variant: str = ""
     form: str = ""
+    front_end: str = "popxl"
 
     @property
     def training(self) -> bool:

@@ -47,6 +47,15 @@ def on(framework: str, case: Case) -> ModuleType:
 SHARED = ("mlp/train/adam/b32", "mlp/infer/b32", "cnn/train/adam/b32", "cnn/infer/b32")
 
 
+def torch_cases() -> list[Case]:
+    """Every row of ``python -m benchmarks torch``: torch modules through poptorch."""
+    small = ("mlp/train/adam/b8", "mlp/train/adam/b128", "mlp/infer/b1")
+    rows = [replace(case, unit="ms") for case in all_cases() if case.name in small]
+    rows += [case for case in model_cases() if case.family not in ("generation", "recommender")]
+    empty = [case for case in all_cases() if case.family == "empty"]
+    return [replace(case, front_end="poptorch") for case in (*empty, *rows)]
+
+
 def _case(family: str, variant: str, mode: str, batch: int, optimizer: str = "") -> Case:
     name = f"{family}_{variant}/{mode}/b{batch}"
     return Case(name, family, "ms", mode, optimizer, batch, variant=variant)

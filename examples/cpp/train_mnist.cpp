@@ -16,6 +16,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pando/pando.hpp"
@@ -135,7 +136,7 @@ void store_stream(Graph& main, const char* name, Tensor* value) {
   ops::host_store(builder, value, {.stream = handle->id()});
 }
 
-Tensor* variable(Graph& main, const std::string& name, const TensorInfo& info) {
+Tensor* variable(Graph& main, std::string_view name, const TensorInfo& info) {
   auto data = HostArray::allocate(info.bytes());
   std::memset(data->data, 0, info.bytes());
   return main.add_variable(main.unique_tensor_id(name), info, std::move(data));
