@@ -350,6 +350,33 @@ def test_what_a_layer_of_the_host_raises_leaves_the_model_usable():
 # --- contexts ------------------------------------------------------------------------------------
 
 
+def test_multi_convs_compute_what_their_convolutions_do():
+    def convolve(x):
+        with poptorch.MultiConv().planType(poptorch.MultiConvPlanType.Parallel):
+            return (
+                torch.nn.functional.conv1d(x, torch.ones(2, 3, 2, device=x.device)),
+                torch.nn.functional.conv1d(x, torch.ones(1, 3, 1, device=x.device)),
+            )
+
+    check_as_on_cpu(convolve, values(1, 3, 6))
+
+
+def test_multi_convs_need_convolutions_that_are_independent():
+    def empty(x):
+        with poptorch.MultiConv():
+            return x + 1
+
+    def chained(x):
+        with poptorch.MultiConv():
+            y = torch.nn.functional.conv1d(x, torch.ones(3, 3, 2, device=x.device))
+            return torch.nn.functional.conv1d(y * 2, torch.ones(3, 3, 2, device=x.device))
+
+    with pytest.raises(poptorch.Error, match=r"Unexpected end_multi_conv\."):
+        compiled(empty, values(1, 3, 6))
+    with pytest.raises(poptorch.Error, match="must be independent of each other"):
+        compiled(chained, values(1, 3, 6))
+
+
 def test_ops_behind_a_block_need_another_one():
     def behind(x):
         with poptorch.Block(ipu_id=0):

@@ -361,3 +361,70 @@ def test_a_model_of_hooks_is_pipelined_too():
     model[2] = poptorch.BeginBlock(model[2], ipu_id=1)
     given = poptorch.inferenceModel(model, options_of(iterations=4))(x)
     torch.testing.assert_close(given, wanted)
+
+
+class Phased(torch.nn.Module):
+    """The example of the user guide: two chains of products that cross from phase to phase."""
+
+    def __init__(self, size, count):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(values(size, size, seed=n) for n in range(count * 6))
+        self.size, self.count = size, count
+
+    def forward(self, in0, target=None):
+        phase = 0
+        weight = iter(self.weights)
+        with poptorch.Block("phase0_ipu0"):
+            ins = torch.split(in0, self.size)
+        for n in range(self.count * 3):
+            out = []
+            for ipu in range(2):
+                with poptorch.Block(f"phase{phase}_ipu{ipu}"):
+                    out.append(torch.relu(torch.matmul(next(weight), ins[ipu])))
+            ins = out[1], out[0]
+            if n % 3 != 1:
+                phase += 1
+        with poptorch.Block(f"phase{self.count * 2 - 1}_ipu1"):
+            res = ins[0] + ins[1]
+            if target is None:
+                return res
+            return res, torch.nn.L1Loss(reduction="mean")(res, target)
+
+
+def values(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * 0.4
+
+
+def test_the_example_of_parallel_phases():
+    phases = []
+    for n in range(3):
+        for odd in (0, 1):
+            names = [f"phase{2 * n + odd}_ipu{ipu}" for ipu in range(2)]
+            phases.append([poptorch.Stage(names[i]).ipu(2 * i + odd) for i in range(2)])
+    options = poptorch.Options().setExecutionStrategy(poptorch.ParallelPhasedExecution(*phases))
+    model, eager = Phased(10, 3), Phased(10, 3)
+    trainer = poptorch.trainingModel(model, options)
+    optimizer = torch.optim.SGD(eager.parameters(), lr=0.01)
+    x, target = torch.rand(20, 1), torch.rand(10, 1)
+    for _ in range(3):
+        given = trainer(x, target)
+        wanted = eager(x, target)
+        check_same(given, wanted)
+        optimizer.zero_grad()
+        wanted[1].backward()
+        optimizer.step()
+    check_same(model.state_dict().values(), eager.state_dict().values())
+
+
+def test_replicas_of_a_pipeline():
+    def run(strategy, annotated):
+        options = options_of(strategy, accumulation=5, replicationFactor=2)
+        model = Network(annotated)
+        trainer = poptorch.trainingModel(
+            model, options, torch.optim.SGD(model.parameters(), lr=0.05)
+        )
+        for seed in range(3):
+            trainer(*data(BATCH * 10, seed))
+        return list(model.state_dict().values())
+
+    check_same(run(poptorch.PipelinedExecution(), True), run(poptorch.ShardedExecution(), False))
