@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import transformers
 
 import poptorch
-from tests.python.poptorch.vision import import_torchvision
+from tests.python.poptorch.model_packages import torchvision, transformers
 
 Inputs = tuple[torch.Tensor, ...]
 WORDS = 96
@@ -172,8 +171,7 @@ class UNet(torch.nn.Module):
 
 def _vision(name: str, **options: Any) -> Callable[[], torch.nn.Module]:
     def build() -> torch.nn.Module:
-        models = import_torchvision().models
-        return Classifier(getattr(models, name)(num_classes=5, **options))
+        return Classifier(getattr(torchvision.models, name)(num_classes=5, **options))
 
     return build
 

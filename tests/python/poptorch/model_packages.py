@@ -1,10 +1,12 @@
-"""torchvision beside a torch that its compiled operators were not built for.
+"""transformers, and torchvision beside a torch that its compiled operators were not built for.
 
-The package's models need none of those operators; importing it wants their schemas.
+The models of torchvision need none of those operators; importing it, which transformers does, wants
+their schemas.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 from types import ModuleType
 
@@ -13,7 +15,7 @@ import torch
 _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 
 
-def import_torchvision() -> ModuleType:
+def _import_torchvision() -> ModuleType:
     """Import torchvision, with a schema for each operator that it cannot load itself."""
     wanted: set[str] = set()
     while True:
@@ -27,3 +29,7 @@ def import_torchvision() -> ModuleType:
             _LIBRARY.define(f"{found[1]}(Tensor _) -> Tensor")
         else:
             return torchvision
+
+
+torchvision = _import_torchvision()
+transformers = importlib.import_module("transformers")
