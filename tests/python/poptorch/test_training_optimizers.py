@@ -268,6 +268,25 @@ def test_automatic_loss_scale() -> None:
     assert model.weight.item() == pytest.approx(-(3 + 2 * 2500.5), rel=2e-3)
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_gradients_can_be_anchored(accumulation: int) -> None:
+    options = poptorch.Options().anchorTensor("gradient", "Gradient___first.weight")
+    options.Training.gradientAccumulation(accumulation)
+    model = Network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1, loss_scaling=4.0)
+    trained = poptorch.trainingModel(model, options, optimizer)
+    for x, target in batches(2):
+        eager = Network()
+        eager.load_state_dict(model.state_dict())
+        trained(x, target)
+        (4 * eager(x, target)[1]).backward()
+        gradient = trained.getAnchoredTensor("gradient")
+        torch.testing.assert_close(gradient, eager.first.weight.grad, rtol=1e-4, atol=1e-6)
+    names = trained.getTensorNames()
+    assert {f"Gradient___{name}" for name, _ in model.named_parameters()} <= set(names)
+    assert "Gradient___first.weight" not in optimizer.state_dict()["ipu_state"]
+
+
 def snapshot(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
