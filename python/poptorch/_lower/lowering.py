@@ -13,7 +13,7 @@ from poptorch._impl import createPoptorchError
 from poptorch._lower.dtypes import host_array, popxl_dtype
 from poptorch._lower.registry import find
 from poptorch._lower.values import Inverse, Values
-from poptorch._lower.views import INVERSES
+from poptorch._lower.views import INVERSES, with_gradient_of
 from poptorch._trace.recording import Node, Recording, tensors_in
 from popxl import ops
 from popxl.ops.random_seed import create_random_seed
@@ -202,9 +202,7 @@ class GraphLowering:
             self.values.write(target, ops.detach(value))
         elif target.requires_grad and not node.grad_enabled:
             # Torch does not see such a write: the gradient is that of the value before.
-            old = self.read(target)
-            nothing = ops.sub(old, ops.detach(old))
-            self.values.write(target, ops.add(ops.detach(value), nothing))
+            self.values.write(target, with_gradient_of(value, self.read(target)))
         else:
             self.values.write(target, value)
 

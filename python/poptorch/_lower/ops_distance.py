@@ -9,6 +9,7 @@ import numpy as np
 import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_activation import scaled, shifted
+from poptorch._lower.ops_linear import product
 from poptorch._lower.ops_loss import MEAN, at_least_zero, finish, wide
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
@@ -192,9 +193,9 @@ def bilinear(
 ) -> popxl.Tensor:
     """`x1 @ weight[o] @ x2` for each output o."""
     outputs, left, right = weight.shape
-    a = ops.reshape(cast(input1, call.dtype), (-1, left))
-    b = ops.reshape(cast(input2, call.dtype), (-1, right, 1))
-    w = ops.reshape(ops.transpose(cast(weight, call.dtype), [1, 0, 2]), (left, outputs * right))
-    halves = ops.reshape(ops.matmul(a, w), (a.shape[0], outputs, right))
-    result = ops.reshape(ops.matmul(halves, b), call.shape)
+    a = ops.reshape(input1, (-1, left))
+    b = ops.reshape(input2, (-1, right, 1))
+    w = ops.reshape(ops.transpose(weight, [1, 0, 2]), (left, outputs * right))
+    halves = ops.reshape(product(call, a, w), (a.shape[0], outputs, right))
+    result = ops.reshape(product(call, halves, b), call.shape)
     return result if bias is None else ops.add(result, cast(bias, call.dtype))

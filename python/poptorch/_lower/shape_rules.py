@@ -102,8 +102,7 @@ def margin_ranking_loss(
     reduction: int = 1,
 ) -> torch.Tensor:
     """The shape of its inputs, or none."""
-    del margin
-    losses = (input1 - input2) * target
+    losses = (input1 - input2) * target + margin
     return losses if reduction == 0 else losses.sum()
 
 

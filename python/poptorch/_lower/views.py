@@ -26,6 +26,27 @@ def _same(node: Node, index: int) -> Inverse:
     return lambda old, new: new
 
 
+def with_gradient_of(value: popxl.Tensor, before: popxl.Tensor) -> popxl.Tensor:
+    """New elements that autodiff takes for old ones, as torch does where it does not see a write.
+
+    Args:
+        value: The new elements.
+        before: The old ones, of the same shape and dtype.
+
+    Returns:
+        The elements of `value`.
+    """
+    if not value.dtype.is_floating_point:
+        return value
+    nothing = ops.sub(before, ops.detach(before))
+    return ops.add(ops.detach(value), nothing)
+
+
+def _detached(node: Node, index: int) -> Inverse:
+    del node, index
+    return lambda old, new: with_gradient_of(new, old)
+
+
 def _permuted(permutation: Sequence[int]) -> Inverse:
     inverse = [int(i) for i in np.argsort(permutation)]
     return lambda old, new: ops.transpose(new, inverse)
@@ -137,13 +158,14 @@ _IN_ORDER = [
     "ravel",
     "contiguous",
 ]
-_SAME = ["detach", "alias", "to", "type_as", "dropout", "_to_copy", "lift_fresh"]
+_SAME = ["alias", "to", "type_as", "dropout", "_to_copy", "lift_fresh"]
 
 # Views that are not here are written by position: right for every view, and slower.
 INVERSES: dict[str, FindInverse] = {
     **{f"aten::{name}": _in_order for name in _IN_ORDER},
     **{f"aten::{name}": _same for name in _SAME},
     **{f"aten::{name}": _piece for name in ("split", "split_with_sizes", "chunk")},
+    "aten::detach": _detached,
     "aten::permute": _permute,
     "aten::transpose": _transpose,
     "aten::t": _reversed_axes,
