@@ -14,7 +14,7 @@ import torch
 import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
-from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result
+from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result, input_dtype
 from poptorch._compilation import (
     CompileSettings,
     Executable,
@@ -28,7 +28,6 @@ from poptorch._executor_tensors import ExecutorTensors
 from poptorch._executor_times import ExecutorTimes, RunTimes
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
-from poptorch._lower.dtypes import device_dtype
 from poptorch._lower.loss_scaling import automatic_loss_scaling
 from poptorch._lower.program import Program
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
@@ -430,7 +429,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
         written = []
         sizes = OutputSizes(self._batches, enums.OutputMode.All)
         for number, stream in program.written_inputs.items():
-            result = sizes.make(stream.shape, device_dtype(tensors[number].dtype), sizes.each)
+            result = sizes.make(stream.shape, input_dtype(tensors[number].dtype), sizes.each)
             outputs[stream] = result.array
             written.append((tensors[number], result))
         return written

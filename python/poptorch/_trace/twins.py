@@ -86,10 +86,13 @@ def _check_not_rebound(slots: list[_Slot]) -> None:
             )
 
 
+# What a module registers is not plain: slots put parameters and buffers back.
+_REGISTRIES = frozenset({"_parameters", "_buffers", "_modules"})
+
+
 def _plain_attributes(module: torch.nn.Module) -> list[tuple[torch.nn.Module, dict[str, Any]]]:
-    dictionaries = ("_parameters", "_buffers", "_modules")
     return [
-        (owner, {key: value for key, value in vars(owner).items() if key not in dictionaries})
+        (owner, {key: value for key, value in vars(owner).items() if key not in _REGISTRIES})
         for owner in module.modules()
     ]
 
@@ -100,7 +103,7 @@ def _restore_plain_attributes(saved: list[tuple[torch.nn.Module, dict[str, Any]]
         for key, value in attributes.items():
             if current.get(key) is not value:
                 current[key] = value
-        for key in [key for key, value in current.items() if key not in attributes]:
+        for key in current.keys() - attributes.keys() - _REGISTRIES:
             if _holds_traced(current[key]):
                 del current[key]
 
@@ -140,6 +143,8 @@ def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iter
         yield twins
         _check_not_rebound(slots)
     finally:
+        # First the lists that recurrent modules had, whose entries setattr then puts back.
+        _restore_plain_attributes(saved)
         for slot in slots:
             held: dict[str, Any] = (
                 slot.owner._parameters if slot.is_parameter else slot.owner._buffers
@@ -149,7 +154,6 @@ def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iter
                 setattr(slot.owner, slot.attribute, slot.original)
             else:
                 held[slot.attribute] = slot.original
-        _restore_plain_attributes(saved)
 
 
 @contextmanager

@@ -231,3 +231,32 @@ def test_an_executor_that_is_collected_gives_its_device_back():
     del wrapped
     gc.collect()
     assert poptorch.inferenceModel(model)(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_recurrent_modules_are_whole_after_a_trace():
+    """They keep lists of their weights, and the executor's copy of the module shares them."""
+    torch.manual_seed(11)
+    model = torch.nn.LSTM(3, 4)
+    x = torch.randn(2, 1, 3)
+    given, _ = poptorch.inferenceModel(model)(x)
+    torch.testing.assert_close(given, model(x)[0].detach())
+    poptorch.trainingModel(model)
+    assert all(weight.device.type == "cpu" for weight in model._flat_weights)
+
+
+class WritesItsInput(torch.nn.Module):
+    def forward(self, x):
+        x[1:] += 1
+        return x * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int64])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_input_that_is_written_is_the_callers(dtype, replicas):
+    x = torch.arange(4 * 2 * replicas).reshape(-1, 2).to(dtype)
+    options = poptorch.Options().deviceIterations(2).replicationFactor(replicas)
+    wanted = x.clone().reshape(2 * replicas, 2, 2)
+    wanted[:, 1:] += 1
+    given = poptorch.inferenceModel(WritesItsInput(), options)(x)
+    torch.testing.assert_close(x, wanted.reshape(x.shape))
+    torch.testing.assert_close(given.double(), (2 * wanted).reshape(x.shape).double())
