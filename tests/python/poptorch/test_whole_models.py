@@ -13,15 +13,22 @@ import poptorch
 from tests.python.poptorch import model_zoo
 
 STEPS = {"resnet18": 10, "efficientnet": 15}
+# With a larger rate their losses are chaotic: the rounding of one sum changes those of a few steps
+# later in the first digit, in torch alone as well.
+RATES = {"resnet18": 1e-5, "resnet50": 1e-5, "efficientnet": 1e-5}
 
 
 def steps_of(name: str) -> int:
     return int(os.environ.get("PANDO_MODEL_STEPS", STEPS.get(name, 50)))
 
 
+def adamw(name: str, model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=RATES.get(name, 1e-3))
+
+
 def eager_losses(model: torch.nn.Module, name: str, dtype: torch.dtype) -> list[float]:
     model = copy.deepcopy(model).to(dtype)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = adamw(name, model)
     losses = []
     for step in range(steps_of(name)):
         given = model_zoo.inputs(name, step)
@@ -38,9 +45,7 @@ def test_losses_are_those_of_eager_torch(name):
     model = model_zoo.make(name)
     exact = torch.tensor(eager_losses(model, name, torch.float64))
     rounded = torch.tensor(eager_losses(model, name, torch.float32))
-    trained = poptorch.trainingModel(
-        model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3)
-    )
+    trained = poptorch.trainingModel(model, optimizer=adamw(name, model))
     losses = torch.tensor(
         [float(trained(*model_zoo.inputs(name, s))[0]) for s in range(steps_of(name))]
     )
