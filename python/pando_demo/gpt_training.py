@@ -14,19 +14,14 @@ import numpy as np
 
 import popxl
 from pando import checkpoint
-from pando.process_memory import resident_bytes
+from pando.memory_budget import MemoryBudget
 from pando.session_info import memory_plan
 from pando.settings import use_session_settings
 from pando.text_data import Batch, TextBatches
 from pando_demo.gpt_network import GptShape, initial_values
 from pando_demo.gpt_program import GptProgram, adam_scalars, phased_program
-from pando_demo.gpt_rows import RemoteRows
+from popxl_addons.remote_rows import RemoteRows
 
-# Beside device memory and stores under way: buffers of the I/O threads, scratch of library
-# kernels, what the host program allocates.
-_SPARE_BYTES = 192 << 20
-_LEAST_STAGING = 8 << 20
-_PHASES_AHEAD = 4
 # Layers times hidden size.
 _WIDTHS_PER_WARMUP_STEP = 205
 
@@ -143,56 +138,6 @@ def _phase_bytes(shape: GptShape) -> int:
     return 3 * 4 * shape.layer_parameters
 
 
-@dataclass(frozen=True)
-class MemoryBudget:
-    """What a session may use of the memory of the process.
-
-    Attributes:
-        process_bytes: The process without what follows.
-        device_bytes: Device memory; 0 means no limit.
-        staging_bytes: Stores under way.
-        prefetch_bytes: Loads that come early, within device memory.
-    """
-
-    process_bytes: int
-    device_bytes: int
-    staging_bytes: int
-    prefetch_bytes: int
-
-    @classmethod
-    def of(cls, shape: GptShape, memory_bytes: int) -> MemoryBudget:
-        """Shares the memory of the process out.
-
-        There is room for the weights and moments of some layers to come while one computes, so that
-        a disk may be slow for some seconds, and for those of two to go: one's are all stored at
-        once, when the last one's may still be on their way. There is less where a session would not
-        fit.
-
-        Args:
-            shape: The sizes of the decoder.
-            memory_bytes: The memory of the whole process; 0 means no limit.
-
-        Returns:
-            The shares.
-
-        Raises:
-            ValueError: The process alone is larger.
-        """
-        one_phase = _phase_bytes(shape) + _LEAST_STAGING
-        going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
-        process = resident_bytes() + _SPARE_BYTES
-        if memory_bytes == 0:
-            return cls(process, 0, going, coming)
-        left = memory_bytes - process
-        if left <= 0:
-            raise ValueError(
-                f"the program alone takes {process} bytes; the limit is {memory_bytes}: give more "
-                "memory"
-            )
-        staging = min(going, max(left // 4, _LEAST_STAGING))
-        return cls(process, max(left - staging, 1), staging, min(coming, left // 2))
-
-
 class GptTrainer:
     """Trains a decoder with `step`; use it inside `with`. All state is in remote buffers.
 
@@ -218,7 +163,7 @@ class GptTrainer:
         self.program: GptProgram = phased_program(
             shape, options.micro_batch, options.micro_batches, options.io_mode
         )
-        self.budget = MemoryBudget.of(shape, options.memory_bytes)
+        self.budget = MemoryBudget.of(_phase_bytes(shape), options.memory_bytes)
         with use_session_settings(
             num_threads=options.threads,
             profile=options.profile,

@@ -27,10 +27,10 @@ from pando_demo.gpt_network import (
     Head,
     variable_shapes,
 )
-from pando_demo.gpt_rows import RemoteRows
 from pando_demo.gpt_training import GptOptions
 from popxl import ops
 from popxl_addons.named_tensors import NamedTensors
+from popxl_addons.remote_rows import RemoteRows
 from popxl_addons.variable_factory import NamedVariableFactories
 
 # Layers whose weights may come while one computes.

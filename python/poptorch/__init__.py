@@ -14,6 +14,7 @@ from poptorch._compile_hooks import registerPostCompileHook, registerPreCompileH
 from poptorch._dataloader import DataLoader
 from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._errors import Error, RecoverableError, UnrecoverableError
+from poptorch._file_tensors import parameters_in_files
 from poptorch._impl import _OverwriteContextManager as _OverwriteContextManager
 from poptorch._impl import createPoptorchError as createPoptorchError
 from poptorch._impl import isRunningOnIpu
@@ -62,6 +63,7 @@ __all__ = [
     "isRunningOnIpu",
     "load",
     "module_repr",
+    "parameters_in_files",
     "print",
     "registerCustomArgParser",
     "registerPostCompileHook",

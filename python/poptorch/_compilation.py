@@ -3,103 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+import popart
 import popxl
-from pando.session_info import cache_file
+from pando.settings import use_session_settings
 from poptorch import enums
-from poptorch._args_parser import BoundArguments, Structure
+from poptorch._args_parser import BoundArguments
 from poptorch._compile_hooks import call_post_compile_hooks, call_pre_compile_hooks
 from poptorch._compile_options import check_program, configure, device_for, profiled, use_cache
+from poptorch._executable import Executable
+from poptorch._file_tensors import move_to_files
 from poptorch._impl import createPoptorchError
-from poptorch._lower.dtypes import device_dtype, host_array, host_tensor
+from poptorch._logging import logger
+from poptorch._lower.dtypes import device_dtype
+from poptorch._lower.loss_scaling import automatic_loss_scaling
+from poptorch._lower.phased_program import PhasedProgramBuilder
 from poptorch._lower.program import GRADIENT, Program, ProgramBuilder
 from poptorch._lower.schedule import Schedule
 from poptorch._lower.table import SHAPE_RULES, is_lowered
-from poptorch._lower.weight_update import WeightUpdate
+from poptorch._lower.weight_update import WeightUpdate, names_of_groups
+from poptorch._memory_fit import (
+    DoesNotFitError,
+    FitPlan,
+    budget_of,
+    check_disk,
+    may_be_whole,
+    plan_of,
+    settings_of,
+)
+from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._options_memory import MemoryFit
+from poptorch._program_variables import ProgramVariables
 from poptorch._replica_groups import ReplicaGroups
 from poptorch._tensor_names import names_of_tensors
+from poptorch._trace.blocks import repeated_blocks
 from poptorch._trace.tracer import Trace, TraceSettings, trace
 from poptorch.options import Options
-
-_Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class Executable:
-    """A compiled model.
-
-    Attributes:
-        arguments: The arguments that it was compiled for: those of one micro-batch.
-        structure: What a run returns.
-        shapes: For each result of a micro-batch, its shape and dtype.
-        program: The popxl program.
-        session: The session that runs it.
-        schedule: The loops of the program, and how replicas share parameters.
-        seed: The random seed.
-        tensor_names: What anchors can name.
-        anchors: The short names of the anchors that follow the results.
-        read_anchors: The variables that other anchors are, by short name.
-        file: What the compiler wrote for the program, name and content; None: not kept.
-    """
-
-    arguments: BoundArguments
-    structure: Structure
-    shapes: list[tuple[tuple[int, ...], torch.dtype]]
-    program: Program
-    session: popxl.Session
-    schedule: Schedule
-    seed: int = 0
-    tensor_names: list[str] = field(default_factory=list)
-    anchors: list[str] = field(default_factory=list)
-    read_anchors: dict[str, str] = field(default_factory=dict)
-    file: tuple[str, bytes] | None = None
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def attached(self) -> bool:
-        """Whether the session holds a device."""
-        return self.session.is_attached
-
-    @property
-    def was_read(self) -> bool:
-        """Whether the program was read from a file instead of being compiled."""
-        return cache_file(self.session) is not None
-
-    def read(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Read variables from the device, or from the host where no device is held.
-
-        Args:
-            names: Their names.
-
-        Returns:
-            Tensors that share no memory with others.
-        """
-        arrays = self.session.get_variables(names)
-        for name in self.schedule.groups.keys() & arrays.keys():
-            groups = self.schedule.groups[name]
-            arrays[name] = groups.to_host(arrays[name], self.schedule.replicas)
-        return {name: host_tensor(array) for name, array in arrays.items()}
-
-    def write(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Write variables to the device, or to the host where no device is held.
-
-        Args:
-            tensors: The values by name.
-        """
-        arrays = {name: host_array(t) for name, t in tensors.items()}
-        for name in self.schedule.groups.keys() & arrays.keys():
-            groups = self.schedule.groups[name]
-            arrays[name] = groups.to_device(name, arrays[name], self.schedule.replicas)
-        self.session.set_variables(arrays)
-
 
 # An updated weight is called so, before its name.
 _UPDATED = "UpdatedVar___"
@@ -134,12 +78,17 @@ def schedule_of(options: Options, groups: Mapping[str, ReplicaGroups]) -> Schedu
     )
 
 
+def _blocks_of(module: torch.nn.Module, fit: MemoryFit) -> Sequence[str]:
+    return repeated_blocks(module) if fit.blocks is None else fit.blocks
+
+
 def trace_module(
     module: torch.nn.Module,
     arguments: BoundArguments,
     options: Options,
     training: bool,
     groups: Mapping[str, ReplicaGroups],
+    phased: bool = False,
 ) -> Trace:
     """Trace a module as options ask for.
 
@@ -149,6 +98,7 @@ def trace_module(
         options: The model's own options.
         training: Whether the program trains.
         groups: The parameters with a value for each group of replicas.
+        phased: Whether the program will be in phases.
 
     Returns:
         The trace.
@@ -166,26 +116,31 @@ def trace_module(
         before=call_pre_compile_hooks,
         after=call_post_compile_hooks,
         per_replica=groups,
+        blocks=_blocks_of(module, options.memory_fit) if phased else (),
     )
     return trace(module, arguments, settings)
 
 
 @dataclass
 class CompileSettings:
-    """How a trace is compiled.
+    """How a module is compiled.
 
     Attributes:
         options: The model's own options.
-        schedule: The loops around the traced module.
+        training: Whether the program trains.
+        groups: The parameters with a value for each group of replicas.
         seed: The random seed.
         cache: The folder of compiled programs, or None.
+        trace_made: Called when there is a trace.
         program_made: Called when there is a program, which is then compiled.
     """
 
     options: Options
-    schedule: Schedule
+    training: bool
+    groups: Mapping[str, ReplicaGroups]
     seed: int
     cache: Path | None
+    trace_made: Callable[[], None]
     program_made: Callable[[], None]
 
 
@@ -239,37 +194,73 @@ def _names_of_updates(program: Program, update: WeightUpdate | None, traced: Tra
     return [*found, *dict.fromkeys(state)]
 
 
-def make_executable(
+def compile_module(
+    module: torch.nn.Module,
+    arguments: BoundArguments,
+    optimizer: DeviceOptimizer | None,
+    settings: CompileSettings,
+) -> tuple[Executable, WeightUpdate | None]:
+    """Compile a module: whole, or in phases where options name a memory that it does not fit in.
+
+    Args:
+        module: The module.
+        arguments: The arguments of one micro-batch.
+        optimizer: What updates its weights; None: inference.
+        settings: How.
+
+    Returns:
+        The compiled model, not attached, and how weights are updated.
+
+    Raises:
+        Error: Options and module do not fit, or the module does something that no program can.
+        OutOfMemoryException: The program does not fit in the memory that options name.
+    """
+    fit = settings.options.memory_fit
+    if fit is not None and may_be_whole(fit, module.state_dict(), settings.training):
+        try:
+            return _compile_once(module, arguments, optimizer, settings, phased=False)
+        except (popart.OutOfMemoryException, DoesNotFitError) as error:
+            logger.info("fit_in: the whole program does not fit, so it is in phases: %s", error)
+    try:
+        return _compile_once(module, arguments, optimizer, settings, phased=fit is not None)
+    except DoesNotFitError as error:
+        raise createPoptorchError(str(error)) from error
+
+
+def _compile_once(
+    module: torch.nn.Module,
+    arguments: BoundArguments,
+    optimizer: DeviceOptimizer | None,
+    settings: CompileSettings,
+    phased: bool,
+) -> tuple[Executable, WeightUpdate | None]:
+    options = settings.options
+    if phased:
+        move_to_files(module, options.memory_fit.folder)
+    traced = trace_module(module, arguments, options, settings.training, settings.groups, phased)
+    settings.trace_made()
+    update = None
+    if optimizer is not None:
+        values = optimizer.values_to_compile()
+        groups = names_of_groups(values, traced.twins.originals)
+        update = WeightUpdate(values, groups, automatic_loss_scaling(options._Popart.options))
+    return _make_executable(traced, arguments, update, settings, phased), update
+
+
+def _make_executable(
     traced: Trace,
     arguments: BoundArguments,
     update: WeightUpdate | None,
     settings: CompileSettings,
+    phased: bool,
 ) -> Executable:
-    """Compile a trace.
-
-    Args:
-        traced: The traced module.
-        arguments: What it was traced with.
-        update: How weights are updated; None: inference.
-        settings: How.
-
-    Returns:
-        The compiled model, not attached.
-
-    Raises:
-        Error: Options and program do not fit.
-    """
+    """Compiles a trace."""
     options = settings.options
     anchors = _Anchors(options.anchored_tensors, traced)
     results = [*traced.structure.tensors(), *anchors.streamed.values()]
-    builder = ProgramBuilder(
-        traced.recording,
-        traced.inputs,
-        traced.twins,
-        results,
-        settings.schedule,
-        update,
-        settings.seed,
+    schedule = schedule_of(options, settings.groups)
+    builder = (PhasedProgramBuilder if phased else ProgramBuilder)(
+        traced.recording, traced.inputs, traced.twins, results, schedule, update, settings.seed
     )
     program = builder.build()
     buffers = program.written - traced.twins.parameters
@@ -280,17 +271,34 @@ def make_executable(
     if settings.cache is not None:
         use_cache(program.ir, settings.cache)
     settings.program_made()
-    with profiled(options):
-        session = popxl.Session(program.ir, device_for(options), weights_to_host_on_exit=True)
+    session, plan = _open_session(program, options)
+    folder = options.memory_fit.folder if phased else None
     return Executable(
         arguments=arguments,
         structure=traced.structure,
         shapes=[(tuple(meta.shape), device_dtype(meta.dtype)) for meta in results],
         program=program,
         session=session,
-        schedule=settings.schedule,
+        variables=ProgramVariables(session, program.rows, folder),
+        schedule=schedule,
         seed=settings.seed,
         tensor_names=[*anchors.names, *_names_of_updates(program, update, traced)],
         anchors=list(anchors.streamed),
         read_anchors=read_anchors,
+        plan=plan,
     )
+
+
+def _open_session(program: Program, options: Options) -> tuple[popxl.Session, FitPlan | None]:
+    """The session of a program, and how that fits in memory."""
+    fit: MemoryFit | None = options.memory_fit
+    device = device_for(options)
+    if fit is None:
+        with profiled(options):
+            return popxl.Session(program.ir, device, weights_to_host_on_exit=True), None
+    budget = budget_of(fit, program)
+    with profiled(options), use_session_settings(**settings_of(fit, budget)):
+        session = popxl.Session(program.ir, device, weights_to_host_on_exit=True)
+    plan = plan_of(fit, budget, program, session)
+    check_disk(fit, plan.remote_bytes)
+    return session, plan

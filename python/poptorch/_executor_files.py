@@ -20,7 +20,7 @@ from poptorch._version import __version__
 from poptorch.options import Options
 
 if TYPE_CHECKING:
-    from poptorch._compilation import Executable
+    from poptorch._executable import Executable
 
 _SUFFIX = "*.popef"
 

@@ -14,7 +14,7 @@ from poptorch._lower.program import SEED_VARIABLE
 from poptorch.options import Options
 
 if TYPE_CHECKING:
-    from poptorch._compilation import Executable
+    from poptorch._executable import Executable
 
 
 class ExecutorTensors:
@@ -97,13 +97,13 @@ class ExecutorTensors:
             Error: The model is not compiled.
         """
         executable = self._compiled()
-        words = executable.session.get_variable(SEED_VARIABLE)
+        words = executable.variables.get_variable(SEED_VARIABLE)
         return [executable.seed, *map(int, np.ravel(words))]
 
     @rng_state.setter
     def rng_state(self, state: Sequence[int]) -> None:
         executable = self._compiled()
-        words = executable.session.get_variable(SEED_VARIABLE)
+        words = executable.variables.get_variable(SEED_VARIABLE)
         given = [int(word) for word in state]
         if len(given) != words.size + 1 or any(not 0 <= word < 2**32 for word in given[1:]):
             raise createPoptorchError(
@@ -112,7 +112,7 @@ class ExecutorTensors:
             )
         executable.seed = given[0]
         array = np.array(given[1:], np.uint32).reshape(words.shape)
-        executable.session.set_variables({SEED_VARIABLE: array})
+        executable.variables.set_variables({SEED_VARIABLE: array})
 
     # Ops.
 

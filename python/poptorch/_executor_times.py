@@ -12,7 +12,7 @@ from poptorch._impl import createPoptorchError
 from poptorch.options import Options
 
 if TYPE_CHECKING:
-    from poptorch._compilation import Executable
+    from poptorch._executable import Executable
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-import popxl
 from poptorch import enums, optim
 from poptorch._logging import logger
 from poptorch._lower.update_variables import UpdateState
@@ -13,6 +12,7 @@ from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
+from poptorch._program_variables import ProgramVariables
 from poptorch.options import Options
 
 
@@ -20,13 +20,15 @@ class _Program:
     """What a compiled program has of an optimizer.
 
     Args:
-        session: The session of the program.
+        variables: The variables of the program.
         values: What the program was made for.
         names: The names of its variables.
     """
 
-    def __init__(self, session: popxl.Session, values: OptimizerValues, names: UpdateState) -> None:
-        self._session = session
+    def __init__(
+        self, variables: ProgramVariables, values: OptimizerValues, names: UpdateState
+    ) -> None:
+        self._variables = variables
         self.values = values
         self._names = names
         self._written = self._numbers(values)
@@ -35,16 +37,17 @@ class _Program:
         numbers = variable_numbers(values)
         return {name: numbers[name] for name in self._names.scalars}
 
-    def write_numbers(self, values: OptimizerValues) -> None:
+    def write_numbers(self, values: OptimizerValues, again: bool = False) -> None:
         """Writes the numbers that are not on the device already.
 
         Args:
             values: The numbers.
+            again: Whether the device may have others than were written.
         """
         numbers = self._numbers(values)
-        changed = {name: n for name, n in numbers.items() if n != self._written[name]}
+        changed = {name: n for name, n in numbers.items() if again or n != self._written[name]}
         if changed:
-            self._session.set_variables(changed)
+            self._variables.set_variables(changed)
             self._written = numbers
 
     def read_state(self) -> dict[str, NamedTensors]:
@@ -54,7 +57,7 @@ class _Program:
             New tensors.
         """
         states, scalars = self._names.states, self._names.scalars
-        values = self._session.get_variables({*states.values(), *scalars})
+        values = self._variables.get_variables({*states.values(), *scalars})
         return {
             "ipu_state": {key: _tensor(values[name]) for key, name in states.items()},
             "ipu_param": {name: _tensor(values[name]) for name in scalars},
@@ -80,7 +83,7 @@ class _Program:
                     "weight; the program has one value for all weights: give the same to all"
                 )
             arrays[name] = array
-        self._session.set_variables(arrays)
+        self._variables.set_variables(arrays)
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
@@ -118,15 +121,17 @@ class DeviceOptimizer:
         """
         return with_marks_of(self._values, read(self.optimizer))
 
-    def compiled(self, session: popxl.Session, values: OptimizerValues, names: UpdateState) -> None:
+    def compiled(
+        self, variables: ProgramVariables, values: OptimizerValues, names: UpdateState
+    ) -> None:
         """Begin with a program.
 
         Args:
-            session: The session, whose variables have the names of `names`.
+            variables: Those of the program, with the names of `names`.
             values: What the program was made for.
             names: What `add_updates` gave.
         """
-        self._program = _Program(session, values, names)
+        self._program = _Program(variables, values, names)
         self._was_attached = False
         self._connect()
 
@@ -158,6 +163,15 @@ class DeviceOptimizer:
         """Note that the device has newer state."""
         optimizer = self._own()
         if optimizer is not None:
+            optimizer.ipu_state_is_dirty = True
+
+    def restored(self) -> None:
+        """Note that a checkpoint was brought back: its state counts, and the numbers set since."""
+        if self._program is not None:
+            self._program.write_numbers(self._values, again=True)
+        optimizer = self._own()
+        if optimizer is not None:
+            optimizer.host_state_is_dirty = False
             optimizer.ipu_state_is_dirty = True
 
     def read_back(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,22 +14,16 @@ import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
 from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result, input_dtype
-from poptorch._compilation import (
-    CompileSettings,
-    Executable,
-    make_executable,
-    schedule_of,
-    trace_module,
-)
+from poptorch._compilation import CompileSettings, compile_module
 from poptorch._compile_options import cache_folder_of, check_options, one_process_first
+from poptorch._executable import Executable
 from poptorch._executor_files import ExecutorFiles
 from poptorch._executor_tensors import ExecutorTensors
 from poptorch._executor_times import ExecutorTimes, RunTimes
+from poptorch._executor_weights import ExecutorWeights
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
-from poptorch._lower.loss_scaling import automatic_loss_scaling
 from poptorch._lower.program import Program
-from poptorch._lower.weight_update import WeightUpdate, names_of_groups
 from poptorch._module_repr import module_repr
 from poptorch._native_errors import native_errors
 from poptorch._optimizer_device import DeviceOptimizer
@@ -39,7 +32,7 @@ from poptorch._progress import progress
 from poptorch._replica_groups import PerReplicaParameter, ReplicaGroups, check_groups
 from poptorch._shutdown import close_at_exit
 from poptorch._synthetic import SyntheticData
-from poptorch._wrapping import executor_of, is_wrapped, shallow_copy, unwrap, wrap_for_training
+from poptorch._wrapping import shallow_copy, unwrap, wrap_for_training
 from poptorch.options import Options
 from poptorch.profiling import Channel
 
@@ -49,7 +42,7 @@ _INSTRUMENTED = ("copyWeightsToHost", "copyWeightsToDevice", "setOptimizer", "co
 _OFFLINE = "an offline device (ConnectionType.Never)"
 
 
-class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
+class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFiles):
     """A module that runs as a compiled program; `trainingModel` and `inferenceModel` make one.
 
     Unknown attributes are those of the user's module.
@@ -197,25 +190,18 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
             progress(options.show_compilation_progress_bar) as bar,
         ):
             micro = [self._batches.micro_batch(named.tensor) for named in bound.tensors()]
-            arguments = bound.with_tensors(micro)
-            traced = trace_module(
-                self._model, arguments, options, self._training, self._per_replica
-            )
-            bar.step()
-            update = None
-            if self._device_optimizer is not None:
-                values = self._device_optimizer.values_to_compile()
-                groups = names_of_groups(values, traced.twins.originals)
-                automatic = automatic_loss_scaling(options._Popart.options)
-                update = WeightUpdate(values, groups, automatic)
             settings = CompileSettings(
                 options=options,
-                schedule=schedule_of(options, self._per_replica),
+                training=self._training,
+                groups=self._per_replica,
                 seed=time.time_ns() & 0x7FFFFFFF if seed is None else seed,
                 cache=folder,
+                trace_made=bar.step,
                 program_made=bar.step,
             )
-            executable = make_executable(traced, arguments, update, settings)
+            executable, update = compile_module(
+                self._model, bound.with_tensors(micro), self._device_optimizer, settings
+            )
             bar.step()
         self._compilation_time = bar.duration
         self._run_times = None
@@ -226,7 +212,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
         executable.arguments = bound.without_data()
         self._executable = executable
         if self._device_optimizer is not None and update is not None:
-            self._device_optimizer.compiled(executable.session, update.values, update.state)
+            self._device_optimizer.compiled(executable.variables, update.values, update.state)
 
     def _compiled(self) -> Executable:
         if self._executable is None:
@@ -284,6 +270,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
     def _attach(self) -> None:
         executable = self._compiled()
         executable.session.__enter__()
+        executable.variables.attached()
         self._upload()
         if self._device_optimizer is not None:
             self._device_optimizer.attached()
@@ -296,97 +283,20 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorFiles):
         """
         if not self._compiled().attached:
             raise createPoptorchError("Device is not attached")
-        self._detach()
+        self._detach(keeps=True)
 
-    def _detach(self) -> None:
+    def _detach(self, keeps: bool = False) -> None:
+        """Gives the device up; `keeps`: it will be taken again with the state of now."""
         if self._training:
             self.copyWeightsToHostIfNeeded()
         if self._device_optimizer is not None:
             self._device_optimizer.read_back()
-        session = self._compiled().session
+        executable = self._compiled()
+        session = executable.session
+        if keeps:
+            executable.variables.keep()
         write_profile(session, self._options, self._training)
         session.__exit__(None, None, None)
-
-    # Weights.
-
-    def _host_tensors(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of the module by the names that the program has for them."""
-        found: dict[str, torch.Tensor] = {}
-        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
-            found[name] = tensor
-        names = self._compiled().program.names
-        return {name: found[name] for name in names if name in found}
-
-    def _upload(self) -> None:
-        with torch.no_grad():
-            self._compiled().write(self._host_tensors())
-        self._dirty_host_weights = False
-
-    def copyWeightsToHost(self) -> None:
-        """Copy parameters and buffers from the device to the user's module.
-
-        Raises:
-            Error: The model is not compiled.
-        """
-        executable = self._compiled()
-        self._dirty_host_weights = False
-        tensors = self._host_tensors()
-        values = executable.read([name for name in tensors if name in executable.program.written])
-        with torch.no_grad():
-            for name, value in values.items():
-                if value.shape == tensors[name].shape:
-                    tensors[name].data.copy_(value)
-                else:  # one value for each replica in place of each group
-                    tensors[name].data = value.to(tensors[name].dtype)
-        self._host_weights_version += 1
-
-    def copyWeightsToHostIfNeeded(self) -> bool:
-        """Copy parameters and buffers to the host if the device changed them.
-
-        Returns:
-            Whether it had.
-        """
-        if not self._dirty_host_weights or self._executable is None:
-            return False
-        self.copyWeightsToHost()
-        return True
-
-    def copyWeightsToDevice(self) -> None:
-        """Copy parameters and buffers of the user's module to the device.
-
-        Raises:
-            Error: The model is not compiled.
-        """
-        self._compiled()
-        self._dirty_host_weights = False
-        self._upload()
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Load a state into the user's module and the device.
-
-        Args:
-            state_dict: Tensors by name.
-            strict: Whether names must be exactly those of the module.
-
-        Returns:
-            The missing and the unexpected names.
-        """
-        result = self._user_model.load_state_dict(state_dict, strict)
-        if self.isAttachedToDevice():
-            self.copyWeightsToDevice()
-        return result
-
-    def _sync_from_training(self) -> None:
-        """Of a module that is trained too, an inference run takes the newest weights."""
-        if not is_wrapped(self._user_model):
-            return
-        trainer = executor_of(self._user_model)
-        if trainer is None or trainer is self:
-            return
-        trainer.copyWeightsToHostIfNeeded()
-        if trainer._host_weights_version != self._uploaded_version:
-            self._upload()
-            self._uploaded_version = trainer._host_weights_version
 
     # Running.
 

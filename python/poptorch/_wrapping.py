@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
+from poptorch._file_tensors import clone
 from poptorch._impl import createPoptorchError, register_wrapper_functions
 
 _EXECUTOR = "_poptorch_executor"
@@ -143,7 +144,7 @@ class _WrappedModule(torch.nn.Module):
         for name, value in state.items():
             if isinstance(value, torch.Tensor):
                 key = value.data_ptr() if value.data_ptr() in held else id(value)
-                state[name] = plain.setdefault(key, _as_torch(value).clone())
+                state[name] = plain.setdefault(key, clone(_as_torch(value)))
         return state
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -16,6 +16,7 @@ from poptorch._options_groups import (
     _PrecisionOptions,
     _TrainingOptions,
 )
+from poptorch._options_memory import MemoryOptions
 from poptorch._options_popart import _PopartOptions
 from poptorch._options_reports import ReportOptions
 from poptorch._options_text import ConfigFileError, read_file, read_json
@@ -30,7 +31,7 @@ Self = TypeVar("Self", bound="Options")
 _GROUPS = ("Precision", "Training", "TensorLocations", "Jit", "Distributed")
 
 
-class Options(BatchingOptions, DeviceOptions, ReportOptions):
+class Options(BatchingOptions, DeviceOptions, MemoryOptions, ReportOptions):
     """How models are compiled and executed.
 
     Setters return the options, so that calls chain. An object that was given to a model or a
@@ -44,7 +45,7 @@ class Options(BatchingOptions, DeviceOptions, ReportOptions):
     """
 
     def __init__(self) -> None:
-        parts = (BatchingOptions, DeviceOptions, ReportOptions)
+        parts = (BatchingOptions, DeviceOptions, MemoryOptions, ReportOptions)
         defaults: dict[str, Any] = {"replication_factor": 1, "anchored_tensors": {}}
         for part in parts:
             defaults.update(copy.deepcopy(part.DEFAULTS))

@@ -17,10 +17,11 @@ from poptorch._lower.lowering import cast
 from poptorch._lower.micro_batch import MicroBatch
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.overlap import check_overlaps
+from poptorch._lower.phase_rows import StoredRow
 from poptorch._lower.pipelines import PipelineWork, run_pipeline
 from poptorch._lower.regions import fold_regions
 from poptorch._lower.schedule import Schedule
-from poptorch._lower.segments import split_into_segments
+from poptorch._lower.segments import Segment, split_into_segments
 from poptorch._lower.stage_gradients import differentiate_stages
 from poptorch._lower.stages import StageMaker
 from poptorch._lower.update_variables import WeightGradient, on_device, product
@@ -47,6 +48,10 @@ class Program:
         names: The names of all variables of the user's module.
         written: The names of those that a run changes.
         devices: The virtual devices of its ops.
+        rows: The variables of the module and of the optimizer that are rows of remote buffers.
+        phases: Its parts that are in memory one after another.
+        graphs: How many different graphs the forward passes of these are.
+        phase_bytes: The weights and the state of the optimizer of the largest phase.
     """
 
     ir: popxl.Ir
@@ -56,6 +61,10 @@ class Program:
     names: list[str]
     written: set[str] = field(default_factory=set)
     devices: set[int] = field(default_factory=set)
+    rows: dict[str, StoredRow] = field(default_factory=dict)
+    phases: int = 1
+    graphs: int = 1
+    phase_bytes: int = 0
 
 
 class ProgramBuilder:
@@ -90,7 +99,7 @@ class ProgramBuilder:
         self._groupings = {name: one.grouping(self.ir) for name, one in schedule.groups.items()}
         self.ir.num_host_transfers = schedule.transfers
         loss = None if update is None else find_loss(recording)
-        segments = split_into_segments(schedule.strategy, recording.nodes)
+        segments = self._split(recording)
         self._is_pipelined = schedule.pipelines(segments, update is not None)
         check_overlaps(
             recording.nodes,
@@ -104,8 +113,16 @@ class ProgramBuilder:
         self._forward = maker.make(self.ir, results, loss)
         weights = {name: meta for name, meta in twins.metas.items() if name in twins.parameters}
         self._weights = [] if loss is None else weights_of(loss[1], weights)
+        self._share_graphs(maker, segments)
         self._gradients = differentiate_stages(self._forward, self._weights)
         self._seed = seed
+
+    def _split(self, recording: Recording) -> list[Segment]:
+        """The parts of the forward pass that are graphs of their own."""
+        return split_into_segments(self._schedule.strategy, recording.nodes)
+
+    def _share_graphs(self, maker: StageMaker, segments: Sequence[Segment]) -> None:
+        """Lets parts run the graphs of others, where that is worth while."""
 
     def build(self) -> Program:
         """Make the program.
@@ -354,12 +371,17 @@ class ProgramBuilder:
                 gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
         reduced = WeightGradient(name, shared[name], gradient, grouping, device)
         if name in self._schedule.kept_gradients:
-            _keep(reduced, shared)
+            keep_gradient(reduced, shared)
         return reduced
 
 
-def _keep(one: WeightGradient, shared: SharedTensors) -> None:
-    """Copies a gradient to a variable."""
+def keep_gradient(one: WeightGradient, shared: SharedTensors) -> None:
+    """Copy a gradient to a variable, where it can be read.
+
+    Args:
+        one: The gradient.
+        shared: The variables, in the current graph.
+    """
     groups = 1 if one.grouping is None else one.grouping.num_groups
     shape = (groups, *one.gradient.shape) if groups > 1 else one.gradient.shape
     initial = np.zeros(shape, np.float32)

@@ -56,8 +56,15 @@ def memories_written(node: Node) -> Iterator[int]:
             yield memory_of(tensor)
 
 
-def _is_mark(node: Node) -> bool:
-    """Whether a node only says something about others."""
+def is_mark(node: Node) -> bool:
+    """Tell whether a node only says something about others.
+
+    Args:
+        node: The node.
+
+    Returns:
+        Whether it does.
+    """
     return node.name.startswith("poptorch::") and not node.outputs
 
 
@@ -105,7 +112,7 @@ def split_into_segments(strategy: ExecutionStrategy, nodes: Sequence[Node]) -> l
     Raises:
         Error: A node needs what a node of a later stage or phase does.
     """
-    ops = [node for node in nodes if not _is_mark(node)]
+    ops = [node for node in nodes if not is_mark(node)]
     _check_order(strategy, ops)
     ops.sort(key=lambda node: _rank(strategy, node))
     segments: list[Segment] = []

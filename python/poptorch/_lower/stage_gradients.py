@@ -43,6 +43,8 @@ def differentiate_stages(
     if forward.loss is None:
         return gradients
     arriving: set[Source] = set()
+    # Stages that share a graph may share its gradient graph.
+    known: dict[tuple[object, ...], GradGraphInfo] = {}
     for number in reversed(range(forward.loss.stage + 1)):
         stage = forward.stages[number]
         provided: dict[Source | None, popxl.Tensor] = {
@@ -50,7 +52,7 @@ def differentiate_stages(
         }
         if number == forward.loss.stage:
             provided[None] = forward.loss.tensor
-        gradient = _differentiate(stage, provided, weights)
+        gradient = _differentiate(stage, provided, weights, known)
         if gradient is not None:
             gradients[number] = gradient
             arriving |= gradient.values.keys()
@@ -58,7 +60,10 @@ def differentiate_stages(
 
 
 def _differentiate(
-    stage: StageGraph, provided: dict[Source | None, popxl.Tensor], weights: Container[str]
+    stage: StageGraph,
+    provided: dict[Source | None, popxl.Tensor],
+    weights: Container[str],
+    known: dict[tuple[object, ...], GradGraphInfo],
 ) -> StageGradient | None:
     wanted_weights = {
         str(source.name): tensor
@@ -75,10 +80,14 @@ def _differentiate(
     wanted = [*wanted_weights.values(), *wanted_values.values()]
     if not provided or not wanted:
         return None
-    with popxl.ipu(stage.ipu):
-        info = popxl.transforms.autodiff(
-            stage.graph, grads_provided=list(provided.values()), grads_required=wanted
-        )
+    tensors = [[t.id for t in part] for part in (provided.values(), wanted)]
+    key = (stage.graph.id, *map(tuple, tensors))
+    if key not in known:
+        with popxl.ipu(stage.ipu):
+            known[key] = popxl.transforms.autodiff(
+                stage.graph, grads_provided=list(provided.values()), grads_required=wanted
+            )
+    info = known[key]
     given = set(info.outputs)
     return StageGradient(
         info,

@@ -279,11 +279,24 @@ class StageMaker:
         holder = self._holder_of(base, before)
         if holder is None:
             return self._outside.get(id(base))
-        source = Source("value", id(base), holder)
-        stage = self._forward.stages[holder]
+        self.value_of(base, holder)
+        return Source("value", id(base), holder)
+
+    def value_of(self, base: torch.Tensor, number: int) -> popxl.Tensor:
+        """Give a tensor as an output of a stage.
+
+        Args:
+            base: The tensor, which the stage made or wrote.
+            number: The number of the stage.
+
+        Returns:
+            The output of its graph, one for all who ask.
+        """
+        source = Source("value", id(base), number)
+        stage = self._forward.stages[number]
         if source not in stage.values:
-            stage.values[source] = self._output(holder, base)
-        return source
+            stage.values[source] = self._output(number, base)
+        return stage.values[source]
 
     def _output(self, number: int, meta: torch.Tensor) -> popxl.Tensor:
         """A value at the end of a stage, as an output of its graph."""

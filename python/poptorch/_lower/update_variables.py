@@ -23,6 +23,31 @@ HOME = 0
 _NUMPY_TYPES = {torch.float32: np.float32, torch.float16: np.float16}
 
 
+class PlacedWeight(Protocol):
+    """A weight that will be updated."""
+
+    @property
+    def name(self) -> str:
+        """The name of the weight."""
+
+    @property
+    def device(self) -> int | None:
+        """The virtual device of the weight; None: that of the context."""
+
+
+@dataclass(frozen=True)
+class WeightPlace:
+    """A weight whose gradient is still to be computed.
+
+    Attributes:
+        name: The name of the weight.
+        device: The virtual device of the weight; None: that of the context.
+    """
+
+    name: str
+    device: int | None = None
+
+
 @dataclass(frozen=True)
 class WeightGradient:
     """A weight and its gradient.
@@ -171,7 +196,7 @@ class UpdateVariables:
         kept = self._make(name, np.array(0, np.float32), None)
         ops.var_updates.copy_var_update_(kept, value)
 
-    def shared_count(self, weights: Sequence[WeightGradient]) -> popxl.Tensor:
+    def shared_count(self, weights: Sequence[PlacedWeight]) -> popxl.Tensor:
         """Make one count of steps, which `ipu_state` has for every weight.
 
         Args:
@@ -202,7 +227,7 @@ def on_device(device: int | None) -> AbstractContextManager[object]:
     return nullcontext() if device is None else popxl.ipu(device)
 
 
-def home_of(weights: Iterable[WeightGradient]) -> int | None:
+def home_of(weights: Iterable[PlacedWeight]) -> int | None:
     """Choose the virtual device of numbers that several weights need, their home.
 
     Args:

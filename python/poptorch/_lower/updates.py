@@ -10,6 +10,7 @@ from poptorch._lower.update_rules import Group, Rule, make_rule
 from poptorch._lower.update_variables import (
     Factor,
     MakeVariable,
+    PlacedWeight,
     UpdateState,
     UpdateVariables,
     WeightGradient,
@@ -67,6 +68,71 @@ def _gradient_scale(
     return share if is_number(inverse, 1) else product(inverse, share)
 
 
+class Updates:
+    """One update of the weights, made in the current graph step by step.
+
+    First what all weights share, as the count of steps, then `update` for each weight, at last
+    `finish`.
+
+    Args:
+        values: What the program takes of its optimizer.
+        groups: The weights of each parameter group that will be updated, at least one.
+        make_variable: Makes variables of the main graph.
+        automatic: The settings of automatic loss scaling, if it is on.
+        gradients: The gradients of all weights; where the optimizer does not limit their norm,
+            there may be none yet.
+    """
+
+    def __init__(
+        self,
+        values: OptimizerValues,
+        groups: Sequence[Sequence[PlacedWeight]],
+        make_variable: MakeVariable,
+        automatic: AutomaticLossScaling | None = None,
+        gradients: Sequence[WeightGradient] = (),
+    ) -> None:
+        weights = [weight for group in groups for weight in group]
+        self._variables = UpdateVariables(make_variable)
+        self._home = home_of(weights)
+        self._index = {weight.name: i for i, group in enumerate(groups) for weight in group}
+        self._rules: dict[tuple[int, int | None], Rule] = {}
+        with popxl.in_sequence(), on_device(self._home):
+            self._loss_scale = LossScale(values, self._variables, automatic)
+            factor = self._loss_scale.factor()
+            scale = _gradient_scale(values, gradients, self._variables, factor)
+            step: Factor = 0.0
+            if values.kind in _COUNTS_STEPS:
+                one = popxl.constant(1.0, popxl.float32)
+                count = self._variables.shared_count(weights)
+                step = ops.var_updates.accumulate_(count, one)
+            for index, members in enumerate(groups):
+                for device in dict.fromkeys(weight.device for weight in members):
+                    group = Group(values, index, self._variables, scale, device)
+                    moved_step = moved(step, device)
+                    with on_device(device):
+                        self._rules[index, device] = make_rule(group, moved_step)
+
+    def update(self, weight: WeightGradient) -> None:
+        """Update a weight in place.
+
+        Args:
+            weight: One of the weights, with its gradient.
+        """
+        with popxl.in_sequence(), on_device(weight.device):
+            self._rules[self._index[weight.name], weight.device].update(weight)
+
+    def finish(self) -> UpdateState:
+        """End the update.
+
+        Returns:
+            The names of the variables that the rules made.
+        """
+        with popxl.in_sequence(), on_device(self._home):
+            self._variables.finish()
+            self._loss_scale.adapt()
+        return self._variables.noted
+
+
 def add_updates(
     values: OptimizerValues,
     groups: Sequence[Sequence[WeightGradient]],
@@ -90,26 +156,8 @@ def add_updates(
     weights = [weight for group in groups for weight in group]
     if not weights:
         return UpdateState()
-    variables = UpdateVariables(make_variable)
-    with popxl.in_sequence(), on_device(home_of(weights)):
-        loss_scale = LossScale(values, variables, automatic)
-        scale = _gradient_scale(values, weights, variables, loss_scale.factor())
-        step: Factor = 0.0
-        if values.kind in _COUNTS_STEPS:
-            one = popxl.constant(1.0, popxl.float32)
-            step = ops.var_updates.accumulate_(variables.shared_count(weights), one)
-        rules: dict[tuple[int, int | None], Rule] = {}
-        for index, members in enumerate(groups):
-            for device in dict.fromkeys(weight.device for weight in members):
-                group = Group(values, index, variables, scale, device)
-                moved_step = moved(step, device)
-                with on_device(device):
-                    rules[index, device] = make_rule(group, moved_step)
-        # After all that devices wait for.
-        for index, members in enumerate(groups):
-            for weight in members:
-                with on_device(weight.device):
-                    rules[index, weight.device].update(weight)
-        variables.finish()
-        loss_scale.adapt()
-    return variables.noted
+    with popxl.in_sequence():
+        updates = Updates(values, groups, make_variable, automatic, weights)
+        for weight in weights:
+            updates.update(weight)
+        return updates.finish()

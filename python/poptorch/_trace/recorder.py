@@ -51,6 +51,7 @@ class ScopeState:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.placement = Placement()
+        self.block = -1
 
     def mark(self, name: str, args: tuple[Any, ...]) -> None:
         """Take note of an operator of `torch.ops.poptorch`.
@@ -241,6 +242,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
                 placement=self.state.placement,
                 location=location,
                 grad_enabled=torch.is_grad_enabled(),
+                block=self.state.block,
             )
         )
 

@@ -44,6 +44,7 @@ class Node:
         location: The file and line of the user's program.
         grad_enabled: Whether torch differentiated at this point of the program.
         is_loss: Whether a loss function of torch returned its result.
+        block: The number of the call of a repeated module that it is in; -1: none.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Node:
     location: str
     grad_enabled: bool = True
     is_loss: bool = False
+    block: int = -1
 
 
 @dataclass
@@ -69,12 +71,14 @@ class Recording:
         constants: The values of tensors that stand for data of the host, by `id` of the tensor.
         unsupported: The names of operators that nothing lowers, in order of first use.
         host_layers: What `poptorch.CPU` wraps, by its ID.
+        blocks: For each call of a repeated module, in order, the path of what it is repeated in.
     """
 
     nodes: list[Node] = field(default_factory=list)
     constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
     host_layers: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    blocks: list[str] = field(default_factory=list)
 
     def constant(self, data: torch.Tensor) -> torch.Tensor:
         """Make the tensor of the trace that stands for data of the host.

@@ -13,6 +13,7 @@ from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
 from poptorch._ops import trace_state
 from poptorch._strategies import ExecutionStrategy
+from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
 from poptorch._trace.recorder import Recorder, ShapeRule
 from poptorch._trace.recording import Recording
@@ -61,6 +62,7 @@ class TraceSettings:
         before: What is called when tracing is on.
         after: What is called when it ends, also when it fails.
         per_replica: The names of parameters that have one value for each group of replicas.
+        blocks: The paths of modules whose calls are noted with their ops.
     """
 
     lowers: Callable[[str], bool]
@@ -72,6 +74,7 @@ class TraceSettings:
     before: Callable[[], None]
     after: Callable[[], None]
     per_replica: Collection[str] = ()
+    blocks: Collection[str] = ()
 
 
 def _check_not_empty(tensors: Sequence[torch.Tensor]) -> None:
@@ -107,6 +110,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     with ExitStack() as stack:
         twins = stack.enter_context(twins_in(module, settings.per_replica))
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
+        stack.enter_context(block_marks(module, recorder, settings.blocks))
         stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
         torch.distributions.Distribution.set_default_validate_args(False)
         _active.append(recorder)

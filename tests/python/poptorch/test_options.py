@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import poptorch
+from poptorch._options_memory import MemoryFit
 from poptorch.options import Options
 
 # Setter -> good arguments, the value by its name before and after, bad arguments and their error.
@@ -38,6 +39,12 @@ SETTERS: list[Row] = [
      (poptorch.OutputMode.EveryN,), AssertionError, "positive output_return_period; given None"),
     ("outputMode", (poptorch.OutputMode.Sum, 3), "output_return_period", 1, 1,
      (poptorch.OutputMode.EveryN, 0), AssertionError, "given 0"),
+    ("fit_in", ("1GiB", "."), "memory_fit", None, MemoryFit(1 << 30, "."), (1.5, "."),
+     AssertionError, "wanted bytes as int or a text"),
+    ("fit_in", (1 << 20, ".", ["a"]), "memory_fit", None, MemoryFit(1 << 20, ".", ("a",)),
+     ("1GiB", ".", "a"), AssertionError, "wanted a list of paths of modules"),
+    ("fit_in", ("1 G", "."), "memory_fit", None, MemoryFit(1 << 30, "."), ("many", "."),
+     ValueError, "a number of bytes such as 4GiB"),
     ("anchorTensor", ("short", "long"), "anchored_tensors", {}, {"short": ["long", None, 1]},
      ("short", 1), AssertionError, "names"),
     ("anchorTensor", ("a", "b", poptorch.OutputMode.EveryN, 2), "anchored_tensors", {},

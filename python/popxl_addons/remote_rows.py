@@ -1,4 +1,4 @@
-"""The remote buffers of a decoder's session, by the keys of its variables."""
+"""Rows of the remote buffers of a session, read and written from the host."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class RemoteRows:
 
         Args:
             key: That of the buffer.
-            row: The layer.
-            value: float32 of the row's shape.
+            row: The row.
+            value: An array of the shape and dtype of the buffer's rows.
         """
         self._core.write_remote(0, self._index_of(key), row, value)
 
@@ -52,15 +52,25 @@ class RemoteRows:
 
         Args:
             key: That of the buffer.
-            row: The layer.
+            row: The row.
 
         Returns:
             A new array.
         """
         buffer = self._buffers[key]
         value = np.empty(buffer.tensor_shape, buffer.tensor_dtype.as_numpy())
-        self._core.read_remote(0, self._index_of(key), row, value)
+        self.read_into(key, row, value)
         return value
+
+    def read_into(self, key: str, row: int, value: np.ndarray) -> None:
+        """Reads one row into an array.
+
+        Args:
+            key: That of the buffer.
+            row: The row.
+            value: A contiguous array of the shape and dtype of the buffer's rows, which is written.
+        """
+        self._core.read_remote(0, self._index_of(key), row, value)
 
     def _index_of(self, key: str) -> int:
         return self._index[self._buffers[key].remote_buffer_id]

@@ -1,0 +1,63 @@
+"""How a session whose state is in files shares the memory of its process out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pando.process_memory import resident_bytes
+
+# Beside device memory and stores under way: buffers of the I/O threads, scratch of library
+# kernels, what the host program allocates.
+_SPARE_BYTES = 192 << 20
+_LEAST_STAGING = 8 << 20
+_PHASES_AHEAD = 4
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """What a session may use of the memory of the process.
+
+    Attributes:
+        process_bytes: The process without what follows.
+        device_bytes: Device memory; 0 means no limit.
+        staging_bytes: Stores under way.
+        prefetch_bytes: Loads that come early, within device memory.
+    """
+
+    process_bytes: int
+    device_bytes: int
+    staging_bytes: int
+    prefetch_bytes: int
+
+    @classmethod
+    def of(cls, phase_bytes: int, memory_bytes: int) -> MemoryBudget:
+        """Shares the memory of the process out.
+
+        There is room for the weights and state of some phases to come while one computes, so that
+        a disk may be slow for some seconds, and for those of two to go: one's are all stored at
+        once, when the last one's may still be on their way. There is less where a session would not
+        fit.
+
+        Args:
+            phase_bytes: Weights and state of a phase.
+            memory_bytes: The memory of the whole process; 0 means no limit.
+
+        Returns:
+            The shares.
+
+        Raises:
+            ValueError: The process alone is larger.
+        """
+        one_phase = phase_bytes + _LEAST_STAGING
+        going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
+        process = resident_bytes() + _SPARE_BYTES
+        if memory_bytes == 0:
+            return cls(process, 0, going, coming)
+        left = memory_bytes - process
+        if left <= 0:
+            raise ValueError(
+                f"the program alone takes {process} bytes; the limit is {memory_bytes}: give more "
+                "memory"
+            )
+        staging = min(going, max(left // 4, _LEAST_STAGING))
+        return cls(process, max(left - staging, 1), staging, min(coming, left // 2))

@@ -1,0 +1,92 @@
+"""A compiled model: its program, its session and its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+import popxl
+from pando.session_info import cache_file
+from poptorch._args_parser import BoundArguments, Structure
+from poptorch._lower.dtypes import host_array, host_tensor
+from poptorch._lower.program import Program
+from poptorch._lower.schedule import Schedule
+from poptorch._memory_fit import FitPlan
+from poptorch._program_variables import ProgramVariables
+
+
+@dataclass
+class Executable:
+    """A compiled model.
+
+    Attributes:
+        arguments: The arguments that it was compiled for: those of one micro-batch.
+        structure: What a run returns.
+        shapes: For each result of a micro-batch, its shape and dtype.
+        program: The popxl program.
+        session: The session that runs it.
+        variables: Its variables.
+        schedule: The loops of the program, and how replicas share parameters.
+        seed: The random seed.
+        tensor_names: What anchors can name.
+        anchors: The short names of the anchors that follow the results.
+        read_anchors: The variables that other anchors are, by short name.
+        file: What the compiler wrote for the program, name and content; None: not kept.
+        plan: How it fits in the memory that options name; None: they name none.
+    """
+
+    arguments: BoundArguments
+    structure: Structure
+    shapes: list[tuple[tuple[int, ...], torch.dtype]]
+    program: Program
+    session: popxl.Session
+    variables: ProgramVariables
+    schedule: Schedule
+    seed: int = 0
+    tensor_names: list[str] = field(default_factory=list)
+    anchors: list[str] = field(default_factory=list)
+    read_anchors: dict[str, str] = field(default_factory=dict)
+    file: tuple[str, bytes] | None = None
+    plan: FitPlan | None = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def attached(self) -> bool:
+        """Whether the session holds a device."""
+        return self.session.is_attached
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the program was read from a file instead of being compiled."""
+        return cache_file(self.session) is not None
+
+    def read(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Read variables from the device, or from the host where no device is held.
+
+        Args:
+            names: Their names.
+
+        Returns:
+            Tensors that share no memory with others.
+        """
+        arrays = self.variables.get_variables(names)
+        for name in self.schedule.groups.keys() & arrays.keys():
+            groups = self.schedule.groups[name]
+            arrays[name] = groups.to_host(arrays[name], self.schedule.replicas)
+        return {name: host_tensor(array) for name, array in arrays.items()}
+
+    def write(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Write variables to the device, or to the host where no device is held.
+
+        Args:
+            tensors: The values by name.
+        """
+        arrays = {name: host_array(t) for name, t in tensors.items()}
+        for name in self.schedule.groups.keys() & arrays.keys():
+            groups = self.schedule.groups[name]
+            arrays[name] = groups.to_device(name, arrays[name], self.schedule.replicas)
+        self.variables.set_variables(arrays)

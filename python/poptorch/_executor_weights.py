@@ -1,0 +1,244 @@
+"""Parameters and buffers between a module and the device, checkpoints, and the plan of memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tqdm import tqdm
+
+from pando import checkpoint
+from pando.file_arrays import release_pages
+from poptorch._impl import createPoptorchError
+from poptorch._memory_fit import FitPlan
+from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._wrapping import executor_of, is_wrapped
+from poptorch.options import Options
+
+if TYPE_CHECKING:
+    from poptorch._executable import Executable
+
+# Transfers of fewer bytes are over before a bar can be read.
+_SHOWN_BYTES = 1 << 30
+
+
+class ExecutorWeights:
+    """The methods of executors that move weights and state."""
+
+    _options: Options
+    _executable: Executable | None
+    _model: torch.nn.Module
+    _user_model: torch.nn.Module
+    _training: bool
+    _device_optimizer: DeviceOptimizer | None
+    _dirty_host_weights: bool
+    _host_weights_version: int
+    _uploaded_version: int
+
+    def _compiled(self) -> Executable:
+        raise NotImplementedError
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the executor holds a device.
+
+        Returns:
+            Whether it does.
+        """
+        raise NotImplementedError
+
+    def destroy(self) -> None:
+        """Give up the program and the device, and take the wrapper off the user's module."""
+        raise NotImplementedError
+
+    def _host_tensors(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers of the module by the names that the program has for them."""
+        found: dict[str, torch.Tensor] = {}
+        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
+            found[name] = tensor
+        names = self._compiled().program.names
+        return {name: found[name] for name in names if name in found}
+
+    def _upload(self) -> None:
+        executable, tensors = self._compiled(), self._host_tensors()
+        remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
+        with torch.no_grad(), self._bar("to the device", remote) as bar:
+            executable.write({name: t for name, t in tensors.items() if name not in remote})
+            for name, tensor in remote.items():
+                executable.write({name: tensor})
+                release_pages(tensor.data_ptr())
+                bar.update(tensor.nbytes)
+        self._dirty_host_weights = False
+
+    def _bar(self, direction: str, tensors: Mapping[str, torch.Tensor]) -> Any:
+        total = sum(tensor.nbytes for tensor in tensors.values())
+        is_shown = self._options.show_compilation_progress_bar and total >= _SHOWN_BYTES
+        return tqdm(
+            desc=f"Weights {direction}",
+            total=total,
+            unit="B",
+            unit_scale=True,
+            unit_divisor=1024,
+            leave=False,
+            disable=not is_shown,
+        )
+
+    def copyWeightsToHost(self) -> None:
+        """Copy parameters and buffers from the device to the user's module.
+
+        Raises:
+            Error: The model is not compiled.
+        """
+        executable = self._compiled()
+        self._dirty_host_weights = False
+        tensors = {
+            name: tensor
+            for name, tensor in self._host_tensors().items()
+            if name in executable.program.written
+        }
+        remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
+        with torch.no_grad(), self._bar("to the host", remote) as bar:
+            values = executable.read([name for name in tensors if name not in remote])
+            for name, value in values.items():
+                _take(tensors[name], value)
+            # One at a time: together they may be more than there is memory.
+            for name, tensor in remote.items():
+                _take(tensor, executable.read([name])[name])
+                release_pages(tensor.data_ptr())
+                bar.update(tensor.nbytes)
+        self._host_weights_version += 1
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Copy parameters and buffers to the host if the device changed them.
+
+        Returns:
+            Whether it had.
+        """
+        if not self._dirty_host_weights or self._executable is None:
+            return False
+        self.copyWeightsToHost()
+        return True
+
+    def copyWeightsToDevice(self) -> None:
+        """Copy parameters and buffers of the user's module to the device.
+
+        Raises:
+            Error: The model is not compiled.
+        """
+        self._compiled()
+        self._dirty_host_weights = False
+        self._upload()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Load a state into the user's module and the device.
+
+        Args:
+            state_dict: Tensors by name.
+            strict: Whether names must be exactly those of the module.
+
+        Returns:
+            The missing and the unexpected names.
+        """
+        result = self._user_model.load_state_dict(state_dict, strict)
+        if self.isAttachedToDevice():
+            self.copyWeightsToDevice()
+        return result
+
+    def _sync_from_training(self) -> None:
+        """Of a module that is trained too, an inference run takes the newest weights."""
+        if not is_wrapped(self._user_model):
+            return
+        trainer = executor_of(self._user_model)
+        if trainer is None or trainer is self:
+            return
+        trainer.copyWeightsToHostIfNeeded()
+        if trainer._host_weights_version != self._uploaded_version:
+            self._upload()
+            self._uploaded_version = trainer._host_weights_version
+
+    # Memory.
+
+    def fitPlan(self) -> FitPlan:
+        """Give what was planned for the memory that `Options.fit_in` names.
+
+        Returns:
+            The plan; `print` shows it as a sentence.
+
+        Raises:
+            Error: The model is not compiled, or its options name no memory.
+        """
+        plan = self._compiled().plan
+        if plan is None:
+            raise createPoptorchError(
+                "fitPlan: the options name no memory; Options().fit_in('4GiB', folder) does"
+            )
+        return plan
+
+    # Checkpoints.
+
+    def saveCheckpoint(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        step: int,
+        extra: Mapping[str, Any] | None = None,
+        keep: int | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> checkpoint.Checkpoint:
+        """Save weights, state of the optimizer and random state as `folder/step-...`.
+
+        A checkpoint is durable and checksummed, and those before it stay until it is whole.
+
+        Args:
+            folder: The folder of checkpoints, made when missing.
+            step: The number of runs so far.
+            extra: What else belongs to it, as JSON can hold it.
+            keep: How many of the newest checkpoints stay; None: all.
+            progress: Called with the bytes of each row of a remote buffer that has been written.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            Error: The model is not compiled.
+            CheckpointError: It cannot be written; earlier checkpoints stay as they are.
+            ValueError: The model is not on a device, `step` is negative or `keep` less than 1.
+        """
+        session = self._compiled().session
+        return checkpoint.save(
+            session, folder, step=step, extra=extra, keep=keep, progress=progress
+        )
+
+    def loadCheckpoint(
+        self,
+        folder: str | os.PathLike[str],
+        progress: Callable[[int], object] | None = None,
+    ) -> checkpoint.Checkpoint:
+        """Go on from the newest whole checkpoint, of the same model and options.
+
+        Args:
+            folder: The folder of checkpoints.
+            progress: Called with the bytes of each row of a remote buffer that has been read.
+
+        Returns:
+            What was loaded.
+
+        Raises:
+            Error: The model is not compiled.
+            CheckpointError: There is none, it is damaged or of another program.
+            ValueError: The model is not on a device.
+        """
+        loaded = checkpoint.load(self._compiled().session, folder, progress=progress)
+        self._dirty_host_weights = self._training
+        if self._device_optimizer is not None:
+            self._device_optimizer.restored()
+        return loaded
+
+
+def _take(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Gives a tensor of the module a new value."""
+    if value.shape == tensor.shape:
+        tensor.data.copy_(value)
+    else:  # one value for each replica in place of each group
+        tensor.data = value.to(tensor.dtype)

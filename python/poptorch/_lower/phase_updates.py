@@ -1,0 +1,144 @@
+"""The update of weights that are in remote buffers, each as soon as its gradient is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+import popxl
+from poptorch._impl import createPoptorchError
+from poptorch._lower.dtypes import popxl_dtype
+from poptorch._lower.loops import SharedTensors
+from poptorch._lower.ops_pointwise import number
+from poptorch._lower.phase_rows import Row, StoredRow
+from poptorch._lower.phase_work import PhasedWork
+from poptorch._lower.program import keep_gradient
+from poptorch._lower.stage_gradients import StageGradient
+from poptorch._lower.stages import Source
+from poptorch._lower.update_variables import WeightGradient, WeightPlace
+from poptorch._lower.updates import Updates
+from poptorch._lower.weight_update import WeightUpdate
+from popxl import ops
+
+_GRADIENT = "gradient"
+
+
+class PhaseUpdates:
+    """One update of all weights, in the current graph.
+
+    Args:
+        work: What there is to do.
+        update: How weights are updated.
+        shared: The variables that are in memory.
+
+    Raises:
+        Error: The update needs all gradients at once.
+    """
+
+    def __init__(self, work: PhasedWork, update: WeightUpdate, shared: SharedTensors) -> None:
+        if update.automatic is not None or update.values.clips:
+            raise createPoptorchError(
+                "fit_in: weights are updated phase by phase, before all gradients are known; "
+                "automatic loss scaling and max_grad_norm need all of them. Leave them out"
+            )
+        self._work = work
+        self._update = update
+        self._shared = shared
+        # How many phases are still to give a gradient of each weight.
+        self._missing: dict[str, int] = {}
+        for gradient in work.gradients:
+            for name in gradient.weights if gradient is not None else ():
+                self._missing[name] = self._missing.get(name, 0) + 1
+        self._begun: set[str] = set()
+        self._state: dict[str, tuple[popxl.Tensor, Row]] = {}
+        groups = [
+            [WeightPlace(name) for name in names if name in self._missing]
+            for names in update.groups
+        ]
+        self._updates = Updates(update.values, groups, self._make_variable)
+
+    def _make_variable(
+        self, name: str, initial: np.ndarray, weight: WeightGradient | None
+    ) -> popxl.Tensor:
+        if weight is None:
+            return self._shared.variable(name, initial)
+        if name not in self._state:
+            dtype = popxl.float16 if initial.dtype == np.float16 else popxl.float32
+            kind = name.removesuffix(weight.name)
+            row = self._work.rows.of(Source("tensor", weight.name), kind, dtype)
+            self._state[name] = ops.remote_load(row.buffer, row.number, name), row
+            self._work.stored[name] = StoredRow(row, float(initial.flat[0]))
+        return self._state[name][0]
+
+    def first_sums(self, gradient: StageGradient) -> list[popxl.Tensor]:
+        """Make the sums of the gradients of several micro-batches.
+
+        Args:
+            gradient: The gradient of a phase.
+
+        Returns:
+            Zeros for each of its weights; nothing if there is one micro-batch.
+        """
+        if self._work.loops.micro_batches == 1:
+            return []
+        dtype = popxl_dtype(self._update.values.accum_type)
+        return [
+            ops.init(tensor.shape, dtype, name=f"Accum___{name}")
+            for name, tensor in gradient.weights.items()
+        ]
+
+    def add(self, total: popxl.Tensor, gradient: popxl.Tensor) -> None:
+        """Add the gradient of a micro-batch to a sum.
+
+        Args:
+            total: The sum, in place.
+            gradient: The gradient.
+        """
+        means = self._work.schedule.keeps_means
+        share = 1 / self._work.loops.micro_batches if means else None
+        ops.var_updates.accumulate_(total, gradient, share)
+
+    def update(
+        self,
+        gradient: StageGradient,
+        weights: Mapping[Source, popxl.Tensor],
+        totals: Sequence[popxl.Tensor],
+    ) -> None:
+        """Update the weights of a phase whose gradients are complete, and keep other gradients.
+
+        Args:
+            gradient: The gradient of the phase.
+            weights: The tensors of the module that the phase reads, which are written in place.
+            totals: The gradients over all micro-batches, one for each weight.
+        """
+        for name, total in zip(gradient.weights, totals, strict=True):
+            source = Source("tensor", name)
+            self._missing[name] -= 1
+            if name in self._begun:
+                row = self._work.rows.of(source, _GRADIENT, total.dtype)
+                total = ops.add(total, ops.remote_load(row.buffer, row.number))
+            if self._missing[name]:
+                self._begun.add(name)
+                row = self._work.rows.of(source, _GRADIENT, total.dtype)
+                ops.remote_store(row.buffer, row.number, total)
+            else:
+                self._update_one(name, weights[source], total)
+
+    def _update_one(self, name: str, weight: popxl.Tensor, gradient: popxl.Tensor) -> None:
+        divisor = self._work.schedule.gradient_divisor(1)
+        if divisor > 1:
+            gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
+        complete = WeightGradient(name, weight, gradient)
+        if name in self._work.schedule.kept_gradients:
+            keep_gradient(complete, self._shared)
+        self._state.clear()
+        self._updates.update(complete)
+        row = self._work.rows.of(Source("tensor", name))
+        ops.remote_store(row.buffer, row.number, weight)
+        for state, place in self._state.values():
+            ops.remote_store(place.buffer, place.number, state)
+
+    def finish(self) -> None:
+        """End the update."""
+        self._update.state = self._updates.finish()

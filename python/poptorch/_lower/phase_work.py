@@ -1,0 +1,38 @@
+"""What the phases of a program work with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import popxl
+from poptorch._lower.phase_loops import PhaseLoops
+from poptorch._lower.phase_rows import RowTable, StoredRow
+from poptorch._lower.schedule import Schedule
+from poptorch._lower.stage_gradients import StageGradient
+from poptorch._lower.stages import ForwardStages
+
+
+@dataclass
+class PhasedWork:
+    """What the phases of a program do.
+
+    Attributes:
+        forward: The phases, as stages.
+        gradients: Their gradient graphs.
+        rows: Where tensors are.
+        loops: The loops over micro-batches.
+        schedule: The loops around them.
+        stored: The variables that are in remote buffers, by name.
+        inputs: The streams of the model's inputs.
+        outputs: The streams of its results.
+    """
+
+    forward: ForwardStages
+    gradients: Sequence[StageGradient | None]
+    rows: RowTable
+    loops: PhaseLoops
+    schedule: Schedule
+    stored: dict[str, StoredRow]
+    inputs: Sequence[popxl.HostToDeviceStream] = ()
+    outputs: Sequence[popxl.DeviceToHostStream] = ()

@@ -1,0 +1,151 @@
+"""The variables of a compiled program: those in its memory, and those in rows of remote buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import popxl
+from pando.file_arrays import file_array, release_pages
+from poptorch._lower.phase_rows import StoredRow
+from popxl_addons.remote_rows import RemoteRows
+
+_Array = np.ndarray[Any, Any]
+
+
+class ProgramVariables:
+    """Reads and writes variables by name.
+
+    Rows live as long as the device is held. `attached` and `keep` let them live on.
+
+    Args:
+        session: The session of the program.
+        rows: The variables that are in rows, by name.
+        folder: Where arrays with the values of rows are; None: in memory.
+    """
+
+    def __init__(
+        self,
+        session: popxl.Session,
+        rows: Mapping[str, StoredRow] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        self._session = session
+        self._places = dict(rows or {})
+        self._folder = folder
+        buffers = {name: one.row.buffer for name, one in self._places.items()}
+        self._rows = RemoteRows(session, buffers)
+        # What the host has of rows while no device is held.
+        self._kept: dict[str, _Array] = {}
+
+    @property
+    def remote_bytes(self) -> int:
+        """The size of all remote buffers."""
+        return self._rows.total_bytes
+
+    def is_remote(self, name: str) -> bool:
+        """Tell where a variable is.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Whether it is a row.
+        """
+        return name in self._places
+
+    def get_variable(self, name: str) -> _Array:
+        """Read a variable.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            A new array.
+
+        Raises:
+            ValueError: There is no such variable.
+        """
+        return self.get_variables([name])[name]
+
+    def get_variables(self, names: Iterable[str]) -> dict[str, _Array]:
+        """Read variables.
+
+        Args:
+            names: Their names.
+
+        Returns:
+            New arrays by name; those of rows are in files if the executor has a folder.
+
+        Raises:
+            ValueError: There is no such variable.
+        """
+        names = list(names)
+        values = {name: self._read_row(name) for name in names if name in self._places}
+        others = [name for name in names if name not in values]
+        if others:
+            values |= self._session.get_variables(others)
+        return values
+
+    def set_variables(self, arrays: Mapping[str, Any]) -> None:
+        """Write variables.
+
+        Args:
+            arrays: The values by name.
+
+        Raises:
+            ValueError: There is no such variable, or a value has another shape.
+        """
+        for name in self._places.keys() & arrays.keys():
+            self._write_row(name, np.asarray(arrays[name]))
+        others = {name: one for name, one in arrays.items() if name not in self._places}
+        if others:
+            self._session.set_variables(others)
+
+    def attached(self) -> None:
+        """Give rows the values that they begin with, or had when the device was given up."""
+        for name, place in self._places.items():
+            if name in self._kept:
+                self._write_row(name, self._kept.pop(name))
+            elif place.initial:
+                buffer = place.row.buffer
+                kind = buffer.tensor_dtype.as_numpy()
+                self._write_row(name, np.full(buffer.tensor_shape, place.initial, kind))
+
+    def keep(self) -> None:
+        """Bring the rows that nothing else has to the host, before the device is given up."""
+        for name, place in self._places.items():
+            if place.initial is not None:
+                self._kept[name] = self._read_row(name)
+
+    def _write_row(self, name: str, value: _Array) -> None:
+        row = self._places[name].row
+        if value.shape != tuple(row.buffer.tensor_shape):
+            raise ValueError(
+                f"variable '{name}': wanted shape {tuple(row.buffer.tensor_shape)}; given "
+                f"{value.shape}"
+            )
+        if not self._session.is_attached:
+            self._kept[name] = value
+            return
+        self._rows.write(name, row.number, np.ascontiguousarray(value))
+        release_pages(value.ctypes.data)
+
+    def _read_row(self, name: str) -> _Array:
+        row = self._places[name].row
+        if not self._session.is_attached:
+            return self._kept_row(name)
+        if self._folder is None:
+            return self._rows.read(name, row.number)
+        kind = row.buffer.tensor_dtype.as_numpy()
+        value = file_array(self._folder, row.buffer.tensor_shape, kind)
+        self._rows.read_into(name, row.number, value)
+        release_pages(value.ctypes.data)
+        return value
+
+    def _kept_row(self, name: str) -> _Array:
+        if name not in self._kept:
+            raise ValueError(f"variable '{name}' has no value: the model is not on a device")
+        return self._kept[name].copy()

@@ -1,0 +1,327 @@
+"""Models in phases, beside the same models whole in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import poptorch
+from poptorch import _compilation
+
+STEPS = 3
+BATCH = 2
+WORDS = 11
+WIDTH = 8
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width=WIDTH):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width)
+        self.layer = torch.nn.Linear(width, width)
+
+    def forward(self, x, scale):
+        return x + torch.tanh(self.layer(self.norm(x))) * scale
+
+
+class Network(torch.nn.Module):
+    """An embedding, blocks, a head tied to the embedding, and a value that all blocks read."""
+
+    def __init__(self, blocks=3, width=WIDTH, tied=True):
+        super().__init__()
+        torch.manual_seed(4)
+        self.embedding = torch.nn.Embedding(WORDS, width)
+        self.blocks = torch.nn.ModuleList([Block(width) for _ in range(blocks)])
+        self.head = torch.nn.Linear(width, WORDS, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, words, labels=None):
+        x = self.embedding(words)
+        scale = torch.sigmoid(x.mean())
+        for block in self.blocks:
+            x = block(x, scale)
+        logits = self.head(x)
+        if labels is None:
+            return logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return loss, logits
+
+
+@pytest.fixture
+def in_phases(monkeypatch):
+    """Programs are in phases although they would fit."""
+    monkeypatch.setattr(_compilation, "may_be_whole", lambda *_: False)
+
+
+def options_of(folder=None, accumulation=1, iterations=1, blocks=None):
+    options = poptorch.Options().deviceIterations(iterations).randomSeed(1)
+    options.showCompilationProgressBar(False)
+    options.Training.gradientAccumulation(accumulation)
+    return options if folder is None else options.fit_in("64GiB", folder, blocks)
+
+
+def words(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randint(WORDS, (count, 5), generator=generator),
+        torch.randint(WORDS, (count, 5), generator=generator),
+    )
+
+
+def train(executor, options, steps=STEPS, first=0):
+    count = BATCH * options.Training.gradient_accumulation * options.device_iterations
+    return [executor(*words(count, first + step)) for step in range(steps)]
+
+
+def trained(model, options, optimizer):
+    executor = poptorch.trainingModel(model, options, optimizer(model.parameters()))
+    results = train(executor, options)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    return executor, results, state
+
+
+def check_same(given, wanted):
+    for one, other in zip(given, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
+    "lamb": lambda p: poptorch.optim.LAMB(p, lr=0.01),
+    "adam_float16": lambda p: poptorch.optim.Adam(
+        p, lr=0.01, first_order_momentum_accum_type=torch.float16, loss_scaling=64.0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(("accumulation", "iterations"), [(1, 1), (3, 1), (1, 2), (2, 2)])
+def test_training_is_that_of_the_whole_program(
+    in_phases, tmp_path, name, accumulation, iterations
+) -> None:
+    wanted = trained(Network(), options_of(None, accumulation, iterations), OPTIMIZERS[name])
+    given = trained(Network(), options_of(tmp_path, accumulation, iterations), OPTIMIZERS[name])
+    plan = given[0].fitPlan()
+    assert (plan.phases, plan.graphs) == (5, 3)
+    assert plan.remote_bytes > 0
+    for one, other in zip(given[1], wanted[1], strict=True):
+        check_same(one, other)
+    check_same(given[2].values(), wanted[2].values())
+
+
+def test_training_is_that_of_torch(in_phases, tmp_path) -> None:
+    model, eager = Network(), Network()
+    _, losses, state = trained(model, options_of(tmp_path), OPTIMIZERS["adamw"])
+    optimizer = OPTIMIZERS["adamw"](eager.parameters())
+    for step, (loss, _) in enumerate(losses):
+        wanted, _ = eager(*words(BATCH, step))
+        torch.testing.assert_close(loss, wanted.detach(), rtol=1e-5, atol=1e-5)
+        optimizer.zero_grad()
+        wanted.backward()
+        optimizer.step()
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(state[name], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_inference_is_that_of_torch(in_phases, tmp_path, iterations) -> None:
+    model = Network()
+    executor = poptorch.inferenceModel(model, options_of(tmp_path, iterations=iterations))
+    given, _ = words(BATCH * iterations, 0)
+    with torch.no_grad():
+        wanted = torch.cat([model(part) for part in given.split(BATCH)])
+    torch.testing.assert_close(executor(given), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_inference_follows_training(in_phases, tmp_path) -> None:
+    model = Network()
+    options = options_of(tmp_path)
+    trainer, *_ = trained(model, options, OPTIMIZERS["sgd"])
+    infers = poptorch.inferenceModel(model, options_of(tmp_path))
+    first = infers(words(BATCH, 7)[0])
+    train(trainer, options)
+    second = infers(words(BATCH, 7)[0])
+    assert not torch.allclose(first, second)
+    trainer.destroy()
+    with torch.no_grad():
+        torch.testing.assert_close(second, model(words(BATCH, 7)[0]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_state_survives_giving_the_device_up(in_phases, tmp_path, name) -> None:
+    options = options_of(tmp_path)
+    model, whole = Network(), Network()
+    executor, *_ = trained(model, options, OPTIMIZERS[name])
+    executor.detachFromDevice()
+    executor.attachToDevice()
+    given = train(executor, options, first=STEPS)
+    other, *_ = trained(whole, options_of(), OPTIMIZERS[name])
+    for one, wanted in zip(given, train(other, options, first=STEPS), strict=True):
+        check_same(one, wanted)
+
+
+def test_checkpoints_go_on_with_the_same_bits(in_phases, tmp_path) -> None:
+    options = options_of(tmp_path)
+    folder = tmp_path / "checkpoints"
+    executor, *_ = trained(Network(), options, OPTIMIZERS["adamw"])
+    moved = []
+    saved = executor.saveCheckpoint(folder, step=STEPS, extra={"a": 1}, progress=moved.append)
+    assert sum(moved) == executor.fitPlan().remote_bytes
+    wanted = train(executor, options, first=STEPS)
+
+    model = Network()
+    resumed = poptorch.trainingModel(
+        model, options_of(tmp_path), OPTIMIZERS["adamw"](model.parameters())
+    )
+    resumed.compile(*words(BATCH, 0))
+    loaded = resumed.loadCheckpoint(folder)
+    assert (loaded.path, loaded.step, loaded.extra) == (saved.path, STEPS, {"a": 1})
+    for one, other in zip(train(resumed, options, first=STEPS), wanted, strict=True):
+        assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_a_model_that_fits_is_whole(tmp_path) -> None:
+    executor, results, _ = trained(Network(), options_of(tmp_path), OPTIMIZERS["sgd"])
+    plan = executor.fitPlan()
+    assert plan.phases == 1 and plan.remote_bytes == 0
+    assert "whole in memory" in str(plan)
+    assert plan.total_bytes < plan.memory_bytes == 64 << 30
+    _, wanted, _ = trained(Network(), options_of(), OPTIMIZERS["sgd"])
+    for one, other in zip(results, wanted, strict=True):
+        check_same(one, other)
+
+
+LARGE = 1024
+KEEPS_TO_ITS_MEMORY = """
+import sys
+
+import torch
+
+import poptorch
+from pando.process_memory import peak_resident_bytes, resident_bytes
+from tests.python.poptorch.test_fit_in import LARGE, Network, words
+
+# What libraries take when they first run is not the model's.
+poptorch.trainingModel(Network())(*words(2, 0))
+with poptorch.parameters_in_files(sys.argv[1]):
+    model = Network(blocks=32, width=LARGE)
+# Weights, gradients and moments of 32 blocks are 512 MiB; the program spares 192 MiB for others.
+limit = resident_bytes() + (192 << 20) + (160 << 20)
+options = poptorch.Options().showCompilationProgressBar(False).fit_in(limit, sys.argv[1])
+executor = poptorch.trainingModel(model, options, torch.optim.AdamW(model.parameters()))
+losses = [float(executor(*words(2, 0))[0]) for _ in range(4)]
+state = model.state_dict()
+plan = executor.fitPlan()
+assert plan.phases == 34, plan
+assert plan.total_bytes <= limit, plan
+assert losses[-1] < losses[0], losses
+assert peak_resident_bytes() <= limit, (peak_resident_bytes(), limit)
+print("kept", state["blocks.31.layer.weight"].shape)
+"""
+
+
+def test_a_model_that_does_not_fit_whole_is_in_phases_and_keeps_to_its_memory(tmp_path) -> None:
+    command = [sys.executable, "-c", KEEPS_TO_ITS_MEMORY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "kept torch.Size([1024, 1024])\n", done.stderr
+
+
+def test_parameters_in_files_are_those_that_torch_draws(tmp_path) -> None:
+    plain = Network(width=LARGE)
+    with poptorch.parameters_in_files(tmp_path):
+        model = Network(width=LARGE)
+    for (name, one), (_, other) in zip(
+        model.named_parameters(), plain.named_parameters(), strict=True
+    ):
+        assert torch.equal(one, other), name
+        assert one.requires_grad
+    assert model.head.weight is model.embedding.weight
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    loaded = torch.load(tmp_path / "weights.pt")
+    assert torch.equal(loaded["blocks.0.layer.weight"], plain.blocks[0].layer.weight)
+
+
+class WithStatistics(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.BatchNorm1d(5))
+
+    def forward(self, words, labels):
+        return poptorch.identity_loss(self.layers(words.float()).square(), "mean")
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "blocks", "error"),
+    [
+        (WithStatistics, {}, None, "forward writes layers.0.running_mean"),
+        (Network, {}, ["blocks.7"], "the blocks ['blocks.7'] are no modules of the model"),
+        (Network, {}, ["norm"], "there are ['embedding', 'blocks', 'blocks.0'"),
+        (Network, {}, [], "no module of it was called that repeats"),
+        (Network, {"replicationFactor": 2}, None, "replicationFactor is 2"),
+    ],
+)
+def test_what_phases_cannot_do_is_told(in_phases, tmp_path, model, changes, blocks, error) -> None:
+    options = options_of(tmp_path, blocks=blocks)
+    for name, value in changes.items():
+        getattr(options, name)(value)
+    module = model()
+    executor = poptorch.trainingModel(module, options, torch.optim.SGD(module.parameters(), lr=1))
+    with pytest.raises(poptorch.Error) as caught:
+        executor(*words(BATCH * options.replication_factor, 0))
+    assert error in str(caught.value)
+    assert not executor.isCompiled()
+    assert all(parameter.isfinite().all() for parameter in module.parameters())
+
+
+def test_updates_that_need_all_gradients_are_refused(in_phases, tmp_path) -> None:
+    model = Network()
+    optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.01, max_grad_norm=1.0)
+    executor = poptorch.trainingModel(model, options_of(tmp_path), optimizer)
+    with pytest.raises(poptorch.Error, match="max_grad_norm need all of them"):
+        executor(*words(BATCH, 0))
+
+
+def test_memory_that_the_process_has_already_is_refused(tmp_path) -> None:
+    options = poptorch.Options().fit_in("100MiB", tmp_path)
+    executor = poptorch.inferenceModel(Network(), options)
+    with pytest.raises(poptorch.Error, match=r"fit_in: the program alone takes .*give more memory"):
+        executor(words(BATCH, 0)[0])
+
+
+def test_a_disk_without_room_is_refused_before_the_first_step(
+    in_phases, tmp_path, monkeypatch
+) -> None:
+    usage = type("Usage", (), {"free": 100})
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    executor = poptorch.inferenceModel(Network(), options_of(tmp_path))
+    with pytest.raises(poptorch.Error, match="which has 100 B left: give another folder"):
+        executor(words(BATCH, 0)[0])
+
+
+def test_plans_are_told_of_those_that_have_one(tmp_path) -> None:
+    executor = poptorch.inferenceModel(Network(), options_of())
+    with pytest.raises(poptorch.Error, match="not been compiled"):
+        executor.fitPlan()
+    executor(words(BATCH, 0)[0])
+    with pytest.raises(poptorch.Error, match="the options name no memory"):
+        executor.fitPlan()
+
+
+def test_a_folder_that_is_missing_is_refused(tmp_path) -> None:
+    with pytest.raises(ValueError, match=r"there is no folder '.*nowhere'; make it first"):
+        poptorch.Options().fit_in("1GiB", tmp_path / "nowhere")
+
+
+def test_gradients_can_be_anchored(in_phases, tmp_path) -> None:
+    def gradient(options):
+        options.anchorTensor("g", "Gradient___blocks.1.layer.weight")
+        executor, *_ = trained(Network(), options, OPTIMIZERS["sgd"])
+        return executor.getAnchoredTensor("g")
+
+    torch.testing.assert_close(gradient(options_of(tmp_path, 2)), gradient(options_of(None, 2)))
