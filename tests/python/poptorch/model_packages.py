@@ -1,7 +1,7 @@
 """transformers, and torchvision beside a torch that its compiled operators were not built for.
 
-The models of torchvision need none of those operators; importing it, which transformers does where it
-finds it, wants their schemas. So it is in a folder of its own, which only tests look into.
+The models of torchvision need none of those operators; importing it, which transformers does where
+it finds it, wants their schemas. So it is in a folder of its own, which only tests look into.
 """
 
 from __future__ import annotations
