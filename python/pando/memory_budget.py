@@ -13,6 +13,15 @@ _LEAST_STAGING = 8 << 20
 _PHASES_AHEAD = 4
 
 
+def least_process_bytes() -> int:
+    """Tells what the process will have without device memory and transfers.
+
+    Returns:
+        Bytes: what is resident now, and what threads and libraries will need.
+    """
+    return resident_bytes() + _SPARE_BYTES
+
+
 @dataclass(frozen=True)
 class MemoryBudget:
     """What a session may use of the memory of the process.
@@ -50,7 +59,7 @@ class MemoryBudget:
         """
         one_phase = phase_bytes + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
-        process = resident_bytes() + _SPARE_BYTES
+        process = least_process_bytes()
         if memory_bytes == 0:
             return cls(process, 0, going, coming)
         left = memory_bytes - process

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from pando.process_memory import parse_bytes
+
 
 def positive(text: str) -> int:
     """A number of a command line.
@@ -42,6 +44,24 @@ def count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is not 0 or more")
     return value
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes of a command line.
+
+    Args:
+        text: What the user wrote, such as "4GiB".
+
+    Returns:
+        The bytes, at least 1.
+
+    Raises:
+        ArgumentTypeError: It is anything else.
+    """
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def finite_from_zero(text: str) -> float:

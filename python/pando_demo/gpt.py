@@ -9,14 +9,11 @@ text.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,15 +23,11 @@ import popart
 from pando.checkpoint import CheckpointError, checkpoints
 from pando.loss_watch import LossWatch
 from pando.plots import bytes_text
-from pando.process_memory import (
-    available_bytes,
-    limit_private_memory,
-    parse_bytes,
-)
+from pando.process_memory import available_bytes, limit_private_memory
 from pando.report import TrainingReport, write_report
 from pando.session_info import memory_plan, op_times, phase_times
 from pando.text_data import TextBatches, read_tokens
-from pando_demo.arguments import count, finite_from_zero, positive
+from pando_demo.arguments import byte_count, count, finite_from_zero, positive
 from pando_demo.gpt_network import SHAPES, GptShape, shape_of
 from pando_demo.gpt_plan import RunSize, check_disk, check_memory, measure_rates, plan_facts
 from pando_demo.gpt_program import EVALUATION
@@ -48,16 +41,9 @@ from pando_demo.gpt_text import (
 )
 from pando_demo.gpt_training import GptOptions, GptTrainer, checkpoint_folder
 from pando_demo.gpt_writer import GptWriter
+from pando_demo.stop_request import EXIT_INTERRUPTED, stop_request
 
 DEFAULT_FOLDER = Path("pando-gpt")
-EXIT_INTERRUPTED = 130
-
-
-def _bytes(text: str) -> int:
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -78,7 +64,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--params", default="25M", help=f"{', '.join(SHAPES)}, or the nearest (%(default)s)")
     for name in ("layers", "hidden", "heads", "sequence"):
         add(f"--{name}", type=positive, help="instead of that of --params")
-    add("--memory", type=_bytes, default=0, help="of the whole process, e.g. 4GiB (no limit)")
+    add("--memory", type=byte_count, default=0, help="of the whole process, e.g. 4GiB (no limit)")
     add("--steps", type=positive, default=20, help="updates to make now (%(default)s)")
     add("--batch", type=positive, default=8, help="sequences in an update (%(default)s)")
     add("--micro-batches", type=positive, default=2, help="parts of the batch (%(default)s)")
@@ -110,38 +96,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.batch % options.micro_batches:
         parser.error(f"{options.micro_batches} micro-batches do not divide {options.batch}")
     return options
-
-
-@contextmanager
-def stop_request(told: str) -> Iterator[Callable[[], bool]]:
-    """Takes Ctrl-C and termination as a wish to stop; a second one stops at once.
-
-    Args:
-        told: What the user is told then.
-
-    Yields:
-        Tells whether a stop was asked for.
-
-    Raises:
-        KeyboardInterrupt: It was asked for a second time.
-    """
-    asked = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        tqdm.write(told)
-
-    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in known:
-        signal.signal(number, handle)
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in known.items():
-            signal.signal(number, handler)
 
 
 def bytes_bar(text: str, trainer: GptTrainer) -> Any:

@@ -40,6 +40,7 @@ class RunSize:
         earlier_checkpoint: Whether the folder has one already, which the first new one replaces.
         texts: Those that are written at the end, at once.
         passes: Runs of the writer, each for one byte of every text.
+        host_copies: Copies of the weights in files beside those of the session.
     """
 
     shape: GptShape
@@ -51,6 +52,7 @@ class RunSize:
     earlier_checkpoint: bool = False
     texts: int = 0
     passes: int = 0
+    host_copies: int = 0
 
     @property
     def tokens(self) -> int:
@@ -78,7 +80,12 @@ class RunSize:
         rows = self.row_bytes if self.options.tier == "file" else 0
         saving = self.new_checkpoints * self.row_bytes
         writing = self.kept_checkpoints * self.row_bytes + self.writer_disk_bytes
-        return rows + max(saving, writing)
+        return rows + self.host_bytes + max(saving, writing)
+
+    @property
+    def host_bytes(self) -> int:
+        """The weights that the host has in files."""
+        return self.host_copies * _NUMBER * self.shape.parameters
 
     @property
     def kept_checkpoints(self) -> int:
@@ -299,6 +306,8 @@ def _disk_parts(size: RunSize) -> str:
     parts = []
     if size.options.tier == "file":
         parts.append(f"{bytes_text(size.row_bytes)} of weights, moments and layer inputs")
+    if size.host_copies:
+        parts.append(f"{bytes_text(size.host_bytes)} of weights of the module")
     # What the most is needed for: a new checkpoint beside an old one, or texts beside the new one.
     extra = (size.new_checkpoints - size.kept_checkpoints) * size.row_bytes
     writes = size.writer_disk_bytes > extra

@@ -40,13 +40,21 @@ class TextOptions:
     seed: int
 
     @classmethod
-    def fitting(cls, shape: GptShape, count: int | None, prompt: str, **others: Any) -> TextOptions:
+    def fitting(
+        cls,
+        shape: GptShape,
+        count: int | None,
+        prompt: str,
+        default: int = DEFAULT_BYTES,
+        **others: Any,
+    ) -> TextOptions:
         """Checks sizes against those of a network.
 
         Args:
             shape: The sizes of the decoder.
-            count: Bytes of each text; None: `DEFAULT_BYTES`, or fewer where there is no room.
+            count: Bytes of each text; None: `default`, or fewer where there is no room.
             prompt: What texts begin with.
+            default: Bytes of each text where no number is given.
             **others: The other attributes.
 
         Returns:
@@ -60,7 +68,7 @@ class TextOptions:
         if not given:
             raise ValueError("--prompt is empty: a text begins with at least one byte")
         if count is None:
-            count = min(DEFAULT_BYTES, max(room, 0))
+            count = min(default, max(room, 0))
         elif count > room:
             raise ValueError(
                 f"--write {count}: with a prompt of {len(given)} bytes and sequences of "

@@ -21,6 +21,7 @@ from poptorch._impl import isRunningOnIpu
 from poptorch._import_effects import geometric_registration, install
 from poptorch._load import load
 from poptorch._logging import setLogLevel
+from poptorch._memory_fit import FitPlan
 from poptorch._model_functions import inferenceModel, trainingModel
 from poptorch._module_repr import module_repr, print
 from poptorch._poplar_executor import PoplarExecutor
@@ -44,6 +45,7 @@ __all__ = [
     "ConfigFileError",
     "DataLoader",
     "Error",
+    "FitPlan",
     "ICustomArgParser",
     "Options",
     "ParallelPhasedExecution",

@@ -133,6 +133,7 @@ class CompileSettings:
         cache: The folder of compiled programs, or None.
         trace_made: Called when there is a trace.
         program_made: Called when there is a program, which is then compiled.
+        restarted: Called when all begins anew, in phases.
     """
 
     options: Options
@@ -142,6 +143,7 @@ class CompileSettings:
     cache: Path | None
     trace_made: Callable[[], None]
     program_made: Callable[[], None]
+    restarted: Callable[[], None]
 
 
 class _Anchors:
@@ -219,8 +221,9 @@ def compile_module(
     if fit is not None and may_be_whole(fit, module.state_dict(), settings.training):
         try:
             return _compile_once(module, arguments, optimizer, settings, phased=False)
-        except (popart.OutOfMemoryException, DoesNotFitError) as error:
+        except (popart.OutOfMemoryException, DoesNotFitError, MemoryError) as error:
             logger.info("fit_in: the whole program does not fit, so it is in phases: %s", error)
+            settings.restarted()
     try:
         return _compile_once(module, arguments, optimizer, settings, phased=fit is not None)
     except DoesNotFitError as error:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -183,6 +184,7 @@ class ExecutorWeights:
         *,
         step: int,
         extra: Mapping[str, Any] | None = None,
+        generators: Mapping[str, np.random.Generator] | None = None,
         keep: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> checkpoint.Checkpoint:
@@ -194,6 +196,7 @@ class ExecutorWeights:
             folder: The folder of checkpoints, made when missing.
             step: The number of runs so far.
             extra: What else belongs to it, as JSON can hold it.
+            generators: NumPy generators by name, whose state `loadCheckpoint` brings back.
             keep: How many of the newest checkpoints stay; None: all.
             progress: Called with the bytes of each row of a remote buffer that has been written.
 
@@ -207,18 +210,27 @@ class ExecutorWeights:
         """
         session = self._compiled().session
         return checkpoint.save(
-            session, folder, step=step, extra=extra, keep=keep, progress=progress
+            session,
+            folder,
+            step=step,
+            extra=extra,
+            generators=generators,
+            keep=keep,
+            progress=progress,
         )
 
     def loadCheckpoint(
         self,
         folder: str | os.PathLike[str],
+        *,
+        generators: Mapping[str, np.random.Generator] | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> checkpoint.Checkpoint:
         """Go on from the newest whole checkpoint, of the same model and options.
 
         Args:
             folder: The folder of checkpoints.
+            generators: NumPy generators by name, which get their state back.
             progress: Called with the bytes of each row of a remote buffer that has been read.
 
         Returns:
@@ -229,7 +241,9 @@ class ExecutorWeights:
             CheckpointError: There is none, it is damaged or of another program.
             ValueError: The model is not on a device.
         """
-        loaded = checkpoint.load(self._compiled().session, folder, progress=progress)
+        loaded = checkpoint.load(
+            self._compiled().session, folder, generators=generators, progress=progress
+        )
         self._dirty_host_weights = self._training
         if self._device_optimizer is not None:
             self._device_optimizer.restored()

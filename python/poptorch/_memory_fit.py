@@ -11,9 +11,8 @@ import torch
 
 import popxl
 from pando.file_arrays import release_all_pages
-from pando.memory_budget import MemoryBudget
+from pando.memory_budget import MemoryBudget, least_process_bytes
 from pando.plots import bytes_text
-from pando.process_memory import resident_bytes
 from pando.session_info import memory_plan
 from poptorch._impl import createPoptorchError
 from poptorch._lower.program import Program
@@ -76,11 +75,11 @@ def may_be_whole(fit: MemoryFit, tensors: Mapping[str, torch.Tensor], training: 
         training: Whether the program trains.
 
     Returns:
-        Whether the process has room for the weights on the device and, in training, their gradients
-        and as much state.
+        Whether the process has room for the weights on the host and on the device and, in training,
+        their gradients.
     """
     weights = sum(tensor.nbytes for tensor in tensors.values())
-    return resident_bytes() + weights * (3 if training else 1) < fit.memory_bytes
+    return least_process_bytes() + weights * (3 if training else 2) < fit.memory_bytes
 
 
 def budget_of(fit: MemoryFit, program: Program) -> MemoryBudget:

@@ -198,6 +198,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 cache=folder,
                 trace_made=bar.step,
                 program_made=bar.step,
+                restarted=bar.restart,
             )
             executable, update = compile_module(
                 self._model, bound.with_tensors(micro), self._device_optimizer, settings
@@ -269,7 +270,10 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
 
     def _attach(self) -> None:
         executable = self._compiled()
-        executable.session.__enter__()
+        with native_errors(
+            "attach", "PoplarExecutor.attachToDevice", log_folder=self._options.log_dir
+        ):
+            executable.session.__enter__()
         executable.variables.attached()
         self._upload()
         if self._device_optimizer is not None:

@@ -38,6 +38,10 @@ class Progress:
         """Note that a step is done: the trace, the program, the executable."""
         self._bar.update(1)
 
+    def restart(self) -> None:
+        """Note that the trace begins anew, for a program of another form."""
+        self._bar.reset()
+
     def finish(self, succeeded: bool) -> None:
         """Note the end.
 

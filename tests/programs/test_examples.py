@@ -35,3 +35,17 @@ def test_train_gpt(tmp_path: Path) -> None:
     assert after < before - 1
     assert re.search(r"^step 20/20: loss \d", result.stdout, re.M)
     assert re.search(r"^\d{6,} bytes loaded and \d{6,} stored", result.stdout, re.M)
+
+
+def test_train_torch_gpt(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("All state is in files; a phase has what it needs. " * 200)
+    command = [sys.executable, str(EXAMPLES / "train_torch_gpt.py"), str(text)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr[-4000:]
+    losses = [
+        float(loss) for loss in re.findall(r"^step \d+/20: loss ([\d.]+)$", result.stdout, re.M)
+    ]
+    assert len(losses) == 20 and losses[-1] < losses[0] - 1
+    assert "of 4 GiB" in result.stdout
+    assert (tmp_path / "torch-gpt-state" / "checkpoints" / "step-0000000020").is_dir()
