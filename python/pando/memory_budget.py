@@ -8,18 +8,9 @@ from pando.process_memory import resident_bytes
 
 # Beside device memory and stores under way: buffers of the I/O threads, scratch of library
 # kernels, what the host program allocates.
-_SPARE_BYTES = 192 << 20
+SPARE_BYTES = 192 << 20
 _LEAST_STAGING = 8 << 20
 _PHASES_AHEAD = 4
-
-
-def least_process_bytes() -> int:
-    """Tells what the process will have without device memory and transfers.
-
-    Returns:
-        Bytes: what is resident now, and what threads and libraries will need.
-    """
-    return resident_bytes() + _SPARE_BYTES
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class MemoryBudget:
         """
         one_phase = phase_bytes + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
-        process = least_process_bytes()
+        process = resident_bytes() + SPARE_BYTES
         if memory_bytes == 0:
             return cls(process, 0, going, coming)
         left = memory_bytes - process

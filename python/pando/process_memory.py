@@ -59,6 +59,19 @@ def peak_resident_bytes() -> int:
     return _status("VmHWM")
 
 
+def claimed_bytes() -> int:
+    """What of a limit on the memory of this process is used up.
+
+    Returns:
+        Resident bytes, or where `limit_private_memory` has set a limit what that counts, if it is
+        more: private memory whether touched or not.
+    """
+    resident = resident_bytes()
+    if resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+        return resident
+    return max(resident, _status("VmData") + _status("RssFile") + _status("RssShmem"))
+
+
 def available_bytes() -> int:
     """What this process can have in memory, with what it has already.
 

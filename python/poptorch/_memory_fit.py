@@ -11,8 +11,9 @@ import torch
 
 import popxl
 from pando.file_arrays import release_all_pages
-from pando.memory_budget import MemoryBudget, least_process_bytes
+from pando.memory_budget import SPARE_BYTES, MemoryBudget
 from pando.plots import bytes_text
+from pando.process_memory import claimed_bytes
 from pando.session_info import memory_plan
 from poptorch._impl import createPoptorchError
 from poptorch._lower.program import Program
@@ -79,7 +80,7 @@ def may_be_whole(fit: MemoryFit, tensors: Mapping[str, torch.Tensor], training: 
         their gradients.
     """
     weights = sum(tensor.nbytes for tensor in tensors.values())
-    return least_process_bytes() + weights * (3 if training else 2) < fit.memory_bytes
+    return claimed_bytes() + SPARE_BYTES + weights * (3 if training else 2) < fit.memory_bytes
 
 
 def budget_of(fit: MemoryFit, program: Program) -> MemoryBudget:
