@@ -127,6 +127,24 @@ class IoCounts:
         return max(0.0, 1 - self.waiting_seconds / self.busy_seconds)
 
 
+def io_counts(session: popxl.Session) -> IoCounts:
+    """Counts the remote transfers of a session.
+
+    Args:
+        session: The session, entered.
+
+    Returns:
+        Those since it was entered.
+    """
+    report: Any = session._pb_session.program.io_report
+    return IoCounts(
+        int(report.bytes_loaded),
+        int(report.bytes_stored),
+        float(report.busy_seconds),
+        float(report.waiting_seconds),
+    )
+
+
 def _weight_key(key: str) -> str:
     """The key of a buffer for one of `variable_shapes`."""
     part, _, name = key.partition(".")
@@ -176,10 +194,6 @@ class GptTrainer:
         ):
             self.session = popxl.Session(self.program.ir, "cpu")
         self._rows = RemoteRows(self.session, self.program.buffers)
-
-    @property
-    def _core(self) -> Any:
-        return self.session._pb_session.program
 
     def __enter__(self) -> GptTrainer:
         self.session.__enter__()
@@ -334,13 +348,7 @@ class GptTrainer:
         Returns:
             Their bytes and times.
         """
-        report = self._core.io_report
-        return IoCounts(
-            int(report.bytes_loaded),
-            int(report.bytes_stored),
-            float(report.busy_seconds),
-            float(report.waiting_seconds),
-        )
+        return io_counts(self.session)
 
     # Checkpoints.
 
