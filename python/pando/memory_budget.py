@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pando.process_memory import resident_bytes
+from pando.process_memory import claimed_bytes
 
 # Beside device memory and stores under way: buffers of the I/O threads, scratch of library
 # kernels, what the host program allocates.
@@ -50,7 +50,7 @@ class MemoryBudget:
         """
         one_phase = phase_bytes + _LEAST_STAGING
         going, coming = 2 * one_phase, _PHASES_AHEAD * one_phase
-        process = resident_bytes() + SPARE_BYTES
+        process = claimed_bytes() + SPARE_BYTES
         if memory_bytes == 0:
             return cls(process, 0, going, coming)
         left = memory_bytes - process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,6 +82,12 @@ def _is_large(size: int) -> bool:
     return size >= _LEAST_BYTES
 
 
+def _device_of(arguments: Mapping[str, Any]) -> str:
+    """The kind of device on which a function with these arguments makes a tensor."""
+    device = arguments.get("device")
+    return torch.get_default_device().type if device is None else torch.device(device).type
+
+
 class _FileFactory(TorchFunctionMode):
     """Lets `torch.empty` take memory of files, and gives pages back that were written.
 
@@ -108,13 +114,16 @@ class _FileFactory(TorchFunctionMode):
         Returns:
             What it returns, in a file if it is a large new tensor without values.
         """
-        result = func(*args, **(kwargs or {}))
-        if not isinstance(result, torch.Tensor) or not result.is_cpu:
-            return result
-        if func is torch.empty and _is_large(result.nbytes) and result.is_contiguous():
-            made = file_tensor(self._folder, tuple(result.shape), result.dtype)
-            return made.requires_grad_(result.requires_grad)
-        self._note_written(result)
+        given = kwargs or {}
+        if func is torch.empty and _device_of(given) == "cpu":
+            # Memory that is taken and given back may stay with the process.
+            like = func(*args, **{**given, "device": "meta"})
+            if _is_large(like.nbytes) and like.is_contiguous():
+                made = file_tensor(self._folder, tuple(like.shape), like.dtype)
+                return made.requires_grad_(like.requires_grad)
+        result = func(*args, **given)
+        if isinstance(result, torch.Tensor) and result.is_cpu:
+            self._note_written(result)
         return result
 
     def _note_written(self, result: torch.Tensor) -> None:
