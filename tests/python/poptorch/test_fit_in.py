@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -325,3 +326,28 @@ def test_gradients_can_be_anchored(in_phases, tmp_path) -> None:
         return executor.getAnchoredTensor("g")
 
     torch.testing.assert_close(gradient(options_of(tmp_path, 2)), gradient(options_of(None, 2)))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_disk_that_fills_up_leaves_the_module_usable(in_phases, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system is not permitted here")
+    try:
+        # Somebody else may take the room after it was looked at.
+        monkeypatch.setattr(_compilation, "check_disk", lambda *_: None)
+        model = Network()
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        executor = poptorch.trainingModel(
+            model, options_of(folder), OPTIMIZERS["sgd"](model.parameters())
+        )
+        with pytest.raises(poptorch.Error, match=r"No space left[\s\S]*attachToDevice"):
+            executor(*words(BATCH, 0))
+        executor.destroy()
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name])
+        assert model(*words(BATCH, 0))[0].isfinite()
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
