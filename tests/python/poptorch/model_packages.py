@@ -1,13 +1,15 @@
 """transformers, and torchvision beside a torch that its compiled operators were not built for.
 
-The models of torchvision need none of those operators; importing it, which transformers does, wants
-their schemas.
+The models of torchvision need none of those operators; importing it, which transformers does where
+it finds it, wants their schemas. So it is in a folder of its own, which only tests look into.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -17,6 +19,7 @@ _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 
 def _import_torchvision() -> ModuleType:
     """Import torchvision, with a schema for each operator that it cannot load itself."""
+    sys.path.append(str(Path(sys.prefix) / "torchvision"))
     wanted: set[str] = set()
     while True:
         try:
