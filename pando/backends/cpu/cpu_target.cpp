@@ -133,6 +133,10 @@ class CpuTarget : public Target {
     const auto entry = kernel_table().find(spec.kind);
     const bool is_input = operand < static_cast<int>(spec.inputs.size());
     if (entry == kernel_table().end() || !is_input) return AcceptedLayout::Contiguous;
+    const std::vector<int>& strided = entry->second.strided_inputs;
+    if (std::find(strided.begin(), strided.end(), operand) != strided.end()) {
+      return AcceptedLayout::AnyStrides;
+    }
     if (entry->second.layout == AcceptedLayout::MatrixAnyOrder && operand >= 2) {
       return AcceptedLayout::Contiguous;
     }

@@ -59,6 +59,8 @@ struct KindEntry {
   std::vector<int> in_place_inputs = {};
   /// See Target::images_of; nullptr: no operands are images.
   KernelImages (*images)(const KernelRequest&) = nullptr;
+  /// Inputs that have any strides, whatever `layout` says.
+  std::vector<int> strided_inputs = {};
 };
 
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;

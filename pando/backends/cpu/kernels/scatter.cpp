@@ -7,18 +7,31 @@
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/index.hpp"
+#include "pando/backends/cpu/kernels/scatter_reduction.hpp"
+#include "pando/backends/cpu/kernels/scatter_rows.hpp"
 #include "pando/backends/cpu/kernels/strided_copy.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
 namespace {
 
-/// Where position i of the indices goes in the output.
+/// Where position i of the indices goes in the output. A row is what lies along the last dimension.
 struct ScatterMap {
-  StridedDims dims;  // shape of the indices, strides of the output with 0 along the axis
-  std::int64_t step = 1, size = 0, count = 0, out_count = 0;
+  StridedDims rows;        // strides of the output with 0 along the axis
+  StridedDims index_rows;  // strides of the indices
+  std::int64_t row = 1, row_step = 0, index_step = 0;
+  std::int64_t step = 1, size = 0, out_count = 0;
   DType index_dtype = DType::Int32;
 };
+
+/// Takes the stride of the last dimension.
+std::int64_t take_last(StridedDims& dims) {
+  if (dims.shape.empty()) return 0;
+  dims.shape.pop_back();
+  const std::int64_t stride = dims.strides.back();
+  dims.strides.pop_back();
+  return stride;
+}
 
 std::string parse_scatter(const KernelRequest& request, std::size_t indices_at, std::size_t data_at,
                           ScatterMap& map) {
@@ -36,11 +49,14 @@ std::string parse_scatter(const KernelRequest& request, std::size_t indices_at, 
   for (std::size_t d = 0; d < out.size(); ++d) {
     if (d != axis && indices.shape[d] > out[d]) return "indices reach outside the result";
   }
-  map.dims = {indices.shape, contiguous_strides(out)};
-  map.step = map.dims.strides[axis];
+  map.rows = {indices.shape, contiguous_strides(out)};
+  map.step = map.rows.strides[axis];
   map.size = out[axis];
-  map.dims.strides[axis] = 0;
-  map.count = num_elements(indices.shape);
+  map.rows.strides[axis] = 0;
+  map.index_rows = {indices.shape, indices.strides};
+  map.row = indices.shape.empty() ? 1 : indices.shape.back();
+  map.row_step = take_last(map.rows);
+  map.index_step = take_last(map.index_rows);
   map.out_count = num_elements(out);
   map.index_dtype = indices.dtype;
   return "";
@@ -49,10 +65,14 @@ std::string parse_scatter(const KernelRequest& request, std::size_t indices_at, 
 /// Calls body(position, output element) for every index in range.
 template <class Body>
 void for_targets(const ScatterMap& map, const IndexReader& indices, const Body& body) {
-  for (std::int64_t i = 0; i < map.count; ++i) {
-    const std::int64_t at = indices[i];
-    if (at < 0 || at >= map.size) continue;
-    body(i, strided_offset(map.dims, i) + at * map.step);
+  const std::int64_t rows = num_elements(map.rows.shape);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t index = strided_offset(map.index_rows, r);
+    const std::int64_t out = strided_offset(map.rows, r);
+    for (std::int64_t j = 0; j < map.row; ++j) {
+      const std::int64_t at = indices[index + j * map.index_step];
+      if (at >= 0 && at < map.size) body(r * map.row + j, out + j * map.row_step + at * map.step);
+    }
   }
 }
 
@@ -80,41 +100,14 @@ KernelPlan make_scatter(const KernelRequest& request) {
   return plan;
 }
 
-enum class Reduce { Sum, Product, Min, Max, None };
-
-/// Integers wrap.
-template <class A>
-A product_of(A a, A b) {
-  if constexpr (std::is_integral_v<A>) {
-    return static_cast<A>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
-
-template <class A>
-A reduced(Reduce reduce, A current, A value) {
-  switch (reduce) {
-    case Reduce::Sum:
-      return static_cast<A>(current + value);
-    case Reduce::Product:
-      return product_of(current, value);
-    case Reduce::Min:
-      return value < current || value != value ? value : current;
-    case Reduce::Max:
-      return current < value || value != value ? value : current;
-    default:
-      return value;
-  }
-}
-
 template <class T>
-KernelPlan plan_scatter_reduce(const ScatterMap& map, Reduce reduce, bool has_initial,
+KernelPlan plan_scatter_reduce(const ScatterMap& map, ScatterReduction reduction, bool has_initial,
                                std::size_t num_inputs) {
   using Sum = Compute<T>;
   // Without initial values the first value of an element replaces its zero.
   const bool marks =
-      !has_initial && (reduce == Reduce::Product || reduce == Reduce::Min || reduce == Reduce::Max);
+      !has_initial && (reduction == ScatterReduction::Product ||
+                       reduction == ScatterReduction::Min || reduction == ScatterReduction::Max);
   constexpr bool kConverts = kIsHalfPrecision<T>;
   const auto count = static_cast<std::size_t>(map.out_count);
   const std::size_t sums_bytes = kConverts ? scratch_aligned(count * sizeof(Sum)) : 0;
@@ -134,7 +127,7 @@ KernelPlan plan_scatter_reduce(const ScatterMap& map, Reduce reduce, bool has_in
                 [&](std::int64_t from, std::int64_t to) {
                   const Sum value = static_cast<Sum>(data[from]);
                   const bool first = marks && written[to] == std::byte{0};
-                  sums[to] = first ? value : reduced(reduce, sums[to], value);
+                  sums[to] = first ? value : reduced(reduction, sums[to], value);
                   if (marks) written[to] = std::byte{1};
                 });
     if constexpr (kConverts) from_floats(sums, out, count);
@@ -148,18 +141,8 @@ KernelPlan make_scatter_reduce(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   const std::string& name = request.attributes().text("reduction");
-  Reduce reduce = Reduce::None;
-  if (name == "sum") {
-    reduce = Reduce::Sum;
-  } else if (name == "prod") {
-    reduce = Reduce::Product;
-  } else if (name == "min") {
-    reduce = Reduce::Min;
-  } else if (name == "max") {
-    reduce = Reduce::Max;
-  } else if (name != "none") {
-    return KernelPlan::reject(str_cat("unknown reduction '", name, "'"));
-  }
+  const auto reduction = scatter_reduction(name);
+  if (!reduction) return KernelPlan::reject(str_cat("unknown reduction '", name, "'"));
   const bool has_initial = request.has_input(2);
   const DType dtype = request.output(0).dtype;
   if (has_initial &&
@@ -168,20 +151,20 @@ KernelPlan make_scatter_reduce(const KernelRequest& request) {
   }
   KernelPlan plan;
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
-    plan = plan_scatter_reduce<T>(map, reduce, has_initial, request.spec.inputs.size());
+    plan = plan_scatter_reduce<T>(map, *reduction, has_initial, request.spec.inputs.size());
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
 /// Whether `value` replaces `current`; NaN replaces all but NaN.
 template <class A>
-bool beats(Reduce reduce, A value, A current) {
+bool beats(ScatterReduction reduction, A value, A current) {
   if (value != value) return current == current;
-  return reduce == Reduce::Min ? value < current : current < value;
+  return reduction == ScatterReduction::Min ? value < current : current < value;
 }
 
 template <class T>
-KernelPlan plan_scatter_arg(const ScatterMap& map, Reduce reduce, bool has_initial,
+KernelPlan plan_scatter_arg(const ScatterMap& map, ScatterReduction reduction, bool has_initial,
                             const AxisView& data, std::size_t num_inputs) {
   using Value = Compute<T>;
   KernelPlan plan;
@@ -200,7 +183,7 @@ KernelPlan plan_scatter_arg(const ScatterMap& map, Reduce reduce, bool has_initi
                 [&](std::int64_t from, std::int64_t to) {
                   const bool is_first = !has_initial && chosen[to] == none;
                   const auto value = static_cast<Value>(values[from]);
-                  if (!is_first && !beats(reduce, value, static_cast<Value>(out[to]))) return;
+                  if (!is_first && !beats(reduction, value, static_cast<Value>(out[to]))) return;
                   out[to] = values[from];
                   chosen[to] = static_cast<std::int32_t>(from / data.inner % data.size);
                 });
@@ -214,11 +197,13 @@ KernelPlan make_scatter_arg(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   if (request.output(1).dtype != DType::Int32) return KernelPlan::reject("positions must be int32");
-  const Reduce reduce = request.attributes().text("reduction") == "min" ? Reduce::Min : Reduce::Max;
+  const ScatterReduction reduction = request.attributes().text("reduction") == "min"
+                                         ? ScatterReduction::Min
+                                         : ScatterReduction::Max;
   const DType dtype = request.output(0).dtype;
   KernelPlan plan;
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
-    plan = plan_scatter_arg<T>(map, reduce, request.has_input(2), axis_view(request),
+    plan = plan_scatter_arg<T>(map, reduction, request.has_input(2), axis_view(request),
                                request.spec.inputs.size());
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
@@ -227,8 +212,14 @@ KernelPlan make_scatter_arg(const KernelRequest& request) {
 }  // namespace
 
 void register_scatter_kernels(KernelTable& table) {
-  table["Scatter"] = {{{"elements", make_scatter}}, AcceptedLayout::Contiguous, {0}};
-  table["ScatterReduce"] = {{{"elements", make_scatter_reduce}}, AcceptedLayout::Contiguous, {2}};
+  constexpr auto kContiguous = AcceptedLayout::Contiguous;
+  table["Scatter"] = {{{"elements", make_scatter}}, kContiguous, {0}, nullptr, {1}};
+  table["ScatterReduce"] = {
+      {{"rows", make_scatter_reduce_rows, goes_by_rows}, {"elements", make_scatter_reduce}},
+      kContiguous,
+      {2},
+      nullptr,
+      {1}};
   table["ScatterArgReduce"] = {{{"elements", make_scatter_arg}}};
 }
 
