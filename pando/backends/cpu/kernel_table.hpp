@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "pando/program/kernel.hpp"
 #include "pando/program/program.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::cpu {
 
@@ -59,6 +61,8 @@ struct KindEntry {
   std::vector<int> in_place_inputs = {};
   /// See Target::images_of; nullptr: no operands are images.
   KernelImages (*images)(const KernelRequest&) = nullptr;
+  /// See Target::prepared_input; nullptr: none is.
+  std::optional<PreparedInput> (*prepared)(const KernelRequest&) = nullptr;
 };
 
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;
