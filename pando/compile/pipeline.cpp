@@ -135,10 +135,13 @@ class Stages {
 };
 
 /// From a scheduled `ir` over steps to places in memory.
-Program lower(const Ir& ir, Target& target, std::int64_t prefetch_bytes,
+Program lower(const Ir& ir, Target& target, const CompileOptions& options,
               const std::vector<std::string>& phases, Stages& stages) {
   StepProgram steps;
-  stages.change(steps, "lower", [&] { steps = lower_program(ir, target, prefetch_bytes, phases); });
+  stages.change(steps, "lower", [&] {
+    steps = lower_program(ir, target, options.prefetch_bytes, phases);
+    steps.prepares_weights = options.prepares_weights;
+  });
   for (const StepPass& pass : all_step_passes()) {
     stages.change(steps, pass.name, [&] { pass.run(steps, target); });
   }
@@ -195,7 +198,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     if (target.skips_outside_bands()) find_bands(ir);
   });
   stage("schedule", [&] { schedule_for_memory(ir); });
-  return lower(ir, target, options.prefetch_bytes, phases.all(), stages);
+  return lower(ir, target, options, phases.all(), stages);
 }
 
 }  // namespace pando

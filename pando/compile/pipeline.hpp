@@ -24,6 +24,8 @@ struct CompileOptions {
   /// The most bytes of a function's frame that remote loads may occupy before the program's order
   /// asks for them. 0: loads run where they stand.
   std::int64_t prefetch_bytes = 0;
+  /// Whether weights that runs only read are kept a second time, as kernels want them.
+  bool prepares_weights = true;
 };
 
 /// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program

@@ -335,9 +335,8 @@ void check_rows(const Program& program) {
 void check_program(const Program& program) {
   check_tables(program);
   require_index(program.main_function, program.functions, "main function");
-  for (const std::int32_t entry :
-       {program.weights_from_host_function, program.weights_to_host_function}) {
-    if (entry != -1) require_index(entry, program.functions, "entry function");
+  for (const std::int32_t entry : program.entry_functions()) {
+    require_index(entry, program.functions, "entry function");
   }
   const auto check_source = [&](std::int32_t source) {
     if (source != -1) require_index(source, program.sources, "source");

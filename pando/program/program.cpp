@@ -53,6 +53,15 @@ LiveTensorTable LiveTensorTable::of(TextTable texts, std::vector<Entry> entries)
   return table;
 }
 
+std::vector<std::int32_t> Program::entry_functions() const {
+  std::vector<std::int32_t> entries = {main_function};
+  for (const std::int32_t entry :
+       {weights_from_host_function, weights_to_host_function, prepare_weights_function}) {
+    if (entry != -1) entries.push_back(entry);
+  }
+  return entries;
+}
+
 std::vector<LiveTensor> LiveTensorTable::all() const {
   std::vector<LiveTensor> tensors;
   tensors.reserve(size());

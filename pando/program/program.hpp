@@ -187,7 +187,7 @@ struct Function {
   bool operator==(const Function&) const = default;
 };
 
-/// A variable or constant in persistent device memory.
+/// A variable or constant in persistent device memory, or what is made of some.
 struct PersistentTensor {
   std::string id;
   DType dtype = DType::Float32;
@@ -195,6 +195,7 @@ struct PersistentTensor {
   std::int64_t offset = 0;
   std::int32_t device = 0;  // the virtual device in whose memory it is
   bool is_variable = false;
+  bool is_prepared = false;   // made of others by Program::prepare_weights_function
   VariableSettings settings;  // variables
   bool operator==(const PersistentTensor&) const = default;
 };
@@ -388,6 +389,9 @@ struct Program {
   std::int32_t main_function = 0;
   std::int32_t weights_from_host_function = -1;
   std::int32_t weights_to_host_function = -1;
+  /// Makes the prepared tensors of persistent memory; runs before the main function where others
+  /// may have been written since.
+  std::int32_t prepare_weights_function = -1;
   std::vector<PersistentTensor> persistent;
   std::vector<std::int64_t> persistent_bytes = {0};  // by device
   std::vector<StreamDesc> streams;
@@ -400,6 +404,9 @@ struct Program {
   std::vector<HostCallDesc> host_calls;
   SourceTable sources;
   MemoryReport memory;
+
+  /// Those that the program has, which nothing of it calls.
+  std::vector<std::int32_t> entry_functions() const;
 };
 
 }  // namespace pando

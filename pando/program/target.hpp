@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,13 @@
 #include "pando/program/program.hpp"
 
 namespace pando {
+
+/// A weight in the layout that a kernel wants it in, which another kernel gives it.
+struct PreparedInput {
+  std::int32_t input = 0;
+  KernelSpec maker;  // that input of the kernel -> one contiguous output
+  KernelSpec user;   // the kernel, with what was made as that input
+};
 
 class Target {
  public:
@@ -33,6 +42,9 @@ class Target {
   /// The operands of `spec` that may all be (N, spatial..., C) instead, with which the kernel is no
   /// slower: see channels_last.hpp for what the kernel is then.
   virtual KernelImages images_of(const KernelSpec& spec) const = 0;
+  /// The input that `spec` would lay out again in each run, to be laid out once where it stays the
+  /// same in many.
+  virtual std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const = 0;
   /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
   /// ...).
   virtual bool skips_outside_bands() const = 0;

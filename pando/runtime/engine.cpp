@@ -77,8 +77,20 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
 }
 
 void Engine::run(const std::vector<StreamCursor>& streams, bool outputs_apart) {
+  prepare_weights();
   host_.set_arrays(streams, outputs_apart && kernels_use_host_memory_);
   run_entry(program_.main_function);
+}
+
+void Engine::run_weights_from_host() {
+  prepared_after_ = -1;
+  run_entry(program_.weights_from_host_function);
+}
+
+void Engine::prepare_weights() {
+  if (program_.prepare_weights_function < 0 || prepared_after_ == persistent_.writes()) return;
+  run_entry(program_.prepare_weights_function);
+  prepared_after_ = persistent_.writes();
 }
 
 void Engine::run_devices(int function) {

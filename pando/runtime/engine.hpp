@@ -54,19 +54,21 @@ class Engine {
   void set_host_functions(const std::vector<std::shared_ptr<HostFunctionQueue>>& functions) {
     host_.set_functions(functions);
   }
-  void run_weights_from_host() { run_entry(program_.weights_from_host_function); }
+  void run_weights_from_host();
   void run_weights_to_host() { run_entry(program_.weights_to_host_function); }
   /// The number of loads or stores that the last run did with each stream.
   const std::vector<std::int64_t>& stream_transfers() const { return host_.positions(); }
 
   /// Between runs, as all that follows.
   RemoteBuffers& remote() { return remote_; }
-  const PersistentTransfers& persistent() const { return persistent_; }
+  PersistentTransfers& persistent() { return persistent_; }
   std::int64_t resident_bytes() const { return memory_.resident_bytes(); }
   /// nullptr unless profiling.
   const RunProfile* profile() const { return profile_.get(); }
 
  private:
+  /// Makes prepared tensors again, if what they are made of may have been written.
+  void prepare_weights();
   void run_entry(int function);
   void run_devices(int function);
 
@@ -83,6 +85,7 @@ class Engine {
   RemoteTransfers remote_transfers_;
   ProgramCollectives collectives_;
   PersistentTransfers persistent_;
+  std::int64_t prepared_after_ = -1;  // PersistentTransfers::writes then; -1: nothing is prepared
   std::unique_ptr<DeviceSignals> signals_;  // of several devices
   std::vector<std::unique_ptr<Executor>> executors_;
 };

@@ -15,7 +15,7 @@ Executor::Executor(const ReplicaParts& parts, VirtualDevice& device)
       profile_(parts.profile),
       resolved_(prepared_.program().functions.size()),
       pointers_(prepared_.num_pointers()) {
-  for (const int entry : entry_functions(prepared_.program())) resolve(entry);
+  for (const std::int32_t entry : prepared_.program().entry_functions()) resolve(entry);
 }
 
 void Executor::resolve(int entry_function) {

@@ -23,7 +23,8 @@ void PersistentTransfers::read(std::size_t index, std::byte* to, std::size_t byt
 }
 
 void PersistentTransfers::write(std::size_t index, const std::byte* from, std::size_t bytes,
-                                const StopCheck& check) const {
+                                const StopCheck& check) {
+  ++writes_;
   const PersistentTensor& desc = program_.persistent[index];
   const auto all = static_cast<std::size_t>(num_elements(desc.shape)) * dtype_bytes(desc.dtype);
   move(index, check, [&](Queue& queue, std::byte* tensor) {

@@ -24,8 +24,9 @@ class PersistentTransfers {
   /// The first `bytes` of the tensor.
   void read(std::size_t index, std::byte* to, std::size_t bytes, const StopCheck& check) const;
   /// The rest of the tensor becomes zero.
-  void write(std::size_t index, const std::byte* from, std::size_t bytes,
-             const StopCheck& check) const;
+  void write(std::size_t index, const std::byte* from, std::size_t bytes, const StopCheck& check);
+  /// How many writes there were.
+  std::int64_t writes() const { return writes_; }
   /// Give back what the tensor, or all frames, take: nothing reads them any more.
   void discard(std::size_t index) const { memory_.discard(program_.persistent[index]); }
   void discard_frames() const { memory_.discard_frames(); }
@@ -38,6 +39,7 @@ class PersistentTransfers {
   const Program& program_;
   const ProgramMemory& memory_;
   const std::vector<std::unique_ptr<VirtualDevice>>& devices_;
+  std::int64_t writes_ = 0;
 };
 
 }  // namespace pando

@@ -6,15 +6,6 @@
 
 namespace pando {
 
-std::vector<int> entry_functions(const Program& program) {
-  std::vector<int> entries;
-  for (const int entry : {program.main_function, program.weights_from_host_function,
-                          program.weights_to_host_function}) {
-    if (entry >= 0) entries.push_back(entry);
-  }
-  return entries;
-}
-
 PreparedProgram::PreparedProgram(const Program& program, Target& target, bool queues_are_direct)
     : program_(program), queues_are_direct_(queues_are_direct) {
   for (const KernelSpec& spec : program.kernels) kernels_.push_back(target.prepare(spec));

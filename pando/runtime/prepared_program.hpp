@@ -74,7 +74,4 @@ class PreparedProgram {
   std::int32_t num_loop_counters_ = 0;
 };
 
-/// The functions that runs begin with.
-std::vector<int> entry_functions(const Program& program);
-
 }  // namespace pando

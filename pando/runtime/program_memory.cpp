@@ -11,7 +11,7 @@ constexpr std::int64_t kConditionOffset = 64;
 
 std::int64_t frame_bytes_of(const Program& program, std::size_t device) {
   std::int64_t bytes = 0;
-  for (const int entry : entry_functions(program)) {
+  for (const std::int32_t entry : program.entry_functions()) {
     const Function& function = program.functions[static_cast<std::size_t>(entry)];
     bytes = std::max(bytes, function.frame_bytes[device]);
   }

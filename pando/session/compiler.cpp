@@ -82,10 +82,15 @@ Executable Compiler::build(const Ir& ir, CompileReport& report) const {
     }
     report.stages.resize(stages_before);
     Program program = pando::compile(*copy, *target_, compile_options, report.stages);
-    // Early loads take memory: they are given up when the program does not fit with them.
-    if (compile_options.prefetch_bytes == 0 || fits(program)) {
+    // What only saves time is given up when the program does not fit with it.
+    const bool has_prepared = program.prepare_weights_function >= 0;
+    if ((compile_options.prefetch_bytes == 0 && !has_prepared) || fits(program)) {
       std::vector<ProgramConstant> constants = constants_of(program, *copy);
       return {std::move(program), std::move(constants), target_->identity()};
+    }
+    if (has_prepared) {
+      compile_options.prepares_weights = false;
+      continue;
     }
     compile_options.prefetch_bytes /= 4;
     if (compile_options.prefetch_bytes < kLeastPrefetch) compile_options.prefetch_bytes = 0;

@@ -60,7 +60,8 @@ std::vector<std::int64_t> Executable::state_tensors() const {
   for (const ProgramConstant& constant : constants_) is_constant[constant.persistent] = true;
   std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < is_constant.size(); ++i) {
-    if (!is_constant[i]) indices.push_back(static_cast<std::int64_t>(i));
+    if (!is_constant[i] && !program_.persistent[i].is_prepared)
+      indices.push_back(static_cast<std::int64_t>(i));
   }
   return indices;
 }

@@ -50,7 +50,7 @@ class Executable {
   /// Streams in use, in a fixed order.
   const std::vector<StreamDesc>& input_streams() const { return input_streams_; }
   const std::vector<StreamDesc>& output_streams() const { return output_streams_; }
-  /// Indices of Program::persistent without the constants.
+  /// Indices of Program::persistent without constants and prepared tensors.
   std::vector<std::int64_t> state_tensors() const;
   /// Checksum of the program, without where its ops were made.
   std::uint64_t fingerprint() const;

@@ -129,6 +129,7 @@ struct StepProgram {
   bool devices_share_memory = true;
   /// See CompileOptions.
   std::int64_t prefetch_bytes = 0;
+  bool prepares_weights = true;
   /// Names and source locations of storages. Text 0 is empty.
   TextTable texts;
 

@@ -74,12 +74,16 @@ class TablePrinter {
     line("devices ", numbers_text(program_.device_numbers));
     if (!program_.devices_share_memory) line("separate_memories");
     if (program_.prefetch_bytes != 0) line("prefetch ", program_.prefetch_bytes);
+    if (!program_.prepares_weights) line("weights_unprepared");
     line("main ", tables_.main_function);
     if (tables_.weights_from_host_function >= 0) {
       line("weights_from_host ", tables_.weights_from_host_function);
     }
     if (tables_.weights_to_host_function >= 0) {
       line("weights_to_host ", tables_.weights_to_host_function);
+    }
+    if (tables_.prepare_weights_function >= 0) {
+      line("prepare_weights ", tables_.prepare_weights_function);
     }
     print_memory();
     print_exchanges();
@@ -106,7 +110,8 @@ class TablePrinter {
     for (const PersistentTensor& tensor : tables_.persistent) {
       line("persistent ", quoted(tensor.id), " : ", type_text(tensor.dtype, tensor.shape),
            " offset ", tensor.offset, tensor.device != 0 ? str_cat(" device ", tensor.device) : "",
-           tensor.is_variable ? " variable" : "", settings_text(tensor.settings));
+           tensor.is_variable ? " variable" : "", tensor.is_prepared ? " prepared" : "",
+           settings_text(tensor.settings));
     }
     for (const RemoteBufferDesc& buffer : tables_.remote_buffers) {
       line("remote_buffer ", buffer.id, " : ", type_text(buffer.dtype, buffer.shape), " entries ",

@@ -68,12 +68,16 @@ bool StepTableReader::read_program_line(StepProgram& program) {
     program.devices_share_memory = false;
   } else if (take_if_word("prefetch")) {
     program.prefetch_bytes = integer(0);
+  } else if (take_if_word("weights_unprepared")) {
+    program.prepares_weights = false;
   } else if (take_if_word("main")) {
     tables.main_function = index("a function");
   } else if (take_if_word("weights_from_host")) {
     tables.weights_from_host_function = index("a function");
   } else if (take_if_word("weights_to_host")) {
     tables.weights_to_host_function = index("a function");
+  } else if (take_if_word("prepare_weights")) {
+    tables.prepare_weights_function = index("a function");
   } else {
     return false;
   }
@@ -90,6 +94,7 @@ bool StepTableReader::read_memory_line(Program& tables) {
     tensor.offset = integer(0);
     if (take_if_word("device")) tensor.device = index("a device");
     tensor.is_variable = take_if_word("variable");
+    tensor.is_prepared = take_if_word("prepared");
     tensor.settings = settings();
     tables.persistent.push_back(std::move(tensor));
   } else if (take_if_word("remote_buffer")) {

@@ -40,9 +40,8 @@ void check_program_lines(const StepProgram& program) {
                          }),
           "tensors of persistent memory out of order");
   require_index(tables.main_function, program.functions, "main function");
-  for (const std::int32_t entry :
-       {tables.weights_from_host_function, tables.weights_to_host_function}) {
-    if (entry != -1) require_index(entry, program.functions, "entry function");
+  for (const std::int32_t entry : tables.entry_functions()) {
+    require_index(entry, program.functions, "entry function");
   }
 }
 

@@ -199,7 +199,7 @@ void bind_state(nb::class_<Session>& session) {
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("to"))
       .def_prop_ro("persistent", [](const Session& s) { return s.program().persistent; })
       .def_prop_ro("state_tensors", &Session::state_tensors,
-                   "Indices of the persistent tensors that are no constants.")
+                   "Indices of the persistent tensors that are no constants, nor made of others.")
       .def_prop_ro("remote_buffers", [](const Session& s) { return s.program().remote_buffers; })
       .def_prop_ro("fingerprint", &Session::fingerprint, Released(),
                    "Checksum of the compiled program, without where its ops were made.");

@@ -150,6 +150,12 @@ class CpuTarget : public Target {
     return entry->second.images({spec, num_threads_});
   }
 
+  std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const override {
+    const auto entry = kernel_table().find(spec.kind);
+    if (entry == kernel_table().end() || entry->second.prepared == nullptr) return std::nullopt;
+    return entry->second.prepared({spec, num_threads_});
+  }
+
   bool can_run_in_place(const KernelSpec& spec, int input) const override {
     const OperandDesc& operand = spec.inputs[static_cast<std::size_t>(input)];
     if (spec.outputs.empty() || !(operand == spec.outputs[0])) return false;

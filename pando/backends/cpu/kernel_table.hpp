@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "pando/program/kernel.hpp"
 #include "pando/program/program.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::cpu {
 
@@ -61,6 +63,8 @@ struct KindEntry {
   KernelImages (*images)(const KernelRequest&) = nullptr;
   /// Inputs that have any strides, whatever `layout` says.
   std::vector<int> strided_inputs = {};
+  /// See Target::prepared_input; nullptr: none is.
+  std::optional<PreparedInput> (*prepared)(const KernelRequest&) = nullptr;
 };
 
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;

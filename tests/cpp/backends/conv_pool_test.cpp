@@ -179,6 +179,53 @@ TEST(Conv, RowsThatSeePaddingOnlyAreNotCutOff) {
   expect_close(out, wanted, 2e-5, why);
 }
 
+/// Runs a kernel with the input prepared that it wants so; false if it wants none.
+bool run_prepared_kernel(const std::string& kind, const Attributes& attributes,
+                         std::vector<TestTensor*> inputs, TestTensor& output, int num_threads) {
+  const auto prepared =
+      make_cpu_target(num_threads)->prepared_input(make_spec(kind, attributes, inputs, {&output}));
+  if (!prepared) {
+    run_kernel(kind, attributes, inputs, {&output}, num_threads);
+    return false;
+  }
+  TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
+  TestTensor made(prepared->maker.outputs.front());
+  run_spec(prepared->maker, {input}, {&made}, num_threads);
+  input = &made;
+  run_spec(prepared->user, inputs, {&output}, num_threads);
+  return true;
+}
+
+TEST(Conv, PreparedWeightsAreTheSameWeights) {
+  const std::vector<ConvCase> cases = {
+      {{4, 32, 9, 9}, {160, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{1, 16, 21, 19}, {24, 8, 3, 3}, {2, 1}, {1, 1, 1, 1}, {1, 1}, 2},
+      {{3, 64, 7, 7}, {256, 64, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+  };
+  int count = 0;
+  for (const ConvCase& c : cases) {
+    const Shape shape = result_shape(c);
+    TestTensor data(c.dtype, c.data), weights(c.dtype, c.weights), g(c.dtype, shape);
+    data.randomise(49, -1, 1);
+    weights.randomise(50, -1, 1);
+    g.randomise(51, -1, 1);
+    TestTensor out(c.dtype, shape), plain(c.dtype, shape), dx(c.dtype, c.data), dplain = dx;
+    Attributes attributes = {
+        {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
+    for (const int threads : {1, 2}) {
+      run_kernel("Conv", attributes, {&data, &weights}, {&plain}, threads);
+      count += run_prepared_kernel("Conv", attributes, {&data, &weights}, out, threads) ? 1 : 0;
+      expect_close(out, plain.values(), 0);
+      Attributes backward = attributes;
+      backward.set("input_shape", Ints(c.data));
+      run_kernel("ConvDataGrad", backward, {&weights, &g}, {&dplain}, threads);
+      count += run_prepared_kernel("ConvDataGrad", backward, {&weights, &g}, dx, threads) ? 1 : 0;
+      expect_close(dx, dplain.values(), 0);
+    }
+  }
+  EXPECT_GT(count, 0);
+}
+
 TEST(ConvDataGrad, DropsPositionsOutsideAndTakesNegativePads) {
   const ConvCase c{{1, 2, 9}, {3, 2, 3}, {2}, {-1, -2}, {1}};
   TestTensor weights(DType::Float32, c.weights), g(DType::Float32, {1, 3, 5});

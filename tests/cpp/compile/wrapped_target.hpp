@@ -25,6 +25,9 @@ class WrappedTarget : public Target {
     return cpu_->computes_inside(fused, input, product);
   }
   KernelImages images_of(const KernelSpec& spec) const override { return cpu_->images_of(spec); }
+  std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const override {
+    return cpu_->prepared_input(spec);
+  }
   bool skips_outside_bands() const override { return cpu_->skips_outside_bands(); }
   std::size_t most_shared_bytes() const override { return cpu_->most_shared_bytes(); }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {

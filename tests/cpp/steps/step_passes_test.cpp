@@ -39,6 +39,16 @@ class TextTarget : public WrappedTarget {
     const bool is_conv = spec.kind == "Conv" && !spec.attributes.has("channel_last");
     return is_conv ? KernelImages{{0, 2}, {0, 2}} : WrappedTarget::images_of(spec);
   }
+  std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const override {
+    if (spec.kind != "Conv" || spec.attributes.has("laid_out")) return std::nullopt;
+    PreparedInput prepared{1, {}, spec};
+    prepared.maker.kind = "LaidOut";
+    prepared.maker.inputs = {spec.inputs[1]};
+    prepared.maker.outputs = {OperandDesc::contiguous(DType::Float32, {16})};
+    prepared.user.attributes.set("laid_out", true);
+    prepared.user.inputs[1] = prepared.maker.outputs.front();
+    return prepared;
+  }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     for (const auto& [known, kernel] : kernels_) {
       if (known == spec) return kernel;
@@ -71,7 +81,7 @@ TEST(StepPasses, TextCases) {
 TEST(StepPasses, UnknownNamesAreListed) {
   const std::string error = error_of([] { find_step_pass("nonsense"); });
   EXPECT_NE(error.find("there is no pass over steps 'nonsense'; the passes are "
-                       "absorb_products, channels_last, prepare_kernels, coalesce_copies"),
+                       "absorb_products, channels_last, prepare_weights, prepare_kernels"),
             std::string::npos)
       << error;
 }

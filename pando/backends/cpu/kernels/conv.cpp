@@ -98,6 +98,7 @@ KernelPlan make_plain_conv(const KernelRequest& request) {
   if (std::string fault = parse_conv(request, Pass, problem); !fault.empty()) {
     return KernelPlan::reject(fault);
   }
+  if (problem.has_prepared_weights) return KernelPlan::reject("weights are prepared for oneDNN");
   const PlainConv p(problem);
   KernelPlan plan;
   const auto use = [&]<class T>(T) {
@@ -141,10 +142,17 @@ KernelImages conv_images(const KernelRequest& request) {
 
 template <ConvPass Pass>
 KindEntry conv_entry() {
-  return {.candidates = {{"onednn", make_onednn_conv<Pass>},
-                         {"half", make_half_conv<Pass>},
-                         {"plain", make_plain_conv<Pass>}},
-          .images = conv_images<Pass>};
+  KindEntry entry{.candidates = {{"onednn", make_onednn_conv<Pass>},
+                                 {"half", make_half_conv<Pass>},
+                                 {"plain", make_plain_conv<Pass>}},
+                  .images = conv_images<Pass>};
+  if constexpr (Pass != ConvPass::Weights) entry.prepared = prepared_conv_weights<Pass>;
+  return entry;
+}
+
+template <ConvPass Pass>
+KindEntry prepared_weights_entry() {
+  return {.candidates = {{"onednn", make_prepared_weights<Pass>}}};
 }
 
 }  // namespace
@@ -156,6 +164,8 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
   problem.data = operands[at[0]]->shape;
   problem.weights = operands[at[1]]->shape;
   problem.result = operands[at[2]]->shape;
+  problem.has_prepared_weights = request.attributes().has("prepared_weights");
+  if (problem.has_prepared_weights) problem.weights = request.attributes().ints("prepared_weights");
   problem.channel_last = request.attributes().flag_or("channel_last", false);
   if (problem.channel_last) {
     problem.data = channels_first(problem.data);
@@ -184,6 +194,8 @@ void register_conv_kernels(KernelTable& table) {
   table["Conv"] = conv_entry<ConvPass::Forward>();
   table["ConvDataGrad"] = conv_entry<ConvPass::Data>();
   table["ConvWeightsGrad"] = conv_entry<ConvPass::Weights>();
+  table["ConvPreparedWeights"] = prepared_weights_entry<ConvPass::Forward>();
+  table["ConvDataGradPreparedWeights"] = prepared_weights_entry<ConvPass::Data>();
 }
 
 }  // namespace pando::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct ConvProblem {
   bool channel_last = false;
   Ints strides, pads, dilations;  // pads: begins, then ends
   std::int64_t groups = 1;
+  /// The weights are what make_prepared_weights made of them.
+  bool has_prepared_weights = false;
   std::size_t spatial_rank() const { return strides.size(); }
 };
 
@@ -29,6 +32,14 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
 
 template <ConvPass Pass>
 KernelPlan make_onednn_conv(const KernelRequest& request);
+
+/// The weights of a convolution as oneDNN wants them, of Forward and Data. The user has attribute
+/// `prepared_weights`, their shape; the maker the attributes of the convolution, `image_shape` of
+/// its other input and `result_shape` of its output.
+template <ConvPass Pass>
+std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request);
+template <ConvPass Pass>
+KernelPlan make_prepared_weights(const KernelRequest& request);
 
 /// Data and result, as operands, if oneDNN reorders them because it would rather have channels
 /// last.

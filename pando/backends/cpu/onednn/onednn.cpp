@@ -113,4 +113,13 @@ void OnednnPrimitive::run(void* const* pointers) const {
   }
 }
 
+std::unique_ptr<OnednnPrimitive> onednn_reorder(const dnnl::memory::desc& from,
+                                                const dnnl::memory::desc& to) {
+  const dnnl::engine& engine = onednn_engine();
+  const dnnl::reorder::primitive_desc desc(engine, from, engine, to);
+  return std::make_unique<OnednnPrimitive>(
+      dnnl::reorder(desc),
+      std::vector<OnednnPrimitive::Argument>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
 }  // namespace pando::cpu

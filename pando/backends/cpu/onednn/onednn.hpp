@@ -68,4 +68,8 @@ class OnednnPrimitive {
   std::unique_ptr<Pool> pool_;
 };
 
+/// A copy from one layout to another. Arguments: source, destination. Throws dnnl::error.
+std::unique_ptr<OnednnPrimitive> onednn_reorder(const dnnl::memory::desc& from,
+                                                const dnnl::memory::desc& to);
+
 }  // namespace pando::cpu
