@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import popxl
 from poptorch._lower.stages import ForwardStages, Source, StageGraph
-from popxl.transforms import GradGraphInfo
+from popxl.transforms.autodiff import GradGraphInfo, autodiff_of_reached
 
 
 @dataclass
@@ -76,9 +76,8 @@ def _differentiate(
     if not provided or not wanted:
         return None
     with popxl.ipu(stage.ipu):
-        info = popxl.transforms.autodiff(
-            stage.graph, grads_provided=list(provided.values()), grads_required=wanted
-        )
+        # Torch gives zeros for what a path that it knows does not lead to, such as filled tensors.
+        info = autodiff_of_reached(stage.graph, list(provided.values()), wanted)
     given = set(info.outputs)
     return StageGradient(
         info,
