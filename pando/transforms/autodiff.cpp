@@ -38,9 +38,7 @@ void refuse_modifying_ops(const Graph& graph) {
   for (const Op* op : graph.ops()) {
     if (!op->modifies()) continue;
     throw Error(str_cat("The graph ", graph.id(),
-                        " contains a modifying op and cannot be "
-                        "differentiated: ",
-                        describe(*op),
+                        " contains a modifying op and cannot be differentiated: ", describe(*op),
                         ". Use the out-of-place op, or pass values instead of references"));
   }
 }
@@ -48,10 +46,9 @@ void refuse_modifying_ops(const Graph& graph) {
 /// Differentiates one graph, in parts: the graphs that it calls come in between.
 class GraphDifferentiator {
  public:
-  /// `lenient` (called graphs): takes the input gradients that exist and drops provided gradients
-  /// that nothing uses.
+  /// `lenient` (called graphs): takes the gradients that exist, drops provided ones without use.
   GraphDifferentiator(Graph& forward, GradGraphInfos& infos, std::vector<Tensor*> provided,
-                      std::vector<Tensor*> required, bool lenient);
+                      std::vector<Tensor*> required, bool lenient, Unreached unreached);
 
   /// Goes on until the gradient of a called graph is needed that `infos` lacks, and returns that
   /// graph; nullptr: `infos` has the gradient graph.
@@ -88,6 +85,7 @@ class GraphDifferentiator {
   std::vector<Tensor*> provided_;
   std::vector<Tensor*> required_;
   const bool lenient_;
+  const Unreached unreached_;
   std::vector<Op*> ops_;  // those that are left
   Graph* backward_ = nullptr;
   bool recompute_ = false;
@@ -121,12 +119,14 @@ class GraphDifferentiator::RuleBuilder : public GradientBuilder {
 
 GraphDifferentiator::GraphDifferentiator(Graph& forward, GradGraphInfos& infos,
                                          std::vector<Tensor*> provided,
-                                         std::vector<Tensor*> required, bool lenient)
+                                         std::vector<Tensor*> required, bool lenient,
+                                         Unreached unreached)
     : forward_(forward),
       infos_(infos),
       provided_(std::move(provided)),
       required_(std::move(required)),
       lenient_(lenient),
+      unreached_(unreached),
       ops_(forward.ops()) {
   refuse_modifying_ops(forward_);
   for (const Op* site : call_sites(forward)) {
@@ -154,7 +154,7 @@ Graph* GraphDifferentiator::advance() {
     if (Graph* callee = missing_callee(op)) return callee;
     differentiate(op);
   }
-  if (!lenient_) check_reached();
+  if (unreached_ == Unreached::Error) check_reached();
   expose_intermediates();
   finish();
   return nullptr;
@@ -449,17 +449,17 @@ void GraphDifferentiator::finish() {
 /// Differentiates `graph` and what it calls. Calls may be thousands deep: those that wait for a
 /// callee are in a list.
 void differentiate(Graph& graph, GradGraphInfos& infos, const std::vector<Tensor*>& provided,
-                   const std::vector<Tensor*>& required) {
+                   const std::vector<Tensor*>& required, Unreached unreached) {
   std::vector<std::unique_ptr<GraphDifferentiator>> open;
   const auto start = [&](Graph& forward, const auto&... how) {
     open.push_back(std::make_unique<GraphDifferentiator>(forward, infos, how...));
   };
   try {
-    start(graph, provided, required, false);
+    start(graph, provided, required, false, unreached);
     while (!open.empty()) {
       Graph* callee = open.back()->advance();
       if (callee != nullptr) {
-        start(*callee, callee->outputs(), callee->inputs(), true);
+        start(*callee, callee->outputs(), callee->inputs(), true, Unreached::LeftOut);
       } else {
         open.pop_back();
       }
@@ -485,14 +485,14 @@ void check_tensors(const Graph& graph, const std::vector<Tensor*>& tensors, cons
 
 GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
                         const std::optional<std::vector<Tensor*>>& grads_required,
-                        const GradGraphInfos& called_graphs_info) {
+                        const GradGraphInfos& called_graphs_info, Unreached unreached) {
   const std::vector<Tensor*> provided = grads_provided.value_or(graph.outputs());
   const std::vector<Tensor*> required = grads_required.value_or(graph.inputs());
   check_tensors(graph, provided, "grads_provided");
   check_tensors(graph, required, "grads_required");
   GradGraphInfos infos = called_graphs_info;
   infos.erase(&graph);
-  differentiate(graph, infos, provided, required);
+  differentiate(graph, infos, provided, required, unreached);
   std::erase_if(infos, [](const auto& entry) { return entry.second.gradient_graph == nullptr; });
   return infos;
 }

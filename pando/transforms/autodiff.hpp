@@ -28,6 +28,9 @@ struct GradGraphInfo {
 
 using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
 
+/// What becomes of a required gradient that no differentiable path leads to.
+enum class Unreached : std::uint8_t { Error, LeftOut };
+
 /// Differentiates `graph` and the graphs it calls (those in `called_graphs_info` are taken as they
 /// are). A conditional gets the gradients of the branch that is taken: inputs that only the other
 /// branch uses get zeros, the condition none. nullopt: all outputs provided, all inputs required.
@@ -35,10 +38,11 @@ using GradGraphInfos = std::map<Graph*, GradGraphInfo>;
 /// existing call sites. Returns the infos of everything differentiated or supplied below `graph`.
 ///
 /// Throws Error when an op modifies a tensor (views in place are allowed), when a required gradient
-/// cannot be produced, when a list is given but empty or has a tensor of another graph, and when a
-/// called graph without info is marked not differentiable.
+/// cannot be produced (unless `unreached` leaves it out), when a list is given but empty or has a
+/// tensor of another graph, and when a called graph without info is marked not differentiable.
 GradGraphInfos autodiff(Graph& graph, const std::optional<std::vector<Tensor*>>& grads_provided,
                         const std::optional<std::vector<Tensor*>>& grads_required,
-                        const GradGraphInfos& called_graphs_info = {});
+                        const GradGraphInfos& called_graphs_info = {},
+                        Unreached unreached = Unreached::Error);
 
 }  // namespace pando

@@ -46,11 +46,12 @@ void bind_autodiff(nb::module_& m) {
       "autodiff",
       [](Graph& graph, const std::optional<std::vector<Tensor*>>& provided,
          const std::optional<std::vector<Tensor*>>& required,
-         const std::vector<GradGraphInfo>& infos) {
+         const std::vector<GradGraphInfo>& infos, bool leaves_out_unreached) {
         GradGraphInfos known;
         for (const GradGraphInfo& info : infos) known[info.forward_graph] = info;
         std::vector<GradGraphInfo> result;
-        GradGraphInfos found = autodiff(graph, provided, required, known);
+        const Unreached unreached = leaves_out_unreached ? Unreached::LeftOut : Unreached::Error;
+        GradGraphInfos found = autodiff(graph, provided, required, known, unreached);
         // In an order that does not depend on addresses.
         for (Graph* forward : graph.ir().graphs()) {
           const auto info = found.find(forward);
@@ -61,6 +62,7 @@ void bind_autodiff(nb::module_& m) {
       nb::arg("graph"), nb::arg("grads_provided").none() = nb::none(),
       nb::arg("grads_required").none() = nb::none(),
       nb::arg("called_graphs_info") = std::vector<GradGraphInfo>{},
+      nb::arg("leaves_out_unreached") = false,
       "Differentiates a graph; returns one info per differentiated or supplied forward graph.");
   m.def("find_attention", &find_attention, nb::arg("graph"),
         "Makes one op of the products and the softmax of each attention.");

@@ -612,7 +612,7 @@ class GradGraphInfo:
     @property
     def expected_outputs(self) -> list[ExpectedConnection]: ...
 
-def autodiff(graph: Graph, grads_provided: Sequence[Tensor] | None = None, grads_required: Sequence[Tensor] | None = None, called_graphs_info: Sequence[GradGraphInfo] = []) -> list[GradGraphInfo]:
+def autodiff(graph: Graph, grads_provided: Sequence[Tensor] | None = None, grads_required: Sequence[Tensor] | None = None, called_graphs_info: Sequence[GradGraphInfo] = [], leaves_out_unreached: bool = False) -> list[GradGraphInfo]:
     """
     Differentiates a graph; returns one info per differentiated or supplied forward graph.
     """

@@ -16,7 +16,7 @@ import torch
 
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
-from poptorch._lower.dtypes import device_dtype, popxl_dtype
+from poptorch._lower.dtypes import array_of, device_dtype, popxl_dtype
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
 
@@ -313,14 +313,14 @@ class Result:
         self._tensor = torch.empty(sizes.shape(traced), dtype=dtype)
         self._stored: torch.Tensor | None = None
         if transfers == each:
-            by_replica = self._tensor.numpy().reshape((replicas, each, *traced))
+            by_replica = array_of(self._tensor).reshape((replicas, each, *traced))
         else:
             # Large memory that nothing is stored to is never touched, so it costs nothing.
             spare = torch.empty((replicas, transfers, *traced), dtype=dtype)
             start = sizes.period - 1 if sizes.mode == OutputMode.EveryN else 0
             step = sizes.period if sizes.mode == OutputMode.EveryN else 1
             self._stored = spare[:, start::step][:, :each]
-            by_replica = spare.numpy()
+            by_replica = array_of(spare)
         full = by_replica.swapaxes(0, 1)
         full = full if replicas > 1 else full[:, 0]
         self.array: _Array = full if transfers > 1 else full[0, ...]

@@ -15,7 +15,7 @@ from pando.file_arrays import release_pages
 from poptorch._impl import createPoptorchError
 from poptorch._memory_fit import FitPlan
 from poptorch._optimizer_device import DeviceOptimizer
-from poptorch._wrapping import executor_of, is_wrapped
+from poptorch._wrapping import Members, executor_of, is_wrapped
 from poptorch.options import Options
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class ExecutorWeights:
     _user_model: torch.nn.Module
     _training: bool
     _device_optimizer: DeviceOptimizer | None
+    _members: Members
     _dirty_host_weights: bool
     _host_weights_version: int
     _uploaded_version: int
@@ -89,8 +90,13 @@ class ExecutorWeights:
         """Copy parameters and buffers from the device to the user's module.
 
         Raises:
-            Error: The model is not compiled.
+            Error: The model is not compiled, or a parameter was replaced since.
         """
+        self._compiled()
+        self._members.check()
+        self._read_weights()
+
+    def _read_weights(self) -> None:
         executable = self._compiled()
         self._dirty_host_weights = False
         tensors = {
@@ -125,9 +131,10 @@ class ExecutorWeights:
         """Copy parameters and buffers of the user's module to the device.
 
         Raises:
-            Error: The model is not compiled.
+            Error: The model is not compiled, or a parameter was replaced since.
         """
         self._compiled()
+        self._members.check()
         self._dirty_host_weights = False
         self._upload()
 

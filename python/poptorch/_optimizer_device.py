@@ -154,16 +154,14 @@ class DeviceOptimizer:
         optimizer.ipu_state_is_dirty = True
 
     def before_run(self) -> None:
-        """Write a state that was loaded since."""
+        """Write a state that was loaded since, and note that the device will have a newer one."""
         optimizer = self._own()
-        if optimizer is not None and optimizer.host_state_is_dirty:
+        if optimizer is None:
+            return
+        if optimizer.host_state_is_dirty:
             self.attached()
-
-    def after_run(self) -> None:
-        """Note that the device has newer state."""
-        optimizer = self._own()
-        if optimizer is not None:
-            optimizer.ipu_state_is_dirty = True
+        # Before the run, which an interrupt may end.
+        optimizer.ipu_state_is_dirty = True
 
     def restored(self) -> None:
         """Note that a checkpoint was brought back: its state counts, and the numbers set since."""

@@ -32,7 +32,7 @@ from poptorch._progress import progress
 from poptorch._replica_groups import PerReplicaParameter, ReplicaGroups, check_groups
 from poptorch._shutdown import close_at_exit
 from poptorch._synthetic import SyntheticData
-from poptorch._wrapping import shallow_copy, unwrap, wrap_for_training
+from poptorch._wrapping import Members, shallow_copy, unwrap, wrap_for_training
 from poptorch.options import Options
 from poptorch.profiling import Channel
 
@@ -79,6 +79,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             self._batches, options.output_mode, options.output_return_period
         )
         self._dirty_host_weights = False
+        self._members = Members(None)
         self._host_weights_version = 0
         self._uploaded_version = -1
         self._run_times: RunTimes | None = None
@@ -212,6 +213,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
         self._executable = executable
+        self._members = Members(self._model if self._training else None)
         if self._device_optimizer is not None and update is not None:
             self._device_optimizer.compiled(executable.variables, update.values, update.state)
 
@@ -226,7 +228,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         if executable is None:
             return
         if self._training:
-            self.copyWeightsToHostIfNeeded()
+            if self._dirty_host_weights:
+                self._read_weights()
             unwrap(self._user_model)
         if self._device_optimizer is not None:
             self._device_optimizer.destroyed()
@@ -326,6 +329,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         if self._executable is None:
             self._compile(bound)
         executable = self._compiled()
+        self._members.check()
         if not executable.attached:
             self._attach()
         if not self._training:
@@ -370,12 +374,11 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         if self._device_optimizer is not None:
             self._device_optimizer.before_run()
         ready = time.perf_counter()
+        # Before the run: an interrupt may come between its end and the next line.
+        self._dirty_host_weights = self._training
         with native_errors("run", "PoplarExecutor.__call__", log_folder=self._options.log_dir):
             executable.session.run_with_outputs(inputs, outputs)
         done = time.perf_counter()
-        self._dirty_host_weights = self._training
-        if self._device_optimizer is not None:
-            self._device_optimizer.after_run()
         for tensor, result in written:
             with torch.no_grad():
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))

@@ -148,8 +148,10 @@ class _WrappedModule(torch.nn.Module):
         return state
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        del protocol
         _bring_up_to_date(self)
-        return _unwrapped_copy(self).__reduce_ex__(protocol)
+        # From protocol 2 on, pickle refuses objects that name another class than their own.
+        return _unwrapped_copy(self).__reduce_ex__(1)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return copy.deepcopy(_unwrapped_copy(self), memo)
@@ -193,6 +195,38 @@ def is_wrapped(module: torch.nn.Module) -> bool:
         Whether it is.
     """
     return isinstance(module, _WrappedModule)
+
+
+class Members:
+    """The parameters, buffers and sub-modules that a program was made of.
+
+    Args:
+        module: The module, as it is now; None: one without any.
+    """
+
+    def __init__(self, module: torch.nn.Module | None) -> None:
+        self._members = [
+            (members, path, name, member)
+            for path, owner in (() if module is None else module.named_modules())
+            for members in (owner._parameters, owner._buffers, owner._modules)
+            for name, member in members.items()
+        ]
+
+    def check(self) -> None:
+        """Check that none was replaced or removed, which the program would not see.
+
+        Raises:
+            Error: One was.
+        """
+        for members, path, name, member in self._members:
+            if members.get(name) is not member:
+                full = f"{path}.{name}" if path else name
+                raise createPoptorchError(
+                    f"{full} was replaced or removed after the model was compiled; the program "
+                    "goes on with the one before. Copy into a parameter to change it, such as "
+                    "parameter.data.copy_(new), or call destroy() and wrap the module again, with "
+                    "an optimizer of its parameters"
+                )
 
 
 def wrap_for_training(module: torch.nn.Module, executor: Trainer) -> None:

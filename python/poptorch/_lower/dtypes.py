@@ -65,11 +65,22 @@ def host_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     Returns:
         An array; it shares memory with the tensor where the element types are the same.
     """
-    data = tensor.detach().to(device_dtype(tensor.dtype)).contiguous()
-    if data.dtype is torch.bfloat16:
-        words: np.ndarray[Any, Any] = data.view(torch.int16).numpy()
+    return array_of(tensor.detach().to(device_dtype(tensor.dtype)).contiguous())
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A contiguous tensor of the CPU as an array of the same memory.
+
+    Args:
+        tensor: The tensor, of an element type that a program has.
+
+    Returns:
+        The array; numbers of bfloat16 have the type that popxl has for them.
+    """
+    if tensor.dtype is torch.bfloat16:
+        words: np.ndarray[Any, Any] = tensor.view(torch.int16).numpy()
         return words.view(popxl.bfloat16.as_numpy())
-    array: np.ndarray[Any, Any] = data.numpy()
+    array: np.ndarray[Any, Any] = tensor.numpy()
     return array
 
 

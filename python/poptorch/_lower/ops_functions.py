@@ -146,6 +146,28 @@ def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     return cast(_times(ops.atan(ops.div(above, below)), 2), call.dtype)
 
 
+@lowers("aten::hypot", "prims::hypot")
+def hypot(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
+    """The length of (x, y), of parts that are scaled so that squares stay in range."""
+    x, y = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
+    zero, one = number(0, popxl.float32), number(1, popxl.float32)
+    scale = ops.detach(ops.maximum(ops.abs(x), ops.abs(y)))
+    scale = ops.where(ops.logical_or(ops.equal(scale, zero), ops.isinf(scale)), one, scale)
+    x, y = ops.div(x, scale), ops.div(y, scale)
+    length = ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
+    return cast(ops.mul(length, scale), call.dtype)
+
+
+@lowers("aten::copysign", "prims::copysign")
+def copysign(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
+    """The magnitude of one number with the sign of another; zeros have signs."""
+    size, sign = operand(self, call.dtype), ops.detach(operand(other, call.dtype))
+    zero, one = number(0, call.dtype), number(1, call.dtype)
+    tested = ops.where(ops.equal(sign, zero), ops.div(one, sign), sign)
+    factor = ops.where(ops.greater(zero, tested), number(-1, call.dtype), one)
+    return ops.mul(ops.abs(size), factor)
+
+
 def _wants_gradient(call: Call, name: str) -> bool:
     argument = call.argument(name)
     return bool(getattr(argument, "requires_grad", False))

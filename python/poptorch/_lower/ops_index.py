@@ -77,6 +77,18 @@ def gather(
     return ops.gather(ops.reshape(self, (self.nelms,)), numbers, 0)
 
 
+def summable(t: popxl.Tensor) -> popxl.Tensor:
+    """A tensor as numbers: booleans as 0 and 1.
+
+    Args:
+        t: The tensor.
+
+    Returns:
+        The tensor itself where it has numbers.
+    """
+    return cast(t, popxl.int32) if t.dtype == popxl.bool else t
+
+
 class _Indexed:
     """An advanced index: the axes it takes, moved to the front and made one."""
 
@@ -136,19 +148,10 @@ class _Indexed:
         return ops.reshape(full, (math.prod(self.shape), math.prod(self.rest)))
 
 
-def _check_no_mask(call: Call, indices: Sequence[popxl.Tensor | None]) -> None:
-    for index in indices:
-        if index is not None and index.dtype == popxl.bool:
-            raise createPoptorchError(
-                f"Reading with a mask, as at {call.node.location}, gives a tensor of a dynamic "
-                "shape, which no program has. Use torch.where, or multiply by the mask"
-            )
-
-
 @lowers("aten::index", "aten::_unsafe_index")
 def index(call: Call, self: popxl.Tensor, indices: Sequence[popxl.Tensor | None]) -> popxl.Tensor:
     """Elements at positions of several axes."""
-    _check_no_mask(call, indices)
+    del call
     axes = [i for i, one in enumerate(indices) if one is not None]
     if len(axes) == 1:
         only = indices[axes[0]]
@@ -169,6 +172,8 @@ def index_put(
 ) -> popxl.Tensor:
     """A tensor with elements at positions replaced or added to."""
     del unsafe
+    if accumulate:
+        self = summable(self)
     values = cast(values, self.dtype)
     masks = [i for i in indices if i is not None and i.dtype == popxl.bool]
     if masks:
@@ -217,6 +222,9 @@ def index_write(
         whole = ops.reshape(self, (1,))
         part = None if source is None else ops.reshape(source, (1,))
         return ops.reshape(index_write(call, whole, 0, index, part, value, alpha), ())
+    is_sum = call.node.name.startswith("aten::index_add")
+    if is_sum:
+        self = summable(self)
     axis = dim % self.rank
     vector = cast(ops.reshape(index, (index.nelms,)), popxl.int32)
     shape = (*self.shape[:axis], index.nelms, *self.shape[axis + 1 :])
@@ -227,7 +235,7 @@ def index_write(
     source = ops.reshape(cast(source, self.dtype), shape)
     if alpha != 1:
         source = ops.mul(source, number(alpha, self.dtype))
-    reduction: ScatterReduction = "sum" if call.node.name.startswith("aten::index_add") else "none"
+    reduction: ScatterReduction = "sum" if is_sum else "none"
     return ops.scatter_reduce(source, vector, reduction, self, axis)
 
 
@@ -275,8 +283,10 @@ def reduce_into(
         by_rows: Whether `index` is a vector for slices.
 
     Returns:
-        A new tensor of the shape of `self`.
+        A new tensor of the shape of `self`; of numbers, where that has booleans.
     """
+    self = summable(self)
+    src = cast(src, self.dtype)
     start = self
     mode: dict[str, Any] = {"axis": axis, "enable_index_broadcast": by_rows}
     if not include_self:
@@ -349,7 +359,9 @@ def index_reduce(
     include_self: bool = True,
 ) -> popxl.Tensor:
     """Slices reduced into positions of an axis."""
-    del call
+    if self.rank == 0:
+        self, source = ops.reshape(self, (1,)), ops.reshape(source, (1,))
+    vector = cast(ops.reshape(index, (index.nelms,)), popxl.int32)
     axis = dim % self.rank
-    vector = cast(index, popxl.int32)
-    return reduce_into(self, axis, vector, source, reduce, include_self, by_rows=True)
+    result = reduce_into(self, axis, vector, source, reduce, include_self, by_rows=True)
+    return ops.reshape(result, call.shape)

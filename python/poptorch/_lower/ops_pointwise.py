@@ -76,7 +76,8 @@ def _scaled(value: Operand, alpha: float, dtype: popxl.dtype) -> popxl.Tensor:
 def add(call: Call, self: Operand, other: Operand, alpha: float = 1) -> popxl.Tensor:
     """`self + alpha * other`; of booleans: or."""
     if call.dtype == popxl.bool:
-        return ops.logical_or(operand(self, call.dtype), operand(other, call.dtype))
+        left = operand(self, call.dtype)
+        return ops.logical_or(left, operand(other, call.dtype)) if alpha else left
     return ops.add(operand(self, call.dtype), _scaled(other, alpha, call.dtype))
 
 
@@ -209,7 +210,11 @@ def power(call: Call, self: Operand, exponent: Operand) -> popxl.Tensor:
             return ops.mul(cast(self, call.dtype), cast(self, call.dtype))
         if exponent == 0.5:
             return ops.sqrt(cast(self, call.dtype))
-    return ops.pow(operand(self, call.dtype), operand(exponent, call.dtype))
+    base, power_ = operand(self, call.dtype), operand(exponent, call.dtype)
+    if call.node.from_grad and call.dtype.is_floating_point:
+        # Parts of the gradient may be out of the range of half precision where it is not.
+        base, power_ = cast(base, popxl.float32), cast(power_, popxl.float32)
+    return ops.pow(base, power_)
 
 
 def _register_comparison(

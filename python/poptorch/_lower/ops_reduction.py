@@ -40,7 +40,8 @@ def _register(name: str, reduction: Reduction) -> None:
     def lower(
         call: Call, self: popxl.Tensor, dim: Axes = None, keepdim: bool = False, **_dtype: Any
     ) -> popxl.Tensor:
-        t = cast(self, call.dtype)
+        # Booleans are reduced as numbers.
+        t = cast(self, popxl.int32 if call.dtype == popxl.bool else call.dtype)
         axes = axes_of(dim, t.rank)
         return reduction(t, axes, keepdim) if axes else t
 
@@ -67,10 +68,12 @@ def argmax(
     call: Call, self: popxl.Tensor, dim: int | None = None, keepdim: bool = False
 ) -> popxl.Tensor:
     """Where the largest or smallest element is."""
+    if self.rank == 0:
+        return popxl.constant(0, popxl.int32)
     find = ops.argmax if call.node.name == "aten::argmax" else ops.argmin
     if dim is None:
         return ops.reshape(find(ops.flatten(self), 0), call.shape)
-    return ops.reshape(find(self, dim % max(self.rank, 1), keepdim), call.shape)
+    return ops.reshape(find(self, dim % self.rank, keepdim), call.shape)
 
 
 def _extreme_along(
@@ -210,7 +213,9 @@ def vector_norm(
     axes = axes_of(dim, t.rank)
     if not axes:
         t, axes, keepdim = ops.reshape(t, (1,)), [0], False
-    if power == 2:
+    if call.node.from_grad and power not in (0, 1) and not math.isinf(power):
+        result = _norm_with_gradient(t, power, axes, keepdim)
+    elif power == 2:
         result = ops.l2(t, axes, keepdim)
     elif power == 1:
         result = ops.l1(t, axes, keepdim)
@@ -223,3 +228,23 @@ def vector_norm(
         total = ops.sum(powers, axes, keepdim)
         result = ops.pow(total, number(1 / power, popxl.float32))
     return cast(result, call.dtype)
+
+
+def _norm_with_gradient(
+    t: popxl.Tensor, power: float, axes: list[int], keepdim: bool
+) -> popxl.Tensor:
+    """A norm whose gradient is 0, not NaN, where all or some elements are 0."""
+    zero, one = number(0, popxl.float32), number(1, popxl.float32)
+    # What a zero counts; a sum of the same kind has the norm 0.
+    blank = number(0.0 if power > 0 else math.inf, popxl.float32)
+    if power == 2:
+        powers = ops.mul(t, t)
+    else:
+        is_zero = ops.equal(t, zero)
+        base = ops.abs(ops.where(is_zero, one, t))
+        powers = ops.where(is_zero, blank, ops.pow(base, number(power, popxl.float32)))
+    total = ops.sum(powers, axes, keepdim)
+    is_zero = ops.equal(total, blank)
+    base = ops.where(is_zero, one, total)
+    root = ops.sqrt(base) if power == 2 else ops.pow(base, number(1 / power, popxl.float32))
+    return ops.where(is_zero, zero, root)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 import popxl
+from poptorch._lower.dtypes import host_array
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import Operand, operand
 from poptorch._lower.registry import lowers
@@ -117,10 +119,18 @@ def select(call: Call, self: popxl.Tensor, dim: int, index: int) -> popxl.Tensor
 
 
 @lowers("aten::narrow")
-def narrow(call: Call, self: popxl.Tensor, dim: int, start: int, length: int) -> popxl.Tensor:
-    """A range of one axis."""
+def narrow(
+    call: Call, self: popxl.Tensor, dim: int, start: int | popxl.Tensor, length: int
+) -> popxl.Tensor:
+    """A range of one axis, whose start may be known at run time only."""
     del call
     axis = dim % self.rank
+    if isinstance(start, popxl.Tensor):
+        size = operand(self.shape[axis], popxl.int32)
+        begin = cast(ops.reshape(start, (1,)), popxl.int32)
+        begin = ops.where(ops.greater(operand(0, popxl.int32), begin), ops.add(begin, size), begin)
+        steps = popxl.constant(np.arange(length, dtype=np.int32), popxl.int32)
+        return ops.gather(self, ops.add(begin, steps), axis)
     first = start % self.shape[axis] if length else 0
     return take_range(self, axis, first, first + length)
 
@@ -147,6 +157,23 @@ def cat(call: Call, tensors: Sequence[popxl.Tensor], dim: int = 0) -> popxl.Tens
     metas = call.argument("tensors")
     parts = [cast(t, call.dtype) for t, m in zip(tensors, metas, strict=True) if m.numel()]
     return parts[0] if len(parts) == 1 else ops.concat(parts, dim % len(call.shape))
+
+
+@lowers("aten::block_diag")
+def block_diag(call: Call, tensors: Sequence[popxl.Tensor]) -> popxl.Tensor:
+    """Matrices along the diagonal, zeros elsewhere."""
+    rows, before = [], 0
+    for t in tensors:
+        matrix = ops.reshape(cast(t, call.dtype), (1,) * (2 - t.rank) + t.shape)
+        height, width = matrix.shape
+        zeros_beside = [
+            broadcast_to(operand(0, call.dtype), (height, size))
+            for size in (before, call.shape[1] - before - width)
+        ]
+        row = [zeros_beside[0], matrix, zeros_beside[1]]
+        rows.append(ops.concat([part for part in row if part.shape[1]], 1))
+        before += width
+    return rows[0] if len(rows) == 1 else ops.concat(rows, 0)
 
 
 @lowers("aten::stack")
@@ -218,14 +245,37 @@ def arange(
     call: Call, end: float, start: float = 0, step: float = 1, **_ignored: Any
 ) -> popxl.Tensor:
     """Numbers at equal distances."""
-    values = start + step * np.arange(call.shape[0])
-    return popxl.constant(values.astype(call.dtype.as_numpy()), call.dtype)
+    values = torch.arange(start, end, step, dtype=call.outputs[0].dtype)
+    return popxl.constant(host_array(values), call.dtype)
+
+
+def _evenly_spaced(call: Call, start: Operand, end: Operand, steps: int) -> popxl.Tensor:
+    """Numbers at equal distances between two, counted from the nearer end, as torch does."""
+    dtype = popxl.float32
+    first, last = (cast(operand(value, call.dtype), dtype) for value in (start, end))
+    numbers = np.arange(steps, dtype=np.float32)
+    step = ops.div(ops.sub(last, first), operand(max(steps - 1, 1), dtype))
+    up = ops.add(first, ops.mul(step, popxl.constant(numbers, dtype)))
+    down = ops.sub(last, ops.mul(step, popxl.constant(steps - 1 - numbers, dtype)))
+    return ops.where(popxl.constant(numbers < steps / 2, popxl.bool), up, down)
 
 
 @lowers("aten::linspace")
-def linspace(call: Call, start: float, end: float, steps: int, **_ignored: Any) -> popxl.Tensor:
+def linspace(call: Call, start: Operand, end: Operand, steps: int, **_ignored: Any) -> popxl.Tensor:
     """Numbers at equal distances between two."""
     if isinstance(start, popxl.Tensor) or isinstance(end, popxl.Tensor):
-        raise NotImplementedError("linspace between tensors")
-    values = np.linspace(start, end, steps)
-    return popxl.constant(values.astype(call.dtype.as_numpy()), call.dtype)
+        return _evenly_spaced(call, start, end, steps)
+    values = torch.linspace(start, end, steps, dtype=call.outputs[0].dtype)
+    return popxl.constant(host_array(values), call.dtype)
+
+
+@lowers("aten::logspace")
+def logspace(
+    call: Call, start: Operand, end: Operand, steps: int, base: float = 10.0, **_ignored: Any
+) -> popxl.Tensor:
+    """Powers of a base whose exponents are at equal distances between two numbers."""
+    if isinstance(start, popxl.Tensor) or isinstance(end, popxl.Tensor):
+        exponents = _evenly_spaced(call, start, end, steps)
+        return ops.pow(operand(base, popxl.float32), exponents)
+    values = torch.logspace(start, end, steps, base, dtype=call.outputs[0].dtype)
+    return popxl.constant(host_array(values), call.dtype)

@@ -300,6 +300,11 @@ class ProgramBuilder:
                 for name, gradient in batch.run_gradient(index, scale).items():
                     earlier = gradients.get(name)
                     gradients[name] = gradient if earlier is None else ops.add(earlier, gradient)
+        for name in self._weights:
+            if name not in gradients:
+                with popxl.ipu(self._forward.home_of(name)):
+                    weight = shared[name]
+                    gradients[name] = ops.init(weight.shape, weight.dtype, f"{GRADIENT}{name}")
         self._update.observe(gradients, shared)
         return gradients
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -123,3 +124,55 @@ def cdist(
     """Torch's rule forgets that small distances have gradients."""
     del p, compute_mode
     return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).sum(-1)
+
+
+@shape_rule("aten::bincount")
+def bincount(
+    self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0
+) -> torch.Tensor:
+    """As many counts as are asked for: torch's rule reads the largest number."""
+    dtype = torch.int64 if weights is None else torch.float32
+    return self.new_empty((minlength,), dtype=dtype)
+
+
+@shape_rule("aten::repeat_interleave.Tensor")
+def repeat_interleave(repeats: torch.Tensor, *, output_size: int) -> torch.Tensor:
+    """As many positions as are asked for."""
+    return repeats.new_empty((output_size,))
+
+
+@shape_rule("aten::narrow.Tensor")
+def narrow(self: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:
+    """Torch's rule reads the start."""
+    del start
+    return self.narrow(dim, 0, length).clone()
+
+
+@shape_rule("aten::std_mean.dim")
+def std_mean(
+    self: torch.Tensor, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Torch's rule takes fewer arguments by position than the operator has."""
+    return torch.std_mean(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+@shape_rule("aten::take")
+def take(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Torch's rule reads the index of a tensor without axes."""
+    return self.reshape(-1)[:1].expand(index.numel()).reshape(index.shape)
+
+
+@shape_rule("aten::mode")
+def mode(
+    self: torch.Tensor, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The shapes of the extremes along an axis."""
+    values, places = torch.max(self, dim, keepdim)
+    return values, places
+
+
+@shape_rule("aten::combinations")
+def combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
+    """As many rows as there are choices: torch's rule reads a mask."""
+    count = math.comb(len(self) + (r - 1 if with_replacement else 0), r)
+    return self[:1].expand(count, r).clone()

@@ -28,6 +28,7 @@ from poptorch._lower import (
     ops_recurrent,
     ops_reduction,
     ops_resample,
+    ops_select,
     ops_shape,
     ops_softmax,
 )
@@ -61,6 +62,7 @@ FAMILIES = (
     ops_recurrent,
     ops_reduction,
     ops_resample,
+    ops_select,
     ops_shape,
     ops_softmax,
 )

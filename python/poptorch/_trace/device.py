@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
 from poptorch._impl import createPoptorchError
 from poptorch._trace.loss_functions import LOSS_FUNCTIONS, call_loss_function
 from poptorch._trace.recorder import Recorder
+from poptorch._trace.recording import tensors_in
 
 IPU = torch.device("ipu", 0)
 _META = torch.device("meta")
@@ -50,8 +52,15 @@ class DeviceMode(TorchFunctionMode):
             device_property.__get__: self._device,
             torch.Tensor.to: self._to,
             torch.Tensor.cpu: self._cpu,
+            torch.Tensor.numpy: self._cpu,
+            torch.Tensor.__array__: self._cpu,
+            torch.Tensor.tolist: self._tolist,
             torch.Tensor.__repr__: self._repr,
             torch.Tensor.__format__: self._repr,
+            torch.Tensor.__getitem__: self._indexed,
+            torch.Tensor.__setitem__: self._indexed,
+            torch.equal: self._equal,
+            torch.Tensor.equal: self._equal,
         }
 
     def __torch_function__(
@@ -97,10 +106,41 @@ class DeviceMode(TorchFunctionMode):
             return text
         return f"tensor(<unavailable>, device='ipu:0', size={tuple(tensor.shape)})"
 
+    def _indexed(self, func: Any, tensor: torch.Tensor, index: Any, *value: Any) -> Any:
+        if _is_traced(tensor):
+            index = self._index(index)
+        return func(tensor, index, *value)
+
+    def _index(self, index: Any) -> Any:
+        """An index with tensors in place of lists and arrays, whose values torch would lose."""
+        if isinstance(index, tuple):
+            return tuple(self._index(one) for one in index)
+        if isinstance(index, np.ndarray) or (
+            isinstance(index, list) and not any(True for _ in tensors_in(index))
+        ):
+            data = torch.as_tensor(index, device=torch.device("cpu"))
+            return self._recorder.constant_for(data)
+        return index
+
+    def _equal(self, func: Any, tensor: torch.Tensor, other: torch.Tensor) -> Any:
+        """A traced boolean: a program does not know the values that Python's would depend on."""
+        if not _is_traced(tensor) and not _is_traced(other):
+            return func(tensor, other)
+        if tensor.shape != other.shape:
+            return self._recorder.constant_for(torch.tensor(False, device=torch.device("cpu")))
+        return torch.all(torch.eq(tensor, other))
+
     def _cpu(self, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if _is_traced(tensor):
             raise createPoptorchError(_ILLEGAL_MOVE)
         return func(tensor, *args, **kwargs)
+
+    def _tolist(self, func: Any, tensor: torch.Tensor) -> Any:
+        if not _is_traced(tensor):
+            return func(tensor)
+        if tensor.dim() == 0:
+            return tensor.item()
+        return [self._tolist(func, row) for row in tensor.unbind(0)]
 
     def _to(self, func: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         types = [_device_type(value) for value in (*args, kwargs.get("device"))]

@@ -54,6 +54,19 @@ class KnownValues:
             self._calls[id(tensor)] = (*call, index)
             self._owners.setdefault(self._memory_of(tensor), tensor)
 
+    def replace(self, tensor: torch.Tensor, by: torch.Tensor) -> None:
+        """Know another tensor in place of one that becomes a view of it.
+
+        Args:
+            tensor: The tensor that changes its shape in place.
+            by: A tensor of the same memory with the shape until now.
+        """
+        if id(tensor) in self._calls:
+            self._calls[id(by)] = self._calls.pop(id(tensor))
+        memory = self._memory_of(tensor)
+        if self._owners.get(memory) is tensor:
+            self._owners[memory] = by
+
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Find the value of a traced tensor.
 

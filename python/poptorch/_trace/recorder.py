@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKey
 from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch._impl import createPoptorchError
+from poptorch._trace.dynamic_shapes import in_fixed_shape
 from poptorch._trace.known_values import KnownValues
 from poptorch._trace.recording import Node, Placement, Recording, tensors_in
 
@@ -40,6 +41,12 @@ def check_torch_version() -> None:
 Operator = torch._ops.OpOverload
 ShapeRule = Callable[..., Any]
 
+
+# Operators that change the shape of a tensor and leave its elements where they are.
+_RESHAPES_IN_PLACE = frozenset(
+    f"aten::{name}_"
+    for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided")
+)
 
 # Behind the end of a block, until another one begins.
 NO_BLOCK = Placement(ipu=-1)
@@ -167,8 +174,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
         if name in ("aten::item", "aten::_local_scalar_dense"):
-            with self.paused():
-                value = self._known.value(given[0])
+            value = self._value_of(given[0])
             if value is not None:
                 return value.item()
             raise createPoptorchError(
@@ -178,15 +184,48 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         if any(tensor.device.type != "meta" for tensor in given):
             args, kwargs = self._with_constants(args), self._with_constants(kwargs)
+        if func._schema.name in _RESHAPES_IN_PLACE:
+            return self._reshaped_in_place(func, args, kwargs)
+        with self:
+            bound = _bound(func._schema, args, kwargs)
+            fixed = in_fixed_shape(func, bound, self._value_of, self._user_location)
+        if fixed is not None:
+            return self._with_constants(fixed)
         if not self._lowers(func._schema.name) and (taken_apart := self._decomposition(func)):
             with self:
                 return taken_apart(*args, **kwargs)
         from_grad = any(tensor.requires_grad for tensor in given)
-        result = self._shape_rules.get(name, func)(*args, **kwargs)
+        try:
+            result = self._shape_rules.get(name, func)(*args, **kwargs)
+        except NotImplementedError:
+            self._note_unsupported(func)
+            self.recording.check_supported()
+            raise
         outputs = list(tensors_in(result))
         if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
             self._note(func, args, kwargs, outputs, from_grad)
         return result
+
+    def _value_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        with self.paused():
+            return self._known.value(tensor)
+
+    def _reshaped_in_place(
+        self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> torch.Tensor:
+        """Record a change of a tensor's own shape as a view of what it was until now."""
+        tensor: torch.Tensor = args[0]
+        with torch.enable_grad():
+            before = torch.ops.aten.alias(tensor)
+        self.recording.replace(tensor, before)
+        self._known.replace(tensor, before)
+        self._constants = {k: v for k, v in self._constants.items() if v[1] is not tensor}
+        func(*args, **kwargs)
+        packet = getattr(torch.ops.aten, func._schema.name.partition("::")[2][:-1])
+        # Only transpose has another name for the same arguments.
+        out_of_place = getattr(packet, func._overloadname, None) or packet.int
+        self._note(out_of_place, (before, *args[1:]), kwargs, [tensor], before.requires_grad)
+        return tensor
 
     def _with_constants(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -228,7 +267,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
                 f"{location} does not. Begin a block before it"
             )
         if not self._lowers(func._schema.name):
-            self.recording.unsupported.setdefault(_full_name(func), location)
+            self._note_unsupported(func)
         self.recording.nodes.append(
             Node(
                 name=schema.name,
@@ -245,6 +284,11 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
                 block=self.state.block,
             )
         )
+
+    def _note_unsupported(self, func: Operator) -> None:
+        scope = f"in {self.state.scope}, " if self.state.scope else ""
+        where = f"{scope}at {self._user_location()}"
+        self.recording.unsupported.setdefault(_full_name(func), where)
 
     def _user_location(self) -> str:
         """The innermost line outside of the excluded files."""

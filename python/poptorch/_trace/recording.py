@@ -104,6 +104,20 @@ class Recording:
                 node.is_loss = True
                 return
 
+    def replace(self, tensor: torch.Tensor, by: torch.Tensor) -> None:
+        """Let another tensor stand in all calls so far, because this one becomes a view of it.
+
+        Args:
+            tensor: The tensor that changes its shape in place.
+            by: A tensor of the same memory with the shape until now.
+        """
+        for node in self.nodes:
+            node.outputs = [by if one is tensor else one for one in node.outputs]
+            if any(one is tensor for one in tensors_in(node.arguments)):
+                node.arguments = _replaced(node.arguments, tensor, by)
+        if id(tensor) in self.constants:
+            self.constants[id(by)] = (by, self.constants.pop(id(tensor))[1])
+
     def data_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The data of the host that a tensor of the trace stands for.
 
@@ -131,6 +145,16 @@ class Recording:
             f"yet by Graphcore's PyTorch compiler. If you believe any of these should be, please "
             f"report this message to support@graphcore.ai.{places}"
         )
+
+
+def _replaced(value: Any, tensor: torch.Tensor, by: torch.Tensor) -> Any:
+    if isinstance(value, torch.Tensor):
+        return by if value is tensor else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(item, tensor, by) for item in value)
+    if isinstance(value, dict):
+        return {key: _replaced(item, tensor, by) for key, item in value.items()}
+    return value
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -85,6 +85,15 @@ def _check_not_empty(tensors: Sequence[torch.Tensor]) -> None:
             )
 
 
+def _check_shapes(given: Sequence[torch.Tensor], metas: Sequence[torch.Tensor]) -> None:
+    for tensor, meta in zip(given, metas, strict=True):
+        if tensor.shape != meta.shape:
+            raise createPoptorchError(
+                f"An input of shape {list(tensor.shape)} is changed to shape {list(meta.shape)} in "
+                "place. Use the form that returns a view, such as squeeze for squeeze_"
+            )
+
+
 def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSettings) -> Trace:
     """Call a module once, on tensors without data, and record what it does.
 
@@ -125,5 +134,6 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         recorder.recording.host_layers = state.host_layers
         with recorder.recording_on(), DeviceMode(recorder):
             output = module(*bound.args, **bound.kwargs)
+        _check_shapes(given, metas)
         structure = Structure(output)
     return Trace(recorder.recording, metas, twins, structure)

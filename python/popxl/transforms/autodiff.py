@@ -287,15 +287,49 @@ def autodiff(
     provided = graph.outputs if grads_provided is None else tuple(grads_provided)
     required = graph.inputs if grads_required is None else tuple(grads_required)
     known = called_graphs_grad_info or {}
-    graph.ir._settle()
-    infos = _core.autodiff(
-        graph._pb,
-        [tensor._pb for tensor in provided],
-        [tensor._pb for tensor in required],
-        [info._pb for info in known.values()],
-    )
+    infos = _differentiated(graph, provided, required, known, leaves_out_unreached=False)
     if not return_all_grad_graphs:
         own = next(info for info in infos if info.forward_graph is graph._pb)
         return GradGraphInfo._from_core(own)
     result = {info.forward_graph: info for info in map(GradGraphInfo._from_core, infos)}
     return {**known, **result}
+
+
+def autodiff_of_reached(
+    graph: Graph, grads_provided: Iterable[Tensor], grads_required: Iterable[Tensor]
+) -> GradGraphInfo:
+    """Make the gradient graph of a graph as `autodiff` does, without the gradients that are zero.
+
+    Args:
+        graph: The forward graph. Its ops must not write tensors in place.
+        grads_provided: Tensors of `graph` whose gradients will be given.
+        grads_required: Tensors whose gradients are wanted. Those that no differentiable path leads
+            to are left out.
+
+    Returns:
+        The gradient graph with what it stands for.
+
+    Raises:
+        popart_exception: An op writes a tensor, a tensor is not in the graph, or a called graph
+            must not be differentiated.
+    """
+    provided, required = tuple(grads_provided), tuple(grads_required)
+    infos = _differentiated(graph, provided, required, {}, leaves_out_unreached=True)
+    return GradGraphInfo._from_core(next(i for i in infos if i.forward_graph is graph._pb))
+
+
+def _differentiated(
+    graph: Graph,
+    provided: tuple[Tensor, ...],
+    required: tuple[Tensor, ...],
+    known: Mapping[Graph, GradGraphInfo],
+    leaves_out_unreached: bool,
+) -> list[_core.GradGraphInfo]:
+    graph.ir._settle()
+    return _core.autodiff(
+        graph._pb,
+        [tensor._pb for tensor in provided],
+        [tensor._pb for tensor in required],
+        [info._pb for info in known.values()],
+        leaves_out_unreached,
+    )

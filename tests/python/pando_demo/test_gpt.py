@@ -190,7 +190,7 @@ def test_the_process_keeps_to_its_memory(text: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(text: Path, tmp_path: Path) -> None:
-    wide = ["--hidden", "2048", "--memory", "400MiB"]
+    wide = ["--hidden", "2048", "--memory", "500MiB"]
     given = arguments(text, tmp_path / "out", *wide)
     command = [sys.executable, "-m", "pando_demo.gpt", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

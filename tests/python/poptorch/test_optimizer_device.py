@@ -45,7 +45,6 @@ class Training:
         assert self.program is not None
         self.device.before_run()
         self.program.run(step)
-        self.device.after_run()
 
     def destroy(self) -> None:
         assert self.program is not None

@@ -1,0 +1,175 @@
+"""Operators of the specification against eager torch, on samples of torch's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import poptorch
+from tests.python.poptorch.operator_database import NAMES, failing
+
+X = torch.linspace(-2, 2, 24).reshape(2, 3, 4)
+OTHERS = sorted(
+    name for name in NAMES.read_text(encoding="utf-8").split() if not name.startswith("nn.")
+)
+PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("dtype", "gradients"), [("float32", True)])
+def test_first_samples_agree(part: int, dtype: str, gradients: bool) -> None:
+    assert failing(OTHERS[part::PARTS], dtype, 1, gradients) == []
+
+
+class Calls(nn.Module):
+    """A module that calls a function."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs)
+
+
+def run(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+    return poptorch.inferenceModel(Calls(function))(*inputs)
+
+
+def reshaped_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    z = y[0]
+    y.unsqueeze_(0)
+    y.transpose_(0, 1)
+    y.squeeze_(1)
+    z.t_()
+    z.add_(1)
+    return y
+
+
+def written_at_a_list(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, [0, 2]] = 3.0
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, [0, 2]],
+        lambda x: x[[0, 1], [2, 0]],
+        lambda x: x[:, np.array([2, 0])],
+        lambda x: x[:, [True, False, True]],
+        lambda x: x[0].masked_select(torch.eye(3, 4) > 0),
+        lambda x: x[:, torch.arange(3) > 0],
+        lambda x: x.repeat_interleave(torch.tensor([1, 0, 2]), 1),
+        lambda x: torch.cat(torch.tensor_split(x, torch.tensor([1, 3]), dim=2)[:2], 2),
+        written_at_a_list,
+        reshaped_in_place,
+        lambda x: x.bfloat16() + 1,
+        lambda x: torch.combinations(x[0, 0], 2, True),
+    ],
+)
+def test_indices_and_shapes_that_the_trace_knows(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    given, wanted = run(function, X), function(X.clone())
+    assert given.dtype == wanted.dtype
+    torch.testing.assert_close(given, wanted)
+
+
+@pytest.mark.parametrize(
+    ("operator", "function"),
+    [
+        ("index", lambda x: x[x > 0]),
+        ("nonzero", torch.nonzero),
+        ("masked_select", lambda x: x.masked_select(x > 0)),
+        ("_unique2", torch.unique),
+        ("bincount", lambda x: torch.bincount(x.reshape(-1).int())),
+        ("repeat_interleave", lambda x: x.repeat_interleave(x[:, 0, 0].long(), 0)),
+        ("tensor_split", lambda x: torch.tensor_split(x, x[0, 0].long())[0]),
+    ],
+)
+def test_dynamic_shapes_are_refused_with_the_line(
+    operator: str, function: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    match = rf"aten::{operator} at .*:\d+ gives a tensor of a dynamic shape"
+    with pytest.raises(poptorch.Error, match=match):
+        run(function, X)
+
+
+def test_inputs_keep_their_shape() -> None:
+    with pytest.raises(poptorch.Error, match=r"An input of shape \[2, 3, 4\] is changed to shape"):
+        run(lambda x: x.unsqueeze_(0) + 1, X)
+
+
+def test_counts_have_the_size_that_is_asked_for() -> None:
+    numbers = torch.tensor([1, 5, 5, 2])
+    wanted = torch.bincount(numbers, minlength=8).int()
+    assert torch.equal(run(lambda x: torch.bincount(x, minlength=8), numbers), wanted)
+    weights = torch.tensor([0.5, 1.0, 2.0, 4.0])
+    given = run(lambda x, w: torch.bincount(x, w, minlength=8), numbers, weights)
+    torch.testing.assert_close(given, torch.bincount(numbers, weights, minlength=8).float())
+    # What is beyond the size is left out.
+    assert torch.equal(run(lambda x: torch.bincount(x, minlength=3), numbers), wanted[:3])
+
+
+def test_equal_gives_a_tensor() -> None:
+    assert bool(run(torch.equal, X, X.clone())) is True
+    assert bool(run(torch.equal, X, X + 1)) is False
+    assert bool(run(lambda a, b: torch.equal(a, b[0]), X, X)) is False
+
+
+class Overwritten(nn.Module):
+    """A loss that a weight has a part in for torch, but no value of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone = nn.Parameter(torch.ones(4))
+        self.used = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.gone.clone().fill_(2.0)
+        loss = ((y + self.used) * x).sum()
+        return poptorch.identity_loss(loss, "sum") if poptorch.isRunningOnIpu() else loss
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_weights_that_are_overwritten_get_a_gradient_of_zero(accumulation: int) -> None:
+    reference, module = Overwritten(), Overwritten()
+    x = torch.arange(4.0)
+    reference(x).backward()
+    torch.optim.SGD(reference.parameters(), lr=0.1, weight_decay=0.5).step()
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(accumulation)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, weight_decay=0.5)
+    poptorch.trainingModel(module, options, optimizer)(x.repeat(accumulation))
+    for name, value in reference.named_parameters():
+        torch.testing.assert_close(module.state_dict()[name], value.detach())
+
+
+class Norms(nn.Module):
+    """Norms of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]]))
+
+    def forward(self) -> torch.Tensor:
+        norms = [torch.linalg.vector_norm(self.weight, p, dim=1) for p in (2, 3, 0.5, -1)]
+        loss = torch.cat([*norms, self.weight.norm(dim=1)]).sum()
+        return poptorch.identity_loss(loss, "sum") if poptorch.isRunningOnIpu() else loss
+
+
+def test_norms_of_zeros_have_the_gradients_of_torch() -> None:
+    reference, module = Norms(), Norms()
+    reference().backward()
+    wanted = reference.weight.detach() - reference.weight.grad
+    assert torch.isfinite(wanted).all()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    poptorch.trainingModel(module, optimizer=optimizer)()
+    torch.testing.assert_close(module.state_dict()["weight"], wanted)
