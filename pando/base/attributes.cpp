@@ -16,6 +16,16 @@ auto lower_bound_of(auto& entries, std::string_view name) {
                           });
 }
 
+/// Keeps `entries` sorted.
+void put(std::vector<Attributes::Entry>& entries, std::string name, AttributeValue value) {
+  const auto it = lower_bound_of(entries, name);
+  if (it != entries.end() && it->first == name) {
+    it->second = std::move(value);
+  } else {
+    entries.emplace(it, std::move(name), std::move(value));
+  }
+}
+
 template <class T>
 const T& typed(const Attributes& attributes, std::string_view name) {
   const AttributeValue* value = attributes.find(name);
@@ -50,27 +60,35 @@ std::string list_text(const std::vector<T>& values, Print print) {
 
 }  // namespace
 
-Attributes::Attributes(std::initializer_list<Entry> entries) {
-  for (const Entry& entry : entries) set(entry.first, entry.second);
+Attributes::Attributes(std::initializer_list<Entry> entries)
+    : Attributes(of(std::vector<Entry>(entries))) {}
+
+Attributes Attributes::of(std::vector<Entry> entries) {
+  std::vector<Entry> sorted;
+  sorted.reserve(entries.size());
+  for (Entry& entry : entries) put(sorted, std::move(entry.first), std::move(entry.second));
+  Attributes attributes;
+  attributes.entries_ = std::move(sorted);
+  return attributes;
 }
 
 void Attributes::set(std::string name, AttributeValue value) {
-  auto it = lower_bound_of(entries_, name);
-  if (it != entries_.end() && it->first == name) {
-    it->second = std::move(value);
-  } else {
-    entries_.emplace(it, std::move(name), std::move(value));
-  }
+  std::vector<Entry> changed = entries_.get();
+  put(changed, std::move(name), std::move(value));
+  entries_ = std::move(changed);
 }
 
 void Attributes::erase(std::string_view name) {
-  auto it = lower_bound_of(entries_, name);
-  if (it != entries_.end() && it->first == name) entries_.erase(it);
+  if (!has(name)) return;
+  std::vector<Entry> changed = entries_.get();
+  changed.erase(lower_bound_of(changed, name));
+  entries_ = std::move(changed);
 }
 
 const AttributeValue* Attributes::find(std::string_view name) const {
-  auto it = lower_bound_of(entries_, name);
-  return it != entries_.end() && it->first == name ? &it->second : nullptr;
+  const std::vector<Entry>& entries = entries_.get();
+  const auto it = lower_bound_of(entries, name);
+  return it != entries.end() && it->first == name ? &it->second : nullptr;
 }
 
 bool Attributes::flag(std::string_view name) const { return typed<bool>(*this, name); }

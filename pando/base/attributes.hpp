@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pando/base/dtype.hpp"
+#include "pando/base/shared_value.hpp"
 
 namespace pando {
 
@@ -16,13 +17,16 @@ using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<double>;
 using AttributeValue = std::variant<bool, std::int64_t, double, std::string, DType, Ints, Floats>;
 
-/// A small map kept sorted by name, so that equal contents print and hash equally.
+/// A small map kept sorted by name, so that equal contents print and hash equally. Copies share the
+/// entries until one of them changes.
 class Attributes {
  public:
   using Entry = std::pair<std::string, AttributeValue>;
 
   Attributes() = default;
   Attributes(std::initializer_list<Entry> entries);
+  /// In any order; of equal names the last one counts.
+  static Attributes of(std::vector<Entry> entries);
 
   void set(std::string name, AttributeValue value);
   void erase(std::string_view name);
@@ -43,13 +47,13 @@ class Attributes {
   const Ints& ints(std::string_view name) const;
   const Floats& floats(std::string_view name) const;
 
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
+  auto begin() const { return entries_.get().begin(); }
+  auto end() const { return entries_.get().end(); }
   bool empty() const { return entries_.empty(); }
   bool operator==(const Attributes&) const = default;
 
  private:
-  std::vector<Entry> entries_;
+  SharedValue<std::vector<Entry>> entries_;
 };
 
 /// `true`, `3`, `0.5`, `"text"`, `float32`, `[1, 2]`, `[0.5, 1.0]`; doubles print so that they

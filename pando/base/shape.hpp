@@ -1,15 +1,42 @@
 // Shapes, strides and strided views. All counts and strides are in elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "pando/base/shared_value.hpp"
 
 namespace pando {
 
 using Shape = std::vector<std::int64_t>;
 using Strides = std::vector<std::int64_t>;
+
+/// A shape that does not change and that its copies share: tensors have few different ones.
+class SharedShape {
+ public:
+  SharedShape() = default;
+  SharedShape(Shape shape) : shape_(std::move(shape)) {}
+  SharedShape(std::initializer_list<std::int64_t> sizes) : SharedShape(Shape(sizes)) {}
+
+  const Shape& get() const { return shape_.get(); }
+  operator const Shape&() const { return get(); }
+  auto begin() const { return get().begin(); }
+  auto end() const { return get().end(); }
+  std::size_t size() const { return get().size(); }
+  bool empty() const { return shape_.empty(); }
+  std::int64_t operator[](std::size_t axis) const { return get()[axis]; }
+
+  friend bool operator==(const SharedShape&, const SharedShape&) = default;
+  friend bool operator==(const SharedShape& a, const Shape& b) { return a.get() == b; }
+
+ private:
+  SharedValue<Shape> shape_;
+};
 
 /// Throws Error when they are more than an int64 counts.
 std::int64_t num_elements(const Shape& shape);

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+
+#include "pando/base/shared_value.hpp"
 
 namespace pando {
 
@@ -15,30 +16,24 @@ namespace pando {
 class SharedText {
  public:
   SharedText() = default;
-  SharedText(std::string text)
-      : text_(text.empty() ? nullptr : std::make_shared<const std::string>(std::move(text))) {}
+  SharedText(std::string text) : text_(std::move(text)) {}
   SharedText(const char* text) : SharedText(std::string(text)) {}
 
-  const std::string& str() const {
-    static const std::string nothing;
-    return text_ == nullptr ? nothing : *text_;
-  }
+  const std::string& str() const { return text_.get(); }
   operator const std::string&() const { return str(); }
   operator std::string_view() const { return str(); }
-  bool empty() const { return text_ == nullptr; }
+  bool empty() const { return text_.empty(); }
   /// Whether both are copies of one.
-  bool is_shared_with(const SharedText& other) const { return text_ == other.text_; }
+  bool is_shared_with(const SharedText& other) const { return text_.is_shared_with(other.text_); }
 
-  friend bool operator==(const SharedText& a, const SharedText& b) {
-    return a.is_shared_with(b) || a.str() == b.str();
-  }
+  friend bool operator==(const SharedText&, const SharedText&) = default;
   template <std::convertible_to<std::string_view> Text>
   friend bool operator==(const SharedText& a, const Text& b) {
     return a.str() == std::string_view(b);
   }
 
  private:
-  std::shared_ptr<const std::string> text_;  // nullptr: empty
+  SharedValue<std::string> text_;
 };
 
 /// Keeps one copy of each text.

@@ -31,8 +31,11 @@ class FrameBuilder {
   ProgramTables& tables() { return tables_; }
   const Placements& placements() const { return placements_; }
   StepFunction finish() { return std::move(function_); }
-  /// Makes room for so many instructions.
-  void reserve(std::size_t instructions) { function_.instructions.reserve(instructions); }
+  /// Makes room for so many.
+  void reserve(std::size_t instructions, std::size_t storages) {
+    function_.instructions.reserve(instructions);
+    function_.storages.reserve(storages);
+  }
 
   /// A storage of the function's own.
   std::int32_t new_storage(std::int64_t bytes, std::string_view name, const Op* op);

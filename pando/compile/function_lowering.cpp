@@ -22,10 +22,10 @@ class FunctionLowering {
                empty_function()) {}
 
   StepFunction run() {
-    const std::vector<ExecutionStep> steps = form_steps(
+    const ExecutionSteps steps = form_steps(
         graph_, placements_, frame_.tables().target().most_fused_ops(), functions_.effects());
     find_last_steps(steps);
-    frame_.reserve(steps.size());
+    frame_.reserve(steps.size(), graph_.tensors().size());
     bind_inputs();
     bind_outputs();
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -47,7 +47,7 @@ class FunctionLowering {
     return function;
   }
 
-  void find_last_steps(const std::vector<ExecutionStep>& steps) {
+  void find_last_steps(const ExecutionSteps& steps) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const Op* op : steps[i].ops) {
         for (const Tensor* input : op->inputs()) {

@@ -17,8 +17,12 @@ struct StepAccess {
 };
 
 struct StepState {
-  const Shape* shape;    // of a pointwise step
+  const Op* first;
+  bool pointwise;
+  std::size_t num_ops = 0;
   int last_access = -1;  // of few, so that a search is quicker than a hash
+
+  const Shape& shape() const { return first->output(0)->shape(); }
 };
 
 bool is_same(const View& a, const View& b) { return &a == &b || a == b; }
@@ -32,13 +36,36 @@ class StepFormer {
         most_ops_(most_ops),
         predecessors_(dependencies(graph, placements.classes(), effects)) {}
 
-  std::vector<ExecutionStep> run() {
+  ExecutionSteps run() {
     step_of_.assign(graph_.ops().size(), -1);
+    placed_.reserve(graph_.ops().size());
     for (std::size_t i = 0; i < graph_.ops().size(); ++i) place(static_cast<int>(i));
-    return std::move(steps_);
+    return listed();
   }
 
  private:
+  struct PlacedOp {
+    Op* op;
+    std::size_t step;
+  };
+
+  /// The ops step by step, those of a step in their order.
+  ExecutionSteps listed() const {
+    std::vector<Op*> ops(placed_.size());
+    std::vector<ExecutionStep> steps;
+    steps.reserve(states_.size());
+    std::vector<std::size_t> next;  // by step
+    next.reserve(states_.size());
+    std::size_t begin = 0;
+    for (const StepState& state : states_) {
+      steps.push_back({std::span(ops).subspan(begin, state.num_ops), state.pointwise});
+      next.push_back(begin);
+      begin += state.num_ops;
+    }
+    for (const PlacedOp& placed : placed_) ops[next[placed.step]++] = placed.op;
+    return {std::move(ops), std::move(steps)};
+  }
+
   void place(int position) {
     Op& op = *graph_.ops()[static_cast<std::size_t>(position)];
     int earliest = -1;
@@ -53,11 +80,12 @@ class StepFormer {
     const bool pointwise = op.def().scalar_body != nullptr && op.num_outputs() > 0;
     step = pointwise ? find_group(op, earliest) : -1;
     if (step < 0) {
-      step = static_cast<int>(steps_.size());
-      steps_.push_back({{}, pointwise});
-      states_.push_back({pointwise ? &op.output(0)->shape() : nullptr});
+      step = static_cast<int>(states_.size());
+      states_.push_back({&op, pointwise});
     }
-    steps_[static_cast<std::size_t>(step)].ops.push_back(&op);
+    const auto index = static_cast<std::size_t>(step);
+    placed_.push_back({&op, index});
+    ++states_[index].num_ops;
     if (pointwise) record(op, step);
   }
 
@@ -81,12 +109,11 @@ class StepFormer {
 
   bool fits(const Op& op, int step) const {
     const StepState& state = states_[static_cast<std::size_t>(step)];
-    if (steps_[static_cast<std::size_t>(step)].ops.size() >= most_ops_) return false;
-    if (*state.shape != op.output(0)->shape()) return false;
+    if (state.num_ops >= most_ops_) return false;
+    if (state.shape() != op.output(0)->shape()) return false;
     // Each program (run, weights from or to the host) and device executes only its own ops.
-    const Op& first = *steps_[static_cast<std::size_t>(step)].ops.front();
-    if (first.context.execution != op.context.execution) return false;
-    if (device_of(first) != device_of(op)) return false;
+    if (state.first->context.execution != op.context.execution) return false;
+    if (device_of(*state.first) != device_of(op)) return false;
     const InputSet modified = op.modified_inputs();
     for (int k = 0; k < op.num_inputs(); ++k) {
       if (op.input(k) == nullptr) continue;
@@ -131,7 +158,7 @@ class StepFormer {
   std::size_t most_ops_;
   OpPredecessors predecessors_;
   std::vector<int> step_of_;
-  std::vector<ExecutionStep> steps_;
+  std::vector<PlacedOp> placed_;
   std::vector<StepState> states_;
   std::vector<StepAccess> accesses_;  // of all steps
   std::vector<int> candidates_;       // of find_group
@@ -140,8 +167,8 @@ class StepFormer {
 
 }  // namespace
 
-std::vector<ExecutionStep> form_steps(const Graph& graph, const Placements& placements,
-                                      std::size_t most_ops, EffectNames& effects) {
+ExecutionSteps form_steps(const Graph& graph, const Placements& placements, std::size_t most_ops,
+                          EffectNames& effects) {
   return StepFormer(graph, placements, most_ops, effects).run();
 }
 

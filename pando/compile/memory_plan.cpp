@@ -60,6 +60,19 @@ class Gaps {
   std::vector<Gap> gaps_ = {{0, std::numeric_limits<std::int64_t>::max()}};
 };
 
+/// Positions in `lifetimes`, those that begin first in front; of equal ones in their order.
+std::vector<int> in_order_of_begin(const std::vector<Lifetime>& lifetimes, int num_instructions) {
+  std::vector<int> next(static_cast<std::size_t>(num_instructions) + 1);  // place, by instruction
+  for (const Lifetime& life : lifetimes) ++next[static_cast<std::size_t>(life.first) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<int> order(lifetimes.size());
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+    const int place = next[static_cast<std::size_t>(lifetimes[i].first)]++;
+    order[static_cast<std::size_t>(place)] = static_cast<int>(i);
+  }
+  return order;
+}
+
 /// Lowest offset where each storage fits, in an order in which they begin: those that are past are
 /// forgotten, so this is by far the fastest.
 std::int64_t place_in_time(const std::vector<Lifetime>& lifetimes, const std::vector<int>& order,
@@ -136,9 +149,9 @@ class Planner {
  public:
   Planner(const std::vector<Lifetime>& lifetimes, MemoryPlan& plan)
       : lifetimes_(lifetimes), plan_(plan), offsets_(lifetimes.size()) {
-    order_ = sorted([](const Lifetime& life) { return -life.first; });
-    plan_.total_bytes =
-        place_in_time(lifetimes_, order_, static_cast<int>(plan.timeline.size()), plan.offsets);
+    const int num_instructions = static_cast<int>(plan.timeline.size());
+    order_ = in_order_of_begin(lifetimes_, num_instructions);
+    plan_.total_bytes = place_in_time(lifetimes_, order_, num_instructions, plan.offsets);
   }
 
   /// The storages with the highest keys first.

@@ -84,7 +84,11 @@ std::int32_t ProgramTables::source(const Op& op) {
                                     : program_.sources.add_joined(op.kind_name(), " '", name, "'");
   const TextTable::Index location =
       source_locations_.of(op, [&](std::string_view at) { return program_.sources.add_text(at); });
-  program_.sources.add({text, location, phase(op.context.phase)});
+  if (!last_phase_ || !last_phase_->is_shared_with(op.context.phase)) {
+    last_phase_ = op.context.phase;
+    last_phase_text_ = phase(*last_phase_);
+  }
+  program_.sources.add({text, location, last_phase_text_});
   return known->second = last_index(program_.sources);
 }
 
@@ -108,7 +112,7 @@ std::int64_t ProgramTables::global_offset(const Tensor& root) {
   PersistentTensor& tensor = program_.persistent.emplace_back();
   tensor.id = root.id();
   tensor.dtype = root.dtype();
-  tensor.shape = root.shape();
+  tensor.shape = root.info.shape;
   tensor.offset = offset;
   tensor.is_variable = root.kind() == TensorKind::Variable;
   tensor.settings = root.settings();

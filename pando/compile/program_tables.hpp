@@ -3,9 +3,9 @@
 
 #include <map>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,19 +25,22 @@ class LocationTexts {
   template <class AddText>
   TextTable::Index of(const Op& op, AddText add_text) {
     const SourceLocation& at = op.context.location;
+    if (last_ && at.line == last_->line && at.file.is_shared_with(last_->file)) return last_text_;
     const Key key = at.known() ? Key(at.file, at.line) : Key("", 0);
-    if (last_ != known_.end() && last_->first == key) return last_->second;
-    bool is_new = false;
-    std::tie(last_, is_new) = known_.try_emplace(key);
-    if (is_new)
-      last_->second = at.known() ? add_text(str_cat(at.file, ":", at.line)) : add_text("");
-    return last_->second;
+    const auto [text, is_new] = known_.try_emplace(key);
+    if (is_new) {
+      text->second = at.known() ? add_text(str_cat(at.file, ":", at.line)) : add_text("");
+    }
+    last_ = at;
+    return last_text_ = text->second;
   }
 
  private:
   using Key = std::pair<std::string_view, int>;
   std::map<Key, TextTable::Index> known_;
-  std::map<Key, TextTable::Index>::iterator last_ = known_.end();  // ops of one line are neighbours
+  // Ops of one line are neighbours.
+  std::optional<SourceLocation> last_;
+  TextTable::Index last_text_ = 0;
 };
 
 /// Fills the tables of a program while its graphs are lowered, with one entry for each thing.
@@ -80,6 +83,8 @@ class ProgramTables {
   std::pmr::monotonic_buffer_resource memory_;  // of what is made for most ops and tensors
   std::pmr::unordered_map<const Op*, std::int32_t> sources_{&memory_};
   std::unordered_map<std::string, TextTable::Index> phases_;
+  std::optional<SharedText> last_phase_;  // ops of one phase are neighbours
+  TextTable::Index last_phase_text_ = 0;
   std::pmr::unordered_map<const Tensor*, std::int64_t> globals_{&memory_};
   LocationTexts source_locations_;
   LocationTexts storage_locations_;

@@ -284,7 +284,7 @@ std::size_t source_bytes(const SourceTensorData& source, std::int64_t replicas) 
 
 void check_storable(const TensorInfo& info) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;
-  for (const Shape* shape : {&info.shape, &info.meta_shape}) {
+  for (const Shape* shape : {&info.shape.get(), &info.meta_shape.get()}) {
     std::int64_t bytes = static_cast<std::int64_t>(dtype_bytes(info.dtype));
     for (std::int64_t dim : *shape) {
       if (dim < 0) throw Error(str_cat("wanted dimensions of 0 or more, given ", dim));

@@ -22,8 +22,8 @@ class Graph;
 /// tensor, empty otherwise.
 struct TensorInfo {
   DType dtype = DType::Float32;
-  Shape shape;
-  Shape meta_shape;
+  SharedShape shape;
+  SharedShape meta_shape;
 
   std::int64_t num_elements() const { return pando::num_elements(shape); }
   std::size_t bytes() const {

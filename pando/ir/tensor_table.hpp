@@ -42,13 +42,14 @@ class TensorTable {
 
   /// The copies of the tensors of `other`, which have the ids of those; this table is empty.
   void insert_copies(const TensorTable& other, const TensorMap<Tensor*>& copies) {
-    reserve(other.size_);
-    for (const Slot& slot : other.slots_) {
-      Tensor* copy = slot.tensor == nullptr ? nullptr : copies.at(slot.tensor);
-      if (copy == nullptr) continue;
-      put({copy, slot.hash});
-      ++size_;
+    slots_ = other.slots_;
+    for (Slot& slot : slots_) {
+      if (slot.tensor == nullptr) continue;
+      slot.tensor = copies.at(slot.tensor);
+      if (slot.tensor != nullptr) ++size_;
     }
+    // Those behind a hole would not be found.
+    if (size_ < other.size_) grow(slots_.size());
   }
 
   /// Nothing happens when it is absent.

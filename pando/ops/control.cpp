@@ -124,9 +124,9 @@ bool is_bounded(const Op& op) { return op.attributes.has("max_iterations"); }
 
 /// What the loop keeps of a carried value: a row per iteration.
 TensorInfo history_info(const TensorInfo& carried, std::int64_t rows) {
-  TensorInfo info{carried.dtype, carried.shape, {}};
-  info.shape.insert(info.shape.begin(), rows);
-  return info;
+  Shape shape = carried.shape;
+  shape.insert(shape.begin(), rows);
+  return {carried.dtype, std::move(shape), {}};
 }
 
 std::vector<TensorInfo> infer_while(const Op& op) {

@@ -24,21 +24,22 @@ std::vector<TensorInfo> infer_concat(const Op& op) {
   const std::int64_t axis = op.attributes.integer("axis");
   require_axis(op, 0, axis);
   const auto d = static_cast<std::size_t>(axis);
-  TensorInfo result = op.input(0)->info;
+  const TensorInfo& first = op.input(0)->info;
+  if (op.num_inputs() == 1) return {first};
+  Shape shape = first.shape;
   for (int i = 1; i < op.num_inputs(); ++i) {
     const TensorInfo& next = input_info(op, i);
-    if (next.dtype != result.dtype) {
+    if (next.dtype != first.dtype) {
       wrong_input(op, "All inputs to a concat operation must have the same type");
     }
-    Shape expected = result.shape;
+    Shape expected = first.shape;
     if (next.shape.size() == expected.size()) expected[d] = next.shape[d];
     if (next.shape != expected) {
       wrong_input(op, str_cat("wanted shapes that differ in axis ", axis, " only"));
     }
-    result.shape[d] += next.shape[d];
-    result.meta_shape.clear();
+    shape[d] += next.shape[d];
   }
-  return {result};
+  return {{first.dtype, std::move(shape), {}}};
 }
 
 void concat_gradient(GradientBuilder& builder, const Op& op) {
@@ -89,11 +90,11 @@ void add_concat(Registry& registry) {
                                integer_attribute("size")},
                 .infer =
                     [](const Op& op) {
-                      TensorInfo info = input_info(op, 0);
-                      info.shape[static_cast<std::size_t>(op.attributes.integer("axis"))] =
+                      const TensorInfo& info = input_info(op, 0);
+                      Shape shape = info.shape;
+                      shape[static_cast<std::size_t>(op.attributes.integer("axis"))] =
                           op.attributes.integer("size");
-                      info.meta_shape.clear();
-                      return std::vector{info};
+                      return std::vector<TensorInfo>{{info.dtype, std::move(shape), {}}};
                     },
                 .expand =
                     [](OpBuilder& builder, const Op& op) {
@@ -116,12 +117,11 @@ std::vector<TensorInfo> infer_split(const Op& op) {
     wrong_input(op, str_cat("wanted sizes that sum to ", op.input(0)->shape()[d], " along axis ",
                             axis, ", got ", attribute_text(sizes)));
   }
-  TensorInfo info = op.input(0)->info;
-  info.meta_shape.clear();
+  Shape shape = op.input(0)->shape();
   std::vector<TensorInfo> infos;
   for (std::int64_t size : sizes) {
-    info.shape[d] = size;
-    infos.push_back(info);
+    shape[d] = size;
+    infos.push_back({op.input(0)->dtype(), shape, {}});
   }
   return infos;
 }

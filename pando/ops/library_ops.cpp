@@ -43,7 +43,7 @@ TensorInfo checked_output(const Op& op, const LibraryOp& library_op, std::int32_
   if (given.rank < 0 || given.rank > PANDO_OP_MAX_RANK) {
     refuse(str_cat(given.rank, " dimensions: wanted 0 to ", PANDO_OP_MAX_RANK));
   }
-  info.shape.assign(given.shape, given.shape + given.rank);
+  info.shape = Shape(given.shape, given.shape + given.rank);
   if (std::any_of(info.shape.begin(), info.shape.end(),
                   [](std::int64_t size) { return size < 0; })) {
     refuse(str_cat("the shape ", shape_text(info.shape), ": wanted no negative size"));

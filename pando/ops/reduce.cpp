@@ -52,7 +52,7 @@ std::vector<TensorInfo> infer_reduction(const Op& op) {
   TensorInfo info = input_info(op, 0);
   check_axes(op, info.shape);
   info.shape = reduced_shape(info.shape, axes_of(op), op.attributes.flag("keepdims"));
-  if (!axes_of(op).empty()) info.meta_shape.clear();
+  if (!axes_of(op).empty()) info.meta_shape = {};
   return {info};
 }
 
@@ -180,9 +180,9 @@ Tensor* from_rows(OpBuilder& builder, const Op& op, Tensor* rows) {
 Tensor* exclusive_product(OpBuilder& builder, Tensor* rows, bool reversed) {
   const std::int64_t columns = rows->shape()[1];
   const auto shifted = [&](Tensor* t, std::int64_t by) {
-    TensorInfo edge = t->info;
-    edge.shape[1] = by;
-    Tensor* ones = broadcast_constant(builder, 1.0, edge);
+    Shape edge = t->shape();
+    edge[1] = by;
+    Tensor* ones = broadcast_constant(builder, 1.0, {t->dtype(), std::move(edge), {}});
     Tensor* rest = slice_axis(builder, t, 1, reversed ? by : 0, columns - by);
     return builder.make("Concat", reversed ? std::vector{rest, ones} : std::vector{ones, rest},
                         {{"axis", std::int64_t{1}}});

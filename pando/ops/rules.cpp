@@ -9,7 +9,7 @@ namespace {
 AttributeSpec spec(std::string name, AttributeType type) { return {std::move(name), type, true}; }
 
 /// Sharded tensors: the meta shape of whichever input has one.
-Shape merge_meta_shapes(const Op& op, const Shape& a, const Shape& b) {
+SharedShape merge_meta_shapes(const Op& op, const SharedShape& a, const SharedShape& b) {
   if (a.empty() || a == b) return b;
   if (b.empty()) return a;
   wrong_input(op, str_cat("wanted replica-sharded inputs of one meta shape, got ", shape_text(a),
@@ -129,7 +129,9 @@ TensorInfo broadcast_info(const Op& op, const std::vector<int>& inputs) {
                           brackets(result.shape), " and ", brackets(next.shape),
                           " are not aligned"));
     }
-    result.shape = *shape;
+    if (*shape != result.shape) {
+      result.shape = *shape == next.shape ? next.shape : SharedShape(*shape);
+    }
     result.meta_shape = merge_meta_shapes(op, result.meta_shape, next.meta_shape);
   }
   return result;
@@ -187,12 +189,13 @@ std::vector<TensorInfo> infer_broadcast_to_bool(const Op& op) {
   return {info};
 }
 
+TensorInfo with_shape(const TensorInfo& info, Shape shape) {
+  if (shape == info.shape) return info;
+  return {info.dtype, std::move(shape), {}};
+}
+
 std::vector<TensorInfo> infer_shape_attribute(const Op& op) {
-  TensorInfo info = input_info(op, 0);
-  const Shape& shape = op.attributes.ints("shape");
-  if (shape != info.shape) info.meta_shape.clear();
-  info.shape = shape;
-  return {info};
+  return {with_shape(input_info(op, 0), op.attributes.ints("shape"))};
 }
 
 std::vector<TensorInfo> infer_dtype_attribute(const Op& op) {

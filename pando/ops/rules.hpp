@@ -73,6 +73,8 @@ std::vector<TensorInfo> infer_broadcast(const Op& op);
 std::vector<TensorInfo> infer_broadcast_to_bool(const Op& op);
 /// dtype of input 0, shape from attribute "shape".
 std::vector<TensorInfo> infer_shape_attribute(const Op& op);
+/// `info` under another shape, which is that of no shard: without its meta shape.
+TensorInfo with_shape(const TensorInfo& info, Shape shape);
 /// Info of input 0 with the dtype of attribute "dtype".
 std::vector<TensorInfo> infer_dtype_attribute(const Op& op);
 /// Broadcast shape and meta shape of the listed inputs; dtype of the first. Does not compare

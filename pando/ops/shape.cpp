@@ -74,12 +74,12 @@ std::vector<TensorInfo> infer_transpose(const Op& op) {
     wrong_input(op, str_cat("wanted a permutation of the ", rank_of(op), " dimensions, got ",
                             attribute_text(permutation)));
   }
-  TensorInfo info = op.input(0)->info;
+  const TensorInfo& input = op.input(0)->info;
+  Shape shape = input.shape;
   for (std::size_t i = 0; i < permutation.size(); ++i) {
-    info.shape[i] = op.input(0)->shape()[static_cast<std::size_t>(permutation[i])];
+    shape[i] = input.shape[static_cast<std::size_t>(permutation[i])];
   }
-  if (info.shape != op.input(0)->shape()) info.meta_shape.clear();
-  return {info};
+  return {with_shape(input, std::move(shape))};
 }
 
 std::optional<View> transposed(const Op& op, int, const View& input) {
@@ -130,10 +130,7 @@ std::vector<TensorInfo> infer_slice(const Op& op) {
   const Ints& counts = op.attributes.ints("counts");
   check_window(op, op.input(0)->shape(), op.attributes.ints("starts"), op.attributes.ints("steps"),
                counts);
-  TensorInfo info = op.input(0)->info;
-  if (info.shape != counts) info.meta_shape.clear();
-  info.shape = counts;
-  return {info};
+  return {with_shape(op.input(0)->info, counts)};
 }
 
 View window_of(View view, const Ints& starts, const Ints& steps, const Ints& counts) {
@@ -151,15 +148,14 @@ std::optional<View> sliced(const Op& op, int, const View& input) {
 std::vector<TensorInfo> infer_subsample(const Op& op) {
   require_length(op, "strides", rank_of(op));
   const Ints& strides = op.attributes.ints("strides");
-  TensorInfo info = op.input(0)->info;
+  Shape shape = op.input(0)->shape();
   for (std::size_t d = 0; d < strides.size(); ++d) {
     if (strides[d] < 1) {
       wrong_input(op, str_cat("wanted strides of 1 or more, got ", attribute_text(strides)));
     }
-    info.shape[d] = (info.shape[d] + strides[d] - 1) / strides[d];
+    shape[d] = (shape[d] + strides[d] - 1) / strides[d];
   }
-  if (info.shape != op.input(0)->shape()) info.meta_shape.clear();
-  return {info};
+  return {with_shape(op.input(0)->info, std::move(shape))};
 }
 
 std::optional<View> subsampled(const Op& op, int, const View& input) {

@@ -191,7 +191,7 @@ struct Function {
 struct PersistentTensor {
   std::string id;
   DType dtype = DType::Float32;
-  Shape shape;
+  SharedShape shape;
   std::int64_t offset = 0;
   std::int32_t device = 0;  // the virtual device in whose memory it is
   bool is_variable = false;

@@ -216,6 +216,13 @@ void tensor_type(Archive& archive, DType& dtype, Shape& shape) {
 }
 
 template <class Archive>
+void tensor_type(Archive& archive, DType& dtype, SharedShape& shared) {
+  Shape shape = shared;
+  tensor_type(archive, dtype, shape);
+  if (shape != shared) shared = std::move(shape);
+}
+
+template <class Archive>
 void operand(Archive& archive, OperandDesc& desc) {
   tensor_type(archive, desc.dtype, desc.shape);
   archive.ints(desc.strides);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ProgramConstant {
 
 /// How a variable lies in its host array and on the replicas.
 struct VariableLayout {
-  std::string id;  // of the tensor in the main graph of the Ir
+  std::string_view id;  // of the tensor in the main graph of the Ir; the program has the text
   VariableSettings settings;
   std::size_t bytes = 0;            // of one entry of the host array
   std::size_t part_bytes = 0;       // of what one replica keeps
@@ -42,6 +43,10 @@ class Executable {
  public:
   /// `target`: the identity of the target that it was compiled for.
   Executable(Program program, std::vector<ProgramConstant> constants, std::string target);
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  Executable(Executable&&) = default;
+  Executable& operator=(Executable&&) = default;
 
   const Program& program() const { return program_; }
   const std::vector<ProgramConstant>& constants() const { return constants_; }

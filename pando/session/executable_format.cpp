@@ -85,7 +85,7 @@ void check_values(const Executable& executable, const Ir& ir, const ByteReader& 
         static_cast<std::size_t>(num_elements(tensor.shape)) * dtype_bytes(tensor.dtype);
     if (constant.data->bytes != bytes) in.corrupt("a constant of another size");
   }
-  const auto check_variable = [&](const std::string& id) {
+  const auto check_variable = [&](std::string_view id) {
     const Tensor* tensor = ir.main_graph().find_tensor(id);
     const bool known = tensor != nullptr && tensor->kind() == TensorKind::Variable;
     if (!known || tensor->data == nullptr) in.corrupt("a variable that the Ir does not have");

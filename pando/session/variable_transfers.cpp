@@ -103,7 +103,8 @@ VariableTransfers::Selection VariableTransfers::with_ids(
                                     [&](const VariableLayout& v) { return v.id == id; });
     if (known == layouts_.end()) {
       std::vector<std::string> names;
-      for (const VariableLayout& variable : layouts_) names.push_back(variable.id);
+      names.reserve(layouts_.size());
+      for (const VariableLayout& variable : layouts_) names.emplace_back(variable.id);
       throw ValueError(
           str_cat("the program has no variable '", id, "': ", nearest_names(id, names)));
     }

@@ -21,9 +21,10 @@ int keep_history(Op& loop, std::int64_t k) {
   const auto known = std::find(kept.begin(), kept.end(), k);
   const int output = carried + 1 + static_cast<int>(known - kept.begin());
   if (known != kept.end()) return output;
-  TensorInfo info = loop.output(static_cast<int>(k))->info;
-  info.meta_shape.clear();
-  info.shape.insert(info.shape.begin(), loop.attributes.integer("max_iterations"));
+  const Tensor* value = loop.output(static_cast<int>(k));
+  Shape shape = value->shape();
+  shape.insert(shape.begin(), loop.attributes.integer("max_iterations"));
+  const TensorInfo info{value->dtype(), std::move(shape), {}};
   kept.push_back(k);
   loop.attributes.set(kHistory, kept);
   loop.add_output(loop.graph().unique_tensor_id("history"), info);

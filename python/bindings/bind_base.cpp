@@ -48,13 +48,15 @@ std::vector<std::int64_t> Integers::as(const std::string& what) const {
 }
 
 Attributes attributes_from(const nb::dict& values, const std::function<std::string()>& what) {
-  Attributes attributes;
+  std::vector<Attributes::Entry> entries;
+  entries.reserve(values.size());
   for (const auto& [key, value] : values) {
-    const auto name = nb::cast<std::string>(key);
-    attributes.set(
-        name, attribute_from(value, [&] { return str_cat(what(), ": attribute '", name, "'"); }));
+    auto name = nb::cast<std::string>(key);
+    AttributeValue attribute =
+        attribute_from(value, [&] { return str_cat(what(), ": attribute '", name, "'"); });
+    entries.emplace_back(std::move(name), std::move(attribute));
   }
-  return attributes;
+  return Attributes::of(std::move(entries));
 }
 
 nb::dict attributes_to_dict(const Attributes& attributes) {

@@ -28,9 +28,9 @@ void bind_tensor_info(nb::module_& m) {
           },
           nb::arg("dtype"), nb::arg("shape"), nb::arg("meta_shape") = nb::none())
       .def_ro("dtype", &TensorInfo::dtype)
-      .def_ro("shape", &TensorInfo::shape)
+      .def_prop_ro("shape", [](const TensorInfo& info) { return info.shape.get(); })
       .def_prop_rw(
-          "meta_shape", [](const TensorInfo& info) { return info.meta_shape; },
+          "meta_shape", [](const TensorInfo& info) { return info.meta_shape.get(); },
           [](TensorInfo& info, const Integers& shape) { info.meta_shape = shape.as("meta_shape"); })
       .def_prop_ro("num_elements", &TensorInfo::num_elements)
       .def_prop_ro("bytes", &TensorInfo::bytes)
@@ -64,7 +64,7 @@ void bind_tensor(nb::module_& m) {
       .def_prop_ro("dtype", &Tensor::dtype)
       .def_prop_ro("shape", &Tensor::shape)
       .def_prop_rw(
-          "meta_shape", [](const Tensor& t) { return t.info.meta_shape; },
+          "meta_shape", [](const Tensor& t) { return t.info.meta_shape.get(); },
           [](Tensor& t, const Integers& shape) { t.info.meta_shape = shape.as("meta_shape"); })
       .def_ro("info", &Tensor::info)
       .def_prop_ro("producer", &Tensor::producer, kOwnedByIr)

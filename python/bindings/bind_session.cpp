@@ -151,7 +151,7 @@ void bind_names(nb::class_<Session>& session) {
           [](const Session& s) {
             std::vector<std::string> ids;
             for (const VariableLayout& variable : s.executable().variables()) {
-              ids.push_back(variable.id);
+              ids.emplace_back(variable.id);
             }
             return ids;
           },
@@ -349,7 +349,7 @@ void bind_reports(nb::module_& m) {
   nb::class_<PersistentTensor>(m, "PersistentTensor")
       .def_ro("id", &PersistentTensor::id)
       .def_ro("dtype", &PersistentTensor::dtype)
-      .def_ro("shape", &PersistentTensor::shape)
+      .def_prop_ro("shape", [](const PersistentTensor& tensor) { return tensor.shape.get(); })
       .def_ro("is_variable", &PersistentTensor::is_variable);
   nb::class_<RemoteBufferDesc>(m, "RemoteBufferDesc")
       .def_ro("id", &RemoteBufferDesc::id)

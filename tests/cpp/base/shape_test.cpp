@@ -23,5 +23,22 @@ TEST(Shape, StridesOfAnEmptyTensorAreDefined) {
   EXPECT_EQ(contiguous_strides({0, kLarge, kLarge}).size(), 3u);
 }
 
+TEST(Shape, CopiesOfASharedShapeShareIt) {
+  SharedShape shape = {2, 3};
+  const SharedShape copy = shape;
+  EXPECT_EQ(&copy.get(), &shape.get());
+  EXPECT_EQ(copy, (Shape{2, 3}));
+  EXPECT_EQ(copy, SharedShape(Shape{2, 3}));
+  EXPECT_NE(copy, (Shape{3, 2}));
+  EXPECT_EQ(copy[1], 3);
+  shape = {4};
+  EXPECT_EQ(copy.size(), 2u);
+  EXPECT_EQ(shape, (Shape{4}));
+  shape = {};
+  EXPECT_TRUE(shape.empty());
+  EXPECT_EQ(shape, Shape());
+  EXPECT_EQ(num_elements(copy), 6);
+}
+
 }  // namespace
 }  // namespace pando

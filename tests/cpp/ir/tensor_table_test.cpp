@@ -60,5 +60,34 @@ TEST(TensorTable, DoesWhatAMapDoes) {
   EXPECT_EQ(all, expected);
 }
 
+/// `is_copied`: by tensor, of 300.
+void expect_copies(bool (*is_copied)(int)) {
+  Ir ir, other;
+  TensorTable originals;
+  TensorMap<Tensor*> copies;
+  std::map<std::string, Tensor*> expected;
+  for (int i = 0; i < 300; ++i) {
+    const std::string id = str_cat("t", i);
+    Tensor* original = ir.main_graph().add_activation(id, {});
+    originals.insert(*original);
+    if (!is_copied(i)) continue;
+    copies[original] = expected[id] = other.main_graph().add_activation(id, {});
+  }
+  TensorTable table;
+  table.insert_copies(originals, copies);
+  EXPECT_EQ(table.size(), expected.size());
+  for (Tensor* original : originals.all()) {
+    const auto it = expected.find(original->id());
+    ASSERT_EQ(table.find(original->id()), it == expected.end() ? nullptr : it->second);
+  }
+  EXPECT_TRUE(table.insert(*other.main_graph().add_activation("another", {})));
+}
+
+TEST(TensorTable, FindsTheCopiesOfTheTensorsOfAnother) {
+  expect_copies([](int) { return true; });
+  expect_copies([](int tensor) { return tensor % 3 == 0; });
+  expect_copies([](int) { return false; });
+}
+
 }  // namespace
 }  // namespace pando
