@@ -43,7 +43,7 @@ PYTHON_LAYERS: dict[str, set[str]] = {
     "pando_tensorflow": {"pando", "popart"},
     # It tells what sessions of popxl did.
     "pando.session_info": {"pando", "popxl"},
-    "pando_demo": {"pando", "pando.session_info", "popart", "popxl", "popxl_addons"},
+    "pando_demo": {"pando", "pando.session_info", "popart", "poptorch", "popxl", "popxl_addons"},
 }
 
 # Modules whose classes all of their package is about. Modules that they import may name them for

@@ -1081,7 +1081,9 @@ class Session:
 
     @property
     def state_tensors(self) -> list[int]:
-        """Indices of the persistent tensors that are no constants, nor made of others."""
+        """
+        Indices of the persistent tensors that are no constants, nor made of others.
+        """
 
     @property
     def remote_buffers(self) -> list[RemoteBufferDesc]: ...
