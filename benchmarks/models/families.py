@@ -68,6 +68,7 @@ def model_cases() -> list[Case]:
         *shared,
         _case("resnet", "18", "train", 32, "momentum"),
         _case("resnet", "18", "infer", 32),
+        _case("resnet", "18", "infer", 1),
         _case("resnet", "50", "train", 4, "momentum"),
         _case("resnet", "50", "infer", 1),
         _case("bert", "small", "train", 4, "adamw"),

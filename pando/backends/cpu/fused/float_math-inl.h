@@ -72,7 +72,20 @@ HWY_INLINE V Expm1F(V x) {
 
 HWY_INLINE V AtanF(V x) { return KeepNan(x, hn::Atan(D(), x)); }
 
-HWY_INLINE V TanhF(V x) { return KeepNan(x, hn::Tanh(D(), x)); }
+/// |x| < 0.625: x + x^3 P(x^2), the polynomial of Cephes' tanhf (Moshier, 1987); above:
+/// (1 - e^-2|x|) / (1 + e^-2|x|).
+HWY_INLINE V TanhF(V x) {
+  static constexpr float kSmall[] = {-3.33332819422e-1f, 1.33314422036e-1f, -5.37397155531e-2f,
+                                     2.06390887954e-2f, -5.70498872745e-3f};
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  const V magnitude = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  const V small = hn::MulAdd(hn::Mul(Polynomial(square, kSmall), square), x, x);
+  const V e = ExpNonPositive(d, hn::Mul(magnitude, hn::Set(d, -2.0f)));
+  const V large = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), small, large);
+}
 
 HWY_INLINE V SigmoidF(V x) { return SigmoidOf(D(), x); }
 

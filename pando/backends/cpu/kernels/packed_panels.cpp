@@ -153,31 +153,32 @@ HWY_INLINE void AddBoundaryTile(const PackedBlock& block, const float* tile, flo
   }
 }
 
-/// One register tile of the product.
+/// One register tile of the product: R of the kRows rows of a panel.
+template <std::int64_t R>
 HWY_INLINE void MultiplyTile(const PackedBlock& block, const float* HWY_RESTRICT lhs,
-                             const float* HWY_RESTRICT rhs, float* out, std::int64_t rows,
-                             std::int64_t columns, const float* bias) {
+                             const float* HWY_RESTRICT rhs, float* out, std::int64_t columns,
+                             const float* bias) {
   const D d;
-  V acc0[kRows], acc1[kRows];
-  PANDO_UNROLL for (std::int64_t r = 0; r < kRows; ++r) acc0[r] = acc1[r] = hn::Zero(d);
+  V acc0[R], acc1[R];
+  PANDO_UNROLL for (std::int64_t r = 0; r < R; ++r) acc0[r] = acc1[r] = hn::Zero(d);
   for (std::int64_t k = 0; k < block.depth; ++k, lhs += kRows, rhs += kColumns) {
     const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + kLanes);
-    PANDO_UNROLL for (std::int64_t r = 0; r < kRows; ++r) {
+    PANDO_UNROLL for (std::int64_t r = 0; r < R; ++r) {
       const V a = hn::Set(d, lhs[r]);
       acc0[r] = hn::MulAdd(a, b0, acc0[r]);
       acc1[r] = hn::MulAdd(a, b1, acc1[r]);
     }
   }
-  if (rows < kRows || columns < kColumns) {
-    alignas(64) float tile[kRows * kColumns];
-    PANDO_UNROLL for (std::int64_t r = 0; r < kRows; ++r) {
+  if (columns < kColumns) {
+    alignas(64) float tile[R * kColumns];
+    PANDO_UNROLL for (std::int64_t r = 0; r < R; ++r) {
       hn::StoreU(acc0[r], d, tile + r * kColumns);
       hn::StoreU(acc1[r], d, tile + r * kColumns + kLanes);
     }
-    AddBoundaryTile(block, tile, out, rows, columns, bias);
+    AddBoundaryTile(block, tile, out, R, columns, bias);
     return;
   }
-  PANDO_UNROLL for (std::int64_t r = 0; r < kRows; ++r, out += block.out_row) {
+  PANDO_UNROLL for (std::int64_t r = 0; r < R; ++r, out += block.out_row) {
     if (!block.first) {
       acc0[r] = hn::Add(hn::LoadU(d, out), acc0[r]);
       acc1[r] = hn::Add(hn::LoadU(d, out + kLanes), acc1[r]);
@@ -190,13 +191,25 @@ HWY_INLINE void MultiplyTile(const PackedBlock& block, const float* HWY_RESTRICT
   }
 }
 
+/// The first `rows` (at most R) rows of a panel.
+template <std::int64_t R>
+HWY_INLINE void MultiplyRows(const PackedBlock& block, const float* lhs, const float* rhs,
+                             float* out, std::int64_t rows, std::int64_t columns,
+                             const float* bias) {
+  if constexpr (R > 1) {
+    if (rows < R) return MultiplyRows<R - 1>(block, lhs, rhs, out, rows, columns, bias);
+  }
+  MultiplyTile<R>(block, lhs, rhs, out, columns, bias);
+}
+
 void MultiplyBlock(const PackedBlock& block) {
   for (std::int64_t n = 0; n < block.columns; n += kColumns) {
     const float* rhs = block.rhs + n * block.depth;
     const float* bias = block.bias == nullptr ? nullptr : block.bias + n;
     for (std::int64_t m = 0; m < block.rows; m += kRows) {
-      MultiplyTile(block, block.lhs + m * block.depth, rhs, block.out + m * block.out_row + n,
-                   std::min(kRows, block.rows - m), std::min(kColumns, block.columns - n), bias);
+      MultiplyRows<kRows>(block, block.lhs + m * block.depth, rhs,
+                          block.out + m * block.out_row + n, std::min(kRows, block.rows - m),
+                          std::min(kColumns, block.columns - n), bias);
     }
   }
 }

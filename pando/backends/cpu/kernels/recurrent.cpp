@@ -8,6 +8,7 @@
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/kernels/recurrent_cells.hpp"
+#include "pando/backends/cpu/kernels/recurrent_product.hpp"
 #include "pando/backends/cpu/kernels/through_float32.hpp"
 #include "pando/base/error.hpp"
 
@@ -90,80 +91,177 @@ std::byte* bytes_of(const float* at) {
   return reinterpret_cast<std::byte*>(const_cast<float*>(at));
 }
 
-struct RunSequence {
+/// The operands of RecurrentSequence; -1: not connected, or no such output.
+struct SequenceOperands {
   Sequence p;
-  KernelPlan product;
-  bool has_bias = false;
-  // Operands; -1: not connected, or no such output.
-  int first = -1, first_cell = -1, states = 0, saved = -1, cells = -1;
-  std::size_t zeros_at = 0, product_at = 0;
+  int bias = -1, first = -1, first_cell = -1, states = 0, saved = -1, cells = -1;
+};
 
-  const float* state_or_zeros(std::byte* const* operands, int index, const float* zeros) const {
-    return index < 0 ? zeros : operand_in<float>(operands, static_cast<std::size_t>(index));
+/// What one run works on.
+class SequenceRun {
+ public:
+  /// `zeros`: a first state.
+  SequenceRun(const SequenceOperands& at, std::byte* const* operands, const float* zeros)
+      : at_(at), p_(at.p), operands_(operands), zeros_(zeros) {}
+
+  const float* bias() const { return at_.bias < 0 ? nullptr : operand(at_.bias); }
+  const float* state_before(std::int64_t s) const {
+    return p_.before(operand(at_.states), first(at_.first), s);
   }
 
-  void operator()(std::byte* const* operands, std::byte* scratch) const {
-    auto* sums = reinterpret_cast<float*>(scratch);
-    auto* zeros = reinterpret_cast<float*>(scratch + zeros_at);
-    std::fill_n(zeros, p.state_size(), 0.0f);
-    const float* first_state = state_or_zeros(operands, first, zeros);
-    const float* first_cells = state_or_zeros(operands, first_cell, zeros);
-    auto* all_states = operand_out<float>(operands, static_cast<std::size_t>(states));
-    for (std::int64_t s = 0; s < p.steps; ++s) {
-      const float* before = p.before(all_states, first_state, s);
-      std::byte* factors[4] = {bytes_of(before), operands[1]};
-      factors[2] = has_bias ? operands[2] : bytes_of(sums);
-      factors[3] = bytes_of(sums);
-      product.run(factors, scratch + product_at);
-      run_cells(operands, s, before, first_cells, sums);
+  /// Has the processor load what step `s` reads of the inputs for some units of a row: a piece of
+  /// each gate, where it does not see a stream.
+  void prefetch_parts(std::int64_t s, std::int64_t row, std::int64_t unit,
+                      std::int64_t units) const {
+    constexpr std::int64_t kLine = 16;
+    const float* parts = operand(0) + (p_.time(s) * p_.batch + row) * p_.gates * p_.hidden + unit;
+    for (std::int64_t gate = 0; gate < p_.gates; ++gate, parts += p_.hidden) {
+      for (std::int64_t i = 0; i < units; i += kLine) __builtin_prefetch(parts + i);
     }
   }
 
-  void run_cells(std::byte* const* operands, std::int64_t s, const float* before,
-                 const float* first_cells, const float* sums) const {
-    const auto at = [&](int index, std::int64_t row, std::int64_t blocks) {
-      const std::int64_t offset = (p.time(s) * p.batch + row) * blocks * p.hidden;
-      return index < 0 ? nullptr
-                       : operand_out<float>(operands, static_cast<std::size_t>(index)) + offset;
+  /// Step `s` for some units of a row. `sums`: the product of the first unit, whose gates are
+  /// `gate_step` apart.
+  void step(std::int64_t s, std::int64_t row, std::int64_t unit, std::int64_t units,
+            const float* sums, std::int64_t gate_step) const {
+    const auto at = [&](int index, std::int64_t blocks) {
+      const std::int64_t offset = (p_.time(s) * p_.batch + row) * blocks * p_.hidden + unit;
+      return index < 0 ? nullptr : operand(index) + offset;
     };
-    const float* cells_before = cells < 0 ? nullptr : p.before(at(cells, 0, 0), first_cells, s);
-    p.for_rows([&](std::int64_t row) {
-      CellStep step{};
-      step.hidden = p.hidden;
-      step.parts = at(0, row, p.gates);
-      step.product = sums + row * p.gates * p.hidden;
-      step.state = before + row * p.hidden;
-      step.cell = cells_before == nullptr ? nullptr : cells_before + row * p.hidden;
-      step.saved = at(saved, row, 4);
-      step.next_state = at(states, row, 1);
-      step.next_cell = at(cells, row, 1);
-      cell_step(p.cell, step);
-    });
+    const std::int64_t offset = row * p_.hidden + unit;
+    CellStep step{};
+    step.count = units;
+    step.hidden = p_.hidden;
+    step.product_gate = gate_step;
+    step.parts = at(0, p_.gates);
+    step.product = sums;
+    step.state = state_before(s) + offset;
+    if (at_.cells >= 0) {
+      step.cell = p_.before(operand(at_.cells), first(at_.first_cell), s) + offset;
+    }
+    step.saved = at(at_.saved, 4);
+    step.next_state = at(at_.states, 1);
+    step.next_cell = at(at_.cells, 1);
+    cell_step(p_.cell, step);
+  }
+
+ private:
+  float* operand(int index) const {
+    return operand_out<float>(operands_, static_cast<std::size_t>(index));
+  }
+  const float* first(int index) const { return index < 0 ? zeros_ : operand(index); }
+
+  const SequenceOperands& at_;
+  const Sequence& p_;
+  std::byte* const* operands_;
+  const float* zeros_;
+};
+
+/// Steps whose products are matrix products like others.
+struct RunSequence {
+  SequenceOperands at;
+  KernelPlan product;
+  std::size_t zeros_at = 0, product_at = 0;
+
+  void operator()(std::byte* const* operands, std::byte* scratch) const {
+    const Sequence& p = at.p;
+    auto* sums = reinterpret_cast<float*>(scratch);
+    auto* zeros = reinterpret_cast<float*>(scratch + zeros_at);
+    std::fill_n(zeros, p.state_size(), 0.0f);
+    const SequenceRun run(at, operands, zeros);
+    for (std::int64_t s = 0; s < p.steps; ++s) {
+      std::byte* factors[4] = {bytes_of(run.state_before(s)), operands[1]};
+      factors[2] = at.bias < 0 ? bytes_of(sums) : operands[2];
+      factors[3] = bytes_of(sums);
+      product.run(factors, scratch + product_at);
+      p.for_rows([&](std::int64_t row) {
+        run.step(s, row, 0, p.hidden, sums + row * p.gates * p.hidden, p.hidden);
+      });
+    }
   }
 };
 
-KernelPlan make_sequence(const KernelRequest& request) {
-  RunSequence run;
-  Sequence& p = run.p;
+/// Steps whose products have packed weights: threads meet once a step.
+struct RunPackedSequence {
+  static constexpr std::int64_t kAhead = 2;  // rows, at which what they read arrives in time
+
+  SequenceOperands at;
+  RecurrentProduct product;
+  std::size_t zeros_at = 0, threads_at = 0;
+
+  void operator()(std::byte* const* operands, std::byte* scratch) const {
+    const Sequence& p = at.p;
+    auto* weights = reinterpret_cast<float*>(scratch);
+    auto* zeros = reinterpret_cast<float*>(scratch + zeros_at);
+    auto* of_threads = reinterpret_cast<float*>(scratch + threads_at);
+    std::fill_n(zeros, p.state_size(), 0.0f);
+    product.pack(operand_in<float>(operands, 1), weights);
+    const SequenceRun run(at, operands, zeros);
+    for (std::int64_t s = 0; s < p.steps; ++s) {
+      const auto cells = [&](const UnitTile& tile, const float* sums) {
+        for (std::int64_t i = 0; i < tile.rows; ++i, sums += product.row_step()) {
+          const std::int64_t row = tile.row + i;
+          if (i + kAhead < tile.rows) run.prefetch_parts(s, row + kAhead, tile.unit, tile.units);
+          run.step(s, row, tile.unit, tile.units, sums, product.gate_step());
+        }
+      };
+      parallel_for(
+          p.threads, product.tiles(), product.grain(), [&](std::int64_t begin, std::int64_t end) {
+            float* mine = of_threads + thread_index() * product.thread_floats();
+            product.for_tiles(weights, run.state_before(s), run.bias(), mine, begin, end, cells);
+          });
+    }
+  }
+};
+
+std::size_t bytes_of_floats(std::int64_t count) {
+  return scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
+}
+
+std::string parse_sequence_operands(const KernelRequest& request, SequenceOperands& at) {
+  Sequence& p = at.p;
   std::string fault = parse_sequence(request, request.output(0), request.input(1), p);
-  if (!fault.empty()) return KernelPlan::reject(fault);
+  if (!fault.empty()) return fault;
   const auto num_inputs = static_cast<int>(request.spec.inputs.size());
   const auto index_of = [&](std::size_t i) {
     return request.has_input(i) ? static_cast<int>(i) : -1;
   };
-  run.has_bias = request.has_input(2);
-  run.first = index_of(3);
-  run.first_cell = index_of(4);
-  run.states = num_inputs;
-  if (p.gates > 1) run.saved = num_inputs + 1;
-  if (p.cell == Cell::Lstm) run.cells = num_inputs + 2;
-  run.product = plan_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.has_bias);
+  at.bias = index_of(2);
+  at.first = index_of(3);
+  at.first_cell = index_of(4);
+  at.states = num_inputs;
+  if (p.gates > 1) at.saved = num_inputs + 1;
+  if (p.cell == Cell::Lstm) at.cells = num_inputs + 2;
+  return "";
+}
+
+KernelPlan make_packed_sequence(const KernelRequest& request) {
+  RunPackedSequence run;
+  std::string fault = parse_sequence_operands(request, run.at);
+  if (!fault.empty()) return KernelPlan::reject(fault);
+  const Sequence& p = run.at.p;
+  if (!RecurrentProduct::is_worth_it(p.steps, p.batch) || p.hidden == 0) {
+    return KernelPlan::reject("few rows or steps");
+  }
+  run.product = RecurrentProduct(p.batch, p.hidden, p.gates, p.threads);
+  run.zeros_at = bytes_of_floats(run.product.weight_floats());
+  run.threads_at = run.zeros_at + bytes_of_floats(p.state_size());
+  KernelPlan plan;
+  plan.scratch_bytes = run.threads_at + bytes_of_floats(p.threads * run.product.thread_floats());
+  plan.detail = "weights packed once";
+  plan.run = std::move(run);
+  return plan;
+}
+
+KernelPlan make_sequence(const KernelRequest& request) {
+  RunSequence run;
+  std::string fault = parse_sequence_operands(request, run.at);
+  if (!fault.empty()) return KernelPlan::reject(fault);
+  const Sequence& p = run.at.p;
+  run.product = plan_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.at.bias >= 0);
   if (!run.product.rejection.empty()) return std::move(run.product);
-  const auto floats = [](std::int64_t count) {
-    return scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
-  };
-  run.zeros_at = floats(p.parts_size());
-  run.product_at = run.zeros_at + floats(p.state_size());
+  run.zeros_at = bytes_of_floats(p.parts_size());
+  run.product_at = run.zeros_at + bytes_of_floats(p.state_size());
   KernelPlan plan;
   plan.scratch_bytes = run.product_at + run.product.scratch_bytes;
   plan.detail = run.product.detail;
@@ -228,7 +326,7 @@ struct RunGradient {
     p.for_rows([&](std::int64_t row) {
       const std::int64_t offset = row * p.hidden;
       CellGradient step{};
-      step.hidden = p.hidden;
+      step.count = step.hidden = p.hidden;
       step.g = at(kG, row, 1);
       step.g_cell = at(kGCells, row, 1);
       step.saved = at(kSaved, row, 4);
@@ -266,8 +364,10 @@ KernelPlan make_sequence_gradient(const KernelRequest& request) {
 }  // namespace
 
 void register_recurrent_kernels(KernelTable& table) {
-  table["RecurrentSequence"] = {
-      {{"steps", make_sequence}, {"half", through_float32<make_sequence>}}};
+  table["RecurrentSequence"] = {{{"packed", make_packed_sequence},
+                                 {"steps", make_sequence},
+                                 {"packed half", through_float32<make_packed_sequence>},
+                                 {"half", through_float32<make_sequence>}}};
   table["RecurrentSequenceGrad"] = {
       {{"steps", make_sequence_gradient}, {"half", through_float32<make_sequence_gradient>}}};
 }

@@ -46,9 +46,9 @@ HWY_INLINE V ThroughTanh(V g, V t) { return hn::Mul(g, hn::NegMulAdd(t, t, One()
 
 void LstmStep(const CellStep& s) {
   const std::int64_t h = s.hidden;
-  ForVectors(h, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const auto gate = [&](std::int64_t n) HWY_ATTR {
-      return hn::Add(at.Load(s.parts + n * h + k), at.Load(s.product + n * h + k));
+      return hn::Add(at.Load(s.parts + n * h + k), at.Load(s.product + n * s.product_gate + k));
     };
     const V i = SigmoidF(gate(0)), f = SigmoidF(gate(1)), g = TanhF(gate(2)), o = SigmoidF(gate(3));
     const V cell = hn::MulAdd(f, at.Load(s.cell + k), hn::Mul(i, g));
@@ -63,12 +63,12 @@ void LstmStep(const CellStep& s) {
 
 void GruStep(const CellStep& s) {
   const std::int64_t h = s.hidden;
-  ForVectors(h, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const auto gate = [&](std::int64_t n) HWY_ATTR {
-      return hn::Add(at.Load(s.parts + n * h + k), at.Load(s.product + n * h + k));
+      return hn::Add(at.Load(s.parts + n * h + k), at.Load(s.product + n * s.product_gate + k));
     };
     const V r = SigmoidF(gate(0)), z = SigmoidF(gate(1));
-    const V q = at.Load(s.product + 2 * h + k);
+    const V q = at.Load(s.product + 2 * s.product_gate + k);
     const V n = TanhF(hn::MulAdd(r, q, at.Load(s.parts + 2 * h + k)));
     at.Store(r, s.saved + k);
     at.Store(z, s.saved + h + k);
@@ -81,7 +81,7 @@ void GruStep(const CellStep& s) {
 
 template <bool kTanh>
 void PlainStep(const CellStep& s) {
-  ForVectors(s.hidden, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const V sum = hn::Add(at.Load(s.parts + k), at.Load(s.product + k));
     if constexpr (kTanh) {
       at.Store(TanhF(sum), s.next_state + k);
@@ -107,7 +107,7 @@ HWY_INLINE V StateGradient(const CellGradient& s, std::int64_t k, At at) {
 
 void LstmGradient(const CellGradient& s) {
   const std::int64_t h = s.hidden;
-  ForVectors(h, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const V i = at.Load(s.saved + k), f = at.Load(s.saved + h + k);
     const V g = at.Load(s.saved + 2 * h + k), o = at.Load(s.saved + 3 * h + k);
     const V state = StateGradient(s, k, at);
@@ -125,7 +125,7 @@ void LstmGradient(const CellGradient& s) {
 
 void GruGradient(const CellGradient& s) {
   const std::int64_t h = s.hidden;
-  ForVectors(h, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const V r = at.Load(s.saved + k), z = at.Load(s.saved + h + k);
     const V n = at.Load(s.saved + 2 * h + k), q = at.Load(s.saved + 3 * h + k);
     const V state = StateGradient(s, k, at);
@@ -144,7 +144,7 @@ void GruGradient(const CellGradient& s) {
 
 template <bool kTanh>
 void PlainGradient(const CellGradient& s) {
-  ForVectors(s.hidden, [&](std::int64_t k, auto at) HWY_ATTR {
+  ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
     const V state = StateGradient(s, k, at);
     const V after = at.Load(s.next_state + k);
     if constexpr (kTanh) {

@@ -1,4 +1,4 @@
-// One step of a recurrent cell for one row of the batch, in float32.
+// One step of a recurrent cell for units of one row of the batch, in float32.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@ namespace pando::cpu {
 
 enum class Cell : std::uint8_t { Lstm, Gru, Tanh, Relu };
 
-/// Blocks of `hidden` numbers stand one after the other: those of the gates in parts, product and
-/// saved (see the op RecurrentSequence).
+/// Of `count` units, the first of which the pointers are at. In parts and saved the gates of a unit
+/// are `hidden` numbers apart, in the product `product_gate` (see the op RecurrentSequence).
 struct CellStep {
-  std::int64_t hidden;
+  std::int64_t count, hidden, product_gate;
   const float* parts;
   const float* product;  // W h, with the bias of gru
   const float* state;    // before the step
@@ -20,8 +20,9 @@ struct CellStep {
   float* next_cell;  // lstm
 };
 
+/// The same of gradients: the gates of a unit are `hidden` numbers apart.
 struct CellGradient {
-  std::int64_t hidden;
+  std::int64_t count, hidden;
   const float* g;       // of the state after the step, or nullptr
   const float* g_cell;  // of the cell state after the step, or nullptr
   const float* saved;

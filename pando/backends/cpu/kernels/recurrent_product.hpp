@@ -1,0 +1,68 @@
+// The product of every step of a recurrent layer, whose weights are packed once for all steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pando/backends/cpu/kernels/packed_panels.hpp"
+
+namespace pando::cpu {
+
+/// Units [unit, unit + units) of rows [row, row + rows) of the batch.
+struct UnitTile {
+  std::int64_t row = 0, rows = 0, unit = 0, units = 0;
+};
+
+/// state (batch, hidden) times the transposed weights (gates * hidden, hidden), in tiles that hold
+/// all gates of some units, so that the thread that has the sums computes the cells as well.
+class RecurrentProduct {
+ public:
+  RecurrentProduct() = default;
+  RecurrentProduct(std::int64_t batch, std::int64_t hidden, std::int64_t gates, int threads);
+
+  /// Whether packing the weights pays over so many steps.
+  static bool is_worth_it(std::int64_t steps, std::int64_t batch);
+
+  std::int64_t tiles() const { return row_parts_ * unit_parts_; }
+  UnitTile tile(std::int64_t index) const;
+  /// How many tiles are worth a thread.
+  std::int64_t grain() const;
+  /// From a gate of the sums of a tile to the next one, and from row to row.
+  std::int64_t gate_step() const { return panel_.columns; }
+  std::int64_t row_step() const { return gates_ * panel_.columns; }
+
+  std::int64_t weight_floats() const;
+  /// Packs the weights into `to`, on several threads.
+  void pack(const float* weights, float* to) const;
+
+  /// What a thread needs for itself.
+  std::int64_t thread_floats() const { return state_floats() + part_rows_ * row_step(); }
+  /// Calls body(tile, sums of its first row) for tiles [begin, end). `bias`: (gates * hidden), or
+  /// nullptr. `scratch`: thread_floats().
+  template <class Body>
+  void for_tiles(const float* weights, const float* state, const float* bias, float* scratch,
+                 std::int64_t begin, std::int64_t end, const Body& body) const {
+    float* sums = scratch + state_floats();
+    std::int64_t packed_row = -1;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const UnitTile at = tile(i);
+      if (at.row != packed_row) pack_state(state, at, scratch);
+      packed_row = at.row;
+      multiply(weights, scratch, bias, at, sums);
+      body(at, sums);
+    }
+  }
+
+ private:
+  std::int64_t state_floats() const;
+  void pack_state(const float* state, const UnitTile& tile, float* to) const;
+  void multiply(const float* weights, const float* state, const float* bias, const UnitTile& tile,
+                float* sums) const;
+
+  PackedTile panel_{};
+  std::int64_t batch_ = 0, hidden_ = 0, gates_ = 0;
+  std::int64_t part_rows_ = 0, row_parts_ = 0, unit_parts_ = 0;
+  int threads_ = 1;
+};
+
+}  // namespace pando::cpu
