@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md: what of popxl there is, and which test shows it.
+"""Writes docs/coverage.md: what of popxl and poptorch there is, and which test shows it.
 
 The items are in docs/coverage/*.toml. Every item is looked up in the installed packages, its
 parameters and its kinds of ops are compared, and a test that uses it is searched for. `--check`
@@ -28,21 +28,27 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 LISTS_FOLDER = ROOT / "docs" / "coverage"
-LISTS = {"popxl_ops": "Ops", "popxl_core": "Core", "popxl_addons": "Addons"}
-TEST_FOLDERS = ("tests/python/popxl", "tests/python/popxl_addons", "tests/programs")
-FIELDS = {"name", "tier", "section", "args", "ops", "grad", "test", "missing"}
+POPXL_TESTS = ("tests/python/popxl", "tests/python/popxl_addons", "tests/programs")
+# The lists with their titles and the folders of their tests.
+LISTS = {
+    "popxl_ops": ("Ops", POPXL_TESTS),
+    "popxl_core": ("Core", POPXL_TESTS),
+    "popxl_addons": ("Addons", POPXL_TESTS),
+    "poptorch": ("PopTorch", ("tests/python/poptorch",)),
+}
+FIELDS = {"name", "tier", "section", "args", "ops", "grad", "test", "missing", "rule"}
 # What the namespaces of op functions are called in tests.
 NAMESPACES = {"ops", "var_updates", "collectives", "popxl", "popart", "popdist"}
 # And modules of popxl_addons.
 NAMESPACES |= {"addons", "munge", "utils", "fp8_utils", "performance_utils", "task_session"}
 
-HEADER = """# Coverage of popxl
+HEADER = """# Coverage of popxl and poptorch
 
 Written by `python scripts/coverage.py` from `docs/coverage/*.toml`, the installed packages, the
 registry of op kinds and the tests; `./dev lint` checks that it is up to date. Tier A is in everyday
 use, B is the rest of the public interface, C has an equivalent or raises an error that says so.
 "Done" means: it is there, with these parameters, these kinds of ops and differentiable inputs, and
-a test uses it.
+a test uses it. Of a rule, which is no object, it means that the test is there.
 """
 
 
@@ -58,6 +64,7 @@ class Item:
     grad: tuple[int, ...] | None = None
     test: str | None = None
     missing: str | None = None
+    rule: bool = False
 
     @property
     def short_name(self) -> str:
@@ -66,7 +73,7 @@ class Item:
 
     @property
     def shown_name(self) -> str:
-        return self.name.replace(":", ".")
+        return self.name if self.rule else self.name.replace(":", ".")
 
 
 def read_items(path: Path) -> list[Item]:
@@ -130,6 +137,8 @@ def source_of(owner: Any) -> str:
 def parameters_of(args: str) -> list[tuple[str, Any]]:
     """(name with its stars, default) of a parameter list in Python's syntax."""
     space: dict[str, Any] = {"inf": float("inf"), "popxl": importlib.import_module("popxl")}
+    if "poptorch." in args:
+        space["poptorch"] = importlib.import_module("poptorch")
     exec(f"def wanted({args}): pass", space)
     return parameters(space["wanted"])
 
@@ -239,8 +248,8 @@ class TestFile:
 class Tests:
     """All tests that may show an item."""
 
-    def __init__(self) -> None:
-        paths = [p for folder in TEST_FOLDERS for p in (ROOT / folder).rglob("test_*.py")]
+    def __init__(self, folders: tuple[str, ...]) -> None:
+        paths = [p for folder in folders for p in (ROOT / folder).rglob("test_*.py")]
         self._files = [TestFile(path) for path in sorted(paths)]
         self._known = {f"{f.path}::{name}" for f in self._files for name in f.tests}
 
@@ -296,7 +305,7 @@ class Result:
 
 
 def look_up(item: Item, kinds: dict[str, Any], tests: Tests) -> Result:
-    problems = differences(item, kinds)
+    problems = [] if item.rule else differences(item, kinds)
     test = tests.find(item)
     if test is None:
         problems.append(
@@ -319,7 +328,8 @@ def table(results: list[Result]) -> str:
     lines = ["| about | item | tier | status | test |", "| --- " * 5 + "|"]
     for r in results:
         test = r.test.removeprefix("tests/") if r.test else ""
-        item = f"`{r.item.shown_name}`"
+        shown = r.item.shown_name.replace("|", "\\|")
+        item = shown.replace("*", "\\*").replace("<", "&lt;") if r.item.rule else f"`{shown}`"
         status = r.status.replace("|", "\\|")
         lines.append(f"| {r.item.section} | {item} | {r.item.tier} | {status} | {test} |")
     return "\n".join(lines)
@@ -360,10 +370,13 @@ def main() -> int:
     sys.path.insert(0, str(ROOT / "python"))
     core = importlib.import_module("pando._core")
     kinds = {kind.name: kind for kind in core.op_kinds()}
-    tests = Tests()
+    tests = {folders: Tests(folders) for _, folders in LISTS.values()}
     results = {
-        title: [look_up(item, kinds, tests) for item in read_items(LISTS_FOLDER / f"{name}.toml")]
-        for name, title in LISTS.items()
+        title: [
+            look_up(item, kinds, tests[folders])
+            for item in read_items(LISTS_FOLDER / f"{name}.toml")
+        ]
+        for name, (title, folders) in LISTS.items()
     }
     broken = [
         f"{r.item.shown_name}: {problem}"

@@ -15,6 +15,7 @@ from poptorch._ops import trace_state
 from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
+from poptorch._trace.functions import differentiated_bodies
 from poptorch._trace.recorder import Recorder, ShapeRule
 from poptorch._trace.recording import Recording
 from poptorch._trace.twins import Twins, module_scopes, twins_in
@@ -132,7 +133,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
             trace_state.tracing(settings.strategy, settings.training, recorder.paused)
         )
         recorder.recording.host_layers = state.host_layers
-        with recorder.recording_on(), DeviceMode(recorder):
+        with recorder.recording_on(), DeviceMode(recorder), differentiated_bodies():
             output = module(*bound.args, **bound.kwargs)
         _check_shapes(given, metas)
         structure = Structure(output)

@@ -53,3 +53,46 @@ def test_losses_are_those_of_eager_torch(name):
     allowed = 8 * (rounded - exact).abs().cummax(0).values + 2e-5 * exact.abs()
     worst = (losses - exact).abs() - allowed
     assert worst.max() <= 0, f"step {int(worst.argmax())}: {losses} {exact}"
+
+
+MICRO_BATCHES = 8
+PLACEMENTS = {
+    "pipelined": lambda: poptorch.PipelinedExecution(poptorch.AutoStage.SameAsIpu),
+    "phases": lambda: poptorch.SerialPhasedExecution("first", "second"),
+    "replicated": None,
+}
+
+
+def state_after_steps(placement: str | None) -> dict[str, torch.Tensor]:
+    """The weights of BERT after 10 updates of 8 micro-batches each."""
+    model = model_zoo.make("bert")
+    options = poptorch.Options()
+    replicas = 2 if placement == "replicated" else 1
+    options.replicationFactor(replicas)
+    options.Training.gradientAccumulation(MICRO_BATCHES // replicas)
+    strategy = PLACEMENTS.get(placement or "")
+    if strategy is not None:
+        network = model.model
+        poptorch.BeginBlock(network.bert.embeddings, "first", ipu_id=0)
+        poptorch.BeginBlock(network.bert.encoder.layer[1], "second", ipu_id=1)
+        options.setExecutionStrategy(strategy())
+    trained = poptorch.trainingModel(model, options, adamw("bert", model))
+    for step in range(10):
+        parts = [model_zoo.inputs("bert", step * MICRO_BATCHES + i) for i in range(MICRO_BATCHES)]
+        trained(*(torch.cat(part) for part in zip(*parts, strict=True)))
+    return model.state_dict()
+
+
+@pytest.fixture(scope="module")
+def plain_state():
+    return state_after_steps(None)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_weights_do_not_depend_on_the_placement(placement, plain_state):
+    untrained = model_zoo.make("bert").state_dict()
+    for name, value in state_after_steps(placement).items():
+        change = float((plain_state[name] - untrained[name]).abs().max())
+        # The biases of keys have no gradient but rounding, which AdamW takes for one.
+        allowed = max(2e-2 * change, 2e-6)
+        torch.testing.assert_close(value, plain_state[name], rtol=1e-4, atol=allowed)

@@ -1,0 +1,324 @@
+"""Rules of wrapping and tracing, each in a program as users write it, beside eager torch."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers.utils import ModelOutput
+
+import poptorch
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+Pair = namedtuple("Pair", "first second")
+
+
+class Calls(nn.Module):
+    """A module that calls a function with itself and its inputs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 4))
+        self.register_buffer("state", torch.arange(4.0))
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.function(self, *inputs)
+
+
+def run(function: Callable[..., Any], *inputs: Any) -> Any:
+    return poptorch.inferenceModel(Calls(function))(*inputs)
+
+
+# What is known while the model is traced, and how tensors of the trace behave.
+
+
+def makes_tensors(m: Calls, x: torch.Tensor) -> list[torch.Tensor]:
+    rest = [torch.zeros(2), torch.ones_like(x), torch.full((2,), 3.0), torch.tensor([1.0, 2.0])]
+    return [torch.arange(4) + x, torch.linspace(0, 1, 4) * x, torch.empty(3).fill_(2), *rest]
+
+
+def names_its_device(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    device = x.device if poptorch.isRunningOnIpu() else torch.device("cpu")
+    assert device.type == ("ipu" if poptorch.isRunningOnIpu() else "cpu")
+    name = "ipu" if poptorch.isRunningOnIpu() else "cpu"
+    made = torch.ones(4, device=device) + torch.ones(4, device=name)
+    return x + made + torch.tensor([1.0, 2, 3, 4]).to(name) + torch.arange(4).to(x.device)
+
+
+def reads_shapes(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    assert isinstance(x, torch.Tensor) and torch.is_tensor(x)
+    assert (tuple(x.shape), x.dtype, x.numel(), len(x)) == ((3, 4), torch.float32, 12, 3)
+    rows = [row * (i + 1) for i, row in enumerate(x)]
+    return torch.stack(rows) @ x.T / x.size(-1)
+
+
+def prints(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    if poptorch.isRunningOnIpu():
+        assert (
+            "<unavailable>" in repr(x) and "<unavailable>" in f"{x}" and "<unavailable>" in str(x)
+        )
+    return x + 1
+
+
+CONSTANT = torch.tensor([1.0, -1.0, 2.0, -2.0])
+
+
+def writes_views(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[0] += 1
+    y.view(-1).add_(1)
+    y[:, 1] = y[:, 2]
+    y[1:, ::2].mul_(2)
+    y.T[3].zero_()
+    return y
+
+
+def writes_out(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty(3, 4)
+    torch.mul(x, 2, out=y)
+    torch.add(y, 1, out=y)
+    return y
+
+
+def casts_in_place(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    y = x.half()
+    y += x * 3.0
+    y.copy_(y * x)
+    return y
+
+
+def uses_a_list(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    total = x
+    for i in range(x.shape[1]):
+        total = total + x[:, i : i + 1] * i
+    return total if x.shape[0] == 3 else x
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "factories": makes_tensors,
+    "device": names_its_device,
+    "shapes": reads_shapes,
+    "print": prints,
+    "constant": lambda m, x: x * CONSTANT,
+    "views": writes_views,
+    "out": writes_out,
+    "in_place_dtype": casts_in_place,
+    "control_flow": uses_a_list,
+    "twice": lambda m, x: (lambda y: [y, y, y[0], x])(x + 1),
+    "two_halves": lambda m, x: x.half() * x.half(),
+    "half_and_float": lambda m, x: x.half() + x,
+    "integers": lambda m, x: [(x * 3).int() // 2, (x * 3).int() % 3, (x * 3).int() // -2],
+    "division": lambda m, x: torch.div((x * 3).int(), 2, rounding_mode="trunc"),
+    "bool": lambda m, x: [x > 0, (x > 0) & (x < 1), torch.where(x > 0, x, -x)],
+    "small_integers": lambda m, x: [x.to(torch.int8) + 1, x.abs().to(torch.uint8), x.short() * 2],
+    "type_as": lambda m, x: (x * 3).type_as(x.int()),
+    "numpy_T": lambda m, x: x.T @ x,
+    "is_complex": lambda m, x: x if not x.is_complex() and not torch.is_complex(x) else -x,
+    "argmax": lambda m, x: x.argmax(1),
+    "softmax_of_half": lambda m, x: torch.softmax(x.half(), 1),
+    "loss_of_half": lambda m, x: functional.mse_loss(x.half(), x.half() * 2),
+    "distribution": lambda m, x: torch.distributions.Normal(x, 1.0).log_prob(x * 2),
+    "checkpoint": lambda m, x: torch.utils.checkpoint.checkpoint(
+        torch.tanh, x * m.weight, use_reentrant=False
+    ),
+    "seed": lambda m, x: (torch.manual_seed(3), x + 1)[1],
+    "partial": lambda m, x: functools.partial(functional.leaky_relu, negative_slope=0.3)(x),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_values_are_those_of_torch(rule: str) -> None:
+    function = RULES[rule]
+    with torch.no_grad():
+        wanted = Calls(function)(X.clone())
+    given = run(function, X.clone())
+    pairs = zip(given, wanted, strict=True) if isinstance(wanted, list) else [(given, wanted)]
+    for one, other in pairs:
+        assert one.device.type == "cpu" and one.grad_fn is None
+        other = other.to({torch.int64: torch.int32}.get(other.dtype, other.dtype))
+        tolerance = 2e-3 if other.dtype == torch.float16 else 1e-5
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+@dataclass
+class Result(ModelOutput):
+    """What models of transformers return."""
+
+    logits: torch.Tensor | None = None
+    hidden: tuple[torch.Tensor, ...] | None = None
+
+
+STRUCTURES: dict[str, Callable[..., Any]] = {
+    "tuple": lambda m, x: (x, (x + 1, [x + 2])),
+    "dictionary": lambda m, x: {"a": x, "b": {"c": x + 1}},
+    "ordered": lambda m, x: OrderedDict(z=x, a=x + 1),
+    "named": lambda m, x: Pair(x, x * 2),
+    "model_output": lambda m, x: Result(logits=x, hidden=(x + 1, x + 2)),
+    "values": lambda m, x: (x, 3, "text", None),
+}
+
+
+@pytest.mark.parametrize("kind", STRUCTURES)
+def test_results_have_the_structure_of_forward(kind: str) -> None:
+    def check(given: Any, wanted: Any) -> None:
+        if isinstance(wanted, torch.Tensor):
+            torch.testing.assert_close(given, wanted)
+        elif isinstance(wanted, dict):
+            assert list(given) == list(wanted)
+            for key in wanted:
+                check(given[key], wanted[key])
+        elif isinstance(wanted, (tuple, list)):
+            assert type(given) is type(wanted) and len(given) == len(wanted)
+            for one, other in zip(given, wanted, strict=True):
+                check(one, other)
+        else:
+            assert given == wanted
+
+    check(run(STRUCTURES[kind], X), STRUCTURES[kind](None, X))
+
+
+def test_a_model_may_return_nothing() -> None:
+    model = Calls(lambda m, x: [functional.mse_loss(x * m.weight, x), None][1])
+    before = model.weight.detach().clone()
+    assert poptorch.trainingModel(model)(X) is None
+    assert not torch.equal(model.state_dict()["weight"], before)
+
+
+# What training differentiates.
+
+
+class Squares(torch.autograd.Function):
+    """Squares, with a backward that a program does not use."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("only the ops of forward are differentiated")
+
+
+def marked(loss: torch.Tensor) -> torch.Tensor:
+    return poptorch.identity_loss(loss, "sum")
+
+
+def cuts(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    y = x * m.weight
+    with torch.no_grad():
+        factor = y * 2
+    return (y * factor + y.detach() * m.weight).sum()
+
+
+def sums_of_losses(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    y = x * m.weight
+    return functional.mse_loss(y, x) + 0.5 * functional.l1_loss(y, 2 * x)
+
+
+def uses_integers(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    return (x * m.weight * (x * m.weight).int()).sum()
+
+
+SQUARES = Squares.apply
+
+
+class Parts(torch.autograd.Function):
+    """Several results, one of them without gradient, and a context that is set up apart."""
+
+    @staticmethod
+    def forward(x: torch.Tensor, factor: float) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * factor, x * 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        assert ctx.needs_input_grad == (True, False)
+        ctx.save_for_backward(inputs[0])
+        ctx.mark_non_differentiable(output[1])
+
+
+def sums_parts(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    first, second = Parts.apply(x * m.weight, 3.0)
+    return marked((first + second).sum())
+
+
+def checkpointed(reentrant: bool) -> Callable[..., torch.Tensor]:
+    def loss(m: Calls, x: torch.Tensor) -> torch.Tensor:
+        y = torch.utils.checkpoint.checkpoint(torch.tanh, x * m.weight, use_reentrant=reentrant)
+        return marked(y.sum()) if poptorch.isRunningOnIpu() else y.sum()
+
+    return loss
+
+
+LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    # What forward returns in a program, and the loss that torch differentiates.
+    "marked": (lambda m, x: marked(cuts(m, x)), cuts),
+    "not_returned": (
+        lambda m, x: (functional.mse_loss(x * m.weight, x), x)[1],
+        lambda m, x: functional.mse_loss(x * m.weight, x),
+    ),
+    "scaled_later": (
+        lambda m, x: 0.1 * functional.mse_loss(x * m.weight, x),
+        lambda m, x: functional.mse_loss(x * m.weight, x),
+    ),
+    "scaled_inside": (
+        lambda m, x: marked(0.1 * functional.mse_loss(x * m.weight, x)),
+        lambda m, x: 0.1 * functional.mse_loss(x * m.weight, x),
+    ),
+    "sum": (lambda m, x: marked(sums_of_losses(m, x)), sums_of_losses),
+    "unreduced": (
+        lambda m, x: functional.mse_loss(x * m.weight, x, reduction="none"),
+        lambda m, x: functional.mse_loss(x * m.weight, x, reduction="sum"),
+    ),
+    "mean": (
+        lambda m, x: poptorch.identity_loss((x * m.weight) ** 2, "mean"),
+        lambda m, x: ((x * m.weight) ** 2).mean(),
+    ),
+    "integers": (lambda m, x: marked(uses_integers(m, x)), uses_integers),
+    "function": (
+        lambda m, x: marked(Squares.apply(x * m.weight).sum()),
+        lambda m, x: ((x * m.weight) ** 2).sum(),
+    ),
+    "state": (
+        lambda m, x: marked((x * m.weight * m.state).sum()),
+        lambda m, x: (x * m.weight * m.state).sum(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_gradients_are_those_of_torch(case: str) -> None:
+    function, loss = LOSSES[case]
+    model, reference = Calls(function), Calls(loss)
+    reference(X).backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    poptorch.trainingModel(model, optimizer=optimizer)(X)
+    wanted = reference.weight.detach() - 0.1 * reference.weight.grad
+    torch.testing.assert_close(model.state_dict()["weight"], wanted)
+
+
+def test_frozen_and_unused_parameters_stay() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[0].weight.requires_grad_(False)
+
+    class Training(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model, self.unused = model, nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return functional.mse_loss(self.model(x), x)
+
+    module = Training()
+    before = copy.deepcopy(module.state_dict())
+    poptorch.trainingModel(module)(X)
+    same = {k for k, v in module.state_dict().items() if torch.equal(v, before[k])}
+    assert same == {"model.0.weight", "unused.weight", "unused.bias"}
