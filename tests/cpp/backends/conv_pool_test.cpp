@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernel_test_util.hpp"
+#include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
@@ -225,6 +226,85 @@ TEST(Conv, PreparedWeightsAreTheSameWeights) {
   }
   EXPECT_GT(count, 0);
 }
+
+/// A convolution with channels last, and what its passes give by loops.
+void expect_few_products(const ConvCase& c) {
+  const Shape shape = result_shape(c);
+  TestTensor data(c.dtype, c.data), weights(c.dtype, c.weights), g(c.dtype, shape);
+  data.randomise(52, -1, 1);
+  weights.randomise(53, -1, 1);
+  g.randomise(54, -1, 1);
+  std::vector<double> result(static_cast<std::size_t>(g.size()));
+  std::vector<double> ddata(static_cast<std::size_t>(data.size()));
+  std::vector<double> dweights(static_cast<std::size_t>(weights.size()));
+  const std::vector<double> x_values = data.values(), w_values = weights.values();
+  const std::vector<double> g_values = g.values();
+  for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+    result[o] += x_values[x] * w_values[w];
+    ddata[x] += g_values[o] * w_values[w];
+    dweights[w] += g_values[o] * x_values[x];
+  });
+  Shape last_data = c.data, last_shape = shape;
+  for (Shape* s : {&last_data, &last_shape}) std::rotate(s->begin() + 1, s->begin() + 2, s->end());
+  TestTensor data_last(c.dtype, last_data), g_last(c.dtype, last_shape), out(c.dtype, last_shape);
+  TestTensor dx(c.dtype, last_data), dw(c.dtype, c.weights);
+  data_last.fill(with_channels_last(c.data, x_values));
+  g_last.fill(with_channels_last(shape, g_values));
+  Attributes attributes = {{"strides", c.strides},
+                           {"pads", c.pads},
+                           {"dilations", c.dilations},
+                           {"groups", c.groups},
+                           {"channel_last", true}};
+  attributes.set("input_shape", Ints(last_data));
+  attributes.set("weight_shape", Ints(c.weights));
+  const auto expect = [&](const char* kind, const std::vector<TestTensor*>& inputs, TestTensor& got,
+                          const std::vector<double>& wanted) {
+    for (const int threads : {1, 2}) {
+      const std::string why = run_kernel(kind, attributes, inputs, {&got}, threads);
+      EXPECT_NE(why.find("winograd"), std::string::npos) << why;
+      expect_close(got, wanted, 2e-5, why);
+    }
+  };
+  expect("Conv", {&data_last, &weights}, out, with_channels_last(shape, result));
+  expect("ConvDataGrad", {&weights, &g_last}, dx, with_channels_last(c.data, ddata));
+  expect("ConvWeightsGrad", {&data_last, &g_last}, dw, dweights);
+}
+
+class ConvOnTarget : public SimdTargetTest {};
+
+TEST_P(ConvOnTarget, FewProductsGiveTheSameSums) {
+  const std::vector<ConvCase> cases = {
+      {{3, 32, 16, 18}, {32, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{2, 48, 23, 19}, {32, 48, 3, 3}, {1, 1}, {0, 2, 1, 0}, {1, 1}},
+      {{1, 32, 25, 33}, {48, 32, 3, 3}, {1, 1}, {3, 0, 0, 2}, {1, 1}},
+  };
+  for (const ConvCase& c : cases) expect_few_products(c);
+}
+
+TEST(Conv, ManyFiltersTakeMemoryOnceForAllThreads) {
+  const ConvCase c{{1, 256, 23, 22}, {256, 256, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+  const Attributes attributes = {{"strides", c.strides},     {"pads", c.pads},
+                                 {"dilations", c.dilations}, {"groups", c.groups},
+                                 {"channel_last", true},     {"weight_shape", Ints(c.weights)}};
+  const Shape last = {1, 23, 22, 256};
+  TestTensor data(c.dtype, last), g(c.dtype, last), dw(c.dtype, c.weights);
+  data.randomise(55, -1, 1);
+  g.randomise(56, -1, 1);
+  const std::string why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw}, 2);
+  EXPECT_NE(why.find("winograd"), std::string::npos) << why;
+  for (std::int64_t i = 0; i < dw.size(); i += 4999) {
+    const std::int64_t map = i / (9 * 256), channel = i / 9 % 256, row = i / 3 % 3, column = i % 3;
+    double wanted = 0;
+    for (std::int64_t o = 0; o < std::int64_t{23} * 22; ++o) {
+      const std::int64_t y = o / 22 + row - 1, x = o % 22 + column - 1;
+      if (y < 0 || y >= 23 || x < 0 || x >= 22) continue;
+      wanted += g.get(o * 256 + map) * data.get((y * 22 + x) * 256 + channel);
+    }
+    ASSERT_NEAR(dw.get(i), wanted, 2e-5 * std::max(1.0, std::abs(wanted))) << why;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, ConvOnTarget, kSimdTargets, target_name);
 
 TEST(ConvDataGrad, DropsPositionsOutsideAndTakesNegativePads) {
   const ConvCase c{{1, 2, 9}, {3, 2, 3}, {2}, {-1, -2}, {1}};

@@ -142,7 +142,8 @@ KernelImages conv_images(const KernelRequest& request) {
 
 template <ConvPass Pass>
 KindEntry conv_entry() {
-  KindEntry entry{.candidates = {{"onednn", make_onednn_conv<Pass>},
+  KindEntry entry{.candidates = {{"winograd", make_winograd_conv<Pass>, is_for_winograd<Pass>},
+                                 {"onednn", make_onednn_conv<Pass>},
                                  {"half", make_half_conv<Pass>},
                                  {"plain", make_plain_conv<Pass>}},
                   .images = conv_images<Pass>};

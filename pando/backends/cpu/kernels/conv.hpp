@@ -41,6 +41,13 @@ std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request)
 template <ConvPass Pass>
 KernelPlan make_prepared_weights(const KernelRequest& request);
 
+/// Convolutions of 3x3 with few products (winograd_rows.hpp). Whether they are for such problems:
+/// float32 with channels last, no strides, dilations and groups.
+template <ConvPass Pass>
+bool is_for_winograd(const KernelRequest& request);
+template <ConvPass Pass>
+KernelPlan make_winograd_conv(const KernelRequest& request);
+
 /// Data and result, as operands, if oneDNN reorders them because it would rather have channels
 /// last.
 template <ConvPass Pass>

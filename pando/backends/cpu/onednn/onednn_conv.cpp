@@ -246,6 +246,9 @@ std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request)
   ConvProblem problem;
   if (!parse_onednn_conv<Pass>(request, problem).empty()) return std::nullopt;
   if (problem.has_prepared_weights) return std::nullopt;
+  const bool has_few_products =
+      is_for_winograd<Pass>(request) && make_winograd_conv<Pass>(request).rejection.empty();
+  if (has_few_products) return std::nullopt;
   try {
     const auto [plain, wanted] = weights_layouts(Pass, problem, request.num_threads);
     if (plain == wanted) return std::nullopt;
