@@ -56,23 +56,12 @@ class Columns {
 
  private:
   HWY_INLINE void Add(std::int64_t position, V* sums) const {
-    const std::int64_t at = terms_.source(position);
-    if (at < 0) return;
-    const float* row = terms_.x + at * columns_ + begin_;
-    if (terms_.factors == nullptr) {
-      for (int v = 0; v < kVectors; ++v) sums[v] = hn::Add(sums[v], Load(row, v));
-      return;
-    }
-    const V factor = hn::Set(D(), terms_.factors[position]);
-    for (int v = 0; v < kVectors; ++v) {
-      sums[v] = hn::Add(sums[v], hn::Mul(factor, Load(row, v)));
-    }
+    const float* row = terms_.x + position * columns_ + begin_;
+    for (int v = 0; v < kVectors; ++v) sums[v] = hn::Add(sums[v], Load(row, v));
   }
 
   HWY_INLINE void PrefetchRow(std::int64_t position) const {
-    const std::int64_t at = terms_.source(position);
-    if (at < 0) return;
-    const float* row = terms_.x + at * columns_ + begin_;
+    const float* row = terms_.x + position * columns_ + begin_;
     for (std::int64_t c = 0; c < count_; c += kLine) hwy::Prefetch(row + c);
   }
 

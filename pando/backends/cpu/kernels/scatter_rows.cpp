@@ -52,7 +52,7 @@ class RowBuffers {
   std::byte* result_;
 };
 
-/// Calls add(result, row, position, is_first) for the rows of each result in their order, for
+/// Calls add(result, row, is_first) for the rows of each result in their order, for
 /// `count` elements from those of the piece on. Results begin with `terms.initial`, or 0.
 template <class T, class Add>
 void reduce_rows(const RowOrder& order, const RowPiece& piece, std::int64_t columns,
@@ -68,10 +68,8 @@ void reduce_rows(const RowOrder& order, const RowPiece& piece, std::int64_t colu
     }
     bool is_first = terms.initial == nullptr;
     for (std::int64_t k = order.starts[t]; k < order.starts[t + 1]; ++k) {
-      const std::int64_t source = terms.source(order.positions[k]);
-      if (source < 0) continue;
-      const T* row = terms.x + source * columns + piece.begin;
-      add(result, buffers.read(row, count), order.positions[k], is_first);
+      const T* row = terms.x + order.positions[k] * columns + piece.begin;
+      add(result, buffers.read(row, count), is_first);
       is_first = false;
     }
     buffers.finish_result(out, count);
@@ -86,19 +84,11 @@ void sum_rows(const RowOrder& order, const RowPiece& piece, std::int64_t columns
   } else {
     using Sum = Compute<T>;
     const std::int64_t count = piece.end - piece.begin;
-    reduce_rows(order, piece, columns, terms, buffers,
-                [&](Sum* sums, const Sum* row, std::int64_t position, bool) {
-                  if (terms.factors == nullptr) {
-                    for (std::int64_t j = 0; j < count; ++j) {
-                      sums[j] = static_cast<Sum>(sums[j] + row[j]);
-                    }
-                    return;
-                  }
-                  const auto factor = static_cast<Sum>(terms.factors[position]);
-                  for (std::int64_t j = 0; j < count; ++j) {
-                    sums[j] = static_cast<Sum>(sums[j] + product_of(factor, row[j]));
-                  }
-                });
+    reduce_rows(order, piece, columns, terms, buffers, [&](Sum* sums, const Sum* row, bool) {
+      for (std::int64_t j = 0; j < count; ++j) {
+        sums[j] = static_cast<Sum>(sums[j] + row[j]);
+      }
+    });
   }
 }
 
@@ -110,7 +100,7 @@ void combine_rows(ScatterReduction reduction, const RowOrder& order, const RowPi
   const std::int64_t count = piece.end - piece.begin;
   const auto with = [&](auto constant) {
     reduce_rows(order, piece, columns, terms, buffers,
-                [&](Value* result, const Value* row, std::int64_t, bool is_first) {
+                [&](Value* result, const Value* row, bool is_first) {
                   for (std::int64_t j = 0; j < count; ++j) {
                     result[j] = is_first ? row[j] : reduced(constant(), result[j], row[j]);
                   }
@@ -133,9 +123,7 @@ void combine_rows(ScatterReduction reduction, const RowOrder& order, const RowPi
 
 /// The operands of a scatter; -1: there is none.
 struct RowOperands {
-  int x = 0, targets = 1, sources = -1, factors = -1, initial = -1, out = 2;
-  std::int64_t num_sources = 0;  // rows of x in a block
-  DType source_dtype = DType::Int32;
+  int x = 0, targets = 1, initial = -1, out = 2;
 };
 
 template <class T>
@@ -144,17 +132,12 @@ KernelPlan plan_rows(const RowTargets& targets, ScatterReduction reduction, cons
   KernelPlan plan;
   plan.scratch_bytes = order_bytes + RowBuffers<T>::bytes(targets);
   plan.run = [=](std::byte* const* operands, std::byte* scratch) {
-    const auto given = [&](int i) -> const std::byte* { return i < 0 ? nullptr : operands[i]; };
-    const IndexReader sources(given(at.sources), at.source_dtype);
     const std::int64_t columns = targets.columns;
     for_row_pieces(
         targets, operands[at.targets], scratch, [&](const RowOrder& order, const RowPiece& piece) {
           RowTerms<T> terms;
           terms.x =
-              reinterpret_cast<const T*>(operands[at.x]) + piece.block * at.num_sources * columns;
-          terms.sources = at.sources < 0 ? nullptr : &sources;
-          terms.num_sources = at.num_sources;
-          terms.factors = reinterpret_cast<const T*>(given(at.factors));
+              reinterpret_cast<const T*>(operands[at.x]) + piece.block * targets.count * columns;
           const std::int64_t results = piece.block * targets.size * columns;
           terms.out = reinterpret_cast<T*>(operands[at.out]) + results;
           if (at.initial >= 0) {
@@ -198,7 +181,6 @@ KernelPlan make_scatter_reduce_rows(const KernelRequest& request) {
     return KernelPlan::reject("wanted rows of the dtype of the result");
   }
   RowOperands at;
-  at.num_sources = targets->count;
   at.out = static_cast<int>(request.spec.inputs.size());
   if (request.has_input(2)) {
     if (!(request.input(2) == request.output(0))) {
@@ -210,9 +192,7 @@ KernelPlan make_scatter_reduce_rows(const KernelRequest& request) {
 }
 
 KernelPlan plan_row_sums(DType dtype, const RowTargets& targets) {
-  RowOperands at;
-  at.num_sources = targets.count;
-  return plan_for(dtype, targets, ScatterReduction::Sum, at);
+  return plan_for(dtype, targets, ScatterReduction::Sum, {});
 }
 
 }  // namespace pando::cpu
