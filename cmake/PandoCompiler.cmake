@@ -16,6 +16,9 @@ endif()
 # with its own includes only, which shows one that is missing.
 option(PANDO_PRECOMPILE "Precompile the standard headers" ON)
 
+# Off: every source is compiled by itself, which is quicker after an edit of one of them.
+option(PANDO_UNITY "Compile sources in groups" ON)
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # What ccache needs to know sources with a precompiled header again.
@@ -97,4 +100,31 @@ function(pando_precompile target)
                            $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess;-Wno-array-bounds;
                            -Wno-stringop-overflow;-Wno-stringop-overread>)
   endif()
+endfunction()
+
+# pando_unity(TARGET): its sources are compiled in groups of eight neighbours in one folder, so that
+# headers are parsed and templates made once for a group. A source that compiles itself once for each
+# SIMD target stays alone.
+function(pando_unity target)
+  if(NOT PANDO_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source IN LISTS sources)
+    file(STRINGS ${source} simd_targets LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
+    if(simd_targets)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      continue()
+    endif()
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    list(APPEND grouped_${folder} ${source})
+    list(LENGTH grouped_${folder} count)
+    math(EXPR group "(${count} - 1) / 8")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # GCC takes the sources of a group for headers.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

@@ -115,7 +115,6 @@ void DeviceStreams::add(const std::vector<std::int32_t>& devices,
 }
 
 std::vector<std::vector<StreamStep>> DeviceStreams::finish() const {
-  using Kind = StreamStep::Kind;
   std::vector<std::vector<StreamStep>> streams(devices_.size());
   const auto device = [&](int position) { return devices_[static_cast<std::size_t>(position)]; };
   const auto stream = [&](int position) -> std::vector<StreamStep>& {
@@ -124,17 +123,17 @@ std::vector<std::vector<StreamStep>> DeviceStreams::finish() const {
   const auto signal = [&](std::size_t instruction, bool in_next_pass) {
     for (const Signal& s : signals_[instruction]) {
       if (s.in_next_pass != in_next_pass) continue;
-      stream(s.sender).push_back({Kind::Signal, device(s.waiter)});
+      stream(s.sender).push_back({StreamStep::Kind::Signal, device(s.waiter)});
     }
   };
   const auto first = static_cast<std::size_t>(pass_begin_);
   const std::size_t count = positions_.size() - first;
   for (std::size_t i = first; i < positions_.size(); ++i) {
     for (const auto& [waiter, other] : waits_[i]) {
-      stream(waiter).push_back({Kind::Wait, device(other)});
+      stream(waiter).push_back({StreamStep::Kind::Wait, device(other)});
     }
     for (int position : positions_[i]) {
-      stream(position).push_back({Kind::Run, static_cast<std::int32_t>(i - first)});
+      stream(position).push_back({StreamStep::Kind::Run, static_cast<std::int32_t>(i - first)});
     }
     signal(i, false);
     if (first > 0) signal(i - count, true);

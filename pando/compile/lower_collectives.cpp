@@ -6,15 +6,15 @@ namespace pando {
 namespace {
 
 CollectiveDesc::Kind collective_kind(const Op& op) {
-  using Kind = CollectiveDesc::Kind;
+  using CollectiveKind = CollectiveDesc::Kind;
   switch (op.kind()) {
     case OpKind::ReplicatedAllReduce:
     case OpKind::ReplicatedAllReduceInplace:
-      return Kind::AllReduce;
+      return CollectiveKind::AllReduce;
     case OpKind::ReplicatedReduceScatter:
-      return Kind::ReduceScatter;
+      return CollectiveKind::ReduceScatter;
     case OpKind::ReplicatedAllGather:
-      return Kind::AllGather;
+      return CollectiveKind::AllGather;
     default:
       throw InternalError(str_cat(describe(op), " has no kind of collective"));
   }

@@ -11,17 +11,20 @@ namespace pando {
 namespace {
 
 Access access_of(const Storage& storage, bool write) {
-  using Kind = AccessSpace::Kind;
+  using SpaceKind = AccessSpace::Kind;
   switch (storage.kind) {
     case Storage::Kind::Argument:
-      return {{Kind::Argument, storage.slot}, 0, 1, write};
+      return {{SpaceKind::Argument, storage.slot}, 0, 1, write};
     case Storage::Kind::Global:
-      return {
-          {Kind::Global, storage.device}, storage.offset, storage.offset + storage.bytes, write};
+      return {{SpaceKind::Global, storage.device},
+              storage.offset,
+              storage.offset + storage.bytes,
+              write};
     case Storage::Kind::Local:
       break;
   }
-  return {{Kind::Frame, storage.device}, storage.offset, storage.offset + storage.bytes, write};
+  return {
+      {SpaceKind::Frame, storage.device}, storage.offset, storage.offset + storage.bytes, write};
 }
 
 std::vector<Access> accesses_of(const StepFunction& function, const StepInstruction& instruction,

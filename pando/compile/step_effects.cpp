@@ -5,13 +5,14 @@
 namespace pando {
 namespace {
 
+using Kind = Instruction::Kind;
+
 AccessSpace effect(Instruction::Kind kind, std::int32_t target) {
   return {AccessSpace::Kind::Effect, static_cast<std::int32_t>(kind), target};
 }
 
 /// The instruction calls nothing.
 std::vector<AccessSpace> own_effects(const StepInstruction& instruction) {
-  using Kind = Instruction::Kind;
   switch (instruction.kind) {
     case Kind::Kernel:
     case Kind::Copy:

@@ -42,7 +42,7 @@ DType conv_dtype(const Op& op) {
 }
 
 /// Any two tensors with arithmetic in floats, unless float8 comes with a scale.
-void needs_equal_floats(const Op& op) {
+void needs_convolvable_dtypes(const Op& op) {
   if (is_scaled(op)) return;
   needs_floats(op);
   check_inputs(op, op.input(0)->dtype() == op.input(1)->dtype(),
@@ -50,7 +50,7 @@ void needs_equal_floats(const Op& op) {
 }
 
 void needs_convolvable(const Op& op) {
-  needs_equal_floats(op);
+  needs_convolvable_dtypes(op);
   needs_windows_that_fit(op);
 }
 
@@ -207,7 +207,7 @@ OpDef conv_data_grad() {
                  "wanted g with the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
-  def.check_execution = needs_equal_floats;
+  def.check_execution = needs_convolvable_dtypes;
   def.differentiable_inputs = {0, 1};
   def.gradient = conv_data_grad_gradient;
   return def;
@@ -232,7 +232,7 @@ OpDef conv_weights_grad() {
                  "wanted g with t's batch and the weight's output channels");
     return std::vector<TensorInfo>{plain_info(g.dtype(), shape)};
   };
-  def.check_execution = needs_equal_floats;
+  def.check_execution = needs_convolvable_dtypes;
   return def;
 }
 

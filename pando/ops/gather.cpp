@@ -10,8 +10,6 @@ namespace {
 
 using enum AttributeType;
 
-std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
-
 /// Dimensions that one gathered index of `axis` is replaced by.
 Shape index_dimensions(const Op& op, const Shape& table, const Tensor& indices, std::int64_t axis) {
   const std::int64_t group_size = op.attributes.integer_or("group_size", 1);

@@ -20,13 +20,6 @@ std::int64_t square_size(const Op& op) {
   return shape.back();
 }
 
-Tensor* transposed(OpBuilder& builder, Tensor* t) {
-  Ints permutation(t->shape().size());
-  std::iota(permutation.begin(), permutation.end(), std::int64_t{0});
-  std::swap(permutation.back(), permutation[permutation.size() - 2]);
-  return builder.make("Transpose", {t}, {{"permutation", permutation}});
-}
-
 /// `t` times 1 inside of a triangle, `diagonal` on the diagonal and 0 elsewhere.
 Tensor* triangle_of(OpBuilder& builder, Tensor* t, bool upper, float diagonal) {
   const std::int64_t n = t->shape().back();
@@ -40,7 +33,7 @@ Tensor* triangle_of(OpBuilder& builder, Tensor* t, bool upper, float diagonal) {
   return builder.make("Mul", {t, builder.cast(factors, t->dtype())});
 }
 
-void needs_equal_floats(const Op& op) {
+void needs_floats_of_one_dtype(const Op& op) {
   for (int i = 0; i < op.num_inputs(); ++i) {
     require_float(op, i);
     require_same_dtype(op, 0, i);
@@ -86,7 +79,7 @@ OpDef triangular_solve() {
                  str_cat("wanted b with ", n, " rows and the batch dimensions of t"));
     return std::vector<TensorInfo>{plain_info(b.dtype(), b.shape())};
   };
-  def.check_execution = needs_equal_floats;
+  def.check_execution = needs_floats_of_one_dtype;
   def.differentiable_inputs = {0, 1};
   def.gradient = solve_gradient;
   return def;
@@ -119,7 +112,7 @@ OpDef cholesky() {
     square_size(op);
     return std::vector<TensorInfo>{plain_info(op.input(0)->dtype(), op.input(0)->shape())};
   };
-  def.check_execution = needs_equal_floats;
+  def.check_execution = needs_floats_of_one_dtype;
   def.differentiable_inputs = {0};
   def.gradient = cholesky_gradient;
   return def;

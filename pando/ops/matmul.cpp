@@ -198,15 +198,6 @@ Tensor* other_operand(OpBuilder& builder, const Op& op, const Shape& promoted_sh
   return builder.reshape(builder.cast(op.input(1), wider_dtype(op)), promoted_shape);
 }
 
-Tensor* transposed(OpBuilder& builder, Tensor* t) {
-  Ints permutation(t->shape().size());
-  for (std::size_t i = 0; i < permutation.size(); ++i) {
-    permutation[i] = static_cast<std::int64_t>(i);
-  }
-  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
-  return builder.make("Transpose", {t}, {{"permutation", permutation}});
-}
-
 /// The gradient under the shape that the product of the promoted operands has.
 Tensor* promoted_gradient(OpBuilder& builder, const Op& op, const Shape& lhs, const Shape& rhs) {
   const Shape batch = joint_batch(lhs, rhs);

@@ -1,6 +1,7 @@
 #include "pando/ops/rules.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace pando {
@@ -293,6 +294,13 @@ Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t) {
   const auto& inputs = op.inputs();
   const bool is_input = std::find(inputs.begin(), inputs.end(), t) != inputs.end();
   return is_input ? builder.make("Identity", {t}) : t;
+}
+
+Tensor* transposed(OpBuilder& builder, Tensor* t) {
+  Ints permutation(t->shape().size());
+  std::iota(permutation.begin(), permutation.end(), std::int64_t{0});
+  std::swap(permutation.back(), permutation[permutation.size() - 2]);
+  return builder.make("Transpose", {t}, {{"permutation", permutation}});
 }
 
 Tensor* broadcast_constant(OpBuilder& builder, double value, const TensorInfo& info) {

@@ -114,6 +114,12 @@ OpDef view_in_place(OpDef def, std::string name, std::string doc);
 /// of `op`. In-place ops on the output or the input must not meet each other.
 Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t);
 
+/// The number of axes.
+inline std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
+
+/// `t` (..., m, n) as (..., n, m).
+Tensor* transposed(OpBuilder& builder, Tensor* t);
+
 /// `t` filled with one value, as a stride-0 view of a scalar constant.
 Tensor* broadcast_constant(OpBuilder& builder, double value, const TensorInfo& info);
 

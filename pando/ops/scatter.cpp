@@ -13,8 +13,6 @@ namespace {
 
 using enum AttributeType;
 
-std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
-
 std::int64_t dimension(const Shape& shape, std::int64_t axis) {
   return shape[static_cast<std::size_t>(axis)];
 }

@@ -11,7 +11,7 @@ namespace {
 
 using enum AttributeType;
 
-void check_reduction(const Op& op) {
+void check_least_or_greatest(const Op& op) {
   const std::string& reduction = op.attributes.text("reduction");
   if (reduction == "min" || reduction == "max") return;
   throw ValueError(
@@ -79,7 +79,7 @@ OpDef scatter_arg_reduce() {
                     {"index_broadcast", Flag, false}};
   def.infer = [](const Op& op) {
     std::vector<TensorInfo> infos = infer_scatter_reduce(op);
-    check_reduction(op);
+    check_least_or_greatest(op);
     infos.push_back(plain_info(DType::Int32, infos.front().shape));
     return infos;
   };

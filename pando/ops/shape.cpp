@@ -7,7 +7,7 @@
 namespace pando {
 namespace {
 
-std::size_t rank_of(const Op& op) { return input_info(op, 0).shape.size(); }
+std::size_t input_rank(const Op& op) { return input_info(op, 0).shape.size(); }
 
 void require_length(const Op& op, const char* attribute, std::size_t length) {
   const Ints& values = op.attributes.ints(attribute);
@@ -66,12 +66,12 @@ std::vector<TensorInfo> infer_transpose(const Op& op) {
   const Ints& permutation = op.attributes.ints("permutation");
   Ints sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
-  bool valid = sorted.size() == rank_of(op);
+  bool valid = sorted.size() == input_rank(op);
   for (std::size_t i = 0; valid && i < sorted.size(); ++i) {
     valid = sorted[i] == static_cast<std::int64_t>(i);
   }
   if (!valid) {
-    wrong_input(op, str_cat("wanted a permutation of the ", rank_of(op), " dimensions, got ",
+    wrong_input(op, str_cat("wanted a permutation of the ", input_rank(op), " dimensions, got ",
                             attribute_text(permutation)));
   }
   const TensorInfo& input = op.input(0)->info;
@@ -126,7 +126,7 @@ void check_window(const Op& op, const Shape& shape, const Ints& starts, const In
 }
 
 std::vector<TensorInfo> infer_slice(const Op& op) {
-  for (const char* name : {"starts", "steps", "counts"}) require_length(op, name, rank_of(op));
+  for (const char* name : {"starts", "steps", "counts"}) require_length(op, name, input_rank(op));
   const Ints& counts = op.attributes.ints("counts");
   check_window(op, op.input(0)->shape(), op.attributes.ints("starts"), op.attributes.ints("steps"),
                counts);
@@ -146,7 +146,7 @@ std::optional<View> sliced(const Op& op, int, const View& input) {
 }
 
 std::vector<TensorInfo> infer_subsample(const Op& op) {
-  require_length(op, "strides", rank_of(op));
+  require_length(op, "strides", input_rank(op));
   const Ints& strides = op.attributes.ints("strides");
   Shape shape = op.input(0)->shape();
   for (std::size_t d = 0; d < strides.size(); ++d) {
@@ -165,7 +165,7 @@ std::optional<View> subsampled(const Op& op, int, const View& input) {
 
 std::vector<TensorInfo> infer_pad_into(const Op& op) {
   const Shape& shape = op.attributes.ints("shape");
-  for (const char* name : {"shape", "starts", "steps"}) require_length(op, name, rank_of(op));
+  for (const char* name : {"shape", "starts", "steps"}) require_length(op, name, input_rank(op));
   check_window(op, shape, op.attributes.ints("starts"), op.attributes.ints("steps"),
                op.input(0)->shape());
   return infer_shape_attribute(op);
@@ -233,9 +233,9 @@ void add_subsample(Registry& registry) {
                 .infer =
                     [](const Op& op) {
                       for (const char* name : {"shape", "strides"}) {
-                        require_length(op, name, rank_of(op));
+                        require_length(op, name, input_rank(op));
                       }
-                      check_window(op, op.attributes.ints("shape"), Ints(rank_of(op), 0),
+                      check_window(op, op.attributes.ints("shape"), Ints(input_rank(op), 0),
                                    op.attributes.ints("strides"), op.input(0)->shape());
                       return infer_shape_attribute(op);
                     },

@@ -11,8 +11,6 @@ namespace {
 
 using enum AttributeType;
 
-std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
-
 OpDef arg_extreme(const std::string& name, const std::string& what) {
   OpDef def;
   def.name = name;

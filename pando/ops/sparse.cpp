@@ -11,8 +11,6 @@ namespace {
 
 using enum AttributeType;
 
-std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }
-
 void check_scalar(const Op& op, int index, const char* role) {
   const Tensor* t = op.input(index);
   check_inputs(op, t == nullptr || t->info.num_elements() == 1,

@@ -80,8 +80,8 @@ struct StepInstruction {
     return kind == Instruction::Kind::HostLoad || kind == Instruction::Kind::RemoteLoad;
   }
   bool is_call() const {
-    using Kind = Instruction::Kind;
-    return kind == Kind::Call || kind == Kind::Loop || kind == Kind::If;
+    return kind == Instruction::Kind::Call || kind == Instruction::Kind::Loop ||
+           kind == Instruction::Kind::If;
   }
   /// HostLoad, RemoteLoad and RemoteLoadStart fill this operand.
   const StepOperand& destination() const {

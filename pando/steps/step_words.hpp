@@ -25,22 +25,21 @@ struct StepClauses {
 };
 
 constexpr StepClauses clauses_of(Instruction::Kind kind) {
-  using Kind = Instruction::Kind;
   switch (kind) {
-    case Kind::Loop:
+    case Instruction::Kind::Loop:
       return {.count = "times"};
-    case Kind::If:
+    case Instruction::Kind::If:
       return {.other_target = "else", .count = "then_inputs"};
-    case Kind::Copy:
+    case Instruction::Kind::Copy:
       return {.count = "bytes"};
-    case Kind::RemoteLoadStart:
-    case Kind::RemoteLoadWait:
+    case Instruction::Kind::RemoteLoadStart:
+    case Instruction::Kind::RemoteLoadWait:
       return {.other_target = "transfer", .is_transfer = true};
-    case Kind::RemoteLoad:
-    case Kind::RemoteStore:
+    case Instruction::Kind::RemoteLoad:
+    case Instruction::Kind::RemoteStore:
       return {.is_transfer = true};
-    case Kind::Send:
-    case Kind::Receive:
+    case Instruction::Kind::Send:
+    case Instruction::Kind::Receive:
       return {.other_target = "number", .count = "bytes"};
     default:
       return {};

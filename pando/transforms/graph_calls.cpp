@@ -8,8 +8,6 @@
 namespace pando {
 namespace {
 
-constexpr std::size_t kLoopInputs = 2;  // iteration and condition
-
 /// Indices, from `first` on, of the by-reference inputs of `graph` after the first `skip`.
 Ints by_ref_indices(const Graph& graph, std::size_t skip) {
   Ints result;
@@ -60,16 +58,17 @@ std::vector<Tensor*> LoopBody::finish(Graph& caller, std::int64_t count,
                                       const std::vector<Tensor*>& inputs,
                                       const std::vector<Tensor*>& carried,
                                       const OpContext& context) {
-  internal_check(inputs.size() + kLoopInputs == graph_->inputs().size(),
+  constexpr std::size_t skipped = kLoopInputs;
+  internal_check(inputs.size() + skipped == graph_->inputs().size(),
                  "a loop must get one tensor per input of its body");
   std::vector<Tensor*> outputs = {graph_->inputs()[1]};
   outputs.insert(outputs.end(), carried.begin(), carried.end());
   graph_->set_outputs(std::move(outputs));
-  std::vector<Tensor*> operands(kLoopInputs, nullptr);
+  std::vector<Tensor*> operands(skipped, nullptr);
   operands.insert(operands.end(), inputs.begin(), inputs.end());
   Op& loop =
       caller.create_op(Registry::instance().get("Loop"), operands,
-                       {{"trip_count", count}, {"modified", by_ref_indices(*graph_, kLoopInputs)}},
+                       {{"trip_count", count}, {"modified", by_ref_indices(*graph_, skipped)}},
                        named(context, "loop--" + graph_->id()), {graph_}, names_of(carried));
   return loop.outputs();
 }

@@ -10,7 +10,6 @@
 namespace pando {
 namespace {
 
-constexpr int kLoopInputs = 2;  // iteration and condition
 constexpr const char* kHistory = "history";
 
 /// Has the loop keep its carried value `k` and returns the number of the output with its rows.

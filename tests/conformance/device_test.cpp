@@ -40,7 +40,7 @@ KernelSpec range_check() {
 }
 
 template <class T>
-Bytes bytes_of(const std::vector<T>& values) {
+Bytes bytes_of_values(const std::vector<T>& values) {
   Bytes bytes(values.size() * sizeof(T));
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
@@ -121,7 +121,7 @@ TEST_P(DeviceConformance, FillsWithZerosOnlyWhereItIsTold) {
 
 TEST_P(DeviceConformance, ScalarsAreWrittenAndReadInOrder) {
   const auto block = d.block(Bytes(64));
-  const Bytes seven = bytes_of(std::vector<std::int32_t>{7});
+  const Bytes seven = bytes_of_values(std::vector<std::int32_t>{7});
   for (std::int32_t i = 0; i < 50; ++i) {
     d.queue->write(block->data(), i);
     EXPECT_EQ(d.queue->read<std::int32_t>(block->data(), {}), i);
@@ -151,7 +151,7 @@ TEST_P(DeviceConformance, AKernelComputesOnDeviceMemory) {
     }
   }
   const auto kernel = d.target->prepare(matrix_product(rows, columns, depth));
-  const auto a = d.block(bytes_of(left)), b = d.block(bytes_of(right));
+  const auto a = d.block(bytes_of_values(left)), b = d.block(bytes_of_values(right));
   const auto out = d.device->allocate(0, rows * columns * 4, "a test");
   const auto scratch =
       d.device->allocate(0, static_cast<std::int64_t>(kernel->scratch_bytes()), "a test");
@@ -162,7 +162,7 @@ TEST_P(DeviceConformance, AKernelComputesOnDeviceMemory) {
     std::fill(operands.begin(), operands.end(), nullptr);
   }
   // Sums of small integers are exact.
-  EXPECT_EQ(d.read(out->data(), wanted.size() * 4), bytes_of(wanted));
+  EXPECT_EQ(d.read(out->data(), wanted.size() * 4), bytes_of_values(wanted));
 }
 
 TEST_P(DeviceConformance, ValuesComeFromOtherVirtualDevices) {
@@ -227,7 +227,7 @@ TEST_P(DeviceConformance, AWaitForAnEarlierEventIsEnoughForTheWorkBeforeIt) {
 /// What fails is thrown by the call, or by one that waits for it.
 TEST_P(DeviceConformance, AFailureIsThrownOnceAndTheQueueGoesOnAfterwards) {
   const auto kernel = d.target->prepare(range_check());
-  const auto value = d.block(bytes_of(std::vector<std::int32_t>{1, 0, 5, 0}));
+  const auto value = d.block(bytes_of_values(std::vector<std::int32_t>{1, 0, 5, 0}));
   const auto check = [&](int from, int to) {
     std::byte* const operands[] = {value->data() + 4 * from, value->data() + 4 * to};
     d.queue->run(*kernel, operands, nullptr);
@@ -246,7 +246,7 @@ TEST_P(DeviceConformance, AFailureIsThrownOnceAndTheQueueGoesOnAfterwards) {
   EXPECT_TRUE(has_failed);
   d.queue->abandon();
   // What was done before stays, and nothing behind the failure was done.
-  EXPECT_EQ(d.read(value->data(), 16), bytes_of(std::vector<std::int32_t>{1, 1, 5, 0}));
+  EXPECT_EQ(d.read(value->data(), 16), bytes_of_values(std::vector<std::int32_t>{1, 1, 5, 0}));
   d.queue->fill_with_zeros(value->data(), 16);
   EXPECT_EQ(d.read(value->data(), 16), Bytes(16));
 }
@@ -278,7 +278,7 @@ TEST_P(DeviceConformance, AbandonedWorkTouchesNothingAnyMore) {
 TEST_P(DeviceConformance, AFailureReachesTheQueuesThatWaitForIt) {
   const auto other = d.device->make_queue(0);
   const auto kernel = d.target->prepare(range_check());
-  const auto value = d.block(bytes_of(std::vector<std::int32_t>{5, 0}));
+  const auto value = d.block(bytes_of_values(std::vector<std::int32_t>{5, 0}));
   std::byte* const operands[] = {value->data(), value->data() + 4};
   EXPECT_THROW(
       {
@@ -290,7 +290,7 @@ TEST_P(DeviceConformance, AFailureReachesTheQueuesThatWaitForIt) {
       ApplicationFault);
   d.queue->abandon();
   other->abandon();
-  EXPECT_EQ(d.read(value->data(), 8), bytes_of(std::vector<std::int32_t>{5, 0}));
+  EXPECT_EQ(d.read(value->data(), 8), bytes_of_values(std::vector<std::int32_t>{5, 0}));
 }
 
 TEST_P(DeviceConformance, LongQueuesKeepTheirOrder) {

@@ -27,7 +27,7 @@ bool fails(const std::function<void()>& work) {
   return false;
 }
 
-constexpr std::int64_t kSteps = 10;
+constexpr std::int64_t kFailingSteps = 10;
 
 /// main: repeat: v += 1, which the loop's condition, iterator and result surround.
 struct StepsProgram {
@@ -43,7 +43,7 @@ struct StepsProgram {
     OpBuilder ops(body, {});
     ops.op("AddLhsInplace", {input, ops.constant(1.0, DType::Float32)});
     main.create_op(op_registry().get("Loop"), {nullptr, nullptr, v},
-                   {{"trip_count", kSteps}, {"modified", Ints{2}}}, {}, {&body});
+                   {{"trip_count", kFailingSteps}, {"modified", Ints{2}}}, {}, {&body});
     store(main, OpBuilder(main, {}).make("Add", {v, untouched}));
   }
 
@@ -83,7 +83,7 @@ TEST(FailingDevice, LeavesTheStateAsItWasAndTheSessionGoesOn) {
       download();
       before = StepsProgram::values(program.v)[0];
       EXPECT_GE(before, 0.0F);
-      EXPECT_LE(before, static_cast<float>(kSteps));
+      EXPECT_LE(before, static_cast<float>(kFailingSteps));
       EXPECT_EQ(before, std::floor(before));
       EXPECT_EQ(StepsProgram::values(program.v)[1], before);
       EXPECT_EQ(StepsProgram::values(program.untouched), (std::vector<float>{3.0F, 4.0F}));
@@ -91,7 +91,7 @@ TEST(FailingDevice, LeavesTheStateAsItWasAndTheSessionGoesOn) {
     } else {
       ++whole_runs;
     }
-    const float after = before + static_cast<float>(kSteps);
+    const float after = before + static_cast<float>(kFailingSteps);
     EXPECT_EQ(result, (std::vector<float>{after + 3.0F, after + 4.0F})) << "item " << item;
     if (fails(download)) download();
     EXPECT_EQ(StepsProgram::values(program.v), (std::vector<float>{after, after}));

@@ -13,31 +13,31 @@ class HostStagingConformance : public ::testing::TestWithParam<std::string> {
   DeviceUnderTest d{GetParam()};
 };
 
-constexpr std::size_t kBytes = 1000;
+constexpr std::size_t kStagedBytes = 1000;
 
 TEST_P(HostStagingConformance, ItsRoomIsNotGivenAgainWhileACopyReadsIt) {
   HostStaging staging(*d.device);
-  const auto block = d.block(Bytes(50 * kBytes));
+  const auto block = d.block(Bytes(50 * kStagedBytes));
   for (unsigned i = 0; i < 50; ++i) {
     // Growing takes another block.
-    const std::size_t bytes = kBytes / 2 + 10 * i;
+    const std::size_t bytes = kStagedBytes / 2 + 10 * i;
     const Bytes given = pattern(bytes, i);
     std::copy(given.begin(), given.end(), staging.room(bytes, {}));
-    staging.copy_to(*d.queue, block->data() + i * kBytes, bytes);
+    staging.copy_to(*d.queue, block->data() + i * kStagedBytes, bytes);
   }
   for (unsigned i = 0; i < 50; ++i) {
-    const std::size_t bytes = kBytes / 2 + 10 * i;
-    EXPECT_EQ(d.read(block->data() + i * kBytes, bytes), pattern(bytes, i)) << i;
+    const std::size_t bytes = kStagedBytes / 2 + 10 * i;
+    EXPECT_EQ(d.read(block->data() + i * kStagedBytes, bytes), pattern(bytes, i)) << i;
   }
 }
 
 TEST_P(HostStagingConformance, ReadsWhatTheQueueHasWrittenByThen) {
   HostStaging staging(*d.device);
-  const auto block = d.device->allocate(0, kBytes, "a test");
+  const auto block = d.device->allocate(0, kStagedBytes, "a test");
   for (unsigned i = 0; i < 50; ++i) {
-    const Bytes given = pattern(kBytes, i);
-    d.queue->copy(given.data(), block->data(), kBytes, CopyKind::HostToDevice);
-    const std::byte* read = staging.read(*d.queue, block->data(), kBytes, {});
+    const Bytes given = pattern(kStagedBytes, i);
+    d.queue->copy(given.data(), block->data(), kStagedBytes, CopyKind::HostToDevice);
+    const std::byte* read = staging.read(*d.queue, block->data(), kStagedBytes, {});
     EXPECT_TRUE(std::equal(given.begin(), given.end(), read)) << i;
   }
 }

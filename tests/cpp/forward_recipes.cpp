@@ -3,8 +3,6 @@
 namespace pando::gradients {
 namespace {
 
-std::int64_t number(std::int64_t value) { return value; }
-
 RecipeInput absent() {
   RecipeInput none;
   none.absent = true;
@@ -14,8 +12,6 @@ RecipeInput absent() {
 RecipeInput scalar(double value, DType dtype = DType::Float32) {
   return {{}, 0.0, 0.0, dtype, {value}};
 }
-
-RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
 
 void add_adam(std::vector<Recipe>& all) {
   for (const char* mode : {"Adam", "AdamNoBias", "AdaMax", "Lamb", "LambNoBias"}) {
@@ -112,7 +108,7 @@ void add_replicas(std::vector<Recipe>& all) {
   }
 }
 
-void add_products(std::vector<Recipe>& all) {
+void add_forward_products(std::vector<Recipe>& all) {
   const RecipeInput left = {{2, 3}, -2.0, 2.0, DType::Float8_143};
   const RecipeInput right = {{3, 4}, -2.0, 2.0, DType::Float8_152};
   all.push_back({"MatMul", {left, right, scalar(-2.0, DType::Int32)}});
@@ -177,7 +173,7 @@ std::vector<Recipe> forward_recipes() {
   add_adam(all);
   add_sparse_adam(all);
   add_replicas(all);
-  add_products(all);
+  add_forward_products(all);
   add_rest(all);
   return all;
 }

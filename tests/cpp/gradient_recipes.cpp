@@ -7,13 +7,9 @@
 namespace pando::gradients {
 namespace {
 
-std::int64_t number(std::int64_t value) { return value; }
-
 RecipeInput integers(Shape shape, std::vector<double> values) {
   return {std::move(shape), 0.0, 0.0, DType::Int32, std::move(values)};
 }
-
-RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
 
 void add_elementwise(std::vector<Recipe>& all) {
   for (const char* kind :

@@ -2,6 +2,7 @@
 // expansion.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ struct RecipeInput {
   std::vector<double> values = {};
   bool absent = false;
 };
+
+/// A seed of random numbers.
+inline RecipeInput seed() { return {{2}, 0.0, 0.0, DType::UInt32, {12345.0, 678.0}}; }
+
+/// An integer attribute.
+inline std::int64_t number(std::int64_t value) { return value; }
 
 struct Recipe {
   std::string kind;

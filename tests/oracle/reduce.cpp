@@ -8,10 +8,10 @@ namespace pando::oracle {
 namespace {
 
 /// The elements that are reduced to one, in C order.
-using Group = std::vector<Number>;
-using Reduction = Number (*)(const Group&, DType);
+using Values = std::vector<Number>;
+using Reduction = Number (*)(const Values&, DType);
 
-std::vector<Group> groups(const Op& op, const Array& t, std::int64_t count) {
+std::vector<Values> groups(const Op& op, const Array& t, std::int64_t count) {
   std::vector<bool> is_reduced(t.shape.size(), false);
   for (std::int64_t axis : op.attributes.ints("axes")) {
     is_reduced[static_cast<std::size_t>(axis)] = true;
@@ -20,7 +20,7 @@ std::vector<Group> groups(const Op& op, const Array& t, std::int64_t count) {
   for (std::size_t d = 0; d < t.shape.size(); ++d) {
     if (!is_reduced[d]) kept_shape.push_back(t.shape[d]);
   }
-  std::vector<Group> result(static_cast<std::size_t>(count));
+  std::vector<Values> result(static_cast<std::size_t>(count));
   for_each_element(t.shape, [&](std::int64_t i, const Shape& index) {
     Shape kept;
     for (std::size_t d = 0; d < index.size(); ++d) {
@@ -31,44 +31,46 @@ std::vector<Group> groups(const Op& op, const Array& t, std::int64_t count) {
   return result;
 }
 
-Number sum(const Group& group, DType) {
+Number sum(const Values& group, DType) {
   Number total = 0.0L;
   for (Number x : group) total += x;
   return total;
 }
 
-Number mean(const Group& group, DType dtype) {
+Number mean(const Values& group, DType dtype) {
   return sum(group, dtype) / static_cast<Number>(group.size());
 }
 
 /// Integers overflow at every step: together they may have more digits than a Number.
 Number step(Number x, DType dtype) { return is_integer(dtype) ? rounded(x, dtype) : x; }
 
-Number product(const Group& group, DType dtype) {
+Number product(const Values& group, DType dtype) {
   Number total = 1.0L;
   for (Number x : group) total = step(total * x, dtype);
   return total;
 }
 
-Number largest(const Group& group, DType) { return *std::max_element(group.begin(), group.end()); }
-Number smallest(const Group& group, DType) { return *std::min_element(group.begin(), group.end()); }
+Number largest(const Values& group, DType) { return *std::max_element(group.begin(), group.end()); }
+Number smallest(const Values& group, DType) {
+  return *std::min_element(group.begin(), group.end());
+}
 
-Number l1(const Group& group, DType) {
+Number l1(const Values& group, DType) {
   Number total = 0.0L;
   for (Number x : group) total += std::fabs(x);
   return total;
 }
 
-Number sum_square(const Group& group, DType dtype) {
+Number sum_square(const Values& group, DType dtype) {
   Number total = 0.0L;
   for (Number x : group) total += step(x * x, dtype);
   return total;
 }
 
-Number l2(const Group& group, DType dtype) { return std::sqrt(sum_square(group, dtype)); }
-Number log_sum(const Group& group, DType dtype) { return std::log(sum(group, dtype)); }
+Number l2(const Values& group, DType dtype) { return std::sqrt(sum_square(group, dtype)); }
+Number log_sum(const Values& group, DType dtype) { return std::log(sum(group, dtype)); }
 
-Number log_sum_exp(const Group& group, DType dtype) {
+Number log_sum_exp(const Values& group, DType dtype) {
   Number top = largest(group, dtype);
   if (std::isinf(top)) top = 0.0L;
   Number total = 0.0L;
@@ -77,9 +79,9 @@ Number log_sum_exp(const Group& group, DType dtype) {
 }
 
 void median(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const std::vector<Group> all = groups(op, *in[0], out[0].size());
+  const std::vector<Values> all = groups(op, *in[0], out[0].size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Group sorted = all[i];
+    Values sorted = all[i];
     std::sort(sorted.begin(), sorted.end());
     const Number value = sorted[(sorted.size() - 1) / 2];
     out[0].data[i] = value;
@@ -99,7 +101,7 @@ void add_reduction_rules(RuleTable& table) {
       {"ReduceLogSum", log_sum}, {"ReduceLogSumExp", log_sum_exp}};
   for (const auto& [name, reduction] : reductions) {
     table.add(name, [reduction](const Op& op, const Inputs& in, std::vector<Array>& out) {
-      const std::vector<Group> all = groups(op, *in[0], out[0].size());
+      const std::vector<Values> all = groups(op, *in[0], out[0].size());
       for (std::size_t i = 0; i < all.size(); ++i) {
         out[0].data[i] = reduction(all[i], out[0].dtype);
       }

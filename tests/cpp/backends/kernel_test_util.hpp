@@ -14,6 +14,7 @@
 #include "pando/backends/cpu/cpu_target.hpp"
 #include "pando/base/half.hpp"
 #include "pando/program/target.hpp"
+#include "tests/cpp/error_of.hpp"
 
 namespace pando::testing {
 
@@ -208,16 +209,6 @@ inline double epsilon_of(DType dtype) {
   if (dtype == DType::BFloat16) return 8e-3;
   if (dtype == DType::Float32) return 2e-6;
   return dtype == DType::Float64 ? 1e-12 : 0.0;
-}
-
-/// The message of the Error that `body` throws.
-inline std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace pando::testing

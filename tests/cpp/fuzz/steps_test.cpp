@@ -99,14 +99,14 @@ Program compiled_through_text(std::string text, Target& target) {
 
 class RandomSteps : public ::testing::TestWithParam<std::uint64_t> {};
 
-constexpr std::uint64_t kParts = 4;
+constexpr std::uint64_t kStepParts = 4;
 
 TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
   const std::uint64_t first = environment_or("PANDO_FUZZ_STEPS_SEED", 1);
   const std::uint64_t count = environment_or("PANDO_FUZZ_STEPS", 200);
   const auto cpu = make_cpu_target(1);
   const auto fake = pando::testing::make_fake_target(1);
-  for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kParts) {
+  for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kStepParts) {
     const int variants = is_pipeline(seed) ? kPipelineVariants : kVariants;
     for (int variant = 0; variant < variants; ++variant) {
       SCOPED_TRACE(
@@ -136,7 +136,7 @@ TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Parts, RandomSteps, ::testing::Range(std::uint64_t{0}, kParts));
+INSTANTIATE_TEST_SUITE_P(Parts, RandomSteps, ::testing::Range(std::uint64_t{0}, kStepParts));
 
 }  // namespace
 }  // namespace pando::fuzz

@@ -14,17 +14,9 @@
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ops/ops.hpp"
+#include "tests/cpp/error_of.hpp"
 
 namespace pando::testing {
-
-inline std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 inline Tensor* variable(Graph& main, const std::string& name, const std::vector<float>& values,
                         const Shape& shape) {

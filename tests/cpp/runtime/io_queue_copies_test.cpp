@@ -12,16 +12,16 @@
 namespace pando::testing {
 namespace {
 
-constexpr std::size_t kBytes = 10000;
+constexpr std::size_t kCopiedBytes = 10000;
 
 using Row = std::vector<std::byte>;
 
-Row filled(std::size_t bytes, int value) { return Row(bytes, static_cast<std::byte>(value)); }
+Row copied_row(std::size_t bytes, int value) { return Row(bytes, static_cast<std::byte>(value)); }
 
 /// Its first store does not end before open(), and then fails if it is to.
 class HeldMemory final : public RemoteMemory {
  public:
-  HeldMemory() : RemoteMemory(2, kBytes), rows_(2, Row(kBytes)) {}
+  HeldMemory() : RemoteMemory(2, kCopiedBytes), rows_(2, Row(kCopiedBytes)) {}
   ~HeldMemory() override { end_snapshot(); }
 
   bool is_slow() const override { return true; }
@@ -52,7 +52,7 @@ class HeldMemory final : public RemoteMemory {
     const std::lock_guard lock(mutex_);
     Row& row = rows_[static_cast<std::size_t>(slot)];
     std::memcpy(row.data(), from, bytes);
-    std::memset(row.data() + bytes, 0, kBytes - bytes);
+    std::memset(row.data() + bytes, 0, kCopiedBytes - bytes);
   }
 
   mutable std::mutex mutex_;
@@ -70,15 +70,15 @@ class IoQueueCopies : public ::testing::Test {
     memory_.wait_until_entered();
   }
 
-  void store(std::int64_t slot, int value, std::size_t bytes = kBytes) {
-    const Row row = filled(bytes, value);
+  void store(std::int64_t slot, int value, std::size_t bytes = kCopiedBytes) {
+    const Row row = copied_row(bytes, value);
     queue_.store(memory_, slot, row.data(), row.size());
   }
   IoQueue::Ticket start_load(std::int64_t slot, Row& row) {
     return queue_.start_load(memory_, slot, row.data(), row.size());
   }
   Row loaded(std::int64_t slot) {
-    Row row(kBytes);
+    Row row(kCopiedBytes);
     queue_.wait(start_load(slot, row));
     return row;
   }
@@ -88,14 +88,14 @@ class IoQueueCopies : public ::testing::Test {
 };
 
 TEST_F(IoQueueCopies, OfAStoreThatIsGoingOn) {
-  EXPECT_EQ(loaded(0), filled(kBytes, 1));
-  EXPECT_EQ(loaded(0), filled(kBytes, 1));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 1));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 1));
   memory_.open();
   queue_.finish();
   EXPECT_EQ(memory_.loads(), 0);
-  EXPECT_EQ(queue_.report().bytes_from_stores, static_cast<std::int64_t>(2 * kBytes));
+  EXPECT_EQ(queue_.report().bytes_from_stores, static_cast<std::int64_t>(2 * kCopiedBytes));
   EXPECT_EQ(queue_.report().bytes_loaded, 0);
-  EXPECT_EQ(loaded(0), filled(kBytes, 1));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 1));
   EXPECT_EQ(memory_.loads(), 1);
 }
 
@@ -103,10 +103,10 @@ TEST_F(IoQueueCopies, AreOfTheLatestStore) {
   store(0, 2);
   store(1, 9);
   store(0, 3, 4000);
-  Row wanted = filled(kBytes, 0);
+  Row wanted = copied_row(kCopiedBytes, 0);
   std::fill_n(wanted.begin(), 4000, std::byte{3});
   EXPECT_EQ(loaded(0), wanted);
-  EXPECT_EQ(loaded(1), filled(kBytes, 9));
+  EXPECT_EQ(loaded(1), copied_row(kCopiedBytes, 9));
   memory_.open();
   queue_.finish();
   EXPECT_EQ(memory_.row(0), wanted);
@@ -114,52 +114,52 @@ TEST_F(IoQueueCopies, AreOfTheLatestStore) {
 }
 
 TEST_F(IoQueueCopies, KeepTheirValueWhenTheRowIsStoredAgain) {
-  Row before(kBytes), part(100);
+  Row before(kCopiedBytes), part(100);
   const IoQueue::Ticket first = start_load(0, before), second = start_load(0, part);
   store(0, 2);
-  EXPECT_EQ(loaded(0), filled(kBytes, 2));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 2));
   memory_.open();
   queue_.finish();
   queue_.wait(second);
   queue_.wait(first);
-  EXPECT_EQ(before, filled(kBytes, 1));
-  EXPECT_EQ(part, filled(100, 1));
-  EXPECT_EQ(memory_.row(0), filled(kBytes, 2));
+  EXPECT_EQ(before, copied_row(kCopiedBytes, 1));
+  EXPECT_EQ(part, copied_row(100, 1));
+  EXPECT_EQ(memory_.row(0), copied_row(kCopiedBytes, 2));
 }
 
 TEST_F(IoQueueCopies, OfAStoreThatFailsAfterwards) {
-  Row row(kBytes);
+  Row row(kCopiedBytes);
   const IoQueue::Ticket ticket = start_load(0, row);
   memory_.open(true);
   EXPECT_THROW(queue_.finish(), RuntimeFault);
   queue_.wait(ticket);
-  EXPECT_EQ(row, filled(kBytes, 1));
-  EXPECT_EQ(memory_.row(0), filled(kBytes, 0));
-  EXPECT_EQ(loaded(0), filled(kBytes, 1));
+  EXPECT_EQ(row, copied_row(kCopiedBytes, 1));
+  EXPECT_EQ(memory_.row(0), copied_row(kCopiedBytes, 0));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 1));
   queue_.retry();
   queue_.finish();
-  EXPECT_EQ(memory_.row(0), filled(kBytes, 1));
+  EXPECT_EQ(memory_.row(0), copied_row(kCopiedBytes, 1));
 }
 
 TEST_F(IoQueueCopies, GiveTheirRoomBack) {
-  Row row(kBytes);
+  Row row(kCopiedBytes);
   const IoQueue::Ticket ticket = start_load(0, row);
   memory_.open();
   for (int value = 2; value < 20; ++value) store(value % 2, value);
   queue_.finish();
   queue_.wait(ticket);
-  EXPECT_EQ(row, filled(kBytes, 1));
-  EXPECT_EQ(loaded(0), filled(kBytes, 18));
-  EXPECT_EQ(loaded(1), filled(kBytes, 19));
+  EXPECT_EQ(row, copied_row(kCopiedBytes, 1));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 18));
+  EXPECT_EQ(loaded(1), copied_row(kCopiedBytes, 19));
 }
 
 TEST_F(IoQueueCopies, MayBeForgotten) {
-  Row row(kBytes);
+  Row row(kCopiedBytes);
   start_load(0, row);
   memory_.open();
   queue_.abandon();
-  EXPECT_EQ(row, filled(kBytes, 1));
-  EXPECT_EQ(loaded(0), filled(kBytes, 1));
+  EXPECT_EQ(row, copied_row(kCopiedBytes, 1));
+  EXPECT_EQ(loaded(0), copied_row(kCopiedBytes, 1));
 }
 
 }  // namespace

@@ -13,15 +13,15 @@ namespace pando::testing {
 namespace {
 
 constexpr std::int64_t kGate = 0;
-constexpr std::int64_t kSlots = 8;
-constexpr std::size_t kBytes = 4096;
+constexpr std::int64_t kQueueSlots = 8;
+constexpr std::size_t kRowBytes = 4096;
 
 using Row = std::vector<std::byte>;
 
 /// Notes what is served. A load of the gate does not end before open().
 class GatedMemory final : public RemoteMemory {
  public:
-  GatedMemory() : RemoteMemory(kSlots, kBytes) {}
+  GatedMemory() : RemoteMemory(kQueueSlots, kRowBytes) {}
   ~GatedMemory() override { end_snapshot(); }
 
   bool is_slow() const override { return true; }
@@ -67,9 +67,9 @@ class IoQueueOrder : public ::testing::Test {
   }
 
   GatedMemory memory_;
-  Row row_ = Row(kBytes);
+  Row row_ = Row(kRowBytes);
   std::vector<std::thread> waiters_;
-  IoQueue queue_{1, 2 * kBytes};  // room for two stores
+  IoQueue queue_{1, 2 * kRowBytes};  // room for two stores
 };
 
 using Served = std::vector<std::string>;

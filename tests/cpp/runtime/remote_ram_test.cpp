@@ -30,7 +30,7 @@ std::vector<const RemoteBufferDesc*> pointers(const std::vector<RemoteBufferDesc
   return result;
 }
 
-const std::unique_ptr<Device> device = make_cpu_device(1);
+const std::unique_ptr<Device> kRamDevice = make_cpu_device(1);
 
 std::uintptr_t address(const RemoteMemory& memory, std::int64_t slot) {
   return reinterpret_cast<std::uintptr_t>(memory.row_in_memory(slot));
@@ -43,7 +43,7 @@ const std::vector<RemoteBufferDesc> kBuffers = {{1, DType::Float32, {1000, 300},
                                                 {5, DType::Float32, {}, 1}};
 
 TEST(RemoteRam, RowsAreZeroAndKeepWhatIsStored) {
-  const auto memories = make_ram_memories(pointers(kBuffers), *device);
+  const auto memories = make_ram_memories(pointers(kBuffers), *kRamDevice);
   ASSERT_EQ(memories.size(), kBuffers.size());
   for (const auto& memory : memories) {
     for (std::int64_t slot = 0; slot < memory->slots(); ++slot) {
@@ -67,7 +67,7 @@ TEST(RemoteRam, RowsAreZeroAndKeepWhatIsStored) {
 }
 
 TEST(RemoteRam, BuffersShareLargePages) {
-  const auto memories = make_ram_memories(pointers(kBuffers), *device);
+  const auto memories = make_ram_memories(pointers(kBuffers), *kRamDevice);
   constexpr std::uintptr_t kLargePage = 2 << 20;
   EXPECT_EQ(address(*memories.front(), 0) % kLargePage, 0);
   std::uintptr_t end = address(*memories.front(), 0);
@@ -80,7 +80,7 @@ TEST(RemoteRam, BuffersShareLargePages) {
 }
 
 TEST(RemoteRam, OutlivesItsNeighbours) {
-  auto memories = make_ram_memories(pointers(kBuffers), *device);
+  auto memories = make_ram_memories(pointers(kBuffers), *kRamDevice);
   const Row row = pattern(memories[3]->slot_bytes(), 5);
   memories[3]->store(6, row.data(), row.size());
   for (std::size_t i : {0, 1, 2, 4}) memories[i].reset();
@@ -91,7 +91,7 @@ TEST(RemoteRam, WhatThisMachineDoesNotHaveIsRefusedByName) {
   const std::vector<RemoteBufferDesc> buffers = {{7, DType::Float32, {1}, 1},
                                                  {8, DType::Float32, {1 << 30}, 1 << 20}};
   try {
-    make_ram_memories(pointers(buffers), *device);
+    make_ram_memories(pointers(buffers), *kRamDevice);
     FAIL() << "nothing was thrown";
   } catch (const OutOfMemory& error) {
     const std::string wanted = str_cat("2 remote buffers, the largest of them remote buffer 8 (",

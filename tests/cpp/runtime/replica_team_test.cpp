@@ -25,7 +25,7 @@ struct Replicas {
   ReplicaTeam team;
 };
 
-std::string error_of(const std::function<void()>& work) {
+std::string fault_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const RuntimeFault& fault) {
@@ -44,7 +44,7 @@ TEST(ReplicaTeam, FailureStopsTheOthers) {
   Replicas replicas(4);
   ReplicaTeam& team = replicas.team;
   for (int failing = 0; failing < 4; ++failing) {
-    const std::string error = error_of([&] {
+    const std::string error = fault_of([&] {
       team.run([&](int replica) {
         team.communicator(replica).barrier();
         if (replica == failing) throw RuntimeFault("a fault");
@@ -58,7 +58,7 @@ TEST(ReplicaTeam, FailureStopsTheOthers) {
 
 TEST(ReplicaTeam, FailureStopsAReplicaThatPolls) {
   Replicas replicas(2);
-  const std::string error = error_of([&] {
+  const std::string error = fault_of([&] {
     replicas.team.run([&](int replica) {
       if (replica == 1) throw RuntimeFault("a fault");
       poll(replicas.team, replica);
@@ -81,7 +81,7 @@ TEST(ReplicaTeam, OtherErrorsKeepTheirType) {
 
 TEST(ReplicaTeam, AnErrorThatNamesItsReplicaIsNotNumberedTwice) {
   Replicas replicas(2, {}, 0.01);
-  const std::string error = error_of([&] {
+  const std::string error = fault_of([&] {
     replicas.team.run([&](int replica) {
       if (replica == 0) return replicas.team.communicator(replica).barrier();
       poll(replicas.team, replica);

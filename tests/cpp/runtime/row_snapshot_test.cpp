@@ -15,33 +15,35 @@
 namespace pando::testing {
 namespace {
 
-constexpr std::int64_t kSlots = 40;
-constexpr std::size_t kBytes = 256;
+constexpr std::int64_t kSnapshotSlots = 40;
+constexpr std::size_t kSnapshotRowBytes = 256;
 using Row = std::vector<std::byte>;
 
-Row filled(std::int64_t value) { return Row(kBytes, static_cast<std::byte>(value)); }
+Row filled(std::int64_t value) { return Row(kSnapshotRowBytes, static_cast<std::byte>(value)); }
 
-const std::unique_ptr<Device> device = make_cpu_device(1);
+const std::unique_ptr<Device> kSnapshotDevice = make_cpu_device(1);
 
 std::unique_ptr<RemoteMemory> memory_with_rows() {
-  const RemoteBufferDesc buffer{1, DType::UInt8, {static_cast<std::int64_t>(kBytes)}, kSlots};
-  std::unique_ptr<RemoteMemory> memory = std::move(make_ram_memories({&buffer}, *device).front());
-  for (std::int64_t slot = 0; slot < kSlots; ++slot) {
-    memory->store(slot, filled(slot).data(), kBytes);
+  const RemoteBufferDesc buffer{
+      1, DType::UInt8, {static_cast<std::int64_t>(kSnapshotRowBytes)}, kSnapshotSlots};
+  std::unique_ptr<RemoteMemory> memory =
+      std::move(make_ram_memories({&buffer}, *kSnapshotDevice).front());
+  for (std::int64_t slot = 0; slot < kSnapshotSlots; ++slot) {
+    memory->store(slot, filled(slot).data(), kSnapshotRowBytes);
   }
   return memory;
 }
 
 std::shared_ptr<SnapshotRoom> room_of(std::int64_t rows) {
   auto room = std::make_shared<SnapshotRoom>();
-  room->limit = rows * static_cast<std::int64_t>(kBytes);
+  room->limit = rows * static_cast<std::int64_t>(kSnapshotRowBytes);
   return room;
 }
 
 /// Reads all that is left; every slot at most once, with the value it had.
 std::vector<std::int64_t> read_all(RowSnapshot& snapshot) {
   std::vector<std::int64_t> slots;
-  Row row(kBytes);
+  Row row(kSnapshotRowBytes);
   while (true) {
     const std::int64_t slot = snapshot.next(row.data());
     if (slot < 0) break;
@@ -56,7 +58,7 @@ std::vector<std::int64_t> read_all(RowSnapshot& snapshot) {
 /// The number of rows left, each of which holds `value`.
 int read_all_of(RowSnapshot& snapshot, std::int64_t value) {
   int count = 0;
-  Row row(kBytes);
+  Row row(kSnapshotRowBytes);
   while (snapshot.next(row.data()) >= 0) {
     EXPECT_EQ(row, filled(value));
     ++count;
@@ -72,11 +74,11 @@ TEST(RowSnapshot, StoresOfAnotherThreadDoNotShow) {
     std::thread program([&] {
       std::mt19937 random(3);
       for (int i = 0; i < 2000; ++i) {
-        const auto slot = static_cast<std::int64_t>(random() % kSlots);
-        memory->store(slot, filled(100 + i % 100).data(), kBytes);
+        const auto slot = static_cast<std::int64_t>(random() % kSnapshotSlots);
+        memory->store(slot, filled(100 + i % 100).data(), kSnapshotRowBytes);
       }
     });
-    EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSlots)) << room_rows;
+    EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSnapshotSlots)) << room_rows;
     program.join();
     EXPECT_EQ(room->used, 0);
   }
@@ -85,7 +87,7 @@ TEST(RowSnapshot, StoresOfAnotherThreadDoNotShow) {
 /// One row, whose reads stop in the middle.
 class GatedMemory final : public RemoteMemory {
  public:
-  GatedMemory() : RemoteMemory(1, kBytes) {}
+  GatedMemory() : RemoteMemory(1, kSnapshotRowBytes) {}
   ~GatedMemory() override { end_snapshot(); }
   bool is_slow() const override { return false; }
   void load(std::int64_t, std::byte* to, std::size_t bytes) override {
@@ -104,7 +106,7 @@ TEST(RowSnapshot, TheLastRowIsWaitedForWhileAStoreCopiesIt) {
   for (int i = 0; i < 100; ++i) {
     GatedMemory memory;
     const auto snapshot = memory.snapshot(room_of(1));
-    std::thread program([&] { memory.store(0, filled(1).data(), kBytes); });
+    std::thread program([&] { memory.store(0, filled(1).data(), kSnapshotRowBytes); });
     memory.reading.get_future().wait();
     std::thread release([&] { memory.go_on.set_value(); });
     EXPECT_EQ(read_all_of(*snapshot, 7), 1) << i;
@@ -117,11 +119,11 @@ TEST(RowSnapshot, CopiesComeFirstAndTakeNoMoreThanTheirRoom) {
   const auto memory = memory_with_rows();
   const auto room = room_of(2);
   const auto snapshot = memory->snapshot(room);
-  memory->store(30, filled(1).data(), kBytes);
-  memory->store(20, filled(1).data(), kBytes);
+  memory->store(30, filled(1).data(), kSnapshotRowBytes);
+  memory->store(20, filled(1).data(), kSnapshotRowBytes);
   EXPECT_EQ(room->used, room->limit);
   EXPECT_TRUE(snapshot->has_copies());
-  Row row(kBytes);
+  Row row(kSnapshotRowBytes);
   EXPECT_EQ(snapshot->next(row.data()), 20);
   EXPECT_EQ(row, filled(20));
   EXPECT_EQ(snapshot->next(row.data()), 30);
@@ -133,13 +135,13 @@ TEST(RowSnapshot, CopiesComeFirstAndTakeNoMoreThanTheirRoom) {
 TEST(RowSnapshot, CancellingLetsStoresGoOn) {
   const auto memory = memory_with_rows();
   const auto snapshot = memory->snapshot(room_of(0));
-  std::thread program([&] { memory->store(5, filled(9).data(), kBytes); });
+  std::thread program([&] { memory->store(5, filled(9).data(), kSnapshotRowBytes); });
   while (!snapshot->is_wanted()) std::this_thread::yield();
   snapshot->cancel();
   program.join();
   EXPECT_TRUE(read_all(*snapshot).empty());
-  Row row(kBytes);
-  memory->load(5, row.data(), kBytes);
+  Row row(kSnapshotRowBytes);
+  memory->load(5, row.data(), kSnapshotRowBytes);
   EXPECT_EQ(row, filled(9));
 }
 
@@ -148,14 +150,14 @@ TEST(RowSnapshot, ALaterOneEndsAnEarlierOne) {
   const auto first = memory->snapshot(room_of(1));
   const auto second = memory->snapshot(room_of(1));
   EXPECT_TRUE(read_all(*first).empty());
-  EXPECT_EQ(read_all(*second).size(), static_cast<std::size_t>(kSlots));
+  EXPECT_EQ(read_all(*second).size(), static_cast<std::size_t>(kSnapshotSlots));
 }
 
 TEST(RowSnapshot, MemoryThatIsGoneIsAFault) {
   auto memory = memory_with_rows();
   const auto snapshot = memory->snapshot(room_of(1));
   memory.reset();
-  Row row(kBytes);
+  Row row(kSnapshotRowBytes);
   EXPECT_THROW(snapshot->next(row.data()), RuntimeFault);
 }
 
@@ -164,15 +166,15 @@ TEST(RowSnapshot, AStoreThatGivesUpLeavesTheRow) {
   const auto room = room_of(0);
   const auto snapshot = memory->snapshot(room);
   const auto store = [&] {
-    memory->store(3, filled(100).data(), kBytes, [] { throw Interrupted(); });
+    memory->store(3, filled(100).data(), kSnapshotRowBytes, [] { throw Interrupted(); });
   };
   EXPECT_THROW(store(), Interrupted);
   EXPECT_FALSE(snapshot->is_wanted());
   EXPECT_EQ(room->used, 0);
-  EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSlots));
+  EXPECT_EQ(read_all(*snapshot).size(), static_cast<std::size_t>(kSnapshotSlots));
   store();
-  Row row(kBytes);
-  memory->load(3, row.data(), kBytes);
+  Row row(kSnapshotRowBytes);
+  memory->load(3, row.data(), kSnapshotRowBytes);
   EXPECT_EQ(row, filled(100));
 }
 

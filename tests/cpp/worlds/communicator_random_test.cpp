@@ -12,6 +12,8 @@
 namespace pando::testing {
 namespace {
 
+using Kind = Collective::Kind;
+
 using Random = std::mt19937_64;
 
 int pick(Random& random, int below) {
@@ -67,7 +69,6 @@ class Walk {
 
   /// Draws what a group does: its members differ between ranks, its place in the list does not.
   UnderWay draw() {
-    using Kind = Collective::Kind;
     constexpr Kind kKinds[] = {Kind::Barrier, Kind::AllReduce, Kind::ReduceScatter,
                                Kind::AllGather};
     constexpr Reduction kReductions[] = {Reduction::Add, Reduction::Max, Reduction::Local};

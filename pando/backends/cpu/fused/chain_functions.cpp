@@ -16,8 +16,6 @@ bool is_sigmoid(const FusedOp& op) {
   return op.kind == FusedOp::Kind::Tile && op.op == ScalarOp::Sigmoid && op.lane_bytes == 4;
 }
 
-constexpr std::uint32_t kSignBit = 0x80000000U;
-
 /// ExpNonPositive (exp-inl.h).
 int append_exp_non_positive(BodyWriter& writer, int x) {
   using namespace exp_constants;

@@ -8,14 +8,14 @@
 namespace pando::cpu {
 namespace {
 
-constexpr int kNone = -1;
+constexpr int kNoRegister = -1;
 constexpr int kNever = std::numeric_limits<int>::max();
 
 /// A value of an op or the moving lanes of a slot.
 struct Value {
   int next_use = kNever;  // place in the body
-  int reg = kNone;
-  int spill = kNone;
+  int reg = kNoRegister;
+  int spill = kNoRegister;
 };
 
 class Allocator {
@@ -25,7 +25,7 @@ class Allocator {
         body_(chain.program.body),
         values_(chain.program.ops.size() + chain.moves.size()),
         uses_after_(body_.size()),
-        holders_(static_cast<std::size_t>(registers), kNone) {
+        holders_(static_cast<std::size_t>(registers), kNoRegister) {
     for (std::size_t i = body_.size(); i-- > 0;) {
       for (std::size_t k = 3; k-- > 0;) {
         const int operand = chain.program.op(body_[i]).operands[k];
@@ -48,7 +48,7 @@ class Allocator {
   }
   /// Whether registers hold it: invariant blocks are the code generator's.
   bool is_held(int operand) const {
-    return operand != kNone && (chain_.is_made(operand) || chain_.is_moving_block(operand));
+    return operand != kNoRegister && (chain_.is_made(operand) || chain_.is_moving_block(operand));
   }
   Value& value(int operand) {
     if (chain_.is_made(operand)) return values_[static_cast<std::size_t>(operand)];
@@ -59,11 +59,11 @@ class Allocator {
     const FusedOp& op = op_at(position);
     RegisterAction action;
     action.place = body_[static_cast<std::size_t>(position)];
-    pinned_.fill(kNone);
+    pinned_.fill(kNoRegister);
     const int in_memory = operand_from_memory(position);
     for (int k = 0; k < 3; ++k) {
       const int operand = op.operands[static_cast<std::size_t>(k)];
-      if (operand == kNone) continue;
+      if (operand == kNoRegister) continue;
       OperandPlace& place = action.operands[static_cast<std::size_t>(k)];
       if (chain_.program.op(operand).kind == FusedOp::Kind::Constant) {
         place = {OperandPlace::Kind::Literal, 0, chain_.constant_bits(operand)};
@@ -87,23 +87,23 @@ class Allocator {
   /// needs. Lanes of two bytes are always read where they are converted.
   int operand_from_memory(int position) {
     const FusedOp& op = op_at(position);
-    if (op.is_store()) return kNone;
+    if (op.is_store()) return kNoRegister;
     if (loads_half_precision(op.chain)) return 0;
     for (int k = 2; k >= 0; --k) {
       const auto at = static_cast<std::size_t>(k);
       const int operand = op.operands[at];
-      if (operand == kNone || !chain_.is_moving_block(operand)) continue;
+      if (operand == kNoRegister || !chain_.is_moving_block(operand)) continue;
       if (!may_be_in_memory(op.chain, k)) continue;
       const bool needed = uses_after_[static_cast<std::size_t>(position)][at] != kNever ||
                           std::count(op.operands.begin(), op.operands.end(), operand) > 1;
-      if (value(operand).reg == kNone && !needed) return k;
+      if (value(operand).reg == kNoRegister && !needed) return k;
     }
-    return kNone;
+    return kNoRegister;
   }
 
   int bring(int operand) {
     Value& wanted = value(operand);
-    if (wanted.reg == kNone) {
+    if (wanted.reg == kNoRegister) {
       wanted.reg = free_register();
       holders_[static_cast<std::size_t>(wanted.reg)] = operand;
       const bool reloads = chain_.is_made(operand);
@@ -120,9 +120,9 @@ class Allocator {
     if (!is_held(operand)) return;
     Value& left = value(operand);
     left.next_use = next_use;
-    if (next_use != kNever || left.reg == kNone) return;
-    holders_[static_cast<std::size_t>(left.reg)] = kNone;
-    left.reg = kNone;
+    if (next_use != kNever || left.reg == kNoRegister) return;
+    holders_[static_cast<std::size_t>(left.reg)] = kNoRegister;
+    left.reg = kNoRegister;
   }
 
   /// The operands have been read: their registers may be free by now.
@@ -137,14 +137,14 @@ class Allocator {
 
   int free_register() {
     for (std::size_t r = 0; r < holders_.size(); ++r) {
-      if (holders_[r] == kNone) return use(static_cast<int>(r));
+      if (holders_[r] == kNoRegister) return use(static_cast<int>(r));
     }
-    int farthest = kNone;
+    int farthest = kNoRegister;
     for (int r = 0; r < static_cast<int>(holders_.size()); ++r) {
       if (std::find(pinned_.begin(), pinned_.end(), r) != pinned_.end()) continue;
-      if (farthest == kNone || holder(r).next_use > holder(farthest).next_use) farthest = r;
+      if (farthest == kNoRegister || holder(r).next_use > holder(farthest).next_use) farthest = r;
     }
-    internal_check(farthest != kNone, "a chain op needs more registers than there are");
+    internal_check(farthest != kNoRegister, "a chain op needs more registers than there are");
     evict(farthest);
     return use(farthest);
   }
@@ -153,12 +153,12 @@ class Allocator {
   void evict(int reg) {
     const int operand = holders_[static_cast<std::size_t>(reg)];
     Value& evicted = value(operand);
-    if (chain_.is_made(operand) && evicted.spill == kNone) {
+    if (chain_.is_made(operand) && evicted.spill == kNoRegister) {
       evicted.spill = plan_.spill_places++;
       plan_.actions.push_back({RegisterAction::Kind::Spill, evicted.spill, reg, {}});
     }
-    evicted.reg = kNone;
-    holders_[static_cast<std::size_t>(reg)] = kNone;
+    evicted.reg = kNoRegister;
+    holders_[static_cast<std::size_t>(reg)] = kNoRegister;
   }
 
   int use(int reg) {
@@ -171,8 +171,9 @@ class Allocator {
   std::vector<Value> values_;  // of ops, then of slots
   /// By place in the body and operand: the place that uses it next.
   std::vector<std::array<int, 3>> uses_after_;
-  std::vector<int> holders_;                           // by register: the operand that it holds
-  std::array<int, 3> pinned_ = {kNone, kNone, kNone};  // registers of the op's operands
+  std::vector<int> holders_;  // by register: the operand that it holds
+  std::array<int, 3> pinned_ = {kNoRegister, kNoRegister,
+                                kNoRegister};  // registers of the op's operands
   RegisterPlan plan_;
 };
 

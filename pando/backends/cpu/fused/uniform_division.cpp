@@ -9,7 +9,6 @@
 namespace pando::cpu {
 namespace {
 
-constexpr std::uint32_t kSignBit = 0x80000000U;
 constexpr std::uint32_t kTwo = 0x40000000U;        // the highest bit of an exponent
 constexpr std::uint32_t kScaleUp = 0x5f800000U;    // 2^64; without the bit of kTwo 2^-64
 constexpr std::uint32_t kScaleBack = 0x9f800000U;  // -2^-64; with the bit of kTwo -2^64

@@ -2,9 +2,14 @@
 // processor (docs/decisions/0012-bias-correction.md).
 #pragma once
 
+#include <cstdint>
+
 #include "pando/backends/cpu/fused/body_writer.hpp"
 
 namespace pando::cpu {
+
+/// The sign of a float.
+inline constexpr std::uint32_t kSignBit = 0x80000000U;
 
 /// Finds the float32 divisions by uniform values, and adds the ops that write_quotient() needs: for
 /// a divisor d its magnitude |d|, the reciprocal -1 / |d|, and the scale 2^64 with the sign of d.

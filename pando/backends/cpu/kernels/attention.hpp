@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "pando/base/attention_window.hpp"
 
 namespace pando::cpu {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;

@@ -14,9 +14,8 @@ namespace pando::cpu {
 namespace {
 
 constexpr std::size_t kG = 0, kOut = 4, kLogSumExp = 5;
-constexpr AttentionOperands kOperands{1, 2, 3, 6, 7, 8};
+constexpr AttentionOperands kGradientOperands{1, 2, 3, 6, 7, 8};
 constexpr std::size_t kDq = 0, kDk = 1, kDv = 2, kMaskGradient = 3;  // outputs
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct BackwardProblem {
   AttentionProblem attention;
@@ -300,7 +299,7 @@ struct AttentionGradient {
 
 KernelPlan make_attention_grad(const KernelRequest& request) {
   BackwardProblem problem;
-  problem.attention = parse_attention(request, kOperands);
+  problem.attention = parse_attention(request, kGradientOperands);
   const std::size_t rank = request.input(kG).shape.size();
   problem.g = head_operand(kG, request.input(kG), rank);
   problem.out = head_operand(kOut, request.input(kOut), rank);

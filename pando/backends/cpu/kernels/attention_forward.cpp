@@ -9,9 +9,8 @@
 namespace pando::cpu {
 namespace {
 
-constexpr AttentionOperands kOperands{0, 1, 2, 3, 4, 5};
-constexpr std::size_t kOut = 0, kLogSumExp = 1;  // outputs
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr AttentionOperands kForwardOperands{0, 1, 2, 3, 4, 5};
+constexpr std::size_t kOutResult = 0, kLogSumExpResult = 1;  // outputs
 
 /// Offsets of arrays in the scratch of a part.
 struct ForwardScratch {
@@ -114,10 +113,10 @@ class ForwardPart {
       const float sum = array(at_.sum)[row], max = array(at_.max)[row];
       const bool sees_nothing = sum == 0;
       const float factor = sees_nothing ? 0.f : 1 / sum;
-      operand_out<float>(operands_, p.outputs + kLogSumExp)[first + row] =
+      operand_out<float>(operands_, p.outputs + kLogSumExpResult)[first + row] =
           sees_nothing ? -kInfinity : max + std::log(sum);
       const float* from = array(at_.out) + row * p.value_row();
-      T* out = operand_out<T>(operands_, p.outputs + kOut) + (first + row) * p.value_depth;
+      T* out = operand_out<T>(operands_, p.outputs + kOutResult) + (first + row) * p.value_depth;
       float* to = begin_row(out, array(at_.line));
       for (std::int64_t i = 0; i < p.value_depth; ++i) to[i] = from[i] * factor;
       finish_row(out, to, p.value_depth);
@@ -134,7 +133,7 @@ class ForwardPart {
 }  // namespace
 
 KernelPlan make_attention(const KernelRequest& request) {
-  const AttentionProblem problem = parse_attention(request, kOperands);
+  const AttentionProblem problem = parse_attention(request, kForwardOperands);
   const AttentionParts parts(problem, request.num_threads);
   const ForwardScratch at = ForwardScratch::of(problem);
   KernelPlan plan;

@@ -41,7 +41,7 @@ struct ChannelProblem {
 };
 
 /// Where a block begins, and its size.
-struct Block {
+struct ChannelBlock {
   std::int64_t first_element, stride, rows, count;
 };
 
@@ -55,8 +55,8 @@ void for_blocks(const ChannelProblem& p, std::int64_t channel, std::int64_t part
     const std::int64_t at = b % p.runs_of_row() * p.run();
     const std::int64_t width =
         p.has_columns() ? std::min(p.tile(), p.channels - channel) : p.spatial - at;
-    body(Block{sample * stride + channel * p.spatial + at, stride,
-               std::min(p.rows(), p.samples - sample), std::min(p.run(), width)});
+    body(ChannelBlock{sample * stride + channel * p.spatial + at, stride,
+                      std::min(p.rows(), p.samples - sample), std::min(p.run(), width)});
   }
 }
 
@@ -65,11 +65,11 @@ struct FloatBlock {
   const float* data;
   std::int64_t stride;
 };
-FloatBlock floats_of(const float* data, const Block& block, float*) {
+FloatBlock floats_of(const float* data, const ChannelBlock& block, float*) {
   return {data + block.first_element, block.stride};
 }
 template <DType kFormat>
-FloatBlock floats_of(const HalfPrecision<kFormat>* data, const Block& block, float* buffer) {
+FloatBlock floats_of(const HalfPrecision<kFormat>* data, const ChannelBlock& block, float* buffer) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
     read_row(data + block.first_element + row * block.stride, buffer + row * block.count,
              block.count);
@@ -94,7 +94,7 @@ void join_moments(double& count, double& mean, double& squares, double n, double
 template <class T>
 void add_moments(const ChannelProblem& p, const T* x, std::int64_t channel, std::int64_t part,
                  const Totals& totals, float* buffer) {
-  for_blocks(p, channel, part, [&](const Block& block) {
+  for_blocks(p, channel, part, [&](const ChannelBlock& block) {
     const FloatBlock floats = floats_of(x, block, buffer);
     if (!p.has_columns()) {
       const BlockMoments moments =
@@ -117,7 +117,7 @@ void add_moments(const ChannelProblem& p, const T* x, std::int64_t channel, std:
 template <class T>
 void add_products(const ChannelProblem& p, const T* g, const T* x, const float* mean,
                   std::int64_t channel, std::int64_t part, const Totals& totals, float* buffer) {
-  for_blocks(p, channel, part, [&](const Block& block) {
+  for_blocks(p, channel, part, [&](const ChannelBlock& block) {
     const FloatBlock factors = floats_of(g, block, buffer);
     const FloatBlock floats = floats_of(x, block, buffer + kBlock);
     if (!p.has_columns()) {
