@@ -151,13 +151,17 @@ inline KernelSpec make_spec(std::string kind, Attributes attributes,
                             const std::vector<TestTensor*>& inputs,
                             const std::vector<TestTensor*>& outputs) {
   KernelSpec spec{std::move(kind), std::move(attributes), {}, {}, {}};
-  Ints absent;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == nullptr) absent.push_back(static_cast<std::int64_t>(i));
-    spec.inputs.push_back(inputs[i] == nullptr ? OperandDesc{} : inputs[i]->desc());
-  }
-  for (TestTensor* output : outputs) spec.outputs.push_back(output->desc());
-  if (!absent.empty()) spec.attributes.set("absent_inputs", absent);
+  const auto describe = [&](const std::vector<TestTensor*>& tensors, const char* absent_name,
+                            std::vector<OperandDesc>& descs) {
+    Ints absent;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i] == nullptr) absent.push_back(static_cast<std::int64_t>(i));
+      descs.push_back(tensors[i] == nullptr ? OperandDesc{} : tensors[i]->desc());
+    }
+    if (!absent.empty()) spec.attributes.set(absent_name, absent);
+  };
+  describe(inputs, "absent_inputs", spec.inputs);
+  describe(outputs, "absent_outputs", spec.outputs);
   return spec;
 }
 
@@ -167,9 +171,10 @@ inline std::string run_spec(const KernelSpec& spec, const std::vector<TestTensor
   const auto target = make_cpu_target(num_threads);
   const auto kernel = target->prepare(spec);
   std::vector<std::byte*> operands;
-  for (TestTensor* tensor : inputs)
-    operands.push_back(tensor == nullptr ? nullptr : tensor->data());
-  for (TestTensor* tensor : outputs) operands.push_back(tensor->data());
+  for (const auto* tensors : {&inputs, &outputs}) {
+    for (TestTensor* tensor : *tensors)
+      operands.push_back(tensor == nullptr ? nullptr : tensor->data());
+  }
   constexpr std::size_t kGuard = 64;
   std::vector<std::byte> memory(kernel->scratch_bytes() + 2 * kGuard, std::byte{0x5a});
   auto address = reinterpret_cast<std::uintptr_t>(memory.data());

@@ -120,5 +120,36 @@ TEST(RecurrentSequence, EqualsLoopsForAnyThreadCount) {
   }
 }
 
+TEST(RecurrentSequence, ComputesNoMoreThanIsWanted) {
+  const std::vector<Layer> layers = {{"lstm", 6, 37, 70, false},
+                                     {"lstm", 5, 3, 33, true},
+                                     {"gru", 5, 20, 33, true},
+                                     {"gru", 2, 40, 8, false}};
+  for (const Layer& layer : layers) {
+    for (const DType dtype : {DType::Float32, DType::Float16}) {
+      for (const bool starts : {false, true}) {
+        Operands x(layer, dtype);
+        const Shape shape = {layer.steps, layer.batch, layer.hidden};
+        TestTensor out(dtype, shape), cells(dtype, shape);
+        const Wanted wanted = run_layer(layer, x, starts);
+        const double tolerance = 20 * epsilon_of(dtype);
+        const Attributes attributes = {{"cell", layer.cell}, {"reverse", layer.reverse}};
+        const auto expect = [&](const std::vector<TestTensor*>& outputs) {
+          const std::string how =
+              run_kernel("RecurrentSequence", attributes, x.inputs(layer, starts), outputs);
+          expect_close(out, wanted.states, tolerance, how);
+        };
+        if (layer.cell == "gru") {
+          expect({&out, nullptr});
+          continue;
+        }
+        expect({&out, nullptr, nullptr});
+        expect({&out, nullptr, &cells});
+        expect_close(cells, wanted.cells, tolerance, layer.cell);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pando::testing
