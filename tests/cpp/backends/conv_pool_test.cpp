@@ -180,26 +180,6 @@ TEST(Conv, RowsThatSeePaddingOnlyAreNotCutOff) {
   expect_close(out, wanted, 2e-5, why);
 }
 
-/// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
-/// wants none.
-std::string run_prepared_kernel(const std::string& kind, const Attributes& attributes,
-                                std::vector<TestTensor*> inputs, TestTensor& output,
-                                int num_threads) {
-  const auto prepared =
-      make_cpu_target(num_threads)->prepared_input(make_spec(kind, attributes, inputs, {&output}));
-  if (!prepared) {
-    run_kernel(kind, attributes, inputs, {&output}, num_threads);
-    return "";
-  }
-  TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
-  TestTensor made(prepared->maker.outputs.front());
-  run_spec(prepared->maker, {input}, {&made}, num_threads);
-  input = &made;
-  // It is prepared once.
-  EXPECT_FALSE(make_cpu_target(num_threads)->prepared_input(prepared->user).has_value());
-  return run_spec(prepared->user, inputs, {&output}, num_threads);
-}
-
 TEST(Conv, PreparedWeightsAreTheSameWeights) {
   const std::vector<ConvCase> cases = {
       {{4, 32, 9, 9}, {160, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
@@ -218,13 +198,14 @@ TEST(Conv, PreparedWeightsAreTheSameWeights) {
         {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
     for (const int threads : {1, 2}) {
       run_kernel("Conv", attributes, {&data, &weights}, {&plain}, threads);
-      count += run_prepared_kernel("Conv", attributes, {&data, &weights}, out, threads).size() > 0;
+      count +=
+          run_prepared_kernel("Conv", attributes, {&data, &weights}, {&out}, threads).size() > 0;
       expect_close(out, plain.values(), 0);
       Attributes backward = attributes;
       backward.set("input_shape", Ints(c.data));
       run_kernel("ConvDataGrad", backward, {&weights, &g}, {&dplain}, threads);
       count +=
-          run_prepared_kernel("ConvDataGrad", backward, {&weights, &g}, dx, threads).size() > 0;
+          run_prepared_kernel("ConvDataGrad", backward, {&weights, &g}, {&dx}, threads).size() > 0;
       expect_close(dx, dplain.values(), 0);
     }
   }
@@ -265,8 +246,9 @@ void expect_few_products(const ConvCase& c, bool prepared = false) {
   const auto expect = [&](const char* kind, const std::vector<TestTensor*>& inputs, TestTensor& got,
                           const std::vector<double>& wanted) {
     for (const int threads : {1, 2}) {
-      const std::string why = prepared ? run_prepared_kernel(kind, attributes, inputs, got, threads)
-                                       : run_kernel(kind, attributes, inputs, {&got}, threads);
+      const std::string why = prepared
+                                  ? run_prepared_kernel(kind, attributes, inputs, {&got}, threads)
+                                  : run_kernel(kind, attributes, inputs, {&got}, threads);
       EXPECT_NE(why.find("winograd"), std::string::npos) << why;
       expect_close(got, wanted, 2e-5, why);
     }

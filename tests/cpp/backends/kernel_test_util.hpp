@@ -191,6 +191,26 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
   return run_spec(make_spec(kind, attributes, inputs, outputs), inputs, outputs, num_threads);
 }
 
+/// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
+/// wants none.
+inline std::string run_prepared_kernel(const std::string& kind, const Attributes& attributes,
+                                       std::vector<TestTensor*> inputs,
+                                       const std::vector<TestTensor*>& outputs, int num_threads) {
+  const auto prepared =
+      make_cpu_target(num_threads)->prepared_input(make_spec(kind, attributes, inputs, outputs));
+  if (!prepared) {
+    run_kernel(kind, attributes, inputs, outputs, num_threads);
+    return "";
+  }
+  TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
+  TestTensor made(prepared->maker.outputs.front());
+  run_spec(prepared->maker, {input}, {&made}, num_threads);
+  input = &made;
+  // It is prepared once.
+  EXPECT_FALSE(make_cpu_target(num_threads)->prepared_input(prepared->user).has_value());
+  return run_spec(prepared->user, inputs, outputs, num_threads);
+}
+
 /// Relative to the larger of 1 and |wanted|.
 inline void expect_close(const TestTensor& got, const std::vector<double>& wanted, double tolerance,
                          const std::string& what = "") {

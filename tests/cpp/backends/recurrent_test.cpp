@@ -120,6 +120,33 @@ TEST(RecurrentSequence, EqualsLoopsForAnyThreadCount) {
   }
 }
 
+TEST(RecurrentSequence, WeightsPackedBeforeRunsAreTheSameWeights) {
+  const std::vector<Layer> layers = {{"lstm", 6, 37, 70, false},
+                                     {"gru", 5, 20, 33, true},
+                                     {"relu", 4, 310, 16, false},
+                                     {"tanh", 6, 3, 33, false}};
+  for (const Layer& layer : layers) {
+    for (const int threads : {1, 2}) {
+      Operands x(layer);
+      const Shape shape = {layer.steps, layer.batch, layer.hidden};
+      TestTensor out(DType::Float32, shape), packed(DType::Float32, shape);
+      const Attributes attributes = {{"cell", layer.cell}, {"reverse", layer.reverse}};
+      const auto outputs = [&](TestTensor& states) {
+        return layer.cell == "lstm"  ? std::vector<TestTensor*>{&states, nullptr, nullptr}
+               : layer.cell == "gru" ? std::vector<TestTensor*>{&states, nullptr}
+                                     : std::vector<TestTensor*>{&states};
+      };
+      run_kernel("RecurrentSequence", attributes, x.inputs(layer, true), outputs(out), threads);
+      const std::string how = run_prepared_kernel("RecurrentSequence", attributes,
+                                                  x.inputs(layer, true), outputs(packed), threads);
+      // Few rows are multiplied by the weights as they are.
+      EXPECT_EQ(how.find("packed before runs") != std::string::npos, layer.batch > 16) << how;
+      expect_close(packed, out.values(), 0, layer.cell);
+      expect_close(packed, run_layer(layer, x, true).states, 20 * epsilon_of(DType::Float32), how);
+    }
+  }
+}
+
 TEST(RecurrentSequence, ComputesNoMoreThanIsWanted) {
   const std::vector<Layer> layers = {{"lstm", 6, 37, 70, false},
                                      {"lstm", 5, 3, 33, true},

@@ -15,6 +15,8 @@
 namespace pando::cpu {
 namespace {
 
+/// The shape of weights that are packed.
+constexpr const char* kPackedWeights = "packed_weights";
 /// Sigmoids and tangents cost about as much as so many copies.
 constexpr std::int64_t kElementsPerTask = 1 << 11;
 
@@ -98,6 +100,7 @@ std::size_t bytes_of_floats(std::int64_t count) {
 /// The operands of RecurrentSequence; -1: not connected, or no such output.
 struct SequenceOperands {
   Sequence p;
+  bool has_packed_weights = false;  // by make_packed_weights
   int bias = -1, first = -1, first_cell = -1, states = 0, saved = -1, cells = -1;
 
   /// States of 0, and the cell states of one step where nothing wants those of all.
@@ -196,9 +199,13 @@ struct RunPackedSequence {
 
   void operator()(std::byte* const* operands, std::byte* scratch) const {
     const Sequence& p = at.p;
-    auto* weights = reinterpret_cast<float*>(scratch);
+    const float* weights = operand_in<float>(operands, 1);
     auto* of_threads = reinterpret_cast<float*>(scratch + threads_at);
-    product.pack(operand_in<float>(operands, 1), weights);
+    if (!at.has_packed_weights) {
+      auto* packed = reinterpret_cast<float*>(scratch);
+      product.pack(weights, packed);
+      weights = packed;
+    }
     const SequenceRun run(at, operands, scratch + run_at);
     for (std::int64_t s = 0; s < p.steps; ++s) {
       const auto cells = [&](const UnitTile& tile, const float* sums) {
@@ -218,7 +225,10 @@ struct RunPackedSequence {
 
 std::string parse_sequence_operands(const KernelRequest& request, SequenceOperands& at) {
   Sequence& p = at.p;
-  std::string fault = parse_sequence(request, request.output(0), request.input(1), p);
+  OperandDesc weights = request.input(1);
+  at.has_packed_weights = request.attributes().has(kPackedWeights);
+  if (at.has_packed_weights) weights.shape = request.attributes().ints(kPackedWeights);
+  std::string fault = parse_sequence(request, request.output(0), weights, p);
   if (!fault.empty()) return fault;
   const auto num_inputs = static_cast<int>(request.spec.inputs.size());
   const auto index_of = [&](std::size_t i) {
@@ -242,12 +252,41 @@ KernelPlan make_packed_sequence(const KernelRequest& request) {
     return KernelPlan::reject("few rows or steps");
   }
   run.product = RecurrentProduct(p.batch, p.hidden, p.gates, p.threads);
-  run.run_at = bytes_of_floats(run.product.weight_floats());
+  run.run_at = run.at.has_packed_weights ? 0 : bytes_of_floats(run.product.weight_floats());
   run.threads_at = run.run_at + run.at.run_bytes();
   KernelPlan plan;
   plan.scratch_bytes = run.threads_at + bytes_of_floats(p.threads * run.product.thread_floats());
-  plan.detail = "weights packed once";
+  plan.detail = run.at.has_packed_weights ? "weights packed before runs" : "weights packed once";
   plan.run = std::move(run);
+  return plan;
+}
+
+/// The weights as make_packed_sequence multiplies by them.
+std::optional<PreparedInput> packed_weights(const KernelRequest& request) {
+  SequenceOperands at;
+  if (!parse_sequence_operands(request, at).empty() || at.has_packed_weights) return std::nullopt;
+  const KernelSpec& spec = request.spec;
+  const RecurrentProduct product(at.p.batch, at.p.hidden, at.p.gates, at.p.threads);
+  const OperandDesc made = OperandDesc::contiguous(DType::Float32, {product.weight_floats()});
+  PreparedInput prepared{1, {}, spec};
+  prepared.maker.kind = "RecurrentPackedWeights";
+  prepared.maker.inputs = {spec.inputs[1]};
+  prepared.maker.outputs = {made};
+  prepared.user.inputs[1] = made;
+  prepared.user.attributes.set(kPackedWeights, Ints(spec.inputs[1].shape));
+  if (!make_packed_sequence({prepared.user, request.num_threads}).rejection.empty()) {
+    return std::nullopt;
+  }
+  return prepared;
+}
+
+KernelPlan make_packed_weights(const KernelRequest& request) {
+  const Shape& shape = request.input(0).shape;
+  const RecurrentProduct product(1, shape[1], shape[0] / shape[1], request.num_threads);
+  KernelPlan plan;
+  plan.run = [product](std::byte* const* operands, std::byte*) {
+    product.pack(operand_in<float>(operands, 0), operand_out<float>(operands, 1));
+  };
   return plan;
 }
 
@@ -255,6 +294,7 @@ KernelPlan make_sequence(const KernelRequest& request) {
   RunSequence run;
   std::string fault = parse_sequence_operands(request, run.at);
   if (!fault.empty()) return KernelPlan::reject(fault);
+  if (run.at.has_packed_weights) return KernelPlan::reject("packed weights");
   const Sequence& p = run.at.p;
   run.product = plan_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.at.bias >= 0);
   if (!run.product.rejection.empty()) return std::move(run.product);
@@ -362,10 +402,13 @@ KernelPlan make_sequence_gradient(const KernelRequest& request) {
 }  // namespace
 
 void register_recurrent_kernels(KernelTable& table) {
-  table["RecurrentSequence"] = {{{"packed", make_packed_sequence},
-                                 {"steps", make_sequence},
-                                 {"packed half", through_float32<make_packed_sequence>},
-                                 {"half", through_float32<make_sequence>}}};
+  table["RecurrentSequence"] = {
+      .candidates = {{"packed", make_packed_sequence},
+                     {"steps", make_sequence},
+                     {"packed half", through_float32<make_packed_sequence>},
+                     {"half", through_float32<make_sequence>}},
+      .prepared = packed_weights};
+  table["RecurrentPackedWeights"] = {{{"packed", make_packed_weights}}};
   table["RecurrentSequenceGrad"] = {
       {{"steps", make_sequence_gradient}, {"half", through_float32<make_sequence_gradient>}}};
 }
