@@ -257,7 +257,7 @@ KernelPlan make_packed_sequence(const KernelRequest& request) {
   KernelPlan plan;
   plan.scratch_bytes = run.threads_at + bytes_of_floats(p.threads * run.product.thread_floats());
   plan.detail = run.at.has_packed_weights ? "weights packed before runs" : "weights packed once";
-  plan.run = std::move(run);
+  plan.run = run;
   return plan;
 }
 
