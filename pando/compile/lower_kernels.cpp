@@ -1,10 +1,20 @@
 // Ops with kernels of their own, and copies in place of views.
+#include <algorithm>
+
 #include "pando/base/error.hpp"
 #include "pando/compile/lower_ops.hpp"
 #include "pando/custom/library_kernel.hpp"
 
 namespace pando {
 namespace {
+
+/// Nothing uses it, and the kernel runs without it.
+bool is_absent(const Op& op, int output) {
+  const std::vector<int>& optional = op.def().optional_outputs;
+  const Tensor& tensor = *op.output(output);
+  return std::find(optional.begin(), optional.end(), output) != optional.end() &&
+         tensor.uses().empty() && !tensor.is_graph_output();
+}
 
 KernelSpec kernel_spec(const Op& op, FrameBuilder& frame) {
   const OpDef& def = op.def();
@@ -25,15 +35,19 @@ KernelSpec kernel_spec(const Op& op, FrameBuilder& frame) {
     // A kernel that fails late no longer knows which instruction it was.
     spec.attributes.set(kLibrarySiteAttribute, describe(op));
   }
-  Ints absent;
+  Ints absent, absent_outputs;
   for (int i = 0; i < op.num_inputs(); ++i) {
     if (op.input(i) == nullptr) absent.push_back(i);
     spec.inputs.push_back(op.input(i) == nullptr ? OperandDesc{} : frame.bind(op.input(i)).desc);
   }
   if (!absent.empty()) spec.attributes.set("absent_inputs", absent);
-  for (const Tensor* output : op.outputs()) {
-    spec.outputs.push_back(OperandDesc::contiguous(output->dtype(), output->shape()));
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    const TensorInfo& info = op.output(i)->info;
+    if (is_absent(op, i)) absent_outputs.push_back(i);
+    spec.outputs.push_back(is_absent(op, i) ? OperandDesc{}
+                                            : OperandDesc::contiguous(info.dtype, info.shape));
   }
+  if (!absent_outputs.empty()) spec.attributes.set("absent_outputs", absent_outputs);
   return spec;
 }
 
@@ -94,7 +108,12 @@ void lower_kernel_op(const Op& op, FrameBuilder& frame) {
   operands.reserve(op.inputs().size() + op.outputs().size());
   for (int i = 0; i < op.num_inputs(); ++i) operands.push_back(kernel_input(op, spec, i, frame));
   std::vector<std::pair<BoundTensor, BoundTensor>> copies_back;
-  for (const Tensor* tensor : op.outputs()) {
+  for (int i = 0; i < op.num_outputs(); ++i) {
+    if (is_absent(op, i)) {
+      operands.emplace_back();
+      continue;
+    }
+    const Tensor* tensor = op.output(i);
     BoundTensor output = frame.bind(tensor);
     if (!output.desc.is_contiguous()) {
       const BoundTensor temporary =

@@ -22,7 +22,7 @@ bool is_identifier(std::string_view name) {
 
 /// Attributes that the compiler gives ops and kernels a meaning by.
 bool is_reserved(std::string_view name) {
-  constexpr std::array kReserved = {"absent_inputs", "buffer", "stream"};
+  constexpr std::array kReserved = {"absent_inputs", "absent_outputs", "buffer", "stream"};
   return name.starts_with("library_") ||
          std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
 }

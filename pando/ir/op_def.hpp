@@ -83,6 +83,9 @@ struct OpDef {
   /// The op has outputs whose gradient must not be asked for: autodiff throws if it reaches them.
   bool gradient_is_error = false;
 
+  /// Outputs that the kernel does not compute where nothing uses them: what only gradients read.
+  std::vector<int> optional_outputs = {};
+
   /// Kept although no output is used; never merged with an equal op.
   bool has_side_effects = false;
 

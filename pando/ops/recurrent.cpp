@@ -142,6 +142,7 @@ OpDef recurrent_sequence() {
   def.attributes = kAttributes;
   def.infer = infer_sequence;
   def.check_execution = needs_equal_small_floats;
+  def.optional_outputs = {1, 2};
   def.differentiable_inputs = {0, 1, 2, 3, 4};
   def.gradient = sequence_gradient;
   return def;

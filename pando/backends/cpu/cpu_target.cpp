@@ -17,11 +17,22 @@
 namespace pando {
 namespace cpu {
 
+namespace {
+
+bool is_listed(const Attributes& attributes, const char* name, std::size_t i) {
+  if (!attributes.has(name)) return false;
+  const Ints& list = attributes.ints(name);
+  return std::find(list.begin(), list.end(), static_cast<std::int64_t>(i)) != list.end();
+}
+
+}  // namespace
+
 bool KernelRequest::has_input(std::size_t i) const {
-  if (i >= spec.inputs.size()) return false;
-  if (!spec.attributes.has("absent_inputs")) return true;
-  const Ints& absent = spec.attributes.ints("absent_inputs");
-  return std::find(absent.begin(), absent.end(), static_cast<std::int64_t>(i)) == absent.end();
+  return i < spec.inputs.size() && !is_listed(spec.attributes, "absent_inputs", i);
+}
+
+bool KernelRequest::has_output(std::size_t i) const {
+  return i < spec.outputs.size() && !is_listed(spec.attributes, "absent_outputs", i);
 }
 
 KernelImages images_in_either_layout(const KernelRequest& request,

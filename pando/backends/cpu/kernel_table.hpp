@@ -25,6 +25,8 @@ struct KernelRequest {
   const OperandDesc& output(std::size_t i) const { return spec.outputs[i]; }
   /// Whether input `i` is connected (see attribute "absent_inputs").
   bool has_input(std::size_t i) const;
+  /// Whether output `i` is: "absent_outputs".
+  bool has_output(std::size_t i) const;
   const Attributes& attributes() const { return spec.attributes; }
 };
 

@@ -152,13 +152,17 @@ inline KernelSpec make_spec(std::string kind, Attributes attributes,
                             const std::vector<TestTensor*>& inputs,
                             const std::vector<TestTensor*>& outputs) {
   KernelSpec spec{std::move(kind), std::move(attributes), {}, {}, {}};
-  Ints absent;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == nullptr) absent.push_back(static_cast<std::int64_t>(i));
-    spec.inputs.push_back(inputs[i] == nullptr ? OperandDesc{} : inputs[i]->desc());
-  }
-  for (TestTensor* output : outputs) spec.outputs.push_back(output->desc());
-  if (!absent.empty()) spec.attributes.set("absent_inputs", absent);
+  const auto describe = [&](const std::vector<TestTensor*>& tensors, const char* absent_name,
+                            std::vector<OperandDesc>& descs) {
+    Ints absent;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i] == nullptr) absent.push_back(static_cast<std::int64_t>(i));
+      descs.push_back(tensors[i] == nullptr ? OperandDesc{} : tensors[i]->desc());
+    }
+    if (!absent.empty()) spec.attributes.set(absent_name, absent);
+  };
+  describe(inputs, "absent_inputs", spec.inputs);
+  describe(outputs, "absent_outputs", spec.outputs);
   return spec;
 }
 
@@ -168,9 +172,10 @@ inline std::string run_spec(const KernelSpec& spec, const std::vector<TestTensor
   const auto target = make_cpu_target(num_threads);
   const auto kernel = target->prepare(spec);
   std::vector<std::byte*> operands;
-  for (TestTensor* tensor : inputs)
-    operands.push_back(tensor == nullptr ? nullptr : tensor->data());
-  for (TestTensor* tensor : outputs) operands.push_back(tensor->data());
+  for (const auto* tensors : {&inputs, &outputs}) {
+    for (TestTensor* tensor : *tensors)
+      operands.push_back(tensor == nullptr ? nullptr : tensor->data());
+  }
   constexpr std::size_t kGuard = 64;
   std::vector<std::byte> memory(kernel->scratch_bytes() + 2 * kGuard, std::byte{0x5a});
   auto address = reinterpret_cast<std::uintptr_t>(memory.data());
@@ -185,6 +190,26 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
                               const std::vector<TestTensor*>& inputs,
                               const std::vector<TestTensor*>& outputs, int num_threads = 2) {
   return run_spec(make_spec(kind, attributes, inputs, outputs), inputs, outputs, num_threads);
+}
+
+/// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
+/// wants none.
+inline std::string run_prepared_kernel(const std::string& kind, const Attributes& attributes,
+                                       std::vector<TestTensor*> inputs,
+                                       const std::vector<TestTensor*>& outputs, int num_threads) {
+  const auto prepared =
+      make_cpu_target(num_threads)->prepared_input(make_spec(kind, attributes, inputs, outputs));
+  if (!prepared) {
+    run_kernel(kind, attributes, inputs, outputs, num_threads);
+    return "";
+  }
+  TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
+  TestTensor made(prepared->maker.outputs.front());
+  run_spec(prepared->maker, {input}, {&made}, num_threads);
+  input = &made;
+  // It is prepared once.
+  EXPECT_FALSE(make_cpu_target(num_threads)->prepared_input(prepared->user).has_value());
+  return run_spec(prepared->user, inputs, outputs, num_threads);
 }
 
 /// Relative to the larger of 1 and |wanted|.

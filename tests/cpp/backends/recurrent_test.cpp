@@ -120,5 +120,63 @@ TEST(RecurrentSequence, EqualsLoopsForAnyThreadCount) {
   }
 }
 
+TEST(RecurrentSequence, WeightsPackedBeforeRunsAreTheSameWeights) {
+  const std::vector<Layer> layers = {{"lstm", 6, 37, 70, false},
+                                     {"gru", 5, 20, 33, true},
+                                     {"relu", 4, 310, 16, false},
+                                     {"tanh", 6, 3, 33, false}};
+  for (const Layer& layer : layers) {
+    for (const int threads : {1, 2}) {
+      Operands x(layer);
+      const Shape shape = {layer.steps, layer.batch, layer.hidden};
+      TestTensor out(DType::Float32, shape), packed(DType::Float32, shape);
+      const Attributes attributes = {{"cell", layer.cell}, {"reverse", layer.reverse}};
+      const auto outputs = [&](TestTensor& states) {
+        return layer.cell == "lstm"  ? std::vector<TestTensor*>{&states, nullptr, nullptr}
+               : layer.cell == "gru" ? std::vector<TestTensor*>{&states, nullptr}
+                                     : std::vector<TestTensor*>{&states};
+      };
+      run_kernel("RecurrentSequence", attributes, x.inputs(layer, true), outputs(out), threads);
+      const std::string how = run_prepared_kernel("RecurrentSequence", attributes,
+                                                  x.inputs(layer, true), outputs(packed), threads);
+      // Few rows are multiplied by the weights as they are.
+      EXPECT_EQ(how.find("packed before runs") != std::string::npos, layer.batch > 16) << how;
+      expect_close(packed, out.values(), 0, layer.cell);
+      expect_close(packed, run_layer(layer, x, true).states, 20 * epsilon_of(DType::Float32), how);
+    }
+  }
+}
+
+TEST(RecurrentSequence, ComputesNoMoreThanIsWanted) {
+  const std::vector<Layer> layers = {{"lstm", 6, 37, 70, false},
+                                     {"lstm", 5, 3, 33, true},
+                                     {"gru", 5, 20, 33, true},
+                                     {"gru", 2, 40, 8, false}};
+  for (const Layer& layer : layers) {
+    for (const DType dtype : {DType::Float32, DType::Float16}) {
+      for (const bool starts : {false, true}) {
+        Operands x(layer, dtype);
+        const Shape shape = {layer.steps, layer.batch, layer.hidden};
+        TestTensor out(dtype, shape), cells(dtype, shape);
+        const Wanted wanted = run_layer(layer, x, starts);
+        const double tolerance = 20 * epsilon_of(dtype);
+        const Attributes attributes = {{"cell", layer.cell}, {"reverse", layer.reverse}};
+        const auto expect = [&](const std::vector<TestTensor*>& outputs) {
+          const std::string how =
+              run_kernel("RecurrentSequence", attributes, x.inputs(layer, starts), outputs);
+          expect_close(out, wanted.states, tolerance, how);
+        };
+        if (layer.cell == "gru") {
+          expect({&out, nullptr});
+          continue;
+        }
+        expect({&out, nullptr, nullptr});
+        expect({&out, nullptr, &cells});
+        expect_close(cells, wanted.cells, tolerance, layer.cell);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pando::testing

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import torch
 
 import popxl
@@ -16,6 +17,8 @@ from pando.settings import use_session_settings
 SHAPE = (160, 32, 3, 3)
 RNG = np.random.default_rng(7)
 IMAGES = RNG.standard_normal((2, 32, 8, 8), dtype=np.float32)
+# With so many tiles convolutions are computed with fewer products, of transformed filters.
+LARGE_IMAGES = RNG.standard_normal((2, 32, 20, 20), dtype=np.float32)
 
 
 def some_weights() -> np.ndarray:
@@ -27,17 +30,18 @@ class Program(NamedTuple):
     weights: popxl.tensor.Variable
     images: popxl.HostToDeviceStream
     result: popxl.DeviceToHostStream
+    values: np.ndarray
 
     def run(self, session: popxl.Session) -> np.ndarray:
-        return session.run({self.images: IMAGES})[self.result]
+        return session.run({self.images: self.values})[self.result]
 
 
-def convolution(initial: np.ndarray, decay: bool = False) -> Program:
+def convolution(initial: np.ndarray, decay: bool = False, values: np.ndarray = IMAGES) -> Program:
     """Two convolutions, one of ones. ``decay``: each run halves the weights in its end."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph, popxl.in_sequence():
         weights = popxl.variable(initial, popxl.float32, "w")
-        images = popxl.h2d_stream(IMAGES.shape, popxl.float32, "images")
+        images = popxl.h2d_stream(values.shape, popxl.float32, "images")
         ones = popxl.variable(np.ones((32, 160, 3, 3), np.float32), name="ones")
         y = ops.conv(ops.host_load(images, "x"), weights, (1, 1), (1, 1, 1, 1))
         y = ops.conv(y, ones, (1, 1), (1, 1, 1, 1))
@@ -45,11 +49,11 @@ def convolution(initial: np.ndarray, decay: bool = False) -> Program:
         ops.host_store(result, y)
         if decay:
             ops.var_updates.copy_var_update_(weights, weights * 0.5)
-    return Program(ir, weights, images, result)
+    return Program(ir, weights, images, result, values)
 
 
-def wanted(weights: np.ndarray) -> np.ndarray:
-    y = torch.nn.functional.conv2d(torch.tensor(IMAGES), torch.tensor(weights), padding=1)
+def wanted(weights: np.ndarray, images: np.ndarray = IMAGES) -> np.ndarray:
+    y = torch.nn.functional.conv2d(torch.tensor(images), torch.tensor(weights), padding=1)
     return np.asarray(torch.nn.functional.conv2d(y, torch.ones((32, 160, 3, 3)), padding=1))
 
 
@@ -61,18 +65,19 @@ def close(a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-2)
 
 
-def test_results_follow_weights_that_the_host_writes() -> None:
+@pytest.mark.parametrize("images", [IMAGES, LARGE_IMAGES], ids=["few_tiles", "many_tiles"])
+def test_results_follow_weights_that_the_host_writes(images: np.ndarray) -> None:
     first, second = some_weights(), some_weights()
-    program = convolution(first)
+    program = convolution(first, values=images)
     with popxl.Session(program.ir, "cpu") as session:
         assert is_prepared(session)
         for _ in range(2):
-            close(program.run(session), wanted(first))
+            close(program.run(session), wanted(first, images))
         session.write_variable_data(program.weights, second)
         for _ in range(2):
-            close(program.run(session), wanted(second))
+            close(program.run(session), wanted(second, images))
     with session:
-        close(program.run(session), wanted(second))
+        close(program.run(session), wanted(second, images))
 
 
 def test_weights_that_a_run_writes_are_not_prepared() -> None:

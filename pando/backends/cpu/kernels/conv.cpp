@@ -99,6 +99,7 @@ KernelPlan make_plain_conv(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   if (problem.has_prepared_weights) return KernelPlan::reject("weights are prepared for oneDNN");
+  if (problem.has_prepared_filters) return KernelPlan::reject("filters are prepared for winograd");
   const PlainConv p(problem);
   KernelPlan plan;
   const auto use = [&]<class T>(T) {
@@ -141,19 +142,27 @@ KernelImages conv_images(const KernelRequest& request) {
 }
 
 template <ConvPass Pass>
+std::optional<PreparedInput> prepared_weights(const KernelRequest& request) {
+  if (auto prepared = prepared_winograd_filters<Pass>(request)) return prepared;
+  return prepared_conv_weights<Pass>(request);
+}
+
+template <ConvPass Pass>
 KindEntry conv_entry() {
   KindEntry entry{.candidates = {{"winograd", make_winograd_conv<Pass>, is_for_winograd<Pass>},
                                  {"onednn", make_onednn_conv<Pass>},
                                  {"half", make_half_conv<Pass>},
                                  {"plain", make_plain_conv<Pass>}},
                   .images = conv_images<Pass>};
-  if constexpr (Pass != ConvPass::Weights) entry.prepared = prepared_conv_weights<Pass>;
+  if constexpr (Pass != ConvPass::Weights) entry.prepared = prepared_weights<Pass>;
   return entry;
 }
 
+/// What makes the weights of a convolution as its kernels want them.
 template <ConvPass Pass>
-KindEntry prepared_weights_entry() {
-  return {.candidates = {{"onednn", make_prepared_weights<Pass>}}};
+void add_makers(const std::string& kind, KernelTable& table) {
+  table[kind + "PreparedWeights"] = {.candidates = {{"onednn", make_prepared_weights<Pass>}}};
+  table[kind + "PreparedFilters"] = {.candidates = {{"winograd", make_prepared_filters<Pass>}}};
 }
 
 }  // namespace
@@ -167,6 +176,8 @@ std::string parse_conv(const KernelRequest& request, ConvPass pass, ConvProblem&
   problem.result = operands[at[2]]->shape;
   problem.has_prepared_weights = request.attributes().has("prepared_weights");
   if (problem.has_prepared_weights) problem.weights = request.attributes().ints("prepared_weights");
+  problem.has_prepared_filters = request.attributes().has("prepared_filters");
+  if (problem.has_prepared_filters) problem.weights = request.attributes().ints("prepared_filters");
   problem.channel_last = request.attributes().flag_or("channel_last", false);
   if (problem.channel_last) {
     problem.data = channels_first(problem.data);
@@ -195,8 +206,8 @@ void register_conv_kernels(KernelTable& table) {
   table["Conv"] = conv_entry<ConvPass::Forward>();
   table["ConvDataGrad"] = conv_entry<ConvPass::Data>();
   table["ConvWeightsGrad"] = conv_entry<ConvPass::Weights>();
-  table["ConvPreparedWeights"] = prepared_weights_entry<ConvPass::Forward>();
-  table["ConvDataGradPreparedWeights"] = prepared_weights_entry<ConvPass::Data>();
+  add_makers<ConvPass::Forward>("Conv", table);
+  add_makers<ConvPass::Data>("ConvDataGrad", table);
 }
 
 }  // namespace pando::cpu

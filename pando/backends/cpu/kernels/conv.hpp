@@ -21,8 +21,8 @@ struct ConvProblem {
   bool channel_last = false;
   Ints strides, pads, dilations;  // pads: begins, then ends
   std::int64_t groups = 1;
-  /// The weights are what make_prepared_weights made of them.
-  bool has_prepared_weights = false;
+  /// The weights are what make_prepared_weights made of them, or make_prepared_filters.
+  bool has_prepared_weights = false, has_prepared_filters = false;
   std::size_t spatial_rank() const { return strides.size(); }
 };
 
@@ -47,6 +47,13 @@ template <ConvPass Pass>
 bool is_for_winograd(const KernelRequest& request);
 template <ConvPass Pass>
 KernelPlan make_winograd_conv(const KernelRequest& request);
+
+/// The filters as this kernel multiplies by them, of Forward and Data; nullopt where it does not
+/// compute the convolution. The user has attribute `prepared_filters`, the shape of the weights.
+template <ConvPass Pass>
+std::optional<PreparedInput> prepared_winograd_filters(const KernelRequest& request);
+template <ConvPass Pass>
+KernelPlan make_prepared_filters(const KernelRequest& request);
 
 /// Data and result, as operands, if oneDNN reorders them because it would rather have channels
 /// last.

@@ -15,6 +15,8 @@
 namespace pando::cpu {
 namespace {
 
+/// The shape of weights that are packed.
+constexpr const char* kPackedWeights = "packed_weights";
 /// Sigmoids and tangents cost about as much as so many copies.
 constexpr std::int64_t kElementsPerTask = 1 << 11;
 
@@ -91,34 +93,40 @@ std::byte* bytes_of(const float* at) {
   return reinterpret_cast<std::byte*>(const_cast<float*>(at));
 }
 
+std::size_t bytes_of_floats(std::int64_t count) {
+  return scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
+}
+
 /// The operands of RecurrentSequence; -1: not connected, or no such output.
 struct SequenceOperands {
   Sequence p;
+  bool has_packed_weights = false;  // by make_packed_weights
   int bias = -1, first = -1, first_cell = -1, states = 0, saved = -1, cells = -1;
+
+  /// States of 0, and the cell states of one step where nothing wants those of all.
+  std::size_t run_bytes() const { return bytes_of_floats(2 * p.state_size()); }
 };
 
 /// What one run works on.
 class SequenceRun {
  public:
-  /// `zeros`: a first state.
-  SequenceRun(const SequenceOperands& at, std::byte* const* operands, const float* zeros)
-      : at_(at), p_(at.p), operands_(operands), zeros_(zeros) {}
+  /// `scratch`: run_bytes().
+  SequenceRun(const SequenceOperands& at, std::byte* const* operands, std::byte* scratch)
+      : at_(at),
+        p_(at.p),
+        operands_(operands),
+        zeros_(reinterpret_cast<float*>(scratch)),
+        last_cells_(reinterpret_cast<float*>(scratch) + p_.state_size()) {
+    std::fill_n(zeros_, p_.state_size(), 0.0f);
+  }
 
   const float* bias() const { return at_.bias < 0 ? nullptr : operand(at_.bias); }
   const float* state_before(std::int64_t s) const {
     return p_.before(operand(at_.states), first(at_.first), s);
   }
 
-  /// Has the processor load what step `s` reads of the inputs for some units of a row: a piece of
-  /// each gate, where it does not see a stream.
-  void prefetch_parts(std::int64_t s, std::int64_t row, std::int64_t unit,
-                      std::int64_t units) const {
-    constexpr std::int64_t kLine = 16;
-    const float* parts = operand(0) + (p_.time(s) * p_.batch + row) * p_.gates * p_.hidden + unit;
-    for (std::int64_t gate = 0; gate < p_.gates; ++gate, parts += p_.hidden) {
-      for (std::int64_t i = 0; i < units; i += kLine) __builtin_prefetch(parts + i);
-    }
-  }
+  /// What the inputs add to the gates of step `s`.
+  const float* parts(std::int64_t s) const { return operand(0) + p_.time(s) * p_.parts_size(); }
 
   /// Step `s` for some units of a row. `sums`: the product of the first unit, whose gates are
   /// `gate_step` apart.
@@ -138,10 +146,13 @@ class SequenceRun {
     step.state = state_before(s) + offset;
     if (at_.cells >= 0) {
       step.cell = p_.before(operand(at_.cells), first(at_.first_cell), s) + offset;
+      step.next_cell = at(at_.cells, 1);
+    } else if (p_.cell == Cell::Lstm) {
+      step.cell = (s == 0 ? first(at_.first_cell) : last_cells_) + offset;
+      step.next_cell = last_cells_ + offset;
     }
     step.saved = at(at_.saved, 4);
     step.next_state = at(at_.states, 1);
-    step.next_cell = at(at_.cells, 1);
     cell_step(p_.cell, step);
   }
 
@@ -154,21 +165,20 @@ class SequenceRun {
   const SequenceOperands& at_;
   const Sequence& p_;
   std::byte* const* operands_;
-  const float* zeros_;
+  float* zeros_;
+  float* last_cells_;
 };
 
 /// Steps whose products are matrix products like others.
 struct RunSequence {
   SequenceOperands at;
   KernelPlan product;
-  std::size_t zeros_at = 0, product_at = 0;
+  std::size_t run_at = 0, product_at = 0;
 
   void operator()(std::byte* const* operands, std::byte* scratch) const {
     const Sequence& p = at.p;
     auto* sums = reinterpret_cast<float*>(scratch);
-    auto* zeros = reinterpret_cast<float*>(scratch + zeros_at);
-    std::fill_n(zeros, p.state_size(), 0.0f);
-    const SequenceRun run(at, operands, zeros);
+    const SequenceRun run(at, operands, scratch + run_at);
     for (std::int64_t s = 0; s < p.steps; ++s) {
       std::byte* factors[4] = {bytes_of(run.state_before(s)), operands[1]};
       factors[2] = at.bias < 0 ? bytes_of(sums) : operands[2];
@@ -183,44 +193,42 @@ struct RunSequence {
 
 /// Steps whose products have packed weights: threads meet once a step.
 struct RunPackedSequence {
-  static constexpr std::int64_t kAhead = 2;  // rows, at which what they read arrives in time
-
   SequenceOperands at;
   RecurrentProduct product;
-  std::size_t zeros_at = 0, threads_at = 0;
+  std::size_t run_at = 0, threads_at = 0;
 
   void operator()(std::byte* const* operands, std::byte* scratch) const {
     const Sequence& p = at.p;
-    auto* weights = reinterpret_cast<float*>(scratch);
-    auto* zeros = reinterpret_cast<float*>(scratch + zeros_at);
+    const float* weights = operand_in<float>(operands, 1);
     auto* of_threads = reinterpret_cast<float*>(scratch + threads_at);
-    std::fill_n(zeros, p.state_size(), 0.0f);
-    product.pack(operand_in<float>(operands, 1), weights);
-    const SequenceRun run(at, operands, zeros);
+    if (!at.has_packed_weights) {
+      auto* packed = reinterpret_cast<float*>(scratch);
+      product.pack(weights, packed);
+      weights = packed;
+    }
+    const SequenceRun run(at, operands, scratch + run_at);
     for (std::int64_t s = 0; s < p.steps; ++s) {
       const auto cells = [&](const UnitTile& tile, const float* sums) {
         for (std::int64_t i = 0; i < tile.rows; ++i, sums += product.row_step()) {
-          const std::int64_t row = tile.row + i;
-          if (i + kAhead < tile.rows) run.prefetch_parts(s, row + kAhead, tile.unit, tile.units);
-          run.step(s, row, tile.unit, tile.units, sums, product.gate_step());
+          run.step(s, tile.row + i, tile.unit, tile.units, sums, product.gate_step());
         }
       };
-      parallel_for(
-          p.threads, product.tiles(), product.grain(), [&](std::int64_t begin, std::int64_t end) {
-            float* mine = of_threads + thread_index() * product.thread_floats();
-            product.for_tiles(weights, run.state_before(s), run.bias(), mine, begin, end, cells);
-          });
+      const RecurrentProduct::Operands step{weights, run.state_before(s), run.bias(), run.parts(s)};
+      parallel_for(p.threads, product.tiles(), product.grain(),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     float* mine = of_threads + thread_index() * product.thread_floats();
+                     product.for_tiles(step, mine, begin, end, cells);
+                   });
     }
   }
 };
 
-std::size_t bytes_of_floats(std::int64_t count) {
-  return scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
-}
-
 std::string parse_sequence_operands(const KernelRequest& request, SequenceOperands& at) {
   Sequence& p = at.p;
-  std::string fault = parse_sequence(request, request.output(0), request.input(1), p);
+  OperandDesc weights = request.input(1);
+  at.has_packed_weights = request.attributes().has(kPackedWeights);
+  if (at.has_packed_weights) weights.shape = request.attributes().ints(kPackedWeights);
+  std::string fault = parse_sequence(request, request.output(0), weights, p);
   if (!fault.empty()) return fault;
   const auto num_inputs = static_cast<int>(request.spec.inputs.size());
   const auto index_of = [&](std::size_t i) {
@@ -230,8 +238,8 @@ std::string parse_sequence_operands(const KernelRequest& request, SequenceOperan
   at.first = index_of(3);
   at.first_cell = index_of(4);
   at.states = num_inputs;
-  if (p.gates > 1) at.saved = num_inputs + 1;
-  if (p.cell == Cell::Lstm) at.cells = num_inputs + 2;
+  if (request.has_output(1)) at.saved = num_inputs + 1;
+  if (request.has_output(2)) at.cells = num_inputs + 2;
   return "";
 }
 
@@ -244,12 +252,41 @@ KernelPlan make_packed_sequence(const KernelRequest& request) {
     return KernelPlan::reject("few rows or steps");
   }
   run.product = RecurrentProduct(p.batch, p.hidden, p.gates, p.threads);
-  run.zeros_at = bytes_of_floats(run.product.weight_floats());
-  run.threads_at = run.zeros_at + bytes_of_floats(p.state_size());
+  run.run_at = run.at.has_packed_weights ? 0 : bytes_of_floats(run.product.weight_floats());
+  run.threads_at = run.run_at + run.at.run_bytes();
   KernelPlan plan;
   plan.scratch_bytes = run.threads_at + bytes_of_floats(p.threads * run.product.thread_floats());
-  plan.detail = "weights packed once";
-  plan.run = std::move(run);
+  plan.detail = run.at.has_packed_weights ? "weights packed before runs" : "weights packed once";
+  plan.run = run;
+  return plan;
+}
+
+/// The weights as make_packed_sequence multiplies by them.
+std::optional<PreparedInput> packed_weights(const KernelRequest& request) {
+  SequenceOperands at;
+  if (!parse_sequence_operands(request, at).empty() || at.has_packed_weights) return std::nullopt;
+  const KernelSpec& spec = request.spec;
+  const RecurrentProduct product(at.p.batch, at.p.hidden, at.p.gates, at.p.threads);
+  const OperandDesc made = OperandDesc::contiguous(DType::Float32, {product.weight_floats()});
+  PreparedInput prepared{1, {}, spec};
+  prepared.maker.kind = "RecurrentPackedWeights";
+  prepared.maker.inputs = {spec.inputs[1]};
+  prepared.maker.outputs = {made};
+  prepared.user.inputs[1] = made;
+  prepared.user.attributes.set(kPackedWeights, Ints(spec.inputs[1].shape));
+  if (!make_packed_sequence({prepared.user, request.num_threads}).rejection.empty()) {
+    return std::nullopt;
+  }
+  return prepared;
+}
+
+KernelPlan make_packed_weights(const KernelRequest& request) {
+  const Shape& shape = request.input(0).shape;
+  const RecurrentProduct product(1, shape[1], shape[0] / shape[1], request.num_threads);
+  KernelPlan plan;
+  plan.run = [product](std::byte* const* operands, std::byte*) {
+    product.pack(operand_in<float>(operands, 0), operand_out<float>(operands, 1));
+  };
   return plan;
 }
 
@@ -257,11 +294,12 @@ KernelPlan make_sequence(const KernelRequest& request) {
   RunSequence run;
   std::string fault = parse_sequence_operands(request, run.at);
   if (!fault.empty()) return KernelPlan::reject(fault);
+  if (run.at.has_packed_weights) return KernelPlan::reject("packed weights");
   const Sequence& p = run.at.p;
   run.product = plan_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.at.bias >= 0);
   if (!run.product.rejection.empty()) return std::move(run.product);
-  run.zeros_at = bytes_of_floats(p.parts_size());
-  run.product_at = run.zeros_at + bytes_of_floats(p.state_size());
+  run.run_at = bytes_of_floats(p.parts_size());
+  run.product_at = run.run_at + run.at.run_bytes();
   KernelPlan plan;
   plan.scratch_bytes = run.product_at + run.product.scratch_bytes;
   plan.detail = run.product.detail;
@@ -364,10 +402,13 @@ KernelPlan make_sequence_gradient(const KernelRequest& request) {
 }  // namespace
 
 void register_recurrent_kernels(KernelTable& table) {
-  table["RecurrentSequence"] = {{{"packed", make_packed_sequence},
-                                 {"steps", make_sequence},
-                                 {"packed half", through_float32<make_packed_sequence>},
-                                 {"half", through_float32<make_sequence>}}};
+  table["RecurrentSequence"] = {
+      .candidates = {{"packed", make_packed_sequence},
+                     {"steps", make_sequence},
+                     {"packed half", through_float32<make_packed_sequence>},
+                     {"half", through_float32<make_sequence>}},
+      .prepared = packed_weights};
+  table["RecurrentPackedWeights"] = {{{"packed", make_packed_weights}}};
   table["RecurrentSequenceGrad"] = {
       {{"steps", make_sequence_gradient}, {"half", through_float32<make_sequence_gradient>}}};
 }

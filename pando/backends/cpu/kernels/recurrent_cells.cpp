@@ -44,6 +44,13 @@ HWY_INLINE V ThroughSigmoid(V g, V s) { return hn::Mul(hn::Mul(g, s), hn::Sub(On
 /// g (1 - t^2): the gradient through a tanh with the value t.
 HWY_INLINE V ThroughTanh(V g, V t) { return hn::Mul(g, hn::NegMulAdd(t, t, One())); }
 
+/// Keeps what the gradient reads.
+template <class At>
+HWY_INLINE void Save(const CellStep& s, std::int64_t k, At at, const V (&gates)[4]) {
+  if (s.saved == nullptr) return;
+  for (std::int64_t n = 0; n < 4; ++n) at.Store(gates[n], s.saved + n * s.hidden + k);
+}
+
 void LstmStep(const CellStep& s) {
   const std::int64_t h = s.hidden;
   ForVectors(s.count, [&](std::int64_t k, auto at) HWY_ATTR {
@@ -52,10 +59,7 @@ void LstmStep(const CellStep& s) {
     };
     const V i = SigmoidF(gate(0)), f = SigmoidF(gate(1)), g = TanhF(gate(2)), o = SigmoidF(gate(3));
     const V cell = hn::MulAdd(f, at.Load(s.cell + k), hn::Mul(i, g));
-    at.Store(i, s.saved + k);
-    at.Store(f, s.saved + h + k);
-    at.Store(g, s.saved + 2 * h + k);
-    at.Store(o, s.saved + 3 * h + k);
+    Save(s, k, at, {i, f, g, o});
     at.Store(cell, s.next_cell + k);
     at.Store(hn::Mul(o, TanhF(cell)), s.next_state + k);
   });
@@ -70,10 +74,7 @@ void GruStep(const CellStep& s) {
     const V r = SigmoidF(gate(0)), z = SigmoidF(gate(1));
     const V q = at.Load(s.product + 2 * s.product_gate + k);
     const V n = TanhF(hn::MulAdd(r, q, at.Load(s.parts + 2 * h + k)));
-    at.Store(r, s.saved + k);
-    at.Store(z, s.saved + h + k);
-    at.Store(n, s.saved + 2 * h + k);
-    at.Store(q, s.saved + 3 * h + k);
+    Save(s, k, at, {r, z, n, q});
     // (1 - z) n + z h
     at.Store(hn::MulAdd(z, hn::Sub(at.Load(s.state + k), n), n), s.next_state + k);
   });

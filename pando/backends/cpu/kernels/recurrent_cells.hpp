@@ -15,7 +15,7 @@ struct CellStep {
   const float* product;  // W h, with the bias of gru
   const float* state;    // before the step
   const float* cell;     // before the step; lstm
-  float* saved;          // lstm, gru
+  float* saved;          // lstm, gru; or nullptr
   float* next_state;
   float* next_cell;  // lstm
 };

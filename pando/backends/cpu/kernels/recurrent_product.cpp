@@ -72,14 +72,24 @@ void RecurrentProduct::pack_state(const float* state, const UnitTile& tile, floa
   pack_rows({state + tile.row * hidden_, DType::Float32, hidden_, 1}, tile.rows, hidden_, to);
 }
 
-void RecurrentProduct::multiply(const float* weights, const float* state, const float* bias,
-                                const UnitTile& tile, float* sums) const {
-  const std::int64_t panel_floats = panel_.columns * hidden_;
-  const float* panels = weights + tile.unit / panel_.columns * gates_ * panel_floats;
-  for (std::int64_t gate = 0; gate < gates_; ++gate) {
-    const float* gate_bias = bias == nullptr ? nullptr : bias + gate * hidden_ + tile.unit;
-    multiply_block({state, panels + gate * panel_floats, tile.rows, tile.units, hidden_,
-                    sums + gate * gate_step(), row_step(), true, gate_bias});
+void RecurrentProduct::multiply(const Operands& step, const UnitTile& tile, const float* state,
+                                float* sums) const {
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t panel_floats = panel_.columns * hidden_, parts_row = gates_ * hidden_;
+  const float* panel = step.weights + tile.unit / panel_.columns * gates_ * panel_floats;
+  for (std::int64_t gate = 0; gate < gates_; ++gate, panel += panel_floats) {
+    const std::int64_t column = gate * hidden_ + tile.unit;
+    const float* gate_bias = step.bias == nullptr ? nullptr : step.bias + column;
+    for (std::int64_t row = 0; row < tile.rows; row += panel_.rows) {
+      const std::int64_t rows = std::min(panel_.rows, tile.rows - row);
+      // The pieces lie too far apart for the processor to see a stream.
+      for (std::int64_t i = row; i < row + rows; ++i) {
+        const float* parts = step.parts + (tile.row + i) * parts_row + column;
+        for (std::int64_t k = 0; k < tile.units; k += kLine) __builtin_prefetch(parts + k);
+      }
+      multiply_block({state + row * hidden_, panel, rows, tile.units, hidden_,
+                      sums + row * row_step() + gate * gate_step(), row_step(), true, gate_bias});
+    }
   }
 }
 

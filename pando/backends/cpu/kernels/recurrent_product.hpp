@@ -37,18 +37,24 @@ class RecurrentProduct {
 
   /// What a thread needs for itself.
   std::int64_t thread_floats() const { return state_floats() + part_rows_ * row_step(); }
-  /// Calls body(tile, sums of its first row) for tiles [begin, end). `bias`: (gates * hidden), or
-  /// nullptr. `scratch`: thread_floats().
+  /// What a step reads.
+  struct Operands {
+    const float* weights = nullptr;  // packed
+    const float* state = nullptr;
+    const float* bias = nullptr;   // (gates * hidden), or nullptr
+    const float* parts = nullptr;  // (batch, gates * hidden) that bodies read: brought near
+  };
+  /// Calls body(tile, sums of its first row) for tiles [begin, end). `scratch`: thread_floats().
   template <class Body>
-  void for_tiles(const float* weights, const float* state, const float* bias, float* scratch,
-                 std::int64_t begin, std::int64_t end, const Body& body) const {
+  void for_tiles(const Operands& step, float* scratch, std::int64_t begin, std::int64_t end,
+                 const Body& body) const {
     float* sums = scratch + state_floats();
     std::int64_t packed_row = -1;
     for (std::int64_t i = begin; i < end; ++i) {
       const UnitTile at = tile(i);
-      if (at.row != packed_row) pack_state(state, at, scratch);
+      if (at.row != packed_row) pack_state(step.state, at, scratch);
       packed_row = at.row;
-      multiply(weights, scratch, bias, at, sums);
+      multiply(step, at, scratch, sums);
       body(at, sums);
     }
   }
@@ -56,8 +62,7 @@ class RecurrentProduct {
  private:
   std::int64_t state_floats() const;
   void pack_state(const float* state, const UnitTile& tile, float* to) const;
-  void multiply(const float* weights, const float* state, const float* bias, const UnitTile& tile,
-                float* sums) const;
+  void multiply(const Operands& step, const UnitTile& tile, const float* state, float* sums) const;
 
   PackedTile panel_{};
   std::int64_t batch_ = 0, hidden_ = 0, gates_ = 0;

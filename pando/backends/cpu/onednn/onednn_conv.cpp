@@ -185,6 +185,7 @@ template <ConvPass Pass>
 std::string parse_onednn_conv(const KernelRequest& request, ConvProblem& problem) {
   if (std::string fault = parse_conv(request, Pass, problem); !fault.empty()) return fault;
   if (problem.dtype != DType::Float32) return "only float32";
+  if (problem.has_prepared_filters) return "filters are prepared for winograd";
   const bool is_empty =
       num_elements(problem.data) * num_elements(problem.weights) * num_elements(problem.result) ==
       0;
@@ -246,9 +247,6 @@ std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request)
   ConvProblem problem;
   if (!parse_onednn_conv<Pass>(request, problem).empty()) return std::nullopt;
   if (problem.has_prepared_weights) return std::nullopt;
-  const bool has_few_products =
-      is_for_winograd<Pass>(request) && make_winograd_conv<Pass>(request).rejection.empty();
-  if (has_few_products) return std::nullopt;
   try {
     const auto [plain, wanted] = weights_layouts(Pass, problem, request.num_threads);
     if (plain == wanted) return std::nullopt;

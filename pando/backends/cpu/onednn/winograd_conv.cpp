@@ -4,6 +4,7 @@
 
 #include "pando/backends/cpu/kernels/conv.hpp"
 #include "pando/backends/cpu/kernels/winograd_rows.hpp"
+#include "pando/backends/cpu/onednn/conv_primitive.hpp"
 #include "pando/backends/cpu/onednn/onednn.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
@@ -20,8 +21,9 @@ constexpr std::int64_t kBlockTiles = 64;
 constexpr std::int64_t kGap = 48;
 /// With fewer channels the transforms take longer than what they save.
 constexpr std::int64_t kLeastChannels = 32;
-/// Filters are transformed as well, and their products read for each block.
-constexpr std::int64_t kLeastTilesOfThread = 64;
+/// Filters are transformed as well, if they are not prepared, and their products read for each
+/// block.
+constexpr std::int64_t kLeastTilesOfThread = 64, kLeastTilesOfPreparedFilters = 24;
 /// Threads have no sums of products of so many filters each.
 constexpr std::int64_t kManyFilters = std::int64_t{1} << 16;
 
@@ -188,27 +190,18 @@ float* floats_at(std::byte* memory, std::size_t offset = 0) {
   return reinterpret_cast<float*>(memory + offset);
 }
 
-/// Images from images and filters: a result, or the gradient of the data.
-struct WinogradImages : WinogradPlan {
-  using WinogradPlan::WinogradPlan;
+/// The filters of images, to matrices of (channels read) x (channels written), one for each
+/// product.
+struct FilterTransform {
+  std::int64_t read, written;
+  bool rotates;
+  int num_threads;
 
-  void run(const float* images, const float* weights, float* result, std::byte* scratch) const {
-    float* const transformed = floats_at(scratch);
-    transform_filters(weights, transformed);
-    for_blocks([&](std::int64_t part, std::int64_t first, std::int64_t count) {
-      std::byte* const own = slot(scratch, part);
-      transform_tiles(images, first, count, floats_at(own));
-      void* const operands[] = {own, transformed, own + pixels_at, own + scratchpad_at};
-      product->run(operands);
-      write_pixels(first, count, own, result);
-    });
-  }
+  std::int64_t floats() const { return kWinogradTile * read * written; }
 
-  /// To matrices of (channels read) x (channels written).
-  void transform_filters(const float* weights, float* to) const {
-    const std::int64_t read = grid.read.channels, written = grid.written.channels;
+  void run(const float* weights, float* to) const {
     const FilterOrder order{(rotates ? 1 : read) * kWinogradTaps, rotates};
-    const std::int64_t groups = filters / kWinogradChannels;
+    const std::int64_t filters = read * written, groups = filters / kWinogradChannels;
     parallel_for(num_threads, groups, 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t from = i % read, first = i / read * kWinogradChannels;
@@ -216,6 +209,35 @@ struct WinogradImages : WinogradPlan {
         winograd_filters_f32(weights + filter * kWinogradTaps, kWinogradChannels, order,
                              to + from * written + first, filters);
       }
+    });
+  }
+};
+
+/// Images from images and filters: a result, or the gradient of the data.
+struct WinogradImages : WinogradPlan {
+  using WinogradPlan::WinogradPlan;
+  bool has_prepared_filters = false;
+
+  FilterTransform filter_transform() const {
+    return {grid.read.channels, grid.written.channels, rotates, num_threads};
+  }
+
+  void run(const float* images, const float* weights, float* result, std::byte* scratch) const {
+    if (has_prepared_filters) return multiply(images, weights, result, scratch);
+    filter_transform().run(weights, floats_at(scratch));
+    multiply(images, floats_at(scratch), result, scratch);
+  }
+
+  /// `transformed`: the filters.
+  void multiply(const float* images, const float* transformed, float* result,
+                std::byte* scratch) const {
+    for_blocks([&](std::int64_t part, std::int64_t first, std::int64_t count) {
+      std::byte* const own = slot(scratch, part);
+      transform_tiles(images, first, count, floats_at(own));
+      void* const operands[] = {own, const_cast<float*>(transformed), own + pixels_at,
+                                own + scratchpad_at};
+      product->run(operands);
+      write_pixels(first, count, own, result);
     });
   }
 
@@ -348,7 +370,9 @@ std::string winograd_fault(ConvPass pass, const ConvProblem& p, int num_threads)
   }
   if (std::min(channels, maps) < kLeastChannels) return "few channels";
   const TileGrid grid = grid_of(pass, p);
-  if (grid.count < num_threads * kLeastTilesOfThread) return "few tiles";
+  const std::int64_t least =
+      p.has_prepared_filters ? kLeastTilesOfPreparedFilters : kLeastTilesOfThread;
+  if (grid.count < num_threads * least) return "few tiles";
   return "";
 }
 
@@ -388,8 +412,9 @@ KernelPlan plan_winograd(const ConvProblem& p, int num_threads) {
     w->set_product(matrices(kWinogradTile, w->block, from, {w->tile_stride, from, 1}),
                    matrices(kWinogradTile, from, to, {filters, to, 1}),
                    matrices(kWinogradTile, w->block, to, {w->pixel_stride, to, 1}), false);
-    const std::size_t bytes =
-        w->place(static_cast<std::size_t>(kWinogradTile * filters) * sizeof(float), false);
+    w->has_prepared_filters = p.has_prepared_filters;
+    const std::int64_t shared = p.has_prepared_filters ? 0 : w->filter_transform().floats();
+    const std::size_t bytes = w->place(static_cast<std::size_t>(shared) * sizeof(float), false);
     return finished(std::move(w), bytes);
   }
 }
@@ -417,11 +442,51 @@ KernelPlan make_winograd_conv(const KernelRequest& request) {
   }
 }
 
+template <ConvPass Pass>
+std::optional<PreparedInput> prepared_winograd_filters(const KernelRequest& request) {
+  constexpr std::size_t kWeights = conv_weights_operand(Pass);
+  ConvProblem p;
+  if (!is_for_winograd<Pass>(request)) return std::nullopt;
+  parse_conv(request, Pass, p);
+  if (p.has_prepared_filters) return std::nullopt;
+  const KernelSpec& spec = request.spec;
+  const Shape floats = {kWinogradTile * p.weights[0] * p.weights[1]};
+  const OperandDesc made = OperandDesc::contiguous(DType::Float32, floats);
+  PreparedInput prepared{static_cast<std::int32_t>(kWeights), {}, spec};
+  prepared.maker.kind = spec.kind + "PreparedFilters";
+  prepared.maker.inputs = {spec.inputs[kWeights]};
+  prepared.maker.outputs = {made};
+  prepared.user.inputs[kWeights] = made;
+  prepared.user.attributes.set("prepared_filters", Ints(p.weights));
+  const KernelRequest user{prepared.user, request.num_threads};
+  if (!make_winograd_conv<Pass>(user).rejection.empty()) return std::nullopt;
+  return prepared;
+}
+
+template <ConvPass Pass>
+KernelPlan make_prepared_filters(const KernelRequest& request) {
+  constexpr bool kIsData = Pass == ConvPass::Data;
+  const Shape& weights = request.input(0).shape;
+  const FilterTransform transform{weights[kIsData ? 0 : 1], weights[kIsData ? 1 : 0], kIsData,
+                                  request.num_threads};
+  KernelPlan plan;
+  plan.run = [transform](std::byte* const* operands, std::byte*) {
+    transform.run(floats_at(operands[0]), floats_at(operands[1]));
+  };
+  return plan;
+}
+
 template bool is_for_winograd<ConvPass::Forward>(const KernelRequest& request);
 template bool is_for_winograd<ConvPass::Data>(const KernelRequest& request);
 template bool is_for_winograd<ConvPass::Weights>(const KernelRequest& request);
 template KernelPlan make_winograd_conv<ConvPass::Forward>(const KernelRequest& request);
 template KernelPlan make_winograd_conv<ConvPass::Data>(const KernelRequest& request);
 template KernelPlan make_winograd_conv<ConvPass::Weights>(const KernelRequest& request);
+template std::optional<PreparedInput> prepared_winograd_filters<ConvPass::Forward>(
+    const KernelRequest& request);
+template std::optional<PreparedInput> prepared_winograd_filters<ConvPass::Data>(
+    const KernelRequest& request);
+template KernelPlan make_prepared_filters<ConvPass::Forward>(const KernelRequest& request);
+template KernelPlan make_prepared_filters<ConvPass::Data>(const KernelRequest& request);
 
 }  // namespace pando::cpu
