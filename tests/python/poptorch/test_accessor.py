@@ -25,28 +25,8 @@ from poptorch.enums import SharingStrategy
 from tests.python.poptorch import loader_data
 from tests.python.poptorch.loader_data import Items, Numbers
 
+pytestmark = pytest.mark.usefixtures("quick_processes")
 Make = Callable[..., AsynchronousDataAccessor]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_processes() -> None:
-    """The server imports what each of its processes needs, once."""
-    multiprocessing.set_forkserver_preload(["tests.python.poptorch.loader_data"])
-
-
-@pytest.fixture
-def accessor() -> Iterator[Make]:
-    """Makes accessors, which end with the test; nothing may be left of them."""
-    made = []
-
-    def make(dataset: Any, **arguments: Any) -> AsynchronousDataAccessor:
-        made.append(AsynchronousDataAccessor(dataset, **arguments))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.terminate()
-    assert multiprocessing.active_children() == []
 
 
 def is_alive(pid: int) -> bool:
