@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -150,6 +151,13 @@ class Shuffling:
 
         for _ in range(2):
             yield torch.tensor([random.random(), np.random.rand(), torch.rand(()).item()])
+
+
+class StartMethod:
+    """Says how the process that iterates starts others."""
+
+    def __iter__(self) -> Any:
+        yield torch.tensor(list(multiprocessing.get_context().get_start_method().encode()))
 
 
 class OncePerEpoch:

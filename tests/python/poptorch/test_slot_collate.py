@@ -54,11 +54,15 @@ def test_batches_travel_as_numbers_of_slots(workers: int) -> None:
     memory.reserve(16, 4096)
     ring = Ring(memory, 16, 4096)
     loader = DataLoader(Samples(32, loader_data.as_row), batch_size=4, num_workers=workers)
+    descriptions = set()
     for index, written in enumerate(with_slots(loader, Slots(16), memory)):
         assert type(written) is WrittenBatch
         assert written.slot == index
+        descriptions.add(written.description)
         (rows,) = ring.tensors(index, pickle.loads(written.description).layout)
         assert rows[:, 0].tolist() == [4 * index + row for row in range(4)]
+    # All workers say the same, so that it is told to the program once.
+    assert len(descriptions) == 1
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
@@ -81,7 +85,7 @@ def test_the_same_batches(accessor: Make, workers: int, make: str) -> None:
         {"batch_size": None, "sampler": [5, 3, 9] * 8},
         {"collate_fn": torch.stack},
     ],
-    ids=str,
+    ids=["workers for an epoch", "prefetch", "spawn", "samples", "sampler", "collate_fn"],
 )
 def test_arguments_of_torch_s_loader(accessor: Make, arguments: dict[str, Any]) -> None:
     data = Samples(40, loader_data.as_row)
