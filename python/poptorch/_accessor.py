@@ -38,8 +38,9 @@ from poptorch._accessor_messages import (
 from poptorch._accessor_worker import serve
 from poptorch._errors import Error
 from poptorch._impl import createPoptorchError
+from poptorch._item_writer import node_of
 from poptorch._ring import Layout, Ring, RingMemory
-from poptorch._structures import Node, describe, registered_parsers
+from poptorch._structures import Node, registered_parsers
 from poptorch.enums import SharingStrategy
 
 _NOT_STARTED = "AsynchronousDataAccessor worker thread failed to start (Check above for details)"
@@ -303,7 +304,7 @@ class AsynchronousDataAccessor:
                 if message.epoch == self._epoch:
                     return None
             elif isinstance(message, Described):
-                self._node = describe("item", pickle.loads(message.skeleton))
+                self._node = node_of(message)
                 self._layout = message.layout
             elif isinstance(message, RingMade):
                 self._ring = self._receive_ring(message)

@@ -67,7 +67,10 @@ class RingMade:
 
 @dataclass(frozen=True)
 class Described:
-    """Items have from now on this layout, and the structure that `skeleton` has when unpickled."""
+    """Items have from now on this layout, and the structure that `skeleton` has.
+
+    It is a pickled item in which tensors are numbers of the layout.
+    """
 
     skeleton: bytes
     layout: Layout

@@ -42,6 +42,7 @@ from poptorch._item_writer import (
     described,
     description_of,
     item_of,
+    node_of,
     tensors_if_like,
 )
 from poptorch._ring import Layout, Ring, RingMemory
@@ -236,8 +237,7 @@ class _Worker:
             return item_of(loaded)
         if loaded.description not in self._written:
             message = pickle.loads(loaded.description)
-            node = describe("item", pickle.loads(message.skeleton))
-            self._written[loaded.description] = node, message.layout
+            self._written[loaded.description] = node_of(message), message.layout
         node, layout = self._written[loaded.description]
         assert self._ring is not None
         return node.build(iter(self._ring.tensors(loaded.slot, layout)))

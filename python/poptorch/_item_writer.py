@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Sequence
 from typing import Any
@@ -86,12 +87,49 @@ def description_of(node: Node, layout: Layout) -> bytes:
     Returns:
         A pickled `Described`.
     """
-    leaves = [
+    leaves, skeleton = _leaves(layout), io.BytesIO()
+    _Pickler(skeleton, leaves).dump(node.build(iter(leaves)))
+    return pickle.dumps(Described(skeleton.getvalue(), layout))
+
+
+def node_of(message: Described) -> Node:
+    """Read what `description_of` wrote.
+
+    Args:
+        message: The message, unpickled.
+
+    Returns:
+        The structure of the items.
+    """
+    skeleton = _Unpickler(io.BytesIO(message.skeleton), _leaves(message.layout))
+    return describe("item", skeleton.load())
+
+
+def _leaves(layout: Layout) -> list[torch.Tensor]:
+    """Tensors like those of an item, with one element in memory."""
+    return [
         torch.zeros((), dtype=dtype).expand(shape)
         for dtype, shape in zip(layout.dtypes, layout.shapes, strict=True)
     ]
-    skeleton = pickle.dumps(node.build(iter(leaves)))
-    return pickle.dumps(Described(skeleton, layout))
+
+
+# Tensors become numbers: pickled, each has its address, so that no two descriptions were equal.
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, leaves: list[torch.Tensor]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._numbers = {id(leaf): number for number, leaf in enumerate(leaves)}
+
+    def persistent_id(self, value: Any) -> int | None:
+        return self._numbers.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, leaves: list[torch.Tensor]) -> None:
+        super().__init__(file)
+        self._leaves = leaves
+
+    def persistent_load(self, number: Any) -> torch.Tensor:
+        return self._leaves[number]
 
 
 class ItemWriter:
