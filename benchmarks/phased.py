@@ -11,20 +11,17 @@ Both are measured before and after the steps, in the same process, and the mean 
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import save_section
-from pando.disk_bandwidth import Bandwidth, disk_bandwidth
-from pando.process_memory import parse_bytes, peak_resident_bytes
+from benchmarks.phased_rows import Bounds, Row, make_parser, make_row, run
+from pando.disk_bandwidth import disk_bandwidth
+from pando.process_memory import peak_resident_bytes
 from pando.session_info import phase_times
 from pando.text_data import Batch
-from pando_demo.gpt_network import SHAPES, GptShape, shape_of
+from pando_demo.gpt_network import GptShape, shape_of
 from pando_demo.gpt_training import GptOptions, GptTrainer, IoCounts
 
 COMPUTE_LAYERS = 2
@@ -67,74 +64,44 @@ def train_steps(shape: GptShape, options: GptOptions, steps: int) -> tuple[list[
         return seconds, trainer.io() - before
 
 
-def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> dict[str, object]:
-    """Prints and returns one row."""
+def measure(name: str, shape: GptShape, options: GptOptions, steps: int) -> Row:
     options.folder.mkdir(parents=True, exist_ok=True)
-    bounds: list[tuple[float, Bandwidth]] = []
-
-    def measure_bounds() -> None:
-        computing = compute_seconds(shape, options, steps)
-        bounds.append((computing, disk_bandwidth(options.folder)))
-
-    measure_bounds()
+    bounds = Bounds(
+        lambda: (compute_seconds(shape, options, steps), disk_bandwidth(options.folder))
+    )
+    bounds.measure()
     seconds, io = train_steps(shape, options, steps)
-    measure_bounds()
-    step = statistics.median(seconds)
-    computing = statistics.mean(bound for bound, _ in bounds)
-    reading = statistics.mean(disk.reading for _, disk in bounds)
-    writing = statistics.mean(disk.writing for _, disk in bounds)
-    moving = (io.bytes_loaded / reading + io.bytes_stored / writing) / steps
-    row: dict[str, object] = {
-        "name": name,
-        "tokens": shape.sequence * options.micro_batch * options.micro_batches,
-        "step_seconds": step,
-        "computing_seconds": computing,
-        "moving_seconds": moving,
-        "ratio": step / max(computing, moving),
-        "waiting_seconds": io.waiting_seconds / steps,
-        "gigabytes_moved": (io.bytes_loaded + io.bytes_stored) / steps / 1e9,
-        "reading_megabytes_per_second": reading / 1e6,
-        "writing_megabytes_per_second": writing / 1e6,
+    bounds.measure()
+    tokens = shape.sequence * options.micro_batch * options.micro_batches
+    return {
+        **make_row(name, tokens, seconds, io, bounds),
+        "reading_megabytes_per_second": bounds.reading / 1e6,
+        "writing_megabytes_per_second": bounds.writing / 1e6,
         "resident_mebibytes": peak_resident_bytes() / 2**20,
     }
-    print(
-        "{name:8} {tokens:7} {step_seconds:8.2f} {computing_seconds:9.2f} {moving_seconds:7.2f} "
-        "{ratio:6.2f}x {waiting_seconds:8.2f} {gigabytes_moved:9.2f} "
-        "{reading_megabytes_per_second:8.0f} {writing_megabytes_per_second:8.0f} "
-        "{resident_mebibytes:9.0f}".format(**row)
-    )
-    return row
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.phased", description=__doc__)
-    parser.add_argument("--params", nargs="+", default=["25M", "124M"], metavar="SIZE")
+    parser = make_parser("python -m benchmarks.phased", __doc__, memory=0)
     parser.add_argument("--layers", type=int, help="instead of those of the size")
-    parser.add_argument("--folder", type=Path, default=Path("phased-benchmark"))
-    parser.add_argument("--memory", type=parse_bytes, default=0, help="e.g. 4GiB")
-    parser.add_argument("--micro-batch", type=int, default=4, help="sequences of 256 tokens")
-    parser.add_argument("--micro-batches", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
     options = GptOptions(
-        micro_batch=arguments.micro_batch,
-        micro_batches=arguments.micro_batches,
-        memory_bytes=arguments.memory,
-        folder=arguments.folder,
+        micro_batch=given.micro_batch,
+        micro_batches=given.micro_batches,
+        memory_bytes=given.memory,
+        folder=given.folder,
     )
-    print(f"sizes: {', '.join(SHAPES)}; seconds per step; MB/s of the disk; MiB resident at most")
-    print(
-        "size      tokens     step computing  moving   ratio  waiting GB moved   reading"
-        "  writing  resident"
-    )
-    rows = []
-    for size in arguments.params:
+
+    def measure_size(size: str) -> Row:
         name, shape = shape_of(size)
-        shape = shape.with_changes(layers=arguments.layers)
-        rows.append(measure(name, shape, options, arguments.steps))
-    if arguments.json is not None:
-        save_section(arguments.json, "phased", rows)
+        return measure(name, shape.with_changes(layers=given.layers), options, given.steps)
+
+    more_columns = (
+        "   reading  writing  resident",
+        " {reading_megabytes_per_second:8.0f} {writing_megabytes_per_second:8.0f}"
+        " {resident_mebibytes:9.0f}",
+    )
+    run(given, "phased", "MB/s of the disk; MiB resident at most", more_columns, measure_size)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ Both are measured before and after the steps, in the same process, and the mean 
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +21,12 @@ from typing import Any
 import torch
 
 import poptorch
-from benchmarks.figures import save_section
+from benchmarks.phased_rows import Bounds, Row, make_parser, make_row, run
 from pando.disk_bandwidth import disk_bandwidth
 from pando.process_memory import limit_private_memory, parse_bytes, peak_resident_bytes
 from pando.session_info import phase_times
 from pando.settings import use_session_settings
-from pando_demo.gpt_network import SHAPES, GptShape, shape_of
+from pando_demo.gpt_network import GptShape, shape_of
 from pando_demo.gpt_training import io_counts
 from pando_demo.torch_gpt_model import NextToken, make_model
 from poptorch import _compilation
@@ -89,9 +87,9 @@ def compute_seconds(shape: GptShape, work: Work) -> float:
     return two + (shape.layers - 2) * (four - two) / 2
 
 
-def measure(name: str, shape: GptShape, work: Work) -> dict[str, object]:
-    """Prints and returns one row."""
-    bounds = [(compute_seconds(shape, work), disk_bandwidth(work.folder))]
+def measure(name: str, shape: GptShape, work: Work) -> Row:
+    bounds = Bounds(lambda: (compute_seconds(shape, work), disk_bandwidth(work.folder)))
+    bounds.measure()
     with trainer_of(shape, work) as trainer:
         session = trainer._compiled().session
         trainer(*batch_of(shape, work))
@@ -103,52 +101,32 @@ def measure(name: str, shape: GptShape, work: Work) -> dict[str, object]:
         io = io_counts(session) - before
         plan = trainer.fitPlan()
     resident = peak_resident_bytes()
-    bounds.append((compute_seconds(shape, work), disk_bandwidth(work.folder)))
-    computing = statistics.mean(bound for bound, _ in bounds)
-    reading = statistics.mean(disk.reading for _, disk in bounds)
-    writing = statistics.mean(disk.writing for _, disk in bounds)
-    moving = (io.bytes_loaded / reading + io.bytes_stored / writing) / work.steps
-    step = statistics.median(seconds)
-    row: dict[str, object] = {
-        "name": name,
-        "tokens": shape.sequence * work.sequences,
-        "step_seconds": step,
-        "computing_seconds": computing,
-        "moving_seconds": moving,
-        "ratio": step / max(computing, moving),
-        "waiting_seconds": io.waiting_seconds / work.steps,
-        "gigabytes_moved": (io.bytes_loaded + io.bytes_stored) / work.steps / 1e9,
+    bounds.measure()
+    return {
+        **make_row(name, shape.sequence * work.sequences, seconds, io, bounds),
         "planned_mebibytes": plan.total_bytes / 2**20,
         "resident_mebibytes": resident / 2**20,
     }
-    print(
-        "{name:8} {tokens:7} {step_seconds:8.2f} {computing_seconds:9.2f} {moving_seconds:7.2f} "
-        "{ratio:6.2f}x {waiting_seconds:8.2f} {gigabytes_moved:9.2f} {planned_mebibytes:8.0f} "
-        "{resident_mebibytes:9.0f}".format(**row)
-    )
-    return row
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.phased_torch", description=__doc__)
-    parser.add_argument("--params", nargs="+", default=["25M", "124M"], metavar="SIZE")
-    parser.add_argument("--folder", type=Path, default=Path("phased-benchmark"))
-    parser.add_argument("--memory", type=parse_bytes, default=parse_bytes("4GiB"))
-    parser.add_argument("--micro-batch", type=int, default=4, help="sequences of 256 tokens")
-    parser.add_argument("--micro-batches", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
-    given = parser.parse_args()
+    given = make_parser(
+        "python -m benchmarks.phased_torch", __doc__, memory=parse_bytes("4GiB")
+    ).parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     limit_private_memory(given.memory)
     work = Work(given.folder, given.memory, given.micro_batch, given.micro_batches, given.steps)
-    print(f"sizes: {', '.join(SHAPES)}; seconds per step; MiB of the process at most")
-    print(
-        "size      tokens     step computing  moving   ratio  waiting GB moved  planned  resident"
+    more_columns = (
+        "  planned  resident",
+        " {planned_mebibytes:8.0f} {resident_mebibytes:9.0f}",
     )
-    rows = [measure(*shape_of(size), work) for size in given.params]
-    if given.json is not None:
-        save_section(given.json, "phased_torch", rows)
+    run(
+        given,
+        "phased_torch",
+        "MiB of the process at most",
+        more_columns,
+        lambda size: measure(*shape_of(size), work),
+    )
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ from pando.process_memory import available_bytes, limit_private_memory
 from pando.report import TrainingReport, write_report
 from pando.session_info import memory_plan, op_times, phase_times
 from pando.text_data import TextBatches, read_tokens
-from pando_demo.arguments import byte_count, count, finite_from_zero, positive
-from pando_demo.gpt_network import SHAPES, GptShape, shape_of
+from pando_demo.arguments import positive
+from pando_demo.gpt_arguments import chosen_shape, chosen_text, gpt_parser, parse_gpt
+from pando_demo.gpt_network import GptShape
 from pando_demo.gpt_plan import RunSize, check_disk, check_memory, measure_rates, plan_facts
 from pando_demo.gpt_program import EVALUATION
 from pando_demo.gpt_report import Progress, phase_text, show_facts, summary
@@ -55,47 +56,21 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     Returns:
         The options by name.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m pando_demo.gpt",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = gpt_parser(
+        "python -m pando_demo.gpt",
+        __doc__,
+        folder=DEFAULT_FOLDER,
+        memory=0,
+        memory_help="of the whole process, e.g. 4GiB (no limit)",
+        steps=20,
+        text_bytes=DEFAULT_BYTES,
     )
     add = parser.add_argument
-    add("--params", default="25M", help=f"{', '.join(SHAPES)}, or the nearest (%(default)s)")
-    for name in ("layers", "hidden", "heads", "sequence"):
-        add(f"--{name}", type=positive, help="instead of that of --params")
-    add("--memory", type=byte_count, default=0, help="of the whole process, e.g. 4GiB (no limit)")
-    add("--steps", type=positive, default=20, help="updates to make now (%(default)s)")
-    add("--batch", type=positive, default=8, help="sequences in an update (%(default)s)")
-    add("--micro-batches", type=positive, default=2, help="parts of the batch (%(default)s)")
-    add("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
-    add("--warmup-steps", type=positive, help="until that rate (20 for 25M to 383 for 1.5B)")
-    add("--data", help="any text file (Perl's manual)")
-    add("--folder", type=Path, default=DEFAULT_FOLDER, help="for all state (%(default)s)")
     add("--tier", choices=("file", "ram"), default="file", help="where state is (%(default)s)")
-    add("--resume", action="store_true", help="go on from the state saved in --folder")
-    add(
-        "--save-every",
-        type=positive,
-        help="steps between checkpoints, each a copy of all state (only at the end)",
-    )
-    add("--no-save", action="store_true", help="keep nothing of this run")
     add("--validate-every", type=positive, help="steps (only at the beginning and the end)")
-    add("--plan", action="store_true", help="only say what the run will take, and end")
-    add("--seed", type=int, default=42, help="(%(default)s)")
     add("--threads", type=int, default=0, help="(every core)")
-    add("--write", type=count, help=f"bytes of each text at the end, 0: none ({DEFAULT_BYTES})")
-    add("--texts", type=positive, default=3, help="written at once (%(default)s)")
-    add("--prompt", default="\n\n", help="what texts begin with (two newlines)")
-    add(
-        "--temperature", type=finite_from_zero, default=0.8, help="0: always the best (%(default)s)"
-    )
-    add("--top-k", type=positive, default=40, help="bytes that are drawn from (%(default)s)")
     add("--report", type=Path, help="the HTML report (report.html in --folder)")
-    options = parser.parse_args(arguments)
-    if options.batch % options.micro_batches:
-        parser.error(f"{options.micro_batches} micro-batches do not divide {options.batch}")
-    return options
+    return parse_gpt(parser, arguments)
 
 
 def bytes_bar(text: str, trainer: GptTrainer) -> Any:
@@ -251,15 +226,7 @@ def prepare(shape: GptShape, training: GptOptions, options: argparse.Namespace) 
     Raises:
         ValueError: Disk or memory cannot hold the run, or texts are longer than the network allows.
     """
-    text = TextOptions.fitting(
-        shape,
-        options.write,
-        options.prompt,
-        texts=options.texts,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        seed=options.seed,
-    )
+    text = chosen_text(shape, options, DEFAULT_BYTES)
     tokens = read_tokens(options.data)
     sequences = (training.micro_batches, training.micro_batch, shape.sequence)
     batches = TextBatches(tokens, sequences, options.seed)
@@ -334,10 +301,7 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress] | N
     Raises:
         ValueError: Disk or memory cannot hold the run.
     """
-    name, known = shape_of(options.params)
-    shape: GptShape = known.with_changes(
-        **{size: getattr(options, size) for size in ("layers", "hidden", "heads", "sequence")}
-    )
+    name, shape = chosen_shape(options)
     training = GptOptions(
         micro_batch=options.batch // options.micro_batches,
         micro_batches=options.micro_batches,
@@ -363,7 +327,7 @@ def run_demo(options: argparse.Namespace) -> tuple[TrainingReport, Progress] | N
         if not progress.stopped:
             progress.texts, refusal = write(prepared)
             notes += [refusal] if refusal else []
-    facts = summary(name if shape == known else "custom", trainer, progress, options.memory)
+    facts = summary(name, trainer, progress, options.memory)
     facts += [
         (f"  {phase.name}", phase_text(phase, len(progress.seconds)))
         for phase in phases

@@ -45,7 +45,7 @@ class TextOptions:
         shape: GptShape,
         count: int | None,
         prompt: str,
-        default: int = DEFAULT_BYTES,
+        default: int,
         **others: Any,
     ) -> TextOptions:
         """Checks sizes against those of a network.

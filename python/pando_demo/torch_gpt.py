@@ -30,8 +30,8 @@ from pando.process_memory import (
 )
 from pando.sampling import sample_tokens
 from pando.text_data import Batch, TextBatches, read_tokens
-from pando_demo.arguments import byte_count, count, finite_from_zero, positive
-from pando_demo.gpt_network import SHAPES, GptShape, shape_of
+from pando_demo.gpt_arguments import chosen_shape, chosen_text, gpt_parser, parse_gpt
+from pando_demo.gpt_network import GptShape
 from pando_demo.gpt_plan import RunSize, check_disk, measure_rates, plan_facts
 from pando_demo.gpt_report import show_facts
 from pando_demo.gpt_text import TextOptions, show_texts
@@ -54,37 +54,18 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     Returns:
         The options by name.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m pando_demo.torch_gpt",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    return parse_gpt(
+        gpt_parser(
+            "python -m pando_demo.torch_gpt",
+            __doc__,
+            folder=DEFAULT_FOLDER,
+            memory=4 << 30,
+            memory_help="of the whole process (4GiB)",
+            steps=10,
+            text_bytes=DEFAULT_BYTES,
+        ),
+        arguments,
     )
-    add = parser.add_argument
-    add("--params", default="25M", help=f"{', '.join(SHAPES)}, or the nearest (%(default)s)")
-    for name in ("layers", "hidden", "heads", "sequence"):
-        add(f"--{name}", type=positive, help="instead of that of --params")
-    add("--memory", type=byte_count, default=4 << 30, help="of the whole process (4GiB)")
-    add("--steps", type=positive, default=10, help="updates to make now (%(default)s)")
-    add("--batch", type=positive, default=8, help="sequences in an update (%(default)s)")
-    add("--micro-batches", type=positive, default=2, help="parts of the batch (%(default)s)")
-    add("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
-    add("--warmup-steps", type=positive, help="until that rate (20 for 25M to 383 for 1.5B)")
-    add("--data", help="any text file (Perl's manual)")
-    add("--folder", type=Path, default=DEFAULT_FOLDER, help="for all state (%(default)s)")
-    add("--resume", action="store_true", help="go on from the state saved in --folder")
-    add("--save-every", type=positive, help="steps between checkpoints (only at the end)")
-    add("--no-save", action="store_true", help="keep nothing of this run")
-    add("--plan", action="store_true", help="only say what the run will take, and end")
-    add("--seed", type=int, default=42, help="(%(default)s)")
-    add("--write", type=count, help=f"bytes of each text at the end, 0: none ({DEFAULT_BYTES})")
-    add("--texts", type=positive, default=3, help="written at once (%(default)s)")
-    add("--prompt", default="\n\n", help="what texts begin with (two newlines)")
-    add("--temperature", type=finite_from_zero, default=0.8, help="0: always the best")
-    add("--top-k", type=positive, default=40, help="bytes that are drawn from (%(default)s)")
-    options = parser.parse_args(arguments)
-    if options.batch % options.micro_batches:
-        parser.error(f"{options.micro_batches} micro-batches do not divide {options.batch}")
-    return options
 
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
@@ -285,18 +266,8 @@ def run_demo(options: argparse.Namespace) -> bool:
     Raises:
         ValueError: Disk or memory cannot hold the run.
     """
-    sizes = {size: getattr(options, size) for size in ("layers", "hidden", "heads", "sequence")}
-    shape = shape_of(options.params)[1].with_changes(**sizes)
-    text = TextOptions.fitting(
-        shape,
-        options.write,
-        options.prompt,
-        DEFAULT_BYTES,
-        texts=options.texts,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        seed=options.seed,
-    )
+    shape = chosen_shape(options)[1]
+    text = chosen_text(shape, options, DEFAULT_BYTES)
     sequences = options.batch // options.micro_batches
     batches = TextBatches(
         read_tokens(options.data), (options.micro_batches, sequences, shape.sequence), options.seed

@@ -38,8 +38,9 @@ from poptorch._accessor_messages import (
 from poptorch._accessor_worker import serve
 from poptorch._errors import Error
 from poptorch._impl import createPoptorchError
-from poptorch._ring import Layout, Ring
-from poptorch._structures import Node, describe, registered_parsers
+from poptorch._item_writer import node_of
+from poptorch._ring import Layout, Ring, RingMemory
+from poptorch._structures import Node, registered_parsers
 from poptorch.enums import SharingStrategy
 
 _NOT_STARTED = "AsynchronousDataAccessor worker thread failed to start (Check above for details)"
@@ -161,7 +162,8 @@ class AsynchronousDataAccessor:
     Args:
         dataset: What is iterated over, once an epoch: a data loader or another iterable. Unless
             `sharing_strategy` is Fork it must be possible to pickle it.
-        buffer_size: How many items are in shared memory at a time.
+        buffer_size: How many items are ready in shared memory at a time. What a loader's workers
+            load ahead (its `prefetch_factor` for each) lies there too.
         miss_sleep_time_in_ms: Of no effect, because nothing polls; a number from 0 on.
         load_indefinitely: Whether the next epoch is begun before it is asked for.
         early_preload: Whether loading begins at once, not when the first item is asked for.
@@ -197,11 +199,12 @@ class AsynchronousDataAccessor:
         self._dataset: Callable[[], Any] = lambda: dataset
         self._strategy = sharing_strategy
         self._settings = WorkerSettings(
-            slots=buffer_size,
+            buffer_size=buffer_size,
             load_indefinitely=bool(load_indefinitely),
             rebatched_size=rebatched_size or 0,
             keeps_last=bool(getattr(dataset, "_keeps_last_batch", False)),
             parsers=registered_parsers(),
+            start_method=multiprocessing.get_start_method(allow_none=True),
         )
         self._terminated = False
         self._worker: _WorkerProcess | None = None
@@ -301,10 +304,10 @@ class AsynchronousDataAccessor:
                 if message.epoch == self._epoch:
                     return None
             elif isinstance(message, Described):
-                self._node = describe("item", pickle.loads(message.skeleton))
+                self._node = node_of(message)
                 self._layout = message.layout
             elif isinstance(message, RingMade):
-                self._ring = self._receive_ring(message.slot_size)
+                self._ring = self._receive_ring(message)
             elif isinstance(message, Empty):
                 raise createPoptorchError(
                     "The Dataset is empty: an epoch had not a single whole item"
@@ -315,10 +318,10 @@ class AsynchronousDataAccessor:
                 assert isinstance(message, Started)
                 self._worker.has_started()
 
-    def _receive_ring(self, slot_size: int) -> Ring:
+    def _receive_ring(self, made: RingMade) -> Ring:
         with socket.socket(fileno=os.dup(self._connection.fileno())) as channel:
             _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
-        return Ring(descriptors[0], self._settings.slots, slot_size)
+        return Ring(RingMemory(descriptors[0]), made.slots, made.slot_size)
 
     @property
     def _connection(self) -> Connection:

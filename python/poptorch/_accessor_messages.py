@@ -23,11 +23,12 @@ GRACE, GRACE_AFTER_SIGNAL = 1.0, 3.0
 class WorkerSettings:
     """What the process is told when it is started; `rebatched_size` 0 leaves items as they are."""
 
-    slots: int
+    buffer_size: int
     load_indefinitely: bool
     rebatched_size: int
     keeps_last: bool
     parsers: dict[type, ICustomArgParser]
+    start_method: str | None  # of processes that this one starts, if one was chosen
 
 
 # Messages to the worker.
@@ -58,14 +59,18 @@ class Started:
 
 @dataclass(frozen=True)
 class RingMade:
-    """The ring's slots have `slot_size` bytes each; its descriptor follows."""
+    """The ring has `slots` slots of `slot_size` bytes each; its descriptor follows."""
 
+    slots: int
     slot_size: int
 
 
 @dataclass(frozen=True)
 class Described:
-    """Items have from now on this layout, and the structure that `skeleton` has when unpickled."""
+    """Items have from now on this layout, and the structure that `skeleton` has.
+
+    It is a pickled item in which tensors are numbers of the layout.
+    """
 
     skeleton: bytes
     layout: Layout
@@ -118,7 +123,20 @@ def send(connection: Connection, message: object) -> None:
     elif isinstance(message, Free):
         connection.send_bytes(_PACKED.pack(_FREE, 0, message.slot))
     else:
-        connection.send_bytes(_PICKLED + pickle.dumps(message))
+        send_pickled(connection, pickle.dumps(message))
+
+
+def send_pickled(connection: Connection, message: bytes) -> None:
+    """Send a message that was pickled before.
+
+    Args:
+        connection: To the other process.
+        message: One of the classes of this module, pickled.
+
+    Raises:
+        OSError: The other process has gone.
+    """
+    connection.send_bytes(_PICKLED + message)
 
 
 def receive(connection: Connection) -> Any:

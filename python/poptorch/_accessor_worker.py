@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import pickle
 import random
@@ -11,8 +13,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,7 +24,6 @@ from poptorch._accessor_messages import (
     GRACE,
     GRACE_AFTER_SIGNAL,
     Begin,
-    Described,
     Empty,
     EpochEnd,
     Failed,
@@ -34,14 +34,27 @@ from poptorch._accessor_messages import (
     WorkerSettings,
     receive,
     send,
+    send_pickled,
 )
-from poptorch._ring import Layout, Ring
-from poptorch._structures import (
-    Mismatch,
-    Node,
-    describe,
-    registerCustomArgParser,
+from poptorch._item_writer import (
+    ItemWriter,
+    check_tensor,
+    described,
+    description_of,
+    item_of,
+    node_of,
+    tensors_if_like,
 )
+from poptorch._ring import Layout, Ring, RingMemory
+from poptorch._slot_collate import (
+    NO_SLOT,
+    Slot,
+    WrittenBatch,
+    is_plain,
+    most_slots_of_tasks,
+    with_slots,
+)
+from poptorch._structures import Node, describe, registerCustomArgParser
 
 
 class _Outdated(Exception):
@@ -53,17 +66,24 @@ class _Worker:
         self._connection = connection
         self._messages = select.poll()
         self._messages.register(connection, select.POLLIN)
-        self._source = source
         self._settings = settings
         self._wanted = -1
         self._epoch = 0
-        self._free: deque[int] = deque()
+        self._slots = settings.buffer_size
+        self._free: list[int] = []
+        self._taken: set[int] = set()  # by tasks and by what is not given yet
+        self._given = 0  # to the other process
+        self._memory = RingMemory()
         self._ring: Ring | None = None
-        self._slot_size = 0
-        self._node: Node | None = None
-        self._layout: Layout | None = None
-        self._views: dict[int, list[torch.Tensor]] = {}
+        self._writer = ItemWriter()
+        self._told = b""
         self._rows_node: Node | None = None
+        self._written: dict[bytes, tuple[Node, Layout]] = {}
+        self._source = source
+        self._source_begins_epochs = is_plain(source)
+        if self._source_begins_epochs:
+            self._source = with_slots(source, self, self._memory)
+            self._slots += most_slots_of_tasks(source) + (settings.rebatched_size > 0)
 
     def run(self) -> None:
         """Loads epochs until the other process closes the connection."""
@@ -86,120 +106,148 @@ class _Worker:
         message = receive(self._connection)
         if isinstance(message, Free):
             self._free.append(message.slot)
+            self._given -= 1
             return
         assert isinstance(message, Begin)
         if self._wanted < 0:
             _seed_generators(message.seed)
         self._wanted = message.epoch
 
-    def _load_epoch(self) -> int:
-        """How many items it had."""
-        count = 0
-        items = self._rebatched() if self._settings.rebatched_size else self._unchanged()
-        for slot in items:
-            send(self._connection, Item(self._epoch, slot))
-            count += 1
-        return count
-
-    def _free_slot(self) -> int:
-        while not self._free or self._messages.poll(0):
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        while not ready() or self._messages.poll(0):
             self._receive()
             if self._wanted > self._epoch:
                 raise _Outdated
-        return self._free.popleft()
 
-    def _unchanged(self) -> Iterator[int]:
-        """The slots of items as they were loaded."""
+    def _load_epoch(self) -> int:
+        """How many items it had."""
+        count = 0
+        if not self._source_begins_epochs:
+            self.begin_epoch()
+        items = self._rebatched() if self._settings.rebatched_size else self._unchanged()
+        # Closing the generator ends the workers of a torch loader that has them for one epoch.
+        with contextlib.closing(items):
+            for slot, description in items:
+                self._wait(lambda: self._given < self._settings.buffer_size)
+                if description != self._told:
+                    send_pickled(self._connection, description)
+                    self._told = description
+                self._taken.discard(slot)
+                self._given += 1
+                send(self._connection, Item(self._epoch, slot))
+                count += 1
+        return count
+
+    def begin_epoch(self) -> None:
+        """Takes slots back in which nobody writes any more, after an epoch that was left."""
+        self._free.extend(self._taken)
+        self._taken.clear()
+
+    def slot_of_task(self) -> Slot:
+        """Take a slot for a batch that is going to be loaded.
+
+        Returns:
+            The slot; `NO_SLOT` if none is free, or before the first item said how large they are.
+        """
+        if self._ring is None or not self._free:
+            return NO_SLOT
+        return Slot(self._take(), self._slots, self._ring.slot_size)
+
+    def _take(self) -> int:
+        # The one that was used last is most likely in a cache.
+        slot = self._free.pop()
+        self._taken.add(slot)
+        return slot
+
+    def _free_slot(self) -> int:
+        self._wait(lambda: bool(self._free))
+        return self._take()
+
+    def _give_back(self, slot: int) -> None:
+        self._taken.remove(slot)
+        self._free.append(slot)
+
+    def _unchanged(self) -> Generator[tuple[int, bytes], None, None]:
+        """The slots of items as they were loaded, with their descriptions."""
         for loaded in self._source:
-            item = list(loaded) if type(loaded) is tuple else loaded
-            tensors = self._tensors_of(item)
+            if type(loaded) is WrittenBatch:
+                yield loaded
+                continue
+            tensors = self._writer.tensors_of(item_of(loaded))
+            assert self._writer.layout is not None
+            ring = self._ring_for(self._writer.layout)
             slot = self._free_slot()
-            for target, tensor in zip(self._targets(slot), tensors, strict=True):
-                target.copy_(tensor)
-            yield slot
+            self._writer.write(ring, slot, tensors)
+            yield slot, self._writer.description
 
-    def _tensors_of(self, item: Any) -> list[torch.Tensor]:
-        """The tensors; what is new about them the other process is told."""
-        tensors: list[torch.Tensor] = []
-        if self._node is not None:
-            try:
-                self._node.collect(item, tensors)
-            except Mismatch:
-                tensors.clear()
-            else:
-                return tensors
-        node = describe("item", item)
-        node.collect(item, tensors)
-        for tensor in tensors:
-            _check_tensor(tensor)
-        self._describe(node, Layout.of(tensors))
-        return tensors
-
-    def _describe(self, node: Node, layout: Layout) -> None:
+    def _ring_for(self, layout: Layout) -> Ring:
+        """The ring, whose slots are made for the first item."""
         if self._ring is None:
             self._make_ring(layout.size)
-        elif layout.size > self._slot_size:
+        assert self._ring is not None
+        if layout.size > self._ring.slot_size:
             raise ValueError(
-                f"an item has {layout.size} bytes, more than the first one's {self._slot_size}: "
-                f"shapes {[list(shape) for shape in layout.shapes]}. Items may be smaller than the "
-                "first one, not larger"
+                f"an item has {layout.size} bytes, more than the first one's "
+                f"{self._ring.slot_size}: shapes {[list(shape) for shape in layout.shapes]}. "
+                "Items may be smaller than the first one, not larger"
             )
-        self._node, self._layout = node, layout
-        self._views.clear()
-        send(self._connection, Described(_skeleton(node, layout), layout))
+        return self._ring
 
     def _make_ring(self, slot_size: int) -> None:
-        slots = self._settings.slots
-        descriptor = Ring.allocate(slots, slot_size)
-        send(self._connection, RingMade(slot_size))
+        self._memory.reserve(self._slots, slot_size)
+        send(self._connection, RingMade(self._slots, slot_size))
         with socket.socket(fileno=os.dup(self._connection.fileno())) as channel:
-            socket.send_fds(channel, [b"\0"], [descriptor])
-        self._ring = Ring(descriptor, slots, slot_size)
-        self._slot_size = slot_size
-        self._free.extend(range(slots))
+            socket.send_fds(channel, [b"\0"], [self._memory.descriptor])
+        self._ring = Ring(self._memory, self._slots, slot_size)
+        self._free.extend(range(self._slots))
 
-    def _targets(self, slot: int) -> list[torch.Tensor]:
-        assert self._ring is not None
-        assert self._layout is not None
-        if slot not in self._views:
-            self._views[slot] = self._ring.tensors(slot, self._layout)
-        return self._views[slot]
-
-    def _rebatched(self) -> Iterator[int]:
+    def _rebatched(self) -> Generator[tuple[int, bytes], None, None]:
         """The slots of batches of the size that is wanted, made of the rows of all items."""
         size = self._settings.rebatched_size
         slot, filled = -1, 0
         for loaded in self._source:
-            tensors = self._rows_of(list(loaded) if type(loaded) is tuple else loaded)
+            tensors = self._rows_of(self._item_in_slot(loaded))
             rows, taken = len(tensors[0]), 0
+            if type(loaded) is WrittenBatch and rows == size and not filled:
+                yield loaded
+                continue
+            assert self._ring is not None
             while taken < rows:
                 slot = self._free_slot() if slot < 0 else slot
                 count = min(rows - taken, size - filled)
-                for target, tensor in zip(self._targets(slot), tensors, strict=True):
+                targets = self._writer.targets(self._ring, slot)
+                for target, tensor in zip(targets, tensors, strict=True):
                     target[filled : filled + count].copy_(tensor[taken : taken + count])
                 filled, taken = filled + count, taken + count
                 if filled == size:
-                    yield slot
+                    yield slot, self._writer.description
                     slot, filled = -1, 0
+            if type(loaded) is WrittenBatch:
+                self._give_back(loaded.slot)
         if slot < 0:
             return
         if self._settings.keeps_last:
-            yield from self._last_rows(slot, filled)
+            yield slot, self._description_of_rows(filled)
         else:
-            self._free.append(slot)
+            self._give_back(slot)
+
+    def _item_in_slot(self, loaded: Any) -> Any:
+        """An item that was loaded, on the memory of its slot if it has one."""
+        if type(loaded) is not WrittenBatch:
+            return item_of(loaded)
+        if loaded.description not in self._written:
+            message = pickle.loads(loaded.description)
+            self._written[loaded.description] = node_of(message), message.layout
+        node, layout = self._written[loaded.description]
+        assert self._ring is not None
+        return node.build(iter(self._ring.tensors(loaded.slot, layout)))
 
     def _rows_of(self, item: Any) -> list[torch.Tensor]:
         """The tensors of an item that goes into batches with others."""
-        tensors: list[torch.Tensor] = []
-        if self._rows_node is not None:
-            try:
-                self._rows_node.collect(item, tensors)
-            except Mismatch:
-                tensors.clear()
-            else:
-                return tensors
-        node = describe("item", item)
-        node.collect(item, tensors)
+        tensors = tensors_if_like(self._rows_node, item)
+        if tensors is not None:
+            return tensors
+        node, tensors = described(item)
         sizes = {tensor.shape[0] if tensor.ndim else None for tensor in tensors}
         if len(sizes) != 1 or None in sizes:
             raise ValueError(
@@ -215,43 +263,20 @@ class _Worker:
         size = self._settings.rebatched_size
         full = [torch.zeros((), dtype=t.dtype).expand(size, *t.shape[1:]) for t in tensors]
         batch = node.build(iter(full))
-        if self._node is None:
+        if self._writer.node is None:
             for tensor in tensors:
-                _check_tensor(tensor)
-            self._describe(describe("item", batch), Layout.of(full))
-        assert self._node is not None
-        self._node.collect(batch, [])
+                check_tensor(tensor)
+            layout = Layout.of(full)
+            self._ring_for(layout)
+            self._writer.describe(describe("item", batch), layout)
+        assert self._writer.node is not None
+        self._writer.node.collect(batch, [])
 
-    def _last_rows(self, slot: int, rows: int) -> Iterator[int]:
-        """The batch at the end of an epoch that is not full."""
-        assert self._node is not None
-        assert self._layout is not None
-        full = self._node, self._layout
-        part = self._layout.with_rows(rows)
-        self._describe(describe("item", _filled(self._node, part)), part)
-        yield slot
-        self._describe(*full)
-
-
-def _check_tensor(tensor: torch.Tensor) -> None:
-    if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise TypeError(
-            "an asynchronous data accessor wants dense tensors on the CPU; given one of "
-            f"{tensor.dtype} with layout {tensor.layout} on {tensor.device}"
-        )
-
-
-def _filled(node: Node, layout: Layout) -> Any:
-    """An item of that structure whose tensors have one element in memory."""
-    leaves = [
-        torch.zeros((), dtype=dtype).expand(shape)
-        for dtype, shape in zip(layout.dtypes, layout.shapes, strict=True)
-    ]
-    return node.build(iter(leaves))
-
-
-def _skeleton(node: Node, layout: Layout) -> bytes:
-    return pickle.dumps(_filled(node, layout))
+    def _description_of_rows(self, rows: int) -> bytes:
+        """The description of the batch at the end of an epoch that is not full."""
+        assert self._writer.node is not None
+        assert self._writer.layout is not None
+        return description_of(self._writer.node, self._writer.layout.with_rows(rows))
 
 
 def _seed_generators(seed: int) -> None:
@@ -295,6 +320,8 @@ def serve(connection: Connection, source: Iterable[Any], settings: WorkerSetting
     os.register_at_fork(after_in_child=connection.close)
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     torch.set_num_threads(1)
+    # Workers of a loader start as they would in the other process, not as this one did.
+    multiprocessing.set_start_method(settings.start_method, force=True)
     for data_type, parser in settings.parsers.items():
         registerCustomArgParser(data_type, parser)
     told_to_end = False

@@ -15,6 +15,7 @@ from poptorch._batching import BatchSizes
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
 from poptorch._samplers import CombinedBatchSampler, PartitionSampler
+from poptorch._slot_collate import gives_what_is_collated
 from poptorch.enums import DataLoaderMode
 from poptorch.options import Options
 
@@ -70,6 +71,7 @@ class _Request:
         return self.mode == DataLoaderMode.Async and not self.drop_last and large
 
 
+@gives_what_is_collated
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """Loads combined batches: for every device iteration, group of replicas and accumulation step.
 

@@ -9,6 +9,8 @@ import mmap
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from multiprocessing.reduction import DupFd
+from typing import Any
 
 import torch
 
@@ -61,49 +63,56 @@ class Layout:
         return Layout(self.dtypes, shapes, self.offsets, self.size)
 
 
+class RingMemory:
+    """Memory that other processes may be given before anybody knows how large it has to be.
+
+    Args:
+        descriptor: A file descriptor of it, which is closed with this object; None: new memory.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = os.memfd_create("poptorch_ring", os.MFD_CLOEXEC)
+        self.descriptor = descriptor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received_memory, (DupFd(self.descriptor),)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def reserve(self, slots: int, slot_size: int) -> None:
+        """Make it large enough for a ring; pages come when they are first written.
+
+        Args:
+            slots: The number of slots.
+            slot_size: The size of each, in bytes.
+        """
+        os.ftruncate(self.descriptor, _size_of(slots, slot_size))
+
+
+def _received_memory(descriptor: Any) -> RingMemory:
+    return RingMemory(descriptor.detach())
+
+
+def _size_of(slots: int, slot_size: int) -> int:
+    """The size of the memory of a ring in bytes, at least one page."""
+    return max(slots * _aligned(slot_size, _SLOT_ALIGNMENT), _SLOT_ALIGNMENT)
+
+
 class Ring:
     """A number of slots in shared memory.
 
     Args:
-        descriptor: A file descriptor of memory as large as `size_of` says; it is closed.
+        memory: Memory that was reserved for a ring like this.
         slots: The number of slots.
-        slot_size: The size of each, in bytes, as it was given to `size_of`.
+        slot_size: The size of each, in bytes.
     """
 
-    def __init__(self, descriptor: int, slots: int, slot_size: int) -> None:
+    def __init__(self, memory: RingMemory, slots: int, slot_size: int) -> None:
+        self.slot_size = slot_size
         self._stride = _aligned(slot_size, _SLOT_ALIGNMENT)
-        try:
-            self._memory = mmap.mmap(descriptor, self.size_of(slots, slot_size))
-        finally:
-            os.close(descriptor)
-
-    @staticmethod
-    def size_of(slots: int, slot_size: int) -> int:
-        """Give the size of the memory of a ring.
-
-        Args:
-            slots: The number of slots.
-            slot_size: The size of each, in bytes.
-
-        Returns:
-            Its size in bytes, at least one page.
-        """
-        return max(slots * _aligned(slot_size, _SLOT_ALIGNMENT), _SLOT_ALIGNMENT)
-
-    @staticmethod
-    def allocate(slots: int, slot_size: int) -> int:
-        """Ask for memory; pages come when they are first written.
-
-        Args:
-            slots: The number of slots.
-            slot_size: The size of each, in bytes.
-
-        Returns:
-            A file descriptor, which another process may be sent.
-        """
-        descriptor = os.memfd_create("poptorch_ring", os.MFD_CLOEXEC)
-        os.ftruncate(descriptor, Ring.size_of(slots, slot_size))
-        return descriptor
+        self._memory = mmap.mmap(memory.descriptor, _size_of(slots, slot_size))
 
     def tensors(self, slot: int, layout: Layout) -> list[torch.Tensor]:
         """Give the tensors of an item.

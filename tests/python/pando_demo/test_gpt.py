@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,10 @@ import pytest
 from pando import checkpoint
 from pando.process_memory import parse_bytes
 from pando.sampling import sample_tokens
-from pando.text_data import Batch, TextBatches
 from pando_demo import gpt_text
 from pando_demo.gpt import EXIT_INTERRUPTED, main, parse_arguments
 
 TINY = ["--layers", "2", "--hidden", "32", "--heads", "2", "--sequence", "32", "--threads", "2"]
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """Sentences of few words."""
-    rng = np.random.default_rng(2)
-    words = ["graph", "row", "phase", "memory", "load", "store"]
-    file = tmp_path / "text"
-    file.write_text(" ".join(words[i] for i in rng.integers(0, len(words), 3000)))
-    return file
 
 
 def arguments(text: Path, folder: Path, *more: str) -> list[str]:
@@ -41,12 +32,6 @@ def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     lines = capsys.readouterr().out.splitlines()
     pairs = [line.strip().split("  ", 1) for line in lines if "  " in line.strip()]
     return {name: value.strip() for name, value in pairs}
-
-
-def rows_of(folder: Path) -> dict[str, bytes]:
-    """The files of the newest checkpoint of a run."""
-    newest = checkpoint.checkpoints(folder / "checkpoints")[-1]
-    return {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
 
 
 def test_it_learns_and_leaves_a_report(
@@ -149,23 +134,15 @@ def test_a_failure_while_it_writes_costs_no_training(
 
 
 def test_stopping_and_going_on_changes_nothing(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: Path,
+    tmp_path: Path,
+    third_step_is_interrupted: Callable[[], AbstractContextManager[None]],
+    rows_of: Callable[[Path], dict[str, bytes]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(arguments(text, tmp_path / "whole", "--steps", "6")) == 0
-
-    taken = TextBatches.next
-
-    def third_is_interrupted(data: TextBatches) -> Batch:
-        nonlocal count
-        count += 1
-        if count == 3:
-            signal.raise_signal(signal.SIGINT)
-        return taken(data)
-
-    count = 0
     stopped = tmp_path / "stopped"
-    with monkeypatch.context() as patch:
-        patch.setattr(TextBatches, "next", third_is_interrupted)
+    with third_step_is_interrupted():
         assert main(arguments(text, stopped, "--steps", "6")) == EXIT_INTERRUPTED
     assert "--resume goes on" in capsys.readouterr().out
     assert checkpoint.checkpoints(stopped / "checkpoints")[-1].name == "step-0000000003"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +15,12 @@ import torch
 
 from pando import checkpoint
 from pando.process_memory import parse_bytes
-from pando.text_data import Batch, TextBatches
 from pando_demo.gpt_network import GptShape
 from pando_demo.torch_gpt import EXIT_INTERRUPTED, main
 from pando_demo.torch_gpt_model import ScoresAt, make_model, write
 from poptorch import _compilation
 
 TINY = ["--layers", "2", "--hidden", "32", "--heads", "2", "--sequence", "32", "--warmup-steps"]
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """Sentences of few words."""
-    rng = np.random.default_rng(2)
-    words = ["graph", "row", "phase", "memory", "load", "store"]
-    file = tmp_path / "text"
-    file.write_text(" ".join(words[i] for i in rng.integers(0, len(words), 3000)))
-    return file
 
 
 @pytest.fixture
@@ -42,12 +32,6 @@ def in_phases(monkeypatch: pytest.MonkeyPatch) -> None:
 def arguments(text: Path, folder: Path, *more: str) -> list[str]:
     given = ["--data", str(text), "--folder", str(folder), "--learning-rate", "0.01"]
     return [*TINY, "1", *given, "--memory", "64GiB", *more]
-
-
-def rows_of(folder: Path) -> dict[str, bytes]:
-    """The files of the newest checkpoint of a run."""
-    newest = checkpoint.checkpoints(folder / "checkpoints")[-1]
-    return {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
 
 
 @pytest.mark.usefixtures("in_phases")
@@ -72,22 +56,15 @@ def test_it_learns_and_writes(
 
 @pytest.mark.usefixtures("in_phases")
 def test_stopping_and_going_on_changes_nothing(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: Path,
+    tmp_path: Path,
+    third_step_is_interrupted: Callable[[], AbstractContextManager[None]],
+    rows_of: Callable[[Path], dict[str, bytes]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(arguments(text, tmp_path / "whole", "--steps", "5", "--write", "0")) == 0
-    taken = TextBatches.next
-    count = 0
-
-    def third_is_interrupted(data: TextBatches) -> Batch:
-        nonlocal count
-        count += 1
-        if count == 3:
-            signal.raise_signal(signal.SIGINT)
-        return taken(data)
-
     stopped = tmp_path / "stopped"
-    with monkeypatch.context() as patch:
-        patch.setattr(TextBatches, "next", third_is_interrupted)
+    with third_step_is_interrupted():
         given = arguments(text, stopped, "--steps", "5", "--write", "0")
         assert main(given) == EXIT_INTERRUPTED
     assert "--resume goes on" in capsys.readouterr().out

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from poptorch import _logging
+from poptorch._accessor import AsynchronousDataAccessor
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +18,24 @@ def _messages_are_counted_anew() -> Iterator[None]:
     _logging._handler._counts.clear()
     yield
     _logging.set_repeat_limit(4)
+
+
+@pytest.fixture(scope="module")
+def quick_processes() -> None:
+    """The server imports what each of its processes needs, once."""
+    multiprocessing.set_forkserver_preload(["tests.python.poptorch.loader_data"])
+
+
+@pytest.fixture
+def accessor(quick_processes: None) -> Iterator[Callable[..., AsynchronousDataAccessor]]:
+    """Makes accessors, which end with the test; nothing may be left of them."""
+    made = []
+
+    def make(dataset: Any, **arguments: Any) -> AsynchronousDataAccessor:
+        made.append(AsynchronousDataAccessor(dataset, **arguments))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.terminate()
+    assert multiprocessing.active_children() == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
@@ -151,6 +153,13 @@ class Shuffling:
             yield torch.tensor([random.random(), np.random.rand(), torch.rand(()).item()])
 
 
+class StartMethod:
+    """Says how the process that iterates starts others."""
+
+    def __iter__(self) -> Any:
+        yield torch.tensor(list(multiprocessing.get_context().get_start_method().encode()))
+
+
 class OncePerEpoch:
     """Counts its epochs, in the process that iterates."""
 
@@ -164,3 +173,83 @@ class OncePerEpoch:
         epoch, self.epoch = self.epoch, self.epoch + 1
         for index in range(self.size):
             yield torch.tensor([epoch, index])
+
+
+class Samples(Dataset):
+    """Sample i is what `make` makes of i; the batch with sample `last` ends its process."""
+
+    def __init__(self, size: int, make: Any, last: int = -1) -> None:
+        self.size, self.make, self.last = size, make, last
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Any:
+        if index == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.make(index)
+
+
+def many_kinds(index: int) -> Any:
+    """Everything that torch's collate_fn makes tensors of, and a name."""
+    return {
+        "row": torch.full((3, 2), float(index)),
+        "array": np.full(4, index, dtype=np.int16),
+        "number": np.float64(index / 2),
+        "label": index,
+        "pair": (torch.tensor(index), [torch.full((2,), index % 2 == 0), index / 4]),
+        "name": f"n{index}",
+    }
+
+
+def many_rows(index: int) -> Any:
+    """The same without the name, for items of which rows are put together."""
+    return {name: part for name, part in many_kinds(index).items() if name != "name"}
+
+
+def other_order(index: int) -> dict[str, torch.Tensor]:
+    """In every second batch of four the keys come the other way round."""
+    items = {"a": torch.full((3,), index), "b": torch.full((3,), -index)}
+    return items if index // 4 % 2 == 0 else dict(reversed(items.items()))
+
+
+def growing(index: int) -> torch.Tensor:
+    """Batches of four shrink and grow, up to the size of the first one."""
+    return torch.full((8 - index // 4 % 3, 3), float(index))
+
+
+def outgrowing(index: int) -> torch.Tensor:
+    return torch.zeros(4 if index < 32 else 4096)
+
+
+def failing(index: int) -> torch.Tensor:
+    if index >= 32:
+        raise LookupError("no such file")
+    return torch.tensor(index)
+
+
+def of_two_dtypes(index: int) -> torch.Tensor:
+    """The last sample of a batch of four may have another type than the first."""
+    return torch.tensor(index, dtype=torch.float64 if index % 8 == 7 else torch.float32)
+
+
+def with_gradients(index: int) -> torch.Tensor:
+    return torch.full((2,), float(index), requires_grad=True)
+
+
+def summed(samples: list[torch.Tensor]) -> Graph:
+    """A collate_fn of a type with a parser."""
+    rows = torch.stack(samples)
+    return Graph(rows, rows.sum(0), "sums")
+
+
+def as_row(index: int) -> torch.Tensor:
+    return torch.full((2,), float(index))
+
+
+class Doubling(torch.utils.data.DataLoader):
+    """A loader that does something with what torch's loader gives."""
+
+    def __iter__(self) -> Any:
+        for batch in super().__iter__():
+            yield batch * 2

@@ -25,28 +25,8 @@ from poptorch.enums import SharingStrategy
 from tests.python.poptorch import loader_data
 from tests.python.poptorch.loader_data import Items, Numbers
 
+pytestmark = pytest.mark.usefixtures("quick_processes")
 Make = Callable[..., AsynchronousDataAccessor]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_processes() -> None:
-    """The server imports what each of its processes needs, once."""
-    multiprocessing.set_forkserver_preload(["tests.python.poptorch.loader_data"])
-
-
-@pytest.fixture
-def accessor() -> Iterator[Make]:
-    """Makes accessors, which end with the test; nothing may be left of them."""
-    made = []
-
-    def make(dataset: Any, **arguments: Any) -> AsynchronousDataAccessor:
-        made.append(AsynchronousDataAccessor(dataset, **arguments))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.terminate()
-    assert multiprocessing.active_children() == []
 
 
 def is_alive(pid: int) -> bool:
@@ -345,12 +325,17 @@ ENDS = {
 }
 
 
+def shared_memory() -> set[str]:
+    """The names of shared memory; semaphores may be those of tests that run beside this one."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_the_end_of_the_program(end: str, tmp_path: Path) -> None:
     """However it ends: the shared memory has no name that could stay."""
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM).format(end=ENDS[end]))
-    before = set(os.listdir("/dev/shm"))
+    before = shared_memory()
     root = Path(__file__).resolve().parents[3]
     environment = os.environ | {"PYTHONPATH": f"{root}/python:{root}"}
     done = subprocess.run(
@@ -359,13 +344,20 @@ def test_the_end_of_the_program(end: str, tmp_path: Path) -> None:
     assert done.returncode == {"exit": 0, "exception": 3, "killed": -9}[end], done.stderr
     for pid in map(int, done.stdout.split()):
         wait_for_end(pid)
-    assert set(os.listdir("/dev/shm")) <= before
+    assert shared_memory() <= before
 
 
 def test_a_loader_with_workers_of_its_own(accessor: Make) -> None:
     loader = DataLoader(Numbers(12), batch_size=3, num_workers=2)
     for (number, row), expected in zip(accessor(loader), loader, strict=True):
         torch.testing.assert_close([number, row], list(expected))
+
+
+@pytest.mark.parametrize("strategy", list(SharingStrategy))
+def test_workers_start_as_in_the_program(accessor: Make, strategy: SharingStrategy) -> None:
+    """Not as the process itself was started."""
+    (method,) = accessor(loader_data.StartMethod(), sharing_strategy=strategy)
+    assert bytes(method.tolist()).decode() == multiprocessing.get_context().get_start_method()
 
 
 def test_arguments_that_are_refused() -> None:

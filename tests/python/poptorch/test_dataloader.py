@@ -20,13 +20,8 @@ from tests.python.poptorch import loader_data
 from tests.python.poptorch.loader_data import Numbers, Stream
 
 ASYNCHRONOUS = [DataLoaderMode.Async, DataLoaderMode.AsyncRebatched]
+pytestmark = pytest.mark.usefixtures("quick_processes")
 Make = Callable[..., DataLoader]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_processes() -> None:
-    """The server imports what each of its processes needs, once."""
-    multiprocessing.set_forkserver_preload(["tests.python.poptorch.loader_data"])
 
 
 @pytest.fixture
