@@ -137,16 +137,19 @@ void attention(const Op& op, const Inputs& in, std::vector<Array>& out) {
   }
 }
 
-/// dw = g v^T * kept, ds = w * (dw - sum(w * dw)), dq = scale * ds k, dk = scale * ds^T q,
-/// dv = (w * kept)^T g, all from weights made anew.
+/// dw = g v^T * kept, ds = w * (dw - g out), dq = scale * ds k, dk = scale * ds^T q,
+/// dv = (w * kept)^T g, from weights made anew. g out is sum(w * dw), but for the rounding of out.
 void attention_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Attention attention(op, in, 1, 6);
-  const Array& g = *in[0];
+  const Array &g = *in[0], &result = *in[4];
   const std::int64_t depth = attention.depth, value_depth = attention.value_depth;
   for (std::int64_t query = 0; query < attention.queries(); ++query) {
     const QueryWeights row = attention.weights_of(query);
     std::vector<Number> gradients(row.weights.size());
     Number total = 0;
+    for (std::int64_t i = query * value_depth; i < (query + 1) * value_depth; ++i) {
+      total += g[i] * result[i];
+    }
     for (std::int64_t key = 0; key < attention.keys; ++key) {
       const auto j = static_cast<std::size_t>(key);
       if (row.weights[j] == 0) continue;
@@ -157,7 +160,6 @@ void attention_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
         out[2][value + i] += row.weights[j] * row.kept[j] * slope;
       }
       gradients[j] *= row.kept[j];
-      total += row.weights[j] * gradients[j];
     }
     for (std::int64_t key = 0; key < attention.keys; ++key) {
       const auto j = static_cast<std::size_t>(key);

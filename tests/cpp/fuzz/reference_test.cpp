@@ -156,6 +156,33 @@ TEST(Comparison, AllowsForSumsThatAreExactBeforeTheyAreRounded) {
   EXPECT_EQ(fuzz::compare(program, results, wanted), "");
 }
 
+// The gradient of attention reads the output of attention, which is rounded to bfloat16 before.
+TEST(Comparison, FollowsTheRoundedOutputOfAttention) {
+  op_registry();
+  fuzz::FuzzProgram program;
+  program.ir = std::make_unique<Ir>();
+  Graph& main = program.ir->main_graph();
+  const auto operand = [&](const std::vector<float>& values) {
+    return variable(main, "v", values, {1, 1, static_cast<std::int64_t>(values.size()), 1});
+  };
+  Tensor* q = operand({0.5F, -1.0F});
+  Tensor* k = operand({1.0F, -0.25F, 0.75F});
+  Tensor* v = operand({2.0F, -3.0F, 0.5F});
+  OpBuilder builder(main, {});
+  const Op& forward =
+      builder.op("ScaledDotProductAttention", {q, k, v, nullptr, nullptr}, {{"scale", 1.0}});
+  Tensor* rounded = builder.make("Add", {forward.output(0), operand({0.125F, -0.25F})});
+  const Op& gradient =
+      builder.op("ScaledDotProductAttentionGrad",
+                 {operand({1.0F, 3.0F}), q, k, v, rounded, forward.output(1), nullptr, nullptr},
+                 {{"scale", 1.0}});
+  for (int i = 0; i < 3; ++i) store(main, gradient.output(i));
+  const std::vector<fuzz::NamedBytes> inputs = fuzz::random_inputs(program);
+  EXPECT_EQ(fuzz::compare(program, fuzz::run_engine(program, inputs, {1}),
+                          fuzz::run_reference(program, inputs)),
+            "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Accumulations, UnroundedReference,
                          ::testing::Values("Add", "DampenedAdd", "DampenedAddSquare", "DecayAdd",
                                            "DecayAddSquare", "MovingAverage", "MovingAverageSquare",
