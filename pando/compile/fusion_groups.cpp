@@ -68,7 +68,7 @@ class StepFormer {
 
   void place(int position) {
     Op& op = *graph_.ops()[static_cast<std::size_t>(position)];
-    int earliest = -1;
+    int earliest = op.context.is_repeated ? static_cast<int>(states_.size()) - 1 : -1;
     for (int p : predecessors_.of(static_cast<std::size_t>(position))) {
       earliest = std::max(earliest, step_of_[static_cast<std::size_t>(p)]);
     }

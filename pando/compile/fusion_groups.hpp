@@ -37,7 +37,8 @@ class ExecutionSteps {
 
 /// Walks the ops in order. A pointwise op joins the latest earlier pointwise step that has its
 /// shape and touches one of its storages, if everything it depends on has run by then and every
-/// storage written in the step is accessed through one view only. Elided views take no step.
+/// storage written in the step is accessed through one view only. One that is repeated joins the
+/// last step only. Elided views take no step.
 /// `most_ops`: of one step, see Target::most_fused_ops.
 ExecutionSteps form_steps(const Graph& graph, const Placements& placements, std::size_t most_ops,
                           EffectNames& effects);

@@ -39,6 +39,8 @@ struct OpContext {
   ExecutionContext execution = ExecutionContext::Normal;
   /// Once the compiler has named those of the main program: see program/phases.hpp.
   SharedText phase = {};
+  /// Not to be run before its place among the ops: the compiler computes again what was not kept.
+  bool is_repeated = false;
 };
 
 /// Created and owned by a Graph; the address is stable.

@@ -55,6 +55,7 @@ void register_activation_ops(Registry& registry) {
   OpDef relu = unary_def("Relu", "max(x, 0) of input 0; NaN stays NaN.",
                          [](Scalar x) { return max(x, x.constant(0.0)); });
   registry.add(in_place(relu, "ReluInplace", "Writes max(x, 0) to input 0."));
+  relu.is_cheap_to_repeat = true;
   registry.add(with_gradient(std::move(relu), unary_gradient("ReluGrad", Saved::Output)));
   registry.add(same_shape_def(
       "ReluGrad", "For inputs g, out: g where out > 0, else 0.", 2,

@@ -91,6 +91,7 @@ OpDef batch_normalization_core() {
     const ScalarValue centred = emitter.emit(ScalarOp::Sub, inputs[0], in(3));
     return std::vector<ScalarValue>{emitter.emit(ScalarOp::Fma, centred, in(1), in(2))};
   };
+  def.is_cheap_to_repeat = true;
   return def;
 }
 

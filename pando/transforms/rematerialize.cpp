@@ -1,0 +1,231 @@
+#include "pando/transforms/rematerialize.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pando/ir/tensor_map.hpp"
+#include "pando/transforms/dependencies.hpp"
+
+namespace pando {
+namespace {
+
+/// Ops that are run again for one tensor.
+constexpr std::size_t kMostOps = 2;
+/// A tensor of so much less than the one that is computed again may be kept longer for it.
+constexpr std::int64_t kSmallPart = 16;
+
+/// How long a storage is alive, in positions of ops.
+struct Lifetime {
+  int begin = -1;  // made there; -1: there before the graph runs
+  int end = -1;    // read or written last
+  /// Something is computed again from it until there.
+  int needed_until = -1;
+  bool stays = false;  // an output of the graph, or nothing that an op of it made
+  std::vector<int> writes = {};
+};
+
+/// A tensor that is computed again.
+struct Repetition {
+  Tensor* tensor = nullptr;
+  std::vector<Op*> ops = {};  // in order
+  std::vector<Use> late_uses = {};
+  int position = 0;  // of the first of them
+  int last_early = 0;
+};
+
+class Rematerializer {
+ public:
+  Rematerializer(Graph& graph, const RematerializeOptions& options)
+      : graph_(graph), options_(options), aliases_(graph), ops_(graph.ops()) {
+    join_views();
+    measure();
+  }
+
+  void run() {
+    const auto [peak, peak_bytes] = find_peak();
+    std::vector<Repetition> found;
+    std::int64_t gain = 0;
+    for (int i = 0; i < peak; ++i) {
+      for (Tensor* output : op_at(i).outputs()) {
+        Repetition one;
+        if (!can_repeat(*output, peak, one)) continue;
+        keep_operands(one);
+        lives_[output].end = one.last_early;
+        gain += bytes_of(*output);
+        found.push_back(std::move(one));
+      }
+    }
+    if (static_cast<double>(gain) < options_.least_gain * static_cast<double>(peak_bytes)) return;
+    for (const Repetition& one : found) repeat(one);
+  }
+
+ private:
+  static std::int64_t bytes_of(const Tensor& tensor) {
+    return static_cast<std::int64_t>(tensor.info.bytes());
+  }
+
+  Op& op_at(int position) const { return *ops_[static_cast<std::size_t>(position)]; }
+  int position_of(const Op& op) const { return positions_.at(&op); }
+  Tensor* root(const Tensor& tensor) const { return aliases_.root(&tensor); }
+  Lifetime& life_of(const Tensor& tensor) { return lives_[root(tensor)]; }
+
+  void join_views() {
+    for (const Op* op : ops_) {
+      if (!op->def().view) continue;
+      for (Tensor* output : op->outputs()) aliases_.join(output, op->input(0));
+    }
+  }
+
+  void measure() {
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const Op& op = *ops_[i];
+      const auto position = static_cast<int>(i);
+      positions_[&op] = position;
+      for (const Tensor* input : op.inputs()) {
+        if (input != nullptr) life_of(*input).end = position;
+      }
+      for (const int index : op.modified_inputs()) {
+        if (op.input(index) != nullptr) life_of(*op.input(index)).writes.push_back(position);
+      }
+      for (const Tensor* output : op.outputs()) {
+        Lifetime& life = life_of(*output);
+        life.end = position;
+        if (root(*output) == output) life.begin = position;
+      }
+    }
+    for (const Tensor* output : graph_.outputs()) life_of(*output).stays = true;
+  }
+
+  /// The op at which most bytes are alive that ops of the graph made, and how many.
+  std::pair<int, std::int64_t> find_peak() {
+    std::vector<std::int64_t> changes(ops_.size() + 1, 0);
+    for (const Op* op : ops_) {
+      for (const Tensor* output : op->outputs()) {
+        if (root(*output) != output) continue;
+        const Lifetime& life = lives_[output];
+        const auto end = life.stays ? ops_.size() : static_cast<std::size_t>(life.end) + 1;
+        changes[static_cast<std::size_t>(life.begin)] += bytes_of(*output);
+        changes[end] -= bytes_of(*output);
+      }
+    }
+    std::pair<int, std::int64_t> peak{0, 0};
+    std::int64_t alive = 0;
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      alive += changes[i];
+      if (alive > peak.second) peak = {static_cast<int>(i), alive};
+    }
+    return peak;
+  }
+
+  bool can_repeat(Tensor& tensor, int peak, Repetition& one) {
+    if (!tensor.producer()->def().is_cheap_to_repeat || root(tensor) != &tensor) return false;
+    const Lifetime& life = lives_[&tensor];
+    if (bytes_of(tensor) < options_.least_bytes || life.stays || !life.writes.empty() ||
+        life.needed_until > peak) {
+      return false;
+    }
+    one.tensor = &tensor;
+    one.last_early = life.begin;
+    int last = life.begin;
+    for (const Use& use : tensor.uses()) {
+      const int at = position_of(*use.op);
+      last = std::max(last, at);
+      if (at <= peak) {
+        one.last_early = std::max(one.last_early, at);
+      } else {
+        if (one.late_uses.empty() || at < one.position) one.position = at;
+        one.late_uses.push_back(use);
+      }
+    }
+    // Views of it that are read later keep all of it.
+    if (one.late_uses.empty() || one.last_early >= peak || last != life.end) return false;
+    return collect(*tensor.producer(), one, bytes_of(tensor));
+  }
+
+  /// Lists `op` after those that it needs.
+  bool collect(Op& op, Repetition& one, std::int64_t bytes) {
+    const OpContext& reader = op_at(one.position).context;
+    if (one.ops.size() == kMostOps || op.num_outputs() != 1 || op.modifies() ||
+        op.context.execution != reader.execution || op.context.device != reader.device) {
+      return false;
+    }
+    for (const Tensor* input : op.inputs()) {
+      if (input == nullptr || is_repeated(one, *input)) continue;
+      if (is_there(*input, position_of(op), one.position, bytes)) continue;
+      Op* producer = input->producer();
+      if (producer == nullptr || !producer->def().is_cheap_to_repeat || root(*input) != input ||
+          !lives_[input].writes.empty() || !collect(*producer, one, bytes)) {
+        return false;
+      }
+    }
+    one.ops.push_back(&op);
+    return true;
+  }
+
+  static bool is_repeated(const Repetition& one, const Tensor& tensor) {
+    return std::find(one.ops.begin(), one.ops.end(), tensor.producer()) != one.ops.end();
+  }
+
+  /// Whether a tensor that is read at `from` is there, with the same value, until `until`.
+  bool is_there(const Tensor& tensor, int from, int until, std::int64_t bytes) {
+    const Tensor* storage = root(tensor);
+    const Lifetime& life = lives_[storage];
+    const bool is_written = std::any_of(life.writes.begin(), life.writes.end(),
+                                        [&](int write) { return from < write && write < until; });
+    if (is_written) return false;
+    const bool is_made_here = storage->producer() != nullptr;
+    return !is_made_here || life.stays || life.end >= until || life.needed_until >= until ||
+           bytes_of(*storage) * kSmallPart <= bytes;
+  }
+
+  void keep_operands(const Repetition& one) {
+    for (const Op* op : one.ops) {
+      for (const Tensor* input : op->inputs()) {
+        if (input == nullptr || is_repeated(one, *input)) continue;
+        Lifetime& life = life_of(*input);
+        life.needed_until = std::max(life.needed_until, one.position);
+      }
+    }
+  }
+
+  void repeat(const Repetition& one) {
+    std::unordered_map<const Tensor*, Tensor*> again;
+    graph_.set_insertion_point(&op_at(one.position));
+    for (const Op* op : one.ops) {
+      std::vector<Tensor*> inputs = op->inputs();
+      for (Tensor*& input : inputs) {
+        const auto made = again.find(input);
+        if (made != again.end()) input = made->second;
+      }
+      Op& repeated = graph_.create_op(op->def(), inputs, op->attributes, op->context);
+      repeated.context.is_repeated = true;
+      again[op->output(0)] = repeated.output(0);
+    }
+    graph_.set_insertion_point(nullptr);
+    for (const Use& use : one.late_uses) use.op->set_input(use.index, again.at(one.tensor));
+  }
+
+  Graph& graph_;
+  const RematerializeOptions& options_;
+  AliasClasses aliases_;
+  std::vector<Op*> ops_;  // as they were
+  std::unordered_map<const Op*, int> positions_;
+  TensorMap<Lifetime> lives_;  // of roots
+};
+
+}  // namespace
+
+void rematerialize(Graph& graph, const RematerializeOptions& options) {
+  const auto may_repeat = [&](const Op* op) {
+    return op->def().is_cheap_to_repeat &&
+           static_cast<std::int64_t>(op->output(0)->info.bytes()) >= options.least_bytes;
+  };
+  const std::vector<Op*>& ops = graph.ops();
+  if (std::any_of(ops.begin(), ops.end(), may_repeat)) Rematerializer(graph, options).run();
+}
+
+void rematerialize_large(Graph& graph) { rematerialize(graph, {}); }
+
+}  // namespace pando

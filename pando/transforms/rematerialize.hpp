@@ -1,0 +1,25 @@
+// Computing again what is cheap, where keeping it makes the peak of memory.
+#pragma once
+
+#include <cstdint>
+
+#include "pando/ir/graph.hpp"
+
+namespace pando {
+
+struct RematerializeOptions {
+  /// Smaller tensors are kept.
+  std::int64_t least_bytes = std::int64_t{1} << 16;
+  /// Nothing is done if it frees less than this part of the peak.
+  double least_gain = 1.0 / 32;
+};
+
+/// A tensor that waits for its next reader over the peak of `graph` is computed again before that
+/// reader, if ops that are cheap to repeat (OpDef) make it of tensors that are alive there anyway:
+/// in training, activations after batch norm, of its input. The order of ops is taken for the order
+/// of execution; nothing should reorder them afterwards.
+void rematerialize(Graph& graph, const RematerializeOptions& options);
+/// The same with the options that pay.
+void rematerialize_large(Graph& graph);
+
+}  // namespace pando

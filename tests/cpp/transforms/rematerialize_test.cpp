@@ -1,0 +1,175 @@
+#include "pando/transforms/rematerialize.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "pando/backends/cpu/cpu_target.hpp"
+#include "pando/compile/pipeline.hpp"
+#include "pando/ir/text_printer.hpp"
+#include "pando/transforms/expand.hpp"
+#include "tests/cpp/fuzz/generator.hpp"
+#include "tests/cpp/fuzz/harness.hpp"
+#include "tests/cpp/ir/ir_fixture.hpp"
+
+namespace pando::testing {
+namespace {
+
+constexpr std::int64_t kLayers = 6;
+const Shape kImages = {4, 16, 24, 24}, kFilters = {16, 16, 3, 3};
+
+/// Layers of convolution, batch norm and relu, then their gradients, the last layer first.
+void build_training(Ir& ir) {
+  op_registry();
+  Graph& main = ir.main_graph();
+  OpBuilder builder(main, {});
+  const auto values = [&](const Shape& shape) {
+    const auto count = static_cast<std::size_t>(num_elements(shape));
+    return variable(main, "v", std::vector<float>(count, 0.5F), shape);
+  };
+  const Attributes conv = {{"strides", Ints{1, 1}},
+                           {"pads", Ints{1, 1, 1, 1}},
+                           {"dilations", Ints{1, 1}},
+                           {"groups", std::int64_t{1}}};
+  struct Layer {
+    Tensor *input, *filters, *scale;
+    const Op *conv, *norm;
+    Tensor* output;
+  };
+  std::vector<Layer> layers;
+  Tensor* data = builder.make("Add", {values(kImages), values({})});
+  for (std::int64_t i = 0; i < kLayers; ++i) {
+    Layer layer{data, values(kFilters), values({16}), nullptr, nullptr, nullptr};
+    layer.conv = &builder.op("Conv", {data, layer.filters}, conv);
+    layer.norm =
+        &builder.op("BatchNormalizationTraining",
+                    {layer.conv->output(0), layer.scale, values({16})}, {{"epsilon", 1e-5}});
+    data = layer.output = builder.make("Relu", {layer.norm->output(0)});
+    layers.push_back(layer);
+  }
+  Tensor* gradient = builder.make("Mul", {data, data});
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    gradient = builder.make("ReluGrad", {gradient, layer->output});
+    gradient =
+        builder
+            .op("BatchNormalizationTrainingGrad", {gradient, layer->conv->output(0), layer->scale,
+                                                   layer->norm->output(1), layer->norm->output(3)})
+            .output(0);
+    Attributes weights = conv, images = conv;
+    weights.set("weight_shape", Ints(kFilters));
+    images.set("input_shape", Ints(kImages));
+    store(main, builder.make("ConvWeightsGrad", {layer->input, gradient}, weights));
+    gradient = builder.make("ConvDataGrad", {layer->filters, gradient}, images);
+  }
+}
+
+std::int64_t frame_bytes(bool rematerializes) {
+  Ir ir;
+  build_training(ir);
+  const auto target = make_cpu_target(1);
+  StageTimes times;
+  return compile(ir, *target, {.rematerializes = rematerializes}, times).memory.peak_frame_bytes;
+}
+
+TEST(Rematerialize, ActivationsAfterBatchNormAreNotKept) {
+  const std::int64_t activation = num_elements(kImages) * 4;
+  EXPECT_LE(frame_bytes(true), frame_bytes(false) - (kLayers - 2) * activation);
+}
+
+TEST(Rematerialize, LeavesWhatIsSmallOrGainsLittle) {
+  Ir ir;
+  build_training(ir);
+  for (Graph* graph : ir.graphs()) expand(*graph);
+  const std::string before = print_ir(ir);
+  rematerialize(ir.main_graph(), {.least_bytes = std::int64_t{1} << 30});
+  EXPECT_EQ(print_ir(ir), before);
+  rematerialize(ir.main_graph(), {.least_gain = 1.0});
+  EXPECT_EQ(print_ir(ir), before);
+  rematerialize(ir.main_graph(), {});
+  EXPECT_NE(print_ir(ir), before);
+}
+
+// A variable that is written in between has another value when the op is run again.
+TEST(Rematerialize, DoesNotReadWhatWasWritten) {
+  for (const bool writes : {false, true}) {
+    op_registry();
+    Ir ir;
+    Graph& main = ir.main_graph();
+    OpBuilder builder(main, {});
+    Tensor* v = variable(main, "v", std::vector<float>(64, 1.0F), {64});
+    Tensor* early = builder.make("Relu", {v});
+    store(main, builder.make("Exp", {early}));
+    Tensor* large = builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}});
+    if (writes) builder.op("AddLhsInplace", {v, v});
+    store(main, large);
+    store(main, builder.make("Neg", {early}));
+    const std::size_t ops = main.ops().size();
+    rematerialize(main, {.least_bytes = 0, .least_gain = 0});
+    EXPECT_EQ(main.ops().size(), writes ? ops : ops + 1);
+  }
+}
+
+/// Puts a relu after every pointwise op and lets all but its last reader read that: then there is
+/// much to repeat.
+void add_relus(Graph& graph) {
+  const std::vector<Op*> ops = graph.ops();
+  std::map<const Op*, std::size_t> positions;
+  for (std::size_t i = 0; i < ops.size(); ++i) positions[ops[i]] = i;
+  for (Op* op : ops) {
+    if (!op->def().scalar_body || op->num_outputs() != 1 || op->modifies() ||
+        !is_floating_point(op->output(0)->dtype())) {
+      continue;
+    }
+    Tensor* value = op->output(0);
+    std::vector<Use> uses(value->uses().begin(), value->uses().end());
+    if (uses.size() < 2) continue;
+    std::sort(uses.begin(), uses.end(),
+              [&](const Use& a, const Use& b) { return positions.at(a.op) < positions.at(b.op); });
+    graph.set_insertion_point(op->next());
+    Tensor* relu = OpBuilder(graph, op->context).make("Relu", {value});
+    graph.set_insertion_point(nullptr);
+    for (std::size_t i = 0; i + 1 < uses.size(); ++i) uses[i].op->set_input(uses[i].index, relu);
+  }
+}
+
+/// Equal to the bit, with NaN where there was NaN.
+void expect_same(const std::map<std::string, fuzz::Numbers>& a,
+                 const std::map<std::string, fuzz::Numbers>& b, std::uint64_t seed) {
+  for (const auto& [id, numbers] : a) {
+    const fuzz::Numbers& others = b.at(id);
+    ASSERT_EQ(numbers.size(), others.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      EXPECT_TRUE(numbers[i] == others[i] || (std::isnan(numbers[i]) && std::isnan(others[i])))
+          << "seed " << seed << ", " << id << ", element " << i;
+    }
+  }
+}
+
+TEST(Rematerialize, RandomProgramsGiveTheSame) {
+  std::size_t repeated = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const fuzz::FuzzProgram program = fuzz::random_program(seed, seed % 2 == 0);
+    for (Graph* graph : program.ir->graphs()) {
+      expand(*graph);
+      add_relus(*graph);
+    }
+    const std::vector<fuzz::NamedBytes> inputs = fuzz::random_inputs(program);
+    const fuzz::Reference before = fuzz::run_reference(program, inputs).rounded;
+    for (Graph* graph : program.ir->graphs()) {
+      const std::size_t ops = graph->ops().size();
+      rematerialize(*graph, {.least_bytes = 0, .least_gain = 0});
+      repeated += graph->ops().size() - ops;
+    }
+    const fuzz::Reference after = fuzz::run_reference(program, inputs).rounded;
+    for (std::size_t run = 0; run < before.outputs.size(); ++run) {
+      expect_same(before.outputs[run], after.outputs[run], seed);
+    }
+    expect_same(before.variables, after.variables, seed);
+  }
+  EXPECT_GT(repeated, 50U);
+}
+
+}  // namespace
+}  // namespace pando::testing
