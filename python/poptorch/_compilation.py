@@ -297,7 +297,8 @@ def _open_session(program: Program, options: Options) -> tuple[popxl.Session, Fi
     fit: MemoryFit | None = options.memory_fit
     device = device_for(options)
     if fit is None:
-        with profiled(options):
+        # The module has the weights, of which another copy would only take memory.
+        with profiled(options), use_session_settings(keep_host_values=False):
             return popxl.Session(program.ir, device, weights_to_host_on_exit=True), None
     budget = budget_of(fit, program)
     with profiled(options), use_session_settings(**settings_of(fit, budget)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,22 @@ if TYPE_CHECKING:
 
 # Transfers of fewer bytes are over before a bar can be read.
 _SHOWN_BYTES = 1 << 30
+# What is read at once is in memory twice more until it is in the module.
+_READ_BYTES = 1 << 26
+
+
+def _parts(tensors: Mapping[str, torch.Tensor]) -> Iterator[list[str]]:
+    """Share names out: a part ends with the tensor that fills it."""
+    part: list[str] = []
+    taken = 0
+    for name, tensor in tensors.items():
+        part.append(name)
+        taken += tensor.nbytes
+        if taken >= _READ_BYTES:
+            yield part
+            part, taken = [], 0
+    if part:
+        yield part
 
 
 class ExecutorWeights:
@@ -106,9 +122,9 @@ class ExecutorWeights:
         }
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the host", remote) as bar:
-            values = executable.read([name for name in tensors if name not in remote])
-            for name, value in values.items():
-                _take(tensors[name], value)
+            for names in _parts({n: t for n, t in tensors.items() if n not in remote}):
+                for name, value in executable.read(names).items():
+                    _take(tensors[name], value)
             # One at a time: together they may be more than there is memory.
             for name, tensor in remote.items():
                 _take(tensor, executable.read([name])[name])

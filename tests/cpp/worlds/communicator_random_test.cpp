@@ -71,8 +71,8 @@ class Walk {
   UnderWay draw() {
     constexpr Kind kKinds[] = {Kind::Barrier, Kind::AllReduce, Kind::ReduceScatter,
                                Kind::AllGather};
-    constexpr Reduction kReductions[] = {Reduction::Add, Reduction::Max, Reduction::Local};
-    constexpr DType kDTypes[] = {DType::Float32, DType::Float16, DType::Int32, DType::UInt32};
+    constexpr Reduction kDrawnReductions[] = {Reduction::Add, Reduction::Max, Reduction::Local};
+    constexpr DType kDrawnDTypes[] = {DType::Float32, DType::Float16, DType::Int32, DType::UInt32};
     const Group& group =
         groups_[static_cast<std::size_t>(pick(shared_, static_cast<int>(groups_.size())))];
     const auto size = static_cast<std::int64_t>(group.ranks.size());
@@ -80,10 +80,10 @@ class Walk {
     UnderWay next;
     Collective& collective = next.collective;
     collective.kind = kKinds[pick(shared_, 4)];
-    collective.dtype = kDTypes[pick(shared_, 4)];
+    collective.dtype = kDrawnDTypes[pick(shared_, 4)];
     collective.id = step_;
     collective.name = "a random collective";
-    const auto reduction = kReductions[pick(shared_, 3)];
+    const auto reduction = kDrawnReductions[pick(shared_, 3)];
     const std::int64_t part = (count + size - 1) / size;
     switch (collective.kind) {
       case Kind::Barrier:
