@@ -3,6 +3,7 @@
 #if defined(__x86_64__)
 
 #include "pando/backends/cpu/exp_constants.hpp"
+#include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/base/error.hpp"
 
 // Each op rounds, and treats NaN, as its micro-op (chain_ops.cpp).
@@ -23,7 +24,7 @@ enum Comparison : std::uint8_t {
 constexpr std::uint8_t kHalfToNearest = 0;
 enum Rounding : std::uint8_t { kNearest = 8, kDown = 9, kUp = 10 };
 
-constexpr std::uint32_t kSignBit = 0x80000000U, kMagnitudeBits = 0x7fffffffU;
+constexpr std::uint32_t kMagnitudeBits = 0x7fffffffU;
 constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 constexpr std::uint32_t kOne = 0x3f800000U, kMinusOne = 0xbf800000U;
 
