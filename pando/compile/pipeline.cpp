@@ -198,7 +198,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     if (target.skips_outside_bands()) find_bands(ir);
   });
   stage("schedule", [&] { schedule_for_memory(ir); });
-  if (options.rematerializes) pass("rematerialize");
+  pass("rematerialize");
   return lower(ir, target, options, phases.all(), stages);
 }
 

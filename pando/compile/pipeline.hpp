@@ -26,8 +26,6 @@ struct CompileOptions {
   std::int64_t prefetch_bytes = 0;
   /// Whether weights that runs only read are kept a second time, as kernels want them.
   bool prepares_weights = true;
-  /// Whether cheap ops are run again where their results would wait over the peak of memory.
-  bool rematerializes = true;
 };
 
 /// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program

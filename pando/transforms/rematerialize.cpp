@@ -22,7 +22,7 @@ struct Lifetime {
   int end = -1;    // read or written last
   /// Something is computed again from it until there.
   int needed_until = -1;
-  bool stays = false;  // an output of the graph, or nothing that an op of it made
+  bool stays = false;  // an output of the graph
   std::vector<int> writes = {};
 };
 

@@ -65,17 +65,15 @@ void build_training(Ir& ir) {
   }
 }
 
-std::int64_t frame_bytes(bool rematerializes) {
+TEST(Rematerialize, ActivationsAfterBatchNormAreNotKept) {
   Ir ir;
   build_training(ir);
   const auto target = make_cpu_target(1);
   StageTimes times;
-  return compile(ir, *target, {.rematerializes = rematerializes}, times).memory.peak_frame_bytes;
-}
-
-TEST(Rematerialize, ActivationsAfterBatchNormAreNotKept) {
+  const Program program = compile(ir, *target, {}, times);
+  // The inputs of batch norm are kept, and one layer works with a few more; not two of each layer.
   const std::int64_t activation = num_elements(kImages) * 4;
-  EXPECT_LE(frame_bytes(true), frame_bytes(false) - (kLayers - 2) * activation);
+  EXPECT_LE(program.memory.peak_frame_bytes, (kLayers + 4) * activation);
 }
 
 TEST(Rematerialize, LeavesWhatIsSmallOrGainsLittle) {
