@@ -40,18 +40,13 @@ target_compile_options(pando_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restr
 # SIMD targets that add code size but no speed on the machines we care for.
 set(pando_disabled_simd "HWY_SSSE3|HWY_AVX3_DL")
 if(PANDO_SANITIZE)
-  # Each target's instantiations take minutes to compile with sanitizers: AVX2 is left, and the one
-  # without vectors.
-  string(APPEND pando_disabled_simd "|HWY_SSE4|HWY_AVX3")
+  # Its instantiations take minutes to compile with sanitizers.
+  string(APPEND pando_disabled_simd "|HWY_AVX3")
 endif()
 target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(${pando_disabled_simd})")
-option(PANDO_THREAD_TESTS_ONLY
-       "For the thread sanitizer: one SIMD target, and of the tests those that start threads" OFF)
-if(PANDO_THREAD_TESTS_ONLY)
-  # That of this machine: without vectors a training under the sanitizer takes an hour.
-  target_compile_definitions(pando_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
-  target_compile_options(pando_flags INTERFACE -march=native)
-endif()
+option(PANDO_ALL_SIMD_TARGETS
+       "Off: only the SIMD target of this machine, for builds that stay here and compile sooner" ON)
+option(PANDO_THREAD_TESTS_ONLY "For the thread sanitizer: only tests that start threads" OFF)
 if(PANDO_SANITIZE)
   # Instrumentation confuses the flow analysis behind -Wmaybe-uninitialized in GCC 12.
   target_compile_options(
@@ -102,26 +97,24 @@ function(pando_precompile target)
   endif()
 endfunction()
 
-# pando_unity(TARGET): its sources are compiled in groups of eight neighbours in one folder, so that
-# headers are parsed and templates made once for a group. A source that compiles itself once for each
-# SIMD target stays alone.
+# pando_unity(TARGET [SIZE]): its sources are compiled in groups of eight (or SIZE) neighbours in one
+# folder, so that headers are parsed and templates made once for a group.
 function(pando_unity target)
   if(NOT PANDO_UNITY)
     return()
   endif()
+  set(size 8)
+  if(ARGC GREATER 1)
+    set(size ${ARGV1})
+  endif()
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   foreach(source IN LISTS sources)
-    file(STRINGS ${source} simd_targets LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
-    if(simd_targets)
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-      continue()
-    endif()
     cmake_path(GET source PARENT_PATH folder)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     list(APPEND grouped_${folder} ${source})
     list(LENGTH grouped_${folder} count)
-    math(EXPR group "(${count} - 1) / 8")
+    math(EXPR group "(${count} - 1) / ${size}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

@@ -18,7 +18,7 @@ target_link_libraries(_core PRIVATE pando)
 pando_precompile(_core <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/stl/function.h>
                  <nanobind/stl/map.h> <nanobind/stl/optional.h> <nanobind/stl/string.h>
                  <nanobind/stl/vector.h>)
-pando_unity(_core)
+pando_unity(_core 4)  # groups of eight would be the last to end, on one processor
 target_compile_definitions(_core PRIVATE PANDO_VERSION="${PROJECT_VERSION}")
 # Headers of others are not held to this project's warnings.
 target_include_directories(_core SYSTEM PRIVATE ${NB_DIR}/include ${Python_INCLUDE_DIRS})
