@@ -40,17 +40,26 @@ def eager_losses(model: torch.nn.Module, name: str, dtype: torch.dtype) -> list[
     return losses
 
 
+def cost_of_rounding(model: torch.nn.Module, name: str, exact: torch.Tensor) -> torch.Tensor:
+    """What float32 costs torch itself up to each step."""
+    errors = [(torch.tensor(eager_losses(model, name, torch.float32)) - exact).abs()]
+    if name.startswith("resnet"):
+        # So sensitive that one order of the sums may be lucky in the first steps: the worse of two.
+        with torch.backends.mkldnn.flags(enabled=False):
+            errors.append((torch.tensor(eager_losses(model, name, torch.float32)) - exact).abs())
+    return torch.stack(errors).amax(0).cummax(0).values
+
+
 @pytest.mark.parametrize("name", model_zoo.MODELS)
 def test_losses_are_those_of_eager_torch(name):
     model = model_zoo.make(name)
     exact = torch.tensor(eager_losses(model, name, torch.float64))
-    rounded = torch.tensor(eager_losses(model, name, torch.float32))
+    # More than a few times what torch itself loses is a fault.
+    allowed = 8 * cost_of_rounding(model, name, exact) + 2e-5 * exact.abs()
     trained = poptorch.trainingModel(model, optimizer=adamw(name, model))
     losses = torch.tensor(
         [float(trained(*model_zoo.inputs(name, s))[0]) for s in range(steps_of(name))]
     )
-    # What float32 costs torch itself grows with the steps; more than a few times that is a fault.
-    allowed = 8 * (rounded - exact).abs().cummax(0).values + 2e-5 * exact.abs()
     worst = (losses - exact).abs() - allowed
     assert worst.max() <= 0, f"step {int(worst.argmax())}: {losses} {exact}"
 
