@@ -218,6 +218,8 @@ def compile_module(
         OutOfMemoryException: The program does not fit in the memory that options name.
     """
     fit = settings.options.memory_fit
+    if fit is not None:
+        move_to_files(module, fit.folder)
     if fit is not None and may_be_whole(fit, module.state_dict(), settings.training):
         try:
             return _compile_once(module, arguments, optimizer, settings, phased=False)
@@ -238,8 +240,6 @@ def _compile_once(
     phased: bool,
 ) -> tuple[Executable, WeightUpdate | None]:
     options = settings.options
-    if phased:
-        move_to_files(module, options.memory_fit.folder)
     traced = trace_module(module, arguments, options, settings.training, settings.groups, phased)
     settings.trace_made()
     update = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from pando import checkpoint
 from pando.file_arrays import release_pages
+from pando.transfer_parts import parts_of
 from poptorch._impl import createPoptorchError
 from poptorch._memory_fit import FitPlan
 from poptorch._optimizer_device import DeviceOptimizer
@@ -23,22 +24,12 @@ if TYPE_CHECKING:
 
 # Transfers of fewer bytes are over before a bar can be read.
 _SHOWN_BYTES = 1 << 30
-# What is read at once is in memory twice more until it is in the module.
-_READ_BYTES = 1 << 26
 
 
-def _parts(tensors: Mapping[str, torch.Tensor]) -> Iterator[list[str]]:
-    """Share names out: a part ends with the tensor that fills it."""
-    part: list[str] = []
-    taken = 0
-    for name, tensor in tensors.items():
-        part.append(name)
-        taken += tensor.nbytes
-        if taken >= _READ_BYTES:
-            yield part
-            part, taken = [], 0
-    if part:
-        yield part
+def _release(tensors: Iterable[torch.Tensor]) -> None:
+    """Takes tensors that are in files out of memory."""
+    for tensor in tensors:
+        release_pages(tensor.data_ptr())
 
 
 class ExecutorWeights:
@@ -82,7 +73,9 @@ class ExecutorWeights:
         executable, tensors = self._compiled(), self._host_tensors()
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the device", remote) as bar:
-            executable.write({name: t for name, t in tensors.items() if name not in remote})
+            for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
+                executable.write({name: tensors[name] for name in names})
+                _release(tensors[name] for name in names)
             for name, tensor in remote.items():
                 executable.write({name: tensor})
                 release_pages(tensor.data_ptr())
@@ -122,9 +115,10 @@ class ExecutorWeights:
         }
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the host", remote) as bar:
-            for names in _parts({n: t for n, t in tensors.items() if n not in remote}):
+            for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
                 for name, value in executable.read(names).items():
                     _take(tensors[name], value)
+                _release(tensors[name] for name in names)
             # One at a time: together they may be more than there is memory.
             for name, tensor in remote.items():
                 _take(tensor, executable.read([name])[name])

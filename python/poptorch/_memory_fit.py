@@ -76,11 +76,10 @@ def may_be_whole(fit: MemoryFit, tensors: Mapping[str, torch.Tensor], training: 
         training: Whether the program trains.
 
     Returns:
-        Whether the process has room for the weights on the host and on the device and, in training,
-        their gradients.
+        Whether the process has room for the weights and, in training, their gradients.
     """
     weights = sum(tensor.nbytes for tensor in tensors.values())
-    return claimed_bytes() + SPARE_BYTES + weights * (3 if training else 2) < fit.memory_bytes
+    return claimed_bytes() + SPARE_BYTES + weights * (2 if training else 1) < fit.memory_bytes
 
 
 def budget_of(fit: MemoryFit, program: Program) -> MemoryBudget:

@@ -41,7 +41,8 @@ class MemoryOptions(OptionValues):
     ) -> Memory:
         """Keep the process within a size of memory, with files for what does not fit.
 
-        Where the whole program fits, it is compiled as ever. Otherwise the model runs in phases:
+        The module's own parameters and buffers move to files. Where the whole program fits, it is
+        compiled as ever. Otherwise the model runs in phases:
         the calls of its repeated modules, as the layers of a transformer, and what is before,
         between and behind them. Only the phase at work has its weights, gradients and state of the
         optimizer in memory; the next one's are loaded and the last one's stored meanwhile. What

@@ -70,6 +70,8 @@ def give_up(array: _Array) -> bool:
 
 def _is_zero(array: _Array) -> bool:
     """Whether all bits are zero; False where finding out takes long."""
+    # Of a broadcast array, every element once.
+    array = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
     if array.dtype.kind not in "biufV" or not array.flags.c_contiguous:
         return False
     data = array.reshape(-1).view(np.uint8, np.ndarray)

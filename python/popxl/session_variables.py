@@ -10,6 +10,7 @@ import numpy as np
 
 from pando import _core
 from pando.missing_names import nearest_names
+from pando.transfer_parts import parts_of
 from popxl.host_values import checked_host_value, host_value
 from popxl.ir import Ir
 from popxl.tensor import Constant, Tensor, Variable
@@ -41,13 +42,23 @@ class SessionVariables:
     def _upload(self) -> None:
         for name in self._core.variable_ids:
             self.ir_._variables[name].host_value(name)
-        self._core.weights_from_host()
+        if self._gives_up:
+            sizes = {n: self.ir_._variables[n].data.nbytes for n in self._core.variable_ids}
+            for names in parts_of(sizes):
+                self._core.weights_from_host(names)
+                self._give_up(names)
+        else:
+            self._core.weights_from_host()
         self._in_sync = True
-        self._give_up(self._core.variable_ids)
+
+    @property
+    def _gives_up(self) -> bool:
+        """Whether the host keeps no values that the device has."""
+        return not self._keeps_host_values and self.weights_to_host_on_exit
 
     def _give_up(self, names: Iterable[str]) -> None:
         """What the device has now is given up on the host, if the session is to do so."""
-        if self._keeps_host_values or not self.weights_to_host_on_exit:
+        if not self._gives_up:
             return
         for name in names:
             if self.ir_._variables[name].give_up():

@@ -68,6 +68,19 @@ def host_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return array_of(tensor.detach().to(device_dtype(tensor.dtype)).contiguous())
 
 
+def zeros_like(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Zeros of the shape of a tensor, which take no memory until they are written.
+
+    Args:
+        tensor: The tensor.
+
+    Returns:
+        An array of the program's element type.
+    """
+    kind = host_array(torch.empty(0, dtype=tensor.dtype)).dtype
+    return np.zeros(tuple(tensor.shape), kind)
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """A contiguous tensor of the CPU as an array of the same memory.
 

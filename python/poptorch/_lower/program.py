@@ -10,7 +10,7 @@ import torch
 
 import popxl
 from poptorch import enums
-from poptorch._lower.dtypes import host_array, popxl_dtype
+from poptorch._lower.dtypes import popxl_dtype, zeros_like
 from poptorch._lower.loops import SharedTensors, called, repeated
 from poptorch._lower.losses import find_loss, weights_of
 from poptorch._lower.lowering import cast
@@ -155,7 +155,8 @@ class ProgramBuilder:
         schedule, replicas = self._schedule, self._schedule.replicas
         shared = SharedTensors(self.ir.main_graph)
         for name, original in self._twins.originals.items():
-            array, groups = host_array(original), schedule.groups.get(name)
+            # The values are written when a device is attached.
+            array, groups = zeros_like(original), schedule.groups.get(name)
             if groups is not None:
                 array = groups.to_device(name, array, replicas)
             shared.variable(name, array, self._groupings.get(name))

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import torch
 
 import poptorch
+
+# Prints what compiling took at its peak, and the bytes of the weights.
+_COMPILE = """
+import torch
+import poptorch
+from pando.process_memory import peak_resident_bytes, resident_bytes
+
+
+class Model(torch.nn.Sequential):
+    def forward(self, x):
+        return poptorch.identity_loss(super().forward(x), "sum")
+
+
+module = Model(*(torch.nn.Linear(2048, 2048, bias=False) for _ in range(16)))
+optimizer = torch.optim.Adam(module.parameters())
+model = poptorch.trainingModel(module, optimizer=optimizer)
+before = resident_bytes()
+model.compile(torch.ones(1, 2048))
+print(peak_resident_bytes() - before, sum(one.nbytes for one in module.parameters()))
+"""
 
 
 class _Regression(torch.nn.Module):
@@ -47,3 +70,11 @@ def test_weights_are_on_the_device_only_and_come_back() -> None:
     model.detachFromDevice()
     model.attachToDevice()
     model(x, wanted)
+
+
+def test_compiling_takes_what_the_device_has_and_little_more() -> None:
+    command = [sys.executable, "-c", _COMPILE]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    peak, weights = map(int, done.stdout.split())
+    # Weights and two moments, 64 MiB under way, and what Python imports meanwhile.
+    assert peak < 3 * weights + (160 << 20), (peak, weights)

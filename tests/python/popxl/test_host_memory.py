@@ -32,11 +32,12 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.parametrize("given", [np.float64, np.float32, np.int32, ml_dtypes.bfloat16])
-def test_zeros_take_no_memory_on_the_host(given: Any) -> None:
+@pytest.mark.parametrize("is_broadcast", [False, True])
+def test_zeros_take_no_memory_on_the_host(given: Any, is_broadcast: bool) -> None:
     # Memory that was used and freed is what allocators hand out next.
     used = [np.ones(MIB // 4, np.float32) for _ in range(64)]
     del used
-    zeros = np.zeros(LARGE, given)
+    zeros = np.broadcast_to(given(0), LARGE) if is_broadcast else np.zeros(LARGE, given)
     before = resident_bytes()
     with popxl.Ir().main_graph:
         variables = [popxl.variable(zeros, popxl.float32) for _ in range(4)]
