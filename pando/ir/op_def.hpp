@@ -102,8 +102,8 @@ struct OpDef {
   bool differentiates_callees = false;
   /// Input 0 is the value of the output, whose storage is only of its own where that is seen.
   bool is_elidable = false;
-  /// A pointwise op that takes no longer than reading its inputs: it is run again where keeping its
-  /// output would cost memory.
+  /// Takes hardly longer than reading its inputs: it is run again where keeping its output 0 would
+  /// cost memory.
   bool is_cheap_to_repeat = false;
   /// Gets its output from the host stream `stream`, or the remote buffer `buffer`.
   bool is_load = false;

@@ -40,6 +40,7 @@ void add_activation(Registry& registry, const std::string& name, const std::stri
                     std::function<Scalar(Scalar)> body, Saved saved) {
   OpDef def = float_unary_def(name, formula + " of input 0.", std::move(body));
   registry.add(in_place(def, name + "Inplace", "Writes " + formula + " to input 0."));
+  def.is_cheap_to_repeat = true;
   registry.add(with_gradient(std::move(def), unary_gradient(name + "Grad", saved)));
 }
 

@@ -33,12 +33,10 @@ OpDef group_normalization() {
   def.doc =
       "Inputs: 0 t (N, C, ...), 1 weight (C,), 2 bias (C,). Attributes: num_groups, eps, "
       "strided_channel_grouping (default false: group of channel c is c / (C / num_groups), true: "
-      "c "
-      "% num_groups). Statistics in float32 per sample and group over its channels and all "
-      "trailing "
-      "dimensions, biased variance: y = (x - mean) / sqrt(var + eps) * weight + bias. Outputs: 0 "
-      "y, "
-      "1 mean, 2 1 / sqrt(var + eps), the latter two of shape (N * num_groups,) and t's dtype.";
+      "c % num_groups). Statistics in float32 per sample and group over its channels and all "
+      "trailing dimensions, biased variance: y = (x - mean) / sqrt(var + eps) * weight + bias. "
+      "Outputs: 0 y, 1 mean, 2 1 / sqrt(var + eps), the latter two of shape (N * num_groups,) and "
+      "t's dtype.";
   def.min_inputs = def.max_inputs = 3;
   def.attributes = kGroupAttributes;
   def.infer = [](const Op& op) {
@@ -50,6 +48,7 @@ OpDef group_normalization() {
     return std::vector<TensorInfo>{t.info, statistics, statistics};
   };
   def.check_execution = needs_equal_floats;
+  def.is_cheap_to_repeat = true;
   def.differentiable_inputs = {0, 1, 2};
   def.gradient = [](GradientBuilder& builder, const Op& op) {
     Tensor* g = builder.output_gradient(0);
@@ -72,8 +71,7 @@ OpDef group_normalization_grad() {
       "Inputs: 0 g, 1 t, 2 weight, 3 mean, 4 inv_std (saved by GroupNormalization). Attributes as "
       "there. With xhat = (t - mean) * inv_std and h = g * weight, per sample and group: dx = "
       "inv_std * (h - mean(h) - xhat * mean(h * xhat)). Outputs: 0 dx, 1 dweight = sum(g * xhat), "
-      "2 "
-      "dbias = sum(g) per channel.";
+      "2 dbias = sum(g) per channel.";
   def.min_inputs = def.max_inputs = 5;
   def.attributes = kGroupAttributes;
   def.infer = [](const Op& op) {

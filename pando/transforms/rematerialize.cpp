@@ -28,11 +28,15 @@ struct Lifetime {
 
 /// A tensor that is computed again.
 struct Repetition {
-  Tensor* tensor = nullptr;
-  std::vector<Op*> ops = {};  // in order
-  std::vector<Use> late_uses = {};
-  int position = 0;  // of the first of them
+  std::vector<const Op*> ops = {};    // in order
+  std::vector<const Op*> views = {};  // of the tensor, in order, which late uses read
+  std::vector<Use> late_uses = {};    // of the tensor and of `views`
+  const OpContext* reader = nullptr;  // of the first of them
+  /// There they run: before the first late use, and before an operand is read or changed last.
+  int position = 0;
+  int peak = 0;
   int last_early = 0;
+  int last = 0;
 };
 
 class Rematerializer {
@@ -120,43 +124,63 @@ class Rematerializer {
   }
 
   bool can_repeat(Tensor& tensor, int peak, Repetition& one) {
-    if (!tensor.producer()->def().is_cheap_to_repeat || root(tensor) != &tensor) return false;
+    const Op& producer = *tensor.producer();
+    if (!producer.def().is_cheap_to_repeat || producer.output(0) != &tensor ||
+        root(tensor) != &tensor) {
+      return false;
+    }
     const Lifetime& life = lives_[&tensor];
     if (bytes_of(tensor) < options_.least_bytes || life.stays || !life.writes.empty() ||
         life.needed_until > peak) {
       return false;
     }
-    one.tensor = &tensor;
-    one.last_early = life.begin;
-    int last = life.begin;
+    one.peak = peak;
+    one.last_early = one.last = life.begin;
+    find_uses(tensor, one);
+    // Views that are read late and cannot be repeated keep all of it.
+    if (one.late_uses.empty() || one.last_early >= peak || one.last != life.end) return false;
+    one.reader = &op_at(one.position).context;
+    return collect(producer, one, bytes_of(tensor)) && one.position > peak;
+  }
+
+  /// Sorts the uses of a tensor, and of its views, into early and late ones.
+  void find_uses(const Tensor& tensor, Repetition& one) {
     for (const Use& use : tensor.uses()) {
       const int at = position_of(*use.op);
-      last = std::max(last, at);
-      if (at <= peak) {
-        one.last_early = std::max(one.last_early, at);
-      } else {
+      one.last = std::max(one.last, at);
+      if (at > one.peak) {
         if (one.late_uses.empty() || at < one.position) one.position = at;
         one.late_uses.push_back(use);
+        continue;
+      }
+      one.last_early = std::max(one.last_early, at);
+      if (!use.op->def().view || use.index != 0) continue;
+      const std::size_t late = one.late_uses.size();
+      const std::size_t place = one.views.size();
+      find_uses(*use.op->output(0), one);
+      if (one.late_uses.size() > late) {
+        one.views.insert(one.views.begin() + static_cast<std::ptrdiff_t>(place), use.op);
       }
     }
-    // Views of it that are read later keep all of it.
-    if (one.late_uses.empty() || one.last_early >= peak || last != life.end) return false;
-    return collect(*tensor.producer(), one, bytes_of(tensor));
   }
 
   /// Lists `op` after those that it needs.
-  bool collect(Op& op, Repetition& one, std::int64_t bytes) {
-    const OpContext& reader = op_at(one.position).context;
-    if (one.ops.size() == kMostOps || op.num_outputs() != 1 || op.modifies() ||
-        op.context.execution != reader.execution || op.context.device != reader.device) {
+  bool collect(const Op& op, Repetition& one, std::int64_t bytes) {
+    if (one.ops.size() == kMostOps || op.modifies() ||
+        op.context.execution != one.reader->execution || op.context.device != one.reader->device) {
       return false;
     }
     for (const Tensor* input : op.inputs()) {
       if (input == nullptr || is_repeated(one, *input)) continue;
-      if (is_there(*input, position_of(op), one.position, bytes)) continue;
-      Op* producer = input->producer();
-      if (producer == nullptr || !producer->def().is_cheap_to_repeat || root(*input) != input ||
-          !lives_[input].writes.empty() || !collect(*producer, one, bytes)) {
+      const int until = last_position(*input, position_of(op), bytes);
+      if (until > one.peak) {
+        one.position = std::min(one.position, until);
+        continue;
+      }
+      const Op* producer = input->producer();
+      if (producer == nullptr || !producer->def().is_cheap_to_repeat ||
+          producer->output(0) != input || root(*input) != input || !lives_[input].writes.empty() ||
+          !collect(*producer, one, bytes)) {
         return false;
       }
     }
@@ -168,16 +192,18 @@ class Rematerializer {
     return std::find(one.ops.begin(), one.ops.end(), tensor.producer()) != one.ops.end();
   }
 
-  /// Whether a tensor that is read at `from` is there, with the same value, until `until`.
-  bool is_there(const Tensor& tensor, int from, int until, std::int64_t bytes) {
+  /// The op before which a tensor that is read at `from` can be read last with the same value, if
+  /// another tensor of so many bytes is made of it.
+  int last_position(const Tensor& tensor, int from, std::int64_t bytes) {
     const Tensor* storage = root(tensor);
     const Lifetime& life = lives_[storage];
-    const bool is_written = std::any_of(life.writes.begin(), life.writes.end(),
-                                        [&](int write) { return from < write && write < until; });
-    if (is_written) return false;
-    const bool is_made_here = storage->producer() != nullptr;
-    return !is_made_here || life.stays || life.end >= until || life.needed_until >= until ||
-           bytes_of(*storage) * kSmallPart <= bytes;
+    int last = static_cast<int>(ops_.size());
+    for (const int write : life.writes) {
+      if (write > from) last = std::min(last, write);
+    }
+    const bool may_stay =
+        storage->producer() == nullptr || life.stays || bytes_of(*storage) * kSmallPart <= bytes;
+    return may_stay ? last : std::min(last, std::max(life.end, life.needed_until));
   }
 
   void keep_operands(const Repetition& one) {
@@ -193,18 +219,23 @@ class Rematerializer {
   void repeat(const Repetition& one) {
     std::unordered_map<const Tensor*, Tensor*> again;
     graph_.set_insertion_point(&op_at(one.position));
-    for (const Op* op : one.ops) {
-      std::vector<Tensor*> inputs = op->inputs();
-      for (Tensor*& input : inputs) {
-        const auto made = again.find(input);
-        if (made != again.end()) input = made->second;
-      }
-      Op& repeated = graph_.create_op(op->def(), inputs, op->attributes, op->context);
-      repeated.context.is_repeated = true;
-      again[op->output(0)] = repeated.output(0);
-    }
+    for (const Op* op : one.ops) repeat(*op, again);
+    for (const Op* op : one.views) repeat(*op, again);
     graph_.set_insertion_point(nullptr);
-    for (const Use& use : one.late_uses) use.op->set_input(use.index, again.at(one.tensor));
+    for (const Use& use : one.late_uses) {
+      use.op->set_input(use.index, again.at(use.op->input(use.index)));
+    }
+  }
+
+  void repeat(const Op& op, std::unordered_map<const Tensor*, Tensor*>& again) {
+    std::vector<Tensor*> inputs = op.inputs();
+    for (Tensor*& input : inputs) {
+      const auto made = again.find(input);
+      if (made != again.end()) input = made->second;
+    }
+    Op& repeated = graph_.create_op(op.def(), inputs, op.attributes, op.context);
+    repeated.context.is_repeated = true;
+    again[op.output(0)] = repeated.output(0);
   }
 
   Graph& graph_;

@@ -14,10 +14,11 @@ struct RematerializeOptions {
   double least_gain = 1.0 / 32;
 };
 
-/// A tensor that waits for its next reader over the peak of `graph` is computed again before that
-/// reader, if ops that are cheap to repeat (OpDef) make it of tensors that are alive there anyway:
-/// in training, activations after batch norm, of its input. The order of ops is taken for the order
-/// of execution; nothing should reorder them afterwards.
+/// A tensor that waits for its next reader over the peak of `graph` is computed again after the
+/// peak, if ops that are cheap to repeat (OpDef) make it of tensors that are alive there anyway: in
+/// training, activations and norms, of their inputs. It is computed right before that reader, or
+/// before its operands are read or changed last. The order of ops is taken for the order of
+/// execution; nothing should reorder them afterwards.
 void rematerialize(Graph& graph, const RematerializeOptions& options);
 /// The same with the options that pay.
 void rematerialize_large(Graph& graph);

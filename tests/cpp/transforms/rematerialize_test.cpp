@@ -89,9 +89,11 @@ TEST(Rematerialize, LeavesWhatIsSmallOrGainsLittle) {
   EXPECT_NE(print_ir(ir), before);
 }
 
-// A variable that is written in between has another value when the op is run again.
+// A variable that is written has another value afterwards: the op is run again before that, if it
+// is after the peak.
 TEST(Rematerialize, DoesNotReadWhatWasWritten) {
-  for (const bool writes : {false, true}) {
+  enum class Write { None, BeforePeak, AfterPeak };
+  for (const Write write : {Write::None, Write::BeforePeak, Write::AfterPeak}) {
     op_registry();
     Ir ir;
     Graph& main = ir.main_graph();
@@ -99,14 +101,69 @@ TEST(Rematerialize, DoesNotReadWhatWasWritten) {
     Tensor* v = variable(main, "v", std::vector<float>(64, 1.0F), {64});
     Tensor* early = builder.make("Relu", {v});
     store(main, builder.make("Exp", {early}));
+    Op* written = nullptr;
+    if (write == Write::BeforePeak) written = &builder.op("AddLhsInplace", {v, v});
     Tensor* large = builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}});
-    if (writes) builder.op("AddLhsInplace", {v, v});
     store(main, large);
-    store(main, builder.make("Neg", {early}));
+    if (write == Write::AfterPeak) written = &builder.op("AddLhsInplace", {v, v});
+    Tensor* late = builder.make("Neg", {early});
+    store(main, late);
     const std::size_t ops = main.ops().size();
     rematerialize(main, {.least_bytes = 0, .least_gain = 0});
-    EXPECT_EQ(main.ops().size(), writes ? ops : ops + 1);
+    EXPECT_EQ(main.ops().size(), write == Write::BeforePeak ? ops : ops + 1);
+    if (write != Write::AfterPeak) continue;
+    EXPECT_EQ(late->producer()->input(0)->producer()->next(), written);
   }
+}
+
+// What is read late is a view that was made early.
+TEST(Rematerialize, RepeatsViewsOfWhatItRepeats) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  OpBuilder builder(main, {});
+  Tensor* v = variable(main, "v", std::vector<float>(64, 1.0F), {64});
+  Tensor* early = builder.make("Relu", {v});
+  Tensor* rows = builder.reshape(early, {8, 8});
+  Tensor* matrices = builder.reshape(rows, {2, 4, 8});
+  Tensor* unused_late = builder.reshape(early, {4, 16});
+  store(main, builder.make("Exp", {unused_late}));
+  store(main, builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}}));
+  Tensor* negative = builder.make("Neg", {matrices});
+  Tensor* positive = builder.make("Abs", {rows});
+  store(main, negative);
+  store(main, positive);
+  const std::size_t ops = main.ops().size();
+  rematerialize(main, {.least_bytes = 0, .least_gain = 0});
+  EXPECT_EQ(main.ops().size(), ops + 3);
+  const Tensor* repeated = positive->producer()->input(0);
+  EXPECT_NE(repeated, rows);
+  EXPECT_EQ(negative->producer()->input(0)->producer()->input(0), repeated);
+  EXPECT_NE(repeated->producer()->input(0), early);
+}
+
+// The statistics of a norm are small and stay; its rows are computed again.
+TEST(Rematerialize, RepeatsTheFirstOfSeveralOutputs) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  OpBuilder builder(main, {});
+  const Shape rows = {16, 64};
+  Tensor* v = variable(main, "v", std::vector<float>(1024, 1.0F), rows);
+  Tensor* w = variable(main, "w", std::vector<float>(64, 1.0F), {64});
+  const Op& norm =
+      builder.op("GroupNormalization", {v, w, w}, {{"num_groups", std::int64_t{1}}, {"eps", 1e-5}});
+  store(main, builder.make("Exp", {norm.output(0)}));
+  store(main, builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}}));
+  Tensor* late = builder.make("Neg", {norm.output(0)});
+  Tensor* mean = builder.make("Neg", {norm.output(1)});
+  store(main, late);
+  store(main, mean);
+  const std::size_t ops = main.ops().size();
+  rematerialize(main, {.least_bytes = 0, .least_gain = 0});
+  EXPECT_EQ(main.ops().size(), ops + 1);
+  EXPECT_NE(late->producer()->input(0)->producer(), &norm);
+  EXPECT_EQ(mean->producer()->input(0)->producer(), &norm);
 }
 
 /// Puts a relu after every pointwise op and lets all but its last reader read that: then there is
