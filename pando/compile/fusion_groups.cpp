@@ -8,6 +8,9 @@
 namespace pando {
 namespace {
 
+/// How many ops behind an op its reader is looked for.
+constexpr std::size_t kFarthestReader = 8;
+
 /// A view through which the ops of one step touch a storage.
 struct StepAccess {
   const Tensor* root;
@@ -77,7 +80,8 @@ class StepFormer {
       step = earliest;
       return;
     }
-    const bool pointwise = op.def().scalar_body != nullptr && op.num_outputs() > 0;
+    const bool pointwise = is_pointwise(op);
+    if (pointwise) earliest = std::max(earliest, earliest_of_reader(position));
     step = pointwise ? find_group(op, earliest) : -1;
     if (step < 0) {
       step = static_cast<int>(states_.size());
@@ -87,6 +91,37 @@ class StepFormer {
     placed_.push_back({&op, index});
     ++states_[index].num_ops;
     if (pointwise) record(op, step);
+  }
+
+  static bool is_pointwise(const Op& op) {
+    return op.def().scalar_body != nullptr && op.num_outputs() > 0;
+  }
+
+  /// Where the only reader of an op's result can run, if the two alone make and take the result:
+  /// in an earlier step than the reader it would be written to memory for it, and the operands,
+  /// which are in memory for others, can as well be read again.
+  int earliest_of_reader(int position) const {
+    const std::vector<Op*>& ops = graph_.ops();
+    const Op& op = *ops[static_cast<std::size_t>(position)];
+    if (op.num_outputs() != 1 || op.modifies() || op.output(0)->uses().size() != 1) return -1;
+    const Op& reader = *op.output(0)->uses().begin()->op;
+    if (!is_pointwise(reader) || reader.output(0)->shape() != op.output(0)->shape()) return -1;
+    for (const Tensor* input : op.inputs()) {
+      if (input != nullptr && placements_.of(input).root->producer() != nullptr &&
+          input->shape() == op.output(0)->shape()) {
+        return -1;
+      }
+    }
+    // Schedules put it right behind, or not far.
+    const auto end = static_cast<std::size_t>(position) + kFarthestReader;
+    auto at = static_cast<std::size_t>(position) + 1;
+    while (at < std::min(ops.size(), end) && ops[at] != &reader) ++at;
+    if (at >= std::min(ops.size(), end)) return -1;
+    int earliest = -1;
+    for (const int p : predecessors_.of(at)) {
+      earliest = std::max(earliest, step_of_[static_cast<std::size_t>(p)]);
+    }
+    return earliest;
   }
 
   int find_group(const Op& op, int earliest) {

@@ -17,6 +17,9 @@ namespace {
 /// Smaller results from nothing cost less than what waits for them.
 constexpr std::int64_t kLeastSource = 4096;
 
+/// How many ops ahead of what frees memory that counts.
+constexpr int kFarthestCredit = 4;
+
 class MemoryScheduler {
  public:
   MemoryScheduler(Graph& graph, EffectNames& effects)
@@ -28,19 +31,23 @@ class MemoryScheduler {
   }
 
   void run() {
+    for (std::size_t i = ops_.size(); i-- > 0;) {
+      if (ops_[i].waiting == 1) credit_last_predecessor(static_cast<int>(i));
+    }
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (ops_[i].waiting == 0) ready_.push(rank(static_cast<int>(i)));
+      if (ops_[i].waiting == 0) push(static_cast<int>(i));
     }
     std::vector<Op*> order;
     order.reserve(ops_.size());
-    while (!ready_.empty()) {
-      const int chosen = std::get<2>(ready_.top());
-      ready_.pop();
-      if (node(chosen).done) continue;  // it became cheaper while it was ready
+    while (order.size() < ops_.size()) {
+      const int chosen = take_next();
       finish(chosen);
       order.push_back(op_at(chosen));
       for (int next : part(successors_, node(chosen).successors)) {
-        if (--node(next).waiting == 0) ready_.push(rank(next));
+        Node& successor = node(next);
+        successor.waiting_sum -= chosen;
+        if (--successor.waiting == 0) push(next);
+        if (successor.waiting == 1) credit_last_predecessor(next);
       }
     }
     graph_.reorder(std::move(order));
@@ -54,9 +61,12 @@ class MemoryScheduler {
   };
   struct Node {
     int waiting = 0;  // predecessors not yet run
+    /// The sum of their indices: the index of the last one.
+    std::int64_t waiting_sum = 0;
     Range successors;
     Range reads;
-    std::int64_t cost = 0;  // bytes alive after the op minus before it
+    std::int64_t cost = 0;    // bytes alive after the op minus before it
+    std::int64_t credit = 0;  // what ops free that then can run at once: at most 0
     bool is_source = false;
     bool done = false;
   };
@@ -71,9 +81,30 @@ class MemoryScheduler {
   /// them first would be those of the same size of all phases before any phase has all of its own.
   using Rank = std::tuple<bool, std::int64_t, int>;
 
-  Rank rank(int index) {
+  /// What may be run; an op that became cheaper while it was ready is there several times.
+  using Queue = std::priority_queue<Rank, std::vector<Rank>, std::greater<>>;
+
+  void push(int index) {
     const Node& op = node(index);
-    return {op.is_source, op.is_source ? 0 : op.cost, index};
+    by_cost_.push({op.is_source, op.is_source ? 0 : op.cost, index});
+    by_credit_.push({op.is_source, op.is_source ? 0 : op.cost + op.credit, index});
+  }
+
+  int first_of(Queue& queue) {
+    while (node(std::get<2>(queue.top())).done) queue.pop();
+    return std::get<2>(queue.top());
+  }
+
+  /// The op that frees most with those that only wait for it. Where that one would make more alive
+  /// than ever before, the cheapest op alone, if it makes alive not half as much.
+  int take_next() {
+    const int credited = first_of(by_credit_), cheapest = first_of(by_cost_);
+    const std::int64_t cost = node(credited).cost;
+    const bool is_credited = alive_ + cost <= peak_ || 2 * node(cheapest).cost > cost;
+    const int chosen = is_credited ? credited : cheapest;
+    alive_ += node(chosen).cost;
+    peak_ = std::max(peak_, alive_);
+    return chosen;
   }
 
   template <class T>
@@ -92,10 +123,47 @@ class MemoryScheduler {
     }
   }
 
-  void list_successors(const OpPredecessors& predecessors) {
+  /// By op, what must run before it and besides what `dependencies` says: an op that writes to a
+  /// storage waits for the earlier ones that read it through views, which would become copies.
+  std::vector<std::vector<int>> view_readers(const OpPredecessors& predecessors) const {
+    std::vector<std::vector<int>> found(ops_.size());
+    TensorMap<std::vector<int>> readers;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      ops_[i].waiting = static_cast<int>(predecessors.of(i).size());
-      for (int p : predecessors.of(i)) ++node(p).successors.end;
+      const Op& op = *graph_.ops()[i];
+      const std::span<const int> known = predecessors.of(i);
+      for (const int index : op.modified_inputs()) {
+        if (op.input(index) == nullptr) continue;
+        for (const int reader : std::exchange(readers[aliases_.root(op.input(index))], {})) {
+          const bool is_known = std::find(known.begin(), known.end(), reader) != known.end();
+          if (!is_known && reader != static_cast<int>(i)) found[i].push_back(reader);
+        }
+      }
+      for (const Tensor* input : op.inputs()) {
+        if (input == nullptr || input->producer() == nullptr) continue;
+        if (input->producer()->def().view) {
+          readers[aliases_.root(input)].push_back(static_cast<int>(i));
+        }
+      }
+    }
+    for (std::vector<int>& ops : found) {
+      std::sort(ops.begin(), ops.end());
+      ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+    }
+    return found;
+  }
+
+  void list_successors(const OpPredecessors& predecessors) {
+    const std::vector<std::vector<int>> readers = view_readers(predecessors);
+    const auto for_predecessors = [&](std::size_t i, const auto& act) {
+      for (const int p : predecessors.of(i)) act(p);
+      for (const int p : readers[i]) act(p);
+    };
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      for_predecessors(i, [&](int p) {
+        ++ops_[i].waiting;
+        ops_[i].waiting_sum += p;
+        ++node(p).successors.end;
+      });
     }
     std::size_t begin = 0;
     for (Node& op : ops_) {
@@ -105,7 +173,8 @@ class MemoryScheduler {
     }
     successors_.resize(begin);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      for (int p : predecessors.of(i)) successors_[node(p).successors.end++] = static_cast<int>(i);
+      for_predecessors(i,
+                       [&](int p) { successors_[node(p).successors.end++] = static_cast<int>(i); });
     }
   }
 
@@ -154,6 +223,29 @@ class MemoryScheduler {
     return {begin, reads_.size()};
   }
 
+  /// What an op frees that waits for one other op counts for that one, too.
+  void credit_last_predecessor(int waiting) {
+    const Node& op = node(waiting);
+    add_credit(static_cast<int>(op.waiting_sum), std::min<std::int64_t>(op.cost + op.credit, 0));
+  }
+
+  void add_credit(int index, std::int64_t change) {
+    for (int depth = 0; depth < kFarthestCredit && change < 0; ++depth) {
+      node(index).credit += change;
+      change = note_cheaper(index, change);
+      index = static_cast<int>(node(index).waiting_sum);
+    }
+  }
+
+  /// An op became cheaper by `change`: what that is for the only op that it waits for.
+  std::int64_t note_cheaper(int index, std::int64_t change) {
+    const Node& op = node(index);
+    if (op.waiting == 0 && !op.done) push(index);
+    if (op.waiting != 1) return 0;
+    const std::int64_t now = op.cost + op.credit;
+    return std::min<std::int64_t>(now, 0) - std::min<std::int64_t>(now - change, 0);
+  }
+
   /// Of a storage with one pending reader.
   Node& last_reader(const Readers& readers) { return node(static_cast<int>(readers.sum)); }
 
@@ -164,9 +256,10 @@ class MemoryScheduler {
       Readers& readers = readers_[root];
       readers.sum -= index;
       if (--readers.pending != 1 || readers.is_output) continue;
-      Node& last = last_reader(readers);
-      last.cost -= bytes_of(root);
-      if (last.waiting == 0) ready_.push(rank(static_cast<int>(readers.sum)));
+      const auto last = static_cast<int>(readers.sum);
+      node(last).cost -= bytes_of(root);
+      const std::int64_t change = note_cheaper(last, -bytes_of(root));
+      add_credit(static_cast<int>(node(last).waiting_sum), change);
     }
   }
 
@@ -178,8 +271,8 @@ class MemoryScheduler {
   TensorMap<Readers> readers_;
   std::vector<const Tensor*> read_;   // those with readers
   TensorMap<const Op*> last_reader_;  // that list_read_roots met
-  /// What becomes cheaper while it is ready comes again; costs never rise.
-  std::priority_queue<Rank, std::vector<Rank>, std::greater<>> ready_;
+  Queue by_cost_, by_credit_;
+  std::int64_t alive_ = 0, peak_ = 0;  // bytes
 };
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "pando/transforms/rematerialize.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "pando/base/shape.hpp"
 #include "pando/ir/tensor_map.hpp"
 #include "pando/transforms/dependencies.hpp"
 
@@ -75,12 +78,28 @@ class Rematerializer {
   Tensor* root(const Tensor& tensor) const { return aliases_.root(&tensor); }
   Lifetime& life_of(const Tensor& tensor) { return lives_[root(tensor)]; }
 
+  /// A view of what strides cannot express is a copy, with a storage of its own.
   void join_views() {
+    TensorMap<std::optional<View>> views;
     for (const Op* op : ops_) {
       if (!op->def().view) continue;
-      for (Tensor* output : op->outputs()) aliases_.join(output, op->input(0));
+      for (int i = 0; i < op->num_outputs(); ++i) {
+        Tensor* input = op->input(0);
+        const std::optional<View>& known = views.at(input);
+        std::optional<View> view =
+            op->def().view(*op, i, known ? *known : View::contiguous(input->shape()));
+        if (!view) {
+          copies_.insert(op);
+          continue;
+        }
+        views[op->output(i)] = std::move(view);
+        aliases_.join(op->output(i), input);
+      }
     }
   }
+
+  bool is_cheap(const Op& op) const { return op.def().is_cheap_to_repeat || copies_.contains(&op); }
+  bool is_view(const Op& op) const { return op.def().view && !copies_.contains(&op); }
 
   void measure() {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
@@ -125,8 +144,7 @@ class Rematerializer {
 
   bool can_repeat(Tensor& tensor, int peak, Repetition& one) {
     const Op& producer = *tensor.producer();
-    if (!producer.def().is_cheap_to_repeat || producer.output(0) != &tensor ||
-        root(tensor) != &tensor) {
+    if (!is_cheap(producer) || producer.output(0) != &tensor || root(tensor) != &tensor) {
       return false;
     }
     const Lifetime& life = lives_[&tensor];
@@ -154,7 +172,7 @@ class Rematerializer {
         continue;
       }
       one.last_early = std::max(one.last_early, at);
-      if (!use.op->def().view || use.index != 0) continue;
+      if (!is_view(*use.op) || use.index != 0) continue;
       const std::size_t late = one.late_uses.size();
       const std::size_t place = one.views.size();
       find_uses(*use.op->output(0), one);
@@ -178,8 +196,8 @@ class Rematerializer {
         continue;
       }
       const Op* producer = input->producer();
-      if (producer == nullptr || !producer->def().is_cheap_to_repeat ||
-          producer->output(0) != input || root(*input) != input || !lives_[input].writes.empty() ||
+      if (producer == nullptr || !is_cheap(*producer) || producer->output(0) != input ||
+          root(*input) != input || !lives_[input].writes.empty() ||
           !collect(*producer, one, bytes)) {
         return false;
       }
@@ -242,6 +260,7 @@ class Rematerializer {
   const RematerializeOptions& options_;
   AliasClasses aliases_;
   std::vector<Op*> ops_;  // as they were
+  std::unordered_set<const Op*> copies_;
   std::unordered_map<const Op*, int> positions_;
   TensorMap<Lifetime> lives_;  // of roots
 };
@@ -250,7 +269,7 @@ class Rematerializer {
 
 void rematerialize(Graph& graph, const RematerializeOptions& options) {
   const auto may_repeat = [&](const Op* op) {
-    return op->def().is_cheap_to_repeat &&
+    return (op->def().is_cheap_to_repeat || op->def().view) &&
            static_cast<std::int64_t>(op->output(0)->info.bytes()) >= options.least_bytes;
   };
   const std::vector<Op*>& ops = graph.ops();

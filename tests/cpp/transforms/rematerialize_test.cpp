@@ -142,6 +142,26 @@ TEST(Rematerialize, RepeatsViewsOfWhatItRepeats) {
   EXPECT_NE(repeated->producer()->input(0), early);
 }
 
+// Rows of a matrix that was turned are a copy, which costs memory and is cheap.
+TEST(Rematerialize, RepeatsCopies) {
+  op_registry();
+  Ir ir;
+  Graph& main = ir.main_graph();
+  OpBuilder builder(main, {});
+  Tensor* v = variable(main, "v", std::vector<float>(64, 1.0F), {4, 16});
+  Tensor* turned = builder.make("Transpose", {v}, {{"permutation", Ints{1, 0}}});
+  Tensor* flat = builder.reshape(turned, {64});
+  store(main, builder.make("Exp", {flat}));
+  store(main, builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}}));
+  Tensor* late = builder.make("Neg", {flat});
+  store(main, late);
+  const std::size_t ops = main.ops().size();
+  rematerialize(main, {.least_bytes = 0, .least_gain = 0});
+  EXPECT_EQ(main.ops().size(), ops + 1);
+  EXPECT_EQ(late->producer()->input(0)->producer()->input(0), turned);
+  EXPECT_NE(late->producer()->input(0), flat);
+}
+
 // The statistics of a norm are small and stay; its rows are computed again.
 TEST(Rematerialize, RepeatsTheFirstOfSeveralOutputs) {
   op_registry();
