@@ -34,7 +34,7 @@ class Case:
     - a family of ``benchmarks.models``, in the sizes named ``variant``: ``train`` or ``infer``
 
     ``front_end`` is what Pando runs the program through: ``popxl``, or ``poptorch`` for the peers'
-    torch modules as they are.
+    torch modules as they are; ``poptorch.fit_in`` with that option, for memory.
     ``form`` is the one form of ``torch.compile`` to build; without, the fastest of all is.
     """
 

@@ -245,7 +245,7 @@ class Runner:
 
     def _start_afresh(self, worker: WorkerProcess, row: Row) -> bool:
         worker.stop()
-        reply = self._try(worker, row, do="start")
+        reply = self._try(worker, row, do="start", case=row.case.to_json())
         if reply is not None:
             row.started[worker.framework] = reply["resident"]
         return reply is not None

@@ -21,6 +21,8 @@ from benchmarks.program import NotMeasured, Program
 
 ADAPTORS = {
     "pando": "benchmarks.frameworks.pando_popxl",
+    # Pando, for rows of that front end.
+    "poptorch": "benchmarks.frameworks.pando_poptorch",
     "torch_eager": "benchmarks.frameworks.torch_eager",
     "torch_compile": "benchmarks.frameworks.torch_compile",
     "jax": "benchmarks.frameworks.jax_jit",
@@ -40,9 +42,10 @@ class Worker:
         """Carries out one request; a failure is a reply, never the end of the process."""
         try:
             if request["do"] == "start":
-                return self._start()
+                return self._start(Case(**request["case"]))
             if request["do"] == "forms":
-                return {"ok": True, "forms": self._adaptor().forms(Case(**request["case"]))}
+                case = Case(**request["case"])
+                return {"ok": True, "forms": self._adaptor(case).forms(case)}
             if request["do"] == "memory":
                 return {"ok": True, "peak": status_bytes("VmHWM")}
             if request["do"] == "build":
@@ -62,17 +65,18 @@ class Worker:
             first = text[0] if text else ""
             return {"ok": False, "absent": False, "error": f"{type(error).__name__}: {first}"}
 
-    def _adaptor(self) -> Any:
-        return importlib.import_module(ADAPTORS[self._framework])
+    def _adaptor(self, case: Case) -> Any:
+        is_poptorch = self._framework == "pando" and case.front_end.startswith("poptorch")
+        return importlib.import_module(ADAPTORS["poptorch" if is_poptorch else self._framework])
 
-    def _start(self) -> dict[str, Any]:
-        """Imports the framework, and says what the process takes then."""
-        self._adaptor()
+    def _start(self, case: Case) -> dict[str, Any]:
+        """Imports what runs the case, and says what the process takes then."""
+        self._adaptor(case)
         return {"ok": True, "resident": status_bytes("VmRSS")}
 
     def _build(self, case: Case) -> dict[str, Any]:
         self._drop()
-        adaptor = self._adaptor()
+        adaptor = self._adaptor(case)
         start = time.perf_counter()
         self._program = adaptor.build(case, self._threads)
         assert self._program is not None

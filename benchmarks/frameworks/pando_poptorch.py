@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from typing import Any
 
 import torch
@@ -33,7 +34,11 @@ def _options() -> poptorch.Options:
 def _train(case: Case) -> Steps:
     module = WithLoss(case)
     optimizer = torch_models.optimizer(case, module)
-    model = poptorch.trainingModel(module, _options(), optimizer)
+    options = _options()
+    if case.front_end == "poptorch.fit_in":
+        # More than it needs: the program is whole, and the module's own weights are in files.
+        options.fit_in("64GiB", tempfile.gettempdir())
+    model = poptorch.trainingModel(module, options, optimizer)
     feed = itertools.cycle(torch_models.host_batches(case))
 
     def run(steps: int) -> list[float]:
@@ -73,11 +78,12 @@ def _near_empty() -> Steps:
     return Steps(run, close=model.destroy)
 
 
-def build(case: Case) -> Steps:
+def build(case: Case, threads: int) -> Steps:
     """The program of a row.
 
     Raises NotMeasured for rows that are no torch modules.
     """
+    del threads  # Pando takes every core that the process may use; the worker limits those
     if case.family == "empty":
         return _near_empty()
     if case.variant or case.family in NETWORKS:

@@ -132,11 +132,6 @@ def _compile_time(case: Case) -> Once:
 
 
 def build(case: Case, threads: int) -> Program:
-    if case.front_end == "poptorch":
-        # Torch is imported where it is wanted, not beside every row.
-        from benchmarks.frameworks import pando_poptorch
-
-        return pando_poptorch.build(case)
     del threads  # Pando takes every core that the process may use; the worker limits those
     if case.family == "op":
         return popxl_ops.build(case)

@@ -47,13 +47,22 @@ def on(framework: str, case: Case) -> ModuleType:
 SHARED = ("mlp/train/adam/b32", "mlp/infer/b32", "cnn/train/adam/b32", "cnn/infer/b32")
 
 
+# Training rows of ``torch`` that are measured with ``Options.fit_in``, too.
+FITTED = ("resnet_50/train/b4", "bert_base/train/b4")
+
+
 def torch_cases() -> list[Case]:
     """Every row of ``python -m benchmarks torch``: torch modules through poptorch."""
     small = ("mlp/train/adam/b8", "mlp/train/adam/b128", "mlp/infer/b1")
     rows = [replace(case, unit="ms") for case in all_cases() if case.name in small]
     rows += [case for case in model_cases() if case.family not in ("generation", "recommender")]
     empty = [case for case in all_cases() if case.family == "empty"]
-    return [replace(case, front_end="poptorch") for case in (*empty, *rows)]
+    fitted = [
+        replace(case, name=f"{case.name}/fit_in", front_end="poptorch.fit_in")
+        for case in rows
+        if case.name in FITTED
+    ]
+    return [replace(case, front_end="poptorch") for case in (*empty, *rows)] + fitted
 
 
 def _case(family: str, variant: str, mode: str, batch: int, optimizer: str = "") -> Case:
