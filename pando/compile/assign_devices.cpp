@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "pando/base/alignment.hpp"
-#include "pando/compile/loop_arguments.hpp"
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/program/check_tables.hpp"
 #include "pando/steps/step_devices.hpp"
 

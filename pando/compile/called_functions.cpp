@@ -5,7 +5,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/compile/function_lowering.hpp"
-#include "pando/compile/loop_arguments.hpp"
+#include "pando/ir/loop_arguments.hpp"
 
 namespace pando {
 

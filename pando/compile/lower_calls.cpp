@@ -3,8 +3,8 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
-#include "pando/compile/loop_arguments.hpp"
 #include "pando/compile/lower_ops.hpp"
+#include "pando/ir/loop_arguments.hpp"
 
 namespace pando {
 namespace {

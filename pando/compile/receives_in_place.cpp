@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pando/compile/loop_arguments.hpp"
+#include "pando/ir/loop_arguments.hpp"
 
 namespace pando {
 namespace {

@@ -1,7 +1,7 @@
 #include "pando/compile/resolve_steps.hpp"
 
 #include "pando/base/error.hpp"
-#include "pando/compile/loop_arguments.hpp"
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/steps/step_devices.hpp"
 
 namespace pando {

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "pando/compile/device_streams.hpp"
-#include "pando/compile/loop_arguments.hpp"
 #include "pando/compile/step_effects.hpp"
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/steps/step_devices.hpp"
 
 namespace pando {

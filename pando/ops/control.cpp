@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -73,14 +74,13 @@ std::vector<TensorInfo> infer_call(const Op& op) {
   return infos_of(callee.outputs(), 0);
 }
 
-constexpr int kLoopInputs = 2;  // Iterator___ and LoopCond___
 constexpr int kConditionInput = 1;
 
 void check_loop_header(const Op& op, const Graph& wrapper) {
   const auto is_scalar = [](const Tensor* t, DType dtype) {
     return t->shape().empty() && t->dtype() == dtype;
   };
-  const bool valid = wrapper.inputs().size() >= kLoopInputs && !wrapper.outputs().empty() &&
+  const bool valid = wrapper.inputs().size() >= kLoopControlInputs && !wrapper.outputs().empty() &&
                      is_scalar(wrapper.inputs()[0], DType::Int32) &&
                      is_scalar(wrapper.inputs()[1], DType::Bool) &&
                      is_scalar(wrapper.outputs()[0], DType::Bool);
@@ -95,11 +95,11 @@ void check_loop(const Op& op) {
   check_callees(op);
   const Graph& wrapper = *op.called_graphs[0];
   check_loop_header(op, wrapper);
-  check_arguments(op, wrapper, kLoopInputs, std::max(op.num_inputs() - kLoopInputs, 0),
-                  kLoopInputs);
+  check_arguments(op, wrapper, kLoopControlInputs,
+                  std::max(op.num_inputs() - kLoopControlInputs, 0), kLoopControlInputs);
   check_modified(op);
   for (std::size_t i = 1; i < wrapper.outputs().size(); ++i) {
-    const std::size_t carried = i - 1 + kLoopInputs;
+    const std::size_t carried = i - 1 + kLoopControlInputs;
     if (carried >= wrapper.inputs().size()) {
       throw Error(str_cat(describe(op), ": output ", i - 1, " of graph '", wrapper.id(),
                           "' has no input to be carried to"));
@@ -140,7 +140,7 @@ std::vector<TensorInfo> infer_while(const Op& op) {
                              op.attributes.integer("max_iterations")));
   }
   for (const int index : modified_arguments(op)) {
-    if (index >= kLoopInputs + carried) continue;
+    if (index >= kLoopControlInputs + carried) continue;
     throw NotSupported(str_cat(describe(op), ": input ", index, " of graph '",
                                op.called_graphs[0]->id(),
                                "' is carried to the next iteration and taken by reference: give "
@@ -176,16 +176,16 @@ Graph& recording_body(const Op& op, const std::vector<Tensor*>& rows) {
     }
     return added;
   };
-  std::vector<Tensor*> arguments = add_inputs(0, kLoopInputs + carried);
+  std::vector<Tensor*> arguments = add_inputs(0, kLoopControlInputs + carried);
   graph.add_input(graph.unique_tensor_id("count"), {DType::Int32, {}, {}});
-  for (Tensor* other : add_inputs(kLoopInputs + carried, body.inputs().size())) {
+  for (Tensor* other : add_inputs(kLoopControlInputs + carried, body.inputs().size())) {
     arguments.push_back(other);
   }
   OpBuilder builder(graph, op.context);
   const Ints& kept = op.attributes.ints("history");
   for (std::size_t i = 0; i < kept.size(); ++i) {
     Tensor* all = graph.add_input(graph.unique_tensor_id("history"), rows[i]->info, true);
-    Tensor* value = arguments[static_cast<std::size_t>(kLoopInputs + kept[i])];
+    Tensor* value = arguments[static_cast<std::size_t>(kLoopControlInputs + kept[i])];
     Shape row = value->shape();
     row.insert(row.begin(), 1);
     builder.make("DynamicUpdateInplace", {all, arguments[0], builder.reshape(value, row)},
@@ -217,7 +217,7 @@ std::vector<Tensor*> expand_while(OpBuilder& builder, const Op& op) {
   }
   Graph& body = recording_body(op, rows);
   std::vector<Tensor*> inputs = op.inputs();
-  inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(kLoopInputs + carried),
+  inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(kLoopControlInputs + carried),
                 builder.constant(0, DType::Int32));
   inputs.insert(inputs.end(), rows.begin(), rows.end());
   Attributes attributes = op.attributes;
@@ -296,7 +296,7 @@ void register_control_ops(Registry& registry) {
               "values by number) more outputs follow: the number of iterations (int32), and for "
               "each of those values a row per iteration of what it got, max_iterations of them; "
               "rows of iterations that did not run are undefined. Gradients need max_iterations.",
-       .min_inputs = kLoopInputs,
+       .min_inputs = kLoopControlInputs,
        .max_inputs = -1,
        .attributes = {optional(integer_attribute("max_iterations")),
                       optional(ints_attribute("history")), optional(ints_attribute("modified"))},

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -58,7 +59,7 @@ std::vector<Tensor*> LoopBody::finish(Graph& caller, std::int64_t count,
                                       const std::vector<Tensor*>& inputs,
                                       const std::vector<Tensor*>& carried,
                                       const OpContext& context) {
-  constexpr std::size_t skipped = kLoopInputs;
+  constexpr std::size_t skipped = kLoopControlInputs;
   internal_check(inputs.size() + skipped == graph_->inputs().size(),
                  "a loop must get one tensor per input of its body");
   std::vector<Tensor*> outputs = {graph_->inputs()[1]};

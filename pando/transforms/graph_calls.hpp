@@ -9,9 +9,6 @@
 
 namespace pando {
 
-/// The inputs of a Loop's body before those that it carries: the iteration and the condition.
-inline constexpr int kLoopInputs = 2;
-
 /// The names of tensors, in order, as Graph::create_op takes them for outputs.
 std::vector<std::string> names_of(const std::vector<Tensor*>& tensors);
 

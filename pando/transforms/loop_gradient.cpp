@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/loop_arguments.hpp"
 #include "pando/transforms/callee_gradients.hpp"
 #include "pando/transforms/graph_calls.hpp"
 
@@ -74,7 +75,7 @@ class LoopGradient {
 
  private:
   /// Inputs of the body by their numbers: whether all iterations share it.
-  bool is_shared(int input) const { return input >= kLoopInputs + carried_; }
+  bool is_shared(int input) const { return input >= kLoopControlInputs + carried_; }
 
   static Tensor* not_negative(OpBuilder& builder, Tensor* number) {
     return builder.make("Greater", {number, builder.constant(-1, DType::Int32)});
@@ -92,13 +93,13 @@ class LoopGradient {
       if (!has_gradient_dtype(output)) continue;
       Tensor* gradient = outer_.output_gradient(k);
       if (gradient == nullptr) gradient = zeros(outer_, {output->dtype(), output->shape(), {}});
-      targets_.push_back(kLoopInputs + k);
+      targets_.push_back(kLoopControlInputs + k);
       values_.push_back(add_carried(gradient));
     }
   }
 
   void add_shared_sums() {
-    for (int i = kLoopInputs + carried_; i < static_cast<int>(body_.inputs().size()); ++i) {
+    for (int i = kLoopControlInputs + carried_; i < static_cast<int>(body_.inputs().size()); ++i) {
       const Tensor* input = body_.inputs()[static_cast<std::size_t>(i)];
       if (!has_gradient_dtype(input) || !outer_.wants(i)) continue;
       targets_.push_back(i);
@@ -133,7 +134,7 @@ class LoopGradient {
   Tensor* gradient_of_outputs(const std::vector<int>& outputs) {
     std::vector<Tensor*> gradients;
     for (const int output : outputs) {
-      const auto it = std::find(targets_.begin(), targets_.end(), kLoopInputs + output - 1);
+      const auto it = std::find(targets_.begin(), targets_.end(), kLoopControlInputs + output - 1);
       internal_check(output > 0 && it != targets_.end(), "a loop's condition has no gradient");
       gradients.push_back(values_[static_cast<std::size_t>(it - targets_.begin())]);
     }
@@ -148,7 +149,7 @@ class LoopGradient {
     if (input == 0) return iteration_;
     if (input == 1) return inner_.constant(1, DType::Bool);
     if (is_shared(input)) return add_shared(outer_.forward(loop_.input(input)));
-    const int rows = keep_history(loop_, input - kLoopInputs);
+    const int rows = keep_history(loop_, input - kLoopControlInputs);
     Tensor* all = add_shared(outer_.forward(loop_.output(rows)));
     Tensor* row =
         inner_.make("DynamicSlice", {all, iteration_}, {{"axes", Ints{0}}, {"sizes", Ints{1}}});
@@ -206,7 +207,7 @@ void differentiate_loop(GradientBuilder& builder, Op& loop, const GradGraphInfo&
   }
   if (loop.attributes.integer("max_iterations") > 0) return LoopGradient(builder, loop, body).run();
   for (int k = 0; k < loop.num_outputs(); ++k) {
-    builder.set_input_gradient(kLoopInputs + k, builder.output_gradient(k));
+    builder.set_input_gradient(kLoopControlInputs + k, builder.output_gradient(k));
   }
 }
 

@@ -6,11 +6,12 @@
 
 namespace pando::testing {
 
-/// The message of the exception that `work` throws.
-inline std::string error_of(const std::function<void()>& work) {
+/// The message of the exception that `work` throws, which is an E; others are not caught.
+template <class E = std::exception>
+std::string error_of(const std::function<void()>& work) {
   try {
     work();
-  } catch (const std::exception& error) {
+  } catch (const E& error) {
     return error.what();
   }
   return "no error";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "pando/base/error.hpp"
+#include "tests/cpp/error_of.hpp"
 #include "tests/cpp/ops/evaluate.hpp"
 
 namespace pando::testing {
@@ -26,16 +27,6 @@ class Control : public ::testing::Test {
            std::vector<Graph*> graphs) {
     return main.create_op(op_registry().get(kind), inputs, std::move(attributes), {},
                           std::move(graphs));
-  }
-
-  template <class E = Error>
-  std::string error_of(const std::function<void()>& build) {
-    try {
-      build();
-    } catch (const E& error) {
-      return error.what();
-    }
-    return "no error";
   }
 };
 

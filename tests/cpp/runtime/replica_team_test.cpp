@@ -9,9 +9,12 @@
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/thread_world.hpp"
+#include "tests/cpp/error_of.hpp"
 
 namespace pando {
 namespace {
+
+using testing::error_of;
 
 constexpr double kLongTime = 600.0;
 
@@ -25,15 +28,6 @@ struct Replicas {
   ReplicaTeam team;
 };
 
-std::string fault_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const RuntimeFault& fault) {
-    return fault.what();
-  }
-  return "no error";
-}
-
 /// As an engine between instructions.
 void poll(ReplicaTeam& team, int replica) {
   const auto should_stop = team.should_stop(replica);
@@ -44,7 +38,7 @@ TEST(ReplicaTeam, FailureStopsTheOthers) {
   Replicas replicas(4);
   ReplicaTeam& team = replicas.team;
   for (int failing = 0; failing < 4; ++failing) {
-    const std::string error = fault_of([&] {
+    const std::string error = error_of<RuntimeFault>([&] {
       team.run([&](int replica) {
         team.communicator(replica).barrier();
         if (replica == failing) throw RuntimeFault("a fault");
@@ -58,7 +52,7 @@ TEST(ReplicaTeam, FailureStopsTheOthers) {
 
 TEST(ReplicaTeam, FailureStopsAReplicaThatPolls) {
   Replicas replicas(2);
-  const std::string error = fault_of([&] {
+  const std::string error = error_of<RuntimeFault>([&] {
     replicas.team.run([&](int replica) {
       if (replica == 1) throw RuntimeFault("a fault");
       poll(replicas.team, replica);
@@ -81,7 +75,7 @@ TEST(ReplicaTeam, OtherErrorsKeepTheirType) {
 
 TEST(ReplicaTeam, AnErrorThatNamesItsReplicaIsNotNumberedTwice) {
   Replicas replicas(2, {}, 0.01);
-  const std::string error = fault_of([&] {
+  const std::string error = error_of<RuntimeFault>([&] {
     replicas.team.run([&](int replica) {
       if (replica == 0) return replicas.team.communicator(replica).barrier();
       poll(replicas.team, replica);

@@ -10,9 +10,12 @@
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/stream_thread.hpp"
+#include "tests/cpp/error_of.hpp"
 
 namespace pando {
 namespace {
+
+using testing::error_of;
 
 using Values = std::vector<int>;
 
@@ -35,16 +38,6 @@ void store(TransferQueue& queue, std::int64_t part, int value, const StopCheck& 
 
 std::shared_ptr<TransferQueue> queue_of(bool to_device, std::int64_t parts, std::int64_t room) {
   return std::make_shared<TransferQueue>("s", to_device, sizeof(int), parts, room);
-}
-
-template <class E>
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(TransferQueue, ReplicasGetTheirPartsInOrder) {

@@ -188,7 +188,7 @@ def load_into_a_part(buffer, one):
         (overwrite_what_is_still_read, 1),  # the later load
         (overwrite_in_a_call, 1),  # the last load
         (update_what_is_still_read, 1),  # the one that is only read
-        (load_before_the_update_is_stored, 0),
+        (load_before_the_update_is_stored, 1),  # the later load, read before the store
         (change_without_a_store, 0),
         (store_to_another_row, 0),
         (store_and_change_again, 0),
