@@ -86,8 +86,8 @@ class MemoryScheduler {
 
   void push(int index) {
     const Node& op = node(index);
-    by_cost_.push({op.is_source, op.is_source ? 0 : op.cost, index});
-    by_credit_.push({op.is_source, op.is_source ? 0 : op.cost + op.credit, index});
+    by_cost_.emplace(op.is_source, op.is_source ? 0 : op.cost, index);
+    by_credit_.emplace(op.is_source, op.is_source ? 0 : op.cost + op.credit, index);
   }
 
   int first_of(Queue& queue) {
