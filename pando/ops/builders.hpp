@@ -1378,7 +1378,8 @@ struct ReduceL2Attributes {
   Required<Ints> axes;
   Required<bool> keepdims;
 };
-/// Square root of the sum of x^2 of input 0 over attribute axes.
+/// Square root of the sum of x^2 of input 0 over attribute axes. float16 and bfloat16: in float32,
+/// rounded once at the end.
 BuiltOp reduce_l2(OpBuilder& builder, Tensor* input0, const ReduceL2Attributes& attributes,
                   std::string_view name = {});
 
@@ -1395,7 +1396,8 @@ struct ReduceLogSumAttributes {
   Required<Ints> axes;
   Required<bool> keepdims;
 };
-/// ln of the sum of input 0 over attribute axes.
+/// ln of the sum of input 0 over attribute axes. float16 and bfloat16: in float32, rounded once at
+/// the end.
 BuiltOp reduce_log_sum(OpBuilder& builder, Tensor* input0, const ReduceLogSumAttributes& attributes,
                        std::string_view name = {});
 
@@ -1422,8 +1424,8 @@ struct ReduceLogSumGradAttributes {
   Required<Ints> axes;
   Required<Ints> shape;
 };
-/// g / (sum of x) for inputs g, x. Attributes axes and shape (of x): g and out broadcast over the
-/// axes.
+/// g / (sum of x) for inputs g, x. float16 and bfloat16: the sum and its share in float32.
+/// Attributes axes and shape (of x): g and out broadcast over the axes.
 BuiltOp reduce_log_sum_grad(OpBuilder& builder, Tensor* input0, Tensor* input1,
                             const ReduceLogSumGradAttributes& attributes,
                             std::string_view name = {});

@@ -310,10 +310,15 @@ void add_norms(Registry& registry) {
         return builder.make("Mul", {kept(builder, op, 0), builder.make("Sign", {op.input(1)})});
       }));
   registry.add(composite(
-      "ReduceL2", "Square root of the sum of x^2 of input 0 over attribute axes.", needs_floats,
+      "ReduceL2",
+      "Square root of the sum of x^2 of input 0 over attribute axes. float16 and bfloat16: in "
+      "float32, rounded once at the end.",
+      needs_floats,
       [](OpBuilder& builder, const Op& op) {
-        Tensor* sum = sum_like_output(builder, op, square(builder, op.input(0)));
-        return builder.make("Sqrt", {sum});
+        const DType dtype = op.input(0)->dtype();
+        Tensor* wide = builder.cast(op.input(0), summing_dtype(dtype));
+        Tensor* sum = sum_like_output(builder, op, square(builder, wide));
+        return builder.cast(builder.make("Sqrt", {sum}), dtype);
       },
       reduction_gradient("ReduceL2", true, true)));
   registry.add(
@@ -338,17 +343,27 @@ void add_norms(Registry& registry) {
 
 void add_logarithms(Registry& registry) {
   registry.add(composite(
-      "ReduceLogSum", "ln of the sum of input 0 over attribute axes.", needs_floats,
+      "ReduceLogSum",
+      "ln of the sum of input 0 over attribute axes. float16 and bfloat16: in float32, rounded "
+      "once "
+      "at the end.",
+      needs_floats,
       [](OpBuilder& builder, const Op& op) {
-        return builder.make("Log", {sum_like_output(builder, op, op.input(0))});
+        const DType dtype = op.input(0)->dtype();
+        Tensor* wide = builder.cast(op.input(0), summing_dtype(dtype));
+        return builder.cast(builder.make("Log", {sum_like_output(builder, op, wide)}), dtype);
       },
       reduction_gradient("ReduceLogSum", true, false)));
-  registry.add(gradient_def("ReduceLogSumGrad", "g / (sum of x) for inputs g, x.", 2,
-                            [](OpBuilder& builder, const Op& op) {
-                              Tensor* sum = reduce(builder, op, "ReduceSum", op.input(1), true);
-                              Tensor* share = builder.make("Div", {kept(builder, op, 0), sum});
-                              return spread(builder, op, share);
-                            }));
+  registry.add(gradient_def(
+      "ReduceLogSumGrad",
+      "g / (sum of x) for inputs g, x. float16 and bfloat16: the sum and its share in float32.", 2,
+      [](OpBuilder& builder, const Op& op) {
+        const DType dtype = op.input(1)->dtype();
+        Tensor* wide = builder.cast(op.input(1), summing_dtype(dtype));
+        Tensor* sum = reduce(builder, op, "ReduceSum", wide, true);
+        Tensor* gradient = builder.cast(kept(builder, op, 0), summing_dtype(dtype));
+        return spread(builder, op, builder.cast(builder.make("Div", {gradient, sum}), dtype));
+      }));
   registry.add(composite("ReduceLogSumExp",
                          "m + ln of the sum of e^(x - m) over attribute axes, m the maximum; 0 "
                          "where that is infinite. "

@@ -59,6 +59,20 @@ def test_logsumexp_of_many_halves():
     assert outputs(ops.logsumexp, x)[0] == np.float16(np.log(70_000))
 
 
+def test_norms_of_many_halves_fit_where_their_squares_do_not():
+    x = np.ones(70_000, np.float16)
+    assert outputs(ops.l2, x)[0] == np.float16(np.sqrt(70_000))
+    (gradient,), weight = gradients(ops.l2, x)
+    np.testing.assert_allclose(gradient, np.full(70_000, float(weight) / np.sqrt(70_000)), rtol=2e-3)
+
+
+def test_logarithms_of_sums_of_many_halves():
+    x = np.ones(70_000, np.float16)
+    assert outputs(ops.logsum, x)[0] == np.float16(np.log(70_000))
+    (gradient,), weight = gradients(ops.logsum, x)
+    np.testing.assert_allclose(gradient, np.full(70_000, float(weight) / 70_000), atol=3e-8)
+
+
 # --- pow -----------------------------------------------------------------------------------------
 
 
