@@ -268,8 +268,14 @@ class Rematerializer {
 }  // namespace
 
 void rematerialize(Graph& graph, const RematerializeOptions& options) {
+  // Only a view of a view can be a copy.
+  const auto may_be_copy = [](const Op* op) {
+    if (!op->def().view || op->input(0)->producer() == nullptr) return false;
+    const Op* first = op->input(0)->producer();
+    return first->def().view && first->input(0)->producer() != nullptr;
+  };
   const auto may_repeat = [&](const Op* op) {
-    return (op->def().is_cheap_to_repeat || op->def().view) &&
+    return (op->def().is_cheap_to_repeat || may_be_copy(op)) &&
            static_cast<std::int64_t>(op->output(0)->info.bytes()) >= options.least_bytes;
   };
   const std::vector<Op*>& ops = graph.ops();

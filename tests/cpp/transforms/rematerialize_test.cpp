@@ -149,12 +149,14 @@ TEST(Rematerialize, RepeatsCopies) {
   Graph& main = ir.main_graph();
   OpBuilder builder(main, {});
   Tensor* v = variable(main, "v", std::vector<float>(64, 1.0F), {4, 16});
-  Tensor* turned = builder.make("Transpose", {v}, {{"permutation", Ints{1, 0}}});
+  Tensor* rows = builder.make("Add", {v, v});
+  Tensor* turned = builder.make("Transpose", {rows}, {{"permutation", Ints{1, 0}}});
   Tensor* flat = builder.reshape(turned, {64});
   store(main, builder.make("Exp", {flat}));
   store(main, builder.make("Concat", {v, v, v, v}, {{"axis", std::int64_t{0}}}));
   Tensor* late = builder.make("Neg", {flat});
   store(main, late);
+  store(main, builder.make("Neg", {rows}));
   const std::size_t ops = main.ops().size();
   rematerialize(main, {.least_bytes = 0, .least_gain = 0});
   EXPECT_EQ(main.ops().size(), ops + 1);
