@@ -63,7 +63,9 @@ def test_norms_of_many_halves_fit_where_their_squares_do_not():
     x = np.ones(70_000, np.float16)
     assert outputs(ops.l2, x)[0] == np.float16(np.sqrt(70_000))
     (gradient,), weight = gradients(ops.l2, x)
-    np.testing.assert_allclose(gradient, np.full(70_000, float(weight) / np.sqrt(70_000)), rtol=2e-3)
+    np.testing.assert_allclose(
+        gradient, np.full(70_000, float(weight) / np.sqrt(70_000)), rtol=2e-3
+    )
 
 
 def test_logarithms_of_sums_of_many_halves():
