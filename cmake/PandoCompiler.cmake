@@ -44,6 +44,8 @@ if(PANDO_SANITIZE)
   string(APPEND pando_disabled_simd "|HWY_AVX3")
 endif()
 target_compile_definitions(pando_flags INTERFACE "HWY_DISABLED_TARGETS=(${pando_disabled_simd})")
+define_property(TARGET PROPERTY PANDO_UNCHECKED
+                BRIEF_DOCS "Checks that sanitizers leave out, as for -fno-sanitize=")
 option(PANDO_ALL_SIMD_TARGETS
        "Off: only the SIMD target of this machine, for builds that stay here and compile sooner" ON)
 option(PANDO_THREAD_TESTS_ONLY "For the thread sanitizer: only tests that start threads" OFF)
@@ -52,17 +54,10 @@ if(PANDO_SANITIZE)
   target_compile_options(
     pando_flags INTERFACE -fsanitize=${PANDO_SANITIZE} -fno-sanitize-recover=all
                           -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  # After the sanitizers, of which it takes checks away.
+  set(unchecked $<TARGET_PROPERTY:PANDO_UNCHECKED>)
+  target_compile_options(pando_flags INTERFACE $<$<BOOL:${unchecked}>:-fno-sanitize=${unchecked}>)
   target_link_options(pando_flags INTERFACE -fsanitize=${PANDO_SANITIZE})
-endif()
-
-# Checks of every access to a member take a third of a source's compile time. Where nothing makes
-# pointers of bytes they find nothing that the address sanitizer does not.
-set(pando_no_pointer_checks "")
-# What only calls the library is checked for its memory.
-set(pando_no_undefined_checks "")
-if(PANDO_SANITIZE MATCHES undefined)
-  set(pando_no_undefined_checks -fno-sanitize=undefined)
-  set(pando_no_pointer_checks -fno-sanitize=null,alignment,vptr,object-size)
 endif()
 
 set(pando_precompiled_headers

@@ -19,9 +19,9 @@ struct Rows {
 };
 
 // Short and long rows, rows with a partial vector, and one result that gets nearly all.
-const std::vector<Rows> kRows = {{1, 500, 100, 40, true}, {1, 900, 128, 3, true},
-                                 {3, 70, 261, 200, true}, {5, 60, 33, 9, false},
-                                 {2, 50, 3, 8, true},     {1, 0, 16, 5, true}};
+const std::vector<Rows> kScatteredRows = {{1, 500, 100, 40, true}, {1, 900, 128, 3, true},
+                                          {3, 70, 261, 200, true}, {5, 60, 33, 9, false},
+                                          {2, 50, 3, 8, true},     {1, 0, 16, 5, true}};
 const Attributes kAxis = {{"axis", std::int64_t{1}}};
 
 /// Indices some of which are out of range; for `uneven`, most are 1.
@@ -65,7 +65,7 @@ std::vector<double> reduced(const std::string& reduction, const Rows& rows, cons
 }
 
 TEST(ScatterReduceRows, EqualsElementsForAnyThreadCount) {
-  for (const Rows& rows : kRows) {
+  for (const Rows& rows : kScatteredRows) {
     for (const DType dtype : {DType::Float32, DType::Float64, DType::BFloat16, DType::Int32}) {
       for (const std::string reduction : {"sum", "prod", "min", "max", "none"}) {
         for (const int variant : {0, 1, 2, 3}) {
@@ -98,7 +98,7 @@ TEST(ScatterReduceRows, EqualsElementsForAnyThreadCount) {
 }
 
 TEST(ScatterReduceRows, AddsToInitialValuesInPlace) {
-  const Rows rows = kRows[0];
+  const Rows rows = kScatteredRows[0];
   TestTensor data(DType::Float32, rows.shape()), indices(rows.indices(DType::UInt16));
   TestTensor sums(DType::Float32, rows.results());
   data.randomise(73);
@@ -112,7 +112,7 @@ TEST(ScatterReduceRows, AddsToInitialValuesInPlace) {
 }
 
 TEST(GatherElementsRows, TakesWholeRows) {
-  for (const Rows& rows : kRows) {
+  for (const Rows& rows : kScatteredRows) {
     for (const DType dtype : {DType::Float16, DType::Float32, DType::Int64}) {
       TestTensor t(dtype, rows.results()), indices(rows.indices(DType::Int32));
       TestTensor out(dtype, rows.shape());
@@ -131,7 +131,7 @@ TEST(GatherElementsRows, TakesWholeRows) {
 }
 
 TEST(GatherGradRows, AddsTheRowsOfOneIndexWhereverMostAre) {
-  for (const Rows& rows : kRows) {
+  for (const Rows& rows : kScatteredRows) {
     for (const bool uneven : {false, true}) {
       for (const int threads : {1, 2, 3}) {
         TestTensor g(DType::Float32, rows.shape()), indices(rows.indices(DType::Int32));

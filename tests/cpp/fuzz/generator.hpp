@@ -47,6 +47,8 @@ struct Candidate {
   bool contiguous = true;
 };
 
+inline bool is_float(const Candidate& c) { return is_floating_point(c.tensor->dtype()); }
+
 /// Input or output of a subgraph.
 struct Slot {
   DType dtype;
@@ -55,6 +57,9 @@ struct Slot {
   bool by_ref = false;
   bool operator==(const Slot&) const = default;
 };
+
+/// Calls, loops and gradients nest no deeper.
+inline constexpr int kMaxDepth = 3;
 
 /// Where a graph is used.
 struct Site {

@@ -4,11 +4,6 @@
 #include "tests/cpp/fuzz/generator.hpp"
 
 namespace pando::fuzz {
-namespace {
-
-constexpr int kMaxDepth = 3;
-
-}  // namespace
 
 void GraphGenerator::control_op() {
   if (site_.depth >= kMaxDepth || program_.bodies.size() > 12) return unary_op();

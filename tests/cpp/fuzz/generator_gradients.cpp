@@ -9,7 +9,6 @@
 namespace pando::fuzz {
 namespace {
 
-constexpr int kMaxDepth = 3;
 /// What nobody keeps track of: gradients are clipped.
 constexpr double kUnknownBound = 1e4;
 

@@ -8,7 +8,6 @@
 namespace pando::fuzz {
 namespace {
 
-bool is_float(const Candidate& c) { return is_floating_point(c.tensor->dtype()); }
 bool is_bool(const Candidate& c) { return c.tensor->dtype() == DType::Bool; }
 /// Integers of other widths, and those that overflow, are for the ops of their family.
 bool is_plain(const Candidate& c) { return is_float(c) || c.tensor->dtype() == DType::Int32; }

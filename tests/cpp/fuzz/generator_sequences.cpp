@@ -6,7 +6,6 @@
 namespace pando::fuzz {
 namespace {
 
-bool is_float(const Candidate& c) { return is_floating_point(c.tensor->dtype()); }
 bool is_array(const Candidate& c) {
   return !c.tensor->shape().empty() && c.tensor->dtype() != DType::Bool;
 }

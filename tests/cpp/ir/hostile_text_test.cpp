@@ -9,12 +9,11 @@
 #include "pando/ir/verifier.hpp"
 #include "tests/cpp/fuzz/generator.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/ir/text_header.hpp"
 #include "tests/cpp/ir/text_mutation.hpp"
 
 namespace pando::testing {
 namespace {
-
-constexpr std::string_view kHeader = "pando-ir 1\nreplicas 1\ntransfers 1\ncounters 200 0 0\n";
 
 /// How reading ended: "" for an Ir that keeps the rules, else the error. Anything but an error
 /// about the text fails the test.

@@ -8,11 +8,10 @@
 #include "pando/ir/text_printer.hpp"
 #include "pando/ir/verifier.hpp"
 #include "tests/cpp/ir/ir_fixture.hpp"
+#include "tests/cpp/ir/text_header.hpp"
 
 namespace pando::testing {
 namespace {
-
-constexpr std::string_view kHeader = "pando-ir 1\nreplicas 1\ntransfers 1\ncounters 200 0 0\n";
 
 std::string parse_error(const std::string& body) {
   op_registry();
