@@ -20,7 +20,10 @@ void GraphGenerator::control_op() {
 /// Adds slots that are equal to others, so that one tensor may be returned for both.
 void GraphGenerator::repeat_some(std::vector<Slot>& slots) {
   if (!is_on(Family::Outputs) || !flip(0.4)) return;
-  for (int i = pick(2); i >= 0; --i) slots.push_back(Slot(choose(slots)));
+  for (int i = pick(2); i >= 0; --i) {
+    const Slot slot = choose(slots);
+    slots.push_back(slot);
+  }
 }
 
 /// Perhaps one of the other outputs, or an input as it is.

@@ -64,12 +64,13 @@ TEST(HostileText, NestingAndHugeCounts) {
   const std::string big = "9223372036854775807", bigger = "9223372036854775808";
   for (const std::string& size : {big, bigger, std::string(400, '9'), std::string("-1")}) {
     for (const std::string& body :
-         {"input \"x\" : (" + size + ") float32", "input \"x\" : (2, " + size + ", 0) float32",
-          "constant \"x\" : (" + size + ") float32 = hex \"00\"",
-          "stream \"x\" : (" + size + ",4294967296) float64",
-          "input \"x\" : (2,) float32\nNeg." + size + "(\"x\") -> (\"y\" : (2,) int8)",
-          "input \"x\" : (2,) float32\nReshape.5(\"x\") {shape = [" + size + ", " + size +
-              "]} -> (\"y\" : (2,) float32)"}) {
+         {str_cat("input \"x\" : (", size, ") float32"),
+          str_cat("input \"x\" : (2, ", size, ", 0) float32"),
+          str_cat("constant \"x\" : (", size, ") float32 = hex \"00\""),
+          str_cat("stream \"x\" : (", size, ",4294967296) float64"),
+          str_cat("input \"x\" : (2,) float32\nNeg.", size, "(\"x\") -> (\"y\" : (2,) int8)"),
+          str_cat("input \"x\" : (2,) float32\nReshape.5(\"x\") {shape = [", size, ", ", size,
+                  "]} -> (\"y\" : (2,) float32)")}) {
       EXPECT_NE(outcome_of_text(in_main(body)), "") << body;
     }
     for (const char* line : {"replicas ", "transfers ", "counters 0 0 "}) {
