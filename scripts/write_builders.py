@@ -1,4 +1,5 @@
-"""Writes pando/ops/builders.hpp and .cpp: a typed function for every kind of op of the registry.
+"""Writes pando/ops/builders.hpp and a header and a source for every family of ops in the folder
+beside it: a typed function for every kind of op of the registry.
 
 `--check` writes nothing and fails if a file differs. The registry is that of the built packages.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 from pando import _core
 from popxl.context import _snake_case
 
-FOLDER = Path(__file__).resolve().parent.parent / "pando" / "ops"
+FOLDER = Path(__file__).resolve().parent.parent / "pando" / "ops" / "builders"
 WIDTH = 100
 TYPES = {
     _core.AttributeType.Flag: "bool",
@@ -35,8 +36,14 @@ NAMES = {
 }
 NOTE = "Written by scripts/write_builders.py from the registry: run ./dev generate."
 
-HEADER = f"""// Typed builders: one for every kind of op. Optional inputs come after the attributes.
+ALL_HEADER = f"""// Typed builders: one for every kind of op. Optional inputs follow the attributes.
 // {NOTE}
+// clang-format off
+#pragma once
+
+"""
+
+HEADER = f"""// {NOTE}
 // clang-format off
 #pragma once
 
@@ -53,12 +60,13 @@ namespace pando::ops {{
 
 SOURCE = f"""// {NOTE}
 // clang-format off
-#include "pando/ops/builders.hpp"
+#include "pando/ops/builders/FAMILY.hpp"
 
 #include <utility>
 
 namespace pando::ops {{
 """
+END = "\n}  // namespace pando::ops\n"
 
 
 @dataclass(frozen=True)
@@ -153,26 +161,45 @@ def definition(kind: _core.OpKind) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+def family_files(family: str, kinds: list[_core.OpKind]) -> dict[Path, str]:
+    start = SOURCE.replace("FAMILY", family)
+    return {
+        FOLDER / f"{family}.hpp": HEADER + "".join(f"\n{declaration(k)}" for k in kinds) + END,
+        FOLDER / f"{family}.cpp": start + "".join(f"\n{definition(k)}" for k in kinds) + END,
+    }
+
+
 def written_files() -> dict[Path, str]:
     """SystemExit if two kinds get one name."""
-    kinds = _core.op_kinds()
+    kinds = [kind for kind in _core.op_kinds() if kind.family]
     names = [function_name(kind.name) for kind in kinds]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise SystemExit(f"write_builders: several kinds are called {sorted(twice)}")
-    end = "\n}  // namespace pando::ops\n"
-    return {
-        FOLDER / "builders.hpp": HEADER + "".join(f"\n{declaration(k)}" for k in kinds) + end,
-        FOLDER / "builders.cpp": SOURCE + "".join(f"\n{definition(k)}" for k in kinds) + end,
-    }
+    families = sorted({kind.family for kind in kinds})
+    includes = [f'#include "pando/ops/builders/{family}.hpp"\n' for family in families]
+    files = {FOLDER.with_suffix(".hpp"): ALL_HEADER + "".join(includes)}
+    for family in families:
+        files |= family_files(family, [kind for kind in kinds if kind.family == family])
+    return files
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     check = parser.parse_args().check
+    files = written_files()
+    strays = set(FOLDER.glob("*.[ch]pp")) - set(files)
     failed = False
-    for path, text in written_files().items():
+    if not check:
+        FOLDER.mkdir(exist_ok=True)
+    for path in strays:
+        if not check:
+            path.unlink()
+        else:
+            print(f"{path} is of no family of ops")
+            failed = True
+    for path, text in files.items():
         if not check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:

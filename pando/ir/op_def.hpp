@@ -130,6 +130,8 @@ struct OpDef {
   std::vector<int> differentiable_inputs = {};
   /// Given by the registry.
   OpKind kind = {};
+  /// Given by the registry: one of PANDO_OP_FAMILIES; empty for ops of users' libraries.
+  std::string_view family = {};
 };
 
 inline OpKind Op::kind() const { return def_->kind; }
@@ -142,6 +144,8 @@ class Registry {
 
   /// Throws InternalError when the name is taken.
   void add(OpDef def);
+  /// Kinds that are added from now on are of this family, a name that lives as long as the registry.
+  void begin_family(std::string_view family);
   /// nullptr when unknown.
   const OpDef* find(std::string_view name) const;
   /// Throws Error naming the op when unknown.
@@ -154,6 +158,7 @@ class Registry {
 
   mutable std::shared_mutex mutex_;
   std::vector<std::unique_ptr<OpDef>> defs_;  // sorted by name
+  std::string_view family_;
 };
 
 /// Builds ops in one graph with one context: what gradient rules, expansions and transforms use.

@@ -40,8 +40,14 @@ void Registry::add(OpDef def) {
                                     : "' has differentiable inputs but no gradient"));
   }
   def.kind = kind_called(def.name, defs_.size());
+  def.family = family_;
   const auto at = position_of(defs_, def.name);
   defs_.insert(at, std::make_unique<OpDef>(std::move(def)));
+}
+
+void Registry::begin_family(std::string_view family) {
+  const std::unique_lock lock(mutex_);
+  family_ = family;
 }
 
 const OpDef* Registry::find(std::string_view name) const {

@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDO-IR";
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 enum Section : std::uint32_t { kHeader = 1, kResources, kGraph };
 
@@ -141,6 +141,8 @@ class Writer {
     out_.value(context.device.value_or(0));
     out_.value(context.io_tiles);
     out_.value(context.execution);
+    out_.text(context.phase);
+    out_.value(context.is_repeated);
   }
 
   void write(const Op& op) {
@@ -250,6 +252,8 @@ class Reader {
     result.device = has_device ? std::optional(device) : std::nullopt;
     result.io_tiles = in_.value<bool>();
     result.execution = in_.enumerator(ExecutionContext::WeightsToHost);
+    result.phase = in_.text();
+    result.is_repeated = in_.value<bool>();
     return result;
   }
 

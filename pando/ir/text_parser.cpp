@@ -195,6 +195,8 @@ class Parser : private TextReader {
     } else if (take_if_word("weights_to_host")) {
       context.execution = ExecutionContext::WeightsToHost;
     }
+    if (take_if_word("phase")) context.phase = text("the name of a phase");
+    context.is_repeated = take_if_word("repeated");
     if (!take_if_word("at")) return;
     context.location.file = text("a file name");
     symbol(":");

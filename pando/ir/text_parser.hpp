@@ -12,6 +12,7 @@
 //              "->" "(" [ TEXT ":" type, ... ] ")"
 //              ["calls" "[" TEXT, ... "]"] ["after" "[" INT, ... "]"] ["name" TEXT]
 //              ["device" (INT | "none")] ["io_tiles"] ["weights_from_host" | "weights_to_host"]
+//              ["phase" TEXT] ["repeated"]     of the compiler, as in OpContext
 //              ["at" TEXT ":" INT ["in" TEXT]]
 //   input   := TEXT | "-"                      "-": not connected
 //   type    := shape DTYPE ["meta" shape]      shape as a Python tuple

@@ -110,6 +110,8 @@ class Printer {
     if (context.io_tiles) text_ += " io_tiles";
     if (context.execution == ExecutionContext::WeightsFromHost) text_ += " weights_from_host";
     if (context.execution == ExecutionContext::WeightsToHost) text_ += " weights_to_host";
+    if (!context.phase.empty()) text_ += " phase " + quoted(context.phase);
+    if (context.is_repeated) text_ += " repeated";
     const SourceLocation& location = context.location;
     if (!options_.source_locations) return;
     if (location.line == 0 && location.file.empty() && location.function.empty()) return;

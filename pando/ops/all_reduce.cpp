@@ -1,5 +1,4 @@
 // Reductions over the tensors of one replica, on its virtual devices.
-#include "pando/base/reduction.hpp"
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -10,17 +9,10 @@ constexpr const char* kPlain = "plain";                         // values and gr
 constexpr const char* kIdenticalInputs = "identical_inputs";    // gradients only
 constexpr const char* kIdenticalGradients = "identical_grads";  // values only
 
-Reduction reduction(const Op& op) {
-  const std::string& word = op.attributes.text("op");
-  const std::optional<Reduction> known = reduction_of(word);
-  if (!known || known == Reduction::Local) {
-    throw ValueError(str_cat(describe(op), ": '", word, "' is no reduction"));
-  }
-  return *known;
-}
-
 std::vector<TensorInfo> infer(const Op& op) {
-  reduction(op);
+  if (reduction_of(op) == Reduction::Local) {
+    throw ValueError(str_cat(describe(op), ": 'local' reduces nothing"));
+  }
   const std::string& form = op.attributes.text("form");
   if (form != kPlain && form != kIdenticalInputs && form != kIdenticalGradients) {
     throw InternalError(str_cat(describe(op), ": there is no form '", form, "'"));
@@ -83,7 +75,7 @@ Tensor* reduced(OpBuilder& builder, Reduction how, const std::vector<Tensor*>& v
 std::vector<Tensor*> expanded(OpBuilder& builder, const Op& op, bool reduces) {
   std::vector<Tensor*> results = op.inputs();
   if (reduces) {
-    results.assign(results.size(), reduced(builder, reduction(op), op.inputs()));
+    results.assign(results.size(), reduced(builder, reduction_of(op), op.inputs()));
   }
   for (Tensor*& result : results) result = builder.make("Identity", {result});
   return results;

@@ -1,6 +1,5 @@
 // Exchanges between the replicas of a group. Members are ordered by replica; a group is given by
 // the attributes stride and group_size.
-#include "pando/base/reduction.hpp"
 #include "pando/ops/joins.hpp"
 #include "pando/ops/rules.hpp"
 
@@ -11,19 +10,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 std::int64_t group_size(const Op& op) { return op.attributes.integer("group_size"); }
 
-Reduction reduction(const Op& op) {
-  const std::string& word = op.attributes.text("op");
-  const std::optional<Reduction> known = reduction_of(word);
-  if (known) return *known;
-  std::string words;
-  for (std::string_view each : kReductionWords) words += str_cat(words.empty() ? "" : ", ", each);
-  throw ValueError(
-      str_cat(describe(op), ": wanted a reduction of ", words, "; given '", word, "'"));
-}
-
 /// Replicas that reduce add up, compare or combine elements; else elements only move.
 void needs_exchangeable(const Op& op) {
-  if (group_size(op) == 1 || reduction(op) == Reduction::Local) return;
+  if (group_size(op) == 1 || reduction_of(op) == Reduction::Local) return;
   const DType dtype = op.input(0)->dtype();
   const bool known =
       is_half_or_single_precision(dtype) || dtype == DType::Int32 || dtype == DType::UInt32;
@@ -44,14 +33,14 @@ const TensorInfo& exchanged(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_all_reduce(const Op& op) {
-  if (reduction(op) == Reduction::Local) {
+  if (reduction_of(op) == Reduction::Local) {
     throw ValueError(str_cat(describe(op), ": 'local' is no reduction"));
   }
   return {exchanged(op)};
 }
 
 std::vector<TensorInfo> infer_tensor_parallel(const Op& op) {
-  if (reduction(op) != Reduction::Add && reduction(op) != Reduction::Mean) {
+  if (reduction_of(op) != Reduction::Add && reduction_of(op) != Reduction::Mean) {
     throw ValueError(str_cat(describe(op), ": wanted a reduction of add or mean; given '",
                              op.attributes.text("op"), "'"));
   }
@@ -59,7 +48,7 @@ std::vector<TensorInfo> infer_tensor_parallel(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_reduce_scatter(const Op& op) {
-  reduction(op);
+  reduction_of(op);
   const TensorInfo& info = exchanged(op);
   TensorInfo shard{info.dtype, {ceil_div(info.num_elements(), group_size(op))}, {}};
   if (op.attributes.flag("sharded")) shard.meta_shape = info.shape;
@@ -107,7 +96,7 @@ void gather_gradient(GradientBuilder& builder, const Op& op) {
 void scatter_gradient(GradientBuilder& builder, const Op& op) {
   Tensor* gradient = builder.output_gradient(0);
   if (gradient == nullptr) return;
-  if (reduction(op) != Reduction::Local) {
+  if (reduction_of(op) != Reduction::Local) {
     throw Error(str_cat(describe(op),
                         ": a reduce-scatter has no gradient, but one is needed "
                         "through it"));
@@ -138,7 +127,7 @@ Tensor* as_output(OpBuilder& builder, const Op& op, Tensor* t) {
 
 Tensor* reduced_alone(OpBuilder& builder, const Op& op) {
   Tensor* t = op.input(0);
-  return reduction(op) == Reduction::SquareAdd ? builder.make("Mul", {t, t}) : t;
+  return reduction_of(op) == Reduction::SquareAdd ? builder.make("Mul", {t, t}) : t;
 }
 
 std::vector<Tensor*> expand_all_reduce(OpBuilder& builder, const Op& op) {
@@ -157,7 +146,7 @@ std::vector<Tensor*> expand_tensor_parallel(OpBuilder& builder, const Op& op) {
 std::vector<Tensor*> expand_all_reduce_in_place(OpBuilder& builder, const Op& op) {
   if (group_size(op) > 1) return {};
   Tensor* t = op.input(0);
-  if (reduction(op) == Reduction::SquareAdd)
+  if (reduction_of(op) == Reduction::SquareAdd)
     return {builder.make("CopyVarUpdate", {t, builder.make("Mul", {t, t})})};
   return {builder.make("ReshapeInplace", {t}, {{"shape", t->shape()}})};
 }

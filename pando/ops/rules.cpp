@@ -307,4 +307,14 @@ Tensor* broadcast_constant(OpBuilder& builder, double value, const TensorInfo& i
   return builder.broadcast_to(builder.constant(value, info.dtype), info.shape);
 }
 
+Reduction reduction_of(const Op& op) {
+  const std::string& word = op.attributes.text("op");
+  const std::optional<Reduction> known = reduction_of(word);
+  if (known) return *known;
+  std::string words;
+  for (std::string_view each : kReductionWords) words += str_cat(words.empty() ? "" : ", ", each);
+  throw ValueError(
+      str_cat(describe(op), ": wanted a reduction of ", words, "; given '", word, "'"));
+}
+
 }  // namespace pando

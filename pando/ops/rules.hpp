@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/base/reduction.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/op_def.hpp"
 #include "pando/ops/ops.hpp"
@@ -113,6 +114,9 @@ OpDef view_in_place(OpDef def, std::string name, std::string doc);
 /// The replacement that an expansion gives for an output: `t`, or a view of it when `t` is an input
 /// of `op`. In-place ops on the output or the input must not meet each other.
 Tensor* fresh(OpBuilder& builder, const Op& op, Tensor* t);
+
+/// What the attribute `op` of a collective names. Throws Error with the words that there are.
+Reduction reduction_of(const Op& op);
 
 /// The number of axes.
 inline std::int64_t rank_of(const Tensor& t) { return static_cast<std::int64_t>(t.shape().size()); }

@@ -75,8 +75,8 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 // clang-format off
 #define PANDO_CPU_KERNEL_FAMILIES(X)                                                         \
   X(attention) X(batch_norm) X(check) X(conv) X(ctc) X(fold) X(gather) X(library)            \
-  X(linear_algebra) X(matmul) X(nll) X(norm) X(pool) X(recurrent) X(reduce) X(roi_align)     \
-  X(rows) X(scan) X(scatter) X(select) X(slice) X(softmax)
+  X(linear_algebra) X(matmul) X(nll) X(norm) X(pool) X(recurrent) X(recurrent_gradient)      \
+  X(reduce) X(roi_align) X(rows) X(scan) X(scatter) X(select) X(slice) X(softmax)
 // clang-format on
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);

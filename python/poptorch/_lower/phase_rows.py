@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 import popxl
-from poptorch._lower.stages import Source, StageGraph
+from poptorch._lower.stages import Source, StageGraph, StageTensor
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,31 @@ class RowTable:
 
     Args:
         stages: The phases.
+        written: The new values of tensors of the module that phases write, by name.
         micro_batches: How many micro-batches each phase has: a row of weights is there once, a row
             of other values once for each micro-batch.
     """
 
-    def __init__(self, stages: Sequence[StageGraph], micro_batches: int) -> None:
+    def __init__(
+        self,
+        stages: Sequence[StageGraph],
+        written: Mapping[str, StageTensor],
+        micro_batches: int,
+    ) -> None:
         self._micro_batches = micro_batches
         self._parents: dict[Source, Source] = {}
         self._tensors: dict[Source, popxl.Tensor] = {}
         self._buffers: dict[tuple[Source, str], popxl.RemoteBuffer] = {}
-        places: dict[tuple[str, int], Source] = {}
+        places: dict[tuple[str, str], Source] = {}
         for stage in stages:
-            for place, (source, tensor) in enumerate(stage.reads.items()):
+            for source, tensor in stage.reads.items():
                 self._add(source, tensor)
-                self._unite(places.setdefault((stage.graph.id, place), source), source)
+                self._unite(places.setdefault((stage.graph.id, tensor.id), source), source)
+        for name, one in written.items():
+            source = Source("tensor", name)
+            self._add(source, one.tensor)
+            graph = stages[one.stage].graph.id
+            self._unite(places.setdefault((graph, one.tensor.id), source), source)
         self._slots: dict[Source, int] = {}
         self._counts: dict[Source, int] = {}
         for source in self._parents:
@@ -88,7 +99,7 @@ class RowTable:
         self._parents[self._root(other)] = self._root(one)
 
     def has(self, source: Source) -> bool:
-        """Whether a phase reads a tensor.
+        """Whether a phase reads or writes a tensor.
 
         Args:
             source: The tensor.
@@ -102,7 +113,7 @@ class RowTable:
         """Find the row of a tensor, or of something of its shape that belongs to it.
 
         Args:
-            source: The tensor, which a phase reads.
+            source: The tensor, which a phase reads or writes.
             kind: What it is that belongs to the tensor; empty: the tensor itself.
             dtype: The dtype of that; None: that of the tensor.
 

@@ -6,8 +6,7 @@ computed again from its inputs, which alone are kept, and then differentiated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
 
 import popxl
 from poptorch import enums
@@ -16,7 +15,7 @@ from poptorch._lower.phase_rows import Row
 from poptorch._lower.phase_updates import PhaseUpdates
 from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.stage_gradients import StageGradient
-from poptorch._lower.stages import Source, StageGraph
+from poptorch._lower.stages import ForwardStages, Source
 from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.ops.random_seed import create_random_seed
@@ -27,49 +26,63 @@ _GRADIENT = "gradient"
 Tensors = list[popxl.Tensor]
 
 
-@dataclass
-class _Reads:
-    """What a phase reads.
+class _Phase:
+    """One run of a phase: what it reads, and what it writes.
+
+    Args:
+        forward: All phases.
+        number: The number of this one.
+        writes: Whether it writes; not the second time that it is computed.
 
     Attributes:
-        module: Tensors of the module.
-        streamed: What is there for each micro-batch.
+        stage: The phase.
+        module: The tensors of the module: those that it reads, then those that it only writes.
+        streamed: What it reads that is there for each micro-batch.
+        written: New values of tensors of the module, as outputs of its graph.
+        written_inputs: New values of inputs of the model, by number.
     """
 
-    module: list[Source] = field(default_factory=list)
-    streamed: list[Source] = field(default_factory=list)
+    def __init__(self, forward: ForwardStages, number: int, writes: bool) -> None:
+        self.stage = forward.stages[number]
+        self.written = {
+            Source("tensor", name): one.tensor
+            for name, one in forward.written.items()
+            if writes and one.stage == number
+        }
+        self.written_inputs = {
+            i: one.tensor
+            for i, one in forward.written_inputs.items()
+            if writes and one.stage == number
+        }
+        read = [source for source in self.stage.reads if source.kind == "tensor"]
+        self.module = read + [source for source in self.written if source not in self.stage.reads]
+        self.streamed = [source for source in self.stage.reads if source.kind != "tensor"]
 
-    @classmethod
-    def of(cls, stage: StageGraph) -> _Reads:
-        """Sort what a phase reads.
+    @property
+    def key(self) -> Hashable:
+        """What phases have in common that write the same."""
+        return (self.stage.graph.id, tuple(tensor.id for tensor in self.written.values()))
+
+    def call(self, module: Tensors, streamed: Tensors, seed: popxl.Tensor) -> CallSiteInfo:
+        """Call the graph of the phase, and write what it writes to tensors of the module.
 
         Args:
-            stage: The phase.
-
-        Returns:
-            Its sources.
-        """
-        reads = cls()
-        for source in stage.reads:
-            (reads.module if source.kind == "tensor" else reads.streamed).append(source)
-        return reads
-
-    def call(self, stage: StageGraph, values: Tensors, seed: popxl.Tensor) -> CallSiteInfo:
-        """Call the graph of the phase.
-
-        Args:
-            stage: The phase.
-            values: Tensors of the module, then what is streamed.
+            module: Tensors of the module.
+            streamed: What is streamed.
             seed: The seed of the micro-batch.
 
         Returns:
             The call.
         """
-        sources = [*self.module, *self.streamed]
-        given = {stage.reads[source]: value for source, value in zip(sources, values, strict=True)}
-        if stage.seed is not None:
-            given[stage.seed] = seed
-        return ops.call_with_info(stage.graph, inputs_dict=given)
+        known = dict(zip(self.module, module, strict=True))
+        known |= dict(zip(self.streamed, streamed, strict=True))
+        given = {tensor: known[source] for source, tensor in self.stage.reads.items()}
+        if self.stage.seed is not None:
+            given[self.stage.seed] = seed
+        call = ops.call_with_info(self.stage.graph, inputs_dict=given)
+        for source, tensor in self.written.items():
+            ops.var_updates.copy_var_update_(known[source], call.graph_to_parent(tensor))
+        return call
 
 
 class PhaseStep:
@@ -92,19 +105,14 @@ class PhaseStep:
     def _last(self) -> int:
         return len(self._work.forward.stages) - 1
 
-    @property
-    def _ends_with_loss(self) -> bool:
-        """Whether the last phase computes the loss: its forward pass is that of its backward."""
-        loss = self._work.forward.loss
-        return loss is not None and loss.stage == self._last
-
     def run_forward(self) -> None:
         """Bring the micro-batches from the host, and run all phases that no gradient runs."""
         self._bring_inputs()
-        count = self._last if self._ends_with_loss else self._last + 1
-        for number in range(count):
-            with popxl.name_scope("forward"):
-                self._run_forward(number)
+        for number in range(self._last + 1):
+            # The forward pass of the one that computes the loss is that of its backward pass.
+            if not self._work.forward.runs_once(number):
+                with popxl.name_scope("forward"):
+                    self._run_forward(number)
 
     def run_backward(self, scale: popxl.Tensor, updates: PhaseUpdates) -> None:
         """Run the backward pass of all phases, and update their weights.
@@ -129,12 +137,17 @@ class PhaseStep:
         stores = [rows.of(source) for source in read]
         self._work.loops.run("inputs", [], stores, [], self._seed, body)
 
-    def _weights(self, reads: _Reads) -> dict[Source, popxl.Tensor]:
+    def _weights(self, phase: _Phase) -> dict[Source, popxl.Tensor]:
         loaded = {}
-        for source in reads.module:
+        for source in phase.module:
             row = self._work.rows.of(source)
             loaded[source] = ops.remote_load(row.buffer, row.number, str(source.name))
         return loaded
+
+    def _store_written(self, phase: _Phase, weights: Mapping[Source, popxl.Tensor]) -> None:
+        for source in phase.written:
+            row = self._work.rows.of(source)
+            ops.remote_store(row.buffer, row.number, weights[source])
 
     def _seed_of(self, number: int) -> popxl.Tensor:
         if self._work.forward.stages[number].seed is None:
@@ -145,35 +158,39 @@ class PhaseStep:
         return [self._work.rows.of(source, kind) for source in sources]
 
     def _run_forward(self, number: int) -> None:
-        stage, reads = (
-            self._work.forward.stages[number],
-            _Reads.of(self._work.forward.stages[number]),
-        )
-        stored = [source for source in stage.values if self._work.rows.has(source)]
+        phase = _Phase(self._work.forward, number, writes=True)
+        values = phase.stage.values
+        stored = [source for source in values if self._work.rows.has(source)]
+        weights = self._weights(phase)
 
         def body(loaded: Tensors, given: Tensors, seed: popxl.Tensor) -> tuple[Tensors, Tensors]:
-            count = len(reads.module)
-            call = reads.call(stage, [*given[:count], *loaded], seed)
-            self._give_results(number, call, given[count:])
-            return [call.graph_to_parent(stage.values[source]) for source in stored], []
+            count = len(weights)
+            call = phase.call(given[:count], loaded, seed)
+            self._give_results(number, phase, call, given[count:])
+            return [call.graph_to_parent(values[source]) for source in stored], []
 
         self._work.loops.run(
-            ("forward", stage.graph.id, tuple(stage.values[source].id for source in stored)),
-            self._rows_of(reads.streamed),
+            ("forward", phase.key, tuple(values[source].id for source in stored)),
+            self._rows_of(phase.streamed),
             self._rows_of(stored),
-            [*self._weights(reads).values(), *self._totals_of(number)],
+            [*weights.values(), *self._totals_of(number)],
             self._seed_of(number),
             body,
         )
+        self._store_written(phase, weights)
 
     def _totals_of(self, number: int) -> Tensors:
         """The results of a phase that stay in the program."""
         pairs = zip(self._work.forward.outputs, self._totals, strict=False)
         return [total for one, total in pairs if one.stage == number]
 
-    def _give_results(self, number: int, call: CallSiteInfo, totals: Tensors) -> None:
-        """Sends the results of a phase to the host, or keeps them for later."""
+    def _give_results(
+        self, number: int, phase: _Phase, call: CallSiteInfo, totals: Tensors
+    ) -> None:
+        """Sends what a phase gives to the host, or keeps results for later."""
         schedule, rest = self._work.schedule, list(totals)
+        for i, tensor in phase.written_inputs.items():
+            ops.host_store(self._work.written_inputs[i], call.graph_to_parent(tensor))
         for index, one in enumerate(self._work.forward.outputs):
             if one.stage != number:
                 continue
@@ -189,23 +206,21 @@ class PhaseStep:
         self, number: int, gradient: StageGradient, scale: popxl.Tensor, updates: PhaseUpdates
     ) -> None:
         """Computes a phase again, differentiates it and updates its weights."""
-        stage, reads = (
-            self._work.forward.stages[number],
-            _Reads.of(self._work.forward.stages[number]),
-        )
+        is_first_run = self._work.forward.runs_once(number)
+        phase = _Phase(self._work.forward, number, writes=is_first_run)
         arriving = [source for source in gradient.provided if source is not None]
         earlier = [source for source in gradient.values if source in self._with_gradient]
         self._with_gradient |= gradient.values.keys()
         with popxl.name_scope("backward"):
-            weights, sums = self._weights(reads), updates.first_sums(gradient)
-        totals = self._totals_of(number) if number == self._last else []
+            weights, sums = self._weights(phase), updates.first_sums(gradient)
+        totals = self._totals_of(number) if is_first_run else []
 
         def body(loaded: Tensors, given: Tensors, seed: popxl.Tensor) -> tuple[Tensors, Tensors]:
-            values, rest = given[: len(reads.module)], given[len(reads.module) :]
-            inputs, cotangents = loaded[: len(reads.streamed)], loaded[len(reads.streamed) :]
-            call = reads.call(stage, [*values, *inputs], seed)
-            if number == self._last:
-                self._give_results(number, call, rest[1 + len(sums) :])
+            values, rest = given[: len(weights)], given[len(weights) :]
+            inputs, cotangents = loaded[: len(phase.streamed)], loaded[len(phase.streamed) :]
+            call = phase.call(values, inputs, seed)
+            if is_first_run:
+                self._give_results(number, phase, call, rest[1 + len(sums) :])
             known = dict(zip(arriving, cotangents, strict=False))
             made = self._differentiated(gradient, call, known, rest[0])
             before = dict(zip(earlier, cotangents[len(arriving) :], strict=True))
@@ -220,13 +235,19 @@ class PhaseStep:
 
         with popxl.name_scope("backward"):
             kept = self._work.loops.run(
-                ("backward", gradient.info.graph.id, tuple(gradient.values[s].id for s in earlier)),
-                [*self._rows_of(reads.streamed), *self._rows_of([*arriving, *earlier], _GRADIENT)],
+                (
+                    "backward",
+                    phase.key,
+                    gradient.info.graph.id,
+                    tuple(gradient.values[source].id for source in earlier),
+                ),
+                [*self._rows_of(phase.streamed), *self._rows_of([*arriving, *earlier], _GRADIENT)],
                 self._rows_of(list(gradient.values), _GRADIENT),
                 [*weights.values(), scale, *sums, *totals],
                 self._seed_of(number),
                 body,
             )
+            self._store_written(phase, weights)
         # Outside of scopes, for the names of variables are a contract.
         updates.update(gradient, weights, sums or list(kept))
 

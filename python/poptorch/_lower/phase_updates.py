@@ -1,4 +1,8 @@
-"""The update of weights that are in remote buffers, each as soon as its gradient is complete."""
+"""The update of weights that are in remote buffers.
+
+Each is updated as soon as its gradient is complete. Where the optimizer limits the norm of all
+gradients, these go to remote buffers too, and all weights are updated behind the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from poptorch._lower.program import keep_gradient
 from poptorch._lower.stage_gradients import StageGradient
 from poptorch._lower.stages import Source
 from poptorch._lower.update_variables import WeightGradient, WeightPlace
-from poptorch._lower.updates import Updates
+from poptorch._lower.updates import Updates, square_sum
 from poptorch._lower.weight_update import WeightUpdate
 from popxl import ops
 
@@ -33,14 +37,14 @@ class PhaseUpdates:
         shared: The variables that are in memory.
 
     Raises:
-        Error: The update needs all gradients at once.
+        Error: The loss scale follows the gradients.
     """
 
     def __init__(self, work: PhasedWork, update: WeightUpdate, shared: SharedTensors) -> None:
-        if update.automatic is not None or update.values.clips:
+        if update.automatic is not None:
             raise createPoptorchError(
                 "fit_in: weights are updated phase by phase, before all gradients are known; "
-                "automatic loss scaling and max_grad_norm need all of them. Leave them out"
+                "automatic loss scaling needs all of them. Leave it out"
             )
         self._work = work
         self._update = update
@@ -52,11 +56,18 @@ class PhaseUpdates:
                 self._missing[name] = self._missing.get(name, 0) + 1
         self._begun: set[str] = set()
         self._state: dict[str, tuple[popxl.Tensor, Row]] = {}
+        # What is complete where the norm is limited: what it takes to load the gradients, and the
+        # sum of their squares.
+        self._complete: dict[str, popxl.dtype] = {}
+        self._squares: popxl.Tensor | None = None
+        self._updates = None if update.values.clips else self._begin_updates()
+
+    def _begin_updates(self) -> Updates:
         groups = [
             [WeightPlace(name) for name in names if name in self._missing]
-            for names in update.groups
+            for names in self._update.groups
         ]
-        self._updates = Updates(update.values, groups, self._make_variable)
+        return Updates(self._update.values, groups, self._make_variable, squares=self._squares)
 
     def _make_variable(
         self, name: str, initial: np.ndarray, weight: WeightGradient | None
@@ -113,32 +124,54 @@ class PhaseUpdates:
             totals: The gradients over all micro-batches, one for each weight.
         """
         for name, total in zip(gradient.weights, totals, strict=True):
-            source = Source("tensor", name)
             self._missing[name] -= 1
             if name in self._begun:
-                row = self._work.rows.of(source, _GRADIENT, total.dtype)
+                row = self._gradient_row(name, total.dtype)
                 total = ops.add(total, ops.remote_load(row.buffer, row.number))
             if self._missing[name]:
                 self._begun.add(name)
-                row = self._work.rows.of(source, _GRADIENT, total.dtype)
-                ops.remote_store(row.buffer, row.number, total)
+                self._store_gradient(name, total)
+                continue
+            divisor = self._work.schedule.gradient_divisor(1)
+            if divisor > 1:
+                total = ops.mul(total, number(1 / divisor, total.dtype))
+            complete = WeightGradient(name, weights[Source("tensor", name)], total)
+            if self._updates is None:
+                self._keep(complete)
             else:
-                self._update_one(name, weights[source], total)
+                self._update_one(self._updates, complete)
 
-    def _update_one(self, name: str, weight: popxl.Tensor, gradient: popxl.Tensor) -> None:
-        divisor = self._work.schedule.gradient_divisor(1)
-        if divisor > 1:
-            gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
-        complete = WeightGradient(name, weight, gradient)
+    def _gradient_row(self, name: str, dtype: popxl.dtype) -> Row:
+        return self._work.rows.of(Source("tensor", name), _GRADIENT, dtype)
+
+    def _store_gradient(self, name: str, gradient: popxl.Tensor) -> None:
+        row = self._gradient_row(name, gradient.dtype)
+        ops.remote_store(row.buffer, row.number, gradient)
+
+    def _keep(self, complete: WeightGradient) -> None:
+        """Leaves a gradient for later, when all are known."""
+        square = square_sum(complete)
+        self._squares = square if self._squares is None else ops.add(self._squares, square)
+        self._complete[complete.name] = complete.gradient.dtype
+        self._store_gradient(complete.name, complete.gradient)
+
+    def _update_one(self, updates: Updates, complete: WeightGradient) -> None:
+        name = complete.name
         if name in self._work.schedule.kept_gradients:
             keep_gradient(complete, self._shared)
         self._state.clear()
-        self._updates.update(complete)
+        updates.update(complete)
         row = self._work.rows.of(Source("tensor", name))
-        ops.remote_store(row.buffer, row.number, weight)
+        ops.remote_store(row.buffer, row.number, complete.weight)
         for state, place in self._state.values():
             ops.remote_store(place.buffer, place.number, state)
 
     def finish(self) -> None:
-        """End the update."""
-        self._update.state = self._updates.finish()
+        """Update what waits for the norm of all gradients, and end the update."""
+        updates = self._updates or self._begin_updates()
+        for name, dtype in self._complete.items():
+            row, kept = self._work.rows.of(Source("tensor", name)), self._gradient_row(name, dtype)
+            weight = ops.remote_load(row.buffer, row.number, name)
+            gradient = ops.remote_load(kept.buffer, kept.number)
+            self._update_one(updates, WeightGradient(name, weight, gradient))
+        self._update.state = updates.finish()

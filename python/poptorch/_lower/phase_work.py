@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import popxl
 from poptorch._lower.phase_loops import PhaseLoops
@@ -26,6 +26,7 @@ class PhasedWork:
         stored: The variables that are in remote buffers, by name.
         inputs: The streams of the model's inputs.
         outputs: The streams of its results.
+        written_inputs: The streams of inputs that the model writes, by number of the input.
     """
 
     forward: ForwardStages
@@ -36,3 +37,4 @@ class PhasedWork:
     stored: dict[str, StoredRow]
     inputs: Sequence[popxl.HostToDeviceStream] = ()
     outputs: Sequence[popxl.DeviceToHostStream] = ()
+    written_inputs: Mapping[int, popxl.DeviceToHostStream] = field(default_factory=dict)

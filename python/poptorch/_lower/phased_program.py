@@ -18,6 +18,7 @@ from poptorch._lower.phase_rows import RowTable, StoredRow
 from poptorch._lower.phase_step import PhaseStep
 from poptorch._lower.phase_updates import PhaseUpdates
 from poptorch._lower.phase_work import PhasedWork
+from poptorch._lower.phase_writes import check_writes
 from poptorch._lower.phases import share_graphs, split_into_phases
 from poptorch._lower.program import SEED_VARIABLE, Program, ProgramBuilder
 from poptorch._lower.segments import Segment
@@ -47,18 +48,11 @@ class PhasedProgramBuilder(ProgramBuilder):
         return segments
 
     def _share_graphs(self, maker: StageMaker, segments: Sequence[Segment]) -> None:
-        forward = self._forward
-        if written := [*forward.written, *(f"input {i}" for i in forward.written_inputs)]:
-            raise createPoptorchError(
-                f"fit_in: forward writes {', '.join(written)}; phases are computed twice, which "
-                "would write twice. Use a model that writes no buffers or inputs, such as one with "
-                "layer norm in place of batch norm, or train it without fit_in"
-            )
         kinds: dict[int, object] = {id(meta): "tensor" for meta in self._twins.metas.values()}
         groups = self._update.groups if self._update is not None else ()
         for index, names in enumerate(groups):
             kinds |= {id(self._twins.metas[name]): index for name in names if name in self._weights}
-        share_graphs(maker, segments, forward, kinds)
+        share_graphs(maker, segments, self._forward, kinds, self._twins.metas)
 
     def build(self) -> Program:
         """Make the program.
@@ -68,8 +62,9 @@ class PhasedProgramBuilder(ProgramBuilder):
         """
         schedule, forward = self._schedule, self._forward
         count = schedule.iterations if self._update is None else schedule.accumulation
+        check_writes(forward, self._gradients, count)
         with self.ir.main_graph:
-            rows = RowTable(forward.stages, count)
+            rows = RowTable(forward.stages, forward.written, count)
             sources = {name: Source("tensor", name) for name in self._twins.metas}
             stored = {
                 name: StoredRow(rows.of(source))
@@ -78,7 +73,7 @@ class PhasedProgramBuilder(ProgramBuilder):
             }
         self._work = PhasedWork(forward, self._gradients, rows, PhaseLoops(count), schedule, stored)
         program = super().build()
-        # A tensor that nothing reads is not in the program.
+        # A tensor that nothing reads or writes is not in the program.
         program.names = [name for name in program.names if name in stored]
         program.rows = stored
         program.phases = len(forward.stages)
@@ -101,6 +96,7 @@ class PhasedProgramBuilder(ProgramBuilder):
     def _run(self, carried: list[popxl.Tensor], shared: SharedTensors) -> list[popxl.Tensor]:
         iterations = 1 if self._update is None else self._schedule.iterations
         self._work.inputs, self._work.outputs = self._inputs, self._outputs
+        self._work.written_inputs = self._written_inputs
         return repeated("iteration", iterations, carried, shared, self._step)
 
     def _step(self, carried: list[popxl.Tensor], shared: SharedTensors) -> Sequence[popxl.Tensor]:

@@ -16,7 +16,13 @@ import popxl
 from poptorch._lower.dtypes import host_array
 from poptorch._lower.regions import Body
 from poptorch._lower.segments import Segment, is_mark
-from poptorch._lower.stages import ForwardStages, Source, StageGraph, StageMaker
+from poptorch._lower.stages import (
+    ForwardStages,
+    Source,
+    StageGraph,
+    StageMaker,
+    StageTensor,
+)
 from poptorch._trace.recorder import memory_of
 from poptorch._trace.recording import Node
 
@@ -120,6 +126,7 @@ def share_graphs(
     segments: Sequence[Segment],
     forward: ForwardStages,
     kinds: Mapping[int, object],
+    tensors: Mapping[str, torch.Tensor],
 ) -> None:
     """Let phases with the same ops run the graph of the first of them.
 
@@ -130,9 +137,10 @@ def share_graphs(
             have the graph of an earlier one.
         kinds: What the tensors of the module are, by `id` of the meta tensor: those of two phases
             that share a graph are of equal kinds.
+        tensors: The meta tensors of the module by name.
     """
-    # Results, and what is written, are tensors of the graph of their own phase.
-    ends = [*forward.outputs, *forward.written.values(), *forward.written_inputs.values()]
+    # Results, and inputs that are written, are tensors of the graph of their own phase.
+    ends = [*forward.outputs, *forward.written_inputs.values()]
     alone = {one.stage for one in ends if one is not None}
     if forward.loss is not None:
         alone.add(forward.loss.stage)
@@ -145,8 +153,12 @@ def share_graphs(
         if template == number or not _same_reads(stage, forward.stages[template]):
             continue
         values = _values_of_template(maker, stage, signatures[number], template, signatures)
-        if values is None:
+        written = _written_of_template(
+            forward, number, signatures[number], template, signatures, tensors
+        )
+        if values is None or written is None:
             continue
+        forward.written |= written
         other = forward.stages[template]
         inputs = list(other.reads.values())
         reads = dict(zip(stage.reads, inputs, strict=True))
@@ -179,3 +191,26 @@ def _values_of_template(
             return None
         values[source] = maker.value_of(signatures[template].tensors[place], template)
     return values
+
+
+def _written_of_template(
+    forward: ForwardStages,
+    number: int,
+    signature: _Signature,
+    template: int,
+    signatures: Sequence[_Signature],
+    tensors: Mapping[str, torch.Tensor],
+) -> dict[str, StageTensor] | None:
+    """What a phase writes, as outputs of its template's graph; None: that one does not."""
+    names = {id(tensors[name]): name for name in forward.written}
+    order = {id(tensor): i for i, tensor in enumerate(signature.tensors)}
+    written = {}
+    for name, one in forward.written.items():
+        if one.stage != number:
+            continue
+        place = order.get(id(tensors[name]))
+        same = None if place is None else names.get(id(signatures[template].tensors[place]))
+        if same is None or forward.written[same].stage != template:
+            return None
+        written[name] = StageTensor(number, forward.written[same].tensor)
+    return written

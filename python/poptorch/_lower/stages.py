@@ -91,6 +91,18 @@ class ForwardStages:
         """Whether random numbers are drawn."""
         return any(stage.seed is not None for stage in self.stages)
 
+    def runs_once(self, number: int) -> bool:
+        """Whether a phase need not be computed again for its gradient.
+
+        Args:
+            number: Its number.
+
+        Returns:
+            Whether it is the last one and computes the loss: its gradient follows at once.
+        """
+        last = len(self.stages) - 1
+        return number == last and self.loss is not None and self.loss.stage == last
+
     def home_of(self, name: str) -> int:
         """Find the device of a parameter or buffer.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import popxl
@@ -34,8 +35,15 @@ _COUNTS_STEPS = (
 )
 
 
-def _square_sum(weight: WeightGradient) -> popxl.Tensor:
-    """The sum of squares of a gradient, of those of all groups of replicas."""
+def square_sum(weight: WeightGradient) -> popxl.Tensor:
+    """Sum the squares of a gradient.
+
+    Args:
+        weight: The weight with its gradient.
+
+    Returns:
+        The sum of those of all groups of replicas: a float32 scalar on the home device.
+    """
     with on_device(weight.device):
         square = ops.lamb_square(weight.gradient)
         grouping = weight.grouping
@@ -47,7 +55,7 @@ def _square_sum(weight: WeightGradient) -> popxl.Tensor:
 
 def _gradient_scale(
     values: OptimizerValues,
-    weights: Sequence[WeightGradient],
+    squares: popxl.Tensor | None,
     variables: UpdateVariables,
     loss_scale: Factor,
 ) -> Factor:
@@ -57,12 +65,9 @@ def _gradient_scale(
         inverse = popxl.constant(1.0, popxl.float32) / loss_scale
     elif loss_scale != 1:
         inverse = 1.0 / loss_scale
-    if not values.clips:
+    if squares is None:
         return inverse
-    total = _square_sum(weights[0])
-    for weight in weights[1:]:
-        total = total + _square_sum(weight)
-    norm = as_tensor(product(ops.sqrt(total), inverse))
+    norm = as_tensor(product(ops.sqrt(squares), inverse))
     limit = as_tensor(variables.scalar(global_scalars(values)["max_grad_norm"]))
     share = ops.clip(limit / (norm + 1e-6), max=1.0)
     return share if is_number(inverse, 1) else product(inverse, share)
@@ -79,8 +84,8 @@ class Updates:
         groups: The weights of each parameter group that will be updated, at least one.
         make_variable: Makes variables of the main graph.
         automatic: The settings of automatic loss scaling, if it is on.
-        gradients: The gradients of all weights; where the optimizer does not limit their norm,
-            there may be none yet.
+        squares: The sum of squares of the gradients of all weights, where the optimizer limits
+            their norm (`values.clips`).
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class Updates:
         groups: Sequence[Sequence[PlacedWeight]],
         make_variable: MakeVariable,
         automatic: AutomaticLossScaling | None = None,
-        gradients: Sequence[WeightGradient] = (),
+        squares: popxl.Tensor | None = None,
     ) -> None:
         weights = [weight for group in groups for weight in group]
         self._variables = UpdateVariables(make_variable)
@@ -99,7 +104,7 @@ class Updates:
         with popxl.in_sequence(), on_device(self._home):
             self._loss_scale = LossScale(values, self._variables, automatic)
             factor = self._loss_scale.factor()
-            scale = _gradient_scale(values, gradients, self._variables, factor)
+            scale = _gradient_scale(values, squares, self._variables, factor)
             step: Factor = 0.0
             if values.kind in _COUNTS_STEPS:
                 one = popxl.constant(1.0, popxl.float32)
@@ -157,7 +162,11 @@ def add_updates(
     if not weights:
         return UpdateState()
     with popxl.in_sequence():
-        updates = Updates(values, groups, make_variable, automatic, weights)
+        squares = None
+        if values.clips:
+            with on_device(home_of(weights)):
+                squares = functools.reduce(ops.add, [square_sum(weight) for weight in weights])
+        updates = Updates(values, groups, make_variable, automatic, squares)
         for weight in weights:
             updates.update(weight)
         return updates.finish()

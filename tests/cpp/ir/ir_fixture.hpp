@@ -65,6 +65,8 @@ inline std::unique_ptr<Ir> program_with_everything() {
   context.device = 3;
   context.io_tiles = true;
   context.execution = ExecutionContext::WeightsToHost;
+  context.phase = "the \"last\"";
+  context.is_repeated = true;
   OpBuilder to_host(main, context);
   Tensor* offset = to_host.constant(1, DType::Int32);
   to_host.op("RemoteStore", {w, offset}, {{"buffer", std::int64_t{1}}});

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poptorch import _logging
+from poptorch import _compilation, _logging
 from poptorch._accessor import AsynchronousDataAccessor
 
 
@@ -39,3 +39,9 @@ def accessor(quick_processes: None) -> Iterator[Callable[..., AsynchronousDataAc
     for one in made:
         one.terminate()
     assert multiprocessing.active_children() == []
+
+
+@pytest.fixture
+def in_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are in phases although they would fit."""
+    monkeypatch.setattr(_compilation, "may_be_whole", lambda *_: False)

@@ -11,6 +11,7 @@ import torch
 
 import poptorch
 from poptorch import _compilation
+from tests.python.poptorch.phased import check_same, options_of
 
 STEPS = 3
 BATCH = 2
@@ -52,19 +53,6 @@ class Network(torch.nn.Module):
         return loss, logits
 
 
-@pytest.fixture
-def in_phases(monkeypatch):
-    """Programs are in phases although they would fit."""
-    monkeypatch.setattr(_compilation, "may_be_whole", lambda *_: False)
-
-
-def options_of(folder=None, accumulation=1, iterations=1, blocks=None):
-    options = poptorch.Options().deviceIterations(iterations).randomSeed(1)
-    options.showCompilationProgressBar(False)
-    options.Training.gradientAccumulation(accumulation)
-    return options if folder is None else options.fit_in("64GiB", folder, blocks)
-
-
 def words(count, seed):
     generator = torch.Generator().manual_seed(seed)
     return (
@@ -85,11 +73,6 @@ def trained(model, options, optimizer):
     return executor, results, state
 
 
-def check_same(given, wanted):
-    for one, other in zip(given, wanted, strict=True):
-        torch.testing.assert_close(one, other)
-
-
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
@@ -98,6 +81,7 @@ OPTIMIZERS = {
     "adam_float16": lambda p: poptorch.optim.Adam(
         p, lr=0.01, first_order_momentum_accum_type=torch.float16, loss_scaling=64.0
     ),
+    "clipped": lambda p: poptorch.optim.AdamW(p, lr=0.01, max_grad_norm=0.1, loss_scaling=8.0),
 }
 
 
@@ -114,6 +98,24 @@ def test_training_is_that_of_the_whole_program(
     for one, other in zip(given[1], wanted[1], strict=True):
         check_same(one, other)
     check_same(given[2].values(), wanted[2].values())
+
+
+def test_a_limited_norm_is_that_of_torch(in_phases, tmp_path) -> None:
+    model, eager = Network(), Network()
+    options, limit = options_of(tmp_path), 0.05
+    executor = poptorch.trainingModel(
+        model, options, poptorch.optim.SGD(model.parameters(), lr=0.5, max_grad_norm=limit)
+    )
+    optimizer = torch.optim.SGD(eager.parameters(), lr=0.5)
+    for step, (loss, _) in enumerate(train(executor, options)):
+        wanted, _ = eager(*words(BATCH, step))
+        torch.testing.assert_close(loss, wanted.detach(), rtol=1e-5, atol=1e-5)
+        optimizer.zero_grad()
+        wanted.backward()
+        assert torch.nn.utils.clip_grad_norm_(eager.parameters(), limit) > limit
+        optimizer.step()
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value, rtol=1e-5, atol=1e-5)
 
 
 def test_training_is_that_of_torch(in_phases, tmp_path) -> None:
@@ -248,19 +250,9 @@ def test_parameters_in_files_are_those_that_torch_draws(tmp_path) -> None:
     assert torch.equal(loaded["blocks.0.layer.weight"], plain.blocks[0].layer.weight)
 
 
-class WithStatistics(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.BatchNorm1d(5))
-
-    def forward(self, words, labels):
-        return poptorch.identity_loss(self.layers(words.float()).square(), "mean")
-
-
 @pytest.mark.parametrize(
     ("model", "changes", "blocks", "error"),
     [
-        (WithStatistics, {}, None, "forward writes layers.0.running_mean"),
         (Network, {}, ["blocks.7"], "the blocks ['blocks.7'] are no modules of the model"),
         (Network, {}, ["norm"], "there are ['embedding', 'blocks', 'blocks.0'"),
         (Network, {}, [], "no module of it was called that repeats"),
@@ -280,11 +272,13 @@ def test_what_phases_cannot_do_is_told(in_phases, tmp_path, model, changes, bloc
     assert all(parameter.isfinite().all() for parameter in module.parameters())
 
 
-def test_updates_that_need_all_gradients_are_refused(in_phases, tmp_path) -> None:
+def test_a_loss_scale_that_follows_gradients_is_refused(in_phases, tmp_path) -> None:
     model = Network()
-    optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.01, max_grad_norm=1.0)
-    executor = poptorch.trainingModel(model, options_of(tmp_path), optimizer)
-    with pytest.raises(poptorch.Error, match="max_grad_norm need all of them"):
+    options = options_of(tmp_path)
+    options.Training.setAutomaticLossScaling(True)
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.01)
+    executor = poptorch.trainingModel(model, options, optimizer)
+    with pytest.raises(poptorch.Error, match="automatic loss scaling needs all of them"):
         executor(*words(BATCH, 0))
 
 

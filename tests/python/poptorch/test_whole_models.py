@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import poptorch
+from poptorch import _compilation
 from tests.python.poptorch import model_zoo
 
 STEPS = {"resnet18": 10, "efficientnet": 15}
@@ -105,3 +106,32 @@ def test_weights_do_not_depend_on_the_placement(placement, plain_state):
         # The biases of keys have no gradient but rounding, which AdamW takes for one.
         allowed = max(2e-2 * change, 2e-6)
         torch.testing.assert_close(value, plain_state[name], rtol=1e-4, atol=allowed)
+
+
+def state_after_phases(name: str, folder) -> dict[str, torch.Tensor]:
+    """The weights and statistics after updates of several micro-batches; phases if in a folder."""
+    model = model_zoo.make(name)
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(2)
+    if folder is not None:
+        options.fit_in("64GiB", folder)
+    # AdamW would make steps of rounding, where batch norm takes a weight's gradient away.
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    trained = poptorch.trainingModel(model, options, optimizer)
+    for step in range(3):
+        parts = [model_zoo.inputs(name, 2 * step + i) for i in range(2)]
+        trained(*(torch.cat(part) for part in zip(*parts, strict=True)))
+    if folder is not None:
+        assert trained.fitPlan().phases > 4
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet"])
+def test_statistics_of_batches_are_the_same_in_phases(name, tmp_path, monkeypatch):
+    wanted = state_after_phases(name, None)
+    monkeypatch.setattr(_compilation, "may_be_whole", lambda *_: False)
+    given = state_after_phases(name, tmp_path)
+    untrained = model_zoo.make(name).state_dict()
+    for key, value in given.items():
+        change = float((wanted[key] - untrained[key]).abs().max())
+        torch.testing.assert_close(value, wanted[key], rtol=1e-5, atol=max(1e-2 * change, 1e-7))

@@ -1,14 +1,10 @@
-// RecurrentSequence and its gradient: a product for each step, then the cells of its rows.
+// RecurrentSequence: a product for each step, then the cells of its rows.
 #include <algorithm>
-#include <array>
 #include <optional>
 
-#include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
-#include "pando/backends/cpu/kernels/float_rows.hpp"
-#include "pando/backends/cpu/kernels/matmul.hpp"
-#include "pando/backends/cpu/kernels/recurrent_cells.hpp"
 #include "pando/backends/cpu/kernels/recurrent_product.hpp"
+#include "pando/backends/cpu/kernels/recurrent_sequence.hpp"
 #include "pando/backends/cpu/kernels/through_float32.hpp"
 #include "pando/base/error.hpp"
 
@@ -17,85 +13,6 @@ namespace {
 
 /// The shape of weights that are packed.
 constexpr const char* kPackedWeights = "packed_weights";
-/// Sigmoids and tangents cost about as much as so many copies.
-constexpr std::int64_t kElementsPerTask = 1 << 11;
-
-struct Sequence {
-  Cell cell = Cell::Lstm;
-  std::int64_t steps = 0, batch = 0, hidden = 0, gates = 0;
-  bool reverse = false;
-  int threads = 1;
-
-  std::int64_t state_size() const { return batch * hidden; }
-  std::int64_t parts_size() const { return gates * batch * hidden; }
-  /// Where step number `s` stands in time, in the direction of the layer.
-  std::int64_t time(std::int64_t s) const { return reverse ? steps - 1 - s : s; }
-  /// The state that step number `s` begins with, of a tensor of states and the first one.
-  const float* before(const float* states, const float* first, std::int64_t s) const {
-    return s == 0 ? first : states + time(s - 1) * state_size();
-  }
-  /// Calls body(row) for all rows of the batch.
-  template <class Body>
-  void for_rows(const Body& body) const {
-    parallel_for(threads, batch, row_grain(gates * hidden, kElementsPerTask),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t row = begin; row < end; ++row) body(row);
-                 });
-  }
-};
-
-std::optional<Cell> cell_of(const std::string& name) {
-  if (name == "lstm") return Cell::Lstm;
-  if (name == "gru") return Cell::Gru;
-  if (name == "tanh") return Cell::Tanh;
-  if (name == "relu") return Cell::Relu;
-  return std::nullopt;
-}
-
-/// Reads the sizes from the states and the weights, or returns why they do not fit.
-std::string parse_sequence(const KernelRequest& request, const OperandDesc& states,
-                           const OperandDesc& weights, Sequence& p) {
-  const auto cell = cell_of(request.attributes().text("cell"));
-  if (!cell) return "unknown cell";
-  if (states.dtype != DType::Float32) return "only float32";
-  if (states.shape.size() != 3 || weights.shape.size() != 2 ||
-      weights.shape[1] != states.shape[2]) {
-    return str_cat("the weights ", operand_text(weights), " do not fit ", operand_text(states));
-  }
-  p.cell = *cell;
-  p.steps = states.shape[0];
-  p.batch = states.shape[1];
-  p.hidden = states.shape[2];
-  p.gates = *cell == Cell::Lstm ? 4 : *cell == Cell::Gru ? 3 : 1;
-  p.reverse = request.attributes().flag_or("reverse", false);
-  p.threads = request.num_threads;
-  return "";
-}
-
-/// A product (batch, k) x (k, n) whose right side has these strides.
-KernelPlan plan_product(const Sequence& p, std::int64_t k, std::int64_t n, std::int64_t rhs_row,
-                        std::int64_t rhs_column, bool has_bias) {
-  MatMulProblem problem;
-  problem.m = p.batch;
-  problem.n = n;
-  problem.k = k;
-  problem.lhs_row = k;
-  problem.lhs_column = 1;
-  problem.rhs_row = rhs_row;
-  problem.rhs_column = rhs_column;
-  problem.out_row = n;
-  problem.out_product = p.batch * n;
-  problem.has_bias = has_bias;
-  return plan_float32_matmul(problem, p.threads);
-}
-
-std::byte* bytes_of(const float* at) {
-  return reinterpret_cast<std::byte*>(const_cast<float*>(at));
-}
-
-std::size_t bytes_of_floats(std::int64_t count) {
-  return scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));
-}
 
 /// The operands of RecurrentSequence; -1: not connected, or no such output.
 struct SequenceOperands {
@@ -251,7 +168,7 @@ KernelPlan make_packed_sequence(const KernelRequest& request) {
   if (!RecurrentProduct::is_worth_it(p.steps, p.batch) || p.hidden == 0) {
     return KernelPlan::reject("few rows or steps");
   }
-  run.product = RecurrentProduct(p.batch, p.hidden, p.gates, p.threads);
+  run.product = RecurrentProduct::of_states(p.batch, p.hidden, p.gates, p.threads);
   run.run_at = run.at.has_packed_weights ? 0 : bytes_of_floats(run.product.weight_floats());
   run.threads_at = run.run_at + run.at.run_bytes();
   KernelPlan plan;
@@ -266,7 +183,8 @@ std::optional<PreparedInput> packed_weights(const KernelRequest& request) {
   SequenceOperands at;
   if (!parse_sequence_operands(request, at).empty() || at.has_packed_weights) return std::nullopt;
   const KernelSpec& spec = request.spec;
-  const RecurrentProduct product(at.p.batch, at.p.hidden, at.p.gates, at.p.threads);
+  const RecurrentProduct product =
+      RecurrentProduct::of_states(at.p.batch, at.p.hidden, at.p.gates, at.p.threads);
   const OperandDesc made = OperandDesc::contiguous(DType::Float32, {product.weight_floats()});
   PreparedInput prepared{1, {}, spec};
   prepared.maker.kind = "RecurrentPackedWeights";
@@ -282,7 +200,8 @@ std::optional<PreparedInput> packed_weights(const KernelRequest& request) {
 
 KernelPlan make_packed_weights(const KernelRequest& request) {
   const Shape& shape = request.input(0).shape;
-  const RecurrentProduct product(1, shape[1], shape[0] / shape[1], request.num_threads);
+  const RecurrentProduct product =
+      RecurrentProduct::of_states(1, shape[1], shape[0] / shape[1], request.num_threads);
   KernelPlan plan;
   plan.run = [product](std::byte* const* operands, std::byte*) {
     product.pack(operand_in<float>(operands, 0), operand_out<float>(operands, 1));
@@ -296,102 +215,10 @@ KernelPlan make_sequence(const KernelRequest& request) {
   if (!fault.empty()) return KernelPlan::reject(fault);
   if (run.at.has_packed_weights) return KernelPlan::reject("packed weights");
   const Sequence& p = run.at.p;
-  run.product = plan_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.at.bias >= 0);
+  run.product = plan_step_product(p, p.hidden, p.gates * p.hidden, 1, p.hidden, run.at.bias >= 0);
   if (!run.product.rejection.empty()) return std::move(run.product);
   run.run_at = bytes_of_floats(p.parts_size());
   run.product_at = run.run_at + run.at.run_bytes();
-  KernelPlan plan;
-  plan.scratch_bytes = run.product_at + run.product.scratch_bytes;
-  plan.detail = run.product.detail;
-  plan.run = std::move(run);
-  return plan;
-}
-
-/// Operands of RecurrentSequenceGrad.
-enum GradientOperand : std::uint8_t {
-  kWeights,
-  kStates,
-  kG,
-  kGCells,
-  kSaved,
-  kCells,
-  kFirst,
-  kFirstCell,
-  kParts,
-  kFirstGradient,
-  kRest,
-  kCount
-};
-
-struct RunGradient {
-  Sequence p;
-  KernelPlan product;
-  std::array<bool, kCount> has{};
-  std::size_t product_at = 0;
-
-  void operator()(std::byte* const* operands, std::byte* scratch) const {
-    auto* zeros = reinterpret_cast<float*>(scratch);
-    std::fill_n(zeros, p.state_size(), 0.0f);
-    float* sums = zeros + p.state_size();
-    float* carried = operand_out<float>(operands, kFirstGradient);
-    // The other cells carry no cell state.
-    float* carried_cell = p.cell == Cell::Lstm ? operand_out<float>(operands, kRest) : nullptr;
-    std::fill_n(carried, p.state_size(), 0.0f);
-    if (carried_cell != nullptr) std::fill_n(carried_cell, p.state_size(), 0.0f);
-    for (std::int64_t s = p.steps; s-- > 0;) {
-      run_cells(operands, s, zeros, carried, carried_cell);
-      const std::size_t gradient = p.cell == Cell::Gru ? kRest : kParts;
-      const float* rows = operand_in<float>(operands, gradient) + p.time(s) * p.parts_size();
-      std::byte* factors[3] = {bytes_of(rows), operands[kWeights], bytes_of(sums)};
-      product.run(factors, scratch + product_at);
-      for (std::int64_t i = 0; i < p.state_size(); ++i) carried[i] += sums[i];
-    }
-  }
-
-  void run_cells(std::byte* const* operands, std::int64_t s, const float* zeros, float* carried,
-                 float* carried_cell) const {
-    const auto at = [&](std::size_t operand, std::int64_t row, std::int64_t blocks) {
-      const std::int64_t offset = (p.time(s) * p.batch + row) * blocks * p.hidden;
-      return has[operand] ? operand_out<float>(operands, operand) + offset : nullptr;
-    };
-    const auto before = [&](std::size_t states, std::size_t first) -> const float* {
-      if (!has[states]) return nullptr;
-      return p.before(operand_in<float>(operands, states),
-                      has[first] ? operand_in<float>(operands, first) : zeros, s);
-    };
-    const float* states_before = before(kStates, kFirst);
-    const float* cells_before = before(kCells, kFirstCell);
-    p.for_rows([&](std::int64_t row) {
-      const std::int64_t offset = row * p.hidden;
-      CellGradient step{};
-      step.count = step.hidden = p.hidden;
-      step.g = at(kG, row, 1);
-      step.g_cell = at(kGCells, row, 1);
-      step.saved = at(kSaved, row, 4);
-      step.state = states_before + offset;
-      step.next_state = at(kStates, row, 1);
-      step.cell = cells_before == nullptr ? nullptr : cells_before + offset;
-      step.next_cell = at(kCells, row, 1);
-      step.carried = carried + offset;
-      step.carried_cell = carried_cell == nullptr ? nullptr : carried_cell + offset;
-      step.parts = at(kParts, row, p.gates);
-      step.product = p.cell == Cell::Gru ? at(kRest, row, p.gates) : nullptr;
-      cell_gradient(p.cell, step);
-    });
-  }
-};
-
-KernelPlan make_sequence_gradient(const KernelRequest& request) {
-  RunGradient run;
-  Sequence& p = run.p;
-  std::string fault = parse_sequence(request, request.input(kStates), request.input(kWeights), p);
-  if (!fault.empty()) return KernelPlan::reject(fault);
-  for (std::size_t i = 0; i < kParts; ++i) run.has[i] = request.has_input(i);
-  run.has[kParts] = run.has[kFirstGradient] = true;
-  run.has[kRest] = request.spec.outputs.size() > 2;
-  run.product = plan_product(p, p.gates * p.hidden, p.hidden, p.hidden, 1, false);
-  if (!run.product.rejection.empty()) return std::move(run.product);
-  run.product_at = scratch_aligned(2 * static_cast<std::size_t>(p.state_size()) * sizeof(float));
   KernelPlan plan;
   plan.scratch_bytes = run.product_at + run.product.scratch_bytes;
   plan.detail = run.product.detail;
@@ -409,8 +236,6 @@ void register_recurrent_kernels(KernelTable& table) {
                      {"half", through_float32<make_sequence>}},
       .prepared = packed_weights};
   table["RecurrentPackedWeights"] = {{{"packed", make_packed_weights}}};
-  table["RecurrentSequenceGrad"] = {
-      {{"steps", make_sequence_gradient}, {"half", through_float32<make_sequence_gradient>}}};
 }
 
 }  // namespace pando::cpu

@@ -7,7 +7,8 @@
 namespace pando::cpu {
 namespace {
 
-constexpr std::int64_t kMostRows = 144;  // whose packed states fit the second level
+// Packed rows fit the second level of the cache, and a block of a panel the first.
+constexpr std::int64_t kMostRows = 144, kMostRowFloats = 144 << 10, kBlockDepth = 512;
 constexpr double kMinFlopsPerTask = 3e5;
 // With fewer rows dot products with the weights as they are take as long as reading the weights.
 constexpr std::int64_t kFewestRows = 17, kFewestSteps = 4;
@@ -20,13 +21,31 @@ bool RecurrentProduct::is_worth_it(std::int64_t steps, std::int64_t batch) {
   return steps >= kFewestSteps && batch >= kFewestRows;
 }
 
-RecurrentProduct::RecurrentProduct(std::int64_t batch, std::int64_t hidden, std::int64_t gates,
-                                   int threads)
-    : panel_(packed_tile()), batch_(batch), hidden_(hidden), gates_(gates), threads_(threads) {
-  unit_parts_ = ceil_div(hidden, panel_.columns);
+RecurrentProduct RecurrentProduct::of_states(std::int64_t batch, std::int64_t hidden,
+                                             std::int64_t gates, int threads) {
+  return {batch, hidden, hidden, gates, true, threads};
+}
+
+RecurrentProduct RecurrentProduct::of_gates(std::int64_t batch, std::int64_t hidden,
+                                            std::int64_t gates, int threads) {
+  return {batch, gates * hidden, hidden, 1, false, threads};
+}
+
+RecurrentProduct::RecurrentProduct(std::int64_t batch, std::int64_t depth, std::int64_t units,
+                                   std::int64_t gates, bool transposed, int threads)
+    : panel_(packed_tile()),
+      batch_(batch),
+      depth_(depth),
+      units_(units),
+      gates_(gates),
+      transposed_(transposed),
+      threads_(threads) {
+  unit_parts_ = ceil_div(units, panel_.columns);
+  const std::int64_t most_rows =
+      std::clamp(kMostRowFloats / std::max<std::int64_t>(depth, 1), panel_.rows, kMostRows);
   // Threads share rows as well where there are too few units.
   const std::int64_t wanted =
-      std::max(ceil_div(batch, kMostRows), ceil_div(std::int64_t{threads}, unit_parts_));
+      std::max(ceil_div(batch, most_rows), ceil_div(std::int64_t{threads}, unit_parts_));
   part_rows_ = ceil_div(ceil_div(batch, wanted), panel_.rows) * panel_.rows;
   row_parts_ = ceil_div(batch, part_rows_);
 }
@@ -36,59 +55,70 @@ UnitTile RecurrentProduct::tile(std::int64_t index) const {
   tile.row = index / unit_parts_ * part_rows_;
   tile.rows = std::min(part_rows_, batch_ - tile.row);
   tile.unit = index % unit_parts_ * panel_.columns;
-  tile.units = std::min(panel_.columns, hidden_ - tile.unit);
+  tile.units = std::min(panel_.columns, units_ - tile.unit);
   return tile;
 }
 
 std::int64_t RecurrentProduct::grain() const {
-  const double flops = 2.0 * static_cast<double>(part_rows_ * row_step() * hidden_);
+  const double flops = 2.0 * static_cast<double>(part_rows_ * row_step() * depth_);
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(kMinFlopsPerTask / flops));
 }
 
 std::int64_t RecurrentProduct::weight_floats() const {
-  return unit_parts_ * row_step() * hidden_ + kPanelSlack;
+  return unit_parts_ * row_step() * depth_ + kPanelSlack;
 }
 
-std::int64_t RecurrentProduct::state_floats() const {
+std::int64_t RecurrentProduct::row_floats() const {
   // Sums begin on a line of the cache.
-  return ceil_div(part_rows_ * hidden_ + kPanelSlack, 16) * 16;
+  return ceil_div(part_rows_ * depth_ + kPanelSlack, 16) * 16;
 }
 
 void RecurrentProduct::pack(const float* weights, float* to) const {
-  const std::int64_t panels = unit_parts_ * gates_, panel_floats = panel_.columns * hidden_;
+  const std::int64_t panels = unit_parts_ * gates_, panel_floats = panel_.columns * depth_;
+  const std::int64_t column_stride = transposed_ ? depth_ : 1;
+  const std::int64_t depth_stride = transposed_ ? 1 : units_;
   parallel_for(threads_, panels, std::max<std::int64_t>(1, (1 << 15) / panel_floats),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t unit = i / gates_ * panel_.columns;
-                   const float* from = weights + (i % gates_ * hidden_ + unit) * hidden_;
-                   pack_columns({from, DType::Float32, hidden_, 1},
-                                std::min(panel_.columns, hidden_ - unit), hidden_,
+                   const float* from = weights + (i % gates_ * units_ + unit) * column_stride;
+                   pack_columns({from, DType::Float32, column_stride, depth_stride},
+                                std::min(panel_.columns, units_ - unit), depth_,
                                 to + i * panel_floats);
                  }
                });
 }
 
-void RecurrentProduct::pack_state(const float* state, const UnitTile& tile, float* to) const {
-  pack_rows({state + tile.row * hidden_, DType::Float32, hidden_, 1}, tile.rows, hidden_, to);
+void RecurrentProduct::pack_part(const float* rows, const UnitTile& tile, float* to) const {
+  pack_rows({rows + tile.row * depth_, DType::Float32, depth_, 1}, tile.rows, depth_, to);
 }
 
-void RecurrentProduct::multiply(const Operands& step, const UnitTile& tile, const float* state,
-                                float* sums) const {
+void RecurrentProduct::bring_near(const float* parts, const UnitTile& tile, std::int64_t column,
+                                  std::int64_t row, std::int64_t rows) const {
   constexpr std::int64_t kLine = 16;
-  const std::int64_t panel_floats = panel_.columns * hidden_, parts_row = gates_ * hidden_;
+  // The pieces lie too far apart for the processor to see a stream.
+  for (std::int64_t i = row; i < row + rows; ++i) {
+    const float* piece = parts + (tile.row + i) * gates_ * units_ + column;
+    for (std::int64_t k = 0; k < tile.units; k += kLine) __builtin_prefetch(piece + k);
+  }
+}
+
+void RecurrentProduct::multiply(const Operands& step, const UnitTile& tile, const float* rows,
+                                float* sums) const {
+  const std::int64_t panel_floats = panel_.columns * depth_;
   const float* panel = step.weights + tile.unit / panel_.columns * gates_ * panel_floats;
   for (std::int64_t gate = 0; gate < gates_; ++gate, panel += panel_floats) {
-    const std::int64_t column = gate * hidden_ + tile.unit;
+    const std::int64_t column = gate * units_ + tile.unit;
     const float* gate_bias = step.bias == nullptr ? nullptr : step.bias + column;
-    for (std::int64_t row = 0; row < tile.rows; row += panel_.rows) {
-      const std::int64_t rows = std::min(panel_.rows, tile.rows - row);
-      // The pieces lie too far apart for the processor to see a stream.
-      for (std::int64_t i = row; i < row + rows; ++i) {
-        const float* parts = step.parts + (tile.row + i) * parts_row + column;
-        for (std::int64_t k = 0; k < tile.units; k += kLine) __builtin_prefetch(parts + k);
+    for (std::int64_t k = 0; k < depth_; k += kBlockDepth) {
+      for (std::int64_t row = 0; row < tile.rows; row += panel_.rows) {
+        const std::int64_t count = std::min(panel_.rows, tile.rows - row);
+        if (k == 0 && step.parts != nullptr) bring_near(step.parts, tile, column, row, count);
+        multiply_block({rows + row * depth_ + k * panel_.rows, panel + k * panel_.columns, count,
+                        tile.units, std::min(kBlockDepth, depth_ - k),
+                        sums + row * row_step() + gate * gate_step(), row_step(), k == 0,
+                        gate_bias});
       }
-      multiply_block({state + row * hidden_, panel, rows, tile.units, hidden_,
-                      sums + row * row_step() + gate * gate_step(), row_step(), true, gate_bias});
     }
   }
 }

@@ -13,12 +13,17 @@ struct UnitTile {
   std::int64_t row = 0, rows = 0, unit = 0, units = 0;
 };
 
-/// state (batch, hidden) times the transposed weights (gates * hidden, hidden), in tiles that hold
-/// all gates of some units, so that the thread that has the sums computes the cells as well.
+/// Rows times the weights of a layer (gates * hidden, hidden), in tiles that hold everything about
+/// some units, so that the thread that has their sums goes on with them.
 class RecurrentProduct {
  public:
   RecurrentProduct() = default;
-  RecurrentProduct(std::int64_t batch, std::int64_t hidden, std::int64_t gates, int threads);
+  /// The state (batch, hidden) times the transposed weights: all gates of a unit are in one tile.
+  static RecurrentProduct of_states(std::int64_t batch, std::int64_t hidden, std::int64_t gates,
+                                    int threads);
+  /// The gradients of the gates (batch, gates * hidden) times the weights: the state's gradient.
+  static RecurrentProduct of_gates(std::int64_t batch, std::int64_t hidden, std::int64_t gates,
+                                   int threads);
 
   /// Whether packing the weights pays over so many steps.
   static bool is_worth_it(std::int64_t steps, std::int64_t batch);
@@ -36,23 +41,23 @@ class RecurrentProduct {
   void pack(const float* weights, float* to) const;
 
   /// What a thread needs for itself.
-  std::int64_t thread_floats() const { return state_floats() + part_rows_ * row_step(); }
+  std::int64_t thread_floats() const { return row_floats() + part_rows_ * row_step(); }
   /// What a step reads.
   struct Operands {
     const float* weights = nullptr;  // packed
-    const float* state = nullptr;
-    const float* bias = nullptr;   // (gates * hidden), or nullptr
-    const float* parts = nullptr;  // (batch, gates * hidden) that bodies read: brought near
+    const float* rows = nullptr;     // (batch, depth)
+    const float* bias = nullptr;     // (gates * hidden), or nullptr
+    const float* parts = nullptr;    // (batch, gates * hidden) that bodies read: brought near
   };
   /// Calls body(tile, sums of its first row) for tiles [begin, end). `scratch`: thread_floats().
   template <class Body>
   void for_tiles(const Operands& step, float* scratch, std::int64_t begin, std::int64_t end,
                  const Body& body) const {
-    float* sums = scratch + state_floats();
+    float* sums = scratch + row_floats();
     std::int64_t packed_row = -1;
     for (std::int64_t i = begin; i < end; ++i) {
       const UnitTile at = tile(i);
-      if (at.row != packed_row) pack_state(step.state, at, scratch);
+      if (at.row != packed_row) pack_part(step.rows, at, scratch);
       packed_row = at.row;
       multiply(step, at, scratch, sums);
       body(at, sums);
@@ -60,12 +65,17 @@ class RecurrentProduct {
   }
 
  private:
-  std::int64_t state_floats() const;
-  void pack_state(const float* state, const UnitTile& tile, float* to) const;
-  void multiply(const Operands& step, const UnitTile& tile, const float* state, float* sums) const;
+  RecurrentProduct(std::int64_t batch, std::int64_t depth, std::int64_t units, std::int64_t gates,
+                   bool transposed, int threads);
+  std::int64_t row_floats() const;
+  void pack_part(const float* rows, const UnitTile& tile, float* to) const;
+  void multiply(const Operands& step, const UnitTile& tile, const float* rows, float* sums) const;
+  void bring_near(const float* parts, const UnitTile& tile, std::int64_t column, std::int64_t row,
+                  std::int64_t rows) const;
 
   PackedTile panel_{};
-  std::int64_t batch_ = 0, hidden_ = 0, gates_ = 0;
+  std::int64_t batch_ = 0, depth_ = 0, units_ = 0, gates_ = 0;
+  bool transposed_ = false;
   std::int64_t part_rows_ = 0, row_parts_ = 0, unit_parts_ = 0;
   int threads_ = 1;
 };
