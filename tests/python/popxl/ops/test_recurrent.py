@@ -118,6 +118,19 @@ def test_many_rows_and_one_step(shape):
     check(_ours("lstm", 1, 1, True, 0), lambda *a: [t.numpy() for t in reference(*a)], *arrays)
 
 
+@pytest.mark.parametrize(("batch", "hidden"), [(20, 150), (133, 33), (17, 200)])
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_of_many_rows(name, batch, hidden):
+    """Weights are packed once for all steps, in several blocks where there are many gates."""
+    gates, states = KINDS[name][0], 2 if name == "lstm" else 1
+    arrays = [random(5, batch, 3)]
+    arrays += [random(2, batch, hidden, seed=50 + i) for i in range(states)]
+    small = [a / np.float32(hidden**0.5) for a in _weights(gates, 3, hidden, 1, 2, True)]
+    arguments = (name, 1, 2, True, states)
+    reference = _theirs(*arguments)
+    check_gradient(_ours(*arguments), lambda *a: reference(*a)[0], *arrays, *small)
+
+
 def test_large_sums_saturate():
     x = np.array([[[1e4, -1e4]]], np.float32)
     w, u = np.ones((8, 2), np.float32) * [[1.0, 0.0]], np.zeros((8, 2), np.float32)
