@@ -144,7 +144,8 @@ class Registry {
 
   /// Throws InternalError when the name is taken.
   void add(OpDef def);
-  /// Kinds that are added from now on are of this family, a name that lives as long as the registry.
+  /// Kinds that are added from now on are of this family, a name that lives as long as the
+  /// registry.
   void begin_family(std::string_view family);
   /// nullptr when unknown.
   const OpDef* find(std::string_view name) const;

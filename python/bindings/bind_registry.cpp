@@ -63,7 +63,7 @@ void bind_registry(nb::module_& m) {
   nb::class_<OpDef>(m, "OpKind")
       .def_ro("name", &OpDef::name)
       .def_ro("doc", &OpDef::doc)
-      .def_ro("family", &OpDef::family, "\"\" for ops of users' libraries.")
+      .def_ro("family", &OpDef::family, "Empty for ops of users' libraries.")
       .def_ro("min_inputs", &OpDef::min_inputs)
       .def_ro("max_inputs", &OpDef::max_inputs)
       .def_prop_ro("attributes",

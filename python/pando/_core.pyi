@@ -490,6 +490,10 @@ class OpKind:
     def doc(self) -> str: ...
 
     @property
+    def family(self) -> str:
+        """Empty for ops of users' libraries."""
+
+    @property
     def min_inputs(self) -> int: ...
 
     @property

@@ -30,8 +30,9 @@ TEST(IrText, EverythingSurvivesARoundTrip) {
   EXPECT_FALSE(again->graphs()[1]->differentiable);
   EXPECT_TRUE(again->graphs()[1]->inputs()[0]->is_by_ref());
   for (const char* part :
-       {"device none", "device 3 io_tiles weights_to_host phase \"the \\\"last\\\"\" repeated", "after [",
-        "at \"dir/model.py\":12 in \"build\"", "keepdims = true", "hex \"0000c03f000000c0"}) {
+       {"device none", "device 3 io_tiles weights_to_host phase \"the \\\"last\\\"\" repeated",
+        "after [", "at \"dir/model.py\":12 in \"build\"", "keepdims = true",
+        "hex \"0000c03f000000c0"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
 }
