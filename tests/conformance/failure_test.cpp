@@ -104,8 +104,7 @@ TEST(FailingDevice, LeavesTheStateAsItWasAndTheSessionGoesOn) {
 TEST(FailingDevice, EndsWhoeverWaitsForItInRandomPrograms) {
   add_fake_device_kind();
   int failed = 0, whole = 0;
-  const std::uint64_t first = fuzz::environment_or("PANDO_FUZZ_SEED", 1);
-  const std::uint64_t end = first + fuzz::environment_or("PANDO_FUZZ_GRAPHS", 80);
+  const auto [first, end] = fuzz::seed_range(80);
   for (std::uint64_t seed = first; seed < end; ++seed) {
     fuzz::FuzzProgram program =
         fuzz::is_pipeline(seed) ? fuzz::random_pipeline(seed) : fuzz::random_program(seed, true);

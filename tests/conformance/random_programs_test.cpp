@@ -1,6 +1,7 @@
 // Random programs on the fake device: the bits of the CPU, whenever its queues do their work.
 //
-// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs.
+// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs. `./dev fuzz N SEED
+// device`.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -71,15 +72,15 @@ constexpr std::uint64_t kParts = 4;
 
 TEST_P(RandomProgramsOnTheFakeDevice, GiveTheBitsOfTheCpu) {
   add_fake_device_kind();
-  const std::uint64_t first = fuzz::environment_or("PANDO_FUZZ_SEED", 1);
-  const std::uint64_t count = fuzz::environment_or("PANDO_FUZZ_GRAPHS", 160);
-  for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kParts) {
+  const auto [first, end] = fuzz::seed_range(160);
+  for (std::uint64_t seed = first + GetParam(); seed < end; seed += kParts) {
     std::string fault;
     try {
       fault = check(seed);
     } catch (const std::exception& error) {
       fault = error.what();
     }
+    fuzz::report_progress(!fault.empty());
     EXPECT_EQ(fault, "") << "seed " << seed << "; repeat with: PANDO_FUZZ_SEED=" << seed
                          << " PANDO_FUZZ_GRAPHS=1 pando_tests --gtest_filter='*OnTheFakeDevice*'";
   }

@@ -118,14 +118,27 @@ class LossScale:
             return self._chosen
         return product(self._chosen, self._state("lossScaleUpdateFactor", 1.0))
 
-    def observe(self, gradients: Sequence[WeightGradient]) -> None:
+    def counters(self) -> list[popxl.Tensor]:
+        """Give what `observe` writes to.
+
+        Returns:
+            How many elements were large, and how many there were; nothing if the scale is fixed.
+        """
+        if self._automatic is None:
+            return []
+        return [self._state("lossScaleLargeCount"), self._state("lossScaleSeenCount")]
+
+    def observe(
+        self, gradients: Sequence[WeightGradient], counters: Sequence[popxl.Tensor]
+    ) -> None:
         """Count the elements of half precision gradients, and the large ones among them.
 
         Args:
             gradients: Gradients as the backward pass makes them; those in float32 do not count.
+            counters: The counters, in the current graph.
         """
         half = [one for one in gradients if one.gradient.dtype == popxl.float16]
-        if self._automatic is None or not half:
+        if not counters or not half:
             return
         elements = float(sum(one.gradient.nelms for one in half))
         with on_device(home_of(half)):
@@ -133,8 +146,8 @@ class LossScale:
             for one in half[1:]:
                 large = large + self._large(one)
             seen = popxl.constant(elements, popxl.float32)
-            ops.var_updates.accumulate_(self._state("lossScaleLargeCount"), large)
-            ops.var_updates.accumulate_(self._state("lossScaleSeenCount"), seen)
+            for counter, count in zip(counters, (large, seen), strict=True):
+                ops.var_updates.accumulate_(counter, count)
 
     def _large(self, one: WeightGradient) -> popxl.Tensor:
         """The number of elements that are large, or NaN."""
@@ -154,7 +167,7 @@ class LossScale:
         if self._automatic is None:
             return
         self._variables.shown("finalLossScale", as_tensor(self.factor()))
-        large, seen = self._state("lossScaleLargeCount"), self._state("lossScaleSeenCount")
+        large, seen = self.counters()
         factor = self._state("lossScaleUpdateFactor", 1.0)
         zero = popxl.constant(0.0, popxl.float32)
         is_due = ops.greater(seen, zero)

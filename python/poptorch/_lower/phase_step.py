@@ -16,6 +16,7 @@ from poptorch._lower.phase_updates import PhaseUpdates
 from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.stage_gradients import StageGradient
 from poptorch._lower.stages import ForwardStages, Source
+from poptorch._lower.update_variables import WeightGradient
 from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.ops.random_seed import create_random_seed
@@ -214,9 +215,10 @@ class PhaseStep:
         with popxl.name_scope("backward"):
             weights, sums = self._weights(phase), updates.first_sums(gradient)
         totals = self._totals_of(number) if is_first_run else []
+        counters = updates.counters()
 
         def body(loaded: Tensors, given: Tensors, seed: popxl.Tensor) -> tuple[Tensors, Tensors]:
-            values, rest = given[: len(weights)], given[len(weights) :]
+            values, rest = given[: len(weights)], given[len(weights) + len(counters) :]
             inputs, cotangents = loaded[: len(phase.streamed)], loaded[len(phase.streamed) :]
             call = phase.call(values, inputs, seed)
             if is_first_run:
@@ -229,6 +231,12 @@ class PhaseStep:
                 for source, tensor in gradient.values.items()
             ]
             kept = [made[tensor] for tensor in gradient.weights.values()]
+            known_weights = dict(zip(phase.module, values, strict=True))
+            found = [
+                WeightGradient(name, known_weights[Source("tensor", name)], one)
+                for name, one in zip(gradient.weights, kept, strict=True)
+            ]
+            updates.observe(found, given[len(weights) : len(weights) + len(counters)])
             for total, one in zip(rest[1:], kept, strict=False) if sums else ():
                 updates.add(total, one)
             return stored, kept
@@ -243,7 +251,7 @@ class PhaseStep:
                 ),
                 [*self._rows_of(phase.streamed), *self._rows_of([*arriving, *earlier], _GRADIENT)],
                 self._rows_of(list(gradient.values), _GRADIENT),
-                [*weights.values(), scale, *sums, *totals],
+                [*weights.values(), *counters, scale, *sums, *totals],
                 self._seed_of(number),
                 body,
             )

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import popxl
-from poptorch._impl import createPoptorchError
 from poptorch._lower.dtypes import popxl_dtype
 from poptorch._lower.loops import SharedTensors
 from poptorch._lower.ops_pointwise import number
@@ -35,17 +34,9 @@ class PhaseUpdates:
         work: What there is to do.
         update: How weights are updated.
         shared: The variables that are in memory.
-
-    Raises:
-        Error: The loss scale follows the gradients.
     """
 
     def __init__(self, work: PhasedWork, update: WeightUpdate, shared: SharedTensors) -> None:
-        if update.automatic is not None:
-            raise createPoptorchError(
-                "fit_in: weights are updated phase by phase, before all gradients are known; "
-                "automatic loss scaling needs all of them. Leave it out"
-            )
         self._work = work
         self._update = update
         self._shared = shared
@@ -54,6 +45,7 @@ class PhaseUpdates:
         for gradient in work.gradients:
             for name in gradient.weights if gradient is not None else ():
                 self._missing[name] = self._missing.get(name, 0) + 1
+        self._loss_scale = update.loss_scale(shared)
         self._begun: set[str] = set()
         self._state: dict[str, tuple[popxl.Tensor, Row]] = {}
         # What is complete where the norm is limited: what it takes to load the gradients, and the
@@ -67,7 +59,9 @@ class PhaseUpdates:
             [WeightPlace(name) for name in names if name in self._missing]
             for names in self._update.groups
         ]
-        return Updates(self._update.values, groups, self._make_variable, squares=self._squares)
+        return Updates(
+            self._update.values, groups, self._make_variable, self._update.automatic, self._squares
+        )
 
     def _make_variable(
         self, name: str, initial: np.ndarray, weight: WeightGradient | None
@@ -81,6 +75,25 @@ class PhaseUpdates:
             self._state[name] = ops.remote_load(row.buffer, row.number, name), row
             self._work.stored[name] = StoredRow(row, float(initial.flat[0]))
         return self._state[name][0]
+
+    def counters(self) -> list[popxl.Tensor]:
+        """Give what `observe` writes to.
+
+        Returns:
+            Tensors of the current graph; nothing if the loss scale is fixed.
+        """
+        return self._loss_scale.counters()
+
+    def observe(
+        self, gradients: Sequence[WeightGradient], counters: Sequence[popxl.Tensor]
+    ) -> None:
+        """Let automatic loss scaling see the gradients of a micro-batch.
+
+        Args:
+            gradients: Those of one phase.
+            counters: The counters, in the graph of the micro-batch.
+        """
+        self._loss_scale.observe(gradients, counters)
 
     def first_sums(self, gradient: StageGradient) -> list[popxl.Tensor]:
         """Make the sums of the gradients of several micro-batches.

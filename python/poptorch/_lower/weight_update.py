@@ -55,8 +55,16 @@ class WeightUpdate:
 
         return make
 
-    def _variables(self, shared: SharedTensors) -> UpdateVariables:
-        return UpdateVariables(self._make(shared))
+    def loss_scale(self, shared: SharedTensors) -> LossScale:
+        """Give the loss scale in the current graph.
+
+        Args:
+            shared: The variables, in the current graph.
+
+        Returns:
+            The loss scale.
+        """
+        return LossScale(self.values, UpdateVariables(self._make(shared)), self.automatic)
 
     def seed_factor(self, shared: SharedTensors) -> Factor:
         """What the seed of the gradient is multiplied by.
@@ -67,7 +75,7 @@ class WeightUpdate:
         Returns:
             The loss scale.
         """
-        return LossScale(self.values, self._variables(shared), self.automatic).factor()
+        return self.loss_scale(shared).factor()
 
     def observe(self, gradients: Mapping[str, popxl.Tensor], shared: SharedTensors) -> None:
         """Let automatic loss scaling see the gradients of a micro-batch.
@@ -78,8 +86,9 @@ class WeightUpdate:
         """
         if self.automatic is None:
             return
-        scale = LossScale(self.values, self._variables(shared), self.automatic)
-        scale.observe([WeightGradient(name, shared[name], one) for name, one in gradients.items()])
+        scale = self.loss_scale(shared)
+        found = [WeightGradient(name, shared[name], one) for name, one in gradients.items()]
+        scale.observe(found, scale.counters())
 
     def apply(self, gradients: Mapping[str, WeightGradient], shared: SharedTensors) -> None:
         """Make the ops that update the weights, in the current graph.

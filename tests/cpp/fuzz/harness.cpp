@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "pando/base/error.hpp"
 #include "pando/session/session.hpp"
@@ -39,6 +40,11 @@ Bytes part_of(const FuzzProgram& program, const Bytes& all, const std::vector<in
     }
   }
   return part;
+}
+
+std::uint64_t environment_or(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
 }  // namespace
@@ -278,9 +284,14 @@ void place_at_random(const FuzzProgram& program, int devices) {
 
 bool is_pipeline(std::uint64_t seed) { return seed % 4 == 0; }
 
-std::uint64_t environment_or(const char* name, std::uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+SeedRange seed_range(std::uint64_t count_by_default) {
+  const std::uint64_t first = environment_or("PANDO_FUZZ_SEED", 1);
+  return {first, first + environment_or("PANDO_FUZZ_GRAPHS", count_by_default)};
+}
+
+void report_progress(bool differs) {
+  const char* file = std::getenv("PANDO_FUZZ_PROGRESS");
+  if (file != nullptr) std::ofstream(file, std::ios::app) << (differs ? 'x' : '.');
 }
 
 std::string program_text(const FuzzProgram& program) {

@@ -76,8 +76,13 @@ std::string bit_difference(const FuzzProgram& program, const Results& a, const R
 void place_at_random(const FuzzProgram& program, int devices);
 /// Whether random_pipeline makes the program of `seed` in tests, else random_program.
 bool is_pipeline(std::uint64_t seed);
-/// A number of the environment.
-std::uint64_t environment_or(const char* name, std::uint64_t fallback);
+/// The seeds of a test's random programs: from PANDO_FUZZ_SEED (1) on, PANDO_FUZZ_GRAPHS of them.
+struct SeedRange {
+  std::uint64_t first, end;
+};
+SeedRange seed_range(std::uint64_t count_by_default);
+/// Tells who watches that another program is done: one byte in the file PANDO_FUZZ_PROGRESS.
+void report_progress(bool differs);
 
 /// One line per op, for reading a failing program.
 std::string program_text(const FuzzProgram& program);

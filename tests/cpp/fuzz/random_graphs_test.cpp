@@ -9,9 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <string_view>
 
@@ -118,12 +116,6 @@ std::string listing(std::uint64_t seed) {
   return str_cat(text, Session(*program.ir).disassembly());
 }
 
-/// Tells who watches how far the programs are, and how many differ.
-void report_progress(bool differs) {
-  const char* file = std::getenv("PANDO_FUZZ_PROGRESS");
-  if (file != nullptr) std::ofstream(file, std::ios::app) << (differs ? 'x' : '.');
-}
-
 bool returns_one_tensor_twice(const Graph& graph) {
   const std::set<const Tensor*> outputs(graph.outputs().begin(), graph.outputs().end());
   return outputs.size() < graph.outputs().size();
@@ -217,13 +209,12 @@ class RandomGraphs : public ::testing::TestWithParam<std::uint64_t> {};
 constexpr std::uint64_t kParts = 8;
 
 TEST_P(RandomGraphs, EngineEqualsReference) {
-  const std::uint64_t first = environment_or("PANDO_FUZZ_SEED", 1);
-  const std::uint64_t count = environment_or("PANDO_FUZZ_GRAPHS", 2000);
-  for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kParts) {
+  const auto [first, end] = seed_range(2000);
+  for (std::uint64_t seed = first + GetParam(); seed < end; seed += kParts) {
     std::string fault = check(seed);
     report_progress(!fault.empty());
     if (fault.empty()) continue;
-    if (count == 1) fault += "\n" + listing(seed);
+    if (end == first + 1) fault += "\n" + listing(seed);
     ADD_FAILURE() << "seed " << seed << ": " << fault << "\nrepeat with: PANDO_FUZZ_SEED=" << seed
                   << " PANDO_FUZZ_GRAPHS=1 pando_tests --gtest_filter='*RandomGraphs*'";
   }

@@ -1,6 +1,6 @@
 // Random programs on replicas that are processes, against the same replicas as threads: same bits.
 //
-// PANDO_FUZZ_SEED: the first program; PANDO_FUZZ_WORLDS: how many.
+// PANDO_FUZZ_SEED: the first program; PANDO_FUZZ_GRAPHS: how many. `./dev fuzz N SEED processes`.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -86,16 +86,17 @@ void compare_worlds(const Range& programs) {
              wanted = split_lines(threads.value);
   ASSERT_EQ(wanted.size(), programs.end - programs.begin);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_EQ(str_cat(first[i], " ", second[i]), wanted[i])
-        << "program " << programs.begin + i << ", seed " << seed_of(programs.begin + i);
+    const std::string given = str_cat(first[i], " ", second[i]);
+    EXPECT_EQ(given, wanted[i]) << "program " << programs.begin + i << ", seed "
+                                << seed_of(programs.begin + i);
+    report_progress(given != wanted[i]);
   }
 }
 
 TEST(RandomWorlds, ProcessesGiveTheBitsOfThreads) {
-  const std::uint64_t begin = environment_or("PANDO_FUZZ_SEED", 0);
-  const std::uint64_t end = begin + environment_or("PANDO_FUZZ_WORLDS", 60);
+  const auto [first, end] = seed_range(60);
   constexpr std::uint64_t kAtOnce = 100;
-  for (std::uint64_t n = begin; n < end; n += kAtOnce) {
+  for (std::uint64_t n = first; n < end; n += kAtOnce) {
     compare_worlds({n, std::min(end, n + kAtOnce)});
     if (HasFatalFailure()) break;
   }

@@ -1,6 +1,6 @@
 // Steps of random programs: they keep their rules after every pass, and are the same as text.
 //
-// PANDO_FUZZ_STEPS_SEED: the first seed; PANDO_FUZZ_STEPS: how many programs.
+// PANDO_FUZZ_SEED: the first seed; PANDO_FUZZ_GRAPHS: how many programs. `./dev fuzz N SEED steps`.
 #include <gtest/gtest.h>
 
 #include "pando/backends/cpu/cpu_target.hpp"
@@ -102,15 +102,13 @@ class RandomSteps : public ::testing::TestWithParam<std::uint64_t> {};
 constexpr std::uint64_t kStepParts = 4;
 
 TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
-  const std::uint64_t first = environment_or("PANDO_FUZZ_STEPS_SEED", 1);
-  const std::uint64_t count = environment_or("PANDO_FUZZ_STEPS", 200);
+  const auto [first, end] = seed_range(200);
   const auto cpu = make_cpu_target(1);
   const auto fake = pando::testing::make_fake_target(1);
-  for (std::uint64_t seed = first + GetParam(); seed < first + count; seed += kStepParts) {
+  for (std::uint64_t seed = first + GetParam(); seed < end; seed += kStepParts) {
     const int variants = is_pipeline(seed) ? kPipelineVariants : kVariants;
     for (int variant = 0; variant < variants; ++variant) {
-      SCOPED_TRACE(
-          str_cat("PANDO_FUZZ_STEPS_SEED=", seed, " PANDO_FUZZ_STEPS=1, variant ", variant));
+      SCOPED_TRACE(str_cat("PANDO_FUZZ_SEED=", seed, " PANDO_FUZZ_GRAPHS=1, variant ", variant));
       const FuzzProgram program = program_of(seed, variant);
       Target& target = has_separate_memories(seed, variant) ? *fake : *cpu;
       std::string lowered;
@@ -131,8 +129,10 @@ TEST_P(RandomSteps, KeepTheRulesAndAreTheSameAsText) {
       } catch (const Error& error) {
         ADD_FAILURE() << error.what();
       }
-      if (HasFailure()) return;
+      if (HasFailure()) break;
     }
+    report_progress(HasFailure());
+    if (HasFailure()) return;
   }
 }
 

@@ -272,14 +272,31 @@ def test_what_phases_cannot_do_is_told(in_phases, tmp_path, model, changes, bloc
     assert all(parameter.isfinite().all() for parameter in module.parameters())
 
 
-def test_a_loss_scale_that_follows_gradients_is_refused(in_phases, tmp_path) -> None:
-    model = Network()
-    options = options_of(tmp_path)
+def scales_found(folder, accumulation):
+    """Losses, the factors of the loss scale and the weights of training in half precision."""
+    # Of a tied weight the parts that phases give are counted, in place of their sum.
+    model = Network(tied=False).half()
+    options = options_of(folder, accumulation)
     options.Training.setAutomaticLossScaling(True)
-    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.01, loss_scaling=2.0**12)
     executor = poptorch.trainingModel(model, options, optimizer)
-    with pytest.raises(poptorch.Error, match="automatic loss scaling needs all of them"):
-        executor(*words(BATCH, 0))
+    losses, factors = [], []
+    for step in range(5):
+        losses.append(executor(*words(BATCH * accumulation, step))[0])
+        factors.append(float(optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"]))
+    return losses, factors, list(model.state_dict().values())
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_a_loss_scale_follows_the_gradients(in_phases, tmp_path, monkeypatch, accumulation) -> None:
+    given = scales_found(tmp_path, accumulation)
+    with monkeypatch.context() as whole:
+        whole.setattr(_compilation, "may_be_whole", lambda *_: True)
+        wanted = scales_found(None, accumulation)
+    assert given[1] == wanted[1]
+    assert max(given[1]) > min(given[1])
+    check_same(given[0], wanted[0])
+    check_same(given[2], wanted[2])
 
 
 def test_memory_that_the_process_has_already_is_refused(tmp_path) -> None:

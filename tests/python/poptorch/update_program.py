@@ -51,7 +51,7 @@ class UpdateProgram:
             groups = [[self._weight(p) for p in group.parameters] for group in self.values.groups]
             if automatic is not None:
                 scale = LossScale(self.values, UpdateVariables(self._make_variable), automatic)
-                scale.observe([weight for group in groups for weight in group])
+                scale.observe([weight for group in groups for weight in group], scale.counters())
             self.state = add_updates(self.values, groups, self._make_variable, automatic)
         self.session = popxl.Session(self.ir, "cpu")
 
