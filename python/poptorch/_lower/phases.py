@@ -82,6 +82,19 @@ class _Signature:
         """
         return tuple(self._node(node) for node in nodes)
 
+    def counterpart(self, tensor: int, other: _Signature) -> torch.Tensor | None:
+        """Find what stands in an equal signature where a tensor stands in this one.
+
+        Args:
+            tensor: The `id` of the tensor.
+            other: The equal signature.
+
+        Returns:
+            The tensor there; None if this signature has none of that `id`.
+        """
+        place = self._numbers.get(tensor)
+        return None if place is None else other.tensors[place]
+
     def _node(self, node: Node) -> tuple[Any, ...]:
         return (
             (node.name, node.overload, node.written, node.from_grad),
@@ -152,10 +165,9 @@ def share_graphs(
         template = number if number in alone else first.setdefault(texts[number], number)
         if template == number or not _same_reads(stage, forward.stages[template]):
             continue
-        values = _values_of_template(maker, stage, signatures[number], template, signatures)
-        written = _written_of_template(
-            forward, number, signatures[number], template, signatures, tensors
-        )
+        pair = (signatures[number], signatures[template])
+        values = _values_of_template(maker, stage, template, *pair)
+        written = _written_of_template(forward, number, template, tensors, *pair)
         if values is None or written is None:
             continue
         forward.written |= written
@@ -178,39 +190,40 @@ def _same_reads(stage: StageGraph, template: StageGraph) -> bool:
 def _values_of_template(
     maker: StageMaker,
     stage: StageGraph,
-    signature: _Signature,
     template: int,
-    signatures: Sequence[_Signature],
+    signature: _Signature,
+    template_signature: _Signature,
 ) -> dict[Source, popxl.Tensor] | None:
     """The values of a phase as outputs of its template's graph; None: some are not its own."""
-    order = {id(tensor): i for i, tensor in enumerate(signature.tensors)}
     values = {}
     for source in stage.values:
-        place = order.get(int(source.name))
-        if place is None:
+        same = signature.counterpart(int(source.name), template_signature)
+        if same is None:
             return None
-        values[source] = maker.value_of(signatures[template].tensors[place], template)
+        values[source] = maker.value_of(same, template)
     return values
 
 
 def _written_of_template(
     forward: ForwardStages,
     number: int,
-    signature: _Signature,
     template: int,
-    signatures: Sequence[_Signature],
     tensors: Mapping[str, torch.Tensor],
+    signature: _Signature,
+    template_signature: _Signature,
 ) -> dict[str, StageTensor] | None:
     """What a phase writes, as outputs of its template's graph; None: that one does not."""
-    names = {id(tensors[name]): name for name in forward.written}
-    order = {id(tensor): i for i, tensor in enumerate(signature.tensors)}
+    of_template = {
+        id(tensors[name]): one.tensor
+        for name, one in forward.written.items()
+        if one.stage == template
+    }
     written = {}
     for name, one in forward.written.items():
         if one.stage != number:
             continue
-        place = order.get(id(tensors[name]))
-        same = None if place is None else names.get(id(signatures[template].tensors[place]))
-        if same is None or forward.written[same].stage != template:
+        same = signature.counterpart(id(tensors[name]), template_signature)
+        if same is None or id(same) not in of_template:
             return None
-        written[name] = StageTensor(number, forward.written[same].tensor)
+        written[name] = StageTensor(number, of_template[id(same)])
     return written

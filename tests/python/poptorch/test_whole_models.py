@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import poptorch
-from poptorch import _compilation
 from tests.python.poptorch import model_zoo
 
 STEPS = {"resnet18": 10, "efficientnet": 15}
@@ -108,7 +107,7 @@ def test_weights_do_not_depend_on_the_placement(placement, plain_state):
         torch.testing.assert_close(value, plain_state[name], rtol=1e-4, atol=allowed)
 
 
-def state_after_phases(name: str, folder) -> dict[str, torch.Tensor]:
+def state_after_updates(name: str, folder) -> dict[str, torch.Tensor]:
     """The weights and statistics after updates of several micro-batches; phases if in a folder."""
     model = model_zoo.make(name)
     options = poptorch.Options()
@@ -127,10 +126,8 @@ def state_after_phases(name: str, folder) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet"])
-def test_statistics_of_batches_are_the_same_in_phases(name, tmp_path, monkeypatch):
-    wanted = state_after_phases(name, None)
-    monkeypatch.setattr(_compilation, "may_be_whole", lambda *_: False)
-    given = state_after_phases(name, tmp_path)
+def test_statistics_of_batches_are_the_same_in_phases(name, in_phases, tmp_path):
+    given, wanted = state_after_updates(name, tmp_path), state_after_updates(name, None)
     untrained = model_zoo.make(name).state_dict()
     for key, value in given.items():
         change = float((wanted[key] - untrained[key]).abs().max())

@@ -165,7 +165,7 @@ KernelPlan make_packed_sequence(const KernelRequest& request) {
   std::string fault = parse_sequence_operands(request, run.at);
   if (!fault.empty()) return KernelPlan::reject(fault);
   const Sequence& p = run.at.p;
-  if (!RecurrentProduct::is_worth_it(p.steps, p.batch) || p.hidden == 0) {
+  if (!RecurrentProduct::is_worth_it(p.steps, p.batch, p.hidden)) {
     return KernelPlan::reject("few rows or steps");
   }
   run.product = RecurrentProduct::of_states(p.batch, p.hidden, p.gates, p.threads);

@@ -173,7 +173,7 @@ KernelPlan make_packed_gradient(const KernelRequest& request) {
   std::string fault = parse_gradient(request, run.steps);
   if (!fault.empty()) return KernelPlan::reject(fault);
   const Sequence& p = run.steps.p;
-  if (!RecurrentProduct::is_worth_it(p.steps, p.batch) || p.hidden == 0) {
+  if (!RecurrentProduct::is_worth_it(p.steps, p.batch, p.hidden)) {
     return KernelPlan::reject("few rows or steps");
   }
   run.product = RecurrentProduct::of_gates(p.batch, p.hidden, p.gates, p.threads);

@@ -17,8 +17,8 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 }  // namespace
 
-bool RecurrentProduct::is_worth_it(std::int64_t steps, std::int64_t batch) {
-  return steps >= kFewestSteps && batch >= kFewestRows;
+bool RecurrentProduct::is_worth_it(std::int64_t steps, std::int64_t batch, std::int64_t hidden) {
+  return steps >= kFewestSteps && batch >= kFewestRows && hidden > 0;
 }
 
 RecurrentProduct RecurrentProduct::of_states(std::int64_t batch, std::int64_t hidden,

@@ -26,7 +26,7 @@ class RecurrentProduct {
                                    int threads);
 
   /// Whether packing the weights pays over so many steps.
-  static bool is_worth_it(std::int64_t steps, std::int64_t batch);
+  static bool is_worth_it(std::int64_t steps, std::int64_t batch, std::int64_t hidden);
 
   std::int64_t tiles() const { return row_parts_ * unit_parts_; }
   UnitTile tile(std::int64_t index) const;
