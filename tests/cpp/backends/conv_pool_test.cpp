@@ -44,19 +44,26 @@ std::int64_t index_of(const Shape& shape, const Shape& at) {
 /// Calls body(data, weight, result) for all elements that meet.
 template <class Body>
 void for_pairs(const ConvCase& c, const Shape& result, const Body& body) {
-  for (std::int64_t o = 0; o < num_elements(result); ++o) {
+  const Shape window(c.weights.begin() + 1, c.weights.end());
+  std::vector<Shape> taps(static_cast<std::size_t>(num_elements(window)));
+  for (std::size_t k = 0; k < taps.size(); ++k) {
+    taps[k] = coordinates(window, static_cast<std::int64_t>(k));
+  }
+  const std::int64_t count = num_elements(result), num_taps = num_elements(window);
+  for (std::int64_t o = 0; o < count; ++o) {
     const Shape out = coordinates(result, o);
     const std::int64_t group = out[1] / (c.weights[0] / c.groups);
-    Shape taps(c.weights.begin() + 1, c.weights.end());
-    for (std::int64_t k = 0; k < num_elements(taps); ++k) {
-      const Shape tap = coordinates(taps, k);
-      Shape at = {out[0], group * c.weights[1] + tap[0]};
+    const std::int64_t first = out[0] * c.data[1] + group * c.weights[1];
+    for (std::int64_t k = 0; k < num_taps; ++k) {
+      const std::int64_t* tap = taps[static_cast<std::size_t>(k)].data();
+      std::int64_t index = first + tap[0];
       bool inside = true;
-      for (std::size_t d = 0; d < c.strides.size(); ++d) {
-        at.push_back(out[d + 2] * c.strides[d] - c.pads[d] + tap[d + 1] * c.dilations[d]);
-        inside = inside && at.back() >= 0 && at.back() < c.data[d + 2];
+      for (std::size_t d = 0; d < c.strides.size() && inside; ++d) {
+        const std::int64_t at = out[d + 2] * c.strides[d] - c.pads[d] + tap[d + 1] * c.dilations[d];
+        inside = at >= 0 && at < c.data[d + 2];
+        index = index * c.data[d + 2] + at;
       }
-      if (inside) body(index_of(c.data, at), out[1] * num_elements(taps) + k, o);
+      if (inside) body(index, out[1] * num_taps + k, o);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "kernel_test_util.hpp"
 #include "tests/cpp/backends/simd_targets.hpp"
@@ -35,17 +37,16 @@ std::vector<std::vector<double>> groups(const TestTensor& in, const Ints& axes) 
 }
 
 double reduce(const std::string& kind, const std::vector<double>& values) {
-  double total = kind == "ReduceSum"    ? 0
-                 : kind == "ReduceProd" ? 1
-                 : kind == "ReduceMax"  ? -INFINITY
-                                        : INFINITY;
-  for (const double v : values) {
-    if (kind == "ReduceSum") total += v;
-    if (kind == "ReduceProd") total *= v;
-    if (kind == "ReduceMax") total = std::isnan(v) || std::isnan(total) ? NAN : std::max(total, v);
-    if (kind == "ReduceMin") total = std::isnan(v) || std::isnan(total) ? NAN : std::min(total, v);
+  if (kind == "ReduceSum") return std::accumulate(values.begin(), values.end(), 0.0);
+  if (kind == "ReduceProd") {
+    return std::accumulate(values.begin(), values.end(), 1.0, std::multiplies<>());
   }
-  return total;
+  const double sign = kind == "ReduceMax" ? 1 : -1;
+  double largest = -INFINITY;
+  for (const double v : values) {
+    largest = std::isnan(v) || std::isnan(largest) ? NAN : std::max(largest, sign * v);
+  }
+  return sign * largest;
 }
 
 Shape reduced_shape(const Shape& shape, const Ints& axes) {
