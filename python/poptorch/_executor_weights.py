@@ -16,7 +16,12 @@ from pando.transfer_parts import parts_of
 from poptorch._impl import createPoptorchError
 from poptorch._memory_fit import FitPlan
 from poptorch._optimizer_device import DeviceOptimizer
-from poptorch._wrapping import Members, executor_of, is_wrapped
+from poptorch._wrapping import (
+    Members,
+    count_host_weights,
+    host_weights_version,
+    sync_from_device,
+)
 from poptorch.options import Options
 
 if TYPE_CHECKING:
@@ -43,7 +48,6 @@ class ExecutorWeights:
     _device_optimizer: DeviceOptimizer | None
     _members: Members
     _dirty_host_weights: bool
-    _host_weights_version: int
     _uploaded_version: int
 
     def _compiled(self) -> Executable:
@@ -81,6 +85,7 @@ class ExecutorWeights:
                 release_pages(tensor.data_ptr())
                 bar.update(tensor.nbytes)
         self._dirty_host_weights = False
+        self._uploaded_version = host_weights_version(self._user_model)
 
     def _bar(self, direction: str, tensors: Mapping[str, torch.Tensor]) -> Any:
         total = sum(tensor.nbytes for tensor in tensors.values())
@@ -96,23 +101,30 @@ class ExecutorWeights:
         )
 
     def copyWeightsToHost(self) -> None:
-        """Copy parameters and buffers from the device to the user's module.
+        """Copy all parameters and buffers from the device to the user's module.
 
         Raises:
             Error: The model is not compiled, or a parameter was replaced since.
         """
         self._compiled()
         self._members.check()
-        self._read_weights()
+        self._read_weights(self._host_tensors())
 
-    def _read_weights(self) -> None:
+    def _written_tensors(self) -> dict[str, torch.Tensor]:
+        """Those that a run changes."""
+        written = self._compiled().program.written
+        return {name: one for name, one in self._host_tensors().items() if name in written}
+
+    def _read_weights(self, tensors: Mapping[str, torch.Tensor]) -> None:
         executable = self._compiled()
         self._dirty_host_weights = False
-        tensors = {
-            name: tensor
-            for name, tensor in self._host_tensors().items()
-            if name in executable.program.written
-        }
+        # Tensors that others train too must not ask these for their values meanwhile.
+        with torch._C.DisableTorchFunctionSubclass():
+            self._read_tensors(executable, tensors)
+        if self._training:
+            count_host_weights(self._user_model)
+
+    def _read_tensors(self, executable: Executable, tensors: Mapping[str, torch.Tensor]) -> None:
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the host", remote) as bar:
             for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
@@ -124,7 +136,6 @@ class ExecutorWeights:
                 _take(tensor, executable.read([name])[name])
                 release_pages(tensor.data_ptr())
                 bar.update(tensor.nbytes)
-        self._host_weights_version += 1
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Copy parameters and buffers to the host if the device changed them.
@@ -134,7 +145,8 @@ class ExecutorWeights:
         """
         if not self._dirty_host_weights or self._executable is None:
             return False
-        self.copyWeightsToHost()
+        self._members.check()
+        self._read_weights(self._written_tensors())
         return True
 
     def copyWeightsToDevice(self) -> None:
@@ -165,15 +177,9 @@ class ExecutorWeights:
 
     def _sync_from_training(self) -> None:
         """Of a module that is trained too, an inference run takes the newest weights."""
-        if not is_wrapped(self._user_model):
-            return
-        trainer = executor_of(self._user_model)
-        if trainer is None or trainer is self:
-            return
-        trainer.copyWeightsToHostIfNeeded()
-        if trainer._host_weights_version != self._uploaded_version:
+        sync_from_device(self._user_model)
+        if host_weights_version(self._user_model) != self._uploaded_version:
             self._upload()
-            self._uploaded_version = trainer._host_weights_version
 
     # Memory.
 

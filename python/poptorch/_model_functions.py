@@ -10,7 +10,7 @@ from poptorch import enums
 from poptorch._impl import createPoptorchError
 from poptorch._poplar_executor import PoplarExecutor
 from poptorch._strategies import PipelinedExecution
-from poptorch._wrapping import is_wrapped
+from poptorch._wrapping import check_may_be_wrapped
 from poptorch.options import Options
 
 
@@ -62,11 +62,7 @@ def trainingModel(
         Error: `options` are no options, or a buffer of the module is no plain tensor.
     """
     module = _user_module(model)
-    if is_wrapped(module):
-        raise RuntimeError(
-            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
-            "the model to unwrap before wrapping again."
-        )
+    check_may_be_wrapped(module)
     own = _own_options(options, enums.OutputMode.Final)
     if optimizer is None:
         optimizer = torch.optim.SGD(module.parameters(), lr=0.01)

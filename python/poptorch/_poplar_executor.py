@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from datetime import timedelta
 from functools import partial
@@ -32,20 +33,27 @@ from poptorch._progress import progress
 from poptorch._replica_groups import PerReplicaParameter, ReplicaGroups, check_groups
 from poptorch._shutdown import close_at_exit
 from poptorch._synthetic import SyntheticData
-from poptorch._wrapping import Members, shallow_copy, unwrap, wrap_for_training
+from poptorch._wrapping import (
+    Members,
+    check_may_be_wrapped,
+    shallow_copy,
+    unwrap,
+    wrap_for_training,
+)
 from poptorch.options import Options
 from poptorch.profiling import Channel
 
 _UNCOMPILED = "Model has not been compiled or has been destroyed."
 # Methods whose duration traces show.
 _INSTRUMENTED = ("copyWeightsToHost", "copyWeightsToDevice", "setOptimizer", "compile", "destroy")
+_RUN_NUMBERS = itertools.count(1)
 _OFFLINE = "an offline device (ConnectionType.Never)"
 
 
 class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFiles):
     """A module that runs as a compiled program; `trainingModel` and `inferenceModel` make one.
 
-    Unknown attributes are those of the user's module.
+    Unknown attributes are those of `model`.
 
     Args:
         model: The user's module.
@@ -63,6 +71,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         optimizer: torch.optim.Optimizer | None = None,
         user_model: torch.nn.Module | None = None,
     ) -> None:
+        assert training or optimizer is None, "An optimizer needs training: wrap by trainingModel"
         self._user_model = model if user_model is None else user_model
         self._model = shallow_copy(self._user_model)
         self._training = training
@@ -80,7 +89,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         )
         self._dirty_host_weights = False
         self._members = Members(None)
-        self._host_weights_version = 0
+        self._last_run = 0
         self._uploaded_version = -1
         self._run_times: RunTimes | None = None
         self._compilation_time: timedelta | None = None
@@ -97,9 +106,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         return module_repr(self._user_model)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_user_model" not in self.__dict__:
+        if name.startswith("__") or "_model" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
-        value = getattr(self._user_model, name)
+        value = getattr(self.model, name)
         if isinstance(value, torch.nn.Parameter):
             return PerReplicaParameter(value, partial(self._group_replicas, name))
         return value
@@ -182,6 +191,10 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
     def _compile(self, bound: BoundArguments, cache: Path | None = None) -> None:
         """Makes the executable; `cache`, if not None, is the folder that it is read from."""
         options = self._options
+        if self._training:
+            # After destroy() the module is plain; it may have new members, too.
+            check_may_be_wrapped(self._user_model, self)
+            wrap_for_training(self._user_model, self)
         check_options(options, self._training)
         folder = cache_folder_of(options) if cache is None else cache
         seed = getattr(options, "random_seed", None)
@@ -229,8 +242,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             return
         if self._training:
             if self._dirty_host_weights:
-                self._read_weights()
-            unwrap(self._user_model)
+                self._read_weights(self._written_tensors())
+            unwrap(self._user_model, self)
         if self._device_optimizer is not None:
             self._device_optimizer.destroyed()
         if executable.attached:
@@ -376,6 +389,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         ready = time.perf_counter()
         # Before the run: an interrupt may come between its end and the next line.
         self._dirty_host_weights = self._training
+        self._last_run = next(_RUN_NUMBERS)
         with native_errors("run", "PoplarExecutor.__call__", log_folder=self._options.log_dir):
             executable.session.run_with_outputs(inputs, outputs)
         done = time.perf_counter()

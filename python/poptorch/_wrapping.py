@@ -4,103 +4,67 @@ from __future__ import annotations
 
 import copy
 import weakref
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from poptorch._file_tensors import clone
 from poptorch._impl import createPoptorchError, register_wrapper_functions
+from poptorch._wrapped_tensors import Trainer, WrappedTensor, unwrap_tensor, wrap_tensor
 
 _EXECUTOR = "_poptorch_executor"
 _ORIGINAL_CLASS = "_poptorch_original_class"
 _LAST_EXECUTOR = "_poptorch_last_executor"
+_VERSION = "_host_weights_version"
 _OBSERVING = frozenset(("_parameters", "_buffers", "forward", "parameters", "named_parameters"))
 
 
-class Trainer(Protocol):
-    """What trains a module."""
-
-    _host_weights_version: int
-
-    def copyWeightsToHostIfNeeded(self) -> bool:
-        """Bring newer weights from the device.
-
-        Returns:
-            Whether there were any.
-        """
-        ...
-
-    def destroy(self) -> None:
-        """Give up the program."""
-        ...
-
-
-def executor_of(value: Any) -> Trainer | None:
-    """Find the executor that trains a module or a tensor of one.
+def executor_of(module: torch.nn.Module) -> Trainer | None:
+    """Find the executor that trains a module.
 
     Args:
-        value: A module, a parameter or a buffer.
+        module: The module.
 
     Returns:
         The executor, or None where it is not wrapped or the executor is gone.
     """
-    try:
-        reference = object.__getattribute__(value, "__dict__").get(_EXECUTOR)
-    except AttributeError:
-        return None
+    reference = object.__getattribute__(module, "__dict__").get(_EXECUTOR)
     return None if reference is None else reference()
 
 
-def _bring_up_to_date(value: Any) -> None:
-    executor = executor_of(value)
+def sync_from_device(module: torch.nn.Module) -> None:
+    """Bring the weights of a module from the device if they are newer there.
+
+    Args:
+        module: A module; of one that is not wrapped for training nothing is newer.
+    """
+    executor = executor_of(module)
     if executor is not None:
         executor.copyWeightsToHostIfNeeded()
 
 
-class _WrappedTensor:
-    """A tensor whose values may be newer on the device."""
+def host_weights_version(module: torch.nn.Module) -> int:
+    """Count how often training brought weights of a module from the device.
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """Bring the values from the device, then run a function of torch.
+    Args:
+        module: The module.
 
-        Args:
-            func: The function.
-            types: The classes of its tensors.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
-
-        Returns:
-            What it returns.
-        """
-        for value in args:
-            if isinstance(value, _WrappedTensor):
-                _bring_up_to_date(value)
-        run: Any = torch.nn.Parameter.__torch_function__
-        return run(func, types, args, kwargs or {})
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        _bring_up_to_date(self)
-        plain: Any = _plain_tensor(self)
-        return plain.__reduce_ex__(protocol)
+    Returns:
+        The number, of all executors that trained the module one after another.
+    """
+    version: int = object.__getattribute__(module, "__dict__").get(_VERSION, 0)
+    return version
 
 
-class PoptorchParameter(_WrappedTensor, torch.nn.Parameter):
-    """A parameter of a module that is wrapped for training."""
+def count_host_weights(module: torch.nn.Module) -> None:
+    """Note that training brought weights of a module from the device.
 
-
-class PoptorchBuffer(_WrappedTensor, torch.Tensor):
-    """A buffer of a module that is wrapped for training."""
-
-
-def _plain_tensor(tensor: Any) -> torch.Tensor:
-    """The tensor, sharing its memory, without the class that reads the device."""
-    data = torch.Tensor.detach(torch.Tensor.as_subclass(tensor, torch.Tensor))
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(data, tensor.requires_grad)
-    return data
+    Args:
+        module: The module.
+    """
+    object.__getattribute__(module, "__dict__")[_VERSION] = host_weights_version(module) + 1
 
 
 class _WrappedModule(torch.nn.Module):
@@ -108,7 +72,7 @@ class _WrappedModule(torch.nn.Module):
 
     def __getattribute__(self, name: str) -> Any:
         if name in _OBSERVING:
-            _bring_up_to_date(self)
+            sync_from_device(self)
         return super().__getattribute__(name)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
@@ -123,7 +87,9 @@ class _WrappedModule(torch.nn.Module):
     def destroy(self) -> None:
         """Bring the weights from the device and take the wrapper away."""
         executor = executor_of(self)
-        if executor is not None:
+        if executor is None:
+            unwrap(self, None)
+        else:
             executor.destroy()
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -137,28 +103,48 @@ class _WrappedModule(torch.nn.Module):
             Its tensors by name, with the values of the device; tensors that are one in the module
             are one in the result.
         """
-        _bring_up_to_date(self)
+        sync_from_device(self)
+        given = kwargs.get("destination", args[0] if args else None)
+        before = {} if given is None else dict(given)
+        prefix = kwargs.get("prefix", args[1] if len(args) > 1 else "")
         state = super().state_dict(*args, **kwargs)
-        plain: dict[int, torch.Tensor] = {}
-        held = {t.data_ptr(): t for t in (*self.parameters(), *self.buffers())}
+        held = {prefix + name: id(tensor) for name, tensor in _named_tensors(self)}
+        copies: dict[int | str, torch.Tensor] = {}
         for name, value in state.items():
-            if isinstance(value, torch.Tensor):
-                key = value.data_ptr() if value.data_ptr() in held else id(value)
-                state[name] = plain.setdefault(key, clone(_as_torch(value)))
+            if isinstance(value, torch.Tensor) and value is not before.get(name):
+                one = held.get(name, name)
+                if one not in copies:
+                    copies[one] = clone(torch.Tensor.as_subclass(value.detach(), torch.Tensor))
+                state[name] = copies[one]
         return state
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         del protocol
-        _bring_up_to_date(self)
+        sync_from_device(self)
         # From protocol 2 on, pickle refuses objects that name another class than their own.
         return _unwrapped_copy(self).__reduce_ex__(1)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return copy.deepcopy(_unwrapped_copy(self), memo)
+        sync_from_device(self)
+        wrapper = type(self)
+        original = getattr(wrapper, _ORIGINAL_CLASS)
+        # As itself, not as a copy: parts of the module may refer to it.
+        self.__class__ = original
+        try:
+            made = copy.deepcopy(self, memo)
+        finally:
+            self.__class__ = wrapper
+        if type(made) is original:
+            # Nothing trains the copy, which can be wrapped for that itself.
+            made.__dict__.pop(_EXECUTOR, None)
+            made.__class__ = wrapper
+        return made
 
 
-def _as_torch(value: torch.Tensor) -> torch.Tensor:
-    return torch.Tensor.as_subclass(value.detach(), torch.Tensor)
+def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers by all names that a module has for them."""
+    yield from torch.nn.Module.named_parameters(module, remove_duplicate=False)
+    yield from torch.nn.Module.named_buffers(module, remove_duplicate=False)
 
 
 def _unwrapped_copy(module: torch.nn.Module) -> torch.nn.Module:
@@ -229,56 +215,68 @@ class Members:
                 )
 
 
+def check_may_be_wrapped(module: torch.nn.Module, executor: Trainer | None = None) -> None:
+    """Check that a module is not wrapped for training by another executor.
+
+    Args:
+        module: The user's module.
+        executor: What will train it; None: one that is made for that.
+
+    Raises:
+        RuntimeError: It is.
+    """
+    reference = object.__getattribute__(module, "__dict__").get(_EXECUTOR)
+    if reference is not None and (executor is None or reference() is not executor):
+        raise RuntimeError(
+            "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
+            "the model to unwrap before wrapping again."
+        )
+
+
 def wrap_for_training(module: torch.nn.Module, executor: Trainer) -> None:
     """Change the classes of a module and its tensors to those that read the device.
 
     Args:
-        module: The user's module.
+        module: The user's module; of one that is wrapped already, new tensors are wrapped.
         executor: What trains it. The module does not keep it alive.
 
     Raises:
         Error: A buffer is of another class than torch.Tensor.
     """
     for buffer in module.buffers():
-        if type(buffer) not in (torch.Tensor, PoptorchBuffer):
+        if type(buffer) is not torch.Tensor and not isinstance(buffer, WrappedTensor):
             raise createPoptorchError(
                 f"All buffers must be an instance of torch.Tensor (Got {type(buffer)})"
             )
-    reference = weakref.ref(executor)
-    original = type(module)
-    module.__class__ = type(
-        f"Poptorch{original.__name__}",
-        (_WrappedModule, original),
-        {_ORIGINAL_CLASS: original, "__module__": original.__module__},
-    )
-    object.__getattribute__(module, "__dict__")[_EXECUTOR] = reference
+    if not is_wrapped(module):
+        original = type(module)
+        module.__class__ = type(
+            f"Poptorch{original.__name__}",
+            (_WrappedModule, original),
+            {_ORIGINAL_CLASS: original, "__module__": original.__module__},
+        )
+    object.__getattribute__(module, "__dict__")[_EXECUTOR] = weakref.ref(executor)
     for parameter in torch.nn.Module.parameters(module):
-        if type(parameter) is torch.nn.Parameter:
-            parameter.__class__ = PoptorchParameter
-            setattr(parameter, _EXECUTOR, reference)
+        # One without values yet becomes a plain parameter when it gets them.
+        if issubclass(type(parameter), torch.nn.Parameter) and not is_lazy(parameter):
+            wrap_tensor(parameter, executor)
     for buffer in torch.nn.Module.buffers(module):
-        buffer.__class__ = PoptorchBuffer
-        setattr(buffer, _EXECUTOR, reference)
+        wrap_tensor(buffer, executor)
 
 
-def unwrap(module: torch.nn.Module) -> None:
+def unwrap(module: torch.nn.Module, executor: Trainer | None) -> None:
     """Give a module and its tensors their own classes back.
 
     Args:
-        module: A wrapped module.
+        module: A module; one that is not wrapped stays as it is.
+        executor: What trained it; None: that is gone. Tensors that another trains stay wrapped.
     """
     if not is_wrapped(module):
         return
     module.__class__ = getattr(type(module), _ORIGINAL_CLASS)
     module.__dict__.pop(_EXECUTOR, None)
-    for parameter in module.parameters():
-        if type(parameter) is PoptorchParameter:
-            parameter.__class__ = torch.nn.Parameter  # type: ignore[assignment]
-            parameter.__dict__.pop(_EXECUTOR, None)
-    for buffer in module.buffers():
-        if type(buffer) is PoptorchBuffer:
-            buffer.__class__ = torch.Tensor  # type: ignore[assignment]
-            buffer.__dict__.pop(_EXECUTOR, None)
+    for tensor in (*module.parameters(), *module.buffers()):
+        unwrap_tensor(tensor, executor)
 
 
 class _WrapperFunctions:
@@ -294,7 +292,7 @@ class _WrapperFunctions:
         if not is_wrapped(model) or executor is None:
             return
         executor.copyWeightsToHostIfNeeded()
-        unwrap(model)
+        unwrap(model, executor)
         model.__dict__[_LAST_EXECUTOR] = weakref.ref(executor)
 
     def rewrap(self, model: torch.nn.Module) -> None:

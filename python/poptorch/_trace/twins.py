@@ -86,24 +86,40 @@ def _check_not_rebound(slots: list[_Slot]) -> None:
             )
 
 
-# What a module registers is not plain: slots put parameters and buffers back.
-_REGISTRIES = frozenset({"_parameters", "_buffers", "_modules"})
+# What a module registers is not plain: others may share these containers, which keep their places.
+_REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
-def _plain_attributes(module: torch.nn.Module) -> list[tuple[torch.nn.Module, dict[str, Any]]]:
+@dataclass(frozen=True)
+class _Attributes:
+    """What a module has before the trace."""
+
+    owner: torch.nn.Module
+    plain: dict[str, Any]
+    registered: dict[str, Any]
+
+
+def _attributes_of(module: torch.nn.Module) -> list[_Attributes]:
     return [
-        (owner, {key: value for key, value in vars(owner).items() if key not in _REGISTRIES})
+        _Attributes(
+            owner,
+            {key: value for key, value in vars(owner).items() if key not in _REGISTRIES},
+            {key: vars(owner)[key].copy() for key in _REGISTRIES if key in vars(owner)},
+        )
         for owner in module.modules()
     ]
 
 
-def _restore_plain_attributes(saved: list[tuple[torch.nn.Module, dict[str, Any]]]) -> None:
-    for owner, attributes in saved:
-        current = vars(owner)
-        for key, value in attributes.items():
+def _restore_attributes(saved: list[_Attributes]) -> None:
+    for before in saved:
+        current = vars(before.owner)
+        for key, registered in before.registered.items():
+            current[key].clear()
+            current[key].update(registered)
+        for key, value in before.plain.items():
             if current.get(key) is not value:
                 current[key] = value
-        for key in current.keys() - attributes.keys() - _REGISTRIES:
+        for key in current.keys() - before.plain.keys() - set(_REGISTRIES):
             if _holds_traced(current[key]):
                 del current[key]
 
@@ -134,7 +150,7 @@ def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iter
         Error: A parameter or buffer was replaced or deleted while the twins were in place.
     """
     twins, slots = _slots(module, per_replica)
-    saved = _plain_attributes(module)
+    saved = _attributes_of(module)
     try:
         # By setattr, since recurrent modules keep lists of their weights that it keeps up to date.
         for slot in slots:
@@ -143,17 +159,11 @@ def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iter
         yield twins
         _check_not_rebound(slots)
     finally:
-        # First the lists that recurrent modules had, whose entries setattr then puts back.
-        _restore_plain_attributes(saved)
+        _restore_attributes(saved)
         for slot in slots:
-            held: dict[str, Any] = (
-                slot.owner._parameters if slot.is_parameter else slot.owner._buffers
-            )
             if slot.is_parameter:
-                held.pop(slot.attribute, None)
+                # The lists of recurrent modules hold twins, until setattr puts originals there.
                 setattr(slot.owner, slot.attribute, slot.original)
-            else:
-                held[slot.attribute] = slot.original
 
 
 @contextmanager

@@ -322,3 +322,40 @@ def test_frozen_and_unused_parameters_stay() -> None:
     poptorch.trainingModel(module)(X)
     same = {k for k, v in module.state_dict().items() if torch.equal(v, before[k])}
     assert same == {"model.0.weight", "unused.weight", "unused.bias"}
+
+
+class Lazy(nn.Module):
+    """Registers tensors and parts when it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.register_buffer("filled", None)
+        self.fails = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.register_buffer("cache", x * 2, persistent=False)
+        self.filled = x + 1
+        self.part = nn.Identity()
+        self.fc.register_parameter("extra", nn.Parameter(torch.ones(4)))
+        if self.fails:
+            raise KeyError("in forward")
+        return self.part(self.fc(x) * self.fc.extra + self.cache + self.filled)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_forward_registers_is_gone_after_the_trace(fails: bool) -> None:
+    model = Lazy()
+    before = {name: list(vars(model)[name]) for name in ("_parameters", "_buffers", "_modules")}
+    state = copy.deepcopy(model.state_dict())
+    executor = poptorch.inferenceModel(model)
+    if fails:
+        executor.model.fails = True
+        with pytest.raises(KeyError, match="in forward"):
+            executor(X)
+        executor.model.fails = False
+    given = executor(X)
+    assert {name: list(vars(model)[name]) for name in before} == before
+    assert model.filled is None and not model._non_persistent_buffers_set
+    torch.testing.assert_close(dict(model.state_dict()), dict(state))
+    torch.testing.assert_close(given, model(X).detach())
