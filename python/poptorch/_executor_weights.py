@@ -48,6 +48,8 @@ class ExecutorWeights:
     _device_optimizer: DeviceOptimizer | None
     _members: Members
     _dirty_host_weights: bool
+    # Whether the device has not got all values that the module had at the last upload.
+    _is_upload_due: bool
     _uploaded_version: int
 
     def _compiled(self) -> Executable:
@@ -75,6 +77,8 @@ class ExecutorWeights:
 
     def _upload(self) -> None:
         executable, tensors = self._compiled(), self._host_tensors()
+        self._is_upload_due = True
+        self._dirty_host_weights = False
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the device", remote) as bar:
             for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
@@ -84,8 +88,13 @@ class ExecutorWeights:
                 executable.write({name: tensor})
                 release_pages(tensor.data_ptr())
                 bar.update(tensor.nbytes)
-        self._dirty_host_weights = False
+        self._is_upload_due = False
         self._uploaded_version = host_weights_version(self._user_model)
+
+    def _finish_upload(self) -> None:
+        """Uploads again what an error or Ctrl-C left half done."""
+        if self._is_upload_due:
+            self._upload()
 
     def _bar(self, direction: str, tensors: Mapping[str, torch.Tensor]) -> Any:
         total = sum(tensor.nbytes for tensor in tensors.values())
@@ -116,11 +125,13 @@ class ExecutorWeights:
         return {name: one for name, one in self._host_tensors().items() if name in written}
 
     def _read_weights(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        executable = self._compiled()
-        self._dirty_host_weights = False
-        # Tensors that others train too must not ask these for their values meanwhile.
+        if self._is_upload_due:
+            return  # the module has what the device is to get
+        # Neither these nor others that train the same tensors must be asked for values meanwhile.
         with torch._C.DisableTorchFunctionSubclass():
-            self._read_tensors(executable, tensors)
+            self._read_tensors(self._compiled(), tensors)
+        # Not before all are read: after an error or Ctrl-C they are read again.
+        self._dirty_host_weights = False
         if self._training:
             count_host_weights(self._user_model)
 
@@ -157,7 +168,6 @@ class ExecutorWeights:
         """
         self._compiled()
         self._members.check()
-        self._dirty_host_weights = False
         self._upload()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
@@ -232,6 +242,7 @@ class ExecutorWeights:
             ValueError: The model is not on a device, `step` is negative or `keep` less than 1.
         """
         session = self._compiled().session
+        self._finish_upload()
         return checkpoint.save(
             session,
             folder,
@@ -267,6 +278,7 @@ class ExecutorWeights:
         loaded = checkpoint.load(
             self._compiled().session, folder, generators=generators, progress=progress
         )
+        self._is_upload_due = False
         self._dirty_host_weights = self._training
         if self._device_optimizer is not None:
             self._device_optimizer.restored()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +13,16 @@ import torch
 from torch import nn
 
 import poptorch
+import popxl
+from poptorch import _executor_weights
+from poptorch._executable import Executable
+from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._program_variables import ProgramVariables
+from tests.python.poptorch.models import WithLoss
+from tests.python.poptorch.phased import options_of
 
 X = torch.linspace(-1, 1, 16).reshape(4, 4)
+TARGET = torch.linspace(1, 2, 12).reshape(4, 3)
 
 
 class Watched(nn.Module):
@@ -47,3 +58,191 @@ def test_parameters_are_put_back_whatever_comes() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert all(weights[name] is one for name, one in model.named_parameters())
     torch.testing.assert_close(executor(X), model(X).detach())
+
+
+class Pair:
+    """A model that is trained, and the same in plain torch."""
+
+    def __init__(self, options: poptorch.Options | None = None, momentum: float = 0.9) -> None:
+        self.model, self.reference = WithLoss(), WithLoss()
+        self.reference.load_state_dict(self.model.state_dict())
+        self.optimizer = torch.optim.SGD(self.reference.parameters(), lr=0.1, momentum=momentum)
+        self.executor = poptorch.trainingModel(
+            self.model,
+            options,
+            torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=momentum),
+        )
+
+    def step(self) -> None:
+        """Makes a step of both, with the same loss."""
+        self.optimizer.zero_grad()
+        loss = self.reference(X, TARGET)[1]
+        loss.backward()
+        self.optimizer.step()
+        torch.testing.assert_close(self.executor(X, TARGET)[1], loss.detach())
+
+    def check(self) -> None:
+        """The weights of both are the same."""
+        state = self.model.state_dict()
+        for name, value in self.reference.state_dict().items():
+            torch.testing.assert_close(state[name], value)
+
+
+def once(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: type[Exception] | None
+) -> None:
+    """Lets the next call of a method end by an error, or by Ctrl-C where that is None."""
+    method = getattr(owner, name)
+
+    def fails(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(owner, name, method)
+        if error is not None:
+            raise error("No space left on device")
+        signal.raise_signal(signal.SIGINT)
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fails)
+
+
+def fails(action: Callable[[], object]) -> None:
+    with pytest.raises((KeyboardInterrupt, OSError)):
+        action()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+ERRORS = [None, OSError]
+ATTACHING = [
+    (popxl.Session, "__enter__"),
+    (ProgramVariables, "attached"),
+    (Executable, "write"),
+    (DeviceOptimizer, "attached"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(("owner", "name"), ATTACHING)
+def test_an_attachment_that_fails_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: type[Exception] | None
+) -> None:
+    check_attachments(Pair(), monkeypatch, owner, name, error)
+
+
+@pytest.mark.parametrize(("owner", "name"), ATTACHING)
+def test_an_attachment_that_fails_in_phases_is_made_again(
+    in_phases: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    pair = Pair(options_of(tmp_path, blocks=["fc"]))
+    check_attachments(pair, monkeypatch, owner, name, OSError)
+    assert pair.executor.fitPlan().phases > 0
+
+
+def check_attachments(
+    pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    error: type[Exception] | None,
+) -> None:
+    pair.executor.compile(X, TARGET)
+    pair.executor.detachFromDevice()
+    for _ in range(2):
+        once(monkeypatch, owner, name, error)
+        fails(lambda: pair.executor(X, TARGET))
+        pair.check()
+        pair.executor.copyWeightsToHost()
+        pair.check()
+        pair.step()
+        pair.step()
+        pair.executor.detachFromDevice()
+    pair.check()
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_upload_that_fails_in_inference_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception] | None
+) -> None:
+    model = WithLoss()
+    executor = poptorch.inferenceModel(model)
+    once(monkeypatch, Executable, "write", error)
+    fails(lambda: executor(X))
+    torch.testing.assert_close(executor(X), model(X).detach())
+    with torch.no_grad():
+        model.fc.weight.mul_(2)
+    once(monkeypatch, Executable, "write", error)
+    fails(executor.copyWeightsToDevice)
+    executor.copyWeightsToHost()
+    torch.testing.assert_close(executor(X), model(X).detach())
+
+
+READING = [
+    (owner, name, action, error)
+    for owner, name in ((Executable, "read"), (_executor_weights, "_take"))
+    for action in ("state_dict", "detachFromDevice", "destroy")
+    for error in ERRORS
+]
+GIVING_UP = [
+    (popxl.Session, "__exit__", action, None) for action in ("detachFromDevice", "destroy")
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "action", "error"), [*READING, *GIVING_UP])
+def test_weights_whose_reading_fails_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    action: str,
+    error: type[Exception] | None,
+) -> None:
+    pair = Pair()
+    pair.step()
+    perform = getattr(pair.model if action == "state_dict" else pair.executor, action)
+    once(monkeypatch, owner, name, error)
+    fails(perform)
+    if pair.executor.isAttachedToDevice():
+        perform()
+    assert isinstance(pair.model, WithLoss)
+    assert (type(pair.model) is WithLoss) == (action == "destroy")
+    pair.check()
+    if action != "destroy":
+        pair.step()
+        pair.check()
+
+
+# That of Ctrl-C, which Python passes over there.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_weights_are_read_when_an_executor_goes_whatever_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair()
+    pair.step()
+    once(monkeypatch, Executable, "read", None)
+    del pair.executor
+    gc.collect()
+    pair.check()
+
+
+def test_an_optimizer_is_followed_after_ctrl_c_at_the_end_of_the_compilation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair(momentum=0.0)
+    once(monkeypatch, DeviceOptimizer, "compiled", None)
+    fails(lambda: pair.executor(X, TARGET))
+    pair.step()
+    pair.executor.setOptimizer(torch.optim.SGD(pair.model.parameters(), lr=0.0))
+    pair.executor(X, TARGET)
+    pair.check()
+
+
+@pytest.mark.parametrize("action", ["detachFromDevice", "destroy"])
+def test_a_profile_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], action: str
+) -> None:
+    (tmp_path / "file").touch()
+    pair = Pair(poptorch.Options().enableProfiling(tmp_path / "file"))
+    pair.step()
+    getattr(pair.executor, action)()
+    assert "The profile cannot be written" in capfd.readouterr().err
+    assert not pair.executor.isAttachedToDevice()
+    pair.check()
+    if action == "destroy":
+        assert type(pair.model) is WithLoss
