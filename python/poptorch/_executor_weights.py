@@ -21,6 +21,7 @@ from poptorch._wrapping import (
     count_host_weights,
     host_weights_version,
     sync_from_device,
+    tensors_of,
 )
 from poptorch.options import Options
 
@@ -68,15 +69,17 @@ class ExecutorWeights:
         raise NotImplementedError
 
     def _host_tensors(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of the module by the names that the program has for them."""
-        found: dict[str, torch.Tensor] = {}
-        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
-            found[name] = tensor
-        names = self._compiled().program.names
-        return {name: found[name] for name in names if name in found}
+        """Parameters and buffers of the module by the names that the program has for them.
+
+        In training they are those that it was made of, also where the module has others by now.
+        """
+        if self._training:
+            return self._members.tensors
+        return tensors_of(self._model, self._compiled().program.names)
 
     def _upload(self) -> None:
         executable, tensors = self._compiled(), self._host_tensors()
+        self._members.check_tensors(tensors)
         self._is_upload_due = True
         self._dirty_host_weights = False
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
@@ -113,11 +116,14 @@ class ExecutorWeights:
         """Copy all parameters and buffers from the device to the user's module.
 
         Raises:
-            Error: The model is not compiled, or a parameter was replaced since.
+            Error: The model is not compiled, or a parameter was replaced since, or has another
+                dtype or shape.
         """
         self._compiled()
         self._members.check()
-        self._read_weights(self._host_tensors())
+        tensors = self._host_tensors()
+        self._members.check_tensors(tensors)
+        self._read_weights(tensors)
 
     def _written_tensors(self) -> dict[str, torch.Tensor]:
         """Those that a run changes."""
@@ -164,7 +170,8 @@ class ExecutorWeights:
         """Copy parameters and buffers of the user's module to the device.
 
         Raises:
-            Error: The model is not compiled, or a parameter was replaced since.
+            Error: The model is not compiled, or a parameter was replaced since, or has another
+                dtype or shape.
         """
         self._compiled()
         self._members.check()

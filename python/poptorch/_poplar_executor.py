@@ -37,6 +37,7 @@ from poptorch._synthetic import SyntheticData
 from poptorch._wrapping import (
     Members,
     check_may_be_wrapped,
+    executor_of,
     shallow_copy,
     unwrap,
     wrap_for_training,
@@ -90,7 +91,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         )
         self._dirty_host_weights = False
         self._is_upload_due = False
-        self._members = Members(None)
+        self._members = Members()
         self._last_run = 0
         self._uploaded_version = -1
         self._run_times: RunTimes | None = None
@@ -228,7 +229,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             self._anchored = {}
             if options.synthetic_data:
                 self._synthetic = SyntheticData(executable.session, executable.seed)
-            self._members = Members(self._model if self._training else None)
+            self._members = Members(
+                self._model, executable.program.names, self._per_replica, fixed=self._training
+            )
             if self._device_optimizer is not None and update is not None:
                 self._device_optimizer.compiled(executable.variables, update.values, update.state)
             # Until it is on a device for the first time.
@@ -262,10 +265,16 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 executable.session.__exit__(None, None, None)
 
     def __del__(self) -> None:
-        if self.__dict__.get("_executable") is not None:
-            # Python passes over what is raised here: nothing could be tried again.
-            with HeldInterrupts():
+        if "_executable" not in self.__dict__:
+            return
+        # Python passes over what is raised here: nothing could be tried again.
+        with HeldInterrupts():
+            try:
                 self.destroy()
+            finally:
+                # Others may have wrapped the module since.
+                if self._training and executor_of(self._user_model) in (None, self):
+                    unwrap(self._user_model, self)
 
     def _close(self) -> None:
         """Gives the device up at the end of the process; the module stays as it is."""
