@@ -244,7 +244,13 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         return self._executable
 
     def destroy(self) -> None:
-        """Give up the program and the device, and take the wrapper off the user's module."""
+        """Give up the program and the device, and take the wrapper off the user's module.
+
+        Without a program this does nothing; the module's own `destroy()` takes the wrapper off.
+
+        Raises:
+            OSError: Weights or state cannot be read, as on a full disk; nothing is given up then.
+        """
         executable = self._executable
         if executable is None:
             return

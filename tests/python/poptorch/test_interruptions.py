@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,33 @@ def test_weights_whose_reading_fails_are_read_again(
         perform()
     assert isinstance(pair.model, WithLoss)
     assert (type(pair.model) is WithLoss) == (action == "destroy")
+    pair.check()
+    if action != "destroy":
+        pair.step()
+        pair.check()
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Files of more than a few bytes cannot be written, as on a disk without room."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("action", ["state_dict", "detachFromDevice", "destroy"])
+def test_a_disk_that_is_full_when_phases_are_read_loses_no_weights(
+    in_phases: None, tmp_path: Path, action: str
+) -> None:
+    pair = Pair(options_of(tmp_path, blocks=["fc"]))
+    pair.step()
+    perform = getattr(pair.model if action == "state_dict" else pair.executor, action)
+    with full_disk():
+        fails(perform)
+    perform()
     pair.check()
     if action != "destroy":
         pair.step()
