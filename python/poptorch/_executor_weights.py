@@ -21,6 +21,7 @@ from poptorch._wrapping import (
     count_host_weights,
     host_weights_version,
     sync_from_device,
+    tensors_of,
 )
 from poptorch.options import Options
 
@@ -48,6 +49,8 @@ class ExecutorWeights:
     _device_optimizer: DeviceOptimizer | None
     _members: Members
     _dirty_host_weights: bool
+    # Whether the device has not got all values that the module had at the last upload.
+    _is_upload_due: bool
     _uploaded_version: int
 
     def _compiled(self) -> Executable:
@@ -66,15 +69,19 @@ class ExecutorWeights:
         raise NotImplementedError
 
     def _host_tensors(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers of the module by the names that the program has for them."""
-        found: dict[str, torch.Tensor] = {}
-        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
-            found[name] = tensor
-        names = self._compiled().program.names
-        return {name: found[name] for name in names if name in found}
+        """Parameters and buffers of the module by the names that the program has for them.
+
+        In training they are those that it was made of, also where the module has others by now.
+        """
+        if self._training:
+            return self._members.tensors
+        return tensors_of(self._model, self._compiled().program.names)
 
     def _upload(self) -> None:
         executable, tensors = self._compiled(), self._host_tensors()
+        self._members.check_tensors(tensors)
+        self._is_upload_due = True
+        self._dirty_host_weights = False
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
         with torch.no_grad(), self._bar("to the device", remote) as bar:
             for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
@@ -84,8 +91,13 @@ class ExecutorWeights:
                 executable.write({name: tensor})
                 release_pages(tensor.data_ptr())
                 bar.update(tensor.nbytes)
-        self._dirty_host_weights = False
+        self._is_upload_due = False
         self._uploaded_version = host_weights_version(self._user_model)
+
+    def _finish_upload(self) -> None:
+        """Uploads again what an error or Ctrl-C left half done."""
+        if self._is_upload_due:
+            self._upload()
 
     def _bar(self, direction: str, tensors: Mapping[str, torch.Tensor]) -> Any:
         total = sum(tensor.nbytes for tensor in tensors.values())
@@ -104,11 +116,14 @@ class ExecutorWeights:
         """Copy all parameters and buffers from the device to the user's module.
 
         Raises:
-            Error: The model is not compiled, or a parameter was replaced since.
+            Error: The model is not compiled, or a parameter was replaced since, or has another
+                dtype or shape.
         """
         self._compiled()
         self._members.check()
-        self._read_weights(self._host_tensors())
+        tensors = self._host_tensors()
+        self._members.check_tensors(tensors)
+        self._read_weights(tensors)
 
     def _written_tensors(self) -> dict[str, torch.Tensor]:
         """Those that a run changes."""
@@ -116,11 +131,13 @@ class ExecutorWeights:
         return {name: one for name, one in self._host_tensors().items() if name in written}
 
     def _read_weights(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        executable = self._compiled()
-        self._dirty_host_weights = False
-        # Tensors that others train too must not ask these for their values meanwhile.
+        if self._is_upload_due:
+            return  # the module has what the device is to get
+        # Neither these nor others that train the same tensors must be asked for values meanwhile.
         with torch._C.DisableTorchFunctionSubclass():
-            self._read_tensors(executable, tensors)
+            self._read_tensors(self._compiled(), tensors)
+        # Not before all are read: after an error or Ctrl-C they are read again.
+        self._dirty_host_weights = False
         if self._training:
             count_host_weights(self._user_model)
 
@@ -153,11 +170,11 @@ class ExecutorWeights:
         """Copy parameters and buffers of the user's module to the device.
 
         Raises:
-            Error: The model is not compiled, or a parameter was replaced since.
+            Error: The model is not compiled, or a parameter was replaced since, or has another
+                dtype or shape.
         """
         self._compiled()
         self._members.check()
-        self._dirty_host_weights = False
         self._upload()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
@@ -232,6 +249,7 @@ class ExecutorWeights:
             ValueError: The model is not on a device, `step` is negative or `keep` less than 1.
         """
         session = self._compiled().session
+        self._finish_upload()
         return checkpoint.save(
             session,
             folder,
@@ -267,6 +285,7 @@ class ExecutorWeights:
         loaded = checkpoint.load(
             self._compiled().session, folder, generators=generators, progress=progress
         )
+        self._is_upload_due = False
         self._dirty_host_weights = self._training
         if self._device_optimizer is not None:
             self._device_optimizer.restored()

@@ -136,8 +136,7 @@ class DeviceOptimizer:
         self._connect()
 
     def destroyed(self) -> None:
-        """Read the state back and let go of the program."""
-        self.read_back()
+        """Let go of the program, whose state was read back before."""
         self._disconnect()
         self._program = None
 

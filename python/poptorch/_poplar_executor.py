@@ -23,6 +23,7 @@ from poptorch._executor_tensors import ExecutorTensors
 from poptorch._executor_times import ExecutorTimes, RunTimes
 from poptorch._executor_weights import ExecutorWeights
 from poptorch._impl import createPoptorchError
+from poptorch._interrupts import HeldInterrupts
 from poptorch._logging import logger
 from poptorch._lower.program import Program
 from poptorch._module_repr import module_repr
@@ -36,6 +37,7 @@ from poptorch._synthetic import SyntheticData
 from poptorch._wrapping import (
     Members,
     check_may_be_wrapped,
+    executor_of,
     shallow_copy,
     unwrap,
     wrap_for_training,
@@ -88,7 +90,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             self._batches, options.output_mode, options.output_return_period
         )
         self._dirty_host_weights = False
-        self._members = Members(None)
+        self._is_upload_due = False
+        self._members = Members()
         self._last_run = 0
         self._uploaded_version = -1
         self._run_times: RunTimes | None = None
@@ -218,17 +221,22 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 self._model, bound.with_tensors(micro), self._device_optimizer, settings
             )
             bar.step()
-        self._compilation_time = bar.duration
-        self._run_times = None
-        self._anchored = {}
-        if options.synthetic_data:
-            self._synthetic = SyntheticData(executable.session, executable.seed)
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
-        self._executable = executable
-        self._members = Members(self._model if self._training else None)
-        if self._device_optimizer is not None and update is not None:
-            self._device_optimizer.compiled(executable.variables, update.values, update.state)
+        with HeldInterrupts():
+            self._compilation_time = bar.duration
+            self._run_times = None
+            self._anchored = {}
+            if options.synthetic_data:
+                self._synthetic = SyntheticData(executable.session, executable.seed)
+            self._members = Members(
+                self._model, executable.program.names, self._per_replica, fixed=self._training
+            )
+            if self._device_optimizer is not None and update is not None:
+                self._device_optimizer.compiled(executable.variables, update.values, update.state)
+            # Until it is on a device for the first time.
+            self._is_upload_due = True
+            self._executable = executable
 
     def _compiled(self) -> Executable:
         if self._executable is None:
@@ -236,23 +244,43 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         return self._executable
 
     def destroy(self) -> None:
-        """Give up the program and the device, and take the wrapper off the user's module."""
+        """Give up the program and the device, and take the wrapper off the user's module.
+
+        Without a program this does nothing; the module's own `destroy()` takes the wrapper off.
+
+        Raises:
+            OSError: Weights or state cannot be read, as on a full disk; nothing is given up then.
+        """
         executable = self._executable
         if executable is None:
             return
-        if self._training:
-            if self._dirty_host_weights:
-                self._read_weights(self._written_tensors())
-            unwrap(self._user_model, self)
+        # What takes long or may fail comes first, and can be tried again.
+        if self._training and self._dirty_host_weights:
+            self._read_weights(self._written_tensors())
         if self._device_optimizer is not None:
-            self._device_optimizer.destroyed()
+            self._device_optimizer.read_back()
         if executable.attached:
-            self._detach()
-        self._executable = None
+            write_profile(executable.session, self._options, self._training)
+        with HeldInterrupts():
+            if self._training:
+                unwrap(self._user_model, self)
+            if self._device_optimizer is not None:
+                self._device_optimizer.destroyed()
+            self._executable = None
+            if executable.attached:
+                executable.session.__exit__(None, None, None)
 
     def __del__(self) -> None:
-        if self.__dict__.get("_executable") is not None:
-            self.destroy()
+        if "_executable" not in self.__dict__:
+            return
+        # Python passes over what is raised here: nothing could be tried again.
+        with HeldInterrupts():
+            try:
+                self.destroy()
+            finally:
+                # Others may have wrapped the module since.
+                if self._training and executor_of(self._user_model) in (None, self):
+                    unwrap(self._user_model, self)
 
     def _close(self) -> None:
         """Gives the device up at the end of the process; the module stays as it is."""
@@ -286,14 +314,25 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
 
     def _attach(self) -> None:
         executable = self._compiled()
-        with native_errors(
-            "attach", "PoplarExecutor.attachToDevice", log_folder=self._options.log_dir
-        ):
-            executable.session.__enter__()
-        executable.variables.attached()
-        self._upload()
-        if self._device_optimizer is not None:
-            self._device_optimizer.attached()
+        session = executable.session
+        with HeldInterrupts() as held:
+            try:
+                with held.allowed():
+                    with native_errors(
+                        "attach", "PoplarExecutor.attachToDevice", log_folder=self._options.log_dir
+                    ):
+                        session.__enter__()
+                    executable.variables.attached()
+                    self._upload()
+                if self._device_optimizer is not None:
+                    self._device_optimizer.attached()
+            except BaseException:
+                # Without a part of the values no run makes sense; those of the host are kept.
+                self._is_upload_due = True
+                if executable.attached:
+                    session.__exit__(RuntimeError, None, None)
+                raise
+            executable.variables.forget_kept()
 
     def detachFromDevice(self) -> None:
         """Bring weights and states to the host and give the device up.
@@ -316,7 +355,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         if keeps:
             executable.variables.keep()
         write_profile(session, self._options, self._training)
-        session.__exit__(None, None, None)
+        with HeldInterrupts():
+            session.__exit__(None, None, None)
 
     # Running.
 
@@ -345,6 +385,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self._members.check()
         if not executable.attached:
             self._attach()
+        self._finish_upload()
         if not self._training:
             self._sync_from_training()
         tensors = validate(executable.arguments, bound)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import popxl
 from pando.session_info import session_report
+from poptorch._logging import logger
 from poptorch.options import Options
 
 
@@ -25,6 +26,8 @@ def model_name(options: Options, training: bool) -> str:
 def write_profile(session: popxl.Session, options: Options, training: bool) -> None:
     """Write the reports of a session that noted times, where options ask for a profile.
 
+    Where they cannot be written, that is a warning: the device is given up all the same.
+
     Args:
         session: The session, which holds its device.
         options: The model's own options.
@@ -35,8 +38,11 @@ def write_profile(session: popxl.Session, options: Options, training: bool) -> N
         return
     name = model_name(options, training)
     path = Path(folder) / name
-    path.mkdir(parents=True, exist_ok=True)
     report = session_report(session, name)
-    report.write_html(path / "profile.html")
-    (path / "profile.json").write_text(report.json())
-    report.write_perfetto(path / "profile.perfetto.json")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        report.write_html(path / "profile.html")
+        (path / "profile.json").write_text(report.json())
+        report.write_perfetto(path / "profile.perfetto.json")
+    except OSError as error:
+        logger.warning("The profile cannot be written, as enableProfiling asks: %s", error)

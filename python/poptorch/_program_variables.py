@@ -18,7 +18,8 @@ _Array = np.ndarray[Any, Any]
 class ProgramVariables:
     """Reads and writes variables by name.
 
-    Rows live as long as the device is held. `attached` and `keep` let them live on.
+    Rows live as long as the device is held. `keep` and `attached` let them live on; what was kept
+    is there until `forget_kept`, since a device that was just taken may be given up again.
 
     Args:
         session: The session of the program.
@@ -108,11 +109,15 @@ class ProgramVariables:
         """Give rows the values that they begin with, or had when the device was given up."""
         for name, place in self._places.items():
             if name in self._kept:
-                self._write_row(name, self._kept.pop(name))
+                self._write_row(name, self._kept[name])
             elif place.initial:
                 buffer = place.row.buffer
                 kind = buffer.tensor_dtype.as_numpy()
                 self._write_row(name, np.full(buffer.tensor_shape, place.initial, kind))
+
+    def forget_kept(self) -> None:
+        """Let go of what `keep` brought: the device has it."""
+        self._kept.clear()
 
     def keep(self) -> None:
         """Bring the rows that nothing else has to the host, before the device is given up."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -87,10 +87,10 @@ class _WrappedModule(torch.nn.Module):
     def destroy(self) -> None:
         """Bring the weights from the device and take the wrapper away."""
         executor = executor_of(self)
-        if executor is None:
-            unwrap(self, None)
-        else:
+        if executor is not None:
             executor.destroy()
+        # That passes over a module without a program, and of one whose executor is gone.
+        unwrap(self, executor)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The state of the module as plain tensors of torch.
@@ -188,31 +188,85 @@ class Members:
 
     Args:
         module: The module, as it is now; None: one without any.
+        names: The names of the tensors that the program has.
+        per_replica: Those of them whose shape may become another one when they are read.
+        fixed: Whether no member may be replaced, as in training.
     """
 
-    def __init__(self, module: torch.nn.Module | None) -> None:
-        self._members = [
+    def __init__(
+        self,
+        module: torch.nn.Module | None = None,
+        names: Collection[str] = (),
+        per_replica: Collection[str] = (),
+        fixed: bool = False,
+    ) -> None:
+        self._fixed = [
             (members, path, name, member)
-            for path, owner in (() if module is None else module.named_modules())
+            for path, owner in (module.named_modules() if module is not None and fixed else ())
             for members in (owner._parameters, owner._buffers, owner._modules)
             for name, member in members.items()
         ]
+        tensors = {} if module is None else tensors_of(module, names)
+        # Wrapped tensors would ask for newer values.
+        with torch._C.DisableTorchFunctionSubclass():
+            self._kinds = {
+                name: (tensor.dtype, None if name in per_replica else tensor.shape)
+                for name, tensor in tensors.items()
+            }
+        self.tensors = tensors if fixed else {}
 
     def check(self) -> None:
-        """Check that none was replaced or removed, which the program would not see.
+        """Check that none that is fixed was replaced, removed or changed in dtype or shape.
 
         Raises:
-            Error: One was.
+            Error: One was, which the program would not see.
         """
-        for members, path, name, member in self._members:
+        for members, path, name, member in self._fixed:
             if members.get(name) is not member:
-                full = f"{path}.{name}" if path else name
-                raise createPoptorchError(
-                    f"{full} was replaced or removed after the model was compiled; the program "
-                    "goes on with the one before. Copy into a parameter to change it, such as "
-                    "parameter.data.copy_(new), or call destroy() and wrap the module again, with "
-                    "an optimizer of its parameters"
-                )
+                raise _changed(f"{path}.{name}" if path else name, "replaced or removed")
+        if self._fixed:
+            self.check_tensors(self.tensors)
+
+    def check_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Check that tensors have the dtypes and shapes that the program was made for.
+
+        Args:
+            tensors: Those that the module has now, by name.
+
+        Raises:
+            Error: One is missing, or has another dtype or shape.
+        """
+        with torch._C.DisableTorchFunctionSubclass():
+            for name, (dtype, shape) in self._kinds.items():
+                tensor = tensors.get(name)
+                if tensor is None:
+                    raise _changed(name, "removed")
+                if tensor.dtype != dtype or shape not in (None, tensor.shape):
+                    wanted = f"{dtype} {list(tensor.shape if shape is None else shape)}"
+                    given = f"{tensor.dtype} {list(tensor.shape)}"
+                    raise _changed(name, f"changed from {wanted} to {given}")
+
+
+def _changed(name: str, how: str) -> Exception:
+    return createPoptorchError(
+        f"{name} was {how} after the model was compiled; the program goes on with the one before. "
+        "Copy into a parameter to change it, such as parameter.data.copy_(new), or call destroy() "
+        "and wrap the module again, with an optimizer of its parameters"
+    )
+
+
+def tensors_of(module: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
+    """Find parameters and buffers of a module.
+
+    Args:
+        module: The module.
+        names: Their names, some of which it may not have.
+
+    Returns:
+        Those that it has, in the order of the names.
+    """
+    found = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: found[name] for name in names if name in found}
 
 
 def check_may_be_wrapped(module: torch.nn.Module, executor: Trainer | None = None) -> None:
@@ -225,8 +279,7 @@ def check_may_be_wrapped(module: torch.nn.Module, executor: Trainer | None = Non
     Raises:
         RuntimeError: It is.
     """
-    reference = object.__getattribute__(module, "__dict__").get(_EXECUTOR)
-    if reference is not None and (executor is None or reference() is not executor):
+    if executor_of(module) not in (None, executor):
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
             "the model to unwrap before wrapping again."

@@ -11,6 +11,7 @@ import torch
 from poptorch import _impl
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
+from poptorch._interrupts import HeldInterrupts
 from poptorch._ops import trace_state
 from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.blocks import block_marks
@@ -117,7 +118,8 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     metas = [torch.empty_like(tensor.contiguous(), device="meta") for tensor in given]
     bound = arguments.with_tensors(metas)
     validates = torch.distributions.Distribution._validate_args
-    with ExitStack() as stack:
+    # Only the module itself can be interrupted: what is replaced for the trace is always put back.
+    with HeldInterrupts() as held, ExitStack() as stack:
         twins = stack.enter_context(twins_in(module, settings.per_replica))
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
         stack.enter_context(block_marks(module, recorder, settings.blocks))
@@ -133,7 +135,12 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
             trace_state.tracing(settings.strategy, settings.training, recorder.paused)
         )
         recorder.recording.host_layers = state.host_layers
-        with recorder.recording_on(), DeviceMode(recorder), differentiated_bodies():
+        with (
+            recorder.recording_on(),
+            DeviceMode(recorder),
+            differentiated_bodies(),
+            held.allowed(),
+        ):
             output = module(*bound.args, **bound.kwargs)
         _check_shapes(given, metas)
         structure = Structure(output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import pickle
 import pickletools
 import signal
@@ -140,6 +142,101 @@ def test_members_that_are_replaced_after_compilation(
         again = poptorch.trainingModel(model)
         before = again(X, TARGET)[1]
         assert again(X, TARGET)[1] < before
+
+
+def halve(model: WithLoss) -> None:
+    model.half()
+
+
+def reshape_data(model: WithLoss) -> None:
+    model.fc.weight.data = torch.ones(5, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (halve, r"fc.weight was changed from torch.float32 \[3, 4\] to torch.float16 \[3, 4\]"),
+        (reshape_data, r"fc.weight was changed from torch.float32 \[3, 4\] to .* \[5, 4\]"),
+        (remove_parameter, "fc.bias was .*removed"),
+    ],
+)
+def test_tensors_that_change_after_compilation(
+    change: Callable[[WithLoss], None], match: str
+) -> None:
+    model, other = WithLoss(), WithLoss()
+    training, inference = poptorch.trainingModel(model), poptorch.inferenceModel(other)
+    training(X, TARGET)
+    inference(X)
+    trained = model.fc.weight.detach().clone()
+    change(model)
+    change(other)
+    for call in (
+        lambda: training(X, TARGET),
+        training.copyWeightsToHost,
+        training.copyWeightsToDevice,
+        inference.copyWeightsToHost,
+        inference.copyWeightsToDevice,
+    ):
+        with pytest.raises(poptorch.Error, match=rf"{match}[\s\S]*call destroy\(\) and wrap"):
+            call()
+    training.destroy()
+    if change is not reshape_data:
+        torch.testing.assert_close(model.fc.weight.detach().float(), trained, rtol=1e-3, atol=1e-3)
+
+
+def test_a_destroyed_executor_leaves_replaced_parameters_alone() -> None:
+    model = WithLoss()
+    executor = poptorch.trainingModel(model)
+    layer, before = model.fc, model.fc.weight
+    start = before.detach().clone()
+    executor(X, TARGET)
+    layer.weight = nn.Parameter(torch.zeros(3, 4))
+    executor.destroy()
+    assert not model.fc.weight.any()
+    assert not torch.equal(before, start)
+
+
+@pytest.mark.parametrize("change", [replace_parameter, replace_module])
+def test_members_that_are_replaced_before_compilation(change: Callable[[WithLoss], None]) -> None:
+    model = WithLoss()
+    executor = poptorch.trainingModel(model)
+    change(model)
+    reference = copy.deepcopy(model)
+    executor.setOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    layer = model.fc
+    for _ in range(2):
+        optimizer.zero_grad()
+        reference(X, TARGET)[1].backward()
+        optimizer.step()
+        executor(X, TARGET)
+        torch.testing.assert_close(layer.weight.detach(), reference.fc.weight.detach())
+    executor.destroy()
+    assert type(model.fc.weight) is nn.Parameter
+
+
+def test_modules_whose_executor_is_gone_or_has_no_program_are_wrapped_again() -> None:
+    model = nn.Sequential(Inner(raises))
+    executor = poptorch.trainingModel(model)
+    with pytest.raises(KeyError, match="the user's own"):
+        executor(X)
+    with pytest.raises(RuntimeError, match="already been wrapped"):
+        poptorch.trainingModel(model)
+    executor.destroy()
+    assert type(model) is not nn.Sequential
+    del executor
+    gc.collect()
+    assert type(model) is nn.Sequential
+    assert type(model[0].fc.weight) is nn.Parameter
+    again = poptorch.trainingModel(model)
+    model.destroy()
+    assert type(model) is nn.Sequential
+    second = poptorch.trainingModel(model)
+    # The wrapper is that of another executor by now.
+    del again
+    gc.collect()
+    assert type(model) is not nn.Sequential
+    second.destroy()
 
 
 def test_a_module_is_plain_torch_with_its_trained_weights_after_an_error() -> None:

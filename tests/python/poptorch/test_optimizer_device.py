@@ -48,6 +48,7 @@ class Training:
 
     def destroy(self) -> None:
         assert self.program is not None
+        self.device.read_back()
         self.device.destroyed()
         self.program.session.__exit__(None, None, None)
 
