@@ -17,6 +17,7 @@ import torch
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
 from poptorch._lower.dtypes import array_of, device_dtype, popxl_dtype
+from poptorch._options_batching import check_input_groups
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
 
@@ -122,7 +123,11 @@ class BatchSizes:
 
         Returns:
             Their numbers.
+
+        Raises:
+            ValueError: The groups of replicas with the same inputs are not equally large.
         """
+        check_input_groups(options.input_group_size, options.replication_factor)
         return BatchSizes(
             options.device_iterations,
             options.replication_factor,

@@ -174,9 +174,15 @@ def test_trace_points_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     library = types.ModuleType("libpvti")
     vars(library).update(createTraceChannel=lambda name: f"<{name}>", Tracepoint=tracepoint)
     monkeypatch.setitem(sys.modules, "libpvti", library)
-    monkeypatch.delenv("PVTI_OPTIONS", raising=False)
-    assert profiling.Channel("off").instrument(Worker(), "work").work(1) == 2
-    assert seen == []
+    for setting in (None, "", '{"enable":"false"}', '{"directory":"here"}', "[]"):
+        monkeypatch.delenv("PVTI_OPTIONS", raising=False)
+        if setting is not None:
+            monkeypatch.setenv("PVTI_OPTIONS", setting)
+        assert profiling.Channel("off").instrument(Worker(), "work").work(1) == 2
+        assert seen == []
+    monkeypatch.setenv("PVTI_OPTIONS", "enable")
+    with pytest.raises(ValueError, match="PVTI_OPTIONS = 'enable' is no JSON"):
+        profiling.Channel("unreadable")
     monkeypatch.setenv("PVTI_OPTIONS", '{"enable":"true"}')
     worker = profiling.Channel("mine").instrument(Worker(), "work", "rest")
     assert (worker.work(1), worker.rest()) == (2, "rested")
