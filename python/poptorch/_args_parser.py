@@ -309,8 +309,8 @@ class Structure:
     """What `forward` returned in the trace, to be filled with the results of runs.
 
     Args:
-        output: Traced tensors, containers of them as for arguments, and other values. Tensors on
-            the CPU and other values are the same in all results.
+        output: Traced tensors, containers of them as for arguments, and other values. Other values
+            are the same in all results; those of tensors on the CPU are copied for each.
         is_traced: Which tensors are replaced by results; None: those that are not on the CPU.
     """
 

@@ -359,10 +359,11 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         results = [
             sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
         ]
+        anchored = self._anchor_memory(program)
         written: list[tuple[torch.Tensor, Result]] = []
         if self._synthetic is not None:
             inputs, outputs = self._synthetic.inputs, self._synthetic.outputs
-            for result in results:
+            for result in (*results, *anchored.values()):
                 result.array[...] = 0
         else:
             inputs = self._host_inputs(executable, tensors)
@@ -370,6 +371,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 stream: result.array
                 for stream, result in zip(program.outputs, results, strict=True)
             }
+            outputs |= {stream: result.array for stream, result in anchored.items()}
             written = self._written_inputs(program, tensors, outputs)
         if self._device_optimizer is not None:
             self._device_optimizer.before_run()
@@ -384,7 +386,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))
         given = [result.tensor() for result in results]
         count = len(given) - len(executable.anchors)
-        self._keep_anchors(executable, given[count:])
+        self._keep_anchors(executable, given[count:], anchored)
         rebuilt = executable.structure.rebuild(given[:count])
         self._run_times = RunTimes(begin, ready, done, time.perf_counter())
         return rebuilt
