@@ -248,7 +248,8 @@ def _make_executable(
     )
     program = builder.build()
     buffers = program.written - traced.twins.parameters
-    is_empty = not (results or traced.recording.nodes or traced.structure.has_host_tensors)
+    needs_device = bool(results or traced.recording.nodes)
+    is_empty = not (needs_device or traced.structure.has_host_tensors)
     check_program([] if is_empty else program.devices, buffers, options)
     anchors.check(program)
     configure(program.ir, options)
@@ -269,6 +270,7 @@ def _make_executable(
         tensor_names=[*anchors.names, *program.anchor_names],
         anchors=list(anchors.streamed),
         other_anchors=anchors.others,
+        needs_device=needs_device,
         plan=plan,
     )
 

@@ -34,6 +34,7 @@ class Executable:
         anchors: The short names of the anchors that follow the results.
         other_anchors: What other anchors name, by short name.
         file: What the compiler wrote for the program, name and content; None: not kept.
+        needs_device: Whether it has an op to run.
         plan: How it fits in the memory that options name; None: they name none.
     """
 
@@ -49,6 +50,7 @@ class Executable:
     anchors: list[str] = field(default_factory=list)
     other_anchors: dict[str, str] = field(default_factory=dict)
     file: tuple[str, bytes] | None = None
+    needs_device: bool = True
     plan: FitPlan | None = None
 
     def __bool__(self) -> bool:

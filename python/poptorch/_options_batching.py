@@ -14,7 +14,7 @@ from poptorch.enums import CommGroupType, OutputMode
 
 Batching = TypeVar("Batching", bound="BatchingOptions")
 
-# The mode of synthetic data: normally distributed, as popart.SyntheticDataMode counts them.
+# The mode of synthetic data: normally distributed, as the original's compiler counts them.
 _RANDOM_NORMAL = 2
 
 
@@ -248,9 +248,9 @@ class BatchingOptions(OptionValues):
         return self
 
     @property
-    def synthetic_data(self) -> bool:
-        """Whether inputs are made on the device."""
-        return bool(self._Popart.options.get("syntheticDataMode", 0))
+    def synthetic_data(self) -> int:
+        """How inputs are made: 0: not, 1: zeros, 2: normally distributed, 3: uniform."""
+        return int(self._Popart.options.get("syntheticDataMode", 0))
 
     def broadcastBuffers(self: Batching, broadcast_buffers: bool = True) -> Batching:
         """Choose whether replicas are to have the same buffers.

@@ -53,6 +53,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         training: Whether a run updates the weights.
         optimizer: How it updates them.
         user_model: The module that other wrappers of it share; None: `model`.
+
+    Raises:
+        AssertionError: There is an optimizer, and the executor does not train.
     """
 
     def __init__(
@@ -63,6 +66,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         optimizer: torch.optim.Optimizer | None = None,
         user_model: torch.nn.Module | None = None,
     ) -> None:
+        assert training or optimizer is None, (
+            "An optimizer is for training: wrap the module by trainingModel"
+        )
         self._user_model = model if user_model is None else user_model
         self._model = shallow_copy(self._user_model)
         self._training = training
@@ -209,7 +215,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self._run_times = None
         self._anchored = {}
         if options.synthetic_data:
-            self._synthetic = SyntheticData(executable.session, executable.seed)
+            self._synthetic = SyntheticData(
+                executable.session, executable.seed, options.synthetic_data
+            )
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
         self._executable = executable
@@ -243,7 +251,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
 
     def _close(self) -> None:
         """Gives the device up at the end of the process; the module stays as it is."""
-        if self.isAttachedToDevice():
+        if self._executable is not None and self._executable.attached:
             self._detach()
 
     # Device.
@@ -252,9 +260,10 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         """Whether the executor holds a device.
 
         Returns:
-            Whether it does; False before compilation.
+            Whether it does; False before compilation, then True for a model without any op.
         """
-        return self._executable is not None and self._executable.attached
+        executable = self._executable
+        return executable is not None and (executable.attached or not executable.needs_device)
 
     def attachToDevice(self) -> None:
         """Take a device and upload weights and states.

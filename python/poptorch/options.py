@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from poptorch._ops.scopes import Attribute
 from poptorch._option_values import OptionValues, value_text
 from poptorch._options_batching import BatchingOptions
 from poptorch._options_device import DeviceOptions
@@ -24,7 +25,7 @@ from poptorch._strategies import PipelinedExecution
 from poptorch._tensor_locations import TensorLocationSettings, _TensorLocationOptions
 from poptorch.enums import AutoStage, OutputMode
 
-__all__ = ["ConfigFileError", "Options", "TensorLocationSettings"]
+__all__ = ["Attribute", "ConfigFileError", "Options", "TensorLocationSettings"]
 
 Self = TypeVar("Self", bound="Options")
 

@@ -213,6 +213,20 @@ def test_synthetic_data() -> None:
     assert model.getLatency() == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(("mode", "values"), [(1, "zeros"), (2, "normal"), (3, "uniform")])
+def test_kinds_of_synthetic_data(mode: int, values: str) -> None:
+    options = quiet()
+    options._Popart.set("syntheticDataMode", mode)
+    module = Sum()
+    model = poptorch.inferenceModel(module, options)
+    model(torch.full((1000,), torch.nan))
+    model.copyWeightsToHost()
+    mean = module.total.item() / 1000
+    assert {"zeros": mean == 0, "normal": 0 < abs(mean) < 0.2, "uniform": abs(mean - 0.5) < 0.1}[
+        values
+    ]
+
+
 def test_floating_point_exceptions() -> None:
     options = quiet()
     options.Precision.enableFloatingPointExceptions(True)

@@ -61,6 +61,19 @@ def test_enums() -> None:
         assert issubclass(kind, enum.IntEnum) == is_int
 
 
+def test_names_are_exported() -> None:
+    names: dict[str, Any] = {}
+    exec("from poptorch import *", names)
+    for name in poptorch.ops.__all__:
+        assert names[name] is getattr(poptorch.ops, name) is getattr(poptorch, name)
+    for name in ("Attribute", "ConfigFileError", "Options", "TensorLocationSettings"):
+        assert names[name] is getattr(poptorch.options, name) is getattr(poptorch, name)
+    for name in ("enums", "ops", "optim", "options", "poptorch_core", "profiling", "testing"):
+        assert names[name] is getattr(poptorch, name) is sys.modules[f"poptorch.{name}"]
+    assert {"Stage", "Phase", "DataLoader", "Error", "load", "getIpuTensorId"} <= names.keys()
+    assert poptorch.Attribute is poptorch.ops.Attribute
+
+
 def test_version_can_be_parsed() -> None:
     assert tuple(map(int, poptorch.__version__.split("+")[0].split("."))) == (3, 4, 0)
 
