@@ -248,7 +248,12 @@ class BatchingOptions(OptionValues):
         return self
 
     @property
-    def synthetic_data(self) -> int:
+    def synthetic_data(self) -> bool:
+        """Whether inputs are made on the device."""
+        return self.synthetic_data_mode != 0
+
+    @property
+    def synthetic_data_mode(self) -> int:
         """How inputs are made: 0: not, 1: zeros, 2: normally distributed, 3: uniform."""
         return int(self._Popart.options.get("syntheticDataMode", 0))
 

@@ -216,7 +216,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self._anchored = {}
         if options.synthetic_data:
             self._synthetic = SyntheticData(
-                executable.session, executable.seed, options.synthetic_data
+                executable.session, executable.seed, options.synthetic_data_mode
             )
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
