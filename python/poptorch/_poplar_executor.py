@@ -53,9 +53,6 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         training: Whether a run updates the weights.
         optimizer: How it updates them.
         user_model: The module that other wrappers of it share; None: `model`.
-
-    Raises:
-        AssertionError: There is an optimizer, and the executor does not train.
     """
 
     def __init__(
@@ -66,9 +63,6 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         optimizer: torch.optim.Optimizer | None = None,
         user_model: torch.nn.Module | None = None,
     ) -> None:
-        assert training or optimizer is None, (
-            "An optimizer is for training: wrap the module by trainingModel"
-        )
         self._user_model = model if user_model is None else user_model
         self._model = shallow_copy(self._user_model)
         self._training = training

@@ -1,4 +1,4 @@
-"""Options that show only in models: messages, places in errors, shapes of results."""
+"""Options and optimizers that show only in models: messages, places in errors, shapes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ def test_unexpected_attributes_of_optimizers(relaxed: bool) -> None:
         model.setOptimizer(optimizer)
     levels = {level for level, text in messages if "late" in text}
     assert levels == {logging.DEBUG if relaxed else logging.WARNING}
+
+
+def test_an_optimizer_of_another_module_is_refused() -> None:
+    optimizer = torch.optim.SGD(nn.Linear(4, 3).parameters(), lr=0.1)
+    model = poptorch.trainingModel(WithLoss(), optimizer=optimizer)
+    with pytest.raises(poptorch.Error, match=r"in group 0 that is not in the model"):
+        model(X, torch.ones(3, 3))
 
 
 class Rows(nn.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -72,6 +73,18 @@ def test_names_are_exported() -> None:
         assert names[name] is getattr(poptorch, name) is sys.modules[f"poptorch.{name}"]
     assert {"Stage", "Phase", "DataLoader", "Error", "load", "getIpuTensorId"} <= names.keys()
     assert poptorch.Attribute is poptorch.ops.Attribute
+
+
+def test_the_module_of_executors_may_be_executed_again() -> None:
+    spec = importlib.util.find_spec("poptorch._poplar_executor")
+    assert spec is not None and spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    layer, x = torch.nn.Linear(4, 2), torch.ones(3, 4)
+    options = Options().outputMode(poptorch.OutputMode.All)
+    for kind in (poptorch.PoplarExecutor, again.PoplarExecutor):
+        executor = kind(layer, options.clone(), training=False)
+        torch.testing.assert_close(executor(x), layer(x).detach())
 
 
 def test_version_can_be_parsed() -> None:

@@ -35,11 +35,6 @@ def test_wrappers_refuse_what_they_cannot_use() -> None:
     with pytest.raises(AssertionError, match="An optimizer can be set in a training executor only"):
         executor = poptorch.inferenceModel(nn.Linear(4, 4))
         executor.setOptimizer(torch.optim.SGD(executor.parameters(), lr=0.1))
-    optimizer = torch.optim.SGD(nn.Linear(4, 4).parameters(), lr=0.1)
-    with pytest.raises(AssertionError, match="An optimizer is for training"):
-        poptorch.PoplarExecutor(
-            nn.Linear(4, 4), poptorch.Options(), training=False, optimizer=optimizer
-        )
     options = poptorch.Options()
     options.Training.gradientAccumulation(2)
     words = "You must set poptorch.Options().Training.gradientAccumulation to 1 or leave it as its "
