@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from poptorch import enums as enums
+from poptorch import ops, testing
 from poptorch import optim as optim
 from poptorch import options as options
 from poptorch import poptorch_core as poptorch_core
 from poptorch import profiling as profiling
-from poptorch import testing as testing
 from poptorch._accessor import AsynchronousDataAccessor
 from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
 from poptorch._compile_hooks import registerPostCompileHook, registerPreCompileHook
@@ -17,7 +17,7 @@ from poptorch._errors import Error, RecoverableError, UnrecoverableError
 from poptorch._file_tensors import parameters_in_files
 from poptorch._impl import _OverwriteContextManager as _OverwriteContextManager
 from poptorch._impl import createPoptorchError as createPoptorchError
-from poptorch._impl import isRunningOnIpu
+from poptorch._impl import getIpuTensorId, isRunningOnIpu
 from poptorch._import_effects import geometric_registration, install
 from poptorch._load import load
 from poptorch._logging import setLogLevel
@@ -59,20 +59,29 @@ __all__ = [
     "TensorLocationSettings",
     "UnrecoverableError",
     "__version__",
+    "enums",
+    "getIpuTensorId",
     "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
     "isRunningOnIpu",
     "load",
     "module_repr",
+    "ops",
+    "optim",
+    "options",
     "parameters_in_files",
+    "poptorch_core",
     "print",
+    "profiling",
     "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "setLogLevel",
+    "testing",
     "trainingModel",
     *enums.__all__,
+    *ops.__all__,
 ]
 
 install()

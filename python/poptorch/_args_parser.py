@@ -137,13 +137,18 @@ class Signature:
         return self._defaults[name]
 
     def _note_dictionaries(self, bound: BoundArguments) -> None:
-        values = (*bound.args, *bound.kwargs.values())
-        if any(isinstance(value, Mapping) for value in values):
+        if _holds_dictionary([*bound.args, *bound.kwargs.values()]):
             self._dictionaries_noted = True
             logger.warning(
                 "Dictionaries as arguments have only partial support: later calls must give the "
                 "same keys as the one that compiles the model."
             )
+
+
+def _holds_dictionary(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_dictionary, value))
+    return isinstance(value, Mapping)
 
 
 def _only_name(parameters: Iterable[inspect.Parameter], kind: Any) -> str | None:
@@ -304,8 +309,8 @@ class Structure:
     """What `forward` returned in the trace, to be filled with the results of runs.
 
     Args:
-        output: Traced tensors, containers of them as for arguments, and other values. Tensors on
-            the CPU and other values are the same in all results.
+        output: Traced tensors, containers of them as for arguments, and other values. Other values
+            are the same in all results; those of tensors on the CPU are copied for each.
         is_traced: Which tensors are replaced by results; None: those that are not on the CPU.
     """
 

@@ -17,6 +17,7 @@ import torch
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
 from poptorch._lower.dtypes import array_of, device_dtype, popxl_dtype
+from poptorch._options_batching import check_input_groups
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
 
@@ -122,7 +123,11 @@ class BatchSizes:
 
         Returns:
             Their numbers.
+
+        Raises:
+            ValueError: The groups of replicas with the same inputs are not equally large.
         """
+        check_input_groups(options.input_group_size, options.replication_factor)
         return BatchSizes(
             options.device_iterations,
             options.replication_factor,
@@ -280,6 +285,27 @@ class OutputSizes:
         if self.count == 1:
             return tuple(traced)
         return (self.count * (traced[0] if traced else 1), *traced[1:])
+
+    def of_updates(self, stored: torch.Tensor, traced: Sequence[int], count: int) -> torch.Tensor:
+        """Give what is returned of a value that changes with each update only.
+
+        Args:
+            stored: What a run stored, as `All` returns it; behind the first `count` of each replica
+                nothing was stored.
+            traced: The shape of the value.
+            count: How many times it was stored in a run, each time for as many micro-batches.
+
+        Returns:
+            A tensor of the shape `shape(traced)`.
+        """
+        steps = self.batches.steps
+        by_replica = stored.reshape(self.batches.replication_factor, steps, *traced)[:, :count]
+        by_step = by_replica.repeat_interleave(steps // count, dim=1)
+        if self.mode == OutputMode.Sum:
+            chosen = by_step.sum(1, dtype=stored.dtype)
+        else:
+            chosen = by_step[:, self.returned_steps()]
+        return chosen.reshape(self.shape(traced))
 
     def make(self, traced: Sequence[int], dtype: torch.dtype, transfers: int) -> Result:
         """Make the memory of one output.

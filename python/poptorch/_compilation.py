@@ -23,7 +23,7 @@ from poptorch._logging import logger
 from poptorch._lower.dtypes import device_dtype
 from poptorch._lower.loss_scaling import automatic_loss_scaling
 from poptorch._lower.phased_program import PhasedProgramBuilder
-from poptorch._lower.program import GRADIENT, Program, ProgramBuilder
+from poptorch._lower.program import Program, ProgramBuilder
 from poptorch._lower.schedule import Schedule
 from poptorch._lower.table import SHAPE_RULES, is_lowered
 from poptorch._lower.weight_update import WeightUpdate, names_of_groups
@@ -45,16 +45,16 @@ from poptorch._trace.blocks import repeated_blocks
 from poptorch._trace.tracer import Trace, TraceSettings, trace
 from poptorch.options import Options
 
-# An updated weight is called so, before its name.
-_UPDATED = "UpdatedVar___"
 
-
-def schedule_of(options: Options, groups: Mapping[str, ReplicaGroups]) -> Schedule:
+def schedule_of(
+    options: Options, groups: Mapping[str, ReplicaGroups], anchored: Sequence[str]
+) -> Schedule:
     """Choose the loops of a program.
 
     Args:
         options: The model's own options.
         groups: The parameters with a value for each group of replicas.
+        anchored: What anchors name beside tensors of the forward pass.
 
     Returns:
         The loops.
@@ -70,11 +70,7 @@ def schedule_of(options: Options, groups: Mapping[str, ReplicaGroups]) -> Schedu
         num_io_tiles=options.TensorLocations.num_io_tiles,
         mean_strategy=options.Training.meanAccumulationAndReplicationReductionStrategy,
         groups=dict(groups),
-        kept_gradients=frozenset(
-            str(long).removeprefix(GRADIENT)
-            for long, *_ in options.anchored_tensors.values()
-            if str(long).startswith(GRADIENT)
-        ),
+        anchored=anchored,
     )
 
 
@@ -160,40 +156,24 @@ class _Anchors:
         self.streamed = {
             short: named[str(long)] for short, (long, *_) in asked.items() if long in named
         }
-        self._others = {short: long for short, (long, *_) in asked.items() if long not in named}
+        self.others = {short: long for short, (long, *_) in asked.items() if long not in named}
 
-    def variables(self, ir: popxl.Ir) -> dict[str, str]:
-        """Find the anchors that are variables of the program, as the state of an optimizer.
+    def check(self, program: Program) -> None:
+        """Check that a program has what is named beside tensors of the forward pass.
 
         Args:
-            ir: The program.
-
-        Returns:
-            The names of variables by the anchors' short names.
+            program: The program.
 
         Raises:
-            Error: There is no such variable.
+            Error: It has no such tensor.
         """
-        found = {}
-        for short, long in self._others.items():
-            name = long.removeprefix(_UPDATED)
-            if name not in ir._variables:
+        for short, long in self.others.items():
+            if long not in program.anchored:
+                names = [*self.names, *program.anchor_names]
                 raise createPoptorchError(
                     f"anchorTensor: there is no tensor {long} in the graph, which '{short}' names. "
-                    f"PoplarExecutor.getTensorNames lists those of a model; it has {self.names}"
+                    f"PoplarExecutor.getTensorNames lists those of a model; it has {names}"
                 )
-            found[short] = name
-        return found
-
-
-def _names_of_updates(program: Program, update: WeightUpdate | None, traced: Trace) -> list[str]:
-    """What anchors of a training program can name beside tensors of the forward pass."""
-    if update is None:
-        return []
-    weights = [name for name in traced.twins.parameters if name in program.written]
-    state = [*update.state.scalars, *update.state.states.values()]
-    found = [prefix + name for name in sorted(weights) for prefix in (GRADIENT, _UPDATED)]
-    return [*found, *dict.fromkeys(state)]
 
 
 def compile_module(
@@ -261,15 +241,17 @@ def _make_executable(
     options = settings.options
     anchors = _Anchors(options.anchored_tensors, traced)
     results = [*traced.structure.tensors(), *anchors.streamed.values()]
-    schedule = schedule_of(options, settings.groups)
+    others = list(dict.fromkeys(anchors.others.values()))
+    schedule = schedule_of(options, settings.groups, others)
     builder = (PhasedProgramBuilder if phased else ProgramBuilder)(
         traced.recording, traced.inputs, traced.twins, results, schedule, update, settings.seed
     )
     program = builder.build()
     buffers = program.written - traced.twins.parameters
-    is_empty = not (results or traced.recording.nodes or traced.structure.has_host_tensors)
+    needs_device = bool(results or traced.recording.nodes)
+    is_empty = not (needs_device or traced.structure.has_host_tensors)
     check_program([] if is_empty else program.devices, buffers, options)
-    read_anchors = anchors.variables(program.ir)
+    anchors.check(program)
     configure(program.ir, options)
     if settings.cache is not None:
         use_cache(program.ir, settings.cache)
@@ -285,9 +267,10 @@ def _make_executable(
         variables=ProgramVariables(session, program.rows, folder),
         schedule=schedule,
         seed=settings.seed,
-        tensor_names=[*anchors.names, *_names_of_updates(program, update, traced)],
+        tensor_names=[*anchors.names, *program.anchor_names],
         anchors=list(anchors.streamed),
-        read_anchors=read_anchors,
+        other_anchors=anchors.others,
+        needs_device=needs_device,
         plan=plan,
     )
 

@@ -62,11 +62,12 @@ def check_program(
 
     Raises:
         Error: It is empty, needs too many devices or a number that is no power of 2, or its
-            replicas would have to agree on buffers.
+            replicas would have to agree on buffers although they have different inputs.
     """
     replicas = options.replication_factor
     devices_to_reserve(devices_per_replica(devices) * replicas, options)
-    if options.broadcast_buffers and replicas > 1 and written_buffers:
+    differ = options.input_group_size < replicas
+    if options.broadcast_buffers and differ and written_buffers:
         raise createPoptorchError(f"{_BROADCAST} It writes {', '.join(sorted(written_buffers))}.")
 
 

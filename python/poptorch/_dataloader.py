@@ -47,12 +47,7 @@ class _Request:
     @property
     def extra(self) -> int:
         """How many micro-batches are in a combined batch."""
-        return BatchSizes(
-            device_iterations=self.options.device_iterations,
-            replication_factor=self.options.replication_factor,
-            gradient_accumulation=self.options.Training.gradient_accumulation,
-            input_group_size=self.options.input_group_size,
-        ).extra
+        return BatchSizes.of(self.options).extra
 
     @property
     def combined(self) -> int | None:

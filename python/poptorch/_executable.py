@@ -32,8 +32,9 @@ class Executable:
         seed: The random seed.
         tensor_names: What anchors can name.
         anchors: The short names of the anchors that follow the results.
-        read_anchors: The variables that other anchors are, by short name.
+        other_anchors: What other anchors name, by short name.
         file: What the compiler wrote for the program, name and content; None: not kept.
+        needs_device: Whether it has an op to run.
         plan: How it fits in the memory that options name; None: they name none.
     """
 
@@ -47,8 +48,9 @@ class Executable:
     seed: int = 0
     tensor_names: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
-    read_anchors: dict[str, str] = field(default_factory=dict)
+    other_anchors: dict[str, str] = field(default_factory=dict)
     file: tuple[str, bytes] | None = None
+    needs_device: bool = True
     plan: FitPlan | None = None
 
     def __bool__(self) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+import popxl
+from poptorch import enums
+from poptorch._batching import OutputSizes, Result
 from poptorch._impl import createPoptorchError
-from poptorch._lower.program import SEED_VARIABLE
+from poptorch._lower.dtypes import torch_dtype
+from poptorch._lower.program import SEED_VARIABLE, Program
 from poptorch.options import Options
 
 if TYPE_CHECKING:
@@ -23,6 +28,8 @@ class ExecutorTensors:
     _options: Options
     _executable: Executable | None
     _model: torch.nn.Module
+    _training: bool
+    _output_sizes: OutputSizes
     _anchored: dict[str, torch.Tensor]
 
     def _compiled(self) -> Executable:
@@ -34,7 +41,8 @@ class ExecutorTensors:
         """List the tensors that `Options.anchorTensor` can return.
 
         Returns:
-            The names of inputs, parameters, buffers, and of what each operator gives.
+            The names of inputs, parameters, buffers, and of what each operator gives; in training
+            also those of gradients, updated parameters and what the optimizer keeps.
 
         Raises:
             AssertionError: The model is not compiled.
@@ -49,7 +57,8 @@ class ExecutorTensors:
             short_name: The name that it has there.
 
         Returns:
-            Its values, with a first dimension as that of results: (n * count, ...).
+            Its values, with a first dimension as that of results: (n * count, ...). What changes
+            with an update only, as a gradient or a state, is the same for all its micro-batches.
 
         Raises:
             AssertionError: There is none of that name, or no run yet.
@@ -57,13 +66,30 @@ class ExecutorTensors:
         assert short_name in self._anchored, f"No tensor with name {short_name} found."
         return self._anchored[short_name]
 
-    def _keep_anchors(self, executable: Executable, streamed: Sequence[torch.Tensor]) -> None:
+    def _anchor_memory(self, program: Program) -> dict[popxl.DeviceToHostStream, Result]:
+        """Memory for what anchors name beside tensors of the forward pass, by stream."""
+        sizes = replace(self._output_sizes, mode=enums.OutputMode.All)
+        steps = sizes.batches.steps
+        return {
+            stream: sizes.make(stream.shape, torch_dtype(stream.dtype), steps)
+            for stream in program.anchored.values()
+        }
+
+    def _keep_anchors(
+        self,
+        executable: Executable,
+        streamed: Sequence[torch.Tensor],
+        others: Mapping[popxl.DeviceToHostStream, Result],
+    ) -> None:
         """Keeps what a run gave beside the results."""
         self._anchored = dict(zip(executable.anchors, streamed, strict=True))
-        if executable.read_anchors:
-            values = executable.read(list(executable.read_anchors.values()))
-            for short_name, name in executable.read_anchors.items():
-                self._anchored[short_name] = values[name]
+        sizes = self._output_sizes
+        stored = sizes.batches.device_iterations if self._training else 1
+        for short_name, name in executable.other_anchors.items():
+            stream = executable.program.anchored[name]
+            self._anchored[short_name] = sizes.of_updates(
+                others[stream].tensor(), stream.shape, stored
+            )
 
     # Buffers.
 

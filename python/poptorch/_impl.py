@@ -52,6 +52,26 @@ def isRunningOnIpu() -> bool:
     return _is_tracing
 
 
+def getIpuTensorId(t: torch.Tensor) -> int:
+    """Identify a tensor of the model that is being traced.
+
+    Args:
+        t: The tensor.
+
+    Returns:
+        A number that no other tensor has in this trace.
+
+    Raises:
+        Error: No model is being traced, or it is a tensor of the CPU.
+    """
+    if not _is_tracing or t.device.type == "cpu":
+        raise createPoptorchError(
+            "getIpuTensorId: wanted a tensor of a model that is being traced; given one of shape "
+            f"{list(t.shape)} on {t.device}. Call it in forward, on tensors of the device"
+        )
+    return id(t)
+
+
 _CASTS = {torch.float32: "FLOAT", torch.float16: "FLOAT16"}
 
 

@@ -14,7 +14,7 @@ from poptorch.enums import CommGroupType, OutputMode
 
 Batching = TypeVar("Batching", bound="BatchingOptions")
 
-# The mode of synthetic data: normally distributed, as popart.SyntheticDataMode counts them.
+# The mode of synthetic data: normally distributed, as the original's compiler counts them.
 _RANDOM_NORMAL = 2
 
 
@@ -26,6 +26,23 @@ def _check_output_mode(where: str, mode: object, period: object) -> None:
         assert isinstance(period, int) and not isinstance(period, bool) and period > 0, (
             f"{where}: OutputMode.EveryN needs a positive output_return_period; given {period!r}"
         )
+
+
+def check_input_groups(input_group_size: int, replication_factor: int) -> None:
+    """Check that groups of replicas with the same inputs are equally large.
+
+    Args:
+        input_group_size: The number of replicas in a group.
+        replication_factor: The number of all replicas.
+
+    Raises:
+        ValueError: There is a group that is larger or smaller.
+    """
+    sizes = f"(given {input_group_size} of {replication_factor} replicas)"
+    if input_group_size > replication_factor:
+        raise ValueError(f"input_group_size cannot be larger than replication_factor {sizes}")
+    if replication_factor % input_group_size:
+        raise ValueError(f"input_group_size must be a factor of replication_factor {sizes}")
 
 
 class BatchingOptions(OptionValues):
@@ -67,7 +84,8 @@ class BatchingOptions(OptionValues):
         """Set how many replicas of the model work on a batch in parallel.
 
         Args:
-            replication_factor: Their number R, in this process.
+            replication_factor: Their number R, in this process. Models and data loaders refuse one
+                that a size set by `inputReplicaGrouping` does not divide.
 
         Returns:
             The options themselves.
@@ -105,11 +123,7 @@ class BatchingOptions(OptionValues):
         if input_group_type == CommGroupType.NoGrouping:
             input_group_size, input_group_type = 1, CommGroupType.Consecutive
         if isinstance(input_group_size, int):
-            replicas = self._values["replication_factor"]
-            if input_group_size > replicas:
-                raise ValueError("input_group_size cannot be larger than replication_factor")
-            if replicas % input_group_size:
-                raise ValueError("input_group_size must be a factor of replication_factor")
+            check_input_groups(input_group_size, self._values["replication_factor"])
         self._set("input_group_size", input_group_size)
         self._set("input_cgt", input_group_type)
         return self
@@ -236,7 +250,12 @@ class BatchingOptions(OptionValues):
     @property
     def synthetic_data(self) -> bool:
         """Whether inputs are made on the device."""
-        return bool(self._Popart.options.get("syntheticDataMode", 0))
+        return self.synthetic_data_mode != 0
+
+    @property
+    def synthetic_data_mode(self) -> int:
+        """How inputs are made: 0: not, 1: zeros, 2: normally distributed, 3: uniform."""
+        return int(self._Popart.options.get("syntheticDataMode", 0))
 
     def broadcastBuffers(self: Batching, broadcast_buffers: bool = True) -> Batching:
         """Choose whether replicas are to have the same buffers.

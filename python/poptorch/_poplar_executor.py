@@ -228,7 +228,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             self._run_times = None
             self._anchored = {}
             if options.synthetic_data:
-                self._synthetic = SyntheticData(executable.session, executable.seed)
+                self._synthetic = SyntheticData(
+                    executable.session, executable.seed, options.synthetic_data_mode
+                )
             self._members = Members(
                 self._model, executable.program.names, self._per_replica, fixed=self._training
             )
@@ -284,7 +286,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
 
     def _close(self) -> None:
         """Gives the device up at the end of the process; the module stays as it is."""
-        if self.isAttachedToDevice():
+        if self._executable is not None and self._executable.attached:
             self._detach()
 
     # Device.
@@ -293,9 +295,10 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         """Whether the executor holds a device.
 
         Returns:
-            Whether it does; False before compilation.
+            Whether it does; False before compilation, then True for a model without any op.
         """
-        return self._executable is not None and self._executable.attached
+        executable = self._executable
+        return executable is not None and (executable.attached or not executable.needs_device)
 
     def attachToDevice(self) -> None:
         """Take a device and upload weights and states.
@@ -413,10 +416,11 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         results = [
             sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
         ]
+        anchored = self._anchor_memory(program)
         written: list[tuple[torch.Tensor, Result]] = []
         if self._synthetic is not None:
             inputs, outputs = self._synthetic.inputs, self._synthetic.outputs
-            for result in results:
+            for result in (*results, *anchored.values()):
                 result.array[...] = 0
         else:
             inputs = self._host_inputs(executable, tensors)
@@ -424,6 +428,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 stream: result.array
                 for stream, result in zip(program.outputs, results, strict=True)
             }
+            outputs |= {stream: result.array for stream, result in anchored.items()}
             written = self._written_inputs(program, tensors, outputs)
         if self._device_optimizer is not None:
             self._device_optimizer.before_run()
@@ -439,7 +444,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))
         given = [result.tensor() for result in results]
         count = len(given) - len(executable.anchors)
-        self._keep_anchors(executable, given[count:])
+        self._keep_anchors(executable, given[count:], anchored)
         rebuilt = executable.structure.rebuild(given[:count])
         self._run_times = RunTimes(begin, ready, done, time.perf_counter())
         return rebuilt

@@ -213,6 +213,20 @@ class _ValueNode(Node):
         return self.value
 
 
+# A tensor of the host: programs change theirs, results keep the values that it has now.
+class _HostTensorNode(Node):
+    def __init__(self, name: str, value: torch.Tensor) -> None:
+        super().__init__(name)
+        self.value = value.detach().clone()
+
+    def collect(self, value: Any, tensors: list[torch.Tensor]) -> None:
+        if not isinstance(value, torch.Tensor):
+            _type_mismatch(self.name, torch.Tensor, value)
+
+    def build(self, tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+        return self.value.clone()
+
+
 # A list, a tuple, a named tuple or an object of a subclass.
 class _SequenceNode(Node):
     def __init__(self, name: str, value: Any, items: list[Node]) -> None:
@@ -332,7 +346,7 @@ def describe(
         name: What errors call it; what is inside has the same name with [key] after it.
         value: A tensor, a list, tuple, mapping, dataclass object or object of a registered type, or
             nestings of these; anything else is a value that never changes.
-        is_leaf: Which tensors count as such; others are values that never change.
+        is_leaf: Which tensors count as such; of others their values now are kept.
 
     Returns:
         The node, which holds no tensor that is a leaf unless an object around it, of a registered
@@ -344,7 +358,7 @@ def describe(
         held = [describe(f"{name}[{index}]", tensor, is_leaf) for index, tensor in yielded]
         return _CustomNode(name, value, parser, held)
     if isinstance(value, torch.Tensor):
-        return _TensorNode(name, value) if is_leaf(value) else _ValueNode(name, value)
+        return _TensorNode(name, value) if is_leaf(value) else _HostTensorNode(name, value)
     if isinstance(value, list | tuple):
         items = [describe(f"{name}[{i}]", item, is_leaf) for i, item in enumerate(value)]
         return _SequenceNode(name, value, items)

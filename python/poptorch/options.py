@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from poptorch._ops.scopes import Attribute
 from poptorch._option_values import OptionValues, value_text
 from poptorch._options_batching import BatchingOptions
 from poptorch._options_device import DeviceOptions
@@ -17,14 +18,14 @@ from poptorch._options_groups import (
     _TrainingOptions,
 )
 from poptorch._options_memory import MemoryOptions
-from poptorch._options_popart import _PopartOptions
+from poptorch._options_popart import _PopartOptions, check_popart_options
 from poptorch._options_reports import ReportOptions
 from poptorch._options_text import ConfigFileError, read_file, read_json
 from poptorch._strategies import PipelinedExecution
 from poptorch._tensor_locations import TensorLocationSettings, _TensorLocationOptions
 from poptorch.enums import AutoStage, OutputMode
 
-__all__ = ["ConfigFileError", "Options", "TensorLocationSettings"]
+__all__ = ["Attribute", "ConfigFileError", "Options", "TensorLocationSettings"]
 
 Self = TypeVar("Self", bound="Options")
 
@@ -138,10 +139,13 @@ class Options(BatchingOptions, DeviceOptions, MemoryOptions, ReportOptions):
 
         Raises:
             AssertionError: The output mode is still Default.
+            Error: An option of `_Popart` is unknown or has a value of another type.
         """
         assert self._values["output_mode"] != OutputMode.Default, (
             "toDict: the output mode is Default; a model's own options have it resolved"
         )
+        # Groups read some of these as numbers.
+        check_popart_options(self._Popart.options)
         values = {
             **self._values,
             "execution_strategy": repr(self._execution_strategy),

@@ -5,15 +5,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import json
 import os
 from typing import Any, TypeVar
 
 Instrumented = TypeVar("Instrumented")
 
 
+def _is_enabled() -> bool:
+    """Whether PVTI_OPTIONS turns tracing on; ValueError if it cannot be read."""
+    text = os.environ.get("PVTI_OPTIONS", "")
+    if not text.strip():
+        return False
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"PVTI_OPTIONS = {text!r} is no JSON: {error}") from error
+    return isinstance(options, dict) and options.get("enable") == "true"
+
+
 def _load_library() -> Any:
     """The module libpvti, or None where tracing is off or there is no such module."""
-    if "PVTI_OPTIONS" not in os.environ:
+    if not _is_enabled():
         return None
     try:
         return importlib.import_module("libpvti")
@@ -24,10 +37,14 @@ def _load_library() -> Any:
 class Channel:
     """A row of the system analyser's trace.
 
-    Without PVTI_OPTIONS in the environment, or without the module libpvti, it records nothing.
+    Without PVTI_OPTIONS={"enable":"true"} in the environment, or without the module libpvti, it
+    records nothing.
 
     Args:
         name: The name of the row.
+
+    Raises:
+        ValueError: PVTI_OPTIONS is no JSON.
     """
 
     def __init__(self, name: str) -> None:

@@ -56,6 +56,18 @@ def device_dtype(dtype: torch.dtype) -> torch.dtype:
     return _HOST.get(dtype, dtype)
 
 
+def torch_dtype(dtype: popxl.dtype) -> torch.dtype:
+    """Find the element type of torch for one of the program.
+
+    Args:
+        dtype: The element type of popxl.
+
+    Returns:
+        The element type of torch.
+    """
+    return host_tensor(np.empty(0, dtype.as_numpy())).dtype
+
+
 def host_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """A tensor of the CPU as an array of the program's element type.
 

@@ -39,6 +39,19 @@ class SharedTensors:
                 )
         return self._here[name]
 
+    def get(self, name: str) -> popxl.Tensor | None:
+        """Look for a tensor.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The tensor that stands for it in this graph, or None.
+        """
+        outer = self._outer
+        is_known = name in self._here or (outer is not None and outer.get(name) is not None)
+        return self[name] if is_known else None
+
     def add(self, name: str, tensor: popxl.Tensor) -> None:
         """Share a tensor of this graph with the graphs of loops inside.
 

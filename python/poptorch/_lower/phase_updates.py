@@ -17,6 +17,7 @@ from poptorch._lower.ops_pointwise import number
 from poptorch._lower.phase_rows import Row, StoredRow
 from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.program import keep_gradient
+from poptorch._lower.schedule import SUM
 from poptorch._lower.stage_gradients import StageGradient
 from poptorch._lower.stages import Source
 from poptorch._lower.update_variables import WeightGradient, WeightPlace
@@ -108,7 +109,7 @@ class PhaseUpdates:
             return []
         dtype = popxl_dtype(self._update.values.accum_type)
         return [
-            ops.init(tensor.shape, dtype, name=f"Accum___{name}")
+            ops.init(tensor.shape, dtype, name=SUM + name)
             for name, tensor in gradient.weights.items()
         ]
 

@@ -21,6 +21,7 @@ from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.phase_writes import check_writes
 from poptorch._lower.phases import share_graphs, split_into_phases
 from poptorch._lower.program import SEED_VARIABLE, Program, ProgramBuilder
+from poptorch._lower.schedule import SUM
 from poptorch._lower.segments import Segment
 from poptorch._lower.stages import Source, StageGraph, StageMaker
 from poptorch._trace.recording import Recording
@@ -99,6 +100,17 @@ class PhasedProgramBuilder(ProgramBuilder):
         self._work.written_inputs = self._written_inputs
         return repeated("iteration", iterations, carried, shared, self._step)
 
+    def _anchor_names(self) -> dict[str, str]:
+        # Sums are rows of several phases.
+        names = super()._anchor_names()
+        return {name: one for name, one in names.items() if not name.startswith(SUM)}
+
+    def _value_of(self, name: str, shared: SharedTensors) -> popxl.Tensor | None:
+        if name not in self._work.stored:
+            return super()._value_of(name, shared)
+        row = self._work.stored[name].row
+        return ops.remote_load(row.buffer, row.number, name)
+
     def _step(self, carried: list[popxl.Tensor], shared: SharedTensors) -> Sequence[popxl.Tensor]:
         """All phases of one update of the weights, or of a run of inference."""
         seed, *results = carried
@@ -109,4 +121,5 @@ class PhasedProgramBuilder(ProgramBuilder):
             updates = PhaseUpdates(self._work, self._update, shared)
             step.run_backward(self._scale(shared), updates)
             updates.finish()
+        self._store_anchored(shared)
         return [create_random_seed(seed, 0) if self._forward.random else seed, *totals]

@@ -20,7 +20,7 @@ from poptorch._lower.overlap import check_overlaps
 from poptorch._lower.phase_rows import StoredRow
 from poptorch._lower.pipelines import PipelineWork, run_pipeline
 from poptorch._lower.regions import fold_regions
-from poptorch._lower.schedule import Schedule
+from poptorch._lower.schedule import GRADIENT, REDUCED_GRADIENT, SUM, UPDATED, Schedule
 from poptorch._lower.segments import Segment, split_into_segments
 from poptorch._lower.stage_gradients import differentiate_stages
 from poptorch._lower.stages import StageMaker
@@ -32,8 +32,6 @@ from popxl import ops
 from popxl.ops.random_seed import create_random_seed
 
 SEED_VARIABLE = "randomSeed___fromHost"
-# What variables are called that keep gradients, before the names of their weights.
-GRADIENT = "Gradient___"
 
 
 @dataclass
@@ -47,6 +45,8 @@ class Program:
         written_inputs: The streams of inputs that the model writes, by number of the input.
         names: The names of all variables of the user's module.
         written: The names of those that a run changes.
+        anchored: The streams of what anchors name beside tensors of the forward pass, by that name.
+        anchor_names: What they can name so.
         devices: The virtual devices of its ops.
         rows: The variables of the module and of the optimizer that are rows of remote buffers.
         phases: Its parts that are in memory one after another.
@@ -60,6 +60,8 @@ class Program:
     written_inputs: dict[int, popxl.DeviceToHostStream]
     names: list[str]
     written: set[str] = field(default_factory=set)
+    anchored: dict[str, popxl.DeviceToHostStream] = field(default_factory=dict)
+    anchor_names: list[str] = field(default_factory=list)
     devices: set[int] = field(default_factory=set)
     rows: dict[str, StoredRow] = field(default_factory=dict)
     phases: int = 1
@@ -116,6 +118,7 @@ class ProgramBuilder:
         self._share_graphs(maker, segments)
         self._gradients = differentiate_stages(self._forward, self._weights)
         self._seed = seed
+        self._anchored: dict[str, popxl.DeviceToHostStream] = {}
 
     def _split(self, recording: Recording) -> list[Segment]:
         """The parts of the forward pass that are graphs of their own."""
@@ -149,6 +152,7 @@ class ProgramBuilder:
         program = Program(self.ir, self._inputs, self._outputs, self._written_inputs, names)
         program.devices = self._forward.devices
         program.written = set(self._forward.written) | set(self._weights)
+        program.anchored, program.anchor_names = self._anchored, list(self._anchor_names())
         return program
 
     def _make_variables(self) -> SharedTensors:
@@ -202,8 +206,35 @@ class ProgramBuilder:
     def _run(self, carried: list[popxl.Tensor], shared: SharedTensors) -> list[popxl.Tensor]:
         iterations = self._schedule.iterations
         if self._update is None:
+            self._store_anchored(shared)
             return self._micro_batches("iteration", iterations, carried, shared, {})
         return repeated("iteration", iterations, carried, shared, self._update_step)
+
+    def _anchor_names(self) -> dict[str, str]:
+        """What anchors can name beside tensors of the forward pass, and how it is shared."""
+        found = {SEED_VARIABLE: SEED_VARIABLE}
+        if self._update is None:
+            return found
+        for name in sorted(self._weights):
+            found |= {prefix + name: GRADIENT + name for prefix in (GRADIENT, REDUCED_GRADIENT)}
+            found[UPDATED + name] = name
+            if self._schedule.accumulation > 1:
+                found[SUM + name] = SUM + name
+        state = self._update.state
+        return {**found, **state.states, **dict(zip(state.scalars, state.scalars, strict=True))}
+
+    def _value_of(self, name: str, shared: SharedTensors) -> popxl.Tensor | None:
+        """What is shared by that name in the current graph, or None."""
+        return shared.get(name)
+
+    def _store_anchored(self, shared: SharedTensors) -> None:
+        """Sends the host what anchors name, after an update or before a run of inference."""
+        names = self._anchor_names()
+        for anchor in self._schedule.anchored:
+            value = self._value_of(names.get(anchor, anchor), shared)
+            if value is not None:
+                self._anchored[anchor] = _stream_of(value, f"anchor/{anchor}")
+                ops.host_store(self._anchored[anchor], value)
 
     def _update_step(
         self, carried: list[popxl.Tensor], shared: SharedTensors
@@ -220,6 +251,7 @@ class ProgramBuilder:
         else:
             # In a graph of its own, where all tensors are on the device of the ops that use them.
             called("update", gradients, shared, self._apply)
+        self._store_anchored(shared)
         return carried
 
     def _first_sums(self, shared: SharedTensors) -> dict[str, popxl.Tensor]:
@@ -229,7 +261,7 @@ class ProgramBuilder:
         for name in self._weights:
             with popxl.ipu(self._forward.home_of(name)):
                 shape = shared[name].shape
-                sums[name] = ops.init(shape, dtype, name=f"Accum___{name}")
+                sums[name] = ops.init(shape, dtype, name=SUM + name)
         return sums
 
     def _micro_batches(
@@ -242,7 +274,7 @@ class ProgramBuilder:
     ) -> list[popxl.Tensor]:
         """So many micro-batches, whose gradients are added to the sums."""
         for weight, total in sums.items():
-            shared.add(f"Accum___{weight}", total)
+            shared.add(SUM + weight, total)
         if self._is_pipelined:
             return self._pipeline(count, carried, shared, sums)
 
@@ -254,7 +286,7 @@ class ProgramBuilder:
             counts, rest = inner[: len(first_counts)], inner[len(first_counts) :]
             rest, gradients = self._micro_batch(rest, inner_shared)
             for weight in sums:
-                total = inner_shared[f"Accum___{weight}"]
+                total = inner_shared[SUM + weight]
                 if counts:
                     ops.var_updates.accumulate_mean_(total, gradients[weight], counts[0])
                 else:

@@ -15,6 +15,13 @@ from poptorch._stages import (
 )
 from poptorch._strategies import ExecutionStrategy, PipelinedExecution
 
+# What anchors call gradients of weights, updated weights and sums of gradients, before the names of
+# the weights.
+GRADIENT = "Gradient___"
+REDUCED_GRADIENT = "FinalReducedGradient___"
+UPDATED = "UpdatedVar___"
+SUM = "Accum___"
+
 
 @dataclass
 class Schedule:
@@ -30,7 +37,7 @@ class Schedule:
         num_io_tiles: The number of tiles reserved for transfers, which has no effect.
         mean_strategy: When an average is divided.
         groups: How replicas share parameters that have several values, by name.
-        kept_gradients: The names of parameters whose gradient of the last update can be read.
+        anchored: What anchors name beside tensors of the forward pass.
     """
 
     iterations: int = 1
@@ -42,7 +49,18 @@ class Schedule:
     num_io_tiles: int = 0
     mean_strategy: enums.MeanReductionStrategy = enums.MeanReductionStrategy.Post
     groups: Mapping[str, ReplicaGroups] = field(default_factory=dict)
-    kept_gradients: frozenset[str] = frozenset()
+    anchored: Sequence[str] = ()
+
+    @property
+    def kept_gradients(self) -> set[str]:
+        """The names of parameters whose gradient is kept for anchors."""
+        prefixes = (GRADIENT, REDUCED_GRADIENT)
+        return {
+            name.removeprefix(prefix)
+            for name in self.anchored
+            for prefix in prefixes
+            if name.startswith(prefix)
+        }
 
     @property
     def keeps_means(self) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from poptorch._impl import createPoptorchError
+from poptorch._logging import logger
 from poptorch._trace.loss_functions import LOSS_FUNCTIONS, call_loss_function
 from poptorch._trace.recorder import Recorder
 from poptorch._trace.recording import tensors_in
@@ -22,6 +23,25 @@ _ILLEGAL_MOVE = (
 )
 # These make tensors of the values that they are given, which meta tensors cannot hold.
 _OF_VALUES = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
+# These make tensors of nothing else, on the device that they are told.
+_FACTORIES = {
+    getattr(torch, name): name
+    for name in (
+        "arange",
+        "empty",
+        "full",
+        "linspace",
+        "logspace",
+        "normal",
+        "ones",
+        "rand",
+        "randint",
+        "randn",
+        "randperm",
+        "tensor",
+        "zeros",
+    )
+}
 
 
 def _is_traced(value: Any) -> bool:
@@ -35,6 +55,13 @@ def _device_type(value: Any) -> str | None:
     if isinstance(value, str) and value.partition(":")[0] in ("ipu", "cpu", "meta"):
         return value.partition(":")[0]
     return None
+
+
+def _lacks_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call makes a tensor of no other one and names no device."""
+    if func not in _FACTORIES or kwargs.get("device") is not None:
+        return False
+    return not any(True for _ in tensors_in((args, kwargs)))
 
 
 class DeviceMode(TorchFunctionMode):
@@ -61,6 +88,9 @@ class DeviceMode(TorchFunctionMode):
             torch.Tensor.__setitem__: self._indexed,
             torch.equal: self._equal,
             torch.Tensor.equal: self._equal,
+            torch.Tensor.new_tensor: self._new_tensor,
+            torch.take_along_dim: self._along_dim,
+            torch.Tensor.take_along_dim: self._along_dim,
         }
 
     def __torch_function__(
@@ -86,6 +116,9 @@ class DeviceMode(TorchFunctionMode):
         # The getter is another object at each access: equality, not identity, finds it.
         if (special := self._special.get(func)) is not None:
             return special(func, *args, **kwargs)
+        if _lacks_device(func, args, kwargs):
+            logger.warning("No device set in torch.%s(): forcing to IPU", _FACTORIES[func])
+            kwargs = {**kwargs, "device": _META}
         if func in _OF_VALUES:
             return self._of_values(func, args, kwargs)
         if _device_type(kwargs.get("device")) == "ipu":
@@ -105,6 +138,18 @@ class DeviceMode(TorchFunctionMode):
             text: str = func(tensor, *args, **kwargs)
             return text
         return f"tensor(<unavailable>, device='ipu:0', size={tuple(tensor.shape)})"
+
+    def _new_tensor(self, func: Any, tensor: torch.Tensor, data: Any, **kwargs: Any) -> Any:
+        if not _is_traced(tensor):
+            return func(tensor, data, **kwargs)
+        kwargs["dtype"] = kwargs.get("dtype") or tensor.dtype
+        return self._of_values(torch.tensor, (data,), kwargs)
+
+    def _along_dim(
+        self, func: Any, input: torch.Tensor, indices: torch.Tensor, dim: Any = None, **out: Any
+    ) -> Any:
+        # torch wants 64-bit indices, and the results of a program have 32 bits.
+        return func(input, indices.long(), dim, **out)
 
     def _indexed(self, func: Any, tensor: torch.Tensor, index: Any, *value: Any) -> Any:
         if _is_traced(tensor):

@@ -18,7 +18,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from poptorch._impl import createPoptorchError
 from poptorch._trace.dynamic_shapes import in_fixed_shape
 from poptorch._trace.known_values import KnownValues
-from poptorch._trace.recording import Node, Placement, Recording, tensors_in
+from poptorch._trace.recording import (
+    Node,
+    Placement,
+    Recording,
+    check_not_empty,
+    tensors_in,
+)
 
 KNOWN_VERSIONS = ("2.13",)
 _PACKAGE = str(Path(__file__).parents[1])
@@ -254,6 +260,10 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         location = self._user_location()
         schema = func._schema
+        given = list(tensors_in((args, kwargs)))
+        # Caches of transformers begin with a tensor without elements, which cat leaves out.
+        if schema.name != "aten::cat":
+            check_not_empty(given or outputs)
         bound = _bound(schema, args, kwargs)
         names = tuple(argument.name for argument in schema.arguments if argument.is_write)
         is_random = torch.Tag.nondeterministic_seeded in func.tags

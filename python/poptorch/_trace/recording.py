@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,6 +145,22 @@ class Recording:
             f"yet by Graphcore's PyTorch compiler. If you believe any of these should be, please "
             f"report this message to support@graphcore.ai.{places}"
         )
+
+
+def check_not_empty(tensors: Iterable[torch.Tensor]) -> None:
+    """Refuse tensors that a program cannot have.
+
+    Args:
+        tensors: The tensors.
+
+    Raises:
+        Error: One has no elements.
+    """
+    for tensor in tensors:
+        if tensor.numel() == 0:
+            raise createPoptorchError(
+                f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)})"
+            )
 
 
 def _replaced(value: Any, tensor: torch.Tensor, by: torch.Tensor) -> Any:

@@ -18,7 +18,7 @@ from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
 from poptorch._trace.functions import differentiated_bodies
 from poptorch._trace.recorder import Recorder, ShapeRule
-from poptorch._trace.recording import Recording
+from poptorch._trace.recording import Recording, check_not_empty
 from poptorch._trace.twins import Twins, module_scopes, twins_in
 
 _active: list[Recorder] = []
@@ -79,14 +79,6 @@ class TraceSettings:
     blocks: Collection[str] = ()
 
 
-def _check_not_empty(tensors: Sequence[torch.Tensor]) -> None:
-    for tensor in tensors:
-        if tensor.numel() == 0:
-            raise createPoptorchError(
-                f"Zero-sized tensors are unsupported (Got shape {list(tensor.shape)})"
-            )
-
-
 def _check_shapes(given: Sequence[torch.Tensor], metas: Sequence[torch.Tensor]) -> None:
     for tensor, meta in zip(given, metas, strict=True):
         if tensor.shape != meta.shape:
@@ -114,7 +106,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     """
     recorder = Recorder(settings.lowers, settings.shape_rules, list(settings.location_excludes))
     given = [named.tensor for named in arguments.tensors()]
-    _check_not_empty(given)
+    check_not_empty(given)
     metas = [torch.empty_like(tensor.contiguous(), device="meta") for tensor in given]
     bound = arguments.with_tensors(metas)
     validates = torch.distributions.Distribution._validate_args
@@ -144,4 +136,5 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
             output = module(*bound.args, **bound.kwargs)
         _check_shapes(given, metas)
         structure = Structure(output)
+        check_not_empty(structure.tensors())
     return Trace(recorder.recording, metas, twins, structure)

@@ -55,16 +55,31 @@ def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins
                 if name not in twins.metas:
                     twins.originals[name] = tensor
                     row = tensor.detach()[0] if name in per_replica else tensor.detach()
-                    twins.metas[name] = _twin(row, is_parameter, tensor.requires_grad)
+                    twins.metas[name] = _twin(tensor, row, is_parameter)
                     if is_parameter:
                         twins.parameters.add(name)
                 slots.append(_Slot(owner, attribute, name, tensor, twins.metas[name], is_parameter))
     return twins, slots
 
 
-def _twin(values: torch.Tensor, is_parameter: bool, requires_grad: bool) -> torch.Tensor:
-    meta = torch.empty_like(values, device="meta")
-    return torch.nn.Parameter(meta, requires_grad) if is_parameter else meta
+def _twin(original: torch.Tensor, values: torch.Tensor, is_parameter: bool) -> torch.Tensor:
+    twin = torch.empty_like(values, device="meta")
+    if is_parameter:
+        twin = torch.nn.Parameter(twin, original.requires_grad)
+        kind = _class_without_wrapper(original)
+        if kind is not torch.nn.Parameter:
+            twin.__class__ = kind
+    vars(twin).update(vars(original))
+    return twin
+
+
+def _class_without_wrapper(tensor: torch.Tensor) -> Any:
+    """The class that a tensor had before its module was wrapped."""
+    return next(
+        kind
+        for kind in type(tensor).__mro__
+        if not any(base.__module__.startswith("poptorch.") for base in kind.__mro__)
+    )
 
 
 def _check_not_rebound(slots: list[_Slot]) -> None:
@@ -200,5 +215,6 @@ def _scope_hooks(part: torch.nn.Module, name: str, state: ScopeState) -> list[An
     hooks: list[Callable[..., Any]] = [push, pop]
     return [
         part.register_forward_pre_hook(hooks[0], prepend=True),
-        part.register_forward_hook(hooks[1]),
+        # Also after an error, which the caller of the module may catch.
+        part.register_forward_hook(hooks[1], always_call=True),
     ]

@@ -162,6 +162,39 @@ def test_replicas_have_buffers_of_their_own(capsys: pytest.CaptureFixture[str]) 
     poptorch.inferenceModel(Scaled(), options)(X)
 
 
+class Sum(torch.nn.Module):
+    """A buffer that depends on the inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total += x.sum()
+        return x + self.total
+
+
+def test_the_buffer_of_the_first_replica_is_read_back() -> None:
+    module = Sum()
+    model = poptorch.inferenceModel(module, quiet().replicationFactor(2).broadcastBuffers(False))
+    assert model(torch.tensor([1.0, 10.0])).tolist() == [2.0, 20.0]
+    model.copyWeightsToHost()
+    assert module.total.item() == 1.0
+
+
+def test_replicas_with_the_same_inputs_need_not_broadcast_buffers() -> None:
+    options = quiet().replicationFactor(2)
+    options.inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive)
+    module = Sum()
+    model = poptorch.inferenceModel(module, options.clone())
+    assert model(torch.tensor([3.0])).tolist() == [6.0, 6.0]
+    model.copyWeightsToHost()
+    assert module.total.item() == 3.0
+    four = options.clone().replicationFactor(4)
+    with pytest.raises(poptorch.Error, match="does not support broadcasting buffers"):
+        poptorch.inferenceModel(Sum(), four)(torch.ones(2))
+
+
 # Runs.
 
 
@@ -178,6 +211,20 @@ def test_synthetic_data() -> None:
         name: [[], []] for name in ("input", "input_complete", "output", "output_complete")
     }
     assert model.getLatency() == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("mode", "values"), [(1, "zeros"), (2, "normal"), (3, "uniform")])
+def test_kinds_of_synthetic_data(mode: int, values: str) -> None:
+    options = quiet()
+    options._Popart.set("syntheticDataMode", mode)
+    module = Sum()
+    model = poptorch.inferenceModel(module, options)
+    model(torch.full((1000,), torch.nan))
+    model.copyWeightsToHost()
+    mean = module.total.item() / 1000
+    assert {"zeros": mean == 0, "normal": 0 < abs(mean) < 0.2, "uniform": abs(mean - 0.5) < 0.1}[
+        values
+    ]
 
 
 def test_floating_point_exceptions() -> None:

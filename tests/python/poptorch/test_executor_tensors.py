@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -106,7 +107,7 @@ def test_anchors() -> None:
     assert {"input", "input/1", "fc.weight", "fc.bias", "fc/Gemm:0"} <= set(names)
     assert torch.equal(model.getAnchoredTensor("product"), y)
     assert torch.equal(model.getAnchoredTensor("data"), data)
-    assert torch.equal(model.getAnchoredTensor("new"), model.fc.weight)
+    assert torch.equal(model.getAnchoredTensor("new"), model.fc.weight.repeat(2, 1))
     with pytest.raises(AssertionError, match="No tensor with name other found"):
         model.getAnchoredTensor("other")
     wrong = poptorch.inferenceModel(Scaled(), quiet().anchorTensor("a", "nowhere:0"))
@@ -135,10 +136,11 @@ def test_anchored_gradients_and_states() -> None:
         parts = [t.reshape(2, 2, 4, -1)[:, iteration].reshape(8, -1) for t in (data, targets)]
         reference(*parts)[1].backward()
         plain.step()
-    gradient = reference.fc.weight.grad
+    # As of outputs: one for each replica.
+    gradient = reference.fc.weight.grad.repeat(2, 1)
     torch.testing.assert_close(model.getAnchoredTensor("gradient"), gradient)
-    torch.testing.assert_close(model.getAnchoredTensor("new"), reference.fc.bias.detach())
-    velocity = plain.state[reference.fc.weight]["momentum_buffer"]
+    torch.testing.assert_close(model.getAnchoredTensor("new"), reference.fc.bias.detach().repeat(2))
+    velocity = plain.state[reference.fc.weight]["momentum_buffer"].repeat(2, 1)
     torch.testing.assert_close(model.getAnchoredTensor("velocity"), velocity)
     assert {"Gradient___fc.weight", "UpdatedVar___fc.bias", "Accl___fc.weight"} <= set(
         model.getTensorNames()
@@ -146,6 +148,88 @@ def test_anchored_gradients_and_states() -> None:
     frozen = quiet().anchorTensor("a", "Gradient___other")
     with pytest.raises(poptorch.Error, match="there is no tensor Gradient___other"):
         trained(frozen)(X, TARGET)
+
+
+# In each the micro-batches whose values are returned, of 3 iterations with 2 micro-batches each.
+MODES: dict[str, tuple[tuple[Any, ...], list[int]]] = {
+    "all": ((poptorch.OutputMode.All,), [0, 1, 2, 3, 4, 5]),
+    "every_third": ((poptorch.OutputMode.EveryN, 3), [2, 5]),
+    "final": ((poptorch.OutputMode.Final,), [5]),
+}
+
+
+def anchored_in_each_update(
+    mode: tuple[Any, ...],
+) -> tuple[poptorch.PoplarExecutor, dict[str, list[torch.Tensor]]]:
+    """A run of 3 iterations of 2 micro-batches, and what torch has after each of 3 updates."""
+    options = quiet().deviceIterations(3).outputMode(*mode)
+    options.Training.gradientAccumulation(2)
+    module, reference = WithLoss(), WithLoss()
+    reference.load_state_dict(module.state_dict())
+    names = ("Gradient___", "FinalReducedGradient___", "UpdatedVar___", "Accl1___", "Accum___")
+    for prefix in names:
+        options.anchorTensor(prefix, f"{prefix}fc.weight")
+    options.anchorTensor("Step___", "Step___fc.bias")
+    arguments = {"lr": 0.1, "betas": (0.8, 0.9)}
+    model = poptorch.trainingModel(
+        module, options, poptorch.optim.Adam(module.parameters(), **arguments)
+    )
+    data, targets = torch.randn(12, 4), torch.randn(12, 3)
+    model(data, targets)
+    plain = torch.optim.Adam(reference.parameters(), **arguments)
+    wanted: dict[str, list[torch.Tensor]] = {name: [] for name in (*names, "Step___")}
+    weight = reference.fc.weight
+    for step in range(3):
+        plain.zero_grad()
+        reference(data[4 * step : 4 * step + 4], targets[4 * step : 4 * step + 4])[1].backward()
+        plain.step()
+        assert weight.grad is not None
+        wanted["Gradient___"].append(weight.grad.clone())
+        wanted["FinalReducedGradient___"].append(weight.grad.clone())
+        # The sum of both micro-batches, before it becomes their mean.
+        wanted["Accum___"].append(2 * weight.grad)
+        wanted["UpdatedVar___"].append(weight.detach().clone())
+        wanted["Accl1___"].append(plain.state[weight]["exp_avg"].clone())
+        wanted["Step___"].append(torch.tensor(step + 1.0))
+    return model, wanted
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_anchors_of_updates_follow_the_output_mode(mode: str) -> None:
+    given, micro_batches = MODES[mode]
+    model, wanted = anchored_in_each_update(given)
+    for prefix, values in wanted.items():
+        kept = torch.stack([values[i // 2] for i in micro_batches])
+        if len(micro_batches) == 1:
+            kept = kept[0]
+        elif kept.ndim > 1:
+            kept = kept.flatten(0, 1)
+        torch.testing.assert_close(
+            model.getAnchoredTensor(prefix), kept, rtol=1e-4, atol=1e-6, msg=prefix
+        )
+        name = "fc.bias" if prefix == "Step___" else "fc.weight"
+        assert f"{prefix}{name}" in model.getTensorNames()
+
+
+def test_anchors_of_updates_are_summed_over_micro_batches() -> None:
+    model, wanted = anchored_in_each_update((poptorch.OutputMode.Sum,))
+    for prefix, values in wanted.items():
+        torch.testing.assert_close(
+            model.getAnchoredTensor(prefix), 2 * sum(values), rtol=1e-4, atol=1e-5, msg=prefix
+        )
+
+
+def test_anchors_of_inference_and_of_synthetic_data() -> None:
+    options = (
+        quiet().randomSeed(5).deviceIterations(3).anchorTensor("seed", "randomSeed___fromHost")
+    )
+    model = poptorch.inferenceModel(Scaled(), options)
+    model(torch.ones(3, 2))
+    assert model.getAnchoredTensor("seed").tolist() == [5, 0] * 3
+    options = quiet().enableSyntheticData(True).anchorTensor("gradient", "Gradient___fc.weight")
+    synthetic = trained(options)
+    synthetic(X, TARGET)
+    assert torch.equal(synthetic.getAnchoredTensor("gradient"), torch.zeros(3, 4))
 
 
 def test_repeated_names_are_numbered() -> None:
@@ -156,7 +240,7 @@ def test_repeated_names_are_numbered() -> None:
     options = quiet().anchorTensor("second", "Add:0/1")
     model = poptorch.inferenceModel(Sums(), options)
     model(X)
-    assert model.getTensorNames() == ["input", "Add:0", "Add:0/1", "Add:0/2"]
+    assert model.getTensorNames()[:4] == ["input", "Add:0", "Add:0/1", "Add:0/2"]
     assert torch.equal(model.getAnchoredTensor("second"), X + 3)
 
 

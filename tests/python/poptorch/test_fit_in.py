@@ -359,3 +359,20 @@ def test_a_disk_that_fills_up_leaves_the_module_usable(in_phases, tmp_path, monk
         assert model(*words(BATCH, 0))[0].isfinite()
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_states_can_be_anchored(in_phases, tmp_path, accumulation) -> None:
+    weight = "blocks.1.layer.weight"
+    names = [f"UpdatedVar___{weight}", f"Accl1___{weight}", f"Step___{weight}"]
+
+    def anchored(options: poptorch.Options) -> list[torch.Tensor]:
+        options.outputMode(poptorch.OutputMode.All)
+        for name in names:
+            options.anchorTensor(name, name)
+        executor, *_ = trained(Network(), options, OPTIMIZERS["adamw"])
+        assert set(names) <= set(executor.getTensorNames())
+        return [executor.getAnchoredTensor(name) for name in names]
+
+    given = anchored(options_of(tmp_path, accumulation, iterations=2))
+    check_same(given, anchored(options_of(None, accumulation, iterations=2)))

@@ -184,9 +184,32 @@ class Lossy(nn.Module):
         lambda x, y: F.triplet_margin_with_distance_loss(x, y, x * 2, swap=True),
         lambda x, y: F.cross_entropy(x, y.argmax(1), weight=torch.tensor([1.0, 2.0, 3.0])),
         lambda x, y: F.cross_entropy(x, y.softmax(1), label_smoothing=0.2),
+        lambda x, y: F.l1_loss(x, y),
+        lambda x, y: F.mse_loss(x, y),
+        lambda x, y: F.smooth_l1_loss(x, y),
+        lambda x, y: F.nll_loss(x.log_softmax(1), y.argmax(1)),
+        lambda x, y: F.nll_loss(x.T.log_softmax(0)[None, :, :, None], y.argmax(1)[None, :, None]),
+        lambda x, y: F.nll_loss(
+            x.T.log_softmax(0)[None, :, :, None, None], y.argmax(1)[None, :, None, None]
+        ),
+        lambda x, y: F.cross_entropy(x, y.argmax(1)),
+        lambda x, y: F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y.sigmoid()),
+        lambda x, y: F.poisson_nll_loss(x, y.exp()),
+        lambda x, y: F.hinge_embedding_loss(x, y.sign()),
+        lambda x, y: F.soft_margin_loss(x, y.sign()),
+        lambda x, y: F.cosine_embedding_loss(x, y, y[:, 0].sign()),
+        lambda x, y: F.margin_ranking_loss(x, x * 2, y.sign()),
+        lambda x, y: F.triplet_margin_loss(x, y, x * 2),
+        lambda x, y: F.ctc_loss(
+            x[:, None].log_softmax(2),
+            torch.tensor([[1, 2]]),
+            torch.tensor([5]),
+            torch.tensor([2]),
+        ),
     ],
 )
-def test_losses_written_in_python_are_found(loss: Callable[..., torch.Tensor]) -> None:
+def test_losses_of_torch_are_found(loss: Callable[..., torch.Tensor]) -> None:
     torch.manual_seed(4)
     module = Lossy(loss)
     reference = copy.deepcopy(module)

@@ -232,6 +232,75 @@ def test_known_compiler_options(key: str, value: Any) -> None:
     assert options.clone()._Popart.options[key] == stored
 
 
+# The keys of the specification, by the values that each kind takes.
+KEYS: list[tuple[Any, str]] = [
+    (1, """
+autodiffSettings.stitchStrategy batchSerializationSettings.transformContext
+batchSerializationSettings.method batchSerializationSettings.batchSchedule
+batchSerializationSettings.factor autoRecomputation mergeVarUpdate virtualGraphMode
+syntheticDataMode subgraphCopyingStrategy accumulationAndReplicationReductionType
+meanAccumulationAndReplicationReductionStrategy
+automaticLossScalingSettings.gradientTensorTrackingMethod
+automaticLossScalingSettings.updatePeriod executionPhaseSettings.phases
+executionPhaseSettings.stages firstDotOp finalDotOp numIOTiles mergeVarUpdateMemThreshold
+looseThresholdAtPeak accumulationFactor swapLimitScheduler globalReplicationFactor
+globalReplicaOffset defaultBufferingDepth defaultPrefetchBufferingDepth compilationProgressTotal
+transitiveClosureOptimizationThreshold accumulateOuterFragmentSettings.schedule
+"""),
+    ("text", """
+cachePath partialsTypeMatMuls customCodeletCompileFlags serializedPoprithmsShiftGraphsDir
+kahnTieBreaker saveInitializersToFile
+"""),
+    (True, """
+batchSerializationSettings.concatOnVirtualGraphChange
+batchSerializationSettings.concatOnExecutionPhaseChange
+batchSerializationSettings.concatOnPipelineStageChange automaticLossScalingSettings.enabled
+enableExplicitIR enableInplaceAmbiguityChecking enableLoadAndOffloadRNGState strictOpVersions
+opxAliasChecking opxModifyChecking dotOpNames exportPoplarComputationGraph
+exportPoplarVertexGraph separateCallOpPdfs enableOutlining enableOutliningCopyCostPruning
+rearrangeAnchorsOnHost rearrangeStreamsOnHost enablePrefetchDatastreams enableNonStableSoftmax
+enableReplicatedGraphs enableGradientAccumulation instrumentWithHardwareCycleCounter
+enablePipelining disableGradAccumulationTensorStreams disableOptimizerStateTensorStreams
+compileEngine constantWeights enableEngineCaching enableMergeExchange enableFloatingPointChecks
+enableStochasticRounding ensureFp32LossScaleTensor explicitRecomputation
+enableExplicitMainLoops useHostCopyOps aliasZeroCopy delayVarUpdates enableFullyConnectedPass
+enableSerializedMatmuls enableStableNorm decomposeGradSum enableDistributedReplicatedGraphs
+groupHostSync enableSupportedDataTypeCasting groupNormStridedChannelGrouping
+scheduleNonWeightUpdateGradientConsumersEarly
+replicatedCollectivesSettings.prepareScheduleForMergingCollectives
+replicatedCollectivesSettings.mergeAllReduceCollectives
+"""),
+    (0.5, """
+automaticLossScalingSettings.thresholdUpperCountProportion
+automaticLossScalingSettings.binEdgeLocation outlineSequenceBreakCost outlineThreshold
+timeLimitScheduler
+"""),
+    (["text"], """
+accumulateOuterFragmentSettings.excludedVirtualGraphs dotChecks hardwareInstrumentations
+customCodelets updatableNamedBuffers
+"""),
+    ({"key": "text"}, """
+engineOptions reportOptions convolutionOptions matmulOptions lstmOptions gclOptions
+"""),
+]  # fmt: skip
+
+
+def test_every_compiler_option_of_the_specification_is_known() -> None:
+    options = Options()
+    for value, keys in KEYS:
+        for key in keys.split():
+            options._Popart.set(key, value)
+    check(options)
+    for value, keys in KEYS:
+        wrong = "text" if value == 1 or value == 0.5 else 1
+        for key in keys.split():
+            assert options._Popart.options[key] == value
+            other = Options()
+            other._Popart.set(key, wrong)
+            with pytest.raises(poptorch.Error, match=rf"Unknown .* option {key}"):
+                check(other)
+
+
 BAD: list[tuple[str, Any, str]] = [
     ("enableOutlinin", True, "Unknown bool option enableOutlinin"),
     ("noSuchNumber", 3, "Unknown uint64 option noSuchNumber"),

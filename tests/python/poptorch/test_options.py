@@ -301,6 +301,22 @@ def test_equality_is_identity() -> None:
     assert len({options, options.clone()}) == 2
 
 
+def test_input_groups_are_checked_again_where_they_are_used() -> None:
+    options = Options().replicationFactor(4)
+    options.inputReplicaGrouping(4, poptorch.CommGroupType.Consecutive).replicationFactor(2)
+    with pytest.raises(
+        ValueError, match=r"^input_group_size cannot be larger than replication_factor"
+    ):
+        poptorch.inferenceModel(torch.nn.Identity(), options.clone())
+    options.replicationFactor(6)
+    with pytest.raises(
+        ValueError, match=r"^input_group_size must be a factor of replication_factor"
+    ):
+        poptorch.DataLoader(options.clone(), [torch.ones(1)])
+    options.inputReplicaGrouping(3, poptorch.CommGroupType.Consecutive)
+    assert poptorch.DataLoader(options, [torch.ones(1)]).combinedBatchSize == 2
+
+
 def test_no_input_grouping_is_groups_of_one() -> None:
     options = Options().replicationFactor(4)
     options.inputReplicaGrouping(2, poptorch.CommGroupType.Orthogonal)

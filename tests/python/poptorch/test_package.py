@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -59,6 +60,31 @@ def test_enums() -> None:
         assert {member.name: member.value for member in kind} == members
         is_int = all(isinstance(value, int) for value in members.values())
         assert issubclass(kind, enum.IntEnum) == is_int
+
+
+def test_names_are_exported() -> None:
+    names: dict[str, Any] = {}
+    exec("from poptorch import *", names)
+    for name in poptorch.ops.__all__:
+        assert names[name] is getattr(poptorch.ops, name) is getattr(poptorch, name)
+    for name in ("Attribute", "ConfigFileError", "Options", "TensorLocationSettings"):
+        assert names[name] is getattr(poptorch.options, name) is getattr(poptorch, name)
+    for name in ("enums", "ops", "optim", "options", "poptorch_core", "profiling", "testing"):
+        assert names[name] is getattr(poptorch, name) is sys.modules[f"poptorch.{name}"]
+    assert {"Stage", "Phase", "DataLoader", "Error", "load", "getIpuTensorId"} <= names.keys()
+    assert poptorch.Attribute is poptorch.ops.Attribute
+
+
+def test_the_module_of_executors_may_be_executed_again() -> None:
+    spec = importlib.util.find_spec("poptorch._poplar_executor")
+    assert spec is not None and spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(again)
+    layer, x = torch.nn.Linear(4, 2), torch.ones(3, 4)
+    options = Options().outputMode(poptorch.OutputMode.All)
+    for kind in (poptorch.PoplarExecutor, again.PoplarExecutor):
+        executor = kind(layer, options.clone(), training=False)
+        torch.testing.assert_close(executor(x), layer(x).detach())
 
 
 def test_version_can_be_parsed() -> None:
@@ -174,9 +200,15 @@ def test_trace_points_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     library = types.ModuleType("libpvti")
     vars(library).update(createTraceChannel=lambda name: f"<{name}>", Tracepoint=tracepoint)
     monkeypatch.setitem(sys.modules, "libpvti", library)
-    monkeypatch.delenv("PVTI_OPTIONS", raising=False)
-    assert profiling.Channel("off").instrument(Worker(), "work").work(1) == 2
-    assert seen == []
+    for setting in (None, "", '{"enable":"false"}', '{"directory":"here"}', "[]"):
+        monkeypatch.delenv("PVTI_OPTIONS", raising=False)
+        if setting is not None:
+            monkeypatch.setenv("PVTI_OPTIONS", setting)
+        assert profiling.Channel("off").instrument(Worker(), "work").work(1) == 2
+        assert seen == []
+    monkeypatch.setenv("PVTI_OPTIONS", "enable")
+    with pytest.raises(ValueError, match="PVTI_OPTIONS = 'enable' is no JSON"):
+        profiling.Channel("unreadable")
     monkeypatch.setenv("PVTI_OPTIONS", '{"enable":"true"}')
     worker = profiling.Channel("mine").instrument(Worker(), "work", "rest")
     assert (worker.work(1), worker.rest()) == (2, "rested")

@@ -291,6 +291,9 @@ LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda m, x: marked((x * m.weight * m.state).sum()),
         lambda m, x: (x * m.weight * m.state).sum(),
     ),
+    "checkpoint": (checkpointed(False), checkpointed(False)),
+    "reentrant_checkpoint": (checkpointed(True), checkpointed(True)),
+    "parts_of_a_function": (sums_parts, lambda m, x: (3 * x * m.weight).sum()),
 }
 
 

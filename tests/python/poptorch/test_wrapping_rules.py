@@ -168,7 +168,7 @@ def test_names_that_are_assigned_in_forward() -> None:
         run(removes, X)
 
 
-def test_tensors_without_elements_are_refused() -> None:
+def test_inputs_without_elements_are_refused() -> None:
     with pytest.raises(
         poptorch.Error, match=r"Zero-sized tensors are unsupported \(Got shape \[0, 4"
     ):
