@@ -377,19 +377,6 @@ def test_multi_convs_need_convolutions_that_are_independent():
         compiled(chained, values(1, 3, 6))
 
 
-def test_ops_behind_a_block_need_another_one():
-    def behind(x):
-        with poptorch.Block(ipu_id=0):
-            y = x + 1
-        return y * 2
-
-    with pytest.raises(
-        poptorch.Error,
-        match=r"No active Block, all the ops must belong to a Block; aten::mul",
-    ):
-        compiled(behind, values(3))
-
-
 OVERLAP = poptorch.OverlapMode.OverlapDeviceIterationLoop
 
 
