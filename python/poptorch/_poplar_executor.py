@@ -215,7 +215,14 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self._executable = executable
         self._members = Members(self._model if self._training else None)
         if self._device_optimizer is not None and update is not None:
-            self._device_optimizer.compiled(executable.variables, update.values, update.state)
+            schedule = executable.schedule
+            self._device_optimizer.compiled(
+                executable.variables,
+                update.values,
+                update.state,
+                schedule.groups,
+                schedule.replicas,
+            )
 
     def _compiled(self) -> Executable:
         if self._executable is None:
