@@ -15,10 +15,10 @@ from poptorch._optimizer_values import base_type, is_exact, read
 
 @functools.cache
 def _base_attributes() -> frozenset[str]:
-    """What every optimizer of torch has."""
+    """What every optimizer of torch has, or may be given."""
     plain = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     fused = {"_step_supports_amp_scaling", "_need_device_dtype_check_for_fused"}
-    return frozenset({*vars(plain), *fused})
+    return frozenset({*vars(plain), *fused, "loss_scaling", "max_grad_norm"})
 
 
 @functools.cache
@@ -76,6 +76,8 @@ class AttributeWatch:
         self._log = logger.debug if relaxed else logger.warning
         self._seen: dict[str, set[str]] | None = None
         self._warned: set[str] = set()
+        self._classes: set[type] = set()
+        self._told_maximize = False
 
     def see(self, optimizer: torch.optim.Optimizer) -> None:
         """Look at an optimizer that was set.
@@ -84,9 +86,9 @@ class AttributeWatch:
             optimizer: The optimizer.
         """
         found = _unexpected(optimizer)
+        self._see_kind(optimizer)
         if self._seen is None:
             self._seen = {kind: set(names) for kind, names in found.items()}
-            self._see_first(optimizer)
             return
         for kind, names in found.items():
             new = [name for name in names if name not in self._seen.get(kind, set())]
@@ -95,14 +97,16 @@ class AttributeWatch:
                 label = read(optimizer).kind.value
                 self._log(f"Ignoring unexpected {kind} in {label} optimizer: {new}")
 
-    def _see_first(self, optimizer: torch.optim.Optimizer) -> None:
-        if not is_exact(optimizer):
+    def _see_kind(self, optimizer: torch.optim.Optimizer) -> None:
+        if not is_exact(optimizer) and type(optimizer) not in self._classes:
+            self._classes.add(type(optimizer))
             logger.warning(
                 f"Optimizer `{type(optimizer).__name__}` subclassed from classes in poptorch.optim "
                 "or torch.optim are unlikely to behave as intended. It is treated as "
                 f"{base_type(optimizer).__name__}: its own `step` is not called"
             )
-        if _maximizes(optimizer.param_groups):
+        if _maximizes(optimizer.param_groups) and not self._told_maximize:
+            self._told_maximize = True
             logger.warning(
                 f"{type(optimizer).__name__}: maximize=True has no effect on a device: negate "
                 "the loss"

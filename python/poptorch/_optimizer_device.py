@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
@@ -13,6 +15,7 @@ from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
 from poptorch._program_variables import ProgramVariables
+from poptorch._replica_groups import ReplicaGroups
 from poptorch.options import Options
 
 
@@ -23,14 +26,28 @@ class _Program:
         variables: The variables of the program.
         values: What the program was made for.
         names: The names of its variables.
+        groups: The groups of replicas of parameters that have some, by name.
+        replicas: The number of all replicas.
     """
 
     def __init__(
-        self, variables: ProgramVariables, values: OptimizerValues, names: UpdateState
+        self,
+        variables: ProgramVariables,
+        values: OptimizerValues,
+        names: UpdateState,
+        groups: Mapping[str, ReplicaGroups],
+        replicas: int,
     ) -> None:
         self._variables = variables
         self.values = values
         self._names = names
+        self._replicas = replicas
+        # The count of steps is that of all weights.
+        self._groups = {
+            key: groups[weight]
+            for key, (kind, _, weight) in ((key, key.partition("___")) for key in names.states)
+            if weight in groups and kind != "Step"
+        }
         self._written = self._numbers(values)
 
     def _numbers(self, values: OptimizerValues) -> dict[str, np.ndarray]:
@@ -58,8 +75,11 @@ class _Program:
         """
         states, scalars = self._names.states, self._names.scalars
         values = self._variables.get_variables({*states.values(), *scalars})
+        arrays = {key: values[name] for key, name in states.items()}
+        for key, groups in self._groups.items():
+            arrays[key] = groups.to_host(arrays[key], self._replicas)
         return {
-            "ipu_state": {key: _tensor(values[name]) for key, name in states.items()},
+            "ipu_state": {key: _tensor(array) for key, array in arrays.items()},
             "ipu_param": {name: _tensor(values[name]) for name in scalars},
         }
 
@@ -77,6 +97,8 @@ class _Program:
                 )
                 continue
             array = state[key].detach().numpy()
+            if key in self._groups:
+                array = self._groups[key].to_device(key, array, self._replicas)
             if name in arrays and not np.array_equal(arrays[name], array):
                 raise ValueError(
                     f"optimizer state: '{key}' is {array} and was {arrays[name]} for another "
@@ -122,7 +144,12 @@ class DeviceOptimizer:
         return with_marks_of(self._values, read(self.optimizer))
 
     def compiled(
-        self, variables: ProgramVariables, values: OptimizerValues, names: UpdateState
+        self,
+        variables: ProgramVariables,
+        values: OptimizerValues,
+        names: UpdateState,
+        groups: Mapping[str, ReplicaGroups] | None = None,
+        replicas: int = 1,
     ) -> None:
         """Begin with a program.
 
@@ -130,8 +157,10 @@ class DeviceOptimizer:
             variables: Those of the program, with the names of `names`.
             values: What the program was made for.
             names: What `add_updates` gave.
+            groups: The groups of replicas of parameters that have some, by name; None: none has.
+            replicas: The number of all replicas.
         """
-        self._program = _Program(variables, values, names)
+        self._program = _Program(variables, values, names, groups or {}, replicas)
         self._was_attached = False
         self._connect()
 

@@ -199,7 +199,9 @@ def _check_group(index: int, group: Mapping[str, Any], numbers: Mapping[str, Val
     where = f"parameter group {index}"
     for name, value in numbers.items():
         number = value.number
-        if not (math.isfinite(number) and number >= 0):
+        # No weight is longer than infinity: no limit.
+        is_limit = name == "max_weight_norm" and number == math.inf
+        if not is_limit and not (math.isfinite(number) and number >= 0):
             raise ValueError(f"{where}: wanted {name} finite and not negative; given {number}")
         if name in ("beta1", "beta2") and number >= 1:
             raise ValueError(f"{where}: wanted betas below 1; given {group['betas']}")
@@ -242,13 +244,15 @@ def _check_centered(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _global(optimizer: torch.optim.Optimizer, name: str, default: float) -> Value:
-    """A number that the optimizer of poptorch has as a whole."""
-    if not isinstance(optimizer, optim.Optimizer) or not hasattr(optimizer, name):
+    """A number that the optimizer has as a whole; one of torch may have been given it."""
+    if not hasattr(optimizer, name):
         return Value(default, True)
     number = float(getattr(optimizer, name))
     if not number > 0:
         raise ValueError(f"{type(optimizer).__name__}: wanted {name} > 0; given {number}")
-    return Value(number, optimizer.variable_attrs.isConstant(name))
+    if isinstance(optimizer, optim.Optimizer):
+        return Value(number, optimizer.variable_attrs.isConstant(name))
+    return Value(number, number == default)
 
 
 def _state_type(optimizer: torch.optim.Optimizer, *names: str) -> torch.dtype:

@@ -235,7 +235,14 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 self._model, executable.program.names, self._per_replica, fixed=self._training
             )
             if self._device_optimizer is not None and update is not None:
-                self._device_optimizer.compiled(executable.variables, update.values, update.state)
+                schedule = executable.schedule
+                self._device_optimizer.compiled(
+                    executable.variables,
+                    update.values,
+                    update.state,
+                    schedule.groups,
+                    schedule.replicas,
+                )
             # Until it is on a device for the first time.
             self._is_upload_due = True
             self._executable = executable

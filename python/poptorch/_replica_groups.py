@@ -93,7 +93,7 @@ class ReplicaGroups:
         reads_all = self.retrieval_mode == VariableRetrievalMode.AllReplicas
         if entries != count and not (reads_all and entries == replicas):
             raise createPoptorchError(
-                f"Parameter {name} has one value for each of {count} groups of replicas: wanted a "
+                f"{name} has one value for each of {count} groups of replicas: wanted a "
                 f"first dimension of {count}; given shape {list(array.shape)}"
             )
         if entries != count:

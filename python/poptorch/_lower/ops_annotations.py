@@ -71,12 +71,12 @@ def ipu_print_tensor(
 
 
 def _at(start: popxl.Tensor, size: int, step: int, extent: int) -> popxl.Tensor:
-    """The positions of a slice, which go on at the beginning behind the end."""
+    """The positions of a slice, which goes round from the end to the beginning."""
     offsets = popxl.constant(np.arange(0, size, step, dtype=np.int32), popxl.int32)
     positions = ops.add(cast(ops.reshape(start, (1,)), popxl.int32), offsets)
-    end = popxl.constant(extent, popxl.int32)
-    wrapped = ops.sub(positions, end)
-    return ops.where(ops.greater(end, positions), positions, wrapped)
+    # The result has the sign of the dividend, and a start may be before the beginning.
+    extents = popxl.constant(extent, popxl.int32)
+    return ops.fmod(ops.add(ops.fmod(positions, extents), extents), extents)
 
 
 @lowers("poptorch::dynamic_slice")

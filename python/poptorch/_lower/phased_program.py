@@ -44,7 +44,7 @@ class PhasedProgramBuilder(ProgramBuilder):
                 "called that repeats: name those that are to be phases, fit_in(..., "
                 "blocks=['encoder', 'decoder'])"
             )
-        if any(node.placement.ipu for node in recording.nodes):
+        if any(node.placement.ipu > 0 for node in recording.nodes):
             logger.warning("fit_in: all phases run on one device; those of blocks are not used")
         return segments
 

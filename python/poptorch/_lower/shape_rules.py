@@ -176,3 +176,37 @@ def combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False)
     """As many rows as there are choices: torch's rule reads a mask."""
     count = math.comb(len(self) + (r - 1 if with_replacement else 0), r)
     return self[:1].expand(count, r).clone()
+
+
+def _in_the_dtype_of(activation: int, operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Torch's rule refuses half beside float, or promotes them: weights follow activations."""
+
+    def rule(*args: Any, **kwargs: Any) -> Any:
+        dtype = args[activation].dtype
+
+        def follow(value: Any) -> Any:
+            is_mixed = isinstance(value, torch.Tensor) and {value.dtype, dtype} == _HALF_AND_FLOAT
+            return value.to(dtype) if is_mixed else value
+
+        return operator(*map(follow, args), **{key: follow(v) for key, v in kwargs.items()})
+
+    return rule
+
+
+_HALF_AND_FLOAT = {torch.float16, torch.float32}
+# Products, by the position of their activation.
+_PRODUCTS = {
+    0: (
+        *("conv1d", "conv2d", "conv3d", "convolution", "_convolution"),
+        *("conv1d.padding", "conv2d.padding", "conv3d.padding"),
+        *("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"),
+        *("linear", "matmul", "linalg_matmul", "mm", "bmm", "mv", "dot"),
+        "scaled_dot_product_attention",
+    ),
+    1: ("addmm", "baddbmm", "addmv", "addbmm"),
+}
+for _activation, _names in _PRODUCTS.items():
+    for _name in _names:
+        _packet, _, _overload = _name.partition(".")
+        _operator = getattr(getattr(torch.ops.aten, _packet), _overload or "default")
+        shape_rule(f"aten::{_name}")(_in_the_dtype_of(_activation, _operator))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -184,8 +185,11 @@ def _overlapped(
     if isinstance(tensors, (list, tuple)):
         return _like(tensors, [_overlapped(operator, item, mode) for item in tensors])
     if isinstance(tensors, dict):
-        items = {key: _overlapped(operator, item, mode) for key, item in tensors.items()}
-        return type(tensors)(items)
+        # A copy, because constructors of other dictionaries take other arguments.
+        result = copy.copy(tensors)
+        for key, item in tensors.items():
+            result[key] = _overlapped(operator, item, mode)
+        return result
     return tensors
 
 

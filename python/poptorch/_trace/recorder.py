@@ -57,6 +57,16 @@ _RESHAPES_IN_PLACE = frozenset(
 # Behind the end of a block, until another one begins.
 NO_BLOCK = Placement(ipu=-1)
 
+_REGION_BEGINS = ("start_for_loop", "start_if_block", "call_cpu_op")
+_REGION_ENDS = ("end_for_loop", "end_if_block", "end_cpu_op")
+# These compute nothing: they are where their tensor was made.
+_HINTS = (
+    "set_matmul_serialization",
+    "set_overlap_for_input",
+    "set_overlap_for_output",
+    "set_available_memory",
+)
+
 
 class ScopeState:
     """What annotations have set at this point of the program."""
@@ -65,13 +75,17 @@ class ScopeState:
         self.names: list[str] = []
         self.placement = Placement()
         self.block = -1
+        self._regions: list[Placement] = []
 
-    def mark(self, name: str, args: tuple[Any, ...]) -> None:
+    def mark(self, name: str, args: tuple[Any, ...]) -> Placement:
         """Take note of an operator of `torch.ops.poptorch`.
 
         Args:
             name: Its name without namespace.
             args: Its arguments.
+
+        Returns:
+            Where it runs: a loop, condition or call of the host as a whole is where it begins.
         """
         if name == "begin_ipu_block":
             stage, phase, ipu = args
@@ -82,6 +96,11 @@ class ScopeState:
             self.names.append(args[0])
         elif name == "pop_name_scope":
             self.names.pop()
+        elif name in _REGION_BEGINS:
+            self._regions.append(self.placement)
+        elif name in _REGION_ENDS:
+            return self._regions.pop()
+        return self.placement
 
     @property
     def scope(self) -> str:
@@ -269,13 +288,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         is_random = torch.Tag.nondeterministic_seeded in func.tags
         written = [tensor for one in names for tensor in tensors_in(bound[one])]
         self._known.note((func, args, kwargs), outputs, written, is_random)
-        if func.namespace == "poptorch":
-            self.state.mark(func._opname, args)
-        elif self.state.placement == NO_BLOCK:
-            raise createPoptorchError(
-                f"No active Block, all the ops must belong to a Block; {_full_name(func)} at "
-                f"{location} does not. Begin a block before it"
-            )
+        placement = self._placement_of(func, args, outputs, location)
         if not self._lowers(func._schema.name):
             self._note_unsupported(func)
         self.recording.nodes.append(
@@ -288,11 +301,30 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
                 requires_grad=[tensor.requires_grad for tensor in outputs],
                 from_grad=from_grad,
                 scope=self.state.scope,
-                placement=self.state.placement,
+                placement=placement,
                 location=location,
                 grad_enabled=torch.is_grad_enabled(),
                 block=self.state.block,
             )
+        )
+
+    def _placement_of(
+        self, func: Operator, args: tuple[Any, ...], outputs: list[torch.Tensor], location: str
+    ) -> Placement:
+        """Where a call runs; a mark, which has no results, needs no block."""
+        placement = self.state.placement
+        if func.namespace == "poptorch":
+            placement = self.state.mark(func._opname, args)
+            if not outputs:
+                return placement
+        if placement != NO_BLOCK:
+            return placement
+        if func.namespace == "poptorch" and func._opname in _HINTS:
+            maker = self.recording.maker_of(args[0])
+            return Placement() if maker is None else maker.placement
+        raise createPoptorchError(
+            f"No active Block, all the ops must belong to a Block; {_full_name(func)} at "
+            f"{location} does not. Begin a block before it"
         )
 
     def _note_unsupported(self, func: Operator) -> None:

@@ -99,10 +99,22 @@ class Recording:
         Args:
             result: The loss, which a call of the recording returned.
         """
+        if (node := self.maker_of(result)) is not None:
+            node.is_loss = True
+
+    def maker_of(self, tensor: torch.Tensor) -> Node | None:
+        """Find the call that returned a tensor.
+
+        Args:
+            tensor: A meta tensor.
+
+        Returns:
+            The last such call; None where the tensor is an input, a weight or a constant.
+        """
         for node in reversed(self.nodes):
-            if any(output is result for output in node.outputs):
-                node.is_loss = True
-                return
+            if any(output is tensor for output in node.outputs):
+                return node
+        return None
 
     def replace(self, tensor: torch.Tensor, by: torch.Tensor) -> None:
         """Let another tensor stand in all calls so far, because this one becomes a view of it.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from poptorch import _impl
 from poptorch._args_parser import BoundArguments, Structure
@@ -88,6 +89,27 @@ def _check_shapes(given: Sequence[torch.Tensor], metas: Sequence[torch.Tensor]) 
             )
 
 
+def _check_statistics(part: torch.nn.Module, _inputs: object) -> None:
+    """A cumulative mean weighs a batch by a count, which Python would have to know."""
+    cumulates = part.training and part.track_running_stats and part.momentum is None
+    if cumulates:
+        raise createPoptorchError(
+            f"{type(part).__name__} with momentum=None is unsupported in training: its running "
+            "statistics are cumulative. Give it a momentum, such as 0.1, or call eval() on it"
+        )
+
+
+@contextmanager
+def _statistics_checked(module: torch.nn.Module) -> Iterator[None]:
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    handles = [norm.register_forward_pre_hook(_check_statistics) for norm in norms]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSettings) -> Trace:
     """Call a module once, on tensors without data, and record what it does.
 
@@ -114,6 +136,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     with HeldInterrupts() as held, ExitStack() as stack:
         twins = stack.enter_context(twins_in(module, settings.per_replica))
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
+        stack.enter_context(_statistics_checked(module))
         stack.enter_context(block_marks(module, recorder, settings.blocks))
         stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
         torch.distributions.Distribution.set_default_validate_args(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 
 import numpy as np
@@ -90,9 +91,9 @@ def test_dynamic_slices_go_on_at_the_beginning():
         return poptorch.dynamic_slice(x, 0, first, 4, 1)
 
     x = values(8)
-    for start in (5, 7):
+    for start in (5, 7, 8, 20, -1, -17):
         given = compiled(cut, x, torch.tensor([start]))
-        assert torch.equal(given, torch.cat([x, x])[start : start + 4])
+        assert torch.equal(given, x[torch.arange(start, start + 4) % 8])
 
 
 @pytest.mark.parametrize("start", [0, 3])
@@ -377,19 +378,6 @@ def test_multi_convs_need_convolutions_that_are_independent():
         compiled(chained, values(1, 3, 6))
 
 
-def test_ops_behind_a_block_need_another_one():
-    def behind(x):
-        with poptorch.Block(ipu_id=0):
-            y = x + 1
-        return y * 2
-
-    with pytest.raises(
-        poptorch.Error,
-        match=r"No active Block, all the ops must belong to a Block; aten::mul",
-    ):
-        compiled(behind, values(3))
-
-
 OVERLAP = poptorch.OverlapMode.OverlapDeviceIterationLoop
 
 
@@ -410,6 +398,16 @@ def test_overlap_changes_no_values():
     x = values(3)
     for one, other in zip(overlapped(both, x), (x + 1, (x + 1) * 2), strict=True):
         assert torch.equal(one, other)
+
+
+def test_overlap_keeps_structures():
+    inner = collections.OrderedDict(b=(values(1), [values(2)]))
+    given = collections.defaultdict(list, {"a": inner})
+    result = poptorch.set_overlap_for_output(given, OVERLAP)
+    assert type(result) is collections.defaultdict and result.default_factory is list
+    assert result is not given and result["a"] is not inner
+    assert type(result["a"]) is collections.OrderedDict
+    assert torch.equal(result["a"]["b"][1][0], values(2))
 
 
 def again(x):

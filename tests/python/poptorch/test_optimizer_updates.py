@@ -309,7 +309,7 @@ def lamb_formula(
 
 
 @pytest.mark.parametrize("corrects", [True, False])
-@pytest.mark.parametrize("limit", [65500.0, 1.0, 0.0])
+@pytest.mark.parametrize("limit", [65500.0, math.inf, 1.0, 0.0])
 @pytest.mark.parametrize("zero", [True, False])
 def test_lamb(corrects: bool, limit: float, zero: bool) -> None:
     steps = gradients()

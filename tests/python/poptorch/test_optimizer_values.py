@@ -13,7 +13,7 @@ import torch
 from poptorch import optim
 from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_scalars import group_scalars, variable_numbers
-from poptorch._optimizer_values import OptimizerKind, read, with_numbers_of
+from poptorch._optimizer_values import OptimizerKind, Value, read, with_numbers_of
 from tests.python.poptorch.log_testing import logged
 
 T = torch.optim
@@ -281,6 +281,30 @@ def test_expected_attributes(kind: Any) -> None:
         watch.see(T.SGD(weights(), lr=0.1))
         watch.see(kind(weights(), lr=0.1))
     assert messages == []
+
+
+def test_later_subclasses_and_maximize_are_told_once() -> None:
+    watch = AttributeWatch()
+    plain = optim.SGD(weights(), lr=0.1)
+    watch.see(plain)
+    with logged() as messages:
+        for _ in range(2):
+            watch.see(Mine(weights()))
+    assert [text[:20] for _, text in messages] == ["Optimizer `Mine` sub"]
+    plain.param_groups[0]["maximize"] = True
+    with logged() as messages:
+        for _ in range(2):
+            watch.see(plain)
+    assert [text[:25] for _, text in messages] == ["SGD: maximize=True has no"]
+
+
+def test_globals_of_optimizers_of_torch() -> None:
+    optimizer = T.SGD(weights(), lr=0.1)
+    assert read(optimizer).loss_scaling == Value(1.0, True)
+    assert read(optimizer).max_grad_norm == Value(math.inf, True)
+    optimizer.loss_scaling, optimizer.max_grad_norm = 1024.0, 2.0
+    assert read(optimizer).loss_scaling == Value(1024.0, False)
+    assert read(optimizer).max_grad_norm == Value(2.0, False)
 
 
 def test_subclasses_and_maximize() -> None:

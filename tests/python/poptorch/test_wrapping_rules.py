@@ -187,6 +187,54 @@ def test_products_of_half_and_float(half: str) -> None:
     torch.testing.assert_close(given.float(), wanted.detach(), rtol=4e-3, atol=4e-3)
 
 
+MIXED_PRODUCTS: dict[str, tuple[Any, tuple[int, ...], tuple[tuple[int, ...], ...]]] = {
+    "linear": (functional.linear, (2, 4), ((3, 4), (3,))),
+    "conv1d": (functional.conv1d, (2, 3, 6), ((2, 3, 3), (2,))),
+    "conv2d": (functional.conv2d, (2, 3, 6, 6), ((2, 3, 3, 3), (2,))),
+    "conv_transpose2d": (functional.conv_transpose2d, (2, 3, 6, 6), ((3, 2, 3, 3), (2,))),
+    "matmul": (torch.matmul, (2, 3, 4), ((2, 4, 3),)),
+    "bmm": (torch.bmm, (2, 3, 4), ((2, 4, 3),)),
+    "einsum": (lambda x, w: torch.einsum("bij,bjk->bik", x, w), (2, 3, 4), ((2, 4, 3),)),
+    "attention": (functional.scaled_dot_product_attention, (2, 3, 4), ((2, 3, 4), (2, 3, 4))),
+    "baddbmm": (lambda x, w, b: torch.baddbmm(b, x, w), (2, 3, 4), ((2, 4, 3), (2, 3, 3))),
+}
+
+
+@pytest.mark.parametrize("product", MIXED_PRODUCTS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_weights_of_products_follow_the_dtype_of_activations(
+    product: str, dtype: torch.dtype
+) -> None:
+    function, shape, shapes = MIXED_PRODUCTS[product]
+    torch.manual_seed(0)
+    weights = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    x = torch.randn(shape)
+
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            other = torch.float32 if dtype == torch.float16 else torch.float16
+            self.weights = nn.ParameterList(
+                [nn.Parameter(w.detach().clone().to(other)) for w in weights]
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = function(x, *self.weights)
+            return poptorch.identity_loss(y, "sum") if self.training else y
+
+    model = Product()
+    given = poptorch.inferenceModel(model.eval())(x.to(dtype))
+    wanted = function(x, *weights)
+    assert given.dtype == dtype
+    torch.testing.assert_close(given.float(), wanted.detach(), rtol=1e-2, atol=1e-2)
+    trainer = poptorch.trainingModel(model.train(), None, torch.optim.SGD(model.parameters(), 0.5))
+    trainer(x.to(dtype))
+    wanted.sum().backward()
+    for weight, reference in zip(model.weights, weights, strict=True):
+        stepped = (reference - 0.5 * reference.grad).detach()
+        torch.testing.assert_close(weight.detach().float(), stepped, rtol=1e-2, atol=1e-2)
+
+
 def test_batch_norm_in_half_keeps_statistics_of_its_buffers() -> None:
     norm = nn.BatchNorm1d(4)
     norm.half()
@@ -258,8 +306,11 @@ def test_modules_may_have_their_own_way_to_find_attributes() -> None:
 
 
 def test_cumulative_statistics_are_refused() -> None:
-    with pytest.raises(poptorch.Error, match="aten::item is only supported in eager mode"):
-        poptorch.inferenceModel(nn.BatchNorm1d(4, momentum=None))(X)
+    norm = nn.BatchNorm1d(4, momentum=None)
+    with pytest.raises(poptorch.Error, match=r"BatchNorm1d with momentum=None .* Give it a mom"):
+        poptorch.inferenceModel(norm)(X)
+    assert not norm._forward_pre_hooks
+    torch.testing.assert_close(poptorch.inferenceModel(norm.eval())(X), norm(X).detach())
 
 
 def test_offline_targets_are_no_models_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
