@@ -245,6 +245,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         """Gives the device up at the end of the process; the module stays as it is."""
         if self.isAttachedToDevice():
             self._detach()
+        if self._device_optimizer is not None:
+            self._device_optimizer.closed()
 
     # Device.
 
