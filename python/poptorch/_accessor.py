@@ -10,7 +10,7 @@ import pickle
 import signal
 import socket
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
@@ -196,7 +196,7 @@ class AsynchronousDataAccessor:
                 "because its mode is asynchronous. Iterate over it, or make it with mode="
                 "poptorch.DataLoaderMode.Sync"
             )
-        self._dataset: Callable[[], Any] = lambda: dataset
+        self._dataset: Any = dataset
         self._strategy = sharing_strategy
         self._settings = WorkerSettings(
             buffer_size=buffer_size,
@@ -214,9 +214,6 @@ class AsynchronousDataAccessor:
 
     def _start(self) -> None:
         """Starts a process, which waits for its first epoch."""
-        dataset = self._dataset()
-        if dataset is None:
-            raise createPoptorchError(f"{_NOT_STARTED}\nIts DataLoader does not exist any more.")
         self._ring: Ring | None = None
         self._node: Node | None = None
         self._layout: Layout | None = None
@@ -226,7 +223,7 @@ class AsynchronousDataAccessor:
         self._ended = False
         self._slot: int | None = None
         try:
-            self._worker = _WorkerProcess(dataset, self._settings, self._strategy)
+            self._worker = _WorkerProcess(self._dataset, self._settings, self._strategy)
         except Exception as error:
             raise createPoptorchError(f"{_NOT_STARTED}\n{type(error).__name__}: {error}") from error
         self._finalizer = weakref.finalize(self, self._worker.stop)
@@ -239,9 +236,8 @@ class AsynchronousDataAccessor:
         self._send(Begin(self._epoch, seed))
 
     def __len__(self) -> int:
-        dataset: Any = self._dataset()
-        size = self._settings.rebatched_size
-        if not size or getattr(dataset, "_accessor", None) is self:
+        dataset, size = self._dataset, self._settings.rebatched_size
+        if not size:
             return len(dataset)
         if not isinstance(dataset, torch.utils.data.DataLoader):
             raise TypeError(
@@ -365,10 +361,6 @@ class AsynchronousDataAccessor:
             raise createPoptorchError(
                 "The AsynchronousDataAccessor was terminated: make a new one, or a new DataLoader"
             )
-
-    def refer_weakly(self) -> None:
-        """Do not keep the dataset alive: it is a loader that has this accessor."""
-        self._dataset = weakref.ref(self._dataset())
 
     def terminate(self) -> None:
         """End the process; tensors that were given out stay valid, nothing more is loaded."""

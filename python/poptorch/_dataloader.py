@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
@@ -60,10 +61,9 @@ class _Request:
     @property
     def rebatches(self) -> bool:
         """Whether an accessor puts the rows together to batches."""
-        if self.mode == DataLoaderMode.AsyncRebatched:
-            return True
         large = self.batch_sampler is None and (self.combined or 0) > 1
-        return self.mode == DataLoaderMode.Async and not self.drop_last and large
+        rebatched = self.mode == DataLoaderMode.AsyncRebatched
+        return large and (rebatched or (self.mode == DataLoaderMode.Async and not self.drop_last))
 
 
 @gives_what_is_collated
@@ -156,12 +156,23 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             persistent_workers=persistent_workers,
             **_torch_arguments(request),
         )
+        # What an accessor is made with; None: this loader has none.
+        self._accessor_arguments: dict[str, Any] | None = None
         if request.mode != DataLoaderMode.Sync:
-            accessor_arguments = dict(async_options or {})
+            self._accessor_arguments = dict(async_options or {})
             if request.rebatches:
-                accessor_arguments["rebatched_size"] = request.combined
-            self._accessor = AsynchronousDataAccessor(self, **accessor_arguments)
-            self._accessor.refer_weakly()
+                self._accessor_arguments["rebatched_size"] = request.combined
+            self._accessor = self._make_accessor(self._accessor_arguments)
+
+    def _make_accessor(self, arguments: dict[str, Any]) -> AsynchronousDataAccessor:
+        """An accessor of a copy of this loader that loads by itself, so that there is no cycle."""
+        loads_by_itself = copy.copy(self)
+        loads_by_itself._accessor_arguments = None
+        return AsynchronousDataAccessor(loads_by_itself, **arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but processes: a copy starts its own when it is iterated over."""
+        return {**self.__dict__, "_accessor": None, "_iterator": None}
 
     @property
     def options(self) -> Options:
@@ -184,9 +195,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         self._check_not_terminated()
-        if self._accessor is not None:
-            return iter(self._accessor)
-        return super().__iter__()
+        if self._accessor_arguments is None:
+            return super().__iter__()
+        if self._accessor is None:
+            self._accessor = self._make_accessor(self._accessor_arguments)
+        return iter(self._accessor)
 
     def _check_not_terminated(self) -> None:
         if self._terminated:

@@ -14,6 +14,8 @@ from poptorch._args_parser import BoundArguments, Signature
 from poptorch._compile_options import use_cache
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
+from poptorch._optimizer_base import NamedTensors
+from poptorch._optimizer_device import DeviceOptimizer
 from poptorch._replica_groups import ReplicaGroups
 from poptorch._saved_model import Metadata, path_to_write, read_model, write_model
 from poptorch._version import __version__
@@ -26,7 +28,13 @@ _SUFFIX = "*.popef"
 
 
 def _only_file(folder: str) -> Path:
-    return next(Path(folder).glob(_SUFFIX))
+    file = next(Path(folder).glob(_SUFFIX), None)
+    if file is None:
+        raise createPoptorchError(
+            f"The executable could not be written to the folder {folder}: make space in "
+            f"{tempfile.gettempdir()}, or name another folder in TMPDIR"
+        )
+    return file
 
 
 class ExecutorFiles:
@@ -39,10 +47,14 @@ class ExecutorFiles:
     _training: bool
     _per_replica: dict[str, ReplicaGroups]
     rng_state: list[int]
+    _device_optimizer: DeviceOptimizer | None
 
     @property
     def _optimizer(self) -> torch.optim.Optimizer | None:
         raise NotImplementedError
+
+    def _optimizer_state(self) -> dict[str, NamedTensors]:
+        return {} if self._device_optimizer is None else self._device_optimizer.state_beside()
 
     def _compiled(self) -> Executable:
         raise NotImplementedError
@@ -73,7 +85,7 @@ class ExecutorFiles:
             **kwargs: Arguments of `forward` by name.
 
         Raises:
-            Error: The model cannot be compiled.
+            Error: The model cannot be compiled, or there is no space for temporary files.
             AssertionError: A folder of the file's path is a file.
         """
         path_to_write(filename)
@@ -84,6 +96,10 @@ class ExecutorFiles:
                 self._compiled().file = file.name, file.read_bytes()
             if self._options.connection_type == enums.ConnectionType.Always:
                 self._attach()
+        else:
+            logger.warning(
+                "compileAndExport: the arguments are ignored: the executable is already compiled"
+            )
         self.save(filename, export_model=export_model)
 
     def save(self, filename: str, export_model: bool = True, save_rng_state: bool = True) -> None:
@@ -96,7 +112,7 @@ class ExecutorFiles:
             save_rng_state: Whether the state of the random numbers is.
 
         Raises:
-            Error: The model is not compiled.
+            Error: The model is not compiled, or there is no space for temporary files.
             AssertionError: A folder of the file's path is a file.
         """
         executable = self._compiled()
@@ -114,6 +130,7 @@ class ExecutorFiles:
             executable_name=name,
             model=self._model if export_model else None,
             optimizer=self._optimizer if export_model else None,
+            optimizer_state=self._optimizer_state() if export_model else {},
             rng_state=self.rng_state if save_rng_state else None,
             groups=self._per_replica,
         )
@@ -144,8 +161,6 @@ class ExecutorFiles:
             Error: It is no such file, or of another version; or the model is compiled already.
         """
         content, metadata = read_model(filename)
-        if fault := metadata.version_fault(filename):
-            raise createPoptorchError(fault)
         if self._executable is not None:
             raise createPoptorchError(
                 "loadExecutable: the model is compiled already; call destroy() first"

@@ -13,6 +13,7 @@ from poptorch._lower.update_variables import UpdateState
 from poptorch._optimizer_attributes import AttributeWatch
 from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
+from poptorch._optimizer_state import TorchOptimizerState, state_of
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
 from poptorch._program_variables import ProgramVariables
 from poptorch._replica_groups import ReplicaGroups
@@ -109,7 +110,7 @@ class _Program:
 
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.array(array))
+    return torch.from_numpy(np.asarray(array))
 
 
 class DeviceOptimizer:
@@ -134,6 +135,7 @@ class DeviceOptimizer:
         self._choose_strategy(self._values)
         self._was_attached = False
         self.optimizer = optimizer
+        self._state = state_of(optimizer)
 
     def values_to_compile(self) -> OptimizerValues:
         """Give what a program takes of the optimizer.
@@ -165,49 +167,76 @@ class DeviceOptimizer:
         self._connect()
 
     def destroyed(self) -> None:
-        """Let go of the program, whose state was read back before."""
+        """Let go of the program, whose state was read before."""
         self._disconnect()
         self._program = None
+
+    def closed(self) -> None:
+        """Note that the device is gone with the process: state that only it had is gone too."""
+        self._was_attached = False
 
     def attached(self) -> None:
         """Note that the program is on a device, and write a state that was loaded."""
         self._was_attached = True
-        optimizer = self._own()
-        if optimizer is None or self._program is None:
+        if self._program is None:
             return
-        if optimizer.host_state_is_dirty:
-            self._program.write_state(optimizer.get_state_dict()["ipu_state"])
-            optimizer.host_state_is_dirty = False
+        state = self._state
+        if state.host_state_is_dirty:
+            self._program.write_state(state.get_state_dict()["ipu_state"])
+            state.host_state_is_dirty = False
         # The state that was loaded may have been a part of what the device has.
-        optimizer.ipu_state_is_dirty = True
+        state.ipu_state_is_dirty = True
 
     def before_run(self) -> None:
         """Write a state that was loaded since, and note that the device will have a newer one."""
-        optimizer = self._own()
-        if optimizer is None:
-            return
-        if optimizer.host_state_is_dirty:
+        if self._state.host_state_is_dirty:
             self.attached()
         # Before the run, which an interrupt may end.
-        optimizer.ipu_state_is_dirty = True
+        self._state.ipu_state_is_dirty = True
 
     def restored(self) -> None:
         """Note that a checkpoint was brought back: its state counts, and the numbers set since."""
         if self._program is not None:
             self._program.write_numbers(self._values, again=True)
-        optimizer = self._own()
-        if optimizer is not None:
-            optimizer.host_state_is_dirty = False
-            optimizer.ipu_state_is_dirty = True
+        self._state.host_state_is_dirty = False
+        self._state.ipu_state_is_dirty = True
 
     def read_back(self) -> None:
-        """Bring newer state to the optimizer."""
+        """Bring newer state to the optimizer if it is poptorch's, which can be asked for it."""
         optimizer = self._own()
-        if optimizer is None or self._program is None or not self._was_attached:
-            return
-        if optimizer.ipu_state_is_dirty and not optimizer.host_state_is_dirty:
-            optimizer.set_state_dict(self._program.read_state())
-            optimizer.ipu_state_is_dirty = False
+        if optimizer is not None:
+            self._read(optimizer)
+
+    def read_state(self) -> None:
+        """Bring newer state to where the host keeps it, whatever the optimizer."""
+        self._read(self._state)
+
+    def _newer_state(
+        self, state: optim.Optimizer | TorchOptimizerState
+    ) -> dict[str, NamedTensors] | None:
+        """What the device has, if that is newer than what the host has."""
+        if self._program is None or not self._was_attached:
+            return None
+        if not state.ipu_state_is_dirty or state.host_state_is_dirty:
+            return None
+        return self._program.read_state()
+
+    def _read(self, state: optim.Optimizer | TorchOptimizerState) -> None:
+        newer = self._newer_state(state)
+        if newer is not None:
+            state.set_state_dict(newer)
+            state.ipu_state_is_dirty = False
+
+    def state_beside(self) -> dict[str, NamedTensors]:
+        """Give the newest state that a pickle of the optimizer does not have.
+
+        Returns:
+            `ipu_state` and `ipu_param`; empty if there is none, or the optimizer is poptorch's.
+        """
+        if self._own() is not None:
+            return {}
+        newer = self._newer_state(self._state)
+        return self._state.get_state_dict() if newer is None else newer
 
     def set(self, optimizer: torch.optim.Optimizer) -> None:
         """Take the numbers of an optimizer, and its state if it is another one and has some.
@@ -226,9 +255,10 @@ class DeviceOptimizer:
             values = with_numbers_of(self._program.values, values)
         self._watch.see(optimizer)
         if optimizer is not self.optimizer:
-            self.read_back()
+            self._read(self._state)
             self._disconnect()
             self.optimizer = optimizer
+            self._state = state_of(optimizer)
             self._connect()
         self._values = values
         if self._program is not None:
@@ -253,15 +283,17 @@ class DeviceOptimizer:
         self._options._freeze()
 
     def _own(self) -> optim.Optimizer | None:
-        """The optimizer if it is poptorch's, which alone has state."""
+        """The optimizer if it is poptorch's, which programs ask for state."""
         return self.optimizer if isinstance(self.optimizer, optim.Optimizer) else None
 
     def _connect(self) -> None:
+        if self._program is None:
+            return
         optimizer = self._own()
-        if optimizer is not None and self._program is not None:
+        if optimizer is not None:
             optimizer.connect(self.read_back)
-            optimizer.host_state_is_dirty = optimizer.has_state()
-            optimizer.ipu_state_is_dirty = self._was_attached
+        self._state.host_state_is_dirty = self._state.has_state()
+        self._state.ipu_state_is_dirty = self._was_attached
 
     def _disconnect(self) -> None:
         optimizer = self._own()

@@ -267,7 +267,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         if self._training and self._dirty_host_weights:
             self._read_weights(self._written_tensors())
         if self._device_optimizer is not None:
-            self._device_optimizer.read_back()
+            self._device_optimizer.read_state()
         if executable.attached:
             write_profile(executable.session, self._options, self._training)
         with HeldInterrupts():
@@ -295,6 +295,8 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         """Gives the device up at the end of the process; the module stays as it is."""
         if self._executable is not None and self._executable.attached:
             self._detach()
+        if self._device_optimizer is not None:
+            self._device_optimizer.closed()
 
     # Device.
 

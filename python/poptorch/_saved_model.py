@@ -1,21 +1,24 @@
 """Files of compiled models: an executable, and what is needed to make its executor again.
 
-A file begins with a mark and the length of the executable; the executable follows, then the rest as
-a pickle. Reading one runs what it says: read only files of those whose programs you would run.
+A file begins with a mark and the length of the executable. The executable follows, then 2 pickles:
+the version, by which a file of another one is known before the rest is read, and the rest. Reading
+a file runs what it says: read only files of those whose programs you would run.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
+from poptorch._optimizer_base import NamedTensors
 from poptorch._replica_groups import ReplicaGroups
 from poptorch._version import __version__
 from poptorch.options import Options
@@ -37,7 +40,8 @@ class Metadata:
         training: Whether it trains.
         executable_name: The name of the executable, which tells its program and machine.
         model: The user's module with its weights, or None.
-        optimizer: The optimizer with its state, or None.
+        optimizer: The optimizer, with its state if it is poptorch's, or None.
+        optimizer_state: The state that the device has of an optimizer of torch; else empty.
         rng_state: The state of the random numbers, or None.
         groups: The parameters with a value for each group of replicas.
     """
@@ -50,24 +54,9 @@ class Metadata:
     executable_name: str
     model: torch.nn.Module | None
     optimizer: torch.optim.Optimizer | None
+    optimizer_state: dict[str, NamedTensors]
     rng_state: list[int] | None
     groups: dict[str, ReplicaGroups]
-
-    def version_fault(self, filename: str) -> str:
-        """Say what is wrong with the version.
-
-        Args:
-            filename: The file.
-
-        Returns:
-            A sentence, or nothing where the version is this one.
-        """
-        if self.version == __version__:
-            return ""
-        return (
-            f"Invalid file {filename}: PopTorch version mismatch: File was created with version: "
-            f"{self.version} and this is version {__version__}"
-        )
 
 
 def path_to_write(filename: str) -> Path:
@@ -106,23 +95,27 @@ def write_model(path: Path, executable: bytes, metadata: Metadata) -> None:
         with open(written, "wb") as file:
             file.write(_MARK + _LENGTH.pack(len(executable)))
             file.write(executable)
+            pickle.dump(metadata.version, file, protocol=_PROTOCOL)
             pickle.dump(metadata, file, protocol=_PROTOCOL)
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
 
 
-def read_model(filename: str) -> tuple[bytes, Metadata]:
+def read_model(
+    filename: str, version_error: Callable[[str], Exception] = createPoptorchError
+) -> tuple[bytes, Metadata]:
     """Read a file.
 
     Args:
         filename: The file.
+        version_error: Makes the error for a file of another version.
 
     Returns:
         The executable, and what else is in the file.
 
     Raises:
-        Error: It is no such file.
+        Error: It is no such file, or damaged.
         OSError: It cannot be read.
     """
     with open(filename, "rb") as file:
@@ -139,13 +132,27 @@ def read_model(filename: str) -> tuple[bytes, Metadata]:
                 f"Invalid file {filename}: it ends after {len(executable)} of the {length} bytes "
                 "of the executable"
             )
-        try:
-            metadata = pickle.load(file)
-        except EOFError as error:
-            raise createPoptorchError(f"Invalid file {filename}: it is cut off") from error
+        version = _unpickled(file, filename)
+        if isinstance(version, str) and version != __version__:
+            raise version_error(
+                f"Invalid file {filename}: PopTorch version mismatch: File was created with "
+                f"version: {version} and this is version {__version__}"
+            )
+        metadata = _unpickled(file, filename) if isinstance(version, str) else version
     if not isinstance(metadata, Metadata):
         raise createPoptorchError(f"Invalid file {filename}: it holds a {type(metadata)}")
     return executable, metadata
+
+
+def _unpickled(file: BinaryIO, filename: str) -> Any:
+    try:
+        return pickle.load(file)
+    except (ImportError, AttributeError, OSError):
+        raise  # a class that this program lacks, or a disk that fails: the file may be whole
+    except Exception as error:  # damaged bytes can mean anything
+        raise createPoptorchError(
+            f"Invalid file {filename}: it is cut off or damaged: {type(error).__name__}: {error}"
+        ) from error
 
 
 def importPoptorchMetadataFromFile(filename: str) -> Metadata:
@@ -158,6 +165,6 @@ def importPoptorchMetadataFromFile(filename: str) -> Metadata:
         What it has.
 
     Raises:
-        Error: It is no such file.
+        Error: It is no such file, or of another version.
     """
     return read_model(filename)[1]

@@ -14,6 +14,7 @@ from poptorch._logging import logger
 from poptorch._trace.loss_functions import LOSS_FUNCTIONS, call_loss_function
 from poptorch._trace.recorder import Recorder
 from poptorch._trace.recording import tensors_in
+from poptorch._trace.slice_bounds import has_traced_bounds, take_slices
 
 IPU = torch.device("ipu", 0)
 _META = torch.device("meta")
@@ -152,6 +153,14 @@ class DeviceMode(TorchFunctionMode):
         return func(input, indices.long(), dim, **out)
 
     def _indexed(self, func: Any, tensor: torch.Tensor, index: Any, *value: Any) -> Any:
+        if has_traced_bounds(index):
+            if value:
+                raise createPoptorchError(
+                    "A slice with a traced bound cannot be written: use poptorch.dynamic_update"
+                )
+            if not _is_traced(tensor):
+                tensor = self._recorder.constant_for(tensor)
+            tensor, index = take_slices(self._recorder.recording, tensor, index)
         if _is_traced(tensor):
             index = self._index(index)
         return func(tensor, index, *value)

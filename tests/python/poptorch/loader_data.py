@@ -33,6 +33,23 @@ class Numbers(Dataset):
         return torch.tensor(index), torch.full((2,), float(index))
 
 
+class FailingAtFirst(Numbers):
+    """Sample 2 raises, the next time it ends its process, then it is there; a file counts."""
+
+    def __init__(self, size: int, count: Path) -> None:
+        super().__init__(size)
+        self.count = count
+
+    def __getitem__(self, index: int) -> Any:
+        times = len(self.count.read_text()) if self.count.exists() else 0
+        if index == 2 and times < 2:
+            self.count.write_text("." * (times + 1))
+            if times == 0:
+                raise LookupError("no such file")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(index)
+
+
 class Stream(IterableDataset):
     """The numbers below `size`; of several workers each gives every n-th."""
 
@@ -173,6 +190,18 @@ class OncePerEpoch:
         epoch, self.epoch = self.epoch, self.epoch + 1
         for index in range(self.size):
             yield torch.tensor([epoch, index])
+
+
+class NotingEpochs:
+    """Writes a letter to a pipe when an epoch begins."""
+
+    def __init__(self, pipe: str) -> None:
+        self.pipe = pipe
+
+    def __iter__(self) -> Any:
+        with open(self.pipe, "ab", buffering=0) as file:
+            file.write(b"e")
+        yield torch.zeros(2)
 
 
 class Samples(Dataset):

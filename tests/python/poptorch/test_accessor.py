@@ -73,6 +73,30 @@ def test_every_epoch_is_whole_and_in_order(
         assert [item.tolist() for item in loaded] == [[epoch, index] for index in range(4)]
 
 
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("indefinitely", [True, False])
+def test_when_epochs_are_begun(
+    accessor: Make, tmp_path: Path, early: bool, indefinitely: bool
+) -> None:
+    pipe = str(tmp_path / "epochs")
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "rb", buffering=0) as epochs:
+
+        def begun(timeout: float) -> bool:
+            """Whether one more epoch begins within a time."""
+            is_ready = bool(multiprocessing.connection.wait([epochs], timeout=timeout))
+            return is_ready and epochs.read(1) == b"e"
+
+        loaded = accessor(
+            loader_data.NotingEpochs(pipe), early_preload=early, load_indefinitely=indefinitely
+        )
+        assert begun(30 if early else 0.3) == early
+        assert len(list(loaded)) == 1
+        assert early or begun(30)
+        # With load_indefinitely the next one begins before it is asked for.
+        assert begun(30 if indefinitely else 0.3) == indefinitely
+
+
 @pytest.mark.parametrize("taken", [0, 1, 3, 4])
 def test_an_epoch_that_is_left_is_not_continued(accessor: Make, taken: int) -> None:
     loaded = accessor(loader_data.OncePerEpoch(4))

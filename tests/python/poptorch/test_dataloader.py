@@ -7,7 +7,9 @@ import itertools
 import logging
 import multiprocessing
 import pickle
+import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,6 +105,8 @@ def test_defaults_and_what_torch_is_given(loader: Make) -> None:
     assert list(made) == [2, 2, 2, 2]
     made = loader(options(), Numbers(8), num_workers=1, persistent_workers=False)
     assert not made.persistent_workers
+    assert loader(options(), Numbers(4), sampler=[2, 0]).sampler == [2, 0]
+    assert loader(options(), Numbers(4), pin_memory=True).pin_memory
     with pytest.raises(TypeError, match="unexpected keyword"):
         DataLoader(options(), Numbers(8), colate_fn=len)
     with pytest.raises(poptorch.Error, match=r"Invalid type: 'options' is of type .*Numbers"):
@@ -350,7 +354,49 @@ def test_accessor_and_loader(loader: Make) -> None:
         wrapped.terminate()
 
 
-def test_pickling(loader: Make) -> None:
-    made = pickle.loads(pickle.dumps(loader(options(3), Numbers(7))))
+@pytest.mark.parametrize("mode", list(DataLoaderMode))
+def test_pickling(loader: Make, mode: DataLoaderMode) -> None:
+    original = loader(options(3), Numbers(7), mode=mode)
+    assert numbers(original) == runs(3, 6)
+    made = pickle.loads(pickle.dumps(original))
     assert made.combinedBatchSize == 3
     assert numbers(made) == runs(3, 6)
+    assert (made._accessor is None) == (mode == DataLoaderMode.Sync)
+    made.terminate()
+
+
+def test_combined_batches_of_one_sample(loader: Make) -> None:
+    made = loader(options(), Numbers(3), mode=DataLoaderMode.AsyncRebatched)
+    assert len(made) == 3
+    assert numbers(made) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(
+    "strategy", [poptorch.SharingStrategy.ForkServer, poptorch.SharingStrategy.Fork]
+)
+@pytest.mark.parametrize("mode", ASYNCHRONOUS)
+def test_another_loop_after_an_error_is_another_try(
+    loader: Make, tmp_path: Path, mode: DataLoaderMode, strategy: poptorch.SharingStrategy
+) -> None:
+    """The data set fails twice: once with an exception, once by the end of its process."""
+    made = loader(
+        options(2),
+        loader_data.FailingAtFirst(4, tmp_path / "failed"),
+        mode=mode,
+        async_options={"sharing_strategy": strategy},
+    )
+    with pytest.raises(poptorch.Error, match="LookupError"):
+        numbers(made)
+    with pytest.raises(poptorch.Error, match="ended unexpectedly"):
+        numbers(made)
+    assert numbers(made) == runs(2, 4)
+
+
+def test_another_loop_after_ctrl_c(loader: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = loader(options(2), Numbers(4), mode=DataLoaderMode.Async)
+    items = iter(made)
+    with monkeypatch.context() as patches:
+        patches.setattr(made._accessor, "_receive", lambda: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            next(items)
+    assert numbers(made) == runs(2, 4)

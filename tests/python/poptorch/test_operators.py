@@ -102,6 +102,65 @@ def test_dynamic_shapes_are_refused_with_the_line(
         run(function, X)
 
 
+TABLE = torch.arange(30.0).reshape(5, 6)
+
+
+def sliced_after_a_write(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    end = i + 2
+    i.add_(1)
+    return x[i:end]
+
+
+@pytest.mark.parametrize("start", [0, 2, -4])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[i : i + 2],
+        lambda x, i: x[:, i[0] : 3 + i[0] : 2],
+        lambda x, i: x[None, ..., i : i + 1, 1],
+        lambda x, i: x[0][..., i.int() : i.long() + 3],
+        lambda x, i: x[:, i[0] - 1 + 2 : 3 + i[0]],
+        lambda x, i: TABLE[i : i + 2] + x[0, 0],
+    ],
+)
+def test_slices_with_a_start_of_the_run(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], start: int
+) -> None:
+    index = torch.tensor([start])
+    model = poptorch.inferenceModel(Calls(function))
+    torch.testing.assert_close(model(TABLE, index), function(TABLE, index))
+
+
+def test_bounds_that_are_products() -> None:
+    def block(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x[:, 2 * i[0] : (i[0] + 1) * 2]
+
+    index = torch.tensor([1])
+    torch.testing.assert_close(run(block, TABLE, index), block(TABLE, index))
+
+
+def test_slices_go_on_at_the_beginning_behind_the_end() -> None:
+    given = run(lambda x, i: x[i : i + 3], TABLE, torch.tensor([3]))
+    torch.testing.assert_close(given, TABLE[[3, 4, 0]])
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x, i: x[i : 2 * i], "a constant distance"),
+        (lambda x, i: x[i:], "a constant distance"),
+        (sliced_after_a_write, "a constant distance"),
+        (lambda x, i: x[i : i + 9], "0 to 5 elements, which dimension 0 has; given one of 9"),
+        (lambda x, i: x.clone().__setitem__(slice(i, i + 2), 0), "poptorch.dynamic_update"),
+    ],
+)
+def test_slices_of_no_constant_size_are_refused(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], text: str
+) -> None:
+    with pytest.raises(poptorch.Error, match=text):
+        run(function, TABLE, torch.tensor([1]))
+
+
 def test_inputs_keep_their_shape() -> None:
     with pytest.raises(poptorch.Error, match=r"An input of shape \[2, 3, 4\] is changed to shape"):
         run(lambda x: x.unsqueeze_(0) + 1, X)

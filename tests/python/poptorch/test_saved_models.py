@@ -6,7 +6,8 @@ import pickle
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,86 @@ def test_only_options_of_the_run_can_be_edited(tmp_path: Path) -> None:
     assert loaded.options.device_iterations == 1
     assert not loaded.isAttachedToDevice()
     assert torch.equal(loaded(X), Scaled()(X))
+
+
+def test_a_loaded_model_has_a_device_whatever_was_stored(tmp_path: Path) -> None:
+    file = str(tmp_path / "model.poptorch")
+    never = poptorch.ConnectionType.Never
+    poptorch.inferenceModel(Scaled(), quiet().connectionType(never)).compileAndExport(file, X)
+    seen = []
+
+    def edit(options: Options) -> None:
+        seen.append(options.connection_type)
+        options.connectionType(never)
+
+    loaded = poptorch.load(file, edit_opts_fn=edit)
+    assert seen == [never]
+    assert loaded.options.connection_type == poptorch.ConnectionType.Always
+    assert torch.equal(loaded(X), Scaled()(X))
+
+
+def test_devices_are_taken_as_options_of_the_wrapper_say(tmp_path: Path) -> None:
+    file = str(tmp_path / "model.poptorch")
+    poptorch.inferenceModel(Scaled(), quiet()).compileAndExport(file, X)
+    options = quiet().connectionType(poptorch.ConnectionType.OnDemand)
+    model = poptorch.inferenceModel(Scaled(), options)
+    model.loadExecutable(file)
+    assert model.isCompiled() and not model.isAttachedToDevice()
+    assert torch.equal(model(X), Scaled()(X))
+
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "torch's SGD": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+    "torch's Adam": lambda weights: torch.optim.Adam(weights, lr=0.1),
+    "SGD": lambda weights: poptorch.optim.SGD(weights, lr=0.1, momentum=0.9),
+    "AdamW": lambda weights: poptorch.optim.AdamW(weights, lr=0.1),
+}
+
+
+def losses_of_torch(make: Callable[..., torch.optim.Optimizer], steps: int) -> list[float]:
+    module = WithLoss()
+    optimizer, losses = make(module.parameters()), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = module(X, TARGET)[1]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("way", ["saved", "destroyed", "detached and destroyed"])
+def test_training_goes_on_with_the_state_of_the_optimizer(
+    tmp_path: Path, name: str, way: str
+) -> None:
+    wanted = losses_of_torch(OPTIMIZERS[name], 6)
+    torch.manual_seed(0)
+    module = WithLoss()
+    optimizer = OPTIMIZERS[name](module.parameters())
+    model = poptorch.trainingModel(module, quiet(), optimizer)
+    for step in range(3):
+        assert float(model(X, TARGET)[1]) == pytest.approx(wanted[step], rel=1e-4)
+    if way == "saved":
+        model.save(str(tmp_path / "model.poptorch"))
+        model = poptorch.load(str(tmp_path / "model.poptorch"))
+    else:
+        if way.startswith("detached"):
+            model.detachFromDevice()
+        model.destroy()
+        model = poptorch.trainingModel(module, quiet(), optimizer)
+    for step in range(3, 6):
+        assert float(model(X, TARGET)[1]) == pytest.approx(wanted[step], rel=1e-4)
+
+
+def test_random_numbers_go_on_in_a_loaded_model(tmp_path: Path) -> None:
+    file, ones = str(tmp_path / "model.poptorch"), torch.ones(2, 32)
+    model = poptorch.inferenceModel(torch.nn.Dropout(0.5).train(), quiet().randomSeed(3))
+    first = model(ones)
+    model.save(file)
+    second = model(ones)
+    assert not torch.equal(first, second)
+    assert torch.equal(poptorch.load(file)(ones), second)
 
 
 def test_the_executable_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +286,11 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     damaged: dict[str, bytes] = {
         "wanted one that": b"something else" * 10,
         "it ends after": content[: length // 2],
-        "it is cut off": content[: 24 + length],
+        "it is cut off or damaged: EOFError": content[: 24 + length],
+        "it is cut off or damaged: UnpicklingError": content[: 24 + length + 50],
+        "it is cut off or damaged": content[:-1],
+        "it is cut off or damaged: .*": content[: 24 + length] + bytes(range(160, 256)) * 4,
+        "Invalid file": content[:-100],
         "it holds a": content[: 24 + length] + pickle.dumps([1]),
     }
     for text, bytes_ in damaged.items():
@@ -231,3 +316,32 @@ def test_an_executable_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monk
     model.compileAndExport(str(tmp_path / "a"), X)
     model.save(str(tmp_path / "b"))
     assert len(sessions) == 1
+
+
+def test_arguments_for_a_compiled_model_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = poptorch.inferenceModel(Scaled(), quiet())
+    model.compile(X)
+    model.compileAndExport(str(tmp_path / "a"), torch.ones(7, 4))
+    assert "the executable is already compiled" in capsys.readouterr().err
+    assert torch.equal(poptorch.load(str(tmp_path / "a"))(X), Scaled()(X))
+
+
+def test_no_space_for_temporary_files(tmp_path: Path) -> None:
+    """The limit of the size of a file stands for a full disk."""
+    code = f"""
+import resource, signal, torch, poptorch
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+model = poptorch.inferenceModel(torch.nn.ReLU())
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+try:
+    model.compileAndExport({str(tmp_path / "model.poptorch")!r}, torch.ones(2))
+except poptorch.Error as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert f"make space in {tempfile.gettempdir()}, or name another folder" in done.stdout
+    assert list(tmp_path.iterdir()) == []
