@@ -252,3 +252,81 @@ def test_ops_as_json() -> None:
     assert {"type", "name", "inputs", "outputs"} == set(ops[0])
     assert any("fc" in op["name"].split("/") for op in ops)
     assert {"HostLoad", "HostStore"} <= {op["type"] for op in ops}
+
+
+class Weighted(torch.nn.Module):
+    """A loss whose gradient is the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.stack([torch.ones(3), 2 * torch.ones(3)]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return poptorch.identity_loss((self.weight * x).sum(), "sum")
+
+
+def test_anchors_of_grouped_weights_are_those_of_each_replica() -> None:
+    options = quiet().replicationFactor(2).deviceIterations(2)
+    options.outputMode(poptorch.OutputMode.All)
+    for name in ("Gradient___weight", "UpdatedVar___weight"):
+        options.anchorTensor(name, name)
+    module = Weighted()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    model = poptorch.trainingModel(module, options, optimizer)
+    retrieval = poptorch.VariableRetrievalMode.OnePerGroup
+    model.weight.replicaGrouping(poptorch.CommGroupType.NoGrouping, 0, retrieval)
+    # The first replica sees 1 and 2, the second 3 and 4.
+    model(torch.arange(1.0, 5.0)[:, None].expand(4, 3).contiguous())
+    gradient = model.getAnchoredTensor("Gradient___weight").reshape(4, 3)
+    updated = model.getAnchoredTensor("UpdatedVar___weight").reshape(4, 3)
+    assert gradient[:, 0].tolist() == [1, 2, 3, 4]
+    assert updated[:, 0].tolist() == [0.5, -0.5, 0.5, -1.5]
+
+
+LAYERS = ("first", "second")
+
+
+class OnTwoDevices(torch.nn.Module):
+    """Layers on two devices and a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with poptorch.Block("first", ipu_id=0):
+            y = torch.tanh(self.first(x))
+        with poptorch.Block("second", ipu_id=1):
+            return torch.nn.functional.mse_loss(self.second(y), x[:, :2])
+
+
+@pytest.mark.parametrize(
+    "strategy", [poptorch.PipelinedExecution(), poptorch.ShardedExecution()], ids=["pipe", "shard"]
+)
+def test_anchors_of_updates_on_several_devices(strategy: Any) -> None:
+    options = quiet().deviceIterations(2).outputMode(poptorch.OutputMode.EveryN, 4)
+    options.setExecutionStrategy(strategy).Training.gradientAccumulation(4)
+    names = [f"{kind}___{layer}" for kind in ("Gradient", "UpdatedVar", "Accl") for layer in LAYERS]
+    for name in names:
+        options.anchorTensor(name, f"{name}.weight")
+    module, reference = OnTwoDevices(), OnTwoDevices()
+    reference.load_state_dict(module.state_dict())
+    optimizer = poptorch.optim.SGD(
+        module.parameters(), lr=0.1, momentum=0.9, use_combined_accum=False
+    )
+    data = torch.randn(16, 4)
+    model = poptorch.trainingModel(module, options, optimizer)
+    model(data)
+    plain = torch.optim.SGD(reference.parameters(), lr=0.1, momentum=0.9)
+    for step, part in enumerate(data.chunk(2)):
+        plain.zero_grad()
+        reference(part).backward()
+        plain.step()
+        for layer in LAYERS:
+            weight = getattr(reference, layer).weight
+            assert weight.grad is not None
+            velocity = plain.state[weight]["momentum_buffer"]
+            kept = {"Gradient": weight.grad, "UpdatedVar": weight, "Accl": velocity}
+            for kind, wanted in kept.items():
+                given = model.getAnchoredTensor(f"{kind}___{layer}").chunk(2)[step]
+                torch.testing.assert_close(given, wanted.detach())
