@@ -54,9 +54,10 @@ def nop(call: Call, self: popxl.Tensor) -> popxl.Tensor:
 
 @lowers("poptorch::recomputation_checkpoint")
 def recomputation_checkpoint(call: Call, self: popxl.Tensor) -> popxl.Tensor:
-    """A copy whose name programs look for."""
+    """A copy, of a name that programs look for."""
     del call
-    return ops.identity(self, "Checkpoint:0")
+    with popxl.name_scope("Checkpoint"):
+        return ops.identity(self, "Checkpoint:0")
 
 
 @lowers("poptorch::ipu_print_tensor")

@@ -6,6 +6,10 @@ import pytest
 import torch
 
 import poptorch
+from poptorch._lower.stages import ForwardStages
+from poptorch._trace import tracer
+from poptorch._trace.recorder import Recorder
+from poptorch._trace.recording import Placement
 
 
 class Of(torch.nn.Module):
@@ -100,3 +104,72 @@ def test_a_loop_with_a_block_inside_is_where_it_begins():
 
     sharded = compiled(looped, poptorch.ShardedExecution())
     assert torch.equal(sharded, (X + 3) * 2)
+
+
+def placements(function, strategy):
+    """Where each op of a function is recorded, by name of the operator."""
+    found = []
+
+    class Noting(Recorder):
+        def _note(self, *arguments):
+            super()._note(*arguments)
+            found.append((self.recording.nodes[-1].name, self.recording.nodes[-1].placement))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracer, "Recorder", Noting)
+        compiled(function, strategy)
+    return found
+
+
+def before_the_first_block(x):
+    y = x + 1
+    with poptorch.Block(ipu_id=1):
+        return y * 2
+
+
+def test_ops_before_the_first_block_are_on_device_0():
+    found = dict(placements(before_the_first_block, poptorch.ShardedExecution()))
+    assert found["aten::add"] == Placement(ipu=0, stage=0, phase=0)
+    assert found["aten::mul"] == Placement(ipu=1, stage=1, phase=0)
+    with pytest.raises(poptorch.Error, match=r"number of pipeline stages \(2\)"):
+        compiled(before_the_first_block)
+
+
+def test_blocks_of_one_other_device_are_no_pipeline():
+    def function(x):
+        with poptorch.Block("a", ipu_id=1):
+            y = x + 1
+        with poptorch.Block("b", ipu_id=1):
+            return y * 2
+
+    assert torch.equal(compiled(function), (X + 1) * 2)
+
+
+def test_a_weight_is_on_the_device_of_its_first_use():
+    class Shared(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.eye(3) * 2)
+
+        def forward(self, x):
+            with poptorch.Block("first", ipu_id=1):
+                y = x @ self.weight
+            with poptorch.Block("second", ipu_id=2):
+                return poptorch.identity_loss(y @ self.weight, "sum")
+
+    homes = {}
+
+    home_of = ForwardStages.home_of
+
+    def noting(self, name):
+        homes[name] = home_of(self, name)
+        return homes[name]
+
+    options = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution())
+    options.autoRoundNumIPUs(True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ForwardStages, "home_of", noting)
+        model = Shared()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        assert poptorch.trainingModel(model, options, optimizer)(X) == X.sum() * 4
+    assert homes["weight"] == 1
