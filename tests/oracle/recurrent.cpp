@@ -37,13 +37,18 @@ struct Layer {
 
 const Array* input(const Inputs& in, std::size_t i) { return i < in.size() ? in[i] : nullptr; }
 
-/// Row n * hidden + k of W h, with the bias.
+/// Kernels sum float16 and bfloat16 in float32.
+DType sum_dtype(DType dtype) { return is_half_precision(dtype) ? DType::Float32 : dtype; }
+
+/// Row n * hidden + k of W h, with the bias. Every addition is rounded: what later steps make of such
+/// errors may be far larger than they are.
 Number product(const Layer& layer, const Inputs& in, const Array& states, std::int64_t s,
                std::int64_t b, std::int64_t row) {
   const Array* bias = input(in, 2);
   Number sum = bias == nullptr ? 0.0L : (*bias)[row];
   for (std::int64_t j = 0; j < layer.hidden; ++j) {
     sum += (*in[1])[row * layer.hidden + j] * layer.before(states, input(in, 3), s, b, j);
+    sum = in.step(sum, sum_dtype(states.dtype));
   }
   return sum;
 }
@@ -74,6 +79,7 @@ void sequence(const Op& op, const Inputs& in, std::vector<Array>& out) {
     } else {
       state = layer.cell == "tanh" ? std::tanh(sum(0)) : std::fmax(sum(0), 0.0L);
     }
+    state = in.step(state, out[0].dtype);
   }
 }
 
@@ -144,7 +150,8 @@ void sequence_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
         const Number product = is_gru ? gradient.product[n] : gradient.parts[n];
         if (is_gru) out[2][layer.at(s, b, layer.gates, n, k)] = product;
         for (std::int64_t j = 0; j < h; ++j) {
-          through[b * h + j] += product * weights[(n * h + k) * h + j];
+          Number& sum = through[b * h + j];
+          sum = in.step(sum + product * weights[(n * h + k) * h + j], sum_dtype(states.dtype));
         }
       }
     }
