@@ -60,13 +60,12 @@ def test_an_executor_that_was_destroyed_runs_again() -> None:
     other(X, TARGET)
 
 
-def test_a_module_whose_executor_is_gone_can_be_unwrapped() -> None:
+def test_a_module_is_unwrapped_when_its_executor_is_gone() -> None:
     model = WithLoss()
-    train(model)
+    executor = train(model)
+    assert type(model) is not WithLoss
+    del executor
     gc.collect()
-    with pytest.raises(RuntimeError, match=r"^Model has already been wrapped in"):
-        train(model)
-    model.destroy()
     assert type(model) is WithLoss and type(model.fc.weight) is nn.Parameter
     train(model)(X, TARGET)
 
@@ -233,7 +232,8 @@ class Aliases(WithLoss):
 def test_the_state_has_each_tensor_once(keep_vars: bool) -> None:
     model = Aliases()
     wanted = copy.deepcopy(model.state_dict())
-    train(model)
+    executor = train(model)
+    assert executor.isCompiled() is False and type(model) is not Aliases
     copied = copy.deepcopy(model)
     assert copied.fc.weight is copied.tied.weight and copied.same is copied.square
     state = model.state_dict(keep_vars=keep_vars)
