@@ -171,7 +171,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         return AsynchronousDataAccessor(loads_by_itself, **arguments)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but processes: a copy starts its own when it is iterated over."""
+        """Give what a copy is made of: it starts its own processes when it is iterated over.
+
+        Returns:
+            The attributes without what belongs to processes.
+        """
         return {**self.__dict__, "_accessor": None, "_iterator": None}
 
     @property

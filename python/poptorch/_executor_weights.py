@@ -16,6 +16,7 @@ from pando.transfer_parts import parts_of
 from poptorch._impl import createPoptorchError
 from poptorch._memory_fit import FitPlan
 from poptorch._optimizer_device import DeviceOptimizer
+from poptorch._trace.recorder import plain_functions
 from poptorch._wrapping import (
     Members,
     count_host_weights,
@@ -134,7 +135,7 @@ class ExecutorWeights:
         if self._is_upload_due:
             return  # the module has what the device is to get
         # Neither these nor others that train the same tensors must be asked for values meanwhile.
-        with torch._C.DisableTorchFunctionSubclass():
+        with plain_functions():
             self._read_tensors(self._compiled(), tensors)
         # Not before all are read: after an error or Ctrl-C they are read again.
         self._dirty_host_weights = False

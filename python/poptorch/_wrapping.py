@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from poptorch._file_tensors import clone
 from poptorch._impl import createPoptorchError, register_wrapper_functions
+from poptorch._trace.recorder import plain_functions
 from poptorch._wrapped_tensors import Trainer, WrappedTensor, unwrap_tensor, wrap_tensor
 
 _EXECUTOR = "_poptorch_executor"
@@ -208,7 +209,7 @@ class Members:
         ]
         tensors = {} if module is None else tensors_of(module, names)
         # Wrapped tensors would ask for newer values.
-        with torch._C.DisableTorchFunctionSubclass():
+        with plain_functions():
             self._kinds = {
                 name: (tensor.dtype, None if name in per_replica else tensor.shape)
                 for name, tensor in tensors.items()
@@ -236,7 +237,7 @@ class Members:
         Raises:
             Error: One is missing, or has another dtype or shape.
         """
-        with torch._C.DisableTorchFunctionSubclass():
+        with plain_functions():
             for name, (dtype, shape) in self._kinds.items():
                 tensor = tensors.get(name)
                 if tensor is None:

@@ -1,10 +1,10 @@
-"""The dispatch mode that records. The only file that uses private names of torch."""
+"""The dispatch mode that records. The only file that uses private modules of torch."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -66,6 +66,16 @@ _HINTS = (
     "set_overlap_for_output",
     "set_available_memory",
 )
+
+
+def plain_functions() -> AbstractContextManager[None]:
+    """Let functions of torch pass over what classes of tensors make of them.
+
+    Returns:
+        The context in which they do.
+    """
+    context: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
+    return context
 
 
 class ScopeState:

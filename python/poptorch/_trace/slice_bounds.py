@@ -112,7 +112,11 @@ _Terms = Counter[Any]  # factors of values that only a run knows by what names t
 
 
 class _Bounds:
-    """Takes bounds of slices apart."""
+    """Takes bounds of slices apart.
+
+    Args:
+        recording: The trace so far.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -124,14 +128,29 @@ class _Bounds:
         }
 
     def constant(self, terms: _Terms, others: _Terms) -> int | None:
-        """The difference of two sums; None where it is not constant."""
+        """The difference of two sums.
+
+        Args:
+            terms: What is subtracted from.
+            others: What is subtracted.
+
+        Returns:
+            The difference; None where it is not constant.
+        """
         difference = terms.copy()
         difference.subtract(others)
         rest = difference.pop(None, 0)
         return None if any(difference.values()) else rest
 
     def terms(self, value: Any) -> _Terms:
-        """A number as a sum."""
+        """Take a number apart.
+
+        Args:
+            value: The number, or a traced tensor of one element.
+
+        Returns:
+            It as a sum.
+        """
         if not isinstance(value, torch.Tensor):
             return Counter({None: int(value)})
         if (data := self._recording.data_of(value)) is not None and data.numel() == 1:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib.util
+import re
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,3 +247,14 @@ def test_geometric_parsers_are_registered(monkeypatch: pytest.MonkeyPatch) -> No
     assert geometric_registration() is None
     vars(package)["registerCustomArgParsers"] = test_allclose
     assert geometric_registration() is test_allclose
+
+
+def test_one_file_uses_private_modules_of_torch() -> None:
+    folder = Path(poptorch.__file__).parent
+    private = re.compile(r"\btorch\._[a-zA-Z]")
+    users = [
+        str(file.relative_to(folder))
+        for file in sorted(folder.rglob("*.py"))
+        if private.search(file.read_text())
+    ]
+    assert users == ["_trace/recorder.py"]
