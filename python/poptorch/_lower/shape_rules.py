@@ -178,6 +178,12 @@ def combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False)
     return self[:1].expand(count, r).clone()
 
 
+@shape_rule("aten::prelu")
+def prelu(self: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Torch's rule under its Python dispatcher loses the gradient of the weight."""
+    return self * weight.sum()
+
+
 def _in_the_dtype_of(activation: int, operator: Callable[..., Any]) -> Callable[..., Any]:
     """Torch's rule refuses half beside float, or promotes them: weights follow activations."""
 

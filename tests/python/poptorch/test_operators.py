@@ -20,9 +20,9 @@ PARTS = 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("dtype", "gradients"), [("float32", True)])
-def test_first_samples_agree(part: int, dtype: str, gradients: bool) -> None:
-    assert failing(OTHERS[part::PARTS], dtype, 1, gradients) == []
+def test_first_samples_agree(part: int) -> None:
+    """Results, and a step of SGD with them as the loss."""
+    assert failing(OTHERS[part::PARTS], "float32", 2, True) == []
 
 
 class Calls(nn.Module):
