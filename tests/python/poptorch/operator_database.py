@@ -393,7 +393,7 @@ def is_refusal(name: str, message: str) -> bool:
 
 
 def chosen(found: Iterator[Any], count: int) -> list[Any]:
-    """Up to `count` samples that are owed, of the first ones; scalars only where there are no others."""
+    """Up to `count` samples that are owed; scalars only where there are no others."""
     owed = [sample for sample in itertools.islice(found, 8 * count) if not is_supported(sample)]
 
     def is_scalar(sample: Any) -> bool:
