@@ -68,6 +68,8 @@ class ExecutorTensors:
 
     def _anchor_memory(self, program: Program) -> dict[popxl.DeviceToHostStream, Result]:
         """Memory for what anchors name beside tensors of the forward pass, by stream."""
+        if not program.anchored:
+            return {}
         sizes = replace(self._output_sizes, mode=enums.OutputMode.All)
         steps = sizes.batches.steps
         return {
@@ -83,6 +85,8 @@ class ExecutorTensors:
     ) -> None:
         """Keeps what a run gave beside the results."""
         self._anchored = dict(zip(executable.anchors, streamed, strict=True))
+        if not executable.other_anchors:
+            return
         sizes = self._output_sizes
         stored = sizes.batches.device_iterations if self._training else 1
         for short_name, name in executable.other_anchors.items():
