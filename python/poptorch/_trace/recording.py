@@ -102,6 +102,19 @@ class Recording:
         if (node := self.maker_of(result)) is not None:
             node.is_loss = True
 
+    def makers_of(self, tensor: torch.Tensor) -> Iterator[Node]:
+        """Find the calls that returned a tensor.
+
+        Args:
+            tensor: A meta tensor.
+
+        Yields:
+            The calls, the last one first.
+        """
+        for node in reversed(self.nodes):
+            if any(output is tensor for output in node.outputs):
+                yield node
+
     def maker_of(self, tensor: torch.Tensor) -> Node | None:
         """Find the call that returned a tensor.
 
@@ -111,10 +124,7 @@ class Recording:
         Returns:
             The last such call; None where the tensor is an input, a weight or a constant.
         """
-        for node in reversed(self.nodes):
-            if any(output is tensor for output in node.outputs):
-                return node
-        return None
+        return next(self.makers_of(tensor), None)
 
     def replace(self, tensor: torch.Tensor, by: torch.Tensor) -> None:
         """Let another tensor stand in all calls so far, because this one becomes a view of it.

@@ -176,11 +176,8 @@ class _Bounds:
 
     def _maker(self, tensor: torch.Tensor) -> Node | None:
         """The call that made a tensor; a cast to the dtype that it has returns it as it is."""
-        for node in reversed(self._recording.nodes):
-            made = any(output is tensor for output in node.outputs)
-            if made and node.arguments.get("self") is not tensor:
-                return node
-        return None
+        makers = self._recording.makers_of(tensor)
+        return next((node for node in makers if node.arguments.get("self") is not tensor), None)
 
     def _name(self, tensor: torch.Tensor) -> Any:
         """What equal values have in common."""
