@@ -133,12 +133,16 @@ def read_model(
                 "of the executable"
             )
         version = _unpickled(file, filename)
-        if isinstance(version, str) and version != __version__:
+        if not isinstance(version, str):
+            raise createPoptorchError(
+                f"Invalid file {filename}: wanted its version; it holds a {type(version)}"
+            )
+        if version != __version__:
             raise version_error(
                 f"Invalid file {filename}: PopTorch version mismatch: File was created with "
                 f"version: {version} and this is version {__version__}"
             )
-        metadata = _unpickled(file, filename) if isinstance(version, str) else version
+        metadata = _unpickled(file, filename)
     if not isinstance(metadata, Metadata):
         raise createPoptorchError(f"Invalid file {filename}: it holds a {type(metadata)}")
     return executable, metadata
