@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -14,8 +15,14 @@ from poptorch.enums import CommGroupType, OutputMode
 
 Batching = TypeVar("Batching", bound="BatchingOptions")
 
-# The mode of synthetic data: normally distributed, as the original's compiler counts them.
-_RANDOM_NORMAL = 2
+
+class SyntheticDataMode(enum.IntEnum):
+    """How inputs are made on the device, as the original's compiler counts it."""
+
+    OFF = 0
+    ZEROS = 1
+    NORMAL = 2
+    UNIFORM = 3  # in [0, 1)
 
 
 def _check_output_mode(where: str, mode: object, period: object) -> None:
@@ -244,18 +251,19 @@ class BatchingOptions(OptionValues):
         assert isinstance(enabled, int), (
             f"enableSyntheticData: wanted a bool or an int; given {enabled!r}"
         )
-        self._Popart.set("syntheticDataMode", _RANDOM_NORMAL if enabled else 0)
+        mode = SyntheticDataMode.NORMAL if enabled else SyntheticDataMode.OFF
+        self._Popart.set("syntheticDataMode", int(mode))
         return self
 
     @property
     def synthetic_data(self) -> bool:
         """Whether inputs are made on the device."""
-        return self.synthetic_data_mode != 0
+        return self.synthetic_data_mode != SyntheticDataMode.OFF
 
     @property
-    def synthetic_data_mode(self) -> int:
-        """How inputs are made: 0: not, 1: zeros, 2: normally distributed, 3: uniform."""
-        return int(self._Popart.options.get("syntheticDataMode", 0))
+    def synthetic_data_mode(self) -> SyntheticDataMode:
+        """How inputs are made on the device."""
+        return SyntheticDataMode(self._Popart.options.get("syntheticDataMode", 0))
 
     def broadcastBuffers(self: Batching, broadcast_buffers: bool = True) -> Batching:
         """Choose whether replicas are to have the same buffers.

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 import popxl
+from poptorch._options_batching import SyntheticDataMode
 
 _Array = np.ndarray[Any, Any]
-# The modes, as the original's compiler counts them; 2 is normally distributed.
-_ZEROS = 1
-_UNIFORM = 3
 
 
 class SyntheticData:
@@ -22,17 +20,17 @@ class SyntheticData:
     Args:
         session: The session of the program.
         seed: The seed of the numbers.
-        mode: How other numbers are: 1: zeros, 2: normally distributed, 3: uniform in [0, 1).
+        mode: How other numbers are made.
     """
 
-    def __init__(self, session: popxl.Session, seed: int, mode: int) -> None:
+    def __init__(self, session: popxl.Session, seed: int, mode: SyntheticDataMode) -> None:
         generator = np.random.default_rng(seed & 0xFFFFFFFF)
-        draw = generator.random if mode == _UNIFORM else generator.standard_normal
+        draw = generator.random if mode == SyntheticDataMode.UNIFORM else generator.standard_normal
         self.inputs: dict[popxl.HostToDeviceStream, _Array] = {}
         for stream in session.expected_inputs():
             shape = session._full_input_shape(stream.shape)
             kind = stream.dtype.as_numpy()
-            is_drawn = stream.dtype.is_floating_point and mode != _ZEROS
+            is_drawn = stream.dtype.is_floating_point and mode != SyntheticDataMode.ZEROS
             self.inputs[stream] = (
                 draw(shape, np.float32).astype(kind) if is_drawn else np.zeros(shape, kind)
             )
