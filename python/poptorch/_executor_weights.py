@@ -50,7 +50,7 @@ class ExecutorWeights:
     _device_optimizer: DeviceOptimizer | None
     _members: Members
     _dirty_host_weights: bool
-    # Whether the device has not got all values that the module had at the last upload.
+    # Whether the module has values that are to go to the device before the next run.
     _is_upload_due: bool
     _uploaded_version: int
 

@@ -13,7 +13,8 @@ import torch
 from poptorch._trace.recording import tensors_in
 
 _EXECUTORS = "_poptorch_executors"
-_ORIGINAL_CLASS = "_poptorch_original_class"
+# What a class that is made for wrapping calls the class that the user wrote.
+ORIGINAL_CLASS = "_poptorch_original_class"
 
 
 class Trainer(Protocol):
@@ -91,15 +92,15 @@ class WrappedTensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         # Nothing trains the copy, until a module that has it is wrapped.
-        made = copy.deepcopy(_plain_tensor(self), memo)
-        made.__class__ = type(self)  # type: ignore[assignment]
+        made: Any = copy.deepcopy(_plain_tensor(self), memo)
+        made.__class__ = type(self)
         return made
 
 
 @functools.cache
 def _wrapper_class(original: type) -> Any:
     kind = "Parameter" if issubclass(original, torch.nn.Parameter) else "Buffer"
-    return type(f"Poptorch{kind}", (WrappedTensor, original), {_ORIGINAL_CLASS: original})
+    return type(f"Poptorch{kind}", (WrappedTensor, original), {ORIGINAL_CLASS: original})
 
 
 def _plain_tensor(tensor: Any) -> torch.Tensor:
@@ -108,7 +109,7 @@ def _plain_tensor(tensor: Any) -> torch.Tensor:
     data = torch.Tensor.detach(torch.Tensor.as_subclass(tensor, torch.Tensor))
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     plain = torch.nn.Parameter(data, tensor.requires_grad) if is_parameter else data
-    plain.__class__ = getattr(type(tensor), _ORIGINAL_CLASS)
+    plain.__class__ = getattr(type(tensor), ORIGINAL_CLASS)
     attributes = _attributes(tensor).items()
     plain.__dict__.update({name: value for name, value in attributes if name != _EXECUTORS})
     return plain
@@ -141,5 +142,5 @@ def unwrap_tensor(tensor: Any, trainer: Trainer | None) -> None:
     if others:
         _attributes(tensor)[_EXECUTORS] = tuple(map(weakref.ref, others))
         return
-    tensor.__class__ = getattr(type(tensor), _ORIGINAL_CLASS)
+    tensor.__class__ = getattr(type(tensor), ORIGINAL_CLASS)
     _attributes(tensor).pop(_EXECUTORS, None)

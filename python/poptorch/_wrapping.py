@@ -13,10 +13,15 @@ from torch.nn.parameter import is_lazy
 from poptorch._file_tensors import clone
 from poptorch._impl import createPoptorchError, register_wrapper_functions
 from poptorch._trace.recorder import plain_functions
-from poptorch._wrapped_tensors import Trainer, WrappedTensor, unwrap_tensor, wrap_tensor
+from poptorch._wrapped_tensors import (
+    ORIGINAL_CLASS,
+    Trainer,
+    WrappedTensor,
+    unwrap_tensor,
+    wrap_tensor,
+)
 
 _EXECUTOR = "_poptorch_executor"
-_ORIGINAL_CLASS = "_poptorch_original_class"
 _LAST_EXECUTOR = "_poptorch_last_executor"
 _VERSION = "_host_weights_version"
 _OBSERVING = frozenset(("_parameters", "_buffers", "forward", "parameters", "named_parameters"))
@@ -128,7 +133,7 @@ class _WrappedModule(torch.nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         sync_from_device(self)
         wrapper = type(self)
-        original = getattr(wrapper, _ORIGINAL_CLASS)
+        original = getattr(wrapper, ORIGINAL_CLASS)
         # As itself, not as a copy: parts of the module may refer to it.
         self.__class__ = original
         try:
@@ -150,7 +155,7 @@ def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]
 
 def _unwrapped_copy(module: torch.nn.Module) -> torch.nn.Module:
     """A shallow copy of the class that the user wrote."""
-    original = getattr(type(module), _ORIGINAL_CLASS)
+    original = getattr(type(module), ORIGINAL_CLASS)
     made: torch.nn.Module = original.__new__(original)
     state = dict(object.__getattribute__(module, "__dict__"))
     state.pop(_EXECUTOR, None)
@@ -242,7 +247,7 @@ class Members:
                 tensor = tensors.get(name)
                 if tensor is None:
                     raise _changed(name, "removed")
-                if tensor.dtype != dtype or shape not in (None, tensor.shape):
+                if tensor.dtype is not dtype or (shape is not None and tensor.shape != shape):
                     wanted = f"{dtype} {list(tensor.shape if shape is None else shape)}"
                     given = f"{tensor.dtype} {list(tensor.shape)}"
                     raise _changed(name, f"changed from {wanted} to {given}")
@@ -307,7 +312,7 @@ def wrap_for_training(module: torch.nn.Module, executor: Trainer) -> None:
         module.__class__ = type(
             f"Poptorch{original.__name__}",
             (_WrappedModule, original),
-            {_ORIGINAL_CLASS: original, "__module__": original.__module__},
+            {ORIGINAL_CLASS: original, "__module__": original.__module__},
         )
     object.__getattribute__(module, "__dict__")[_EXECUTOR] = weakref.ref(executor)
     for parameter in torch.nn.Module.parameters(module):
@@ -327,7 +332,7 @@ def unwrap(module: torch.nn.Module, executor: Trainer | None) -> None:
     """
     if not is_wrapped(module):
         return
-    module.__class__ = getattr(type(module), _ORIGINAL_CLASS)
+    module.__class__ = getattr(type(module), ORIGINAL_CLASS)
     module.__dict__.pop(_EXECUTOR, None)
     for tensor in (*module.parameters(), *module.buffers()):
         unwrap_tensor(tensor, executor)
