@@ -37,9 +37,6 @@ struct Layer {
 
 const Array* input(const Inputs& in, std::size_t i) { return i < in.size() ? in[i] : nullptr; }
 
-/// Kernels sum float16 and bfloat16 in float32.
-DType sum_dtype(DType dtype) { return is_half_precision(dtype) ? DType::Float32 : dtype; }
-
 /// Row n * hidden + k of W h, with the bias. Every addition is rounded: what later steps make of
 /// such errors may be far larger than they are.
 Number product(const Layer& layer, const Inputs& in, const Array& states, std::int64_t s,

@@ -30,6 +30,9 @@ struct Inputs : std::vector<const Array*> {
     return round_floats || !is_floating_point(dtype) ? rounded(x, dtype) : x;
   }
 };
+/// In what kernels sum elements of a dtype: float16 and bfloat16 in float32.
+inline DType sum_dtype(DType dtype) { return is_half_precision(dtype) ? DType::Float32 : dtype; }
+
 /// Computes the outputs, which come zeroed with their shapes and dtypes. Results are rounded to
 /// their dtypes by the caller. In-place ops give the new value of what they write. Inputs that are
 /// written but are no output follow the outputs, with their old values.

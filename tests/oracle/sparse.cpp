@@ -113,11 +113,10 @@ void sparse_adam(const Op& op, const Inputs& in, std::vector<Array>& out) {
   const Number decay = scalar_or(op, in, 7, "weight_decay", 0.0);
   const Number epsilon = scalar_or(op, in, 10, "epsilon", 1e-7);
   const Number rate = scalar_or(op, in, 6, "learning_rate", 0.0);
-  const DType sum_dtype = is_half_precision(in[3]->dtype) ? DType::Float32 : in[3]->dtype;
   for_each_element(t.shape, [&](std::int64_t i, const Shape& index) {
     out[0][i] = t[i];
     if (!rows.listed[static_cast<std::size_t>(index[axis])]) return;
-    const Number g = in.step(rows.sums[i], sum_dtype);
+    const Number g = in.step(rows.sums[i], sum_dtype(in[3]->dtype));
     m[i] = averaged(m[i], beta1, g, m.dtype, false);
     v[i] = averaged(v[i], beta2, g, v.dtype, true);
     const Number corrected = in.step(in.step(m[i] / first, m.dtype), v.dtype);
