@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,12 @@ PARTS = 4
 def test_first_samples_agree(part: int) -> None:
     """Results, and a step of SGD with them as the loss."""
     assert failing(OTHERS[part::PARTS], "float32", 2, True) == []
+
+
+def test_operators_of_integers_agree() -> None:
+    names = "bitwise_and bitwise_or bitwise_xor bitwise_not nn.functional.one_hot index_fill"
+    for dtype in ("int64", "bool"):
+        assert failing(names.split(), dtype, 3, False) == []
 
 
 class Calls(nn.Module):
@@ -166,6 +173,16 @@ def test_inputs_keep_their_shape() -> None:
         run(lambda x: x.unsqueeze_(0) + 1, X)
 
 
+def test_numbers_of_classes_and_counts_must_be_given() -> None:
+    numbers = torch.tensor([1, 0, 3])
+    wanted = torch.nn.functional.one_hot(numbers, 4)
+    assert torch.equal(run(lambda x: torch.nn.functional.one_hot(x, 4), numbers), wanted.int())
+    with pytest.raises(poptorch.Error) as caught:
+        run(torch.nn.functional.one_hot, numbers)
+    text = "OneHot num classes must be specified and must be constant."
+    assert text in str(caught.value)
+
+
 def test_counts_have_the_size_that_is_asked_for() -> None:
     numbers = torch.tensor([1, 5, 5, 2])
     wanted = torch.bincount(numbers, minlength=8).int()
@@ -181,6 +198,51 @@ def test_equal_gives_a_tensor() -> None:
     assert bool(run(torch.equal, X, X.clone())) is True
     assert bool(run(torch.equal, X, X + 1)) is False
     assert bool(run(lambda a, b: torch.equal(a, b[0]), X, X)) is False
+
+
+class Weighted(nn.Module):
+    """A weight that goes through a function."""
+
+    def __init__(self, function: Callable[..., torch.Tensor], *shape: int) -> None:
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.linspace(-2, 3, math.prod(shape)).reshape(shape))
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        result = self.function(self.weight)
+        factors = torch.arange(result.numel(), device=result.device).reshape(result.shape)
+        loss = (result * factors.float().sin()).sum()
+        if poptorch.isRunningOnIpu():
+            loss = poptorch.identity_loss(loss, "sum")
+        return loss, result
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda w: (w * 2).index_fill_(1, torch.tensor([0, 2]), 7.0), (3, 4)),
+        (lambda w: torch.nn.functional.fold(w, (4, 5), 2, padding=1, stride=2), (2, 12, 9)),
+        (lambda w: torch.nn.functional.fold(w, (4, 6), (2, 3), dilation=(1, 2)), (12, 6)),
+        (lambda w: torch.native_group_norm(w, None, None, 2, 4, 6, 2, 1e-5)[0], (2, 4, 2, 3)),
+        (
+            lambda w: torch.native_group_norm(w, 2 * w[0, :, 0], -w[1, :, 0], 2, 4, 6, 2, 1e-5)[0],
+            (2, 4, 6),
+        ),
+        (lambda w: torch.nn.functional.prelu(w.detach() + 0.1, w[:, 0]), (4, 4)),
+    ],
+)
+def test_results_and_gradients_are_those_of_torch(
+    function: Callable[..., torch.Tensor], shape: tuple[int, ...]
+) -> None:
+    reference, module = Weighted(function, *shape), Weighted(function, *shape)
+    loss, result = reference()
+    loss.backward()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    given_loss, given = poptorch.trainingModel(module, optimizer=optimizer)()
+    torch.testing.assert_close(given, result.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(given_loss, loss.detach(), rtol=1e-4, atol=1e-4)
+    wanted = (reference.weight - reference.weight.grad).detach()
+    torch.testing.assert_close(module.state_dict()["weight"], wanted, rtol=1e-4, atol=1e-4)
 
 
 class Overwritten(nn.Module):

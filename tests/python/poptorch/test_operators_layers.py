@@ -133,6 +133,12 @@ def test_norms_train_and_update_statistics(norm: nn.Module) -> None:
     check_step(nn.Sequential(nn.Conv2d(6, 6, 1), norm), torch.randn(3, 6, 5, 4), tolerance=1e-3)
 
 
+@pytest.mark.parametrize("layer", [nn.PReLU(), nn.PReLU(6, init=-0.5)])
+def test_slopes_of_prelu_train(layer: nn.Module) -> None:
+    torch.manual_seed(0)
+    check_step(nn.Sequential(nn.Linear(5, 6), layer), torch.randn(7, 5))
+
+
 def test_frozen_batch_norm_trains_its_scale() -> None:
     torch.manual_seed(2)
     norm = nn.BatchNorm1d(6).eval()
