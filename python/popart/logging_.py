@@ -6,6 +6,9 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from pando.given_files import read_json
 
@@ -18,6 +21,8 @@ _LEVELS = {
     "CRITICAL": logging.CRITICAL,
     "OFF": logging.CRITICAL + 10,
 }
+# What messages go to in place of the loggers of this module, while a front end says so.
+_receiver: ContextVar[Callable[[int, str], None] | None] = ContextVar("receiver", default=None)
 # Under the names that Python's logging gives them.
 _OTHER_NAMES = {"WARNING": "WARN", "ERROR": "ERR"}
 
@@ -47,13 +52,20 @@ class Logger:
         """
         self._logger.setLevel(_level(level))
 
+    def _write(self, level: int, message: str) -> None:
+        receiver = _receiver.get()
+        if receiver is None:
+            self._logger.log(level, "%s", message)
+        else:
+            receiver(level, message)
+
     def debug(self, message: str) -> None:
         """Write a message at the level DEBUG.
 
         Args:
             message: The message.
         """
-        self._logger.debug("%s", message)
+        self._write(_LEVELS["DEBUG"], message)
 
     def info(self, message: str) -> None:
         """Write a message at the level INFO.
@@ -61,7 +73,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._logger.info("%s", message)
+        self._write(_LEVELS["INFO"], message)
 
     def warn(self, message: str) -> None:
         """Write a message at the level WARN.
@@ -69,7 +81,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._logger.warning("%s", message)
+        self._write(_LEVELS["WARN"], message)
 
     def error(self, message: str) -> None:
         """Write a message at the level ERR.
@@ -77,7 +89,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._logger.error("%s", message)
+        self._write(_LEVELS["ERR"], message)
 
     def critical(self, message: str) -> None:
         """Write a message at the level CRITICAL.
@@ -85,7 +97,24 @@ class Logger:
         Args:
             message: The message.
         """
-        self._logger.critical("%s", message)
+        self._write(_LEVELS["CRITICAL"], message)
+
+
+@contextmanager
+def messages_to(receiver: Callable[[int, str], None]) -> Iterator[None]:
+    """Give the messages of this thread to a front end that has loggers of its own.
+
+    Args:
+        receiver: Called with the level of Python's logging and the message, whatever the level.
+
+    Yields:
+        Nothing; messages are given to the receiver until the block ends.
+    """
+    token = _receiver.set(receiver)
+    try:
+        yield
+    finally:
+        _receiver.reset(token)
 
 
 _loggers: dict[str, Logger] = {}

@@ -42,6 +42,23 @@ def input_dtype(dtype: torch.dtype) -> torch.dtype:
     return device_dtype(dtype)
 
 
+def check_is_dense(name: str, tensor: torch.Tensor) -> None:
+    """Refuse a tensor that no stream can read.
+
+    Args:
+        name: What the error calls the input.
+        tensor: The input.
+
+    Raises:
+        Error: The tensor is on another device, or is sparse.
+    """
+    if not tensor.is_cpu or tensor.layout is not torch.strided:
+        raise createPoptorchError(
+            f"Input {name}: wanted a dense tensor on the CPU; given layout {tensor.layout} on "
+            f"{tensor.device}"
+        )
+
+
 class HostArrays:
     """Makes arrays for streams of what callers give, and warns once of what that costs."""
 
@@ -63,11 +80,7 @@ class HostArrays:
             Error: The tensor is on another device, is sparse, has an unsupported type, or has
                 integers outside the range of int32.
         """
-        if not tensor.is_cpu or tensor.layout is not torch.strided:
-            raise createPoptorchError(
-                f"Input {name}: wanted a dense tensor on the CPU; given layout {tensor.layout} on "
-                f"{tensor.device}"
-            )
+        check_is_dense(name, tensor)
         if tensor.requires_grad:
             self._note(
                 "grad",

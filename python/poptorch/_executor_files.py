@@ -13,7 +13,7 @@ from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature
 from poptorch._compile_options import use_cache
 from poptorch._impl import createPoptorchError
-from poptorch._logging import logger
+from poptorch._logging import logger, session_messages
 from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_device import DeviceOptimizer
 from poptorch._replica_groups import ReplicaGroups
@@ -142,7 +142,7 @@ class ExecutorFiles:
         settings = ir._pb_ir.getSessionOptions()
         before = settings.enableEngineCaching, settings.cachePath
         try:
-            with tempfile.TemporaryDirectory() as folder:
+            with tempfile.TemporaryDirectory() as folder, session_messages():
                 use_cache(ir, folder)
                 popxl.Session(ir, "cpu")
                 file = _only_file(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from poptorch._batching import OutputSizes, Result
 from poptorch._impl import createPoptorchError
 from poptorch._lower.dtypes import torch_dtype
 from poptorch._lower.program import SEED_VARIABLE, Program
+from poptorch._popart_ops import ops_of_program
 from poptorch.options import Options
 
 if TYPE_CHECKING:
@@ -147,30 +148,15 @@ class ExecutorTensors:
     # Ops.
 
     def _debugGetPopartIR(self) -> str:
-        """The ops of the program as JSON, in their order; those of graphs where they are called."""
+        """The ops of the program as JSON, in their order; those of graphs where they are called.
+
+        Types are those of this compiler, but for `Restore`, `MultiConv`, `AdamVarUpdate` and
+        `SGD0VarUpdate`, which programs search for. What a pipeline keeps between stages is carried
+        by its loop: there is no `Stash`.
+        """
         executable = self._executable
         if executable is None:
             return "unavailable: the model is not compiled"
-        ops = _ops_of(executable.program.ir.main_graph._pb, set())
+        weights = {name for name, _ in self._model.named_parameters()}
+        ops = ops_of_program(executable.program.ir.main_graph._pb, weights)
         return json.dumps({"maingraph": ops})
-
-
-def _ops_of(graph: Any, seen: set[str]) -> list[dict[str, Any]]:
-    """The ops of a graph and of those that it calls, each once."""
-    if graph.id in seen:
-        return []
-    seen.add(graph.id)
-    found = []
-    for op in graph.ops:
-        scope = f"{op.context.name}/" if op.context.name else ""
-        found.append(
-            {
-                "type": op.kind,
-                "name": f"{scope}{op.kind}",
-                "inputs": [tensor.id for tensor in op.inputs if tensor is not None],
-                "outputs": [tensor.id for tensor in op.outputs if tensor is not None],
-            }
-        )
-        for called in op.called_graphs:
-            found += _ops_of(called, seen)
-    return found

@@ -1,7 +1,7 @@
 """The loggers: POPTORCH_LOG_LEVEL, POPTORCH_LOG_DEST, and a limit on repeated messages.
 
-`logger` ("poptorch::python") is for what this package does, `native_logger` for what the compiler
-and the device do.
+`logger` ("poptorch::python") is for what this package does, `native_logger` ("poptorch:cpp") for
+what the compiler and the device do for an executor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import logging
 import os
 import sys
 from collections import OrderedDict
+from contextlib import AbstractContextManager
 from typing import TextIO
+
+from popart.logging_ import messages_to
 
 TRACE_ALL, TRACE, DEBUG_IR = 3, 5, 8
 _OFF = logging.CRITICAL + 10
@@ -32,6 +35,8 @@ _COLOURS = {logging.WARNING: "\033[33m", logging.ERROR: "\033[31m", logging.CRIT
 _NO_COLOUR = "\033[0m"
 # Messages whose repetitions are counted; the ones seen longest ago are forgotten.
 _COUNTED_MESSAGES = 1024
+# The level that setPopartLogLevel has set, if it was called.
+_session_level: int | None = None
 
 logger = logging.getLogger("poptorch::python")
 native_logger = logging.getLogger("poptorch:cpp")
@@ -133,16 +138,39 @@ def setLogLevel(level: str | int) -> None:
 def setPopartLogLevel(level: str | int) -> None:
     """Set from which level on the messages of sessions are written.
 
+    For sessions of executors it replaces the level of `setLogLevel`.
+
     Args:
         level: As for `setLogLevel`.
 
     Raises:
         ValueError: Another level.
     """
+    global _session_level
     number = _level(level)
+    _session_level = number
     names = [name for name in logging.root.manager.loggerDict if name.startswith("popart.")]
     for name in {"popart.session", *names}:
         logging.getLogger(name).setLevel(number)
+
+
+def session_messages() -> AbstractContextManager[None]:
+    """Let this package's logger write what the compiler and the device tell of an executor.
+
+    Returns:
+        A context in which it does.
+    """
+    return messages_to(_write_native)
+
+
+def _write_native(level: int, message: str) -> None:
+    if _session_level is None:
+        native_logger.log(level, "%s", message)
+    elif level >= _session_level:
+        name = native_logger.name
+        native_logger.handle(
+            native_logger.makeRecord(name, level, __file__, 0, "%s", (message,), None)
+        )
 
 
 def set_repeat_limit(limit: int | None) -> None:

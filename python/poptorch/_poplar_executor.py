@@ -14,7 +14,14 @@ import torch
 import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
-from poptorch._batching import BatchSizes, HostArrays, OutputSizes, Result, input_dtype
+from poptorch._batching import (
+    BatchSizes,
+    HostArrays,
+    OutputSizes,
+    Result,
+    check_is_dense,
+    input_dtype,
+)
 from poptorch._compilation import CompileSettings, compile_module
 from poptorch._compile_options import cache_folder_of, check_options, one_process_first
 from poptorch._executable import Executable
@@ -24,7 +31,7 @@ from poptorch._executor_times import ExecutorTimes, RunTimes
 from poptorch._executor_weights import ExecutorWeights
 from poptorch._impl import createPoptorchError
 from poptorch._interrupts import HeldInterrupts
-from poptorch._logging import logger
+from poptorch._logging import logger, session_messages
 from poptorch._lower.program import Program
 from poptorch._module_repr import module_repr
 from poptorch._native_errors import native_errors
@@ -203,9 +210,12 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         seed = getattr(options, "random_seed", None)
         with (
             native_errors("compile", "PoplarExecutor.compile", log_folder=options.log_dir),
+            session_messages(),
             one_process_first(self._user_model, folder, options),
             progress(options.show_compilation_progress_bar) as bar,
         ):
+            for named in bound.tensors():
+                check_is_dense(named.name, named.tensor)
             micro = [self._batches.micro_batch(named.tensor) for named in bound.tensors()]
             settings = CompileSettings(
                 options=options,
@@ -330,8 +340,13 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         with HeldInterrupts() as held:
             try:
                 with held.allowed():
-                    with native_errors(
-                        "attach", "PoplarExecutor.attachToDevice", log_folder=self._options.log_dir
+                    with (
+                        native_errors(
+                            "attach",
+                            "PoplarExecutor.attachToDevice",
+                            log_folder=self._options.log_dir,
+                        ),
+                        session_messages(),
                     ):
                         session.__enter__()
                     executable.variables.attached()

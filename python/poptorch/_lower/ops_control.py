@@ -15,6 +15,7 @@ from poptorch._lower.dtypes import host_array, host_tensor, popxl_dtype
 from poptorch._lower.lowering import Call
 from poptorch._lower.regions import COND, FOR_LOOP, HOST_CALL, MARKS, Body
 from poptorch._lower.registry import lowers
+from poptorch._ops.control import tensors_of
 from popxl import ops
 from popxl.ops.random_seed import create_random_seed
 
@@ -99,10 +100,13 @@ def host_call(call: Call, inputs: Sequence[popxl.Tensor], name: str) -> tuple[po
     dtypes = [meta.dtype for meta in call.argument("inputs")]
     specs = [popxl.TensorSpec(tuple(t.shape), popxl_dtype(t.dtype)) for t in call.outputs]
     layer = call.lowering.recording.host_layers[name]
-    return ops.host_call(_on_arrays(layer, dtypes), *inputs, outputs=specs, name=name)
+    run = _on_arrays(layer, dtypes, f"The layer of poptorch.CPU '{name}'")
+    return ops.host_call(run, *inputs, outputs=specs, name=name)
 
 
-def _on_arrays(layer: Callable[..., Any], dtypes: list[torch.dtype]) -> Callable[..., Any]:
+def _on_arrays(
+    layer: Callable[..., Any], dtypes: list[torch.dtype], described: str
+) -> Callable[..., Any]:
     """The layer as a function of arrays of the program."""
 
     def run(*arrays: _Array) -> list[_Array]:
@@ -111,7 +115,6 @@ def _on_arrays(layer: Callable[..., Any], dtypes: list[torch.dtype]) -> Callable
                 host_tensor(array).to(dtype) for array, dtype in zip(arrays, dtypes, strict=True)
             ]
             returned = layer(*tensors)
-        results = returned if isinstance(returned, (list, tuple)) else [returned]
-        return [host_array(result) for result in results]
+        return [host_array(result) for result in tensors_of(described, returned)]
 
     return run

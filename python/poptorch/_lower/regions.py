@@ -71,7 +71,7 @@ def fold_regions(nodes: Iterable[Node]) -> list[Node]:
 def _folded(first: Node, inside: list[Node], last: Node) -> list[Node]:
     if last.name == "poptorch::end_multi_conv":
         _check_multi_conv(inside)
-        return inside
+        return [replace(node, scope=_joined(node.scope, "MultiConv")) for node in inside]
     if last.name == "poptorch::end_for_loop":
         arguments = {
             "inputs": last.arguments["inputs"],
@@ -82,6 +82,10 @@ def _folded(first: Node, inside: list[Node], last: Node) -> list[Node]:
     if last.name == "poptorch::end_if_block":
         return [replace(last, name=COND, arguments=_branches(inside, last))]
     return [replace(last, name=HOST_CALL, arguments=first.arguments)]
+
+
+def _joined(scope: str, name: str) -> str:
+    return f"{scope}/{name}" if scope else name
 
 
 def _branches(inside: list[Node], last: Node) -> dict[str, Any]:

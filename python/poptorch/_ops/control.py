@@ -26,8 +26,19 @@ def _check_list(name: str, given: object) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in given]
 
 
-def _results(name: str, returned: object) -> list[torch.Tensor]:
-    """What a body returned, as a list of tensors."""
+def tensors_of(name: str, returned: object) -> list[torch.Tensor]:
+    """Give what a function of the user returned as a list of tensors.
+
+    Args:
+        name: What the error calls the function.
+        returned: What it returned.
+
+    Returns:
+        The tensors.
+
+    Raises:
+        Error: It is neither a tensor nor a list or tuple of tensors.
+    """
     results: list[torch.Tensor] = []
     for result in returned if isinstance(returned, (list, tuple)) else [returned]:
         if not isinstance(result, torch.Tensor):
@@ -44,7 +55,7 @@ def _kinds(tensors: list[torch.Tensor]) -> list[tuple[list[int], torch.dtype]]:
 
 
 def _loop_results(returned: object, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    results = _results("The body of poptorch.for_loop()", returned)
+    results = tensors_of("The body of poptorch.for_loop()", returned)
     if _kinds(results) != _kinds(inputs):
         raise createPoptorchError(
             "The body of poptorch.for_loop() must return as many tensors as it takes, of the same "
@@ -139,12 +150,12 @@ def cond(
     else_inputs = _check_list("else_inps of poptorch.cond()", else_inps)
     if trace is None:
         if bool(condition):
-            return _results("then_body of poptorch.cond()", then_body(*then_inputs))
-        return _results("else_body of poptorch.cond()", else_body(*else_inputs))
+            return tensors_of("then_body of poptorch.cond()", then_body(*then_inputs))
+        return tensors_of("else_body of poptorch.cond()", else_body(*else_inputs))
     torch.ops.poptorch.start_if_block(condition)
-    then_results = _results("then_body of poptorch.cond()", then_body(*then_inputs))
+    then_results = tensors_of("then_body of poptorch.cond()", then_body(*then_inputs))
     torch.ops.poptorch.start_else_block(then_results)
-    else_results = _results("else_body of poptorch.cond()", else_body(*else_inputs))
+    else_results = tensors_of("else_body of poptorch.cond()", else_body(*else_inputs))
     if len(then_results) != len(else_results):
         raise createPoptorchError(
             "The bodies of poptorch.cond() must return as many tensors; then_body returned "
@@ -208,7 +219,7 @@ class CPU:
         with trace.paused():
             # Values of zero stand for those of the program, to learn what the layer returns.
             zeros = [torch.zeros(x.shape, dtype=x.dtype, device="cpu") for x in args]
-            returned = _results(f"The layer '{self._id}' of poptorch.CPU", self._layer(*zeros))
+            returned = tensors_of(f"The layer '{self._id}' of poptorch.CPU", self._layer(*zeros))
             shapes = [torch.empty_like(x, device="meta", requires_grad=False) for x in returned]
         results = torch.ops.poptorch.end_cpu_op(shapes)
         return results[0] if len(results) == 1 else results

@@ -101,6 +101,14 @@ def test_operators_without_support_have_their_name_path_and_line(
         poptorch.inferenceModel(model)(X)
 
 
+def test_sparse_tensors_are_refused_in_the_first_call_and_later() -> None:
+    model = poptorch.inferenceModel(WithLoss())
+    for _ in range(2):
+        with pytest.raises(poptorch.Error, match=r"wanted a dense tensor on the CPU; given layout"):
+            model(X.to_sparse())
+        assert model(X).shape == WithLoss()(X).shape
+
+
 def replace_parameter(model: WithLoss) -> None:
     model.fc.weight = nn.Parameter(torch.zeros(3, 4))
 

@@ -348,6 +348,15 @@ def test_what_a_layer_of_the_host_raises_leaves_the_model_usable():
     assert torch.equal(model(torch.ones(2)), torch.full((2,), 2.0))
 
 
+@pytest.mark.parametrize("returned", [None, "text", (torch.ones(2), 3)])
+def test_layers_of_the_host_that_return_no_tensor_in_a_run(returned):
+    results = iter([torch.ones(2)])
+    host = poptorch.CPU(lambda a: next(results, returned), "changes")
+    model = poptorch.inferenceModel(Of(lambda a: host(a)))
+    with pytest.raises(poptorch.Error, match=r"poptorch.CPU 'changes' must return a tensor, or a"):
+        model(torch.ones(2))
+
+
 # --- contexts ------------------------------------------------------------------------------------
 
 

@@ -251,7 +251,45 @@ def test_ops_as_json() -> None:
     ops = json.loads(model._debugGetPopartIR())["maingraph"]
     assert {"type", "name", "inputs", "outputs"} == set(ops[0])
     assert any("fc" in op["name"].split("/") for op in ops)
-    assert {"HostLoad", "HostStore"} <= {op["type"] for op in ops}
+    assert all(op["name"].rpartition("/")[2] == op["type"] for op in ops)
+    assert not any(op["name"].startswith("/") for op in ops)
+    types = [op["type"] for op in ops]
+    assert {"HostLoad", "HostStore"} <= set(types)
+    assert types.count("SGD0VarUpdate") == len(list(WithLoss().parameters()))
+    assert not {"AdamUpdater", "AdamVarUpdate", "Restore", "MultiConv"} & set(types)
+
+
+class _Convolutions(torch.nn.Module):
+    """Two stages with what programs look for among the ops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv1d(2, 2, 1)
+        self.second = torch.nn.Conv1d(2, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with poptorch.Block("first", ipu_id=0):
+            y = poptorch.recomputationCheckpoint(torch.relu(self.first(x)))
+        with poptorch.Block("second", ipu_id=1):
+            with poptorch.MultiConv():
+                z = self.second(y)
+            return poptorch.identity_loss(z * z, "mean")
+
+
+def test_ops_that_programs_search_for() -> None:
+    module = _Convolutions()
+    options = quiet()
+    options.Training.gradientAccumulation(4)
+    adam = poptorch.optim.Adam(module.parameters(), lr=0.1)
+    model = poptorch.trainingModel(module, options, adam)
+    model(torch.ones(4, 2, 3))
+    ops = json.loads(model._debugGetPopartIR())["maingraph"]
+    types = [op["type"] for op in ops]
+    parameters = len(list(module.parameters()))
+    assert types.count("AdamUpdater") == types.count("AdamVarUpdate") == parameters
+    assert types.count("Restore") >= 1 and "SGD0VarUpdate" not in types
+    assert (types.count("Conv"), types.count("MultiConv")) == (1, 1)
+    assert [op for op in ops if "Checkpoint" in op["name"].split("/")]
 
 
 class Weighted(torch.nn.Module):

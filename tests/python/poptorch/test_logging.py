@@ -106,6 +106,53 @@ def test_level_of_sessions() -> None:
         logging.getLogger("popart.session").setLevel(before)
 
 
+_DAMAGED_CACHE = """
+import pathlib, sys, poptorch, torch
+from poptorch import _logging
+folder = pathlib.Path(sys.argv[1])
+def run():
+    options = poptorch.Options().showCompilationProgressBar(False)
+    options.enableExecutableCaching(str(folder))
+    poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(1, 2))
+run()
+for file in folder.iterdir():
+    if file.is_file():
+        file.write_bytes(file.read_bytes()[:100])
+for setting in sys.argv[2:]:
+    name, level = setting.split("=")
+    getattr(_logging, name)(level)
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_written"),
+    [
+        ([], True),
+        (["setLogLevel=OFF"], False),
+        (["setPopartLogLevel=OFF"], False),
+        (["setLogLevel=OFF", "setPopartLogLevel=WARN"], True),
+    ],
+)
+def test_what_sessions_tell_is_written_by_the_native_logger(
+    tmp_path: Path, settings: list[str], is_written: bool
+) -> None:
+    log = tmp_path / "log.txt"
+    result = subprocess.run(
+        [sys.executable, "-c", _DAMAGED_CACHE, str(tmp_path / "cache"), *settings],
+        env={**os.environ, "POPTORCH_LOG_DEST": str(log)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stderr == "" and result.stdout == ""
+    lines = log.read_text().splitlines()
+    assert bool(lines) == is_written
+    for line in lines:
+        assert re.match(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[poptorch:cpp\] \[warning\] ", line)
+    assert not lines or "executable cache" in lines[0]
+
+
 def test_repetitions_are_muted(capsys: pytest.CaptureFixture[str]) -> None:
     _logging.set_repeat_limit(2)
     for number in range(5):
