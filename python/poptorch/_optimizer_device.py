@@ -294,6 +294,8 @@ class DeviceOptimizer:
             optimizer.connect(self.read_back)
         self._state.host_state_is_dirty = self._state.has_state()
         self._state.ipu_state_is_dirty = self._was_attached
+        # torch's schedules warn where `step` was never called; here the program does its work.
+        vars(self.optimizer)["_opt_called"] = True
 
     def _disconnect(self) -> None:
         optimizer = self._own()

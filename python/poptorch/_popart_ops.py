@@ -23,7 +23,11 @@ def ops_of_program(main_graph: Any, weights: set[str]) -> list[dict[str, Any]]:
 
 
 class _Description:
-    """What is known of a program while its ops are described."""
+    """What is known of a program while its ops are described.
+
+    Args:
+        weights: The names of the parameters.
+    """
 
     def __init__(self, weights: set[str]) -> None:
         self._weights = weights

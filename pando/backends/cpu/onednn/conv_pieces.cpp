@@ -54,17 +54,21 @@ constexpr std::int64_t kLeastPartWork = std::int64_t{1} << 18;
 
 }  // namespace
 
-std::vector<ConvPiece> pieces_of_rows(const ConvProblem& problem, int num_threads) {
+std::vector<ConvPiece> pieces_of_rows(const ConvProblem& problem, int num_threads,
+                                      std::int64_t shift) {
   const std::int64_t samples = problem.data[0], rows = problem.result[2];
   const std::int64_t work =
       num_elements(problem.result) / problem.result[1] * num_elements(problem.weights);
   const std::int64_t count = std::min(
       {num_threads / samples, rows, std::max<std::int64_t>(1, work / samples / kLeastPartWork)});
+  const auto cut = [&](std::int64_t part) {
+    return part == 0 || part == count ? rows * part / count : rows * part / count + shift;
+  };
   std::vector<ConvPiece> pieces;
-  for (std::int64_t i = 0; i < samples * count && count > 1; ++i) {
+  if (count < 2 || cut(count - 1) >= rows) return pieces;
+  for (std::int64_t i = 0; i < samples * count; ++i) {
     const std::int64_t part = i % count;
-    const auto piece =
-        piece_of_rows(problem, i / count, rows * part / count, rows * (part + 1) / count);
+    const auto piece = piece_of_rows(problem, i / count, cut(part), cut(part + 1));
     if (!piece) return {};
     pieces.push_back(*piece);
   }

@@ -18,7 +18,8 @@ struct ConvPiece {
 std::vector<ConvPiece> pieces_of_batch(const ConvProblem& problem, std::int64_t count);
 
 /// Parts of the rows of each sample, for fewer samples than threads; empty where rows cannot be
-/// cut.
-std::vector<ConvPiece> pieces_of_rows(const ConvProblem& problem, int num_threads);
+/// cut. Cuts are moved down by `shift` rows from where they are most even.
+std::vector<ConvPiece> pieces_of_rows(const ConvProblem& problem, int num_threads,
+                                      std::int64_t shift);
 
 }  // namespace pando::cpu

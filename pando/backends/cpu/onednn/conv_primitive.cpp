@@ -106,9 +106,13 @@ ConvPrimitive describe_conv(ConvPass pass, const ConvProblem& problem, const Con
   return pass == ConvPass::Data ? describe_data(descs) : describe_weights(descs);
 }
 
+bool is_reference(const ConvPrimitive& primitive) {
+  return std::string_view(primitive.desc.impl_info_str()).starts_with("ref");
+}
+
 bool is_fast_with_channels_last(const ConvPrimitive& primitive) {
   const std::string_view name = primitive.desc.impl_info_str();
-  return !name.starts_with("ref") && name.find("gemm") == std::string_view::npos;
+  return !is_reference(primitive) && name.find("gemm") == std::string_view::npos;
 }
 
 }  // namespace pando::cpu

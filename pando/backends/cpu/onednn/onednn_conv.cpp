@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "pando/backends/cpu/kernels/conv.hpp"
-#include "pando/backends/cpu/onednn/conv_pieces.hpp"
 #include "pando/backends/cpu/onednn/conv_primitive.hpp"
+#include "pando/backends/cpu/onednn/conv_split.hpp"
 #include "pando/backends/cpu/onednn/onednn.hpp"
 #include "pando/backends/cpu/onednn/weights_reorder.hpp"
 #include "pando/backends/cpu/parallel.hpp"
@@ -116,19 +116,6 @@ ConvPart plan_part(const ConvPrimitive& made, std::size_t weights_operand, Kerne
   return part;
 }
 
-struct ConvPieces {
-  std::vector<ConvPiece> pieces;
-  bool are_rows = false;
-};
-
-ConvPieces pieces_of(ConvPass pass, const ConvProblem& problem, int num_threads) {
-  if (pass == ConvPass::Forward) {
-    std::vector<ConvPiece> rows = pieces_of_rows(problem, num_threads);
-    if (!rows.empty()) return {std::move(rows), true};
-  }
-  return {pieces_of_batch(problem, std::min<std::int64_t>(num_threads, problem.data[0])), false};
-}
-
 /// Elements at which the operands of a piece begin.
 std::array<std::int64_t, 3> first_elements(ConvPass pass, const ConvPiece& piece) {
   const std::int64_t data = piece.first_data, result = piece.first_result;
@@ -137,44 +124,44 @@ std::array<std::int64_t, 3> first_elements(ConvPass pass, const ConvPiece& piece
   return {data, result, 0};
 }
 
-std::string reordered_text(const ConvPrimitive& made) {
+/// `weights`: their operand, which the program has as `plain_weights`.
+std::string reordered_text(const ConvPrimitive& made, const memory::desc& plain_weights,
+                           std::size_t weights) {
   std::string text;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (made.plain[i] != made.wanted[i]) text += str_cat(", operand ", i, " reordered");
+    const memory::desc& plain = i == weights ? plain_weights : made.plain[i];
+    if (plain != made.wanted[i]) text += str_cat(", operand ", i, " reordered");
   }
   return text;
 }
 
 KernelPlan plan_conv(ConvPass pass, const ConvProblem& problem, int num_threads) {
   const SingleThreaded single;
-  const auto [pieces, are_rows] = pieces_of(pass, problem, num_threads);
+  const ConvSplit split = split_conv(pass, problem, num_threads);
   const std::size_t weights = conv_weights_operand(pass);
-  ConvPrimitive first = describe_conv(pass, pieces.front().problem, problem);
-  const memory::desc layout = first.wanted[weights];
-  if (problem.has_prepared_weights) first.plain[weights] = layout;
+  const ConvPrimitive& first = split.primitives.front();
+  const memory::desc& layout = split.weights;
+  const memory::desc& plain = problem.has_prepared_weights ? layout : first.plain[weights];
   auto conv = std::make_shared<OnednnConv>();
   conv->num_threads = num_threads;
   conv->weights_operand = weights;
   conv->sums = pass == ConvPass::Weights;
   conv->weights_elements = static_cast<std::int64_t>(layout.get_size() / sizeof(float));
   KernelPlan plan;
-  plan.detail = first.desc.impl_info_str() + reordered_text(first);
-  if (first.plain[weights] != layout) {
-    const memory::desc& plain = first.plain[weights];
+  plan.detail = first.desc.impl_info_str() + reordered_text(first, plain, weights);
+  if (plain != layout) {
     conv->sums ? conv->reorder.emplace(layout, plain, num_threads)
                : conv->reorder.emplace(plain, layout, num_threads);
     conv->weights_scratch = take_scratch(plan, layout.get_size());
   }
-  for (const ConvPiece& piece : pieces) {
-    ConvPrimitive made = describe_conv(pass, piece.problem, problem);
-    if (made.wanted[weights] != layout) made = describe_conv(pass, piece.problem, problem, &layout);
-    ConvPart part = plan_part(made, weights, plan);
-    const auto elements = first_elements(pass, piece);
+  for (std::size_t i = 0; i < split.pieces.size(); ++i) {
+    ConvPart part = plan_part(split.primitives[i], weights, plan);
+    const auto elements = first_elements(pass, split.pieces[i]);
     for (std::size_t k = 0; k < 3; ++k) part.operands[k].first = elements[k];
     if (conv->sums && !conv->parts.empty()) part.sum = take_scratch(plan, layout.get_size());
     conv->parts.push_back(std::move(part));
   }
-  if (are_rows) plan.detail += str_cat(", ", pieces.size(), " parts of rows");
+  if (split.are_rows) plan.detail += str_cat(", ", split.pieces.size(), " parts of rows");
   plan.run = [conv = std::shared_ptr<const OnednnConv>(std::move(conv))](
                  std::byte* const* operands, std::byte* scratch) { (*conv)(operands, scratch); };
   return plan;
@@ -199,10 +186,8 @@ struct WeightsLayouts {
 
 WeightsLayouts weights_layouts(ConvPass pass, const ConvProblem& problem, int num_threads) {
   const SingleThreaded single;
-  const ConvPieces all = pieces_of(pass, problem, num_threads);
-  const ConvPrimitive first = describe_conv(pass, all.pieces.front().problem, problem);
-  const std::size_t weights = conv_weights_operand(pass);
-  return {first.plain[weights], first.wanted[weights]};
+  const ConvSplit split = split_conv(pass, problem, num_threads);
+  return {split.primitives.front().plain[conv_weights_operand(pass)], split.weights};
 }
 
 }  // namespace
