@@ -153,15 +153,17 @@ def render_against(rows: list[JsonRow]) -> str:
         [
             row["name"],
             row["unit"],
-            _number(row["before"]),
-            _number(row["pando"]),
-            _ratio(row["before"], row["pando"]),
+            _number(row.get("before")),
+            _number(row.get("pando")),
+            _ratio(row.get("before"), row.get("pando")),
             f"{max(row['spread'].values(), default=0.0):.0%}",
         ]
         for row in rows
     ]
     text = align(["program", "unit", "before", "now", "before/now", "spread"], lines)
-    ratios = [row["before"] / row["pando"] for row in rows if row["before"] and row["pando"]]
+    ratios = [
+        row["before"] / row["pando"] for row in rows if row.get("before") and row.get("pando")
+    ]
     if ratios:
         mean = statistics.geometric_mean(ratios)
         text += f"\n\ngeometric mean {mean:.2f}x, least {min(ratios):.2f}x"
