@@ -279,6 +279,63 @@ TEST_P(ConvOnTarget, FewProductsGiveTheSameSums) {
   }
 }
 
+/// The kernel for depthwise filters sums what plain loops do.
+void expect_depthwise_gradient(const ConvCase& c) {
+  const Shape shape = result_shape(c);
+  TestTensor data(c.dtype, c.data), g(c.dtype, shape), dw(c.dtype, c.weights);
+  data.randomise(61, -1, 1);
+  g.randomise(62, -1, 1);
+  std::vector<double> wanted(static_cast<std::size_t>(dw.size()));
+  for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
+    wanted[w] += g.get(o) * data.get(x);
+  });
+  const Attributes attributes = {{"strides", c.strides},
+                                 {"pads", c.pads},
+                                 {"dilations", c.dilations},
+                                 {"groups", c.groups},
+                                 {"weight_shape", Ints(c.weights)}};
+  for (const int threads : {1, 2, 3}) {
+    const std::string why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw}, threads);
+    EXPECT_NE(why.find("depthwise"), std::string::npos) << why;
+    expect_close(dw, wanted, 2e-5, why);
+  }
+}
+
+TEST_P(ConvOnTarget, GradientsOfDepthwiseFiltersMatchLoops) {
+  const std::vector<ConvCase> cases = {
+      {{2, 8, 14, 14}, {8, 1, 7, 7}, {1, 1}, {3, 3, 3, 3}, {1, 1}, 8},
+      {{1, 5, 9, 11}, {5, 1, 3, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 5},
+      {{3, 6, 12, 13}, {6, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 6},
+      {{2, 7, 17, 19}, {7, 1, 5, 2}, {2, 3}, {0, 2, 1, 0}, {1, 2}, 7},
+      {{1, 4, 6, 33}, {4, 1, 2, 5}, {3, 1}, {2, 0, 0, 4}, {2, 3}, 4},
+      {{1, 3, 1, 1}, {3, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 3},
+      {{2, 4, 10, 10}, {4, 1, 1, 1}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 4},
+  };
+  for (const ConvCase& c : cases) expect_depthwise_gradient(c);
+}
+
+TEST(Conv, WhatGradientsOfDepthwiseFiltersDoNotMeetIsLeftOut) {
+  // The last columns are seen by no window: nothing of them may reach a sum.
+  const ConvCase c{{1, 2, 5, 12}, {2, 1, 3, 3}, {1, 4}, {0, 0, 0, 0}, {1, 1}, 2};
+  const Shape shape = result_shape(c);
+  TestTensor data(c.dtype, c.data), g(c.dtype, shape), dw(c.dtype, c.weights);
+  data.randomise(63, -1, 1);
+  g.randomise(64, -1, 1);
+  std::vector<double> values = data.values();
+  for (std::size_t i = 11; i < values.size(); i += 12) {
+    values[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  data.fill(values);
+  run_kernel("ConvWeightsGrad",
+             {{"strides", c.strides},
+              {"pads", c.pads},
+              {"dilations", c.dilations},
+              {"groups", c.groups},
+              {"weight_shape", Ints(c.weights)}},
+             {&data, &g}, {&dw});
+  for (const double value : dw.values()) EXPECT_FALSE(std::isnan(value));
+}
+
 TEST(Conv, PreparedFiltersPayWithFewerTiles) {
   const ConvCase c{{1, 32, 16, 16}, {48, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
   expect_few_products(c, true);

@@ -154,7 +154,12 @@ KindEntry conv_entry() {
                                  {"half", make_half_conv<Pass>},
                                  {"plain", make_plain_conv<Pass>}},
                   .images = conv_images<Pass>};
-  if constexpr (Pass != ConvPass::Weights) entry.prepared = prepared_weights<Pass>;
+  if constexpr (Pass == ConvPass::Weights) {
+    entry.candidates.insert(entry.candidates.begin(),
+                            {"depthwise", make_depthwise_weights, is_for_depthwise_weights});
+  } else {
+    entry.prepared = prepared_weights<Pass>;
+  }
   return entry;
 }
 

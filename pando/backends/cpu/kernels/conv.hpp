@@ -55,6 +55,11 @@ std::optional<PreparedInput> prepared_winograd_filters(const KernelRequest& requ
 template <ConvPass Pass>
 KernelPlan make_prepared_filters(const KernelRequest& request);
 
+/// Gradients of the filters of depthwise convolutions: float32, two spatial dimensions, channels
+/// first, one filter for each channel, no negative pads.
+bool is_for_depthwise_weights(const KernelRequest& request);
+KernelPlan make_depthwise_weights(const KernelRequest& request);
+
 /// Data and result, as operands, if oneDNN reorders them because it would rather have channels
 /// last.
 template <ConvPass Pass>

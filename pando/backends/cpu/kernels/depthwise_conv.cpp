@@ -1,0 +1,135 @@
+// Gradients of depthwise filters from images with channels first. oneDNN makes a matrix of every
+// window for filters that are larger than a few elements.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "pando/backends/cpu/kernels/conv.hpp"
+#include "pando/backends/cpu/kernels/depthwise_sums.hpp"
+#include "pando/backends/cpu/kernels/element.hpp"
+#include "pando/backends/cpu/parallel.hpp"
+
+namespace pando::cpu {
+namespace {
+
+/// Multiplications below which another thread costs more than it saves.
+constexpr std::int64_t kLeastPartWork = std::int64_t{1} << 16;
+
+class DepthwiseWeights {
+ public:
+  DepthwiseWeights(const ConvProblem& p, int num_threads)
+      : num_threads_(num_threads),
+        samples_(p.data[0]),
+        channels_(p.data[1]),
+        rows_(p.data[2]),
+        columns_(p.data[3]),
+        result_rows_(p.result[2]),
+        result_columns_(p.result[3]),
+        pad_rows_(p.pads[0]),
+        pad_columns_(p.pads[1]),
+        stride_(p.strides[1]),
+        seen_rows_((result_rows_ - 1) * p.strides[0] + (p.weights[2] - 1) * p.dilations[0] + 1),
+        seen_columns_((result_columns_ - 1) * stride_ + (p.weights[3] - 1) * p.dilations[1] + 1),
+        phase_((seen_columns_ + stride_ - 1) / stride_),
+        is_in_place_(stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0),
+        row_(is_in_place_ ? columns_ : stride_ * phase_),
+        image_row_(p.strides[0] * row_) {
+    for (std::int64_t y = 0; y < p.weights[2]; ++y) {
+      for (std::int64_t x = 0; x < p.weights[3]; ++x) {
+        offsets_.push_back(y * p.dilations[0] * row_ + place_of(x * p.dilations[1]));
+      }
+    }
+  }
+
+  std::size_t scratch_bytes() const {
+    return is_in_place_ ? 0 : static_cast<std::size_t>(num_threads_) * image_bytes();
+  }
+
+  void operator()(const float* data, const float* gradient, float* weights,
+                  std::byte* scratch) const {
+    const auto taps = static_cast<std::int64_t>(offsets_.size());
+    const std::int64_t work = samples_ * result_rows_ * result_columns_ * taps;
+    const std::int64_t grain = kLeastPartWork / std::max<std::int64_t>(1, work) + 1;
+    parallel_for(num_threads_, channels_, grain, [&](std::int64_t begin, std::int64_t end) {
+      auto* image = reinterpret_cast<float*>(scratch + static_cast<std::size_t>(thread_index()) *
+                                                           image_bytes());
+      if (!is_in_place_) std::fill_n(image, seen_rows_ * row_, 0.0F);
+      std::fill(weights + begin * taps, weights + end * taps, 0.0F);
+      for (std::int64_t c = begin; c < end; ++c) {
+        for (std::int64_t n = 0; n < samples_; ++n) {
+          const std::int64_t plane = n * channels_ + c;
+          const float* seen = data + plane * rows_ * columns_;
+          if (!is_in_place_) {
+            copy_padded(seen, image);
+            seen = image;
+          }
+          add_depthwise_sums({gradient + plane * result_rows_ * result_columns_, result_rows_,
+                              result_columns_, seen, image_row_},
+                             offsets_.data(), taps, weights + c * taps);
+        }
+      }
+    });
+  }
+
+ private:
+  std::size_t image_bytes() const {
+    return scratch_aligned(static_cast<std::size_t>(seen_rows_ * row_) * sizeof(float));
+  }
+
+  /// Where column `x` of the padded image lies in a row: columns that a stride takes one after the
+  /// other are neighbours.
+  std::int64_t place_of(std::int64_t x) const { return x % stride_ * phase_ + x / stride_; }
+
+  /// Writes what is not padding.
+  void copy_padded(const float* from, float* to) const {
+    const std::int64_t end_row = std::min(rows_, seen_rows_ - pad_rows_);
+    const std::int64_t end = std::min(columns_, seen_columns_ - pad_columns_);
+    for (std::int64_t y = 0; y < end_row; ++y) {
+      const float* row = from + y * columns_;
+      float* padded = to + (y + pad_rows_) * row_;
+      if (stride_ == 1) {
+        std::copy_n(row, std::max<std::int64_t>(0, end), padded + pad_columns_);
+        continue;
+      }
+      for (std::int64_t x = 0; x < end; ++x) padded[place_of(x + pad_columns_)] = row[x];
+    }
+  }
+
+  int num_threads_;
+  std::int64_t samples_, channels_, rows_, columns_, result_rows_, result_columns_;
+  std::int64_t pad_rows_, pad_columns_, stride_;
+  std::int64_t seen_rows_, seen_columns_;  // of the padded image
+  std::int64_t phase_;                     // columns that are neighbours
+  bool is_in_place_;                       // the image needs no padding and is seen as it lies
+  std::int64_t row_, image_row_;
+  std::vector<std::int64_t> offsets_;
+};
+
+}  // namespace
+
+bool is_for_depthwise_weights(const KernelRequest& request) {
+  ConvProblem p;
+  if (!parse_conv(request, ConvPass::Weights, p).empty()) return false;
+  const bool is_empty =
+      num_elements(p.data) * num_elements(p.weights) * num_elements(p.result) == 0;
+  return p.dtype == DType::Float32 && !p.channel_last && p.spatial_rank() == 2 && p.groups > 1 &&
+         p.weights[0] == p.groups && p.weights[1] == 1 && !is_empty &&
+         std::all_of(p.pads.begin(), p.pads.end(), [](std::int64_t pad) { return pad >= 0; });
+}
+
+KernelPlan make_depthwise_weights(const KernelRequest& request) {
+  ConvProblem problem;
+  if (std::string fault = parse_conv(request, ConvPass::Weights, problem); !fault.empty()) {
+    return KernelPlan::reject(fault);
+  }
+  const auto kernel = std::make_shared<DepthwiseWeights>(problem, request.num_threads);
+  KernelPlan plan;
+  plan.scratch_bytes = kernel->scratch_bytes();
+  plan.run = [kernel](std::byte* const* operands, std::byte* scratch) {
+    (*kernel)(operand_in<float>(operands, 0), operand_in<float>(operands, 1),
+              operand_out<float>(operands, 2), scratch);
+  };
+  return plan;
+}
+
+}  // namespace pando::cpu
