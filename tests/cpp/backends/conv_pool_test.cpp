@@ -289,14 +289,24 @@ void expect_depthwise_gradient(const ConvCase& c) {
   for_pairs(c, shape, [&](std::int64_t x, std::int64_t w, std::int64_t o) {
     wanted[w] += g.get(o) * data.get(x);
   });
-  const Attributes attributes = {{"strides", c.strides},
-                                 {"pads", c.pads},
-                                 {"dilations", c.dilations},
-                                 {"groups", c.groups},
-                                 {"weight_shape", Ints(c.weights)}};
+  Shape last_data = c.data, last_shape = shape;
+  for (Shape* s : {&last_data, &last_shape}) std::rotate(s->begin() + 1, s->begin() + 2, s->end());
+  TestTensor data_last(c.dtype, last_data), g_last(c.dtype, last_shape);
+  data_last.fill(with_channels_last(c.data, data.values()));
+  g_last.fill(with_channels_last(shape, g.values()));
+  Attributes attributes = {{"strides", c.strides},
+                           {"pads", c.pads},
+                           {"dilations", c.dilations},
+                           {"groups", c.groups},
+                           {"weight_shape", Ints(c.weights)}};
   for (const int threads : {1, 2, 3}) {
-    const std::string why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw}, threads);
+    attributes.set("channel_last", false);
+    std::string why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw}, threads);
     EXPECT_NE(why.find("depthwise"), std::string::npos) << why;
+    expect_close(dw, wanted, 2e-5, why);
+    attributes.set("channel_last", true);
+    why = run_kernel("ConvWeightsGrad", attributes, {&data_last, &g_last}, {&dw}, threads);
+    EXPECT_EQ(why.find("depthwise") != std::string::npos, num_elements(c.weights) > 9 * c.groups);
     expect_close(dw, wanted, 2e-5, why);
   }
 }
@@ -310,6 +320,8 @@ TEST_P(ConvOnTarget, GradientsOfDepthwiseFiltersMatchLoops) {
       {{1, 4, 6, 33}, {4, 1, 2, 5}, {3, 1}, {2, 0, 0, 4}, {2, 3}, 4},
       {{1, 3, 1, 1}, {3, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 3},
       {{2, 4, 10, 10}, {4, 1, 1, 1}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 4},
+      {{2, 35, 7, 9}, {35, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}, 35},
+      {{3, 48, 11, 8}, {48, 1, 4, 4}, {2, 2}, {1, 2, 1, 2}, {1, 1}, 48},
   };
   for (const ConvCase& c : cases) expect_depthwise_gradient(c);
 }

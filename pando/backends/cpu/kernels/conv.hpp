@@ -55,8 +55,8 @@ std::optional<PreparedInput> prepared_winograd_filters(const KernelRequest& requ
 template <ConvPass Pass>
 KernelPlan make_prepared_filters(const KernelRequest& request);
 
-/// Gradients of the filters of depthwise convolutions: float32, two spatial dimensions, channels
-/// first, one filter for each channel, no negative pads.
+/// Gradients of the filters of depthwise convolutions: float32, two spatial dimensions, one filter
+/// for each channel, no negative pads; with channels last more than 3x3.
 bool is_for_depthwise_weights(const KernelRequest& request);
 KernelPlan make_depthwise_weights(const KernelRequest& request);
 

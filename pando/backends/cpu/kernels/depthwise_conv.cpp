@@ -1,5 +1,5 @@
-// Gradients of depthwise filters from images with channels first. oneDNN makes a matrix of every
-// window for filters that are larger than a few elements.
+// Gradients of depthwise filters. For those of more than a few elements oneDNN makes a matrix of
+// every window, or multiplies by filters of eight channels.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -13,12 +13,20 @@ namespace pando::cpu {
 namespace {
 
 /// Multiplications below which another thread costs more than it saves.
-constexpr std::int64_t kLeastPartWork = std::int64_t{1} << 16;
+constexpr std::int64_t kLeastDepthwiseWork = std::int64_t{1} << 16;
+
+/// Channels of a cache line, where they lie side by side.
+constexpr std::int64_t kDepthwiseChannels = 16;
+
+/// Multiplications of a window from which on oneDNN has nothing for single channels side by side.
+constexpr std::int64_t kFewestDepthwiseTaps = 10;
 
 class DepthwiseWeights {
  public:
   DepthwiseWeights(const ConvProblem& p, int num_threads)
       : num_threads_(num_threads),
+        channel_last_(p.channel_last),
+        block_(channel_last_ ? kDepthwiseChannels : 1),
         samples_(p.data[0]),
         channels_(p.data[1]),
         rows_(p.data[2]),
@@ -31,7 +39,7 @@ class DepthwiseWeights {
         seen_rows_((result_rows_ - 1) * p.strides[0] + (p.weights[2] - 1) * p.dilations[0] + 1),
         seen_columns_((result_columns_ - 1) * stride_ + (p.weights[3] - 1) * p.dilations[1] + 1),
         phase_((seen_columns_ + stride_ - 1) / stride_),
-        is_in_place_(stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0),
+        is_in_place_(!channel_last_ && stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0),
         row_(is_in_place_ ? columns_ : stride_ * phase_),
         image_row_(p.strides[0] * row_) {
     for (std::int64_t y = 0; y < p.weights[2]; ++y) {
@@ -42,38 +50,87 @@ class DepthwiseWeights {
   }
 
   std::size_t scratch_bytes() const {
-    return is_in_place_ ? 0 : static_cast<std::size_t>(num_threads_) * image_bytes();
+    return static_cast<std::size_t>(num_threads_ * block_ *
+                                    (image_elements() + result_elements())) *
+           sizeof(float);
   }
 
   void operator()(const float* data, const float* gradient, float* weights,
                   std::byte* scratch) const {
     const auto taps = static_cast<std::int64_t>(offsets_.size());
     const std::int64_t work = samples_ * result_rows_ * result_columns_ * taps;
-    const std::int64_t grain = kLeastPartWork / std::max<std::int64_t>(1, work) + 1;
+    const std::int64_t grain = kLeastDepthwiseWork / std::max<std::int64_t>(1, work) + 1;
     parallel_for(num_threads_, channels_, grain, [&](std::int64_t begin, std::int64_t end) {
-      auto* image = reinterpret_cast<float*>(scratch + static_cast<std::size_t>(thread_index()) *
-                                                           image_bytes());
-      if (!is_in_place_) std::fill_n(image, seen_rows_ * row_, 0.0F);
+      const std::int64_t thread_elements = block_ * (image_elements() + result_elements());
+      float* images = reinterpret_cast<float*>(scratch) + thread_index() * thread_elements;
+      std::fill_n(images, block_ * image_elements(), 0.0F);
       std::fill(weights + begin * taps, weights + end * taps, 0.0F);
-      for (std::int64_t c = begin; c < end; ++c) {
+      for (std::int64_t c = begin; c < end; c += block_) {
+        const std::int64_t count = std::min(block_, end - c);
         for (std::int64_t n = 0; n < samples_; ++n) {
-          const std::int64_t plane = n * channels_ + c;
-          const float* seen = data + plane * rows_ * columns_;
-          if (!is_in_place_) {
-            copy_padded(seen, image);
-            seen = image;
+          if (channel_last_) {
+            add_block(data, gradient, n, c, count, images, weights);
+          } else {
+            add_channel(data, gradient, n, c, images, weights);
           }
-          add_depthwise_sums({gradient + plane * result_rows_ * result_columns_, result_rows_,
-                              result_columns_, seen, image_row_},
-                             offsets_.data(), taps, weights + c * taps);
         }
       }
     });
   }
 
  private:
-  std::size_t image_bytes() const {
-    return scratch_aligned(static_cast<std::size_t>(seen_rows_ * row_) * sizeof(float));
+  /// Of one channel, zero where they lie as they are seen. Blocks begin in different cache sets.
+  std::int64_t image_elements() const {
+    return is_in_place_ ? 0 : (seen_rows_ * row_ + 15) / 16 * 16 + 16;
+  }
+  std::int64_t result_elements() const {
+    return channel_last_ ? (result_rows_ * result_columns_ + 15) / 16 * 16 + 16 : 0;
+  }
+
+  void add_sums(const float* gradient, const float* image, float* weights) const {
+    add_depthwise_sums({gradient, result_rows_, result_columns_, image, image_row_},
+                       offsets_.data(), static_cast<std::int64_t>(offsets_.size()), weights);
+  }
+
+  void add_channel(const float* data, const float* gradient, std::int64_t n, std::int64_t c,
+                   float* image, float* weights) const {
+    const std::int64_t plane = n * channels_ + c;
+    const float* seen = data + plane * rows_ * columns_;
+    if (!is_in_place_) {
+      copy_padded(seen, image);
+      seen = image;
+    }
+    add_sums(gradient + plane * result_rows_ * result_columns_, seen,
+             weights + c * static_cast<std::int64_t>(offsets_.size()));
+  }
+
+  /// `count` channels from `c` on, which lie side by side.
+  void add_block(const float* data, const float* gradient, std::int64_t n, std::int64_t c,
+                 std::int64_t count, float* images, float* weights) const {
+    float* gradients = images + block_ * image_elements();
+    const std::int64_t end_row = std::min(rows_, seen_rows_ - pad_rows_);
+    const std::int64_t end = std::min(columns_, seen_columns_ - pad_columns_);
+    for (std::int64_t y = 0; y < end_row; ++y) {
+      const float* from = data + (n * rows_ + y) * columns_ * channels_ + c;
+      float* to = images + (y + pad_rows_) * row_;
+      for (std::int64_t x = 0; x < end; ++x) {
+        spread(from + x * channels_, count, to + place_of(x + pad_columns_), image_elements());
+      }
+    }
+    const std::int64_t results = result_rows_ * result_columns_;
+    const float* from = gradient + n * results * channels_ + c;
+    for (std::int64_t i = 0; i < results; ++i) {
+      spread(from + i * channels_, count, gradients + i, result_elements());
+    }
+    const auto taps = static_cast<std::int64_t>(offsets_.size());
+    for (std::int64_t k = 0; k < count; ++k) {
+      add_sums(gradients + k * result_elements(), images + k * image_elements(),
+               weights + (c + k) * taps);
+    }
+  }
+
+  static void spread(const float* from, std::int64_t count, float* to, std::int64_t stride) {
+    for (std::int64_t k = 0; k < count; ++k) to[k * stride] = from[k];
   }
 
   /// Where column `x` of the padded image lies in a row: columns that a stride takes one after the
@@ -95,7 +152,9 @@ class DepthwiseWeights {
     }
   }
 
-  int num_threads_;
+  std::int64_t num_threads_;
+  bool channel_last_;
+  std::int64_t block_;  // channels at once
   std::int64_t samples_, channels_, rows_, columns_, result_rows_, result_columns_;
   std::int64_t pad_rows_, pad_columns_, stride_;
   std::int64_t seen_rows_, seen_columns_;  // of the padded image
@@ -112,8 +171,9 @@ bool is_for_depthwise_weights(const KernelRequest& request) {
   if (!parse_conv(request, ConvPass::Weights, p).empty()) return false;
   const bool is_empty =
       num_elements(p.data) * num_elements(p.weights) * num_elements(p.result) == 0;
-  return p.dtype == DType::Float32 && !p.channel_last && p.spatial_rank() == 2 && p.groups > 1 &&
-         p.weights[0] == p.groups && p.weights[1] == 1 && !is_empty &&
+  const bool is_small = p.weights[2] * p.weights[3] < kFewestDepthwiseTaps;
+  return !(p.channel_last && is_small) && p.dtype == DType::Float32 && p.spatial_rank() == 2 &&
+         p.groups > 1 && p.weights[0] == p.groups && p.weights[1] == 1 && !is_empty &&
          std::all_of(p.pads.begin(), p.pads.end(), [](std::int64_t pad) { return pad >= 0; });
 }
 
