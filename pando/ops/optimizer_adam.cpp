@@ -156,42 +156,14 @@ enum CoreInput {
   kCoreEpsilon
 };
 
-/// Whether `moment` is multiplied by the reciprocal of `divisor`, which all elements share: its
-/// dtype is exact enough for that, and the kernel would wait for the processor's divider.
-bool has_reciprocal(const Op& op, int moment, int divisor) {
-  return op.input(divisor) != nullptr && op.input(moment)->dtype() == DType::Float32;
-}
-
-ScalarValue reciprocal(ScalarEmitter& emitter, std::span<const ScalarValue> inputs, int divisor) {
-  const ScalarValue by = emitter.convert(inputs[static_cast<std::size_t>(divisor)], LaneType::F32);
-  return emitter.emit(ScalarOp::Div, emitter.constant(1.0, LaneType::F32), by);
-}
-
 /// Input `moment`, divided by input `divisor` if there is one, in its own dtype.
 ScalarValue corrected_moment(ScalarEmitter& emitter, const Op& op,
                              std::span<const ScalarValue> inputs, int moment, int divisor) {
   const ScalarValue value = inputs[static_cast<std::size_t>(moment)];
   if (op.input(divisor) == nullptr) return value;
-  if (has_reciprocal(op, moment, divisor)) {
-    return emitter.emit(ScalarOp::Mul, value, reciprocal(emitter, inputs, divisor));
-  }
   const ScalarValue by =
       emitter.convert(inputs[static_cast<std::size_t>(divisor)], emitter.lane(value));
   return emitter.as_dtype(emitter.emit(ScalarOp::Div, value, by), op.input(moment)->dtype());
-}
-
-/// sqrt(v/d2) + epsilon, or v + epsilon for AdaMax, which corrects no second moment.
-ScalarValue adam_denominator(ScalarEmitter& emitter, const Op& op,
-                             std::span<const ScalarValue> inputs, ScalarValue epsilon) {
-  if (!is_adamax(op) && has_reciprocal(op, kCoreSecond, kSecondDivisor)) {
-    const ScalarValue root = emitter.emit(ScalarOp::Sqrt, inputs[kCoreSecond]);
-    const ScalarValue factor =
-        emitter.emit(ScalarOp::Sqrt, reciprocal(emitter, inputs, kSecondDivisor));
-    return emitter.emit(ScalarOp::Fma, root, factor, epsilon);
-  }
-  ScalarValue size = corrected_moment(emitter, op, inputs, kCoreSecond, kSecondDivisor);
-  if (!is_adamax(op)) size = emitter.emit(ScalarOp::Sqrt, size);
-  return emitter.emit(ScalarOp::Add, size, epsilon);
 }
 
 std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
@@ -209,7 +181,9 @@ std::vector<ScalarValue> adam_core_body(ScalarEmitter& emitter, const Op& op,
   }
   const ScalarValue epsilon =
       number_or_input(emitter, op, "epsilon", inputs, kCoreEpsilon, kDefaultEpsilon, lane);
-  const ScalarValue denominator = adam_denominator(emitter, op, inputs, epsilon);
+  ScalarValue size = corrected_moment(emitter, op, inputs, kCoreSecond, kSecondDivisor);
+  if (!is_adamax(op)) size = emitter.emit(ScalarOp::Sqrt, size);
+  const ScalarValue denominator = emitter.emit(ScalarOp::Add, size, epsilon);
   ScalarValue result = emitter.emit(ScalarOp::Div, first, denominator);
   const bool decays =
       op.input(kCoreDecay) != nullptr || op.attributes.number_or("weight_decay", 0.0) != 0.0;
@@ -229,7 +203,7 @@ OpDef adam_updater_core() {
       "1 - beta1^t, 4 d2 = 1 - beta2^t, 5 weight_decay, 6 epsilon (all optional scalars). "
       "Attributes: mode, weight_decay, epsilon. (m/d1) / (sqrt(v/d2) + epsilon) + "
       "weight_decay*weight; AdaMax: (m/d1) / (v + epsilon). Quotients are rounded to m's and v's "
-      "dtype; float32 is multiplied by 1/d1, and sqrt(v) by sqrt(1/d2).";
+      "dtype.";
   def.min_inputs = 3;
   def.max_inputs = 7;
   def.attributes = {{"mode", Text}, {"weight_decay", Number, false}, {"epsilon", Number, false}};

@@ -72,8 +72,7 @@ struct AdamUpdaterCoreAttributes {
 /// Internal, pointwise part of AdamUpdater. Inputs: 0 weight (optional), 1 m, 2 v, 3 d1 = 1 -
 /// beta1^t, 4 d2 = 1 - beta2^t, 5 weight_decay, 6 epsilon (all optional scalars). Attributes: mode,
 /// weight_decay, epsilon. (m/d1) / (sqrt(v/d2) + epsilon) + weight_decay*weight; AdaMax: (m/d1) /
-/// (v + epsilon). Quotients are rounded to m's and v's dtype; float32 is multiplied by 1/d1, and
-/// sqrt(v) by sqrt(1/d2).
+/// (v + epsilon). Quotients are rounded to m's and v's dtype.
 BuiltOp adam_updater_core(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* input2,
                           const AdamUpdaterCoreAttributes& attributes, Tensor* input3 = nullptr,
                           Tensor* input4 = nullptr, Tensor* input5 = nullptr,

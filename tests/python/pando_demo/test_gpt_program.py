@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import popart
 from pando.checkpoint import CheckpointError
-from pando.process_memory import resident_bytes
+from pando.process_memory import claimed_bytes
 from pando.session_info import phase_times
 from pando.text_data import Batch, TextBatches
 from pando_demo.gpt_network import SHAPES, GptShape, initial_values, parse_count, shape_of
@@ -222,7 +222,7 @@ def test_a_training_that_cannot_be_resumed(tmp_path: Path) -> None:
 
 def test_a_phase_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     # The process may have grown in other tests, so the limit counts from what it has now.
-    given = options(tmp_path, memory_bytes=resident_bytes() + (400 << 20), threads=1)
+    given = options(tmp_path, memory_bytes=claimed_bytes() + (400 << 20), threads=1)
     with pytest.raises(popart.OutOfMemoryException, match="the limit is") as error:
         GptTrainer(GptShape(2, 4096, 16, 64), given)
     assert "Block" in str(error.value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -21,6 +22,14 @@ from pando_demo.torch_gpt_model import ScoresAt, make_model, write
 from poptorch import _compilation
 
 TINY = ["--layers", "2", "--hidden", "32", "--heads", "2", "--sequence", "32", "--warmup-steps"]
+
+
+@pytest.fixture(autouse=True)
+def _limit_of_before() -> Iterator[None]:
+    """The program limits the memory of its process, in which other tests run after these."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
 @pytest.fixture
