@@ -168,12 +168,12 @@ class DepthwiseWeights {
 
 bool is_for_depthwise_weights(const KernelRequest& request) {
   ConvProblem p;
-  if (!parse_conv(request, ConvPass::Weights, p).empty()) return false;
+  if (!parse_conv(request, ConvPass::Weights, p).empty() || p.spatial_rank() != 2) return false;
+  const bool is_depthwise = p.groups > 1 && p.weights[0] == p.groups && p.weights[1] == 1;
   const bool is_empty =
       num_elements(p.data) * num_elements(p.weights) * num_elements(p.result) == 0;
   const bool is_small = p.weights[2] * p.weights[3] < kFewestDepthwiseTaps;
-  return !(p.channel_last && is_small) && p.dtype == DType::Float32 && p.spatial_rank() == 2 &&
-         p.groups > 1 && p.weights[0] == p.groups && p.weights[1] == 1 && !is_empty &&
+  return is_depthwise && !is_empty && p.dtype == DType::Float32 && !(p.channel_last && is_small) &&
          std::all_of(p.pads.begin(), p.pads.end(), [](std::int64_t pad) { return pad >= 0; });
 }
 
