@@ -1,8 +1,11 @@
 // Gradients of depthwise filters. For those of more than a few elements oneDNN makes a matrix of
 // every window, or multiplies by filters of eight channels.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "pando/backends/cpu/kernels/conv.hpp"
 #include "pando/backends/cpu/kernels/depthwise_sums.hpp"
@@ -15,8 +18,7 @@ namespace {
 /// Multiplications below which another thread costs more than it saves.
 constexpr std::int64_t kLeastDepthwiseWork = std::int64_t{1} << 16;
 
-/// Channels of a cache line, where they lie side by side.
-constexpr std::int64_t kDepthwiseChannels = 16;
+constexpr std::int64_t kLineFloats = 16;  // of a cache line
 
 /// Multiplications of a window from which on oneDNN has nothing for single channels side by side.
 constexpr std::int64_t kFewestDepthwiseTaps = 10;
@@ -26,7 +28,7 @@ class DepthwiseWeights {
   DepthwiseWeights(const ConvProblem& p, int num_threads)
       : num_threads_(num_threads),
         channel_last_(p.channel_last),
-        block_(channel_last_ ? kDepthwiseChannels : 1),
+        block_(channel_last_ ? kLineFloats : 1),
         samples_(p.data[0]),
         channels_(p.data[1]),
         rows_(p.data[2]),
@@ -41,7 +43,12 @@ class DepthwiseWeights {
         phase_((seen_columns_ + stride_ - 1) / stride_),
         is_in_place_(!channel_last_ && stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0),
         row_(is_in_place_ ? columns_ : stride_ * phase_),
-        image_row_(p.strides[0] * row_) {
+        image_row_(p.strides[0] * row_),
+        copied_rows_(std::min(rows_, seen_rows_ - pad_rows_)),
+        copied_columns_(
+            std::max<std::int64_t>(0, std::min(columns_, seen_columns_ - pad_columns_))),
+        image_elements_(is_in_place_ ? 0 : in_own_cache_sets(seen_rows_ * row_)),
+        gradient_elements_(channel_last_ ? in_own_cache_sets(result_rows_ * result_columns_) : 0) {
     for (std::int64_t y = 0; y < p.weights[2]; ++y) {
       for (std::int64_t x = 0; x < p.weights[3]; ++x) {
         offsets_.push_back(y * p.dilations[0] * row_ + place_of(x * p.dilations[1]));
@@ -51,7 +58,7 @@ class DepthwiseWeights {
 
   std::size_t scratch_bytes() const {
     return static_cast<std::size_t>(num_threads_ * block_ *
-                                    (image_elements() + result_elements())) *
+                                    (image_elements_ + gradient_elements_)) *
            sizeof(float);
   }
 
@@ -61,9 +68,9 @@ class DepthwiseWeights {
     const std::int64_t work = samples_ * result_rows_ * result_columns_ * taps;
     const std::int64_t grain = kLeastDepthwiseWork / std::max<std::int64_t>(1, work) + 1;
     parallel_for(num_threads_, channels_, grain, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t thread_elements = block_ * (image_elements() + result_elements());
+      const std::int64_t thread_elements = block_ * (image_elements_ + gradient_elements_);
       float* images = reinterpret_cast<float*>(scratch) + thread_index() * thread_elements;
-      std::fill_n(images, block_ * image_elements(), 0.0F);
+      std::fill_n(images, block_ * image_elements_, 0.0F);
       std::fill(weights + begin * taps, weights + end * taps, 0.0F);
       for (std::int64_t c = begin; c < end; c += block_) {
         const std::int64_t count = std::min(block_, end - c);
@@ -79,12 +86,10 @@ class DepthwiseWeights {
   }
 
  private:
-  /// Of one channel, zero where they lie as they are seen. Blocks begin in different cache sets.
-  std::int64_t image_elements() const {
-    return is_in_place_ ? 0 : (seen_rows_ * row_ + 15) / 16 * 16 + 16;
-  }
-  std::int64_t result_elements() const {
-    return channel_last_ ? (result_rows_ * result_columns_ + 15) / 16 * 16 + 16 : 0;
+  /// Elements of whole cache lines, and one line more: the same element of neighbouring channels
+  /// must not fall into one cache set.
+  static std::int64_t in_own_cache_sets(std::int64_t elements) {
+    return (elements + kLineFloats - 1) / kLineFloats * kLineFloats + kLineFloats;
   }
 
   void add_sums(const float* gradient, const float* image, float* weights) const {
@@ -107,24 +112,22 @@ class DepthwiseWeights {
   /// `count` channels from `c` on, which lie side by side.
   void add_block(const float* data, const float* gradient, std::int64_t n, std::int64_t c,
                  std::int64_t count, float* images, float* weights) const {
-    float* gradients = images + block_ * image_elements();
-    const std::int64_t end_row = std::min(rows_, seen_rows_ - pad_rows_);
-    const std::int64_t end = std::min(columns_, seen_columns_ - pad_columns_);
-    for (std::int64_t y = 0; y < end_row; ++y) {
+    float* gradients = images + block_ * image_elements_;
+    for (std::int64_t y = 0; y < copied_rows_; ++y) {
       const float* from = data + (n * rows_ + y) * columns_ * channels_ + c;
       float* to = images + (y + pad_rows_) * row_;
-      for (std::int64_t x = 0; x < end; ++x) {
-        spread(from + x * channels_, count, to + place_of(x + pad_columns_), image_elements());
+      for (std::int64_t x = 0; x < copied_columns_; ++x) {
+        spread(from + x * channels_, count, to + place_of(x + pad_columns_), image_elements_);
       }
     }
     const std::int64_t results = result_rows_ * result_columns_;
     const float* from = gradient + n * results * channels_ + c;
     for (std::int64_t i = 0; i < results; ++i) {
-      spread(from + i * channels_, count, gradients + i, result_elements());
+      spread(from + i * channels_, count, gradients + i, gradient_elements_);
     }
     const auto taps = static_cast<std::int64_t>(offsets_.size());
     for (std::int64_t k = 0; k < count; ++k) {
-      add_sums(gradients + k * result_elements(), images + k * image_elements(),
+      add_sums(gradients + k * gradient_elements_, images + k * image_elements_,
                weights + (c + k) * taps);
     }
   }
@@ -139,16 +142,15 @@ class DepthwiseWeights {
 
   /// Writes what is not padding.
   void copy_padded(const float* from, float* to) const {
-    const std::int64_t end_row = std::min(rows_, seen_rows_ - pad_rows_);
-    const std::int64_t end = std::min(columns_, seen_columns_ - pad_columns_);
-    for (std::int64_t y = 0; y < end_row; ++y) {
+    for (std::int64_t y = 0; y < copied_rows_; ++y) {
       const float* row = from + y * columns_;
       float* padded = to + (y + pad_rows_) * row_;
       if (stride_ == 1) {
-        std::copy_n(row, std::max<std::int64_t>(0, end), padded + pad_columns_);
+        std::copy_n(row, copied_columns_, padded + pad_columns_);
         continue;
       }
-      for (std::int64_t x = 0; x < end; ++x) padded[place_of(x + pad_columns_)] = row[x];
+      for (std::int64_t x = 0; x < copied_columns_; ++x)
+        padded[place_of(x + pad_columns_)] = row[x];
     }
   }
 
@@ -161,6 +163,8 @@ class DepthwiseWeights {
   std::int64_t phase_;                     // columns that are neighbours
   bool is_in_place_;                       // the image needs no padding and is seen as it lies
   std::int64_t row_, image_row_;
+  std::int64_t copied_rows_, copied_columns_;        // what is not padding
+  std::int64_t image_elements_, gradient_elements_;  // of one channel in scratch; 0: read in place
   std::vector<std::int64_t> offsets_;
 };
 
