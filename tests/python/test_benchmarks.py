@@ -21,7 +21,7 @@ from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.models.families import model_cases  # noqa: E402
 from benchmarks.runner import Runner, Settings  # noqa: E402
-from benchmarks.table import compare, render, render_models, render_ops  # noqa: E402
+from benchmarks.table import compare, render, render_against, render_models, render_ops  # noqa: E402
 
 MODULES = {
     "pando": "popxl",
@@ -296,3 +296,11 @@ def test_memory_refuses_rounds_and_parts_that_do_not_exist() -> None:
         done = run(*arguments, module="benchmarks.memory")
         assert done.returncode == 2
         assert arguments[1] in done.stderr
+
+
+def test_rows_that_another_checkout_lacks_are_named_without_a_ratio() -> None:
+    both = {"name": "a", "unit": "us", "before": 6.0, "pando": 3.0, "spread": {}}
+    lacking = {"name": "b", "unit": "us", "pando": 4.0, "spread": {}}
+    lines = render_against([both, lacking]).splitlines()
+    assert "2.00x" in lines[-4] and lines[-3].split() == ["b", "us", "-", "4.00", "-", "0%"]
+    assert lines[-1] == "geometric mean 2.00x, least 2.00x"
