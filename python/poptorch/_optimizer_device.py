@@ -17,6 +17,7 @@ from poptorch._optimizer_state import TorchOptimizerState, state_of
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
 from poptorch._program_variables import ProgramVariables
 from poptorch._replica_groups import ReplicaGroups
+from poptorch._trace.recorder import mark_as_stepped
 from poptorch.options import Options
 
 
@@ -294,8 +295,7 @@ class DeviceOptimizer:
             optimizer.connect(self.read_back)
         self._state.host_state_is_dirty = self._state.has_state()
         self._state.ipu_state_is_dirty = self._was_attached
-        # torch's schedules warn where `step` was never called; here the program does its work.
-        vars(self.optimizer)["_opt_called"] = True
+        mark_as_stepped(self.optimizer)
 
     def _disconnect(self) -> None:
         optimizer = self._own()

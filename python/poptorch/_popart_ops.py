@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-# The weights' update by the kind of op that its step comes from; any other step is plain SGD's.
-_UPDATES = {"AdamUpdater": "AdamVarUpdate", "LambUpdater": "AdamVarUpdate"}
-
 
 def ops_of_program(main_graph: Any, weights: set[str]) -> list[dict[str, Any]]:
     """Describe the ops of a graph and of those that it calls.
@@ -64,5 +61,6 @@ class _Description:
         if op.kind.startswith("ScaledAdd"):
             target, step = op.inputs[0].id, op.inputs[1].id
             if target.removeprefix(f"{graph}/") in self._weights:
-                return _UPDATES.get(self._makers.get(step, ""), "SGD0VarUpdate")
+                is_adam = self._makers.get(step) == "AdamUpdater"
+                return "AdamVarUpdate" if is_adam else "SGD0VarUpdate"
         return str(op.kind)

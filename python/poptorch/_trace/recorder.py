@@ -44,6 +44,15 @@ def check_torch_version() -> None:
         )
 
 
+def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
+    """Tell torch's schedules that an optimizer steps, though nobody calls its `step`.
+
+    Args:
+        optimizer: The optimizer of a program.
+    """
+    vars(optimizer)["_opt_called"] = True
+
+
 Operator = torch._ops.OpOverload
 ShapeRule = Callable[..., Any]
 
