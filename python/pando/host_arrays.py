@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -39,6 +40,18 @@ class BFloat16Array(np.ndarray):
         if settings.pop("copy", None):
             return self.copy().__dlpack__(**settings)
         return _core.share_bfloat16(self.view(np.uint16, np.ndarray)).__dlpack__(**settings)
+
+
+def empty_array_maker(kind: np.dtype[Any]) -> Callable[..., np.ndarray[Any, Any]]:
+    """Find what makes uninitialised arrays of a dtype, with the DLPack protocol.
+
+    Args:
+        kind: The dtype.
+
+    Returns:
+        A function of a shape and the dtype. NumPy's, which is the fastest, where it has DLPack.
+    """
+    return BFloat16Array if kind == np_dtype_bfloat16 else np.empty
 
 
 def with_dlpack(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

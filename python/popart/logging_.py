@@ -65,7 +65,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._write(_LEVELS["DEBUG"], message)
+        self._write(logging.DEBUG, message)
 
     def info(self, message: str) -> None:
         """Write a message at the level INFO.
@@ -73,7 +73,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._write(_LEVELS["INFO"], message)
+        self._write(logging.INFO, message)
 
     def warn(self, message: str) -> None:
         """Write a message at the level WARN.
@@ -81,7 +81,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._write(_LEVELS["WARN"], message)
+        self._write(logging.WARNING, message)
 
     def error(self, message: str) -> None:
         """Write a message at the level ERR.
@@ -89,7 +89,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._write(_LEVELS["ERR"], message)
+        self._write(logging.ERROR, message)
 
     def critical(self, message: str) -> None:
         """Write a message at the level CRITICAL.
@@ -97,7 +97,7 @@ class Logger:
         Args:
             message: The message.
         """
-        self._write(_LEVELS["CRITICAL"], message)
+        self._write(logging.CRITICAL, message)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pando import _core
-from pando.host_arrays import BFloat16Array, np_dtype_bfloat16, with_dlpack
+from pando.host_arrays import empty_array_maker, with_dlpack
 from pando.host_functions import HostFunction
 from pando.settings import session_settings
 from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
@@ -127,9 +127,8 @@ class Session(SessionVariables):
 
         self._input_plan = plan(self._core.input_streams, self._inputs)
         self._output_plan = plan(self._core.output_streams, self._outputs)
-        # The empty array of NumPy is the faster one where an array needs no class of its own.
         self._output_makers = [
-            (stream, BFloat16Array if kind == np_dtype_bfloat16 else np.empty, shape, kind)
+            (stream, empty_array_maker(kind), shape, kind)
             for stream, shape, kind in self._output_plan
         ]
 

@@ -27,7 +27,7 @@ struct ConvPrimitive {
 ConvPrimitive describe_conv(ConvPass pass, const ConvProblem& problem, const ConvProblem& whole,
                             const dnnl::memory::desc* weights = nullptr);
 
-/// Whether it is oneDNN's plain loops, which are hundreds of times slower than the others.
+/// Whether it is oneDNN's reference, plain loops that are far slower than all others.
 bool is_reference(const ConvPrimitive& primitive);
 
 /// Whether the primitive, which has its images with channels last, is one written for them.
