@@ -54,8 +54,13 @@ void check_product(const KernelSpec& spec, const ProductInput& product) {
     require(desc.dtype == DType::Float32, "a product of other than float32 matrices");
     return desc;
   };
-  const OperandDesc &value = input(product.value), &left = input(product.left),
-                    &right = input(product.right);
+  const OperandDesc &value = input(product.value), &left = input(product.left);
+  OperandDesc right = input(product.right);
+  if (spec.attributes.has(KernelSpec::kPackedRight)) {
+    require(product.place >= 0 && right.shape.size() == 1 && right.is_contiguous(),
+            "a packed matrix that is no row of numbers");
+    right = OperandDesc::contiguous(right.dtype, spec.attributes.ints(KernelSpec::kPackedRight));
+  }
   const auto loaded = static_cast<std::int32_t>(spec.num_loaded_inputs());
   require(product.value < loaded && product.left >= loaded && product.right >= loaded,
           "a product's matrices among the loaded inputs");

@@ -162,6 +162,7 @@ class CpuTarget : public Target {
   }
 
   std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const override {
+    if (makes_whole_product(spec)) return prepared_matrix(spec, num_threads_);
     const auto entry = kernel_table().find(spec.kind);
     if (entry == kernel_table().end() || entry->second.prepared == nullptr) return std::nullopt;
     return entry->second.prepared({spec, num_threads_});
@@ -195,10 +196,12 @@ class CpuTarget : public Target {
   }
 
  private:
+  static bool makes_whole_product(const KernelSpec& spec) {
+    return !spec.products.empty() && spec.products.front().place >= 0;
+  }
+
   std::shared_ptr<const Kernel> make(const KernelSpec& spec) const {
-    if (!spec.products.empty() && spec.products.front().place >= 0) {
-      return make_product_kernel(spec, num_threads_, machine_code_);
-    }
+    if (makes_whole_product(spec)) return make_product_kernel(spec, num_threads_, machine_code_);
     if (spec.kind == "Fused") return make_fused_kernel(spec, num_threads_, machine_code_);
     if (spec.kind == "Copy") return make_copy_kernel(spec, num_threads_);
     if (spec.kind == "Fill") return make_fill_kernel(spec, num_threads_);

@@ -194,15 +194,15 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
 
 /// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
 /// wants none.
-inline std::string run_prepared_kernel(const std::string& kind, const Attributes& attributes,
-                                       std::vector<TestTensor*> inputs,
-                                       const std::vector<TestTensor*>& outputs, int num_threads) {
-  const auto prepared =
-      make_cpu_target(num_threads)->prepared_input(make_spec(kind, attributes, inputs, outputs));
+inline std::string run_prepared_spec(const KernelSpec& spec,
+                                     const std::vector<TestTensor*>& given,
+                                     const std::vector<TestTensor*>& outputs, int num_threads) {
+  const auto prepared = make_cpu_target(num_threads)->prepared_input(spec);
   if (!prepared) {
-    run_kernel(kind, attributes, inputs, outputs, num_threads);
+    run_spec(spec, given, outputs, num_threads);
     return "";
   }
+  std::vector<TestTensor*> inputs = given;
   TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
   TestTensor made(prepared->maker.outputs.front());
   run_spec(prepared->maker, {input}, {&made}, num_threads);
@@ -210,6 +210,12 @@ inline std::string run_prepared_kernel(const std::string& kind, const Attributes
   // It is prepared once.
   EXPECT_FALSE(make_cpu_target(num_threads)->prepared_input(prepared->user).has_value());
   return run_spec(prepared->user, inputs, outputs, num_threads);
+}
+inline std::string run_prepared_kernel(const std::string& kind, const Attributes& attributes,
+                                       const std::vector<TestTensor*>& inputs,
+                                       const std::vector<TestTensor*>& outputs, int num_threads) {
+  return run_prepared_spec(make_spec(kind, attributes, inputs, outputs), inputs, outputs,
+                           num_threads);
 }
 
 /// Relative to the larger of 1 and |wanted|.

@@ -70,7 +70,7 @@ ScalarValue emit_activation(ScalarEmitter& e, const std::string& name, ScalarVal
 
 /// The product in output 0, where a program adds the bias and applies the activation.
 std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, TestTensor& bias,
-                              TestTensor& out) {
+                              TestTensor& out, decltype(run_spec)& run = run_spec) {
   TestTensor computed(c.dtype, {c.m, c.n});
   std::vector<TestTensor*> inputs = {&computed, &bias, &lhs, &rhs};
   KernelSpec spec = make_spec("Fused", {}, inputs, {&out});
@@ -81,7 +81,31 @@ std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, T
   if (c.bias) x = e.emit(ScalarOp::Add, x, e.load(1, c.dtype));
   e.store(0, emit_activation(e, c.epilogue, x), c.dtype);
   inputs[0] = nullptr;
-  return run_spec(spec, inputs, {&out}, c.threads);
+  return run(spec, inputs, {&out}, c.threads);
+}
+
+/// The product with its right matrix packed before; "" where it is not. The same bits either way.
+std::string check_packed_before(const Case& c) {
+  TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
+  TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
+  TestTensor bias(c.dtype, {c.n}), wanted(c.dtype, {c.m, c.n}), out(c.dtype, {c.m, c.n});
+  lhs.randomise(1, -1, 1);
+  rhs.randomise(2, -1, 1);
+  bias.randomise(3, -1, 2);
+  const auto run = [&](TestTensor& to, auto& run_one) {
+    if (!c.epilogue.empty()) return run_with_epilogue(c, lhs, rhs, bias, to, run_one);
+    std::vector<TestTensor*> inputs = {&lhs, &rhs};
+    if (c.bias) inputs.push_back(&bias);
+    return run_one(make_spec("MatMul", {}, inputs, {&to}), inputs, {&to}, c.threads);
+  };
+  const std::string usual = run(wanted, run_spec), how = run(out, run_prepared_spec);
+  for (std::int64_t i = 0; i < out.size(); ++i) {
+    if (out.get(i) == wanted.get(i)) continue;
+    ADD_FAILURE() << usual << "; " << how << " element " << i << ": " << out.get(i) << ", "
+                  << wanted.get(i);
+    break;
+  }
+  return how;
 }
 
 std::string check(const Case& c) {
@@ -361,6 +385,30 @@ TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
     check({5, 33, 70, (order & 1) != 0, (order & 2) != 0, DType::Float32, true, "gelu_tanh"});
     check({8, 70, 333, (order & 1) != 0, (order & 2) != 0});
   }
+}
+
+TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
+  const auto expect_packed = [](const Case& c) {
+    const std::string how = check_packed_before(c);
+    // With 512 bits oneDNN multiplies.
+    if (GetParam() == HWY_AVX3) return;
+    EXPECT_NE(how.find("packed before runs"), std::string::npos) << how;
+  };
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
+           {33, 16, 2048}, {70, 90, 340}, {512, 33, 70}, {145, 2100, 33}, {40, 300, 321}}) {
+    for (int order = 0; order < 4; ++order) {
+      const bool left = (order & 1) != 0, right = (order & 2) != 0;
+      expect_packed({m, n, k, left, right, DType::Float32, order > 1, "", 1 + order});
+      expect_packed({m, n, k, left, right, DType::Float32, order > 1, "gelu_erf", 1 + order});
+    }
+  }
+}
+
+TEST(MatMul, RightMatricesOfSomeProductsStayAsTheyAre) {
+  EXPECT_EQ(check_packed_before({8, 512, 784}), "") << "few rows";
+  EXPECT_EQ(check_packed_before({513, 64, 64}), "") << "many rows";
+  EXPECT_EQ(check_packed_before({64, 64, 31}), "") << "few terms";
+  EXPECT_EQ(check_packed_before({64, 96, 200, false, false, DType::Float16}), "");
 }
 
 /// Whether row i of a mask keeps column j.

@@ -80,6 +80,37 @@ def test_results_follow_weights_that_the_host_writes(images: np.ndarray) -> None
         close(program.run(session), wanted(second, images))
 
 
+@pytest.mark.parametrize("has_function", [False, True])
+def test_products_follow_matrices_that_the_host_writes(has_function: bool) -> None:
+    rows, right, bias = (
+        RNG.standard_normal(shape, dtype=np.float32) for shape in ((70, 90), (90, 330), (330,))
+    )
+    ir = popxl.Ir(replication=1)
+    with ir.main_graph, popxl.in_sequence():
+        images = popxl.h2d_stream(rows.shape, popxl.float32, "x")
+        weights = popxl.variable(right, name="w")
+        y = ops.host_load(images, "x") @ weights
+        # The same matrix in another order has a layout of its own.
+        y = ops.relu(y + popxl.variable(bias)) if has_function else y
+        y = y @ weights.T
+        result = popxl.d2h_stream(y.shape, y.dtype, "y")
+        ops.host_store(result, y)
+    program = Program(ir, weights, images, result, rows)
+
+    def wanted_product(weights: np.ndarray) -> np.ndarray:
+        matrix = torch.tensor(weights)
+        y = torch.tensor(rows) @ matrix
+        if has_function:
+            y = torch.relu(y + torch.tensor(bias))
+        return np.asarray(y @ matrix.T)
+
+    with popxl.Session(ir, "cpu") as session:
+        for value in (right, 2 * right, right[::-1].copy()):
+            session.write_variable_data(weights, value)
+            for _ in range(2):
+                close(program.run(session), wanted_product(value))
+
+
 def test_weights_that_a_run_writes_are_not_prepared() -> None:
     first = some_weights()
     program = convolution(first, decay=True)

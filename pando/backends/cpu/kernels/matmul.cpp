@@ -108,7 +108,11 @@ KernelPlan make_planned_matmul(const KernelRequest& request,
                                KernelPlan (*plan)(const MatMulProblem&, int)) {
   MatMulProblem problem;
   const std::string fault = parse_matmul(request, problem);
-  return fault.empty() ? plan(problem, request.num_threads) : KernelPlan::reject(fault);
+  if (!fault.empty()) return KernelPlan::reject(fault);
+  if (problem.has_packed_right && plan != plan_packed_matmul) {
+    return KernelPlan::reject("the right matrix is packed");
+  }
+  return plan(problem, request.num_threads);
 }
 
 KernelPlan make_float32_matmul(const KernelRequest& request,
@@ -117,6 +121,7 @@ KernelPlan make_float32_matmul(const KernelRequest& request,
   const std::string fault = parse_matmul(request, problem);
   if (!fault.empty()) return KernelPlan::reject(fault);
   if (problem.dtype != DType::Float32) return KernelPlan::reject("only float32");
+  if (problem.has_packed_right) return KernelPlan::reject("the right matrix is packed");
   return plan(problem, request.num_threads);
 }
 
@@ -173,7 +178,11 @@ void MatMulProblem::simplify() {
 
 std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   const OperandDesc& lhs = request.input(0);
-  const OperandDesc& rhs = request.input(1);
+  OperandDesc rhs = request.input(1);
+  problem.has_packed_right = request.attributes().has(KernelSpec::kPackedRight);
+  if (problem.has_packed_right) {
+    rhs = OperandDesc::contiguous(rhs.dtype, request.attributes().ints(KernelSpec::kPackedRight));
+  }
   const OperandDesc& out = request.output(0);
   const std::size_t rank = out.shape.size();
   if (rank < 2 || lhs.shape.size() != rank || rhs.shape.size() != rank) {
@@ -335,6 +344,9 @@ void register_matmul_kernels(KernelTable& table) {
                       {"half precision through float32", make_half_matmul, is_of_half_precision},
                       {"plain", make_plain_matmul}},
                      AcceptedLayout::MatrixAnyOrder};
+  table["MatMul"].prepared = packed_right;
+  table["MatMulPackedRight"] = {.candidates = {{"packed", make_packed_right}},
+                                .layout = AcceptedLayout::MatrixAnyOrder};
 }
 
 }  // namespace pando::cpu

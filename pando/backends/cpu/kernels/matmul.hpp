@@ -40,6 +40,7 @@ struct MatMulProblem {
   std::int64_t out_row = 0, out_product = 0;
   MatMulBands bands;
   bool has_bias = false;
+  bool has_packed_right = false;  // the right matrix is what make_packed_right made of it
   std::shared_ptr<const MatMulEpilogue> epilogue;  // or nullptr
 
   std::int64_t batch_count() const;
@@ -67,6 +68,11 @@ KernelPlan make_skinny_matmul(const KernelRequest& request);
 KernelPlan make_native_half_matmul(const KernelRequest& request);
 KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
+
+/// A right matrix that is worth packing once for many runs (KernelSpec::kPackedRight), and the kernel
+/// that packs it.
+std::optional<PreparedInput> packed_right(const KernelRequest& request);
+KernelPlan make_packed_right(const KernelRequest& request);
 
 // Products of half and single precision: of float32 only the banded ones. Those of oneDNN and the
 // packed ones take any strides of the result.

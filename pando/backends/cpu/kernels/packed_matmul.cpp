@@ -24,6 +24,8 @@ constexpr std::int64_t kMinColumns = 16;
 constexpr std::int64_t kMinDepth = 32;
 constexpr std::int64_t kMinMultiplications = 1 << 20;
 constexpr std::int64_t kMaxTileColumns = 16;
+// Of more rows packing the right matrix is too small a part of the work to keep it twice.
+constexpr std::int64_t kMostRowsForPackedRight = 512;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -32,6 +34,20 @@ constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_di
 std::int64_t even_part(std::int64_t total, std::int64_t max, std::int64_t multiple) {
   return std::min(total, round_up(ceil_div(total, ceil_div(total, max)), multiple));
 }
+
+/// A right matrix in panels: one block of the depth after the other, all columns of each.
+struct RightPanels {
+  std::int64_t k, columns, depth;  // of the matrix, its columns with those that fill the last panel
+
+  static RightPanels of(std::int64_t k, std::int64_t n, std::int64_t tile_columns) {
+    return {k, round_up(n, tile_columns), even_part(k, kMaxDepth, 4)};
+  }
+  std::int64_t floats() const { return k * columns + kPanelSlack; }
+  /// Of a column that begins a panel, in the block of the depth that begins at `first`.
+  std::int64_t at(std::int64_t column, std::int64_t first) const {
+    return first * columns + column * std::min(depth, k - first);
+  }
+};
 
 /// Rows and columns of a product that one thread computes.
 struct Part {
@@ -88,14 +104,20 @@ struct PackedMatMul {
                         std::int64_t columns, std::int64_t k, float* scratch) const {
     const MatMulProblem& p = problem;
     const std::int64_t steps = std::min(depth, p.k - k);
-    pack_rhs(at, column, columns, k, steps, scratch);
+    const float* packed_rhs = scratch;
+    if (p.has_packed_right) {
+      packed_rhs = reinterpret_cast<const float*>(at.rhs) +
+                   RightPanels::of(p.k, p.n, tile.columns).at(column, k);
+    } else {
+      pack_rhs(at, column, columns, k, steps, scratch);
+    }
     float* packed_lhs = scratch + rhs_floats;
     const auto* bias = reinterpret_cast<const float*>(at.bias);
     auto* out = reinterpret_cast<float*>(at.out);
     for (std::int64_t row = part.row; row < part.row + part.rows; row += block_rows) {
       const std::int64_t rows = std::min(block_rows, part.row + part.rows - row);
       pack_lhs(at, row, rows, k, steps, packed_lhs);
-      multiply_block({packed_lhs, scratch, rows, columns, steps, out + row * p.out_row + column,
+      multiply_block({packed_lhs, packed_rhs, rows, columns, steps, out + row * p.out_row + column,
                       p.out_row, k == 0, bias == nullptr ? nullptr : bias + column});
       if (k + steps == p.k) {
         p.finish(at.all, reinterpret_cast<std::byte*>(packed_lhs + lhs_floats),
@@ -228,7 +250,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   const std::int64_t most_rows = ceil_div(ceil_div(p.m, matmul.tile.rows), matmul.row_parts);
   const std::int64_t most_columns =
       ceil_div(ceil_div(p.n, matmul.tile.columns), matmul.column_parts);
-  matmul.depth = even_part(p.k, kMaxDepth, 4);
+  matmul.depth = RightPanels::of(p.k, p.n, matmul.tile.columns).depth;
   matmul.block_rows = even_part(most_rows * matmul.tile.rows, kMaxRows, matmul.tile.rows);
   matmul.block_columns =
       even_part(most_columns * matmul.tile.columns,
@@ -237,6 +259,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
       round_up(round_up(matmul.block_rows, matmul.tile.rows) * matmul.depth + kPanelSlack, 16);
   matmul.rhs_floats = round_up(
       round_up(matmul.block_columns, matmul.tile.columns) * matmul.depth + kPanelSlack, 16);
+  if (p.has_packed_right) matmul.rhs_floats = 0;
   if (matmul.is_half()) {
     matmul.sum_floats = round_up(matmul.block_rows * matmul.block_columns, 16);
     matmul.bias_floats = p.has_bias ? round_up(matmul.block_columns, 16) : 0;
@@ -245,8 +268,55 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   plan.scratch_bytes =
       static_cast<std::size_t>(matmul.thread_floats() * matmul.num_threads) * sizeof(float);
   plan.detail = str_cat("tiles of ", matmul.tile.rows, " x ", matmul.tile.columns);
+  if (p.has_packed_right) plan.detail += ", right matrix packed before runs";
   if (matmul.is_half()) plan.detail += str_cat(", ", p.dtype, " converted where it is packed");
   plan.run = std::move(matmul);
+  return plan;
+}
+
+std::optional<PreparedInput> packed_right(const KernelRequest& request) {
+  MatMulProblem problem;
+  if (!parse_matmul(request, problem).empty() || problem.has_packed_right) return std::nullopt;
+  if (problem.dtype != DType::Float32 || problem.bands.any() || !problem.batch.empty() ||
+      problem.m > kMostRowsForPackedRight) {
+    return std::nullopt;
+  }
+  // Few rows are multiplied with the matrix as it is.
+  if (plan_skinny_matmul(problem, request.num_threads).rejection.empty()) return std::nullopt;
+  if (!plan_packed_matmul(problem, request.num_threads).rejection.empty()) return std::nullopt;
+  const KernelSpec& spec = request.spec;
+  const auto panels = RightPanels::of(problem.k, problem.n, packed_tile().columns);
+  const OperandDesc made = OperandDesc::contiguous(DType::Float32, {panels.floats()});
+  PreparedInput prepared{1, {}, spec};
+  prepared.maker.kind = "MatMulPackedRight";
+  prepared.maker.inputs = {spec.inputs[1]};
+  prepared.maker.outputs = {made};
+  prepared.user.inputs[1] = made;
+  prepared.user.attributes.set(KernelSpec::kPackedRight, Ints(spec.inputs[1].shape));
+  return prepared;
+}
+
+KernelPlan make_packed_right(const KernelRequest& request) {
+  const OperandDesc& matrix = request.input(0);
+  const std::size_t rank = matrix.shape.size();
+  const std::int64_t k = matrix.shape[rank - 2], n = matrix.shape[rank - 1];
+  const std::int64_t row = matrix.strides[rank - 2], column = matrix.strides[rank - 1];
+  const std::int64_t width = packed_tile().columns;
+  const auto panels = RightPanels::of(k, n, width);
+  KernelPlan plan;
+  plan.run = [=, threads = request.num_threads](std::byte* const* operands, std::byte*) {
+    const auto* from = reinterpret_cast<const float*>(operands[0]);
+    auto* to = reinterpret_cast<float*>(operands[1]);
+    for (std::int64_t first = 0; first < k; first += panels.depth) {
+      const std::int64_t steps = std::min(panels.depth, k - first);
+      const float* block = from + first * row;
+      parallel_for(threads, panels.columns / width, 1, [&](std::int64_t begin, std::int64_t end) {
+        begin *= width;
+        pack_columns({block + begin * column, DType::Float32, column, row},
+                     std::min(n, end * width) - begin, steps, to + panels.at(begin, first));
+      });
+    }
+  };
   return plan;
 }
 

@@ -22,6 +22,24 @@ bool is_shallow(const OperandDesc& left, const OperandDesc& right, const Operand
          num_elements(left.shape) + num_elements(right.shape) <= elements;
 }
 
+/// The product of `spec` as a kernel of its own.
+KernelSpec product_of(const KernelSpec& spec) {
+  const ProductInput& product = spec.products.front();
+  KernelSpec matmul;
+  matmul.kind = "MatMul";
+  matmul.inputs = {spec.inputs[static_cast<std::size_t>(product.left)],
+                   spec.inputs[static_cast<std::size_t>(product.right)]};
+  Shape shape = matmul.inputs[0].shape;
+  shape.back() = matmul.inputs[1].shape.back();
+  if (spec.attributes.has(KernelSpec::kPackedRight)) {
+    const Ints& right = spec.attributes.ints(KernelSpec::kPackedRight);
+    shape.back() = right.back();
+    matmul.attributes.set(KernelSpec::kPackedRight, right);
+  }
+  matmul.outputs = {OperandDesc::contiguous(DType::Float32, shape)};
+  return matmul;
+}
+
 class ProductKernel final : public HostKernel {
  public:
   ProductKernel(const KernelSpec& spec, int num_threads, MachineCode machine_code)
@@ -35,6 +53,7 @@ class ProductKernel final : public HostKernel {
       after_ = make_fused_kernel(program_.rest, num_threads, machine_code);
     }
     for (const Choice& choice : kChoices) {
+      if (problem.has_packed_right && choice.plan != plan_packed_matmul) continue;
       plan_ = choice.plan(problem, num_threads);
       if (plan_.rejection.empty()) {
         explanation_ =
@@ -76,16 +95,10 @@ class ProductKernel final : public HostKernel {
                                         {"plain", plan_plain_matmul}};
 
   MatMulProblem problem_of(const KernelSpec& spec, int num_threads) const {
-    const ProductInput& product = spec.products.front();
-    KernelSpec matmul;
-    matmul.kind = "MatMul";
-    matmul.inputs = {spec.inputs[static_cast<std::size_t>(product.left)],
-                     spec.inputs[static_cast<std::size_t>(product.right)]};
-    Shape shape = matmul.inputs[0].shape;
-    shape.back() = matmul.inputs[1].shape.back();
-    matmul.outputs = {OperandDesc::contiguous(DType::Float32, shape)};
+    KernelSpec matmul = product_of(spec);
     if (program_.bias) {
-      matmul.inputs.push_back(OperandDesc::contiguous(DType::Float32, {shape.back()}));
+      const std::int64_t columns = matmul.outputs[0].shape.back();
+      matmul.inputs.push_back(OperandDesc::contiguous(DType::Float32, {columns}));
     }
     MatMulProblem problem;
     const std::string fault = parse_matmul({matmul, num_threads}, problem);
@@ -129,6 +142,19 @@ ProductUse product_use(const KernelSpec& fused, std::size_t input, const KernelS
   if (has_bands || !left.is_matrix() || !right.is_matrix()) return ProductUse::None;
   return out.shape.back() > 1 && num_elements(out.shape) > 0 ? ProductUse::InOutput
                                                              : ProductUse::None;
+}
+
+std::optional<PreparedInput> prepared_matrix(const KernelSpec& spec, int num_threads) {
+  if (spec.attributes.has(KernelSpec::kPackedRight)) return std::nullopt;
+  std::optional<PreparedInput> prepared = packed_right({product_of(spec), num_threads});
+  if (!prepared) return std::nullopt;
+  prepared->input = spec.products.front().right;
+  const OperandDesc made = prepared->maker.outputs.front();
+  const Ints shape = prepared->user.attributes.ints(KernelSpec::kPackedRight);
+  prepared->user = spec;
+  prepared->user.inputs[static_cast<std::size_t>(prepared->input)] = made;
+  prepared->user.attributes.set(KernelSpec::kPackedRight, shape);
+  return prepared;
 }
 
 std::unique_ptr<HostKernel> make_product_kernel(const KernelSpec& spec, int num_threads,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "pando/backends/cpu/machine_code.hpp"
 #include "pando/program/kernel.hpp"
 #include "pando/program/program.hpp"
+#include "pando/program/target.hpp"
 
 namespace pando::cpu {
 
@@ -17,5 +19,8 @@ ProductUse product_use(const KernelSpec& fused, std::size_t input, const KernelS
 /// to the product is added by that kernel instead.
 std::unique_ptr<HostKernel> make_product_kernel(const KernelSpec& spec, int num_threads,
                                                 MachineCode machine_code);
+
+/// See Target::prepared_input, for such a kernel.
+std::optional<PreparedInput> prepared_matrix(const KernelSpec& spec, int num_threads);
 
 }  // namespace pando::cpu
