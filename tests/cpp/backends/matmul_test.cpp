@@ -387,6 +387,22 @@ TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
   }
 }
 
+TEST_P(MatMulOnTarget, FewRowsReadLargeMatricesRowByRow) {
+  const auto expect_streamed = [](const Case& c) {
+    const std::string how = check(c);
+    EXPECT_NE(how.find("row by row"), std::string::npos) << how;
+  };
+  for (const DType dtype : {DType::Float32, DType::Float16, DType::BFloat16}) {
+    expect_streamed({1, 70, 33, false, false, dtype, true});
+    expect_streamed({1, 64, 7, false, false, dtype});
+    for (std::int64_t rows = 1; rows <= 4; ++rows) {
+      expect_streamed({rows, 2100, 1013, rows % 2 == 0, false, dtype, rows > 2, "", 3});
+    }
+  }
+  expect_streamed({1, 2500, 70, false, false, DType::Float32, true, "gelu_erf"});
+  EXPECT_EQ(check({2, 70, 33}).find("row by row"), std::string::npos) << "in a cache";
+}
+
 TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
   const auto expect_packed = [](const Case& c) {
     const std::string how = check_packed_before(c);

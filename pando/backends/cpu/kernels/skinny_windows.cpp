@@ -1,0 +1,412 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/skinny_windows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "pando/backends/cpu/half-inl.h"
+#include "pando/backends/cpu/kernels/half_rows.hpp"
+#include "pando/backends/cpu/kernels/masked_load-inl.h"
+#include "pando/backends/cpu/kernels/skinny_windows.hpp"
+#include "pando/backends/cpu/unroll.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace pando::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Accumulators of a tile of columns (two vectors a row) or dot products must stay in registers.
+constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+constexpr std::int64_t kMaxDotRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+// Columns of half precision that are computed together.
+constexpr std::int64_t kMaxTileColumns = 32;
+// Sums that wait in the first cache level.
+constexpr std::int64_t kMaxStreamedSums = 2048;
+// A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
+constexpr std::int64_t kDepth = 256;
+
+/// The first `count` elements, which `mask` chooses, and zeros.
+template <class Format, class T, class M>
+HWY_INLINE V LoadSome(D d, M mask, std::int64_t count, const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    return LoadFirst(mask, d, from);
+  } else {
+    T elements[hn::MaxLanes(D())] = {};
+    std::memcpy(elements, from, static_cast<std::size_t>(count) * sizeof(T));
+    return Format::Load(d, elements);
+  }
+}
+
+/// R rows by two vectors of columns over `depth` steps of k. Full: both vectors are whole.
+template <int R, bool Full, class Format, class T>
+HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const T* rhs,
+                           std::int64_t depth, std::int64_t columns, bool first, const float* bias,
+                           float* out, std::int64_t out_row) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t count0 = std::min(lanes, columns);
+  const std::int64_t count1 = std::max<std::int64_t>(0, columns - lanes);
+  const auto mask0 = hn::FirstN(d, static_cast<std::size_t>(count0));
+  const auto mask1 = hn::FirstN(d, static_cast<std::size_t>(count1));
+  const auto load = [&](auto mask, const float* from) HWY_ATTR {
+    if constexpr (Full) return hn::LoadU(d, from);
+    return LoadFirst(mask, d, from);
+  };
+  V acc0[R], acc1[R];
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    if (!first) {
+      acc0[r] = load(mask0, out + r * out_row);
+      acc1[r] = load(mask1, out + r * out_row + lanes);
+    } else if (bias != nullptr) {
+      acc0[r] = load(mask0, bias);
+      acc1[r] = load(mask1, bias + lanes);
+    } else {
+      acc0[r] = acc1[r] = hn::Zero(d);
+    }
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    V b0, b1;
+    if constexpr (Full) {
+      b0 = Format::Load(d, rhs);
+      b1 = Format::Load(d, rhs + lanes);
+    } else {
+      b0 = LoadSome<Format>(d, mask0, count0, rhs);
+      b1 = LoadSome<Format>(d, mask1, count1, rhs + lanes);
+    }
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
+      const V a = hn::Set(d, lhs[r * p.lhs_row]);
+      acc0[r] = hn::MulAdd(a, b0, acc0[r]);
+      acc1[r] = hn::MulAdd(a, b1, acc1[r]);
+    }
+    lhs += p.lhs_column;
+    rhs += p.rhs_row;
+  }
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    if constexpr (Full) {
+      hn::StoreU(acc0[r], d, out + r * out_row);
+      hn::StoreU(acc1[r], d, out + r * out_row + lanes);
+    } else {
+      hn::BlendedStore(acc0[r], mask0, d, out + r * out_row);
+      hn::BlendedStore(acc1[r], mask1, d, out + r * out_row + lanes);
+    }
+  }
+}
+
+/// Calls `body` with `rows` (1 to R) as a compile-time constant.
+template <int R, class Body>
+HWY_INLINE void WithRows(std::int64_t rows, const Body& body) {
+  if constexpr (R > 1) {
+    if (rows < R) return WithRows<R - 1>(rows, body);
+  }
+  body(std::integral_constant<int, R>());
+}
+
+/// Size of the next group when `rows` are cut into groups of nearly equal size up to `max`.
+HWY_INLINE std::int64_t GroupRows(std::int64_t rows, std::int64_t max) {
+  const std::int64_t groups = (rows + max - 1) / max;
+  return (rows + groups - 1) / groups;
+}
+
+/// At most two vectors of columns; `out` is that of row 0. rhs has contiguous rows.
+template <class Format, class T>
+HWY_INLINE void ColumnSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
+                           float* out, std::int64_t out_row, std::int64_t columns,
+                           const Window& w) {
+  const D d;
+  const std::int64_t width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t k = 0;
+  do {
+    const std::int64_t depth = std::min(kDepth, p.k - k);
+    for (std::int64_t m = w.row_begin; m < w.row_end;) {
+      const std::int64_t group = GroupRows(w.row_end - m, kMaxRows);
+      WithRows<kMaxRows>(group, [&](auto rows) HWY_ATTR {
+        const float* a = lhs + m * p.lhs_row + k * p.lhs_column;
+        const T* b = rhs + k * p.rhs_row;
+        float* o = out + m * out_row;
+        if (columns == width) {
+          ColumnTile<rows.value, true, Format>(p, a, b, depth, columns, k == 0, bias, o, out_row);
+        } else {
+          ColumnTile<rows.value, false, Format>(p, a, b, depth, columns, k == 0, bias, o, out_row);
+        }
+      });
+      m += group;
+    }
+    k += depth;
+  } while (k < p.k);
+}
+
+void ColumnWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
+                  float* out, const Window& w) {
+  const D d;
+  const std::int64_t width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += width) {
+    ColumnSlab<Float32Vectors>(p, lhs, rhs + n, bias == nullptr ? nullptr : bias + n, out + n, p.n,
+                               std::min(width, w.column_end - n), w);
+  }
+}
+
+/// The sums of a slab stay in float32 until the last term.
+template <class Format>
+void HalfColumnWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                      const float* bias, std::uint16_t* out, const Window& w) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d)), width = 2 * lanes;
+  HWY_ALIGN float tile[kMaxTileRows * kMaxTileColumns];
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += width) {
+    const std::int64_t columns = std::min(width, w.column_end - n);
+    ColumnSlab<Format>(p, lhs, rhs + n, bias == nullptr ? nullptr : bias + n, tile, width, columns,
+                       w);
+    for (std::int64_t m = w.row_begin; m < w.row_end; ++m) {
+      std::uint16_t rounded[kMaxTileColumns];
+      Format::Store(d, hn::LoadU(d, tile + m * width), rounded);
+      Format::Store(d, hn::LoadU(d, tile + m * width + lanes), rounded + lanes);
+      std::memcpy(out + m * p.n + n, rounded, static_cast<std::size_t>(columns) * sizeof(*out));
+    }
+  }
+}
+
+void Float16ColumnWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                         const float* bias, std::uint16_t* out, const Window& w) {
+  HalfColumnWindow<Float16Vectors>(p, lhs, rhs, bias, out, w);
+}
+void BFloat16ColumnWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                          const float* bias, std::uint16_t* out, const Window& w) {
+  HalfColumnWindow<BFloat16Vectors>(p, lhs, rhs, bias, out, w);
+}
+
+/// Adds S terms to R rows of sums.
+template <int R, int S, class Format, class T>
+HWY_INLINE void AddTerms(const SkinnyMatMul& p, const float* lhs, const T* rhs, float* sums,
+                         std::int64_t sums_row, std::int64_t columns) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V a[R][S];
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int s = 0; s < S; ++s) {
+      a[r][s] = hn::Set(d, lhs[r * p.lhs_row + s * p.lhs_column]);
+    }
+  }
+  std::int64_t n = 0;
+  for (; n + lanes <= columns; n += lanes) {
+    V acc[R];
+    PANDO_UNROLL for (int r = 0; r < R; ++r) acc[r] = hn::LoadU(d, sums + r * sums_row + n);
+    PANDO_UNROLL for (int s = 0; s < S; ++s) {
+      const V b = Format::Load(d, rhs + s * p.rhs_row + n);
+      PANDO_UNROLL for (int r = 0; r < R; ++r) acc[r] = hn::MulAdd(a[r][s], b, acc[r]);
+    }
+    PANDO_UNROLL for (int r = 0; r < R; ++r) hn::StoreU(acc[r], d, sums + r * sums_row + n);
+  }
+  if (n == columns) return;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(columns - n));
+  PANDO_UNROLL for (int s = 0; s < S; ++s) {
+    const V b = LoadSome<Format>(d, mask, columns - n, rhs + s * p.rhs_row + n);
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
+      float* to = sums + r * sums_row + n;
+      hn::BlendedStore(hn::MulAdd(a[r][s], b, LoadFirst(mask, d, to)), mask, d, to);
+    }
+  }
+}
+
+/// All R rows of the product and `columns` columns: each row of the rhs is read once, as it lies.
+template <int R, class Format, class T>
+HWY_INLINE void StreamRows(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
+                           float* sums, std::int64_t sums_row, std::int64_t columns) {
+  // As many rows of the rhs arrive from memory at a time.
+  constexpr int kTerms = 8;
+  for (int r = 0; r < R; ++r) {
+    for (std::int64_t n = 0; n < columns; ++n) {
+      sums[r * sums_row + n] = bias == nullptr ? 0.f : bias[n];
+    }
+  }
+  std::int64_t k = 0;
+  for (; k + kTerms <= p.k; k += kTerms, lhs += kTerms * p.lhs_column, rhs += kTerms * p.rhs_row) {
+    AddTerms<R, kTerms, Format>(p, lhs, rhs, sums, sums_row, columns);
+  }
+  for (; k < p.k; ++k, lhs += p.lhs_column, rhs += p.rhs_row) {
+    AddTerms<R, 1, Format>(p, lhs, rhs, sums, sums_row, columns);
+  }
+}
+
+void StreamWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
+                  float* out, const Window& w) {
+  const std::int64_t step = kMaxStreamedSums / p.m;
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += step) {
+    WithRows<kMaxStreamedRows>(p.m, [&](auto rows) HWY_ATTR {
+      StreamRows<rows.value, Float32Vectors>(p, lhs, rhs + n, bias == nullptr ? nullptr : bias + n,
+                                             out + n, p.n, std::min(step, w.column_end - n));
+    });
+  }
+}
+
+template <class Format, DType kFormat>
+void HalfStreamWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                      const float* bias, std::uint16_t* out, const Window& w) {
+  HWY_ALIGN float sums[kMaxStreamedSums];
+  const std::int64_t step = kMaxStreamedSums / p.m;
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += step) {
+    const std::int64_t columns = std::min(step, w.column_end - n);
+    WithRows<kMaxStreamedRows>(p.m, [&](auto rows) HWY_ATTR {
+      StreamRows<rows.value, Format>(p, lhs, rhs + n, bias == nullptr ? nullptr : bias + n, sums,
+                                     step, columns);
+    });
+    for (std::int64_t m = 0; m < p.m; ++m) {
+      floats_to_half_precision(kFormat, sums + m * step, out + m * p.n + n,
+                               static_cast<std::size_t>(columns));
+    }
+  }
+}
+
+void Float16StreamWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                         const float* bias, std::uint16_t* out, const Window& w) {
+  HalfStreamWindow<Float16Vectors, DType::Float16>(p, lhs, rhs, bias, out, w);
+}
+void BFloat16StreamWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                          const float* bias, std::uint16_t* out, const Window& w) {
+  HalfStreamWindow<BFloat16Vectors, DType::BFloat16>(p, lhs, rhs, bias, out, w);
+}
+
+/// R rows of lhs against C rows of the transposed rhs, both contiguous along k.
+template <int R, int C, class Format, class T>
+HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
+                        float* out, std::int64_t out_row) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V acc[R][C];
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::Zero(d);
+  }
+  std::int64_t k = 0;
+  for (; k + lanes <= p.k; k += lanes) {
+    V b[C];
+    PANDO_UNROLL for (int c = 0; c < C; ++c) b[c] = Format::Load(d, rhs + c * p.rhs_column + k);
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
+      const V a = hn::LoadU(d, lhs + r * p.lhs_row + k);
+      PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::MulAdd(a, b[c], acc[r][c]);
+    }
+  }
+  if (k < p.k) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(p.k - k));
+    PANDO_UNROLL for (int r = 0; r < R; ++r) {
+      const V a = LoadFirst(mask, d, lhs + r * p.lhs_row + k);
+      PANDO_UNROLL for (int c = 0; c < C; ++c) {
+        const V b = LoadSome<Format>(d, mask, p.k - k, rhs + c * p.rhs_column + k);
+        acc[r][c] = hn::MulAdd(a, b, acc[r][c]);
+      }
+    }
+  }
+  PANDO_UNROLL for (int r = 0; r < R; ++r) {
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
+      out[r * out_row + c] =
+          hn::GetLane(hn::SumOfLanes(d, acc[r][c])) + (bias == nullptr ? 0.f : bias[c]);
+    }
+  }
+}
+
+/// `columns` (1 or 2) columns of the result; `out` is that of row 0. rhs has contiguous columns and
+/// lhs contiguous rows.
+template <class Format, class T>
+HWY_INLINE void DotSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
+                        float* out, std::int64_t out_row, std::int64_t columns, const Window& w) {
+  for (std::int64_t m = w.row_begin; m < w.row_end;) {
+    const std::int64_t group = GroupRows(w.row_end - m, kMaxDotRows);
+    WithRows<kMaxDotRows>(group, [&](auto rows) HWY_ATTR {
+      const float* a = lhs + m * p.lhs_row;
+      float* o = out + m * out_row;
+      if (columns == 2) {
+        DotTile<rows.value, 2, Format>(p, a, rhs, bias, o, out_row);
+      } else {
+        DotTile<rows.value, 1, Format>(p, a, rhs, bias, o, out_row);
+      }
+    });
+    m += group;
+  }
+}
+
+void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
+               float* out, const Window& w) {
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += 2) {
+    DotSlab<Float32Vectors>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n,
+                            out + n, p.n, std::min<std::int64_t>(2, w.column_end - n), w);
+  }
+}
+
+template <class Format, DType kFormat>
+void HalfDotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                   const float* bias, std::uint16_t* out, const Window& w) {
+  float tile[kMaxTileRows * 2];
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += 2) {
+    const std::int64_t columns = std::min<std::int64_t>(2, w.column_end - n);
+    DotSlab<Format>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n, tile, 2,
+                    columns, w);
+    for (std::int64_t m = w.row_begin; m < w.row_end; ++m) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        out[m * p.n + n + c] = float_to_half_precision(tile[2 * m + c], kFormat);
+      }
+    }
+  }
+}
+
+void Float16DotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                      const float* bias, std::uint16_t* out, const Window& w) {
+  HalfDotWindow<Float16Vectors, DType::Float16>(p, lhs, rhs, bias, out, w);
+}
+void BFloat16DotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
+                       const float* bias, std::uint16_t* out, const Window& w) {
+  HalfDotWindow<BFloat16Vectors, DType::BFloat16>(p, lhs, rhs, bias, out, w);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace pando::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pando::cpu {
+
+HWY_EXPORT(StreamWindow);
+HWY_EXPORT(Float16StreamWindow);
+HWY_EXPORT(BFloat16StreamWindow);
+HWY_EXPORT(ColumnWindow);
+HWY_EXPORT(Float16ColumnWindow);
+HWY_EXPORT(BFloat16ColumnWindow);
+HWY_EXPORT(DotWindow);
+HWY_EXPORT(Float16DotWindow);
+HWY_EXPORT(BFloat16DotWindow);
+
+void run_window(SkinnyWay way, const SkinnyMatMul& p, const float* lhs, const float* rhs,
+                const float* bias, float* out, const Window& window) {
+  switch (way) {
+    case SkinnyWay::Rows:
+      return HWY_DYNAMIC_DISPATCH(StreamWindow)(p, lhs, rhs, bias, out, window);
+    case SkinnyWay::Columns:
+      return HWY_DYNAMIC_DISPATCH(ColumnWindow)(p, lhs, rhs, bias, out, window);
+    case SkinnyWay::Dots:
+      return HWY_DYNAMIC_DISPATCH(DotWindow)(p, lhs, rhs, bias, out, window);
+  }
+}
+
+void run_half_window(SkinnyWay way, DType format, const SkinnyMatMul& p, const float* lhs,
+                     const std::uint16_t* rhs, const float* bias, std::uint16_t* out,
+                     const Window& window) {
+  const bool is_float16 = format == DType::Float16;
+  switch (way) {
+    case SkinnyWay::Rows:
+      return is_float16
+                 ? HWY_DYNAMIC_DISPATCH(Float16StreamWindow)(p, lhs, rhs, bias, out, window)
+                 : HWY_DYNAMIC_DISPATCH(BFloat16StreamWindow)(p, lhs, rhs, bias, out, window);
+    case SkinnyWay::Columns:
+      return is_float16
+                 ? HWY_DYNAMIC_DISPATCH(Float16ColumnWindow)(p, lhs, rhs, bias, out, window)
+                 : HWY_DYNAMIC_DISPATCH(BFloat16ColumnWindow)(p, lhs, rhs, bias, out, window);
+    case SkinnyWay::Dots:
+      return is_float16 ? HWY_DYNAMIC_DISPATCH(Float16DotWindow)(p, lhs, rhs, bias, out, window)
+                        : HWY_DYNAMIC_DISPATCH(BFloat16DotWindow)(p, lhs, rhs, bias, out, window);
+  }
+}
+
+}  // namespace pando::cpu
+#endif  // HWY_ONCE
