@@ -84,7 +84,8 @@ std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, T
   return run(spec, inputs, {&out}, c.threads);
 }
 
-/// The product with its right matrix packed before; "" where it is not. The same bits either way.
+/// The product with its right matrix packed before; "" where it is not. The same bits either way but
+/// for few rows, whose sums begin with the bias.
 std::string check_packed_before(const Case& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
@@ -100,7 +101,7 @@ std::string check_packed_before(const Case& c) {
   };
   const std::string usual = run(wanted, run_spec), how = run(out, run_prepared_spec);
   for (std::int64_t i = 0; i < out.size(); ++i) {
-    if (out.get(i) == wanted.get(i)) continue;
+    if (std::abs(out.get(i) - wanted.get(i)) <= (c.m > 32 ? 0 : 1e-4)) continue;
     ADD_FAILURE() << usual << "; " << how << " element " << i << ": " << out.get(i) << ", "
                   << wanted.get(i);
     break;
@@ -411,7 +412,13 @@ TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
     EXPECT_NE(how.find("packed before runs"), std::string::npos) << how;
   };
   for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
-           {33, 16, 2048}, {70, 90, 340}, {512, 33, 70}, {145, 2100, 33}, {40, 300, 321}}) {
+           {33, 16, 2048},
+           {70, 90, 340},
+           {512, 33, 70},
+           {145, 2100, 33},
+           {40, 300, 321},
+           {4, 1000, 330},
+           {31, 270, 500}}) {
     for (int order = 0; order < 4; ++order) {
       const bool left = (order & 1) != 0, right = (order & 2) != 0;
       expect_packed({m, n, k, left, right, DType::Float32, order > 1, "", 1 + order});
@@ -421,7 +428,8 @@ TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
 }
 
 TEST(MatMul, RightMatricesOfSomeProductsStayAsTheyAre) {
-  EXPECT_EQ(check_packed_before({8, 512, 784}), "") << "few rows";
+  EXPECT_EQ(check_packed_before({3, 512, 784}), "") << "few rows";
+  EXPECT_EQ(check_packed_before({8, 128, 784}), "") << "few rows, in a cache";
   EXPECT_EQ(check_packed_before({513, 64, 64}), "") << "many rows";
   EXPECT_EQ(check_packed_before({64, 64, 31}), "") << "few terms";
   EXPECT_EQ(check_packed_before({64, 96, 200, false, false, DType::Float16}), "");

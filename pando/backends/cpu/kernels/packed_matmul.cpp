@@ -26,6 +26,9 @@ constexpr std::int64_t kMinMultiplications = 1 << 20;
 constexpr std::int64_t kMaxTileColumns = 16;
 // Of more rows packing the right matrix is too small a part of the work to keep it twice.
 constexpr std::int64_t kMostRowsForPackedRight = 512;
+// Fewer read it as fast where it lies, and so do up to 32 that fit into a cache with it.
+constexpr std::int64_t kFewestRowsForPackedRight = 4;
+constexpr std::int64_t kMinPackedRightForFewRows = 1 << 17;  // elements
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -237,7 +240,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return KernelPlan::reject("no unit stride in the last two dimensions");
   }
-  if (p.m < kMinRows) return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
+  if (p.m < kMinRows && !p.has_packed_right) return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
   if (p.n < kMinColumns) return KernelPlan::reject(str_cat("fewer than ", kMinColumns, " columns"));
   if (p.k < kMinDepth) return KernelPlan::reject(str_cat("fewer than ", kMinDepth, " terms"));
   if (p.m * p.n * p.k < kMinMultiplications) return KernelPlan::reject("small");
@@ -278,11 +281,13 @@ std::optional<PreparedInput> packed_right(const KernelRequest& request) {
   MatMulProblem problem;
   if (!parse_matmul(request, problem).empty() || problem.has_packed_right) return std::nullopt;
   if (problem.dtype != DType::Float32 || problem.bands.any() || !problem.batch.empty() ||
-      problem.m > kMostRowsForPackedRight) {
+      problem.m < kFewestRowsForPackedRight || problem.m > kMostRowsForPackedRight) {
     return std::nullopt;
   }
-  // Few rows are multiplied with the matrix as it is.
-  if (plan_skinny_matmul(problem, request.num_threads).rejection.empty()) return std::nullopt;
+  if (problem.m < kMinRows && problem.k * problem.n < kMinPackedRightForFewRows) {
+    return std::nullopt;
+  }
+  problem.has_packed_right = true;
   if (!plan_packed_matmul(problem, request.num_threads).rejection.empty()) return std::nullopt;
   const KernelSpec& spec = request.spec;
   const auto panels = RightPanels::of(problem.k, problem.n, packed_tile().columns);
