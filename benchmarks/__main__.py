@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.cases import FRAMEWORKS, Case, all_cases
-from benchmarks.figures import ROOT, NotFigures, load_sections, save_section
+from benchmarks.figures import ROOT, NotFigures, load_sections, save_rows
 from benchmarks.models.families import model_cases, torch_cases
 from benchmarks.op_cases import op_cases
 from benchmarks.runner import BEFORE, Row, Settings, run_cases
@@ -80,7 +80,7 @@ def _selected(cases: list[Case], patterns: list[str]) -> list[Case]:
 
 def _run_parser(frameworks: tuple[str, ...]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write each row there")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="row names")
     parser.add_argument(
         "--frameworks", nargs="+", choices=frameworks, default=list(frameworks), metavar="NAME"
@@ -128,10 +128,14 @@ def _run(arguments: list[str], suite: Suite) -> int:
         return 0
     against = options.against is not None
     frameworks = ("pando", BEFORE) if against else tuple(options.frameworks)
-    rows = run_cases(cases, settings, frameworks)
+    rows = []
+    for row in run_cases(cases, settings, frameworks):
+        rows.append(row)
+        if options.json is not None:
+            section = "against" if against else suite.section
+            order = [case.name for case in suite.cases()]
+            save_rows(options.json, section, [row.to_json()], order)
     found = [row.to_json() for row in rows]
-    if options.json is not None:
-        save_section(options.json, "against" if against else suite.section, found)
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
     print((render_against if against else suite.render)(found))
     _print_remarks(rows, found)

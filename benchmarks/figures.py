@@ -87,8 +87,24 @@ def load_sections(path: Path) -> dict[str, Section]:
 
 def save_section(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
     """Replaces one section of the file, or makes the file."""
+    _save(path, name, {"measured": measured(), "rows": rows})
+
+
+def save_rows(path: Path, name: str, rows: list[dict[str, Any]], order: list[str]) -> None:
+    """Replaces rows of one section by their names. The others stay where they were measured on the
+    same day, of the same commit, on the same machine. ``order``: the names that a section may have.
+    """
+    section = {"measured": measured(), "rows": rows}
+    before = load_sections(path).get(name) if path.exists() else None
+    if before is not None and before["measured"] == section["measured"]:
+        by_name = {row["name"]: row for row in (*before["rows"], *rows)}
+        section["rows"] = [by_name[one] for one in order if one in by_name]
+    _save(path, name, section)
+
+
+def _save(path: Path, name: str, section: Section) -> None:
     sections = load_sections(path) if path.exists() else {}
-    sections[name] = {"measured": measured(), "rows": rows}
+    sections[name] = section
     temporary = path.with_suffix(path.suffix + ".new")
     temporary.write_text(json.dumps(sections, indent=1) + "\n")
     temporary.replace(path)

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -292,12 +293,11 @@ def fastest_form(case: Case, settings: Settings) -> str:
     return min(times, key=lambda form: times[form]) if times else (forms or [""])[0]
 
 
-def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> list[Row]:
+def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> Iterator[Row]:
     """Measures every case, with a progress bar on stderr.
 
     A fresh worker builds one program: which form of ``torch.compile`` that is, is found out before.
     """
-    rows = []
     with Runner(settings, frameworks) as runner, tqdm(cases, file=sys.stderr, unit="row") as bar:
         for case in bar:
             bar.set_description(case.name)
@@ -306,5 +306,4 @@ def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]
             row = runner.measure(case)
             for framework, reason in row.failures.items():
                 tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)
-            rows.append(row)
-    return rows
+            yield row

@@ -285,3 +285,21 @@ def test_figures_keep_the_sections_of_other_benchmarks(tmp_path: Path) -> None:
     path.write_text(json.dumps([1, 2]))
     with pytest.raises(NotFigures, match=r"figures\.json"):
         load_sections(path)
+
+
+def test_rows_that_are_measured_one_by_one_make_one_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks import figures
+
+    path, order = tmp_path / "figures.json", ["a", "b", "c"]
+    for rows in ([{"name": "c"}], [{"name": "a", "pando": 1}], [{"name": "a", "pando": 2}]):
+        figures.save_rows(path, "models", rows, order)
+    assert figures.load_sections(path)["models"]["rows"] == [
+        {"name": "a", "pando": 2},
+        {"name": "c"},
+    ]
+    # Rows of another commit say nothing of this one.
+    monkeypatch.setattr(figures, "_commit", lambda: "another")
+    figures.save_rows(path, "models", [{"name": "b"}], order)
+    assert figures.load_sections(path)["models"]["rows"] == [{"name": "b"}]
