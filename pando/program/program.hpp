@@ -54,8 +54,8 @@ struct ProductInput {
 /// are its last inputs and not loaded by `scalar`. Other kinds are named after their op and take
 /// its attributes.
 struct KernelSpec {
-  /// Attribute of kernels with a matrix product whose right matrix is what another kernel made of it
-  /// (Target::prepared_input), a row of numbers: its shape.
+  /// Attribute of kernels with a matrix product whose right matrix is what another kernel made of
+  /// it (Target::prepared_input), a row of numbers: its shape.
   static constexpr const char* kPackedRight = "packed_right";
 
   std::string kind;

@@ -194,8 +194,7 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
 
 /// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
 /// wants none.
-inline std::string run_prepared_spec(const KernelSpec& spec,
-                                     const std::vector<TestTensor*>& given,
+inline std::string run_prepared_spec(const KernelSpec& spec, const std::vector<TestTensor*>& given,
                                      const std::vector<TestTensor*>& outputs, int num_threads) {
   const auto prepared = make_cpu_target(num_threads)->prepared_input(spec);
   if (!prepared) {

@@ -1,13 +1,11 @@
 #include <limits>
 
-#include "kernel_test_util.hpp"
 #include "pando/backends/cpu/kernels/matmul.hpp"
+#include "tests/cpp/backends/matmul_loops.hpp"
 #include "tests/cpp/backends/simd_targets.hpp"
 
 namespace pando::testing {
 namespace {
-
-using cpu::MatMulBands;
 
 double activate(const std::string& epilogue, double x) {
   if (epilogue == "relu") return x < 0 ? 0 : x;
@@ -21,35 +19,8 @@ double activate(const std::string& epilogue, double x) {
   return x;
 }
 
-struct Case {
-  std::int64_t m, n, k;
-  bool lhs_transposed = false, rhs_transposed = false;
-  DType dtype = DType::Float32;
-  bool bias = false;
-  std::string epilogue = "";
-  int threads = 2;
-};
-
 OperandDesc matrix(DType dtype, std::int64_t rows, std::int64_t columns, bool transposed) {
   return strided(dtype, {rows, columns}, transposed ? Strides{1, rows} : Strides{columns, 1});
-}
-
-/// `batches` products of lhs (m, k) and rhs (k, n), each sum in float64 from `first` of its column.
-std::vector<double> product_by_loops(
-    const TestTensor& lhs, const TestTensor& rhs, const Case& c, std::int64_t batches = 1,
-    const std::function<double(std::int64_t)>& first = [](std::int64_t) { return 0.0; }) {
-  const std::vector<double> left = lhs.values(), right = rhs.values();
-  std::vector<double> product(static_cast<std::size_t>(batches * c.m * c.n));
-  for (std::int64_t row = 0; row < batches * c.m; ++row) {
-    double* const to = product.data() + row * c.n;
-    for (std::int64_t j = 0; j < c.n; ++j) to[j] = first(j);
-    for (std::int64_t k = 0; k < c.k; ++k) {
-      const double factor = left[static_cast<std::size_t>(row * c.k + k)];
-      const double* const from = right.data() + (row / c.m * c.k + k) * c.n;
-      for (std::int64_t j = 0; j < c.n; ++j) to[j] += factor * from[j];
-    }
-  }
-  return product;
 }
 
 ScalarValue emit_activation(ScalarEmitter& e, const std::string& name, ScalarValue x) {
@@ -69,8 +40,9 @@ ScalarValue emit_activation(ScalarEmitter& e, const std::string& name, ScalarVal
 }
 
 /// The product in output 0, where a program adds the bias and applies the activation.
-std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, TestTensor& bias,
-                              TestTensor& out, decltype(run_spec)& run = run_spec) {
+std::string run_with_epilogue(const MatMulCase& c, TestTensor& lhs, TestTensor& rhs,
+                              TestTensor& bias, TestTensor& out,
+                              decltype(run_spec)& run = run_spec) {
   TestTensor computed(c.dtype, {c.m, c.n});
   std::vector<TestTensor*> inputs = {&computed, &bias, &lhs, &rhs};
   KernelSpec spec = make_spec("Fused", {}, inputs, {&out});
@@ -84,9 +56,9 @@ std::string run_with_epilogue(const Case& c, TestTensor& lhs, TestTensor& rhs, T
   return run(spec, inputs, {&out}, c.threads);
 }
 
-/// The product with its right matrix packed before; "" where it is not. The same bits either way but
-/// for few rows, whose sums begin with the bias.
-std::string check_packed_before(const Case& c) {
+/// The product with its right matrix packed before; "" where it is not. The same bits either way
+/// but for few rows, whose sums begin with the bias.
+std::string check_packed_before(const MatMulCase& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
   TestTensor bias(c.dtype, {c.n}), wanted(c.dtype, {c.m, c.n}), out(c.dtype, {c.m, c.n});
@@ -109,7 +81,7 @@ std::string check_packed_before(const Case& c) {
   return how;
 }
 
-std::string check(const Case& c) {
+std::string check(const MatMulCase& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
   TestTensor bias(c.dtype, {c.n}), out(c.dtype, {c.m, c.n});
@@ -139,7 +111,7 @@ TEST(MatMul, StridesOfDimensionsOfOneElementAreFree) {
     for (const std::int64_t step : {1, 2}) {
       for (const bool is_column : {true, false}) {
         ++size;
-        const Case c = is_column ? Case{size, 1, size} : Case{1, size, size};
+        const MatMulCase c = is_column ? MatMulCase{size, 1, size} : MatMulCase{1, size, size};
         TestTensor lhs(is_column ? matrix(DType::Float32, size, size, false)
                                  : strided(DType::Float32, {1, size}, {free, step}));
         TestTensor rhs(is_column ? strided(DType::Float32, {size, 1}, {step, free})
@@ -208,7 +180,7 @@ TEST(MatMul, FewRowsOfHalfPrecisionAreConvertedWhereTheyAreLoaded) {
              {8, 512, 784}, {1, 40, 300}, {31, 17, 600}, {5, 33, 7}, {32, 70, 257}, {16, 9, 100}}) {
       for (int order = 0; order < 4; ++order) {
         for (const bool bias : {false, true}) {
-          const Case c = {m, n, k, (order & 1) != 0, (order & 2) != 0, dtype, bias};
+          const MatMulCase c = {m, n, k, (order & 1) != 0, (order & 2) != 0, dtype, bias};
           const std::string how = check(c);
           if (c.rhs_transposed) continue;
           EXPECT_NE(how.find("converted where it is loaded"), std::string::npos) << how;
@@ -293,91 +265,7 @@ TEST(MatMul, LargeProductsHaveTheSameBitsForEveryThreadCount) {
   }
 }
 
-struct BandedCase {
-  std::int64_t m, n, k;
-  MatMulBands bands;
-  int threads = 2;
-};
-
-bool in_band(const std::optional<Band>& band, std::int64_t row, std::int64_t column) {
-  return !band || (-band->lower <= column - row && column - row <= band->upper);
-}
-
-/// Two heads of one matrix, in every order of the operands. Says how the kernel does it.
-std::string check_banded(const BandedCase& c, DType dtype, int order, std::int64_t batch) {
-  const bool lhs_transposed = (order & 1) != 0, rhs_transposed = (order & 2) != 0;
-  const auto heads = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
-    Strides strides = {2 * rows * columns, rows * columns, columns, 1};
-    if (transposed) strides = {2 * rows * columns, rows * columns, 1, rows};
-    return strided(dtype, {batch, 2, rows, columns}, strides);
-  };
-  TestTensor lhs(heads(c.m, c.k, lhs_transposed)), rhs(heads(c.k, c.n, rhs_transposed));
-  TestTensor out(dtype, {batch, 2, c.m, c.n});
-  lhs.randomise(21, -1, 1);
-  rhs.randomise(22, -1, 1);
-  const auto clear = [](TestTensor& matrix, const std::optional<Band>& band) {
-    const std::int64_t rows = matrix.shape()[2], columns = matrix.shape()[3];
-    for (std::int64_t i = 0; i < matrix.size(); ++i) {
-      if (!in_band(band, i / columns % rows, i % columns)) matrix.set(i, 0);
-    }
-  };
-  clear(lhs, c.bands.lhs);
-  clear(rhs, c.bands.rhs);
-  Attributes attributes;
-  if (c.bands.lhs) attributes.set("lhs_band", c.bands.lhs->attribute());
-  if (c.bands.rhs) attributes.set("rhs_band", c.bands.rhs->attribute());
-  if (c.bands.out) attributes.set("out_band", c.bands.out->attribute());
-  const std::string how = run_kernel("MatMul", attributes, {&lhs, &rhs}, {&out}, c.threads);
-  std::vector<double> wanted = product_by_loops(lhs, rhs, {c.m, c.n, c.k}, 2 * batch);
-  for (std::int64_t i = 0; i < out.size(); ++i) {
-    if (in_band(c.bands.out, i / c.n % c.m, i % c.n)) continue;
-    out.set(i, 0);
-    wanted[static_cast<std::size_t>(i)] = 0;
-  }
-  expect_close(out, wanted, is_half_precision(dtype) ? 2 * epsilon_of(dtype) : 4e-5, how);
-  return how;
-}
-
-TEST(MatMul, BandsMatchLoopsInEveryOrder) {
-  const Band causal{600, 0}, upper{0, 600}, window{40, 0}, shifted{190, 60}, all{600, 600};
-  const std::vector<BandedCase> cases = {
-      {150, 150, 20, {{}, {}, causal}},      {150, 20, 150, {causal, {}, {}}},
-      {150, 20, 150, {upper, {}, {}}},       {20, 150, 150, {{}, causal, {}}},
-      {20, 150, 150, {{}, window, {}}},      {150, 200, 13, {{}, {}, shifted}},
-      {200, 17, 150, {window, {}, {}}},      {150, 150, 150, {causal, upper, {}}},
-      {150, 150, 150, {causal, {}, causal}}, {150, 150, 20, {{}, {}, all}},
-      {530, 530, 3, {{}, {}, window}},       {30, 30, 30, {causal, causal, causal}},
-  };
-  for (const BandedCase& c : cases) {
-    for (int order = 0; order < 4; ++order) {
-      BandedCase each = c;
-      each.threads = 1 + order % 3;
-      check_banded(each, DType::Float32, order, order < 2 ? 1 : 2);
-    }
-    for (const DType dtype : {DType::Float16, DType::BFloat16, DType::Float64})
-      check_banded(c, dtype, 2, 1);
-  }
-}
-
-TEST(MatMul, BandsSkipBlocks) {
-  const auto how = [](const BandedCase& c) { return check_banded(c, DType::Float32, 0, 1); };
-  const Band causal{1024, 0};
-  EXPECT_NE(how({512, 512, 4, {{}, {}, causal}}).find("8 blocks, 56 %"), std::string::npos);
-  EXPECT_NE(how({512, 4, 512, {causal, {}, {}}}).find("8 blocks, 56 %"), std::string::npos);
-  EXPECT_NE(how({4, 512, 512, {{}, causal, {}}}).find("8 blocks, 56 %"), std::string::npos);
-  EXPECT_NE(how({512, 512, 4, {{}, {}, Band{63, 0}}}).find("8 blocks, 23 %"), std::string::npos);
-  EXPECT_EQ(how({512, 512, 4, {{}, {}, Band{500, 500}}}).find("blocks"), std::string::npos);
-}
-
 class MatMulOnTarget : public SimdTargetTest {};
-
-TEST_P(MatMulOnTarget, BandsMatchLoops) {
-  for (int order = 0; order < 4; ++order) {
-    check_banded({200, 200, 70, {{}, {}, Band{400, 0}}}, DType::Float32, order, 1);
-    check_banded({200, 40, 200, {Band{400, 0}, {}, {}}}, DType::Float32, order, 1);
-    check_banded({40, 200, 200, {{}, Band{0, 400}, {}}}, DType::Float32, order, 1);
-  }
-}
 
 TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
   for (int order = 0; order < 4; ++order) {
@@ -389,7 +277,7 @@ TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
 }
 
 TEST_P(MatMulOnTarget, FewRowsReadLargeMatricesRowByRow) {
-  const auto expect_streamed = [](const Case& c) {
+  const auto expect_streamed = [](const MatMulCase& c) {
     const std::string how = check(c);
     EXPECT_NE(how.find("row by row"), std::string::npos) << how;
   };
@@ -405,20 +293,19 @@ TEST_P(MatMulOnTarget, FewRowsReadLargeMatricesRowByRow) {
 }
 
 TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
-  const auto expect_packed = [](const Case& c) {
+  const auto expect_packed = [](const MatMulCase& c) {
     const std::string how = check_packed_before(c);
     // With 512 bits oneDNN multiplies.
     if (GetParam() == HWY_AVX3) return;
     EXPECT_NE(how.find("packed before runs"), std::string::npos) << how;
   };
-  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{
-           {33, 16, 2048},
-           {70, 90, 340},
-           {512, 33, 70},
-           {145, 2100, 33},
-           {40, 300, 321},
-           {4, 1000, 330},
-           {31, 270, 500}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<std::int64_t, 3>>{{33, 16, 2048},
+                                                                        {70, 90, 340},
+                                                                        {512, 33, 70},
+                                                                        {145, 2100, 33},
+                                                                        {40, 300, 321},
+                                                                        {4, 1000, 330},
+                                                                        {31, 270, 500}}) {
     for (int order = 0; order < 4; ++order) {
       const bool left = (order & 1) != 0, right = (order & 2) != 0;
       expect_packed({m, n, k, left, right, DType::Float32, order > 1, "", 1 + order});
@@ -440,7 +327,8 @@ using Mask = std::function<bool(std::int64_t, std::int64_t)>;
 
 /// lhs (m, k) with zeros where `keep` does not hold, times rhs (k, n), whose rows `infinite` hold
 /// an infinity: zero times that is NaN.
-void check_masked(const Case& c, const Mask& keep, const std::vector<std::int64_t>& infinite) {
+void check_masked(const MatMulCase& c, const Mask& keep,
+                  const std::vector<std::int64_t>& infinite) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
   TestTensor out(c.dtype, {c.m, c.n});
@@ -457,7 +345,7 @@ void check_masked(const Case& c, const Mask& keep, const std::vector<std::int64_
 }
 
 /// Runs the plan itself: a kernel may prefer instructions that this machine has.
-void check_packed_half(const Case& c) {
+void check_packed_half(const MatMulCase& c) {
   TestTensor lhs(matrix(c.dtype, c.m, c.k, c.lhs_transposed));
   TestTensor rhs(matrix(c.dtype, c.k, c.n, c.rhs_transposed));
   TestTensor bias(c.dtype, {c.n}), out(c.dtype, {c.m, c.n});

@@ -69,8 +69,8 @@ KernelPlan make_native_half_matmul(const KernelRequest& request);
 KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
 
-/// A right matrix that is worth packing once for many runs (KernelSpec::kPackedRight), and the kernel
-/// that packs it.
+/// A right matrix that is worth packing once for many runs (KernelSpec::kPackedRight), and the
+/// kernel that packs it.
 std::optional<PreparedInput> packed_right(const KernelRequest& request);
 KernelPlan make_packed_right(const KernelRequest& request);
 

@@ -240,7 +240,8 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return KernelPlan::reject("no unit stride in the last two dimensions");
   }
-  if (p.m < kMinRows && !p.has_packed_right) return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
+  if (p.m < kMinRows && !p.has_packed_right)
+    return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
   if (p.n < kMinColumns) return KernelPlan::reject(str_cat("fewer than ", kMinColumns, " columns"));
   if (p.k < kMinDepth) return KernelPlan::reject(str_cat("fewer than ", kMinDepth, " terms"));
   if (p.m * p.n * p.k < kMinMultiplications) return KernelPlan::reject("small");

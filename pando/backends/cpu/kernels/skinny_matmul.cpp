@@ -7,6 +7,7 @@
 #include "pando/backends/cpu/kernels/skinny_windows.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
+#include "pando/base/half.hpp"
 
 namespace pando::cpu {
 namespace {

@@ -19,8 +19,8 @@ struct Window {
 };
 
 /// How the rhs is read. Rows: each once, as it lies, while the sums wait in the first cache level.
-/// Columns: two vectors of each row at a time, while their sums are in registers. Dots: columns of a
-/// transposed rhs.
+/// Columns: two vectors of each row at a time, while their sums are in registers. Dots: columns of
+/// a transposed rhs.
 enum class SkinnyWay { Rows, Columns, Dots };
 
 /// Most rows of a product of half precision.
