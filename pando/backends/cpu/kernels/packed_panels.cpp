@@ -109,10 +109,31 @@ HWY_INLINE void PackAlong(const T* from, std::int64_t depth_stride, std::int64_t
   }
 }
 
+/// Whole panels of lines that are side by side in memory: some cache lines of each step of the
+/// depth, as one line of every step is slow to fetch.
+template <std::int64_t kWidth, std::int64_t kPanels, class Format, class T>
+HWY_INLINE void PackPanelsAlong(const T* from, std::int64_t depth_stride, std::int64_t depth,
+                                float* to) {
+  for (std::int64_t k = 0; k < depth; ++k, from += depth_stride, to += kWidth) {
+    PANDO_UNROLL for (std::int64_t panel = 0; panel < kPanels; ++panel) {
+      CopyLine<kWidth, Format>(from + panel * kWidth, to + panel * kWidth * depth);
+    }
+  }
+}
+
 template <std::int64_t kWidth, class Format, class T>
 HWY_INLINE void PackPanelsOf(const PackSource& source, std::int64_t lines, std::int64_t depth,
                              float* to) {
-  for (std::int64_t line = 0; line < lines; line += kWidth, to += kWidth * depth) {
+  constexpr std::int64_t kPanels = 4;
+  std::int64_t line = 0;
+  if (source.line_stride == 1) {
+    for (; line + kPanels * kWidth <= lines; line += kPanels * kWidth) {
+      PackPanelsAlong<kWidth, kPanels, Format>(static_cast<const T*>(source.data) + line,
+                                               source.depth_stride, depth, to);
+      to += kPanels * kWidth * depth;
+    }
+  }
+  for (; line < lines; line += kWidth, to += kWidth * depth) {
     const T* from = static_cast<const T*>(source.data) + line * source.line_stride;
     if (source.line_stride == 1) {
       PackAlong<kWidth, Format>(from, source.depth_stride, lines - line, depth, to);
