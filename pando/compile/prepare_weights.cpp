@@ -77,6 +77,9 @@ class WeightPreparer {
                         kernels_.of(wanted->maker)};
     auto known = made_.find(source);
     if (known == made_.end()) {
+      const std::int64_t bytes = bytes_of(wanted->maker.outputs.front());
+      if (prepared_bytes_ + bytes > target_.most_prepared_bytes()) return;
+      prepared_bytes_ += bytes;
       known = made_.emplace(source, make(in, weight, source.maker)).first;
     }
     weight = {known->second, true};
@@ -130,6 +133,7 @@ class WeightPreparer {
   StepFunction maker_;
   std::set<std::int64_t> written_;       // offsets in persistent memory
   std::map<Source, std::int32_t> made_;  // storages of the main function
+  std::int64_t prepared_bytes_ = 0;
 };
 
 }  // namespace

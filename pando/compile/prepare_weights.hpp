@@ -8,7 +8,8 @@ namespace pando {
 
 /// Where a kernel of the main function would lay out a variable or constant again in each run
 /// (Target::prepared_input), and no run writes it, the kernel reads a persistent tensor instead,
-/// which a new function makes: Program::prepare_weights_function.
+/// which a new function makes: Program::prepare_weights_function. In the order of the program, up
+/// to Target::most_prepared_bytes.
 void prepare_weights(StepProgram& program, Target& target);
 
 }  // namespace pando

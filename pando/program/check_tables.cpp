@@ -57,9 +57,11 @@ void check_product(const KernelSpec& spec, const ProductInput& product) {
   const OperandDesc &value = input(product.value), &left = input(product.left);
   OperandDesc right = input(product.right);
   if (spec.attributes.has(KernelSpec::kPackedRight)) {
-    require(product.place >= 0 && right.shape.size() == 1 && right.is_contiguous(),
-            "a packed matrix that is no row of numbers");
-    right = OperandDesc::contiguous(right.dtype, spec.attributes.ints(KernelSpec::kPackedRight));
+    const auto* shape = std::get_if<Ints>(spec.attributes.find(KernelSpec::kPackedRight));
+    require(product.place >= 0 && right.shape.size() == 1 && right.is_contiguous() && shape,
+            "a packed matrix that is no row of numbers with a shape");
+    checked_bytes(right.dtype, *shape);
+    right = OperandDesc::contiguous(right.dtype, *shape);
   }
   const auto loaded = static_cast<std::int32_t>(spec.num_loaded_inputs());
   require(product.value < loaded && product.left >= loaded && product.right >= loaded,

@@ -45,6 +45,8 @@ class Target {
   /// The input that `spec` would lay out again in each run, to be laid out once where it stays the
   /// same in many.
   virtual std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const = 0;
+  /// Of all such inputs of a program together: weights are then there twice.
+  virtual std::int64_t most_prepared_bytes() const = 0;
   /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
   /// ...).
   virtual bool skips_outside_bands() const = 0;

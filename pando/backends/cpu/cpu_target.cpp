@@ -120,6 +120,8 @@ std::shared_ptr<const Kernel> make_planned_kernel(const KernelSpec& spec, int nu
 constexpr std::size_t kMostFusedOps = 32;
 /// Larger results leave the cache before they are used again.
 constexpr std::size_t kMostSharedBytes = std::size_t{64} << 10;
+/// Where weights take gigabytes, memory is worth more than the time that second copies save.
+constexpr std::int64_t kMostPreparedBytes = std::int64_t{1} << 30;
 
 class CpuTarget : public Target {
  public:
@@ -167,6 +169,8 @@ class CpuTarget : public Target {
     if (entry == kernel_table().end() || entry->second.prepared == nullptr) return std::nullopt;
     return entry->second.prepared({spec, num_threads_});
   }
+
+  std::int64_t most_prepared_bytes() const override { return kMostPreparedBytes; }
 
   bool can_run_in_place(const KernelSpec& spec, int input) const override {
     const OperandDesc& operand = spec.inputs[static_cast<std::size_t>(input)];

@@ -28,6 +28,7 @@ class WrappedTarget : public Target {
   std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const override {
     return cpu_->prepared_input(spec);
   }
+  std::int64_t most_prepared_bytes() const override { return cpu_->most_prepared_bytes(); }
   bool skips_outside_bands() const override { return cpu_->skips_outside_bands(); }
   std::size_t most_shared_bytes() const override { return cpu_->most_shared_bytes(); }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {

@@ -49,6 +49,8 @@ class TextTarget : public WrappedTarget {
     prepared.user.inputs[1] = prepared.maker.outputs.front();
     return prepared;
   }
+  /// One such input.
+  std::int64_t most_prepared_bytes() const override { return 64; }
   std::shared_ptr<const Kernel> prepare(const KernelSpec& spec) override {
     for (const auto& [known, kernel] : kernels_) {
       if (known == spec) return kernel;

@@ -30,8 +30,8 @@ function 0 "f" inputs 1 arguments 2 {
 )";
 
 /// `main` takes %0 and gives %1; %2 and %3 are 16 bytes of its own, %4 a row number.
-std::string error_with(const std::string& instructions) {
-  const std::string main = str_cat(kTables,
+std::string error_with(const std::string& instructions, const std::string& tables = kTables) {
+  const std::string main = str_cat(tables,
                                    "function 1 \"main\" inputs 1 arguments 2 {\n"
                                    "  storage %0 argument 0 : 16 bytes \"x\" read_only\n"
                                    "  storage %1 argument 1 : 16 bytes \"y\"\n"
@@ -83,6 +83,30 @@ TEST(StepVerifier, OperandsFitWhatTheyAreFor) {
        {"  kernel Fill.0(in %0, out %2) constant_row 1\n", "it has no row of a remote buffer"},
        {"  kernel Fill.0(in %0, out %2) frame %3\n", "it calls nothing, so it has no frame"},
        {"  kernel Fill.0(in %0, out %2) row 0\n", "it is no load, so it has no row"}});
+}
+
+TEST(StepVerifier, APackedMatrixIsARowOfNumbersWithTheShapeOfTheMatrix) {
+  const auto error_of_kernel = [](const std::string& attributes, const std::string& right) {
+    std::string tables = kTables;
+    const std::string kernel = "Fused ((2, 2) float32, (2, 2) float32, (2, 2) float32)";
+    tables.replace(tables.find(kernel), kernel.size(),
+                   str_cat("Fused ", attributes, "((2, 2) float32, (2, 2) float32, ", right, ")"));
+    return error_with("", tables);
+  };
+  EXPECT_EQ(error_of_kernel("{packed_right = [2, 2]} ", "(48,) float32"), "no error");
+  const std::pair<const char*, const char*> cases[] = {
+      {"[3, 2]", "matrices that do not fit"},
+      {"[2]", "matrices that do not fit"},
+      {"[2, 3]", "a place of another shape"},
+      {"2", "no row of numbers with a shape"},
+      {"[4611686018427387904, 4611686018427387904]", "larger than any memory"}};
+  for (const auto& [shape, wanted] : cases) {
+    const std::string error =
+        error_of_kernel(str_cat("{packed_right = ", shape, "} "), "(48,) float32");
+    EXPECT_NE(error.find(wanted), std::string::npos) << shape << "\ngave: " << error;
+  }
+  const std::string error = error_of_kernel("{packed_right = [2, 2]} ", "(4, 12) float32");
+  EXPECT_NE(error.find("no row of numbers"), std::string::npos) << error;
 }
 
 TEST(StepVerifier, ValuesAreThereBeforeTheyAreRead) {

@@ -15,6 +15,7 @@ import pytest
 
 import popxl
 from pando import checkpoint
+from pando.process_memory import resident_bytes
 from pando.settings import use_session_settings
 from popxl import ops
 from popxl.utils import to_numpy
@@ -22,14 +23,6 @@ from popxl.utils import to_numpy
 MIB = 2**20
 LARGE = (16 * MIB,)  # elements
 HALF_OF_ONE = 32 * MIB  # bytes of LARGE float32; allocators may keep less than this
-
-
-def resident_bytes() -> int:
-    """Those of this process now, as the kernel says."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("/proc/self/status: no line VmRSS")
 
 
 @pytest.mark.parametrize("given", [np.float64, np.float32, np.int32, ml_dtypes.bfloat16])

@@ -109,7 +109,7 @@ KernelPlan make_planned_matmul(const KernelRequest& request,
   MatMulProblem problem;
   const std::string fault = parse_matmul(request, problem);
   if (!fault.empty()) return KernelPlan::reject(fault);
-  if (problem.has_packed_right && plan != plan_packed_matmul) {
+  if (problem.packed_right > 0 && plan != plan_packed_matmul) {
     return KernelPlan::reject("the right matrix is packed");
   }
   return plan(problem, request.num_threads);
@@ -121,7 +121,7 @@ KernelPlan make_float32_matmul(const KernelRequest& request,
   const std::string fault = parse_matmul(request, problem);
   if (!fault.empty()) return KernelPlan::reject(fault);
   if (problem.dtype != DType::Float32) return KernelPlan::reject("only float32");
-  if (problem.has_packed_right) return KernelPlan::reject("the right matrix is packed");
+  if (problem.packed_right > 0) return KernelPlan::reject("the right matrix is packed");
   return plan(problem, request.num_threads);
 }
 
@@ -179,8 +179,8 @@ void MatMulProblem::simplify() {
 std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   const OperandDesc& lhs = request.input(0);
   OperandDesc rhs = request.input(1);
-  problem.has_packed_right = request.attributes().has(KernelSpec::kPackedRight);
-  if (problem.has_packed_right) {
+  if (request.attributes().has(KernelSpec::kPackedRight)) {
+    problem.packed_right = num_elements(rhs.shape);
     rhs = OperandDesc::contiguous(rhs.dtype, request.attributes().ints(KernelSpec::kPackedRight));
   }
   const OperandDesc& out = request.output(0);

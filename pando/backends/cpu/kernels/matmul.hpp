@@ -40,7 +40,7 @@ struct MatMulProblem {
   std::int64_t out_row = 0, out_product = 0;
   MatMulBands bands;
   bool has_bias = false;
-  bool has_packed_right = false;  // the right matrix is what make_packed_right made of it
+  std::int64_t packed_right = 0;  // floats that make_packed_right made of the right matrix, or 0
   std::shared_ptr<const MatMulEpilogue> epilogue;  // or nullptr
 
   std::int64_t batch_count() const;

@@ -3,6 +3,7 @@
 // the second (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"). Operands
 // of half precision become float32 while they are packed.
 #include <algorithm>
+#include <utility>
 
 #include "pando/backends/cpu/kernels/half_rows.hpp"
 #include "pando/backends/cpu/kernels/matmul.hpp"
@@ -43,7 +44,7 @@ struct RightPanels {
   std::int64_t k, columns, depth;  // of the matrix, its columns with those that fill the last panel
 
   static RightPanels of(std::int64_t k, std::int64_t n, std::int64_t tile_columns) {
-    return {k, round_up(n, tile_columns), even_part(k, kMaxDepth, 4)};
+    return {k, round_up(n, tile_columns), even_part(std::max<std::int64_t>(k, 1), kMaxDepth, 4)};
   }
   std::int64_t floats() const { return k * columns + kPanelSlack; }
   /// Of a column that begins a panel, in the block of the depth that begins at `first`.
@@ -108,7 +109,7 @@ struct PackedMatMul {
     const MatMulProblem& p = problem;
     const std::int64_t steps = std::min(depth, p.k - k);
     const float* packed_rhs = scratch;
-    if (p.has_packed_right) {
+    if (p.packed_right > 0) {
       packed_rhs = reinterpret_cast<const float*>(at.rhs) +
                    RightPanels::of(p.k, p.n, tile.columns).at(column, k);
     } else {
@@ -227,6 +228,24 @@ struct PackedMatMul {
   }
 };
 
+/// Why the problem is none for it, or takes longer; "" otherwise.
+std::string packed_fault(const MatMulProblem& p, const RightPanels& panels) {
+  if (p.m * p.n * p.k * p.batch_count() == 0) return "empty product";
+  if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
+    return "no unit stride in the last two dimensions";
+  }
+  const bool is_packed = p.packed_right > 0, is_half = is_half_precision(p.dtype);
+  if (is_packed && (is_half || !p.batch.empty() || p.packed_right != panels.floats())) {
+    return str_cat("wanted a packed matrix of ", panels.floats(), " floats; given ",
+                   p.packed_right);
+  }
+  if (p.m < kMinRows && !is_packed) return str_cat("fewer than ", kMinRows, " rows");
+  if (p.n < kMinColumns) return str_cat("fewer than ", kMinColumns, " columns");
+  if (p.k < kMinDepth) return str_cat("fewer than ", kMinDepth, " terms");
+  if (p.m * p.n * p.k < kMinMultiplications) return "small";
+  return packed_tile().columns > kMaxTileColumns && !is_half ? "512-bit vectors" : "";
+}
+
 }  // namespace
 
 KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
@@ -236,25 +255,17 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   PackedMatMul matmul;
   matmul.problem = problem;
   const MatMulProblem& p = matmul.problem;
-  if (p.m * p.n * p.k * p.batch_count() == 0) return KernelPlan::reject("empty product");
-  if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
-    return KernelPlan::reject("no unit stride in the last two dimensions");
-  }
-  if (p.m < kMinRows && !p.has_packed_right)
-    return KernelPlan::reject(str_cat("fewer than ", kMinRows, " rows"));
-  if (p.n < kMinColumns) return KernelPlan::reject(str_cat("fewer than ", kMinColumns, " columns"));
-  if (p.k < kMinDepth) return KernelPlan::reject(str_cat("fewer than ", kMinDepth, " terms"));
-  if (p.m * p.n * p.k < kMinMultiplications) return KernelPlan::reject("small");
-  matmul.num_threads = num_threads;
   matmul.tile = packed_tile();
-  if (matmul.tile.columns > kMaxTileColumns && !matmul.is_half()) {
-    return KernelPlan::reject("512-bit vectors");
+  const auto panels = RightPanels::of(p.k, p.n, matmul.tile.columns);
+  if (std::string fault = packed_fault(p, panels); !fault.empty()) {
+    return KernelPlan::reject(std::move(fault));
   }
+  matmul.num_threads = num_threads;
   matmul.choose_parts();
   const std::int64_t most_rows = ceil_div(ceil_div(p.m, matmul.tile.rows), matmul.row_parts);
   const std::int64_t most_columns =
       ceil_div(ceil_div(p.n, matmul.tile.columns), matmul.column_parts);
-  matmul.depth = RightPanels::of(p.k, p.n, matmul.tile.columns).depth;
+  matmul.depth = panels.depth;
   matmul.block_rows = even_part(most_rows * matmul.tile.rows, kMaxRows, matmul.tile.rows);
   matmul.block_columns =
       even_part(most_columns * matmul.tile.columns,
@@ -263,7 +274,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
       round_up(round_up(matmul.block_rows, matmul.tile.rows) * matmul.depth + kPanelSlack, 16);
   matmul.rhs_floats = round_up(
       round_up(matmul.block_columns, matmul.tile.columns) * matmul.depth + kPanelSlack, 16);
-  if (p.has_packed_right) matmul.rhs_floats = 0;
+  if (p.packed_right > 0) matmul.rhs_floats = 0;
   if (matmul.is_half()) {
     matmul.sum_floats = round_up(matmul.block_rows * matmul.block_columns, 16);
     matmul.bias_floats = p.has_bias ? round_up(matmul.block_columns, 16) : 0;
@@ -272,7 +283,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   plan.scratch_bytes =
       static_cast<std::size_t>(matmul.thread_floats() * matmul.num_threads) * sizeof(float);
   plan.detail = str_cat("tiles of ", matmul.tile.rows, " x ", matmul.tile.columns);
-  if (p.has_packed_right) plan.detail += ", right matrix packed before runs";
+  if (p.packed_right > 0) plan.detail += ", right matrix packed before runs";
   if (matmul.is_half()) plan.detail += str_cat(", ", p.dtype, " converted where it is packed");
   plan.run = std::move(matmul);
   return plan;
@@ -280,7 +291,7 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
 
 std::optional<PreparedInput> packed_right(const KernelRequest& request) {
   MatMulProblem problem;
-  if (!parse_matmul(request, problem).empty() || problem.has_packed_right) return std::nullopt;
+  if (!parse_matmul(request, problem).empty() || problem.packed_right > 0) return std::nullopt;
   if (problem.dtype != DType::Float32 || problem.bands.any() || !problem.batch.empty() ||
       problem.m < kFewestRowsForPackedRight || problem.m > kMostRowsForPackedRight) {
     return std::nullopt;
@@ -288,10 +299,10 @@ std::optional<PreparedInput> packed_right(const KernelRequest& request) {
   if (problem.m < kMinRows && problem.k * problem.n < kMinPackedRightForFewRows) {
     return std::nullopt;
   }
-  problem.has_packed_right = true;
+  const auto panels = RightPanels::of(problem.k, problem.n, packed_tile().columns);
+  problem.packed_right = panels.floats();
   if (!plan_packed_matmul(problem, request.num_threads).rejection.empty()) return std::nullopt;
   const KernelSpec& spec = request.spec;
-  const auto panels = RightPanels::of(problem.k, problem.n, packed_tile().columns);
   const OperandDesc made = OperandDesc::contiguous(DType::Float32, {panels.floats()});
   PreparedInput prepared{1, {}, spec};
   prepared.maker.kind = "MatMulPackedRight";
@@ -305,10 +316,16 @@ std::optional<PreparedInput> packed_right(const KernelRequest& request) {
 KernelPlan make_packed_right(const KernelRequest& request) {
   const OperandDesc& matrix = request.input(0);
   const std::size_t rank = matrix.shape.size();
+  if (!matrix.is_matrix() || matrix.dtype != DType::Float32) {
+    return KernelPlan::reject("no float32 matrix");
+  }
   const std::int64_t k = matrix.shape[rank - 2], n = matrix.shape[rank - 1];
   const std::int64_t row = matrix.strides[rank - 2], column = matrix.strides[rank - 1];
   const std::int64_t width = packed_tile().columns;
   const auto panels = RightPanels::of(k, n, width);
+  if (num_elements(request.output(0).shape) != panels.floats()) {
+    return KernelPlan::reject(str_cat("wanted room for ", panels.floats(), " floats"));
+  }
   KernelPlan plan;
   plan.run = [=, threads = request.num_threads](std::byte* const* operands, std::byte*) {
     const auto* from = reinterpret_cast<const float*>(operands[0]);

@@ -53,7 +53,7 @@ class ProductKernel final : public HostKernel {
       after_ = make_fused_kernel(program_.rest, num_threads, machine_code);
     }
     for (const Choice& choice : kChoices) {
-      if (problem.has_packed_right && choice.plan != plan_packed_matmul) continue;
+      if (problem.packed_right > 0 && choice.plan != plan_packed_matmul) continue;
       plan_ = choice.plan(problem, num_threads);
       if (plan_.rejection.empty()) {
         explanation_ =
