@@ -128,14 +128,14 @@ def _run(arguments: list[str], suite: Suite) -> int:
         return 0
     against = options.against is not None
     frameworks = ("pando", BEFORE) if against else tuple(options.frameworks)
-    rows = []
+    section = "against" if against else suite.section
+    order = [case.name for case in suite.cases()]
+    rows, found = [], []
     for row in run_cases(cases, settings, frameworks):
         rows.append(row)
+        found.append(row.to_json())
         if options.json is not None:
-            section = "against" if against else suite.section
-            order = [case.name for case in suite.cases()]
-            save_rows(options.json, section, [row.to_json()], order)
-    found = [row.to_json() for row in rows]
+            save_rows(options.json, section, found, order)
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
     print((render_against if against else suite.render)(found))
     _print_remarks(rows, found)

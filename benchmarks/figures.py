@@ -91,12 +91,13 @@ def save_section(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def save_rows(path: Path, name: str, rows: list[dict[str, Any]], order: list[str]) -> None:
-    """Replaces rows of one section by their names. The others stay where they were measured on the
-    same day, of the same commit, on the same machine. ``order``: the names that a section may have.
+    """Replaces rows of one section by their names; the others stay if commit, machine and versions
+    are the same. ``rows``: all of this run so far; ``order``: the names that a section may have.
     """
     section = {"measured": measured(), "rows": rows}
     before = load_sections(path).get(name) if path.exists() else None
-    if before is not None and before["measured"] == section["measured"]:
+    # A run may go on past midnight.
+    if before is not None and before["measured"] | {"date": ""} == measured() | {"date": ""}:
         by_name = {row["name"]: row for row in (*before["rows"], *rows)}
         section["rows"] = [by_name[one] for one in order if one in by_name]
     _save(path, name, section)

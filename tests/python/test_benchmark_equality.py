@@ -299,6 +299,11 @@ def test_rows_that_are_measured_one_by_one_make_one_section(
         {"name": "a", "pando": 2},
         {"name": "c"},
     ]
+    sections = figures.load_sections(path)
+    sections["models"]["measured"]["date"] = "2001-01-01"
+    path.write_text(json.dumps(sections))
+    figures.save_rows(path, "models", [{"name": "b"}], order)
+    assert [row["name"] for row in figures.load_sections(path)["models"]["rows"]] == order
     # Rows of another commit say nothing of this one.
     monkeypatch.setattr(figures, "_commit", lambda: "another")
     figures.save_rows(path, "models", [{"name": "b"}], order)

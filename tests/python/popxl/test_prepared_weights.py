@@ -90,8 +90,8 @@ def test_products_follow_matrices_that_the_host_writes(has_function: bool) -> No
         images = popxl.h2d_stream(rows.shape, popxl.float32, "x")
         weights = popxl.variable(right, name="w")
         y = ops.host_load(images, "x") @ weights
-        # The same matrix in another order has a layout of its own.
         y = ops.relu(y + popxl.variable(bias)) if has_function else y
+        # The same matrix in another order has a layout of its own.
         y = y @ weights.T
         result = popxl.d2h_stream(y.shape, y.dtype, "y")
         ops.host_store(result, y)
