@@ -314,6 +314,17 @@ TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
   }
 }
 
+TEST(MatMul, PackedMatricesOfOtherSizesAreRefused) {
+  for (const DType dtype : {DType::Float32, DType::Float16}) {
+    for (const std::int64_t floats : {0, 1, 4096}) {
+      TestTensor lhs(dtype, {64, 64}), rhs(dtype, {floats}), out(dtype, {64, 64});
+      const KernelSpec spec =
+          make_spec("MatMul", {{KernelSpec::kPackedRight, Ints{64, 64}}}, {&lhs, &rhs}, {&out});
+      EXPECT_THROW(make_cpu_target(1)->prepare(spec), Error) << floats;
+    }
+  }
+}
+
 TEST(MatMul, RightMatricesOfSomeProductsStayAsTheyAre) {
   EXPECT_EQ(check_packed_before({3, 512, 784}), "") << "few rows";
   EXPECT_EQ(check_packed_before({8, 128, 784}), "") << "few rows, in a cache";

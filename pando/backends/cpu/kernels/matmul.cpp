@@ -108,21 +108,14 @@ KernelPlan make_planned_matmul(const KernelRequest& request,
                                KernelPlan (*plan)(const MatMulProblem&, int)) {
   MatMulProblem problem;
   const std::string fault = parse_matmul(request, problem);
-  if (!fault.empty()) return KernelPlan::reject(fault);
-  if (problem.packed_right > 0 && plan != plan_packed_matmul) {
-    return KernelPlan::reject("the right matrix is packed");
-  }
-  return plan(problem, request.num_threads);
+  return fault.empty() ? plan_product(plan, problem, request.num_threads)
+                       : KernelPlan::reject(fault);
 }
 
 KernelPlan make_float32_matmul(const KernelRequest& request,
                                KernelPlan (*plan)(const MatMulProblem&, int)) {
-  MatMulProblem problem;
-  const std::string fault = parse_matmul(request, problem);
-  if (!fault.empty()) return KernelPlan::reject(fault);
-  if (problem.dtype != DType::Float32) return KernelPlan::reject("only float32");
-  if (problem.packed_right > 0) return KernelPlan::reject("the right matrix is packed");
-  return plan(problem, request.num_threads);
+  if (request.output(0).dtype != DType::Float32) return KernelPlan::reject("only float32");
+  return make_planned_matmul(request, plan);
 }
 
 }  // namespace
@@ -176,11 +169,22 @@ void MatMulProblem::simplify() {
   }
 }
 
+KernelPlan plan_product(KernelPlan (*plan)(const MatMulProblem&, int), const MatMulProblem& problem,
+                        int num_threads) {
+  if (problem.packed_right > 0 && plan != plan_packed_matmul) {
+    return KernelPlan::reject("the right matrix is packed");
+  }
+  return plan(problem, num_threads);
+}
+
 std::string parse_matmul(const KernelRequest& request, MatMulProblem& problem) {
   const OperandDesc& lhs = request.input(0);
   OperandDesc rhs = request.input(1);
   if (request.attributes().has(KernelSpec::kPackedRight)) {
     problem.packed_right = num_elements(rhs.shape);
+    if (rhs.dtype != DType::Float32 || problem.packed_right == 0) {
+      return "a packed matrix without float32 numbers";
+    }
     rhs = OperandDesc::contiguous(rhs.dtype, request.attributes().ints(KernelSpec::kPackedRight));
   }
   const OperandDesc& out = request.output(0);

@@ -74,6 +74,10 @@ KernelPlan make_plain_matmul(const KernelRequest& request);
 std::optional<PreparedInput> packed_right(const KernelRequest& request);
 KernelPlan make_packed_right(const KernelRequest& request);
 
+/// What `plan`, one of those below, makes of the problem; only one reads packed matrices.
+KernelPlan plan_product(KernelPlan (*plan)(const MatMulProblem&, int), const MatMulProblem& problem,
+                        int num_threads);
+
 // Products of half and single precision: of float32 only the banded ones. Those of oneDNN and the
 // packed ones take any strides of the result.
 KernelPlan plan_banded_matmul(const MatMulProblem& problem, int num_threads);

@@ -61,7 +61,8 @@ struct Part {
 struct PackedMatMul {
   MatMulProblem problem;
   PackedTile tile{};
-  std::int64_t depth = 0, block_rows = 0, block_columns = 0;
+  RightPanels panels{};  // of the whole right matrix; packed here or before, its depth is the same
+  std::int64_t block_rows = 0, block_columns = 0;
   // Scratch of one thread. Results of half precision are rounded from sums of one block of rows
   // and columns, whose bias is converted.
   std::int64_t lhs_floats = 0, rhs_floats = 0, sum_floats = 0, bias_floats = 0;
@@ -107,11 +108,10 @@ struct PackedMatMul {
   void multiply_columns(const Operands& at, const Part& part, std::int64_t column,
                         std::int64_t columns, std::int64_t k, float* scratch) const {
     const MatMulProblem& p = problem;
-    const std::int64_t steps = std::min(depth, p.k - k);
+    const std::int64_t steps = std::min(panels.depth, p.k - k);
     const float* packed_rhs = scratch;
     if (p.packed_right > 0) {
-      packed_rhs = reinterpret_cast<const float*>(at.rhs) +
-                   RightPanels::of(p.k, p.n, tile.columns).at(column, k);
+      packed_rhs = reinterpret_cast<const float*>(at.rhs) + panels.at(column, k);
     } else {
       pack_rhs(at, column, columns, k, steps, scratch);
     }
@@ -145,9 +145,9 @@ struct PackedMatMul {
     auto* out = reinterpret_cast<std::uint16_t*>(at.out);
     for (std::int64_t row = part.row; row < part.row + part.rows; row += block_rows) {
       const std::int64_t rows = std::min(block_rows, part.row + part.rows - row);
-      for (std::int64_t k = 0; k < p.k; k += depth) {
-        const std::int64_t steps = std::min(depth, p.k - k);
-        if (row == part.row || p.k > depth) pack_rhs(at, column, columns, k, steps, scratch);
+      for (std::int64_t k = 0; k < p.k; k += panels.depth) {
+        const std::int64_t steps = std::min(panels.depth, p.k - k);
+        if (row == part.row || p.k > panels.depth) pack_rhs(at, column, columns, k, steps, scratch);
         pack_lhs(at, row, rows, k, steps, packed_lhs);
         multiply_block({packed_lhs, scratch, rows, columns, steps, sums, columns, k == 0, bias});
       }
@@ -166,7 +166,7 @@ struct PackedMatMul {
         multiply_half_columns(at, part, column, columns, scratch);
         continue;
       }
-      for (std::int64_t k = 0; k < problem.k; k += depth) {
+      for (std::int64_t k = 0; k < problem.k; k += panels.depth) {
         multiply_columns(at, part, column, columns, k, scratch);
       }
     }
@@ -234,8 +234,8 @@ std::string packed_fault(const MatMulProblem& p, const RightPanels& panels) {
   if ((p.lhs_row != 1 && p.lhs_column != 1) || (p.rhs_row != 1 && p.rhs_column != 1)) {
     return "no unit stride in the last two dimensions";
   }
-  const bool is_packed = p.packed_right > 0, is_half = is_half_precision(p.dtype);
-  if (is_packed && (is_half || !p.batch.empty() || p.packed_right != panels.floats())) {
+  const bool is_packed = p.packed_right > 0;
+  if (is_packed && (!p.batch.empty() || p.packed_right != panels.floats())) {
     return str_cat("wanted a packed matrix of ", panels.floats(), " floats; given ",
                    p.packed_right);
   }
@@ -243,7 +243,8 @@ std::string packed_fault(const MatMulProblem& p, const RightPanels& panels) {
   if (p.n < kMinColumns) return str_cat("fewer than ", kMinColumns, " columns");
   if (p.k < kMinDepth) return str_cat("fewer than ", kMinDepth, " terms");
   if (p.m * p.n * p.k < kMinMultiplications) return "small";
-  return packed_tile().columns > kMaxTileColumns && !is_half ? "512-bit vectors" : "";
+  return packed_tile().columns > kMaxTileColumns && p.dtype == DType::Float32 ? "512-bit vectors"
+                                                                              : "";
 }
 
 }  // namespace
@@ -256,8 +257,8 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   matmul.problem = problem;
   const MatMulProblem& p = matmul.problem;
   matmul.tile = packed_tile();
-  const auto panels = RightPanels::of(p.k, p.n, matmul.tile.columns);
-  if (std::string fault = packed_fault(p, panels); !fault.empty()) {
+  matmul.panels = RightPanels::of(p.k, p.n, matmul.tile.columns);
+  if (std::string fault = packed_fault(p, matmul.panels); !fault.empty()) {
     return KernelPlan::reject(std::move(fault));
   }
   matmul.num_threads = num_threads;
@@ -265,15 +266,14 @@ KernelPlan plan_packed_matmul(const MatMulProblem& problem, int num_threads) {
   const std::int64_t most_rows = ceil_div(ceil_div(p.m, matmul.tile.rows), matmul.row_parts);
   const std::int64_t most_columns =
       ceil_div(ceil_div(p.n, matmul.tile.columns), matmul.column_parts);
-  matmul.depth = panels.depth;
   matmul.block_rows = even_part(most_rows * matmul.tile.rows, kMaxRows, matmul.tile.rows);
   matmul.block_columns =
       even_part(most_columns * matmul.tile.columns,
                 matmul.is_half() ? kMaxHalfColumns : kMaxColumns, matmul.tile.columns);
-  matmul.lhs_floats =
-      round_up(round_up(matmul.block_rows, matmul.tile.rows) * matmul.depth + kPanelSlack, 16);
+  matmul.lhs_floats = round_up(
+      round_up(matmul.block_rows, matmul.tile.rows) * matmul.panels.depth + kPanelSlack, 16);
   matmul.rhs_floats = round_up(
-      round_up(matmul.block_columns, matmul.tile.columns) * matmul.depth + kPanelSlack, 16);
+      round_up(matmul.block_columns, matmul.tile.columns) * matmul.panels.depth + kPanelSlack, 16);
   if (p.packed_right > 0) matmul.rhs_floats = 0;
   if (matmul.is_half()) {
     matmul.sum_floats = round_up(matmul.block_rows * matmul.block_columns, 16);

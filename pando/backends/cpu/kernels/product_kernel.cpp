@@ -53,8 +53,7 @@ class ProductKernel final : public HostKernel {
       after_ = make_fused_kernel(program_.rest, num_threads, machine_code);
     }
     for (const Choice& choice : kChoices) {
-      if (problem.packed_right > 0 && choice.plan != plan_packed_matmul) continue;
-      plan_ = choice.plan(problem, num_threads);
+      plan_ = plan_product(choice.plan, problem, num_threads);
       if (plan_.rejection.empty()) {
         explanation_ =
             str_cat("MatMul: ", choice.name,
