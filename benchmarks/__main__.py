@@ -135,7 +135,7 @@ def _run(arguments: list[str], suite: Suite) -> int:
         rows.append(row)
         found.append(row.to_json())
         if options.json is not None:
-            save_rows(options.json, section, found, order)
+            save_rows(options.json, section, found, order, quick=options.quick)
     print(f"medians of {settings.rounds} interleaved blocks, {settings.threads} threads")
     print((render_against if against else suite.render)(found))
     _print_remarks(rows, found)

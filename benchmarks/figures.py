@@ -90,16 +90,23 @@ def save_section(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
     _save(path, name, {"measured": measured(), "rows": rows})
 
 
-def save_rows(path: Path, name: str, rows: list[dict[str, Any]], order: list[str]) -> None:
-    """Replaces rows of one section by their names; the others stay if commit, machine and versions
-    are the same. ``rows``: all of this run so far; ``order``: the names that a section may have.
+def save_rows(
+    path: Path, name: str, rows: list[dict[str, Any]], order: list[str], *, quick: bool = False
+) -> None:
+    """Replaces rows of one section by their names; the others stay if commit, machine, versions and
+    ``quick`` are the same. ``rows``: all of this run so far; ``order``: the names that a whole
+    section has, of which those without a row are named in ``missing``; ``quick``: whether blocks
+    were too short for times that mean something.
     """
-    section = {"measured": measured(), "rows": rows}
+    where = measured() | ({"quick": True} if quick else {})
+    section: Section = {"measured": where, "rows": rows}
     before = load_sections(path).get(name) if path.exists() else None
     # A run may go on past midnight.
-    if before is not None and before["measured"] | {"date": ""} == measured() | {"date": ""}:
+    if before is not None and before["measured"] | {"date": ""} == where | {"date": ""}:
         by_name = {row["name"]: row for row in (*before["rows"], *rows)}
         section["rows"] = [by_name[one] for one in order if one in by_name]
+    present = {row["name"] for row in section["rows"]}
+    section["missing"] = [one for one in order if one not in present]
     _save(path, name, section)
 
 

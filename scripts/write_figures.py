@@ -72,6 +72,8 @@ def against_best(row: Row) -> float | None:
 
 def provenance(section: dict[str, Any]) -> str:
     m = section["measured"]
+    if m.get("quick"):
+        raise SystemExit("docs/figures.json: a section was measured with --quick, which is a check")
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     sets = ", ".join(m["instruction_sets"]) or "no vector extension named"
     return (
@@ -235,6 +237,8 @@ def performance_block(sections: Sections, reasons: dict[str, str]) -> str:
         if name in sections:
             section = sections[name]
             parts += [f"## {title}", f"`{command}`: {provenance(section)}", table(section["rows"])]
+            if missing := section.get("missing"):
+                parts.append(f"Not measured: {', '.join(f'`{one}`' for one in missing)}.")
     parts += ["## Rows that fall short", shortfalls(sections, reasons)]
     return "\n\n".join(parts)
 

@@ -299,6 +299,7 @@ def test_rows_that_are_measured_one_by_one_make_one_section(
         {"name": "a", "pando": 2},
         {"name": "c"},
     ]
+    assert figures.load_sections(path)["models"]["missing"] == ["b"]
     sections = figures.load_sections(path)
     sections["models"]["measured"]["date"] = "2001-01-01"
     path.write_text(json.dumps(sections))
@@ -308,3 +309,6 @@ def test_rows_that_are_measured_one_by_one_make_one_section(
     monkeypatch.setattr(figures, "_commit", lambda: "another")
     figures.save_rows(path, "models", [{"name": "b"}], order)
     assert figures.load_sections(path)["models"]["rows"] == [{"name": "b"}]
+    # A quick check says nothing of times.
+    figures.save_rows(path, "models", [{"name": "a"}], order, quick=True)
+    assert figures.load_sections(path)["models"]["rows"] == [{"name": "a"}]

@@ -119,6 +119,19 @@ def test_rows_that_fall_short_are_listed_with_their_reason(checkout: Path) -> No
     ]
 
 
+def test_rows_without_figures_are_named_and_quick_checks_refused(checkout: Path) -> None:
+    path = checkout / "docs" / "figures.json"
+    sections = json.loads(path.read_text())
+    sections["table"]["missing"] = ["gpt2/train"]
+    path.write_text(json.dumps(sections))
+    run(checkout)
+    assert "Not measured: `gpt2/train`." in (checkout / "docs" / "performance.md").read_text()
+    sections["table"]["measured"]["quick"] = True
+    path.write_text(json.dumps(sections))
+    done = run(checkout)
+    assert done.returncode == 1 and "--quick" in done.stderr
+
+
 def test_a_row_without_a_reason_and_a_page_without_a_block_are_refused(checkout: Path) -> None:
     (checkout / "docs" / "figure_reasons.toml").write_text('"mlp/*" = "Products."\n')
     done = run(checkout)
