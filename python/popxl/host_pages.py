@@ -1,10 +1,16 @@
-"""Host arrays whose memory can be given back while they exist."""
+"""Host arrays whose memory can be given back while they exist.
+
+A page that is touched for the first time costs more than copying to it. Huge pages cost the least,
+so that arrays which are smaller than these lie together in blocks of them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import mmap
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -15,8 +21,90 @@ _Array = np.ndarray[Any, Any]
 _FEWEST_BYTES = 1 << 16
 # What is not zero mostly shows that here.
 _FIRST_BYTES = 64
-# From here on most of the memory can be in huge pages of 2 MiB.
-_FEWEST_HUGE_BYTES = 1 << 23
+_HUGE_PAGE = 1 << 21
+_BLOCK_BYTES = 16 * _HUGE_PAGE
+# From here on most of the memory of an array of its own can be in huge pages.
+_FEWEST_BYTES_ALONE = 4 * _HUGE_PAGE
+
+
+class _Block(mmap.mmap):
+    """Memory that is handed out from its start; no part of it is handed out again.
+
+    Args:
+        size: How much, in bytes.
+        huge: Whether in huge pages, but for what is less than one at its end.
+    """
+
+    def __new__(cls, size: int, huge: bool) -> _Block:
+        mapped = size + (_HUGE_PAGE if huge else 0)
+        return super().__new__(cls, -1, mapped, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+    def __init__(self, size: int, huge: bool) -> None:
+        self.address = np.frombuffer(self, np.uint8, 1).ctypes.data
+        self._next = -self.address % _HUGE_PAGE if huge else 0
+        self._end = self._next + size
+        if huge:
+            # A kernel without huge pages refuses; the block has ordinary ones then.
+            with contextlib.suppress(OSError):
+                self.madvise(mmap.MADV_HUGEPAGE, self._next, size // _HUGE_PAGE * _HUGE_PAGE)
+
+    def take(self, size: int) -> _Array | None:
+        """Take whole pages, which are discarded when nobody has the array any more.
+
+        Args:
+            size: How many bytes of them the array has.
+
+        Returns:
+            The array of bytes; None if there is no room for it.
+        """
+        pages = _in_pages(size)
+        if self._next + pages > self._end:
+            return None
+        part = np.frombuffer(self, np.uint8, size, self._next)
+        weakref.finalize(part.base, self.discard, self._next, pages).atexit = False
+        self._next += pages
+        return part
+
+    def discard(self, start: int, size: int) -> None:
+        """Give pages back to the system; they are zeros then.
+
+        Args:
+            start: Where they begin in the block, in bytes.
+            size: Their bytes.
+        """
+        self.madvise(mmap.MADV_DONTNEED, start, size)
+
+
+class _Blocks:
+    """The block that the next arrays come from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._block: _Block | None = None
+
+    def take(self, size: int) -> _Array:
+        """Take whole pages from the block, or from the first of another one.
+
+        Args:
+            size: How many bytes of them the array has.
+
+        Returns:
+            The array of bytes.
+        """
+        with self._lock:
+            part = None if self._block is None else self._block.take(size)
+            if part is None:
+                self._block = _Block(_BLOCK_BYTES, huge=True)
+                part = self._block.take(size)
+        assert part is not None
+        return part
+
+
+_BLOCKS = _Blocks()
+
+
+def _in_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def is_worth_pages(array: _Array) -> bool:
@@ -46,29 +134,23 @@ def copy_in_pages(array: _Array, kind: np.dtype[Any]) -> _Array:
     """
     size = math.prod(array.shape) * kind.itemsize
     is_zero = _is_zero(array)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    # Each page that is first touched by the copy costs more than the copy.
-    is_huge = size >= _FEWEST_HUGE_BYTES
-    if not is_zero and not is_huge:
-        flags |= mmap.MAP_POPULATE
     try:
-        memory = mmap.mmap(-1, size, flags=flags)
+        if size >= _FEWEST_BYTES_ALONE:
+            part = _Block(_in_pages(size), huge=True).take(size)
+        elif is_zero:
+            # In a huge page it would take memory as soon as a neighbour is written.
+            part = _Block(_in_pages(size), huge=False).take(size)
+        else:
+            part = _BLOCKS.take(size)
     except (OSError, OverflowError) as error:
         raise MemoryError(
             f"cannot allocate {size} bytes for an array of shape {array.shape} and dtype {kind}"
         ) from error
-    result: _Array = np.ndarray(array.shape, kind, buffer=memory)
+    assert part is not None
+    result: _Array = part.view(kind).reshape(array.shape)
     if not is_zero:
-        if is_huge:
-            _ask_for_huge_pages(memory)
         np.copyto(result, array, casting="unsafe")
     return result
-
-
-def _ask_for_huge_pages(memory: mmap.mmap) -> None:
-    # A kernel without them refuses; the array has ordinary pages then.
-    with contextlib.suppress(OSError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 def give_up(array: _Array) -> bool:
@@ -80,10 +162,13 @@ def give_up(array: _Array) -> bool:
     Returns:
         Whether it was such an array.
     """
-    memory = array.base
-    if not isinstance(memory, mmap.mmap) or isinstance(array, np.memmap):
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    block = owner.obj if isinstance(owner, memoryview) else None
+    if not isinstance(block, _Block):
         return False
-    memory.madvise(mmap.MADV_DONTNEED)
+    block.discard(array.ctypes.data - block.address, _in_pages(array.nbytes))
     return True
 
 

@@ -17,7 +17,7 @@ import popxl
 from pando import checkpoint
 from pando.process_memory import resident_bytes
 from pando.settings import use_session_settings
-from popxl import ops
+from popxl import host_pages, ops
 from popxl.utils import to_numpy
 
 MIB = 2**20
@@ -90,6 +90,26 @@ def test_writing_a_variable_leaves_the_others_on_the_device() -> None:
         assert session.get_tensor_data(rate) == 0.5
 
 
+def test_arrays_that_lie_together_give_their_memory_back_one_by_one() -> None:
+    shape = (3, MIB // 8)  # of 1.5 MiB, so that huge pages have parts of two
+    given = [np.full(shape, i + 1, np.float32) for i in range(96)]
+    arrays = [to_numpy(one, popxl.float32) for one in given]
+    before = resident_bytes()
+    views = [array[1:] for array in arrays]
+    for i in range(1, 96, 4):
+        arrays[i] = views[i] = given[i]  # the array is gone
+        assert host_pages.give_up(arrays[i + 1])
+        views[i + 2] = given[0]
+    after = resident_bytes()
+    assert before - after > 0.9 * 48 * given[0].nbytes
+    for i, (array, wanted) in enumerate(zip(arrays, given, strict=True)):
+        np.testing.assert_array_equal(array, 0 * wanted if i % 4 == 2 else wanted)
+    arrays[2][:] = given[2]
+    np.testing.assert_array_equal(arrays[2], given[2])
+    np.testing.assert_array_equal(views[0], given[0][1:])
+    assert not host_pages.give_up(given[0])
+
+
 def test_too_large_arrays_are_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="bytes for an array of shape"):
         to_numpy(np.broadcast_to(np.float32(1), (2**46,)), popxl.float32)
@@ -98,7 +118,7 @@ def test_too_large_arrays_are_a_memory_error() -> None:
 LEAVING = """
 import numpy as np
 import popxl
-from popxl import ops
+from popxl import host_pages, ops
 
 ir = popxl.Ir()
 with ir.main_graph, popxl.in_sequence():
