@@ -201,11 +201,13 @@ class Planner {
 
  private:
   static constexpr int kMaxRepairs = 32;
+  static constexpr std::int64_t kWorthImproving = 32 << 10;  // bytes
   /// Pairs of storages that are compared at most: some milliseconds.
   static constexpr std::int64_t kPlacementsToImprove = 4'000'000;
 
   bool is_far_above_bound() const {
-    return plan_.total_bytes > plan_.lower_bound_bytes + plan_.lower_bound_bytes / 20;
+    const std::int64_t excess = plan_.total_bytes - plan_.lower_bound_bytes;
+    return excess > std::max(kWorthImproving, plan_.lower_bound_bytes / 20);
   }
   /// Where the storage ends as it was placed last.
   std::int64_t end(int index) const {
