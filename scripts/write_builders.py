@@ -25,6 +25,7 @@ TYPES = {
     _core.AttributeType.DTypeName: "DType",
     _core.AttributeType.IntList: "Ints",
     _core.AttributeType.NumberList: "Floats",
+    _core.AttributeType.TextList: "Texts",
 }
 # Kinds whose names are words of the language have those of popxl.
 NAMES = {

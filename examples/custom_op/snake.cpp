@@ -56,6 +56,8 @@ int32_t gradient(const pando_call_v1* call, const pando_builder_v1* b, pando_mes
 
 }  // namespace
 
+PANDO_OP_DOMAIN("com.acme", 1)
+
 PANDO_OP_LIBRARY(registry, message) {
   static const pando_attribute_v1 attributes[] = {{"a", PANDO_NUMBER, 0, "the frequency"}};
   pando_op_v1 op = {};

@@ -130,6 +130,7 @@ std::string attribute_text(const AttributeValue& value) {
       return list_text(v, [](std::int64_t i) { return std::to_string(i); });
     }
     std::string operator()(const Floats& v) const { return list_text(v, number_text); }
+    std::string operator()(const Texts& v) const { return list_text(v, *this); }
   };
   return std::visit(Printer{}, value);
 }

@@ -15,7 +15,9 @@ namespace pando {
 
 using Ints = std::vector<std::int64_t>;
 using Floats = std::vector<double>;
-using AttributeValue = std::variant<bool, std::int64_t, double, std::string, DType, Ints, Floats>;
+using Texts = std::vector<std::string>;
+using AttributeValue =
+    std::variant<bool, std::int64_t, double, std::string, DType, Ints, Floats, Texts>;
 
 /// A small map kept sorted by name, so that equal contents print and hash equally. Copies share the
 /// entries until one of them changes.
@@ -56,8 +58,8 @@ class Attributes {
   SharedValue<std::vector<Entry>> entries_;
 };
 
-/// `true`, `3`, `0.5`, `"text"`, `float32`, `[1, 2]`, `[0.5, 1.0]`; doubles print so that they
-/// parse back to the same bits and always contain one of `.`, `e`, `inf`, `nan`.
+/// `true`, `3`, `0.5`, `"text"`, `float32`, `[1, 2]`, `[0.5, 1.0]`, `["a", "b"]`; doubles print so
+/// that they parse back to the same bits and always contain one of `.`, `e`, `inf`, `nan`.
 std::string attribute_text(const AttributeValue& value);
 
 }  // namespace pando

@@ -88,6 +88,8 @@ AttributeValue ByteReader::attribute_value() {
       return ints();
     case 6:
       return list([&] { return value<double>(); });
+    case 7:
+      return list([&] { return text(); });
     default:
       corrupt("an unknown type of attribute");
   }

@@ -49,6 +49,8 @@ class FieldWriter {
   void attribute(const T& held) {
     if constexpr (std::is_same_v<T, std::string>) {
       text(held);
+    } else if constexpr (std::is_same_v<T, Texts>) {
+      list(held, [&](const std::string& item) { text(item); });
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
       out().value(held);
     } else {

@@ -48,6 +48,7 @@ std::size_t sequence_bytes(std::string_view text) {
 
 struct ValueWriter {
   pando_value_v1& value;
+  std::deque<std::string>& joined_texts;
 
   void operator()(bool flag) const { value.integer = flag ? 1 : 0; }
   void operator()(std::int64_t integer) const { value.integer = integer; }
@@ -64,6 +65,18 @@ struct ValueWriter {
   void operator()(const Floats& numbers) const {
     value.numbers = numbers.data();
     value.count = static_cast<std::int64_t>(numbers.size());
+  }
+  void operator()(const Texts& texts) const {
+    std::string& joined = joined_texts.emplace_back();
+    for (const std::string& text : texts) {
+      if (text.find('\0') != std::string::npos) {
+        throw Error(str_cat("the attribute '", value.name, "': wanted texts without zeros, given ",
+                            attribute_text(text)));
+      }
+      joined.append(text).push_back('\0');
+    }
+    value.text = joined.c_str();
+    value.count = static_cast<std::int64_t>(texts.size());
   }
 };
 
@@ -124,7 +137,7 @@ LibraryCall::LibraryCall(const LibraryOp& op, Attributes attributes)
     const AttributeValue* given = attributes_.find(declared.name);
     if (given == nullptr) continue;
     value.type = declared.type;
-    std::visit(ValueWriter{value}, *given);
+    std::visit(ValueWriter{value, joined_texts_}, *given);
   }
 }
 

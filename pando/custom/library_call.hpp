@@ -90,6 +90,7 @@ class LibraryCall {
   const LibraryOp& op_;
   const Attributes attributes_;
   std::vector<pando_value_v1> values_;
+  std::deque<std::string> joined_texts_;           // of lists, as pando_op.h has them
   std::deque<std::vector<std::int64_t>> numbers_;  // shapes and strides
   std::vector<pando_tensor_v1> tensors_;
   std::int32_t num_inputs_ = 0;

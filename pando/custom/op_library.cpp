@@ -76,6 +76,7 @@ std::unique_ptr<OpLibrary> OpLibrary::open(const std::string& path, const std::s
                         PANDO_OP_ABI_VERSION, ", given ", version,
                         ". Compile it with the header of this version of Pando"));
   }
+  library->read_domain();
   library->register_ops();
   library->check_names();
   return library;
@@ -83,6 +84,19 @@ std::unique_ptr<OpLibrary> OpLibrary::open(const std::string& path, const std::s
 
 OpLibrary::~OpLibrary() {
   if (handle_ != nullptr) ::dlclose(handle_);
+}
+
+void OpLibrary::read_domain() {
+  using DomainFunction = const char* (*)(std::int32_t*);
+  const auto domain = reinterpret_cast<DomainFunction>(::dlsym(handle_, "pando_op_domain_v1"));
+  if (domain == nullptr) return;
+  const char* name = domain(&domain_version_);
+  if (name == nullptr || *name == '\0' || domain_version_ < 1) {
+    throw Error(str_cat("the library ", path_, " has the domain '",
+                        printable(name == nullptr ? "" : name), "' of version ", domain_version_,
+                        ": wanted a name and a version from 1 on"));
+  }
+  domain_ = printable(name);
 }
 
 void OpLibrary::register_ops() {

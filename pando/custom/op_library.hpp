@@ -15,7 +15,7 @@ class OpLibrary;
 
 struct LibraryAttribute {
   std::string name;
-  std::int32_t type = 0;  // PANDO_FLAG ... PANDO_NUMBERS
+  std::int32_t type = 0;  // PANDO_FLAG ... PANDO_TEXTS
   bool required = true;
   std::string doc;
 };
@@ -38,7 +38,7 @@ class OpLibrary {
  public:
   /// Loads the file `path`, a canonical path, whose hash is `hash`, and has it register its ops.
   /// Throws Error: no shared library, no library of Pando's, another version, what its registration
-  /// returned, and any op that breaks a rule of pando_op.h.
+  /// returned, and a domain or an op that breaks a rule of pando_op.h.
   static std::unique_ptr<OpLibrary> open(const std::string& path, const std::string& hash);
   ~OpLibrary();
   OpLibrary(const OpLibrary&) = delete;
@@ -47,17 +47,23 @@ class OpLibrary {
   const std::string& path() const { return path_; }
   /// Of the contents of its file: 32 hexadecimal digits.
   const std::string& hash() const { return hash_; }
+  /// Of all its ops, and its version; empty and 0: the library names none.
+  const std::string& domain() const { return domain_; }
+  std::int32_t domain_version() const { return domain_version_; }
   /// In the order of their registration; addresses are stable.
   const std::vector<std::unique_ptr<LibraryOp>>& ops() const { return ops_; }
 
  private:
   OpLibrary(std::string path, std::string hash) : path_(std::move(path)), hash_(std::move(hash)) {}
+  void read_domain();
   void register_ops();
   void check_names() const;
 
   const std::string path_;
   const std::string hash_;
   void* handle_ = nullptr;
+  std::string domain_;
+  std::int32_t domain_version_ = 0;
   std::vector<std::unique_ptr<LibraryOp>> ops_;
 };
 

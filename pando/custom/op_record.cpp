@@ -83,7 +83,7 @@ LibraryAttribute checked_attribute(const pando_attribute_v1& given) {
     throw Error(str_cat("an attribute called '", printable(attribute.name),
                         "': wanted a name of letters, digits and _ that has no other meaning"));
   }
-  if (given.type < PANDO_FLAG || given.type > PANDO_NUMBERS) {
+  if (given.type < PANDO_FLAG || given.type > PANDO_TEXTS) {
     throw Error(str_cat("the attribute '", attribute.name, "' of the unknown type ", given.type));
   }
   attribute.type = given.type;

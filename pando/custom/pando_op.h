@@ -57,10 +57,11 @@ enum {
   PANDO_FLAG = 1,     /* integer: 0 or 1 */
   PANDO_INTEGER = 2,  /* integer */
   PANDO_NUMBER = 3,   /* number */
-  PANDO_TEXT = 4,     /* text, ends with a zero */
+  PANDO_TEXT = 4,     /* text, ends with a zero; count, its bytes before that */
   PANDO_DTYPE = 5,    /* integer: an element type */
   PANDO_INTEGERS = 6, /* integers, count */
-  PANDO_NUMBERS = 7   /* numbers, count */
+  PANDO_NUMBERS = 7,  /* numbers, count */
+  PANDO_TEXTS = 8     /* text, count: that many texts one behind the other, each ends with a zero */
 };
 
 /* What an op promises or asks for: pando_op_v1.flags. */
@@ -223,6 +224,15 @@ static inline pando_value_v1 pando_integers_value(const char* name, const int64_
   pando_value_v1 result = {name, PANDO_INTEGERS, 0, 0, 0, NULL, values, NULL, count};
   return result;
 }
+
+/* Once in a library or not at all, outside of functions: the domain of all its ops and its version,
+ * from 1 on. `poptorch.custom_op` then finds the ops with these alone. */
+#define PANDO_OP_DOMAIN(name, version)                           \
+  PANDO_OP_C const char* pando_op_domain_v1(int32_t* number);     \
+  PANDO_OP_C const char* pando_op_domain_v1(int32_t* number) {    \
+    *number = (version);                                         \
+    return (name);                                               \
+  }
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,8 @@ enum class AttributeType : std::uint8_t {
   Text,
   DTypeName,
   IntList,
-  NumberList
+  NumberList,
+  TextList
 };
 
 struct AttributeSpec {

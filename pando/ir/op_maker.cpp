@@ -18,6 +18,7 @@ AttributeType type_of(const AttributeValue& value) {
     AttributeType operator()(DType) const { return AttributeType::DTypeName; }
     AttributeType operator()(const Ints&) const { return AttributeType::IntList; }
     AttributeType operator()(const Floats&) const { return AttributeType::NumberList; }
+    AttributeType operator()(const Texts&) const { return AttributeType::TextList; }
   };
   return std::visit(Visitor{}, value);
 }
@@ -34,6 +35,9 @@ void fit_attribute(Attributes& attributes, const AttributeSpec& spec) {
   } else if (spec.type == AttributeType::IntList && std::holds_alternative<Floats>(*value) &&
              std::get<Floats>(*value).empty()) {
     attributes.set(spec.name, Ints{});
+  } else if (spec.type == AttributeType::TextList && std::holds_alternative<Ints>(*value) &&
+             std::get<Ints>(*value).empty()) {
+    attributes.set(spec.name, Texts{});
   }
 }
 

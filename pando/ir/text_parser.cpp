@@ -251,6 +251,12 @@ class Parser : private TextReader {
         list("]", [&] { values.push_back(number_of(take())); });
         return values;
       }
+      case AttributeType::TextList: {
+        Texts values;
+        symbol("[");
+        list("]", [&] { values.push_back(text("a value")); });
+        return values;
+      }
     }
     throw InternalError("an attribute type that the parser does not know");
   }

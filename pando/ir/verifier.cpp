@@ -26,6 +26,8 @@ bool has_type(const AttributeValue& value, AttributeType type) {
       return std::holds_alternative<Ints>(value);
     case AttributeType::NumberList:
       return std::holds_alternative<Floats>(value);
+    case AttributeType::TextList:
+      return std::holds_alternative<Texts>(value);
   }
   return false;
 }

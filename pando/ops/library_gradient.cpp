@@ -24,6 +24,18 @@ std::vector<T> list_of(const T* items, std::int64_t count) {
   return {items, items + count};
 }
 
+/// The texts of PANDO_TEXTS.
+Texts texts_of(const char* text, std::int64_t count) {
+  if (count < 0 || (count > 0 && text == nullptr)) throw Error("wanted a list, given NULL");
+  Texts texts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::string_view item = text;
+    texts.push_back(printable(item));
+    text += item.size() + 1;
+  }
+  return texts;
+}
+
 AttributeValue attribute_of(const pando_value_v1& value) {
   switch (value.type) {
     case PANDO_FLAG:
@@ -46,6 +58,8 @@ AttributeValue attribute_of(const pando_value_v1& value) {
       return list_of(value.integers, value.count);
     case PANDO_NUMBERS:
       return list_of(value.numbers, value.count);
+    case PANDO_TEXTS:
+      return texts_of(value.text, value.count);
     default:
       throw Error(str_cat("there is no type ", value.type, " of attributes"));
   }

@@ -13,7 +13,7 @@ namespace pando {
 namespace {
 
 static_assert(static_cast<int>(AttributeType::Flag) == PANDO_FLAG - 1 &&
-                  static_cast<int>(AttributeType::NumberList) == PANDO_NUMBERS - 1,
+                  static_cast<int>(AttributeType::TextList) == PANDO_TEXTS - 1,
               "types of attributes have the order of pando_op.h");
 
 void add_inputs(LibraryCall& call, const Op& op) {
@@ -127,6 +127,8 @@ AttributeType attribute_type(const LibraryAttribute& attribute) {
       return AttributeType::IntList;
     case PANDO_NUMBERS:
       return AttributeType::NumberList;
+    case PANDO_TEXTS:
+      return AttributeType::TextList;
     default:
       throw InternalError(
           str_cat("the attribute '", attribute.name, "' has the unknown type ", attribute.type));

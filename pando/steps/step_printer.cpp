@@ -31,9 +31,13 @@ std::string sizes_text(const std::vector<std::int64_t>& by_device) {
 std::string attributes_text(const Attributes& attributes) {
   if (attributes.empty()) return "";
   const auto entry_text = [](const Attributes::Entry& entry) {
+    // Nothing in an empty list says what it is a list of.
     const auto* numbers = std::get_if<Floats>(&entry.second);
-    const bool is_empty = numbers != nullptr && numbers->empty();
-    return entry.first + " = " + (is_empty ? "numbers []" : attribute_text(entry.second));
+    const auto* texts = std::get_if<Texts>(&entry.second);
+    const char* type = numbers != nullptr && numbers->empty() ? "numbers "
+                       : texts != nullptr && texts->empty()   ? "texts "
+                                                              : "";
+    return entry.first + " = " + type + attribute_text(entry.second);
   };
   return " {" + joined(attributes, entry_text) + "}";
 }

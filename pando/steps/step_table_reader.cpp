@@ -275,8 +275,7 @@ Attributes StepTableReader::attributes() {
 AttributeValue StepTableReader::attribute_value() {
   if (take_if_word("true")) return true;
   if (take_if_word("false")) return false;
-  if (take_if_word("numbers")) return list_value(true);
-  if (is_symbol("[")) return list_value(false);
+  if (is_word("numbers") || is_word("texts") || is_symbol("[")) return list_value();
   if (peek().kind == Token::Kind::Text) return take().text;
   if (peek().kind == Token::Kind::Integer) return integer();
   const bool is_number = peek().kind == Token::Kind::Number || is_word("nan") || is_word("inf");
@@ -284,13 +283,21 @@ AttributeValue StepTableReader::attribute_value() {
   return dtype();
 }
 
-/// A list is of integers if its first value is one, or if it is empty and not said to be of
-/// numbers.
-AttributeValue StepTableReader::list_value(bool of_numbers) {
+/// A list is of texts or integers if its first value is one. One that is empty is of integers if it
+/// is not said to be of something else.
+AttributeValue StepTableReader::list_value() {
+  const bool has_no_numbers = take_if_word("numbers");
+  const bool has_no_texts = !has_no_numbers && take_if_word("texts");
   symbol("[");
+  if (has_no_texts || peek().kind == Token::Kind::Text) {
+    Texts texts;
+    list("]", [&] { texts.push_back(text("a text")); });
+    return texts;
+  }
   Ints integers;
   Floats numbers;
-  of_numbers = of_numbers || (peek().kind != Token::Kind::Integer && !is_symbol("]"));
+  const bool of_numbers =
+      has_no_numbers || (peek().kind != Token::Kind::Integer && !is_symbol("]"));
   list("]", [&] {
     if (of_numbers) {
       numbers.push_back(number_of(take()));

@@ -61,7 +61,7 @@ class StepTableReader : public TextReader {
   ScalarInstruction scalar_instruction(std::size_t number);
   Attributes attributes();
   AttributeValue attribute_value();
-  AttributeValue list_value(bool of_numbers);
+  AttributeValue list_value();
 };
 
 }  // namespace pando

@@ -6,15 +6,17 @@
 namespace pando::python {
 namespace {
 
-/// A list of floats as soon as one of them is.
+/// A list of floats as soon as one of them is; an empty one is of integers.
 AttributeValue list_attribute(nb::handle values, const std::function<std::string()>& what) {
   Integers integers;
   if (nb::try_cast(values, integers)) return integers.as(what());
   Floats floats;
   if (nb::try_cast(values, floats)) return floats;
-  throw TypeError(str_cat(what(),
-                          ": wanted a flag, a number, a text, a dtype or a list of numbers; given ",
-                          nb::repr(values).c_str()));
+  Texts texts;
+  if (nb::try_cast(values, texts)) return texts;
+  throw TypeError(str_cat(
+      what(), ": wanted a flag, a number, a text, a dtype or a list of numbers or texts; given ",
+      nb::repr(values).c_str()));
 }
 
 AttributeValue attribute_from(nb::handle value, const std::function<std::string()>& what) {

@@ -37,10 +37,14 @@ void bind_libraries(nb::module_& m) {
       .def_prop_ro("max_outputs", [](const LibraryOp& op) { return op.record.max_outputs; })
       .def_prop_ro("num_in_place", [](const LibraryOp& op) { return op.record.num_in_place; })
       .def_prop_ro("has_gradient",
-                   [](const LibraryOp& op) { return op.record.gradient != nullptr; });
+                   [](const LibraryOp& op) { return op.record.gradient != nullptr; })
+      .def_prop_ro(
+          "library", [](const LibraryOp& op) { return op.library; }, nb::rv_policy::reference);
   nb::class_<OpLibrary>(m, "OpLibrary")
       .def_prop_ro("path", &OpLibrary::path)
       .def_prop_ro("hash", &OpLibrary::hash)
+      .def_prop_ro("domain", &OpLibrary::domain, "Empty: it names none.")
+      .def_prop_ro("domain_version", &OpLibrary::domain_version)
       .def_prop_ro("ops", &ops_of, nb::rv_policy::reference);
   m.def("load_library", &load_library, nb::arg("path"), nb::rv_policy::reference,
         nb::call_guard<InterpreterReleased>(), "See pando.load_library.");
@@ -59,7 +63,8 @@ void bind_registry(nb::module_& m) {
       .value("Text", AttributeType::Text)
       .value("DTypeName", AttributeType::DTypeName)
       .value("IntList", AttributeType::IntList)
-      .value("NumberList", AttributeType::NumberList);
+      .value("NumberList", AttributeType::NumberList)
+      .value("TextList", AttributeType::TextList);
   nb::class_<OpDef>(m, "OpKind")
       .def_ro("name", &OpDef::name)
       .def_ro("doc", &OpDef::doc)

@@ -482,6 +482,8 @@ class AttributeType(enum.Enum):
 
     NumberList = 6
 
+    TextList = 7
+
 class OpKind:
     @property
     def name(self) -> str: ...
@@ -571,12 +573,22 @@ class LibraryOp:
     @property
     def has_gradient(self) -> bool: ...
 
+    @property
+    def library(self) -> OpLibrary: ...
+
 class OpLibrary:
     @property
     def path(self) -> str: ...
 
     @property
     def hash(self) -> str: ...
+
+    @property
+    def domain(self) -> str:
+        """Empty: it names none."""
+
+    @property
+    def domain_version(self) -> int: ...
 
     @property
     def ops(self) -> list[LibraryOp]: ...

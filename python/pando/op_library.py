@@ -16,6 +16,7 @@ _TYPE_NAMES = {
     _core.AttributeType.DTypeName: "dtype",
     _core.AttributeType.IntList: "list[int]",
     _core.AttributeType.NumberList: "list[float]",
+    _core.AttributeType.TextList: "list[str]",
 }
 
 
@@ -94,6 +95,11 @@ class OpLibrary(Mapping[str, LibraryOp]):
         """The hash of the file, which compiled programs that use the library are known by."""
         return self._core.hash
 
+    @property
+    def domain(self) -> tuple[str, int] | None:
+        """The domain of all its ops and its version; None if it names none."""
+        return (self._core.domain, self._core.domain_version) if self._core.domain else None
+
     def __getitem__(self, name: str) -> LibraryOp:
         return self._ops[name]
 
@@ -104,7 +110,9 @@ class OpLibrary(Mapping[str, LibraryOp]):
         return len(self._ops)
 
     def __repr__(self) -> str:
-        return "\n".join([f"OpLibrary {self.path}", *(repr(op) for op in self._ops.values())])
+        domain = f" of {self._core.domain} {self._core.domain_version}" if self.domain else ""
+        ops = (repr(op) for op in self._ops.values())
+        return "\n".join([f"OpLibrary {self.path}{domain}", *ops])
 
 
 def load_library(path: str | os.PathLike[str]) -> OpLibrary:
@@ -119,8 +127,8 @@ def load_library(path: str | os.PathLike[str]) -> OpLibrary:
         The library, which lists its ops with their attributes.
 
     Raises:
-        popart_exception: It is no such library, or an op of it breaks a rule or has a name that is
-            taken; nothing of it is known then.
+        popart_exception: It is no such library, or its domain or an op of it breaks a rule, or an
+            op has a name that is taken; nothing of it is known then.
     """
     return OpLibrary(_core.load_library(os.fspath(path)))
 

@@ -97,6 +97,12 @@ int32_t compute(const pando_call_v1*, void*, pando_message_v1*) { return 0; }
 
 }  // namespace
 
+#if defined(FAULT_NO_DOMAIN)
+PANDO_OP_DOMAIN("", 1)
+#elif defined(FAULT_DOMAIN_VERSION)
+PANDO_OP_DOMAIN("com.\x01", 0)
+#endif
+
 PANDO_OP_LIBRARY(registry, message) {
 #if defined(FAULT_NO_OPS)
   (void)message;

@@ -74,7 +74,7 @@ int32_t running_sum(const pando_call_v1* call, void* scratch, pando_message_v1* 
 int32_t told_infer(const pando_call_v1*, pando_info_v1* outputs, int32_t*, pando_message_v1*) {
   outputs[0].dtype = PANDO_FLOAT64;
   outputs[0].rank = 1;
-  outputs[0].shape[0] = 7;
+  outputs[0].shape[0] = 8;
   return 0;
 }
 
@@ -106,6 +106,14 @@ int32_t told(const pando_call_v1* call, void*, pando_message_v1*) {
         told_value = 0;
         for (int64_t k = 0; k < value.count; ++k) told_value += value.numbers[k];
         break;
+      case PANDO_TEXTS: {
+        int64_t letters = 0;
+        const char* text = value.text;
+        for (int64_t k = 0; k < value.count; ++k, text += std::strlen(text) + 1)
+          letters += static_cast<int64_t>(std::strlen(text));
+        told_value = static_cast<double>(value.count * 1000 + letters);
+        break;
+      }
       default:
         break;
     }
@@ -162,10 +170,10 @@ int32_t count(const pando_call_v1* call, void*, pando_message_v1*) {
 }
 
 const pando_attribute_v1 kAttributes[] = {
-    {"flag", PANDO_FLAG, 1, "a flag"},     {"integer", PANDO_INTEGER, 1, nullptr},
-    {"number", PANDO_NUMBER, 1, ""},       {"text", PANDO_TEXT, 1, "a text"},
-    {"dtype", PANDO_DTYPE, 1, nullptr},    {"integers", PANDO_INTEGERS, 1, nullptr},
-    {"numbers", PANDO_NUMBERS, 1, nullptr}};
+    {"flag", PANDO_FLAG, 1, "a flag"},      {"integer", PANDO_INTEGER, 1, nullptr},
+    {"number", PANDO_NUMBER, 1, ""},        {"text", PANDO_TEXT, 1, "a text"},
+    {"dtype", PANDO_DTYPE, 1, nullptr},     {"integers", PANDO_INTEGERS, 1, nullptr},
+    {"numbers", PANDO_NUMBERS, 1, nullptr}, {"texts", PANDO_TEXTS, 1, nullptr}};
 
 pando_op_v1 op(const char* name, decltype(pando_op_v1::infer) infer,
                decltype(pando_op_v1::compute) compute) {
@@ -194,7 +202,7 @@ PANDO_OP_LIBRARY(registry, message) {
   ops.push_back(op("Told", told_infer, told));
   ops.back().min_inputs = ops.back().max_inputs = 0;
   ops.back().attributes = kAttributes;
-  ops.back().num_attributes = 7;
+  ops.back().num_attributes = 8;
   ops.push_back(op("SwapInplace", like_first, swap));
   ops.back().min_inputs = 2;
   ops.back().max_inputs = 3;

@@ -71,7 +71,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadLibrary{"attributes_null", "which has 2 attributes: wanted a list"},
         BadLibrary{"attribute_type", "with the attribute 'a' of the unknown type 55"},
         BadLibrary{"attribute_name", "with an attribute called 'library_hash'"},
-        BadLibrary{"attribute_twice", "with two attributes called 'a'"}),
+        BadLibrary{"attribute_twice", "with two attributes called 'a'"},
+        BadLibrary{"no_domain", "has the domain '' of version 1: wanted a name"},
+        BadLibrary{"domain_version", "has the domain 'com.?' of version 0: wanted a name"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Library, NoLibraryAtAll) {

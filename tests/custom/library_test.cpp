@@ -45,12 +45,12 @@ TEST(LibraryAttributes, EveryTypeOfTheInterfaceHasItsOwn) {
       {PANDO_FLAG, AttributeType::Flag},          {PANDO_INTEGER, AttributeType::Integer},
       {PANDO_NUMBER, AttributeType::Number},      {PANDO_TEXT, AttributeType::Text},
       {PANDO_DTYPE, AttributeType::DTypeName},    {PANDO_INTEGERS, AttributeType::IntList},
-      {PANDO_NUMBERS, AttributeType::NumberList},
+      {PANDO_NUMBERS, AttributeType::NumberList}, {PANDO_TEXTS, AttributeType::TextList},
   };
   for (const auto& [type, expected] : types) {
     EXPECT_EQ(attribute_type({.name = "a", .type = type}), expected) << type;
   }
-  for (const std::int32_t type : {0, PANDO_NUMBERS + 1}) {
+  for (const std::int32_t type : {0, PANDO_TEXTS + 1}) {
     EXPECT_THROW(attribute_type({.name = "a", .type = type}), InternalError) << type;
   }
 }
@@ -219,13 +219,14 @@ TEST_F(LibraryTest, GetsAttributesOfEveryType) {
                           {"text", std::string("four")},
                           {"dtype", DType::Float16},
                           {"integers", Ints{1, 2, 3}},
-                          {"numbers", Floats{0.5, 0.75}}};
+                          {"numbers", Floats{0.5, 0.75}},
+                          {"texts", Texts{"a", "", "b c"}}};
   OpBuilder ops = builder_of(main());
   Tensor* given = ops.make("Told", {}, all);
   Tensor* absent = ops.make("Told", {});
   store(main(), ops.make("Concat", {given, absent}, {{"axis", std::int64_t{0}}}));
   EXPECT_EQ(result_of<double>(ir), (std::vector<double>{1, -5, 0.25, 4004, PANDO_FLOAT16, 6, 1.25,
-                                                        -1, -1, -1, -1, -1, -1, -1}));
+                                                        3004, -1, -1, -1, -1, -1, -1, -1, -1}));
   EXPECT_EQ(result_of<double>(*parse_ir(print_ir(ir))), result_of<double>(ir));
   EXPECT_EQ(dtype_code(DType::BFloat16), PANDO_BFLOAT16);
 }

@@ -128,6 +128,14 @@ def custom_operation(
     """An op of a library. The example outputs say what the program expects of it."""
     del num_outputs, outputs
     given = f"poptorch.custom_op '{name}' of {domain} {domain_version} at {call.node.location}"
+    op = _core.find_library_op(name)
+    if op is not None and op.library.domain:
+        has = (op.library.domain, op.library.domain_version)
+        if has != (domain, domain_version):
+            raise createPoptorchError(
+                f"{given}: the library {op.library.path} has an op of that name, but of the domain "
+                f"{has[0]} of version {has[1]}"
+            )
     try:
         made = ops.custom(name, inputs, accessAttributes(attributes))
     except (TypeError, ValueError, _core.popart_exception) as error:

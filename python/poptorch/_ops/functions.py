@@ -229,8 +229,8 @@ def custom_op(
     Args:
         inputs: The inputs.
         name: The name of the op.
-        domain: The domain of the op.
-        domain_version: The version of the op.
+        domain: The domain of the op. A library that names no domain has its ops in every one.
+        domain_version: The version of the domain.
         example_outputs: A tensor of the shape and dtype of each output.
         attributes: The attributes of the op by name: a float, an int, a str, or a list or tuple of
             one of them; None: none.

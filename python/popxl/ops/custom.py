@@ -48,6 +48,11 @@ _TYPES: dict[_core.AttributeType, tuple[str, Callable[[object], bool], Callable[
         lambda value: _is_list(value, _is_number),
         lambda value: [float(item) for item in value],
     ),
+    _core.AttributeType.TextList: (
+        "a list of strs",
+        lambda value: _is_list(value, lambda item: isinstance(item, str)),
+        list,
+    ),
 }
 
 
@@ -85,7 +90,7 @@ def custom(
         name: The kind of the op, of a library that `pando.load_library` has loaded.
         inputs: The inputs; None where an optional one is not connected.
         attributes: The attributes by name: bool, int, float, str, a dtype of popxl, or a list of
-            int or float; None: none.
+            int, float or str; None: none.
 
     Returns:
         The outputs. Those of an op in place are aliases of its first inputs.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "pando/base/byte_stream.hpp"
+
 namespace pando::testing {
 namespace {
 
@@ -32,6 +34,24 @@ TEST(Attributes, CopiesShareUntilOneChanges) {
   EXPECT_EQ(other, (Attributes{{"axis", std::int64_t{1}}}));
   other.erase("axis");
   EXPECT_TRUE(other.empty());
+}
+
+TEST(Attributes, AreReadBackFromBytes) {
+  const Attributes attributes = {{"axis", Ints{1, -2}},
+                                 {"flag", true},
+                                 {"none", Texts{}},
+                                 {"scale", 0.5},
+                                 {"text", std::string("some")},
+                                 {"type", DType::Float16},
+                                 {"values", Floats{1.5, 2.5}},
+                                 {"words", Texts{"", "a\n\"b\""}},
+                                 {"zeros", std::string(2, '\0')}};
+  ByteWriter writer("TESTFILE", 1);
+  writer.attributes(attributes);
+  const std::string bytes = std::move(writer).finish();
+  ByteReader reader(bytes, "TESTFILE", 1, "a test");
+  EXPECT_EQ(reader.attributes(), attributes);
+  reader.finish();
 }
 
 }  // namespace

@@ -33,11 +33,10 @@ TEST(HashWriter, IsTheHashOfAllBytesHoweverTheyCome) {
 
 /// With the writing functions of ByteWriter, over the border of its buffer, too.
 TEST(HashWriter, WritesFieldsAsAFileHasThem) {
-  const Attributes attributes = {{"axis", Ints{1, 2}},
-                                 {"scale", 0.5},
-                                 {"text", std::string("some")},
-                                 {"type", DType::Float16},
-                                 {"values", Floats{1.5, 2.5}}};
+  const Attributes attributes = {
+      {"axis", Ints{1, 2}},          {"scale", 0.5},
+      {"text", std::string("some")}, {"type", DType::Float16},
+      {"values", Floats{1.5, 2.5}},  {"words", Texts{"", "some", "more"}}};
   const auto write = [&](auto& out) {
     for (int i = 0; i < 200; ++i) {
       out.value(static_cast<std::int16_t>(i));

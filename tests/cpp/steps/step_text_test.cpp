@@ -35,7 +35,7 @@ from_host "x" : (4,) float32
 to_host "y \"quoted\"" : (4,) float32
 collective 0 reduce_scatter mean float32 4 to 2 groups 2 stride 2 "ReduceScatter (m.py:3)"
 print 0 "title" : (4,) float32 {digits = 4, separator = ", ", summarise = false}
-kernel 0 Fill {dims = [1, 2], empty = numbers [], kind = float16, none = [], scale = 0.5, scales = [1.0, -inf]} () to ((4,) float32)
+kernel 0 Fill {dims = [1, 2], empty = numbers [], kind = float16, none = [], scale = 0.5, scales = [1.0, -inf], wordless = texts [], words = ["a", "b \"c\""]} () to ((4,) float32)
 kernel 1 MatMul ((2, 2) float32 strides [1, 2], (2, 2) float32) to ((2, 2) float32)
 kernel 2 Fused ((2, 2) float32, (2, 1) float32, (1, 2) float32) to ((2, 2) float32) products [(0, 1, 2) in 0] scalar {
   %0 = Load.f32()
@@ -185,15 +185,16 @@ bool is_accepted(const std::string& text) {
     return true;
   } catch (const InternalError& error) {
     ADD_FAILURE() << error.what() << "\n" << text;
+    return false;
   } catch (const Error&) {
+    return false;
   }
-  return false;
 }
 
 /// PANDO_HOSTILE_STEPS: how many.
 TEST(HostileSteps, MutationsGiveStepsOrAnError) {
   const char* given = std::getenv("PANDO_HOSTILE_STEPS");
-  const int rounds = given == nullptr ? 1500 : std::atoi(given);
+  const int rounds = given == nullptr ? 1500 : std::stoi(given);
   std::mt19937_64 random(7);
   int accepted = 0;
   for (int round = 0; round < rounds; ++round) {

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is
 # An op whose result says with what it was compiled, and that fails for negative numbers.
 MARKED = r"""
 #include <cstdio>
+#include <cstring>
 #include "pando_op.h"
 static int32_t infer(const pando_call_v1*, pando_info_v1* outputs, int32_t*, pando_message_v1*) {
   outputs[0].dtype = PANDO_FLOAT32;
@@ -38,20 +39,24 @@ static int32_t infer(const pando_call_v1*, pando_info_v1* outputs, int32_t*, pan
 static int32_t compute(const pando_call_v1* call, void*, pando_message_v1* message) {
   const float x = *(const float*)call->inputs[0].data;
   *(float*)call->outputs[0].data = x + MARK;
+  const char* name = call->attributes[2].text;
+  for (int64_t i = 0; i < call->attributes[2].count; ++i, name += strlen(name) + 1)
+    *(float*)call->outputs[0].data += 100 + strlen(name);
   if (x >= 0) return 0;
   snprintf(message->text, message->capacity, "%g is negative", x);
   return 42;
 }
 PANDO_OP_LIBRARY(registry, message) {
   static const pando_attribute_v1 kinds[] = {
-      {"kind", PANDO_DTYPE, 1, nullptr}, {"sizes", PANDO_INTEGERS, 1, nullptr}};
+      {"kind", PANDO_DTYPE, 1, nullptr}, {"sizes", PANDO_INTEGERS, 1, nullptr},
+      {"names", PANDO_TEXTS, 1, nullptr}};
   pando_op_v1 op = {};
   (void)message;
   op.abi_version = PANDO_OP_ABI_VERSION;
   op.name = "Marked";
   op.min_inputs = op.max_inputs = op.max_outputs = 1;
   op.attributes = kinds;
-  op.num_attributes = 2;
+  op.num_attributes = 3;
   op.infer = infer;
   op.compute = compute;
   return registry->add(registry->state, &op);
@@ -242,9 +247,24 @@ def test_what_an_op_refuses() -> None:
             ops.custom("TestSnake", [t], {"a": 0})
         # Integers are numbers, dtypes those of popxl.
         ops.custom("TestSnake", [t], {"a": 1})
-        ops.custom("Marked", [t], {"kind": popxl.float16, "sizes": [1, 2]})
+        ops.custom("Marked", [t], {"kind": popxl.float16, "sizes": [1, 2], "names": []})
+        with pytest.raises(TypeError, match=r"wanted a list of strs for the attribute 'names'"):
+            ops.custom("Marked", [t], {"names": "abc"})
+        with pytest.raises(popart.popart_exception, match=r"'names': wanted texts without zeros"):
+            ops.custom("Marked", [t], {"names": ["a\0b"]})
     with popxl.Ir().main_graph, pytest.raises(ValueError, match="not in the current Graph"):
         call_snake(t)
+
+
+@pytest.mark.usefixtures("marked")
+@pytest.mark.parametrize("names", [[], [""], ["a", "b c", 'quoted " and \\', "zwei Zeilen\n"]])
+def test_lists_of_texts_reach_the_op(names: list[str]) -> None:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        stream = popxl.d2h_stream((), popxl.float32)
+        (result,) = ops.custom("Marked", [popxl.variable(np.float32(2))], {"names": names})
+        ops.host_store(stream, result)
+    assert float(run(ir, stream)) == 3 + sum(100 + len(name) for name in names)
 
 
 @pytest.mark.usefixtures("marked")

@@ -103,18 +103,63 @@ def test_the_gradient_is_printed(capfd):
     assert "hidden: (" in text and "hidden_gradient" not in text
 
 
-@pytest.fixture(scope="module")
-def snake(tmp_path_factory):
+def load_compiled(code, folder, name):
     if shutil.which(COMPILER) is None:
         pytest.skip("there is no C++ compiler")
-    folder = tmp_path_factory.mktemp("library")
-    source, library = folder / "snake.cpp", folder / "libsnake.so"
-    # Under another name than other tests, which may run in this process.
-    source.write_text(SNAKE.read_text().replace('"Snake', '"TorchSnake'))
+    source, library = folder / f"{name}.cpp", folder / f"lib{name}.so"
+    source.write_text(code)
     command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-I", pando.get_include()]
     subprocess.run([*command, str(source), "-o", str(library)], check=True, timeout=120)
-    pando.load_library(library)
+    return pando.load_library(library)
+
+
+@pytest.fixture(scope="module")
+def snake(tmp_path_factory):
+    # Under another name than other tests, which may run in this process.
+    code = SNAKE.read_text().replace('"Snake', '"TorchSnake')
+    load_compiled(code, tmp_path_factory.mktemp("library"), "snake")
     return "TorchSnake"
+
+
+# y = x + how many letters all the texts have, and 100 for every text.
+LETTERS = r"""
+#include <cstring>
+#include "pando_op.h"
+static int32_t infer(const pando_call_v1* call, pando_info_v1* out, int32_t*, pando_message_v1*) {
+  out->dtype = PANDO_FLOAT32;
+  out->rank = 1;
+  out->shape[0] = call->inputs[0].shape[0];
+  return 0;
+}
+static int32_t compute(const pando_call_v1* call, void*, pando_message_v1*) {
+  const float* x = (const float*)call->inputs[0].data;
+  float* y = (float*)call->outputs[0].data;
+  const pando_value_v1& texts = call->attributes[0];
+  float plus = 0;
+  const char* text = texts.text;
+  for (int64_t i = 0; i < texts.count; ++i, text += strlen(text) + 1) plus += 100 + strlen(text);
+  for (int64_t i = 0; i < call->inputs[0].shape[0]; ++i) y[i] = x[i] + plus;
+  return 0;
+}
+PANDO_OP_LIBRARY(registry, message) {
+  static const pando_attribute_v1 attributes[] = {{"texts", PANDO_TEXTS, 0, nullptr}};
+  pando_op_v1 op = {};
+  (void)message;
+  op.abi_version = PANDO_OP_ABI_VERSION;
+  op.name = "Letters";
+  op.min_inputs = op.max_inputs = op.max_outputs = 1;
+  op.attributes = attributes;
+  op.num_attributes = 1;
+  op.infer = infer;
+  op.compute = compute;
+  return registry->add(registry->state, &op);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    return load_compiled(LETTERS, tmp_path_factory.mktemp("library"), "letters")["Letters"].name
 
 
 class Of(torch.nn.Module):
@@ -141,6 +186,16 @@ def test_ops_of_libraries(snake):
     torch.testing.assert_close(given, wanted)
 
 
+@pytest.mark.parametrize("texts", [["one"], ["", "two", "three"], ("a", "b")])
+def test_ops_of_libraries_take_lists_of_texts(letters, texts):
+    def run(x):
+        return poptorch.custom_op([x], letters, "any", 7, [x], {"texts": texts})[0]
+
+    x = values(4)
+    plus = sum(100 + len(text) for text in texts)
+    torch.testing.assert_close(poptorch.inferenceModel(Of(run))(x), x + plus)
+
+
 @pytest.mark.parametrize(
     ("name", "attributes", "shape", "text"),
     [
@@ -156,5 +211,17 @@ def test_faults_of_users_ops_are_named(snake, name, attributes, shape, text):
         example = torch.empty(shape, device=x.device)
         return poptorch.custom_op([x], name or snake, "com.acme", 1, [example], attributes)[0]
 
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(Of(run))(torch.ones(3))
+
+
+@pytest.mark.parametrize(("domain", "version"), [("com.other", 1), ("com.acme", 2)])
+def test_ops_of_another_domain_are_not_taken(snake, domain, version):
+    def run(x):
+        return poptorch.custom_op([x], snake, domain, version, [x], {"a": 0.5})[0]
+
+    text = (
+        rf"of {domain} {version} at .*libsnake\.so has an op of that name.* com\.acme of version 1"
+    )
     with pytest.raises(poptorch.Error, match=text):
         poptorch.inferenceModel(Of(run))(torch.ones(3))
