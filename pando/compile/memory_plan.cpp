@@ -201,7 +201,7 @@ class Planner {
 
  private:
   static constexpr int kMaxRepairs = 32;
-  static constexpr std::int64_t kWorthImproving = 32 << 10;  // bytes
+  static constexpr std::int64_t kWorthImproving = 8 << 10;  // bytes
   /// Pairs of storages that are compared at most: some milliseconds.
   static constexpr std::int64_t kPlacementsToImprove = 4'000'000;
 
