@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -234,10 +234,8 @@ def _as_parent_tensor(value: TensorLike, graph_input: Tensor, where: str) -> Ten
     return value
 
 
-def _check_complete(graph: Graph, given: Mapping[Tensor, Tensor]) -> None:
+def _refuse_incomplete(graph: Graph, given: Mapping[Tensor, Tensor]) -> NoReturn:
     missing = [t for t in graph.inputs if t not in given]
-    if not missing:
-        return
     rows = [f"  {t.name:<32} {t.dtype} {t.shape}" for t in missing]
     connected = [f"  {t.name:<32} <- {given[t].name}" for t in graph.inputs if t in given]
     raise ValueError(
@@ -286,8 +284,9 @@ def bind_inputs(
     given: dict[Tensor, Tensor] = {}
     for i, (graph_input, value) in enumerate(zip(graph_inputs, positional, strict=False)):
         given[graph_input] = _as_parent_tensor(value, graph_input, f"position {i}")
+    known = frozenset(graph_inputs) if inputs_dict else ()
     for key, value in (inputs_dict or {}).items():
-        if key not in graph_inputs:
+        if key not in known:
             raise ValueError(
                 f"The inputs_dict key {key} is not in the {label} graph {graph.id}: wanted one of "
                 f"its inputs {[t.name for t in graph_inputs]}."
@@ -297,8 +296,8 @@ def bind_inputs(
                 f"Graph input tensor is specified twice: {key} was given {given[key]} and {value}."
             )
         given[key] = _as_parent_tensor(value, key, f"inputs_dict key '{key.name}'")
-    if check_inputs:
-        _check_complete(graph, given)
+    if check_inputs and len(given) < len(graph_inputs):
+        _refuse_incomplete(graph, given)
     return [given.get(graph_input) for graph_input in graph_inputs]
 
 
@@ -315,8 +314,8 @@ def written_back(graph: Graph, inputs: list[Tensor | None], first: int = 0) -> l
     """
     return [
         first + i
-        for i, (graph_input, given) in enumerate(zip(graph.inputs, inputs, strict=True))
-        if given is not None and graph_input._pb.is_by_ref
+        for i, (graph_input, given) in enumerate(zip(graph._pb.inputs, inputs, strict=True))
+        if given is not None and graph_input.is_by_ref
     ]
 
 
@@ -340,7 +339,7 @@ def create_call(
         "Call",
         inputs,
         {"modified": written_back(graph, inputs)},
-        names=[t.name for t in graph.outputs],
+        names=[t.name for t in graph._pb.outputs],
         settings_name=settings_name or f"{get_current_graph().name}--call--{graph.name}",
         called_graphs=[graph],
     )

@@ -242,6 +242,7 @@ void FusedBody::choose_parts(int num_threads) {
     const bool moves = access == Access::Direct || access == Access::Repeated;
     block_work += moves ? 3.0 : access == Access::Splat ? 0.0 : 30.0;
   }
+  for (const auto& operand : plan_.generated) block_work += operand.is_philox ? 60.0 : 0.0;
   for (const FusedProduct& product : layout_.products) {
     block_work += 2.0 * static_cast<double>(product.shape.depth);
   }

@@ -103,13 +103,24 @@ KernelPlan make_gather_grad_rows(const KernelRequest& request) {
   targets.index_dtype = p.index_dtype;
   targets.threads = p.threads;
   if (!targets.is_worth_it()) return KernelPlan::reject("rows are short");
-  return plan_row_sums(request.input(0).dtype, targets);
+  // Then zeros with a few sums are less work. Half precision would need a table of floats for them.
+  constexpr std::int64_t kFew = 4;
+  const DType dtype = request.input(0).dtype;
+  const bool is_half = dtype == DType::Float16 || dtype == DType::BFloat16;
+  if (!is_half && targets.is_one_order() && kFew * p.indices < p.size) {
+    return KernelPlan::reject("most rows get nothing");
+  }
+  return plan_row_sums(dtype, targets);
 }
 
-/// Adds rows of g into `sums` for blocks [begin, end).
+struct Columns {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Adds columns of rows of g into `sums` for blocks [begin, end).
 template <class T, class Sum>
 void add_rows(const GatherProblem& p, const T* g, const IndexReader& indices, Sum* sums,
-              std::int64_t begin, std::int64_t end) {
+              std::int64_t begin, std::int64_t end, Columns columns) {
   for (std::int64_t block = begin; block < end; ++block) {
     Sum* target = sums + block * p.size * p.inner;
     for (std::int64_t i = 0; i < p.indices; ++i) {
@@ -117,7 +128,9 @@ void add_rows(const GatherProblem& p, const T* g, const IndexReader& indices, Su
       if (at < 0 || at >= p.size) continue;
       const T* row = g + (block * p.indices + i) * p.inner;
       Sum* to = target + at * p.inner;
-      for (std::int64_t j = 0; j < p.inner; ++j) to[j] = static_cast<Sum>(to[j] + row[j]);
+      for (std::int64_t j = columns.begin; j < columns.end; ++j) {
+        to[j] = static_cast<Sum>(to[j] + row[j]);
+      }
     }
   }
 }
@@ -134,8 +147,13 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
   const bool known = dispatch_arithmetic(dtype, [&]<class T>(T) {
     constexpr bool kThroughFloat = kIsHalfPrecision<T>;
     if (kThroughFloat) plan.scratch_bytes = count * sizeof(float);
-    const std::int64_t grain = row_grain(p.indices * p.inner, 1 << 15);
-    plan.run = [p, grain](std::byte* const* operands, std::byte* scratch) {
+    const std::int64_t blocks = p.groups * p.outer;
+    // Threads own blocks or columns, so that repeated indices add up in one order.
+    const bool by_columns = blocks < p.threads;
+    const std::int64_t grain =
+        by_columns ? std::max<std::int64_t>(16, row_grain(blocks * p.indices, 1 << 15))
+                   : row_grain(p.indices * p.inner, 1 << 15);
+    plan.run = [=](std::byte* const* operands, std::byte* scratch) {
       using Sum = std::conditional_t<kThroughFloat, float, T>;
       T* out = operand_out<T>(operands, 2);
       Sum* sums = kThroughFloat ? reinterpret_cast<Sum*>(scratch) : reinterpret_cast<Sum*>(out);
@@ -144,8 +162,14 @@ KernelPlan make_gather_grad(const KernelRequest& request) {
       parallel_for(p.threads, elements, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
         std::fill(sums + begin, sums + end, Sum{});
       });
-      parallel_for(p.threads, p.groups * p.outer, grain, [&](std::int64_t begin, std::int64_t end) {
-        add_rows(p, operand_in<T>(operands, 0), indices, sums, begin, end);
+      const T* g = operand_in<T>(operands, 0);
+      const std::int64_t parts = by_columns ? p.inner : blocks;
+      parallel_for(p.threads, parts, grain, [&](std::int64_t begin, std::int64_t end) {
+        if (by_columns) {
+          add_rows(p, g, indices, sums, 0, blocks, {begin, end});
+        } else {
+          add_rows(p, g, indices, sums, begin, end, {0, p.inner});
+        }
       });
       if constexpr (kThroughFloat) from_floats(sums, out, static_cast<std::size_t>(elements));
     };

@@ -14,7 +14,22 @@
 namespace pando::cpu {
 namespace {
 
+/// Results along a row that have the same cell of their windows inside the data.
+struct RowRun {
+  std::int64_t from, to, count;  // the first data cell and the first result, in their rows
+};
+
 struct PoolProblem : PoolShape {
+  std::vector<RowRun> row_runs;  // by the cells of a window along a row
+
+  void find_row_runs() {
+    for (std::int64_t k = 0; k < kernel[2]; ++k) {
+      const Range range = inside(2, k);
+      if (range.begin == range.end) continue;
+      row_runs.push_back({data_index(2, range.begin, k), range.begin, range.end - range.begin});
+    }
+  }
+
   /// Calls body(first data cell, first result, count) for the runs of results along the last
   /// dimension that have the same cell of their windows; data cells are stride[2] apart. Every
   /// result's cells come in their order in memory.
@@ -24,11 +39,7 @@ struct PoolProblem : PoolShape {
       for (std::int64_t j = 0; j < result[1]; ++j) {
         const std::int64_t to = (i * result[1] + j) * result[2];
         for_rows(i, j, [&](std::int64_t row) {
-          for (std::int64_t k = 0; k < kernel[2]; ++k) {
-            const Range range = inside(2, k);
-            if (range.begin == range.end) continue;
-            body(row + data_index(2, range.begin, k), to + range.begin, range.end - range.begin);
-          }
+          for (const RowRun& run : row_runs) body(row + run.from, to + run.to, run.count);
         });
       }
     }
@@ -47,7 +58,8 @@ struct PoolProblem : PoolShape {
     }
   }
 
-  /// How many cells of each result's window an average counts.
+  /// How many cells of each result's window an average counts; 1 where there is none, so that its
+  /// sum, 0, is divided without a branch.
   template <class T>
   std::vector<T> window_counts() const {
     std::vector<T> counts;
@@ -55,7 +67,7 @@ struct PoolProblem : PoolShape {
       for (std::int64_t j = 0; j < result[1]; ++j) {
         const std::int64_t rows = counted(0, i) * counted(1, j);
         for (std::int64_t k = 0; k < result[2]; ++k) {
-          counts.push_back(static_cast<T>(rows * counted(2, k)));
+          counts.push_back(static_cast<T>(std::max<std::int64_t>(1, rows * counted(2, k))));
         }
       }
     }
@@ -204,9 +216,7 @@ void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte*
     p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
       add_cells(x + from, p.stride[2], y + to, count);
     });
-    for (std::size_t o = 0; o < counts.size(); ++o) {
-      if (counts[o] != 0) y[o] /= counts[o];
-    }
+    for (std::size_t o = 0; o < counts.size(); ++o) y[o] /= counts[o];
   });
 }
 
@@ -218,9 +228,7 @@ void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
     const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
     std::fill_n(dx, p.data_size(), T{});
-    for (std::size_t o = 0; o < counts.size(); ++o) {
-      shares[o] = counts[o] == 0 ? T{} : g[o] / counts[o];
-    }
+    for (std::size_t o = 0; o < counts.size(); ++o) shares[o] = g[o] / counts[o];
     p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
       add_cells_grad(shares + to, p.stride[2], dx + from, count);
     });
@@ -234,6 +242,7 @@ KernelPlan make_pool(const KernelRequest& request) {
     return KernelPlan::reject(fault);
   }
   if (p.lanes > 1) return KernelPlan::reject("channels last");
+  p.find_row_runs();
   const DType dtype = pool_operands(request, P).data->dtype;
   KernelPlan plan;
   const auto use = [&]<class T>(T) {
