@@ -156,6 +156,20 @@ TEST_P(OnTarget, PhiloxMatchesItsDefinition) {
   }
 }
 
+TEST_P(OnTarget, NumbersThatAreDrawnAreWorkForThreads) {
+  for (const std::int64_t count : {100, 50000}) {
+    KernelSpec spec;
+    spec.kind = "Fused";
+    spec.inputs = {{DType::UInt32, {count}, {0}}};
+    spec.outputs = {OperandDesc::contiguous(DType::UInt32, {count})};
+    ScalarEmitter e(spec.scalar);
+    const ScalarValue key = e.load(0, DType::UInt32);
+    e.store(0, e.philox(key, key, e.iota(), 1), DType::UInt32);
+    const std::string text = cpu::make_fused_kernel(spec, 2)->explain();
+    EXPECT_NE(text.find(count > 100 ? " 2 threads" : " 1 threads"), std::string::npos) << text;
+  }
+}
+
 /// Dropout of x + bias, with a residual: rows that do not end where groups of numbers do.
 TEST_P(OnTarget, NumbersAreDrawnBesideRowsThatRepeat) {
   for (const Shape& shape :
