@@ -113,14 +113,14 @@ KernelPlan make_gather_grad_rows(const KernelRequest& request) {
   return plan_row_sums(dtype, targets);
 }
 
-struct Columns {
+struct ColumnRange {
   std::int64_t begin = 0, end = 0;
 };
 
 /// Adds columns of rows of g into `sums` for blocks [begin, end).
 template <class T, class Sum>
 void add_rows(const GatherProblem& p, const T* g, const IndexReader& indices, Sum* sums,
-              std::int64_t begin, std::int64_t end, Columns columns) {
+              std::int64_t begin, std::int64_t end, ColumnRange columns) {
   for (std::int64_t block = begin; block < end; ++block) {
     Sum* target = sums + block * p.size * p.inner;
     for (std::int64_t i = 0; i < p.indices; ++i) {
