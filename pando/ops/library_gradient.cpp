@@ -18,15 +18,19 @@ void check_list(const T* items, std::int32_t count, std::int32_t most, const cha
   }
 }
 
+void check_given(const void* items, std::int64_t count) {
+  if (count < 0 || (count > 0 && items == nullptr)) throw Error("wanted a list, given NULL");
+}
+
 template <class T>
 std::vector<T> list_of(const T* items, std::int64_t count) {
-  if (count < 0 || (count > 0 && items == nullptr)) throw Error("wanted a list, given NULL");
+  check_given(items, count);
   return {items, items + count};
 }
 
 /// The texts of PANDO_TEXTS.
 Texts texts_of(const char* text, std::int64_t count) {
-  if (count < 0 || (count > 0 && text == nullptr)) throw Error("wanted a list, given NULL");
+  check_given(text, count);
   Texts texts;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::string_view item = text;

@@ -286,18 +286,17 @@ AttributeValue StepTableReader::attribute_value() {
 /// A list is of texts or integers if its first value is one. One that is empty is of integers if it
 /// is not said to be of something else.
 AttributeValue StepTableReader::list_value() {
-  const bool has_no_numbers = take_if_word("numbers");
-  const bool has_no_texts = !has_no_numbers && take_if_word("texts");
+  const bool says_numbers = take_if_word("numbers");
+  const bool says_texts = !says_numbers && take_if_word("texts");
   symbol("[");
-  if (has_no_texts || peek().kind == Token::Kind::Text) {
+  if (says_texts || peek().kind == Token::Kind::Text) {
     Texts texts;
     list("]", [&] { texts.push_back(text("a text")); });
     return texts;
   }
   Ints integers;
   Floats numbers;
-  const bool of_numbers =
-      has_no_numbers || (peek().kind != Token::Kind::Integer && !is_symbol("]"));
+  const bool of_numbers = says_numbers || (peek().kind != Token::Kind::Integer && !is_symbol("]"));
   list("]", [&] {
     if (of_numbers) {
       numbers.push_back(number_of(take()));

@@ -38,8 +38,7 @@ void bind_libraries(nb::module_& m) {
       .def_prop_ro("num_in_place", [](const LibraryOp& op) { return op.record.num_in_place; })
       .def_prop_ro("has_gradient",
                    [](const LibraryOp& op) { return op.record.gradient != nullptr; })
-      .def_prop_ro(
-          "library", [](const LibraryOp& op) { return op.library; }, nb::rv_policy::reference);
+      .def_ro("defined_in", &LibraryOp::library, nb::rv_policy::reference);
   nb::class_<OpLibrary>(m, "OpLibrary")
       .def_prop_ro("path", &OpLibrary::path)
       .def_prop_ro("hash", &OpLibrary::hash)

@@ -55,7 +55,7 @@ def test_the_custom_optimiser_tutorial(tmp_path: Path, device: str, images: str)
     shown = as_recorded(output).rstrip().split("\nEpoch 1/1")[0]
     assert shown.strip() == recorded_output(text).strip()
     accuracy = float(re.findall(r"Accuracy on test set: ([\d.]+)%", output)[-1])
-    # The same network and optimizer in PyTorch are between 78.9 and 86 % in the last 3,500 steps.
+    # Batches of eight move it by several percent from step to step, in PyTorch as well.
     assert accuracy > (75 if images == WHOLE else 50)
 
 

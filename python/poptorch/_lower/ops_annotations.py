@@ -114,6 +114,15 @@ def ctc_beam_search_decoder(
     return ops.ctc_beam_search(probs, cast(lengths, popxl.int32), blank, beam_width, top_paths)
 
 
+def _check_domain(given: str, library: _core.OpLibrary, domain: str, version: int) -> None:
+    """Refuses an op of another domain than the one that its library names."""
+    if library.domain and (library.domain, library.domain_version) != (domain, version):
+        raise createPoptorchError(
+            f"{given}: the library {library.path} has an op of that name, but of the domain "
+            f"{library.domain} of version {library.domain_version}"
+        )
+
+
 @lowers("poptorch::custom_operation")
 def custom_operation(
     call: Call,
@@ -129,13 +138,8 @@ def custom_operation(
     del num_outputs, outputs
     given = f"poptorch.custom_op '{name}' of {domain} {domain_version} at {call.node.location}"
     op = _core.find_library_op(name)
-    if op is not None and op.library.domain:
-        has = (op.library.domain, op.library.domain_version)
-        if has != (domain, domain_version):
-            raise createPoptorchError(
-                f"{given}: the library {op.library.path} has an op of that name, but of the domain "
-                f"{has[0]} of version {has[1]}"
-            )
+    if op is not None:
+        _check_domain(given, op.defined_in, domain, domain_version)
     try:
         made = ops.custom(name, inputs, accessAttributes(attributes))
     except (TypeError, ValueError, _core.popart_exception) as error:

@@ -13,7 +13,9 @@ import torch
 import pando
 import poptorch
 
-SNAKE = Path(__file__).resolve().parents[3] / "examples" / "custom_op" / "snake.cpp"
+ROOT = Path(__file__).resolve().parents[3]
+SNAKE = ROOT / "examples" / "custom_op" / "snake.cpp"
+MARKED = ROOT / "tests" / "custom" / "marked_op.cpp"
 COMPILER = os.environ.get("CXX", "c++")
 
 
@@ -121,45 +123,11 @@ def snake(tmp_path_factory):
     return "TorchSnake"
 
 
-# y = x + how many letters all the texts have, and 100 for every text.
-LETTERS = r"""
-#include <cstring>
-#include "pando_op.h"
-static int32_t infer(const pando_call_v1* call, pando_info_v1* out, int32_t*, pando_message_v1*) {
-  out->dtype = PANDO_FLOAT32;
-  out->rank = 1;
-  out->shape[0] = call->inputs[0].shape[0];
-  return 0;
-}
-static int32_t compute(const pando_call_v1* call, void*, pando_message_v1*) {
-  const float* x = (const float*)call->inputs[0].data;
-  float* y = (float*)call->outputs[0].data;
-  const pando_value_v1& texts = call->attributes[0];
-  float plus = 0;
-  const char* text = texts.text;
-  for (int64_t i = 0; i < texts.count; ++i, text += strlen(text) + 1) plus += 100 + strlen(text);
-  for (int64_t i = 0; i < call->inputs[0].shape[0]; ++i) y[i] = x[i] + plus;
-  return 0;
-}
-PANDO_OP_LIBRARY(registry, message) {
-  static const pando_attribute_v1 attributes[] = {{"texts", PANDO_TEXTS, 0, nullptr}};
-  pando_op_v1 op = {};
-  (void)message;
-  op.abi_version = PANDO_OP_ABI_VERSION;
-  op.name = "Letters";
-  op.min_inputs = op.max_inputs = op.max_outputs = 1;
-  op.attributes = attributes;
-  op.num_attributes = 1;
-  op.infer = infer;
-  op.compute = compute;
-  return registry->add(registry->state, &op);
-}
-"""
-
-
 @pytest.fixture(scope="module")
-def letters(tmp_path_factory):
-    return load_compiled(LETTERS, tmp_path_factory.mktemp("library"), "letters")["Letters"].name
+def marked(tmp_path_factory):
+    code = MARKED.read_text().replace('"Marked"', '"TorchMarked"').replace("MARK;", "1;")
+    load_compiled(code, tmp_path_factory.mktemp("library"), "marked")
+    return "TorchMarked"
 
 
 class Of(torch.nn.Module):
@@ -186,14 +154,13 @@ def test_ops_of_libraries(snake):
     torch.testing.assert_close(given, wanted)
 
 
-@pytest.mark.parametrize("texts", [["one"], ["", "two", "three"], ("a", "b")])
-def test_ops_of_libraries_take_lists_of_texts(letters, texts):
+@pytest.mark.parametrize("names", [["one"], ["", "two", "three"], ("a", "b")])
+def test_ops_of_libraries_take_lists_of_texts(marked, names):
     def run(x):
-        return poptorch.custom_op([x], letters, "any", 7, [x], {"texts": texts})[0]
+        return poptorch.custom_op([x], marked, "any", 7, [x], {"names": names})[0]
 
-    x = values(4)
-    plus = sum(100 + len(text) for text in texts)
-    torch.testing.assert_close(poptorch.inferenceModel(Of(run))(x), x + plus)
+    wanted = torch.tensor(1.0 + 1 + sum(100 + len(name) for name in names))
+    torch.testing.assert_close(poptorch.inferenceModel(Of(run))(torch.tensor(1.0)), wanted)
 
 
 @pytest.mark.parametrize(

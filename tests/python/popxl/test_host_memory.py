@@ -118,7 +118,7 @@ def test_too_large_arrays_are_a_memory_error() -> None:
 LEAVING = """
 import numpy as np
 import popxl
-from popxl import host_pages, ops
+from popxl import ops
 
 ir = popxl.Ir()
 with ir.main_graph, popxl.in_sequence():

@@ -106,8 +106,7 @@ KernelPlan make_gather_grad_rows(const KernelRequest& request) {
   // Then zeros with a few sums are less work. Half precision would need a table of floats for them.
   constexpr std::int64_t kFew = 4;
   const DType dtype = request.input(0).dtype;
-  const bool is_half = dtype == DType::Float16 || dtype == DType::BFloat16;
-  if (!is_half && targets.is_one_order() && kFew * p.indices < p.size) {
+  if (!is_half_precision(dtype) && targets.is_one_order() && kFew * p.indices < p.size) {
     return KernelPlan::reject("most rows get nothing");
   }
   return plan_row_sums(dtype, targets);
