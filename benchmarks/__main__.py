@@ -16,7 +16,7 @@ from benchmarks.cases import FRAMEWORKS, Case, all_cases
 from benchmarks.figures import ROOT, NotFigures, load_sections, save_rows
 from benchmarks.models.families import model_cases, torch_cases
 from benchmarks.op_cases import op_cases
-from benchmarks.runner import BEFORE, Row, Settings, run_cases
+from benchmarks.runner import AGAINST, Row, Settings, run_cases
 from benchmarks.table import (
     JsonRow,
     compare,
@@ -110,7 +110,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         sys.exit(f"--threads {options.threads}, --rounds {options.rounds}: both must be at least 1")
     settings = Settings(threads=options.threads, rounds=options.rounds)
     if options.against is not None:
-        settings = replace(settings, packages=_packages(options.against))
+        packages = _packages(options.against)
+        settings = replace(settings, packages=packages, compile_rounds=options.rounds)
     if options.quick:
         settings = replace(settings, rounds=2, compile_rounds=1, block_seconds=0.02)
         settings = replace(settings, retry_disturbed=False)
@@ -127,7 +128,7 @@ def _run(arguments: list[str], suite: Suite) -> int:
         print("\n".join(case.name for case in cases))
         return 0
     against = options.against is not None
-    frameworks = ("pando", BEFORE) if against else tuple(options.frameworks)
+    frameworks = AGAINST if against else tuple(options.frameworks)
     section = "against" if against else suite.section
     order = [case.name for case in suite.cases()]
     rows, found = [], []

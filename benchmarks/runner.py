@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 COMPILED = "torch_compile"
 # The Pando of another checkout, with the programs of this one.
 BEFORE = "before"
+# Two processes a side: one may keep a slow place in memory or in the order of turns for its life.
+AGAINST = ("pando", BEFORE, BEFORE, "pando")
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,20 @@ class Row:
     peak: dict[str, int] = field(default_factory=dict)
 
     def add(self, framework: str, samples: list[Sample], wanted: int) -> None:
-        """Takes the median of the ``wanted`` samples that others disturbed least."""
+        """Takes the median of the ``wanted`` samples that others disturbed least.
+
+        Of several processes of a framework the one with the least median counts.
+        """
         kept = sorted(samples, key=lambda sample: max(sample.others, QUIET_SHARE))[:wanted]
         times = [sample.seconds for sample in kept]
         median = statistics.median(times)
-        self.medians[framework] = median * SCALE[self.case.unit]
+        shown = median * SCALE[self.case.unit]
+        least = self.medians.get(framework)
+        if least is not None and least <= shown:
+            return
+        self.medians[framework] = shown
         self.spread[framework] = round((max(times) - min(times)) / median, 3)
+        self.disturbed.pop(framework, None)
         worst = max(sample.others for sample in kept)
         if worst > QUIET_SHARE:
             self.disturbed[framework] = round(worst, 3)
@@ -111,10 +121,10 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """The near end of one worker; restarted when it crashed or hung."""
 
-    def __init__(self, framework: str, settings: Settings, log_dir: Path) -> None:
+    def __init__(self, framework: str, settings: Settings, log_path: Path) -> None:
         self.framework = framework
         self._settings = settings
-        self._log_path = log_dir / f"{framework}.log"
+        self._log_path = log_path
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -191,7 +201,10 @@ class Runner:
         self._settings = settings
         self._logs = tempfile.TemporaryDirectory(prefix="pando-bench-")
         log_dir = Path(self._logs.name)
-        self._workers = [WorkerProcess(name, settings, log_dir) for name in frameworks]
+        self._workers = [
+            WorkerProcess(name, settings, log_dir / f"{number}-{name}.log")
+            for number, name in enumerate(frameworks)
+        ]
 
     def __enter__(self) -> Runner:
         return self
@@ -207,15 +220,15 @@ class Runner:
         Blocks that other processes disturbed are taken again, up to twice as many rounds more.
         """
         row = Row(case, fresh=self._settings.fresh)
-        samples: dict[str, list[Sample]] = {
-            worker.framework: [] for worker in self._workers if self._build(worker, row)
+        samples: dict[WorkerProcess, list[Sample]] = {
+            worker: [] for worker in self._workers if self._build(worker, row)
         }
         rounds = (
             self._settings.rounds if case.family != "compile" else self._settings.compile_rounds
         )
         for number in range(3 * rounds):
             for worker in self._workers:
-                taken = samples.get(worker.framework)
+                taken = samples.get(worker)
                 enough = taken is None or sum(s.quiet for s in taken) >= rounds
                 if taken is None or enough or worker.framework in row.failures:
                     continue
@@ -225,8 +238,8 @@ class Runner:
                 if sample is not None:
                     taken.append(sample)
         for worker in self._workers:
-            if samples.get(worker.framework) and worker.framework not in row.failures:
-                row.add(worker.framework, samples[worker.framework], rounds)
+            if samples.get(worker) and worker.framework not in row.failures:
+                row.add(worker.framework, samples[worker], rounds)
                 self._end(worker, row)
         return row
 

@@ -14,11 +14,6 @@
 namespace pando::cpu {
 namespace {
 
-/// Results along a row that have the same cell of their windows inside the data.
-struct RowRun {
-  std::int64_t from, to, count;  // the first data cell and the first result, in their rows
-};
-
 struct PoolProblem : PoolShape {
   std::vector<RowRun> row_runs;  // by the cells of a window along a row
 
@@ -30,19 +25,24 @@ struct PoolProblem : PoolShape {
     }
   }
 
-  /// Calls body(first data cell, first result, count) for the runs of results along the last
-  /// dimension that have the same cell of their windows; data cells are stride[2] apart. Every
-  /// result's cells come in their order in memory.
+  /// Calls body(first cell of a data row, first of a row of results) for the rows that share
+  /// row_runs; data cells are stride[2] apart. Every result's cells come in their order in memory.
   template <class Body>
-  void for_runs(const Body& body) const {
+  void for_row_pairs(const Body& body) const {
     for (std::int64_t i = 0; i < result[0]; ++i) {
       for (std::int64_t j = 0; j < result[1]; ++j) {
         const std::int64_t to = (i * result[1] + j) * result[2];
-        for_rows(i, j, [&](std::int64_t row) {
-          for (const RowRun& run : row_runs) body(row + run.from, to + run.to, run.count);
-        });
+        for_rows(i, j, [&](std::int64_t row) { body(row, to); });
       }
     }
+  }
+
+  /// Calls body(first data cell, first result, count) for every run of them.
+  template <class Body>
+  void for_runs(const Body& body) const {
+    for_row_pairs([&](std::int64_t row, std::int64_t to) {
+      for (const RowRun& run : row_runs) body(row + run.from, to + run.to, run.count);
+    });
   }
 
   /// Calls body(first cell of a data row) for the rows of the windows at (i, j) inside the data.
@@ -213,8 +213,8 @@ void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte*
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
     std::fill_n(y, p.result_size(), T{});
-    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
-      add_cells(x + from, p.stride[2], y + to, count);
+    p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
+      add_runs(x + row, p.stride[2], y + to, p.row_runs);
     });
     for (std::size_t o = 0; o < counts.size(); ++o) y[o] /= counts[o];
   });
@@ -229,8 +229,8 @@ void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
     std::fill_n(dx, p.data_size(), T{});
     for (std::size_t o = 0; o < counts.size(); ++o) shares[o] = g[o] / counts[o];
-    p.for_runs([&](std::int64_t from, std::int64_t to, std::int64_t count) {
-      add_cells_grad(shares + to, p.stride[2], dx + from, count);
+    p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
+      add_runs_grad(shares + to, p.stride[2], dx + row, p.row_runs);
     });
   });
 }

@@ -116,6 +116,14 @@ void AddCellsGrad(const float* g, std::int64_t stride, float* dx, std::int64_t c
   add_cells_grad<float>(g + whole, stride, dx + whole * stride, count - whole);
 }
 
+void AddRuns(const float* x, std::int64_t stride, float* y, std::span<const RowRun> runs) {
+  for (const RowRun& run : runs) AddCells(x + run.from, stride, y + run.to, run.count);
+}
+
+void AddRunsGrad(const float* g, std::int64_t stride, float* dx, std::span<const RowRun> runs) {
+  for (const RowRun& run : runs) AddCellsGrad(g + run.to, stride, dx + run.from, run.count);
+}
+
 void RepeatCells(const float* from, std::int64_t stride, float* to, std::int64_t count) {
   const D d;
   const std::int64_t whole = stride == 2 ? count / kLanes * kLanes : 0;
@@ -147,6 +155,8 @@ HWY_EXPORT(MaxCellsGrad);
 HWY_EXPORT(FirstMaxCellsGrad);
 HWY_EXPORT(AddCells);
 HWY_EXPORT(AddCellsGrad);
+HWY_EXPORT(AddRuns);
+HWY_EXPORT(AddRunsGrad);
 HWY_EXPORT(RepeatCells);
 HWY_EXPORT(SelectMax);
 
@@ -170,6 +180,14 @@ void add_cells(const float* x, std::int64_t stride, float* y, std::int64_t count
 
 void add_cells_grad(const float* g, std::int64_t stride, float* dx, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddCellsGrad)(g, stride, dx, count);
+}
+
+void add_runs(const float* x, std::int64_t stride, float* y, std::span<const RowRun> runs) {
+  HWY_DYNAMIC_DISPATCH(AddRuns)(x, stride, y, runs);
+}
+
+void add_runs_grad(const float* g, std::int64_t stride, float* dx, std::span<const RowRun> runs) {
+  HWY_DYNAMIC_DISPATCH(AddRunsGrad)(g, stride, dx, runs);
 }
 
 void repeat_cells(const float* from, std::int64_t stride, float* to, std::int64_t count) {

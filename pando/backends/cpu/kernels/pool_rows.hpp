@@ -4,8 +4,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 namespace pando::cpu {
+
+/// Results along a row that have the same cell of their windows inside the data.
+struct RowRun {
+  std::int64_t from, to, count;  // the first data cell and the first result, in their rows
+};
 
 /// y[i] = max(y[i], x[i * stride]); a NaN stays.
 template <class T>
@@ -69,5 +75,17 @@ void add_cells_grad(const T* g, std::int64_t stride, T* dx, std::int64_t count) 
   for (std::int64_t i = 0; i < count; ++i) dx[i * stride] += g[i];
 }
 void add_cells_grad(const float* g, std::int64_t stride, float* dx, std::int64_t count);
+
+/// The same for every run of a data row and a row of results.
+template <class T>
+void add_runs(const T* x, std::int64_t stride, T* y, std::span<const RowRun> runs) {
+  for (const RowRun& run : runs) add_cells(x + run.from, stride, y + run.to, run.count);
+}
+void add_runs(const float* x, std::int64_t stride, float* y, std::span<const RowRun> runs);
+template <class T>
+void add_runs_grad(const T* g, std::int64_t stride, T* dx, std::span<const RowRun> runs) {
+  for (const RowRun& run : runs) add_cells_grad(g + run.to, stride, dx + run.from, run.count);
+}
+void add_runs_grad(const float* g, std::int64_t stride, float* dx, std::span<const RowRun> runs);
 
 }  // namespace pando::cpu
