@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "pando/compile/kernel_numbers.hpp"
 
@@ -20,50 +23,102 @@ std::int64_t bytes_of(const OperandDesc& desc) {
 struct OperandUse {
   std::size_t at = 0;
   std::size_t operand = 0;
+  bool is_write = false;
 };
 
 /// A product, and how the kernel that reads it computes it.
 struct Inside {
+  std::size_t reader = 0;
   std::size_t input = 0;  // of the reader
-  StepInstruction product;
+  std::size_t product = 0;
   std::int32_t place = -1;  // see ProductInput
 };
 
-/// Kernels with products in them, each once.
+/// The uses of those storages that are looked at, by storage and in order.
+class OperandUses {
+ public:
+  OperandUses(const StepFunction& function, const std::vector<bool>& is_looked_at)
+      : begins_(function.storages.size() + 1) {
+    std::vector<std::pair<std::size_t, OperandUse>> found;
+    for (std::size_t i = 0; i < function.instructions.size(); ++i) {
+      const std::vector<StepOperand>& operands = function.instructions[i].operands;
+      for (std::size_t k = 0; k < operands.size(); ++k) {
+        const auto storage = static_cast<std::size_t>(operands[k].storage);
+        if (operands[k].storage < 0 || !is_looked_at[storage]) continue;
+        found.push_back({storage, {i, k, !operands[k].read_only}});
+        ++begins_[storage + 1];
+      }
+    }
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    uses_.resize(found.size());
+    std::vector<std::size_t> next = begins_;
+    for (const auto& [storage, use] : found) uses_[next[storage]++] = use;
+  }
+
+  std::span<const OperandUse> of(std::int32_t storage) const {
+    const auto s = static_cast<std::size_t>(storage);
+    return std::span(uses_).subspan(begins_[s], begins_[s + 1] - begins_[s]);
+  }
+
+ private:
+  std::vector<std::size_t> begins_;  // by storage; the last one is the end
+  std::vector<OperandUse> uses_;
+};
+
+/// Kernels with products in them, each once. What was found for some kernels is kept, as most
+/// programs have the same few again and again.
 class KernelsWithProducts {
  public:
   KernelsWithProducts(Program& tables, const Target& target) : kernels_(tables), target_(target) {}
 
   ProductUse use_of(const StepInstruction& fused, std::size_t input,
-                    const StepInstruction& product) const {
-    return target_.computes_inside(spec(fused), input, spec(product));
+                    const StepInstruction& product) {
+    const std::vector<std::int32_t> key = {fused.target, static_cast<std::int32_t>(input),
+                                           product.target};
+    const auto [known, is_new] = uses_.try_emplace(key, ProductUse::None);
+    if (is_new) known->second = target_.computes_inside(spec(fused), input, spec(product));
+    return known->second;
   }
 
-  /// `reader` computes `products` itself.
-  void compute_inside(StepInstruction& reader, const std::vector<Inside>& products) {
-    KernelSpec fused = spec(reader);
+  /// `reader` computes products itself. `products`: by Inside::product.
+  void compute_inside(StepInstruction& reader, std::span<const Inside> inside,
+                      const std::vector<StepInstruction>& products) {
+    std::vector<std::int32_t> key = {reader.target};
     std::vector<StepOperand> matrices;
-    for (const auto& [input, product, place] : products) {
-      const auto left = static_cast<std::int32_t>(fused.inputs.size());
-      fused.products.push_back({static_cast<std::int32_t>(input), left, left + 1, place});
-      reader.operands[input] = {};
+    const auto outputs = static_cast<std::ptrdiff_t>(spec(reader).inputs.size());
+    for (const Inside& one : inside) {
+      const StepInstruction& product = products[one.product];
+      key.insert(key.end(), {static_cast<std::int32_t>(one.input), one.place, product.target});
+      reader.operands[one.input] = {};
       // Where the whole product is made, most of the time goes to it.
-      if (place >= 0) reader.source = product.source;
-      for (const std::size_t matrix : {0, 1}) {
-        fused.inputs.push_back(spec(product).inputs[matrix]);
-        matrices.push_back(product.operands[matrix]);
-      }
+      if (one.place >= 0) reader.source = product.source;
+      matrices.insert(matrices.end(), product.operands.begin(), product.operands.begin() + 2);
     }
-    const auto outputs = static_cast<std::ptrdiff_t>(fused.inputs.size() - matrices.size());
     reader.operands.insert(reader.operands.begin() + outputs, matrices.begin(), matrices.end());
-    reader.target = kernels_.of(fused);
+    const auto [known, is_new] = with_products_.try_emplace(std::move(key), -1);
+    if (is_new) known->second = kernels_.of(with_products(spec(reader), inside, products));
+    reader.target = known->second;
   }
 
  private:
   const KernelSpec& spec(const StepInstruction& in) const { return kernels_[in.target]; }
 
+  KernelSpec with_products(KernelSpec fused, std::span<const Inside> inside,
+                           const std::vector<StepInstruction>& products) const {
+    for (const Inside& one : inside) {
+      const KernelSpec& product = spec(products[one.product]);
+      const auto left = static_cast<std::int32_t>(fused.inputs.size());
+      fused.products.push_back({static_cast<std::int32_t>(one.input), left, left + 1, one.place});
+      fused.inputs.insert(fused.inputs.end(), product.inputs.begin(), product.inputs.begin() + 2);
+    }
+    return fused;
+  }
+
   KernelNumbers kernels_;
   const Target& target_;
+  std::map<std::vector<std::int32_t>, ProductUse> uses_;  // by kernel, input and product
+  /// By kernel, then input, place and product of each.
+  std::map<std::vector<std::int32_t>, std::int32_t> with_products_;
 };
 
 class ProductAbsorber {
@@ -80,6 +135,7 @@ class ProductAbsorber {
     }
     if (products.empty()) return;
     find_uses(products);
+    last_of_reader_.assign(function_.instructions.size(), -1);
     std::vector<bool> is_absorbed(function_.instructions.size());
     next_kept_ = function_.instructions.size();
     for (std::size_t i = function_.instructions.size(); i-- > 0;) {
@@ -89,7 +145,7 @@ class ProductAbsorber {
       }
       if (!is_absorbed[i]) next_kept_ = i;
     }
-    for (const auto& [reader, inside] : of_readers_) kernels_.compute_inside(at(reader), inside);
+    compute_inside_readers();
     std::size_t next = 0;
     std::erase_if(function_.instructions,
                   [&](const StepInstruction&) { return is_absorbed[next++]; });
@@ -132,11 +188,26 @@ class ProductAbsorber {
       if (!found) return false;
       place = *found;
     }
-    std::vector<Inside>& inside = of_readers_[reader->at];
+    std::int32_t& last = last_of_reader_[reader->at];
     // A product that is made in an output is the only one.
-    if (!inside.empty() && (place >= 0 || inside.front().place >= 0)) return false;
-    inside.push_back({reader->operand, at(product), place});
+    if (last >= 0 && (place >= 0 || inside_[static_cast<std::size_t>(last)].place >= 0)) {
+      return false;
+    }
+    inside_.push_back({reader->at, reader->operand, product, place});
+    last = static_cast<std::int32_t>(inside_.size()) - 1;
     return true;
+  }
+
+  /// Each reader with all of its products, in the order of readers.
+  void compute_inside_readers() {
+    std::stable_sort(inside_.begin(), inside_.end(),
+                     [](const Inside& a, const Inside& b) { return a.reader < b.reader; });
+    for (std::size_t begin = 0, end = 0; begin < inside_.size(); begin = end) {
+      const std::size_t reader = inside_[begin].reader;
+      while (end < inside_.size() && inside_[end].reader == reader) ++end;
+      kernels_.compute_inside(at(reader), std::span(inside_).subspan(begin, end - begin),
+                              function_.instructions);
+    }
   }
 
   /// The output of the reader in which the whole product can be made: new memory that is used for
@@ -163,7 +234,7 @@ class ProductAbsorber {
     return std::all_of(at(product).operands.begin(), at(product).operands.begin() + kResult,
                        [&](const StepOperand& matrix) {
                          return function_.storage_of(matrix).kind != Storage::Kind::Local ||
-                                uses_[matrix.storage].back().at > reader;
+                                uses_->of(matrix.storage).back().at > reader;
                        });
   }
 
@@ -192,22 +263,18 @@ class ProductAbsorber {
         is_looked_at[static_cast<std::size_t>(at(product).operands[i].storage)] = true;
       }
     }
-    for (std::size_t i = 0; i < function_.instructions.size(); ++i) {
-      for (std::size_t k = 0; k < at(i).operands.size(); ++k) {
-        const std::int32_t storage = at(i).operands[k].storage;
-        if (storage < 0) continue;
-        std::int32_t& first = first_use_[static_cast<std::size_t>(storage)];
-        if (first < 0) first = static_cast<std::int32_t>(i);
-        if (!is_looked_at[static_cast<std::size_t>(storage)]) continue;
-        uses_[storage].push_back({i, k});
-        if (!at(i).operands[k].read_only) writes_[storage].push_back(i);
+    uses_.emplace(function_, is_looked_at);
+    for (std::size_t i = function_.instructions.size(); i-- > 0;) {
+      for (const StepOperand& operand : at(i).operands) {
+        if (operand.storage < 0) continue;
+        first_use_[static_cast<std::size_t>(operand.storage)] = static_cast<std::int32_t>(i);
       }
     }
   }
 
   /// The fused kernel that reads the product, if nothing else uses the result.
   std::optional<OperandUse> only_reader(std::size_t product) {
-    const std::vector<OperandUse>& uses = uses_[at(product).operands[kResult].storage];
+    const std::span<const OperandUse> uses = uses_->of(at(product).operands[kResult].storage);
     if (uses.size() != 2 || uses[0].at != product) return std::nullopt;
     const OperandUse use = uses[1];
     const StepInstruction& reader = at(use.at);
@@ -225,22 +292,30 @@ class ProductAbsorber {
   bool can_wait(std::size_t product, std::size_t reader) {
     return std::all_of(at(product).operands.begin(), at(product).operands.begin() + kResult,
                        [&](const StepOperand& matrix) {
-                         const std::vector<std::size_t>& writes = writes_[matrix.storage];
-                         const auto next = std::upper_bound(writes.begin(), writes.end(), product);
-                         return (next == writes.end() || *next > reader) &&
+                         return !is_written(matrix.storage, product, reader) &&
                                 !at(reader).touches(matrix.storage);
                        });
+  }
+
+  /// After instruction `from` and not after instruction `to`.
+  bool is_written(std::int32_t storage, std::size_t from, std::size_t to) const {
+    const std::span<const OperandUse> uses = uses_->of(storage);
+    auto use = std::upper_bound(uses.begin(), uses.end(), from,
+                                [](std::size_t at, const OperandUse& u) { return at < u.at; });
+    for (; use != uses.end() && use->at <= to; ++use) {
+      if (use->is_write) return true;
+    }
+    return false;
   }
 
   const Program& tables_;
   StepFunction& function_;
   KernelsWithProducts& kernels_;
-  // By storage, of those of products.
-  std::unordered_map<std::int32_t, std::vector<OperandUse>> uses_;
-  std::unordered_map<std::int32_t, std::vector<std::size_t>> writes_;
+  std::optional<OperandUses> uses_;  // of the storages of products
   std::vector<std::int32_t> first_use_;  // by storage
   std::size_t next_kept_ = 0;            // the next instruction that stays
-  std::map<std::size_t, std::vector<Inside>> of_readers_;
+  std::vector<Inside> inside_;
+  std::vector<std::int32_t> last_of_reader_;  // by instruction: the last of inside_ it computes
 };
 
 }  // namespace

@@ -119,6 +119,7 @@ class MemoryScheduler {
   void join_views() {
     for (const Op* op : graph_.ops()) {
       if (!op->def().view) continue;
+      has_views_ = true;
       for (Tensor* output : op->outputs()) aliases_.join(output, op->input(0));
     }
   }
@@ -127,6 +128,7 @@ class MemoryScheduler {
   /// storage waits for the earlier ones that read it through views, which would become copies.
   std::vector<std::vector<int>> view_readers(const OpPredecessors& predecessors) const {
     std::vector<std::vector<int>> found(ops_.size());
+    if (!has_views_) return found;
     TensorMap<std::vector<int>> readers;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       const Op& op = *graph_.ops()[i];
@@ -265,6 +267,7 @@ class MemoryScheduler {
 
   Graph& graph_;
   AliasClasses aliases_;
+  bool has_views_ = false;
   std::vector<Node> ops_;
   std::vector<int> successors_;
   std::vector<const Tensor*> reads_;  // roots

@@ -68,10 +68,8 @@ bool runs(const Graph& from, const Graph& to) {
     const Graph* graph = pending.back();
     pending.pop_back();
     if (graph == &to) return true;
-    for (const Op* op : graph->ops()) {
-      for (const Graph* callee : op->called_graphs) {
-        if (known.insert(callee).second) pending.push_back(callee);
-      }
+    for (const Graph* callee : called_graphs(*graph)) {
+      if (known.insert(callee).second) pending.push_back(callee);
     }
   }
   return false;
@@ -93,7 +91,10 @@ std::vector<const Graph*> chain_of_calls(const Graph& from, const Graph& to) {
 std::vector<Graph*> called_graphs(const Graph& graph) {
   std::vector<Graph*> result;
   std::unordered_set<const Graph*> known;
-  for (const Op* op = graph.op_list().first(); op != nullptr; op = op->next()) {
+  std::size_t callers_left = graph.op_list().num_callers();
+  for (const Op* op = graph.op_list().first(); callers_left > 0; op = op->next()) {
+    if (op->def().num_called_graphs == 0) continue;
+    --callers_left;
     for (Graph* callee : op->called_graphs) {
       if (known.insert(callee).second) result.push_back(callee);
     }
@@ -111,6 +112,12 @@ std::vector<Graph*> callees_first(const std::vector<Graph*>& roots,
         [&](Graph& graph) { order.push_back(&graph); }, [](const Graph&) { return false; });
   }
   return order;
+}
+
+std::string called_graphs_fault(const Op& op) {
+  const auto count = static_cast<std::size_t>(op.def().num_called_graphs);
+  if (op.called_graphs.size() == count) return "";
+  return str_cat("needs ", count, " called graphs, has ", op.called_graphs.size());
 }
 
 void note_calls(const Op& op) {

@@ -17,6 +17,9 @@ std::vector<Graph*> called_graphs(const Graph& graph);
 std::vector<Graph*> callees_first(const std::vector<Graph*>& roots,
                                   const std::function<bool(const Graph&)>& skip = {});
 
+/// `needs 1 called graphs, has 0`; empty if `op` has as many as its kind needs.
+std::string called_graphs_fault(const Op& op);
+
 /// To be called for every new op. Throws ValueError if it calls the main graph or a graph that runs
 /// the graph of the op.
 void note_calls(const Op& op);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/base/mapped_memory.hpp"
 #include "pando/ir/graph.hpp"
 
 namespace pando {
@@ -17,7 +18,8 @@ std::int64_t next_ir_id() {
 
 }  // namespace
 
-Ir::Ir() : id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
+Ir::Ir()
+    : memory_(&large_page_memory()), id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
   graphs_.push_back(std::make_unique<Graph>(*this, ""));
   graphs_by_id_.emplace(main_graph().id(), &main_graph());
 }

@@ -46,7 +46,7 @@ struct OpContext {
 /// Created and owned by a Graph; the address is stable.
 class Op {
  public:
-  Op(Graph& graph, const OpDef& def, std::int64_t id) : graph_(&graph), def_(&def), id_(id) {}
+  Op(Graph& graph, const OpDef& def, std::int64_t id) : def_(&def), graph_(&graph), id_(id) {}
   Op(const Op&) = delete;
   Op& operator=(const Op&) = delete;
 
@@ -81,11 +81,6 @@ class Op {
   /// surgery: gaps are nullptr and must be filled before the graph is compiled.
   void set_output(int index, Tensor* tensor);
 
-  Attributes attributes;
-  OpContext context;
-  /// Call, Loop: the callee. If: then-branch, else-branch.
-  std::vector<Graph*> called_graphs;
-
   /// Ops of the same graph that must run earlier (in_sequence).
   const std::vector<Op*>& after() const { return after_.earlier(); }
   void run_after(Op& earlier) { AfterEdges::add(*this, earlier); }
@@ -107,15 +102,25 @@ class Op {
   void resize_input_list(std::size_t count);
   /// Appends an activation of the graph that no op makes.
   void append_output(Tensor& tensor);
-  Graph* graph_;
+
+  // What most walks over ops read lies together in memory.
   const OpDef* def_;
-  std::int64_t id_;
+  Op* next_ = nullptr;
   std::vector<Tensor*> inputs_;
-  InputLinks links_;
   std::vector<Tensor*> outputs_;
+  Graph* graph_;
+
+ public:
+  /// Call, Loop: the callee. If: then-branch, else-branch.
+  std::vector<Graph*> called_graphs;
+  Attributes attributes;
+  OpContext context;
+
+ private:
+  std::int64_t id_;
+  InputLinks links_;
   AfterEdges after_;
   Op* previous_ = nullptr;
-  Op* next_ = nullptr;
 };
 
 /// `Add 'scope/add' (Add.103) in graph 'f_subgraph(0)', made at file.py:12 (in build)`.

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/op_def.hpp"
 
 namespace pando {
 namespace {
@@ -67,6 +68,7 @@ void OpList::link_before(Op& op, Op* next) {
   (op.previous_ == nullptr ? first_ : op.previous_->next_) = &op;
   (next == nullptr ? last_ : next->previous_) = &op;
   ++size_;
+  if (op.def().num_called_graphs > 0) ++num_callers_;
   if (next != nullptr) {
     is_listed_.store(false, std::memory_order_relaxed);
   } else if (is_listed_.load(std::memory_order_relaxed)) {
@@ -84,6 +86,7 @@ void OpList::unlink(Op& op) {
   (op.next_ == nullptr ? last_ : op.next_->previous_) = op.previous_;
   op.previous_ = op.next_ = nullptr;
   --size_;
+  if (op.def().num_called_graphs > 0) --num_callers_;
 }
 
 void OpList::note_id(Op& op) {

@@ -25,6 +25,8 @@ class OpList {
     return listed_;
   }
   std::size_t size() const { return size_; }
+  /// Ops that call graphs.
+  std::size_t num_callers() const { return num_callers_; }
   /// nullptr where there are no ops; so is `last`.
   Op* first() const { return first_; }
   Op* last() const { return last_; }
@@ -62,6 +64,7 @@ class OpList {
   Op* first_ = nullptr;
   Op* last_ = nullptr;
   std::size_t size_ = 0;
+  std::size_t num_callers_ = 0;
   mutable std::vector<Op*> listed_;
   mutable std::atomic<bool> is_listed_ = true;
   Op* insertion_point_ = nullptr;

@@ -105,6 +105,9 @@ Op& OpMaker::add(const OpDef& def, const std::vector<Tensor*>& inputs, Attribute
   try {
     connect(op, inputs);
     check_input_count(op);
+    if (const std::string fault = called_graphs_fault(op); !fault.empty()) {
+      throw InternalError(str_cat(describe(op), " ", fault));
+    }
     if (call_check == CallCheck::Needed) note_calls(op);
     infos = def.infer(op);
     for (const TensorInfo& info : infos) {

@@ -59,7 +59,7 @@ std::string count_fault(const Op& op) {
                    def.max_inputs < 0 ? std::string("any number of") : str_cat(def.max_inputs),
                    " inputs, given ", op.num_inputs());
   }
-  return "";
+  return called_graphs_fault(op);
 }
 
 /// The compiler disconnects the Init that only tells a load its shape.

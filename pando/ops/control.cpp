@@ -8,14 +8,6 @@
 namespace pando {
 namespace {
 
-void check_callees(const Op& op) {
-  const auto count = static_cast<std::size_t>(op.def().num_called_graphs);
-  if (op.called_graphs.size() != count) {
-    throw InternalError(
-        str_cat(describe(op), " needs ", count, " called graphs, has ", op.called_graphs.size()));
-  }
-}
-
 /// Op inputs first, first + 1, ... must match callee inputs skip, skip + 1, ... Those that are not
 /// connected yet are not looked at: compile() refuses them.
 void check_arguments(const Op& op, const Graph& callee, int first, int count, int skip) {
@@ -67,7 +59,6 @@ void check_modified(const Op& op) {
 }
 
 std::vector<TensorInfo> infer_call(const Op& op) {
-  check_callees(op);
   const Graph& callee = *op.called_graphs[0];
   check_arguments(op, callee, 0, op.num_inputs(), 0);
   check_modified(op);
@@ -92,7 +83,6 @@ void check_loop_header(const Op& op, const Graph& wrapper) {
 
 /// What loops have in common: the form of the body and what it takes and gives.
 void check_loop(const Op& op) {
-  check_callees(op);
   const Graph& wrapper = *op.called_graphs[0];
   check_loop_header(op, wrapper);
   check_arguments(op, wrapper, kLoopControlInputs,
@@ -235,7 +225,6 @@ std::vector<Tensor*> expand_while(OpBuilder& builder, const Op& op) {
 }
 
 std::vector<TensorInfo> infer_if(const Op& op) {
-  check_callees(op);
   require_one_element(op, 0);
   const Graph& then_graph = *op.called_graphs[0];
   const Graph& else_graph = *op.called_graphs[1];

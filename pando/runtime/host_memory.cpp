@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "pando/base/error.hpp"
+#include "pando/base/mapped_memory.hpp"
 #include "pando/runtime/host_memory.hpp"
 
 namespace pando {
@@ -19,23 +21,14 @@ HostMemory::HostMemory(std::int64_t bytes, const std::string& purpose)
                               ", but this machine has ", physical, " bytes"),
                       "");
   }
-  // Large pages save TLB misses on long passes; the hint may be ignored.
-  constexpr std::size_t kLargePage = std::size_t{2} << 20;
-  const bool large = bytes_ >= kLargePage;
-  mapped_bytes_ = bytes_ + (large ? kLargePage : 0);
-  mapping_ =
-      mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping_ == MAP_FAILED) {
+  try {
+    data_ = map_memory(bytes_);
+  } catch (const std::bad_alloc&) {
     throw OutOfMemory(str_cat("cannot allocate ", bytes_, " bytes for ", purpose), "");
   }
-  data_ = static_cast<std::byte*>(mapping_);
-  if (!large) return;
-  const std::size_t behind = reinterpret_cast<std::uintptr_t>(mapping_) % kLargePage;
-  if (behind != 0) data_ += kLargePage - behind;
-  madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);
 }
 
-HostMemory::~HostMemory() { munmap(mapping_, mapped_bytes_); }
+HostMemory::~HostMemory() { unmap_memory(data_, bytes_); }
 
 void HostMemory::discard(std::byte* from, std::int64_t bytes) {
   const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

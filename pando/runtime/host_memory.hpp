@@ -9,8 +9,7 @@
 
 namespace pando {
 
-/// Page-aligned, with large pages if it is as long as one, from the operating system (zero at first
-/// touch).
+/// As map_memory gives it: zero at first touch.
 class HostMemory : public MemoryBlock {
  public:
   /// Throws OutOfMemory, which says what the memory is for.
@@ -24,8 +23,6 @@ class HostMemory : public MemoryBlock {
 
  private:
   std::size_t bytes_ = 0;
-  void* mapping_ = nullptr;
-  std::size_t mapped_bytes_ = 0;
 };
 
 }  // namespace pando
