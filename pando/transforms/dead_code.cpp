@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <unordered_map>
 
@@ -62,7 +63,7 @@ void eliminate(Graph& graph, Effects& effects) {
   for (const Tensor* input : graph.inputs()) live.insert(input);
   add_persistent_roots(graph, aliases, live);
   std::vector<Op*> dead;
-  for (Op* last = graph.op_list().last(); last != nullptr; last = last->previous()) {
+  for (Op* last : std::views::reverse(graph.ops())) {
     Op& op = *last;
     bool keep = effects.has(op);
     for (const Tensor* output : op.outputs()) keep = keep || live.contains(aliases.root(output));
