@@ -20,7 +20,7 @@ from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.models.families import model_cases  # noqa: E402
-from benchmarks.runner import Runner, Settings  # noqa: E402
+from benchmarks.runner import Row, Runner, Sample, Settings  # noqa: E402
 from benchmarks.table import compare, render, render_against, render_models, render_ops  # noqa: E402
 
 MODULES = {
@@ -32,6 +32,7 @@ MODULES = {
     "lower_bound": "torch",
 }
 TINY = "mlp/infer/b8"
+CASE = Case("a", "light", "us", "run")
 
 
 def run(
@@ -141,6 +142,23 @@ def test_the_pando_of_another_checkout_runs_beside_this_one(tmp_path: Path) -> N
     (row,) = json.loads(path.read_text())["against"]["rows"]
     assert row["before"] > 0 and row["pando"] > 0
     assert f"{row['before'] / row['pando']:.2f}x" in done.stdout
+
+
+def test_the_faster_of_two_processes_counts() -> None:
+    row = Row(CASE)
+    for times in ((3e-6, 2e-6, 4e-6), (1e-6, 2e-6, 1.5e-6), (5e-6, 6e-6, 7e-6)):
+        row.add("before", [Sample(seconds, others=0.0) for seconds in times], wanted=3)
+    assert row.medians["before"] == pytest.approx(1.5)
+    assert row.spread["before"] == pytest.approx(0.667)
+
+
+def test_a_slower_quiet_process_does_not_hide_a_disturbed_one() -> None:
+    row = Row(CASE)
+    row.add("before", [Sample(2e-6, others=0.5)], wanted=1)
+    row.add("before", [Sample(3e-6, others=0.0)], wanted=1)
+    assert row.disturbed == {"before": 0.5}
+    row.add("before", [Sample(1e-6, others=0.0)], wanted=1)
+    assert row.disturbed == {}
 
 
 def test_a_checkout_that_is_not_built_is_refused(tmp_path: Path) -> None:
@@ -280,7 +298,7 @@ def test_scale_has_its_rows_in_table_and_json(tmp_path: Path) -> None:
         "parts of a variable, 3,000": 2,
         "twice the parts": 2.2,
         "100 nested calls": 0.3,
-        "gradients of 25": 64,
+        "gradients of 25": 512,
         "time of gradients of 25": 1,
         "100 graphs called twice": 0.6,
         "48 layers over 2": 2,

@@ -106,6 +106,8 @@ TEST(HostileText, UnknownAndDoubleNames) {
       {in_main(x + "Neg.1(\"x\") -> (\"y\" : (2,) float32) after [1]"),
        "`after` names no earlier op of the graph: 1"},
       {in_main("Call.1() -> ()"), "needs 1 called graphs, has 0"},
+      {in_main(x + "Neg.1(\"x\") -> (\"y\" : (2,) float32) calls [\"g\"]") + "graph \"g\" {\n}\n",
+       "needs 0 called graphs, has 1"},
       {in_main(x + "Neg.1(\"x\") {axis = 1} -> (\"y\" : (2,) float32)"), "an attribute of Neg"},
       {in_main("constant \"c\" : (1,) bool = hex \"0g\""), "hexadecimal digits"}};
   for (const auto& [text, part] : cases) {

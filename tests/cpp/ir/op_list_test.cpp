@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "pando/ir/call_order.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
@@ -13,10 +14,13 @@
 namespace pando::testing {
 namespace {
 
-/// Changes a graph of unary and binary ops and a plain model of it alike.
+/// Changes a graph of unary and binary ops and calls and a plain model of it alike.
 class RandomEdits {
  public:
-  explicit RandomEdits(unsigned seed) : random_(seed), main_(ir_.main_graph()) {
+  explicit RandomEdits(unsigned seed)
+      : random_(seed), main_(ir_.main_graph()), callee_(ir_.create_graph("callee")) {
+    Tensor* x = callee_.add_input(callee_.unique_tensor_id("x"), {DType::Float32, {2}, {}});
+    callee_.mark_output(OpBuilder(callee_, {}).make("Neg", {x}));
     for (const char* name : {"a", "b", "c"}) {
       tensors_.push_back(main_.add_input(name, {DType::Float32, {2}, {}}));
       uses_.emplace_back();
@@ -49,6 +53,11 @@ class RandomEdits {
     std::reverse(backward.begin(), backward.end());
     ASSERT_EQ(forward, wanted);
     ASSERT_EQ(backward, wanted);
+    const auto callers = std::count_if(wanted.begin(), wanted.end(), [](const Op* op) {
+      return !op->called_graphs.empty();
+    });
+    ASSERT_EQ(list.num_callers(), static_cast<std::size_t>(callers));
+    ASSERT_EQ(called_graphs(main_).empty(), callers == 0);
     // Asking now and then: what is appended in between must be there, too.
     if (wanted.size() % 3 != 0) {
       ASSERT_EQ(main_.ops(), wanted);
@@ -97,8 +106,10 @@ class RandomEdits {
     const bool binary = random_() % 2 == 0;
     std::vector<Tensor*> inputs = {input()};
     if (binary) inputs.push_back(input());
+    const bool calls = !binary && random_() % 3 == 0;
     main_.set_insertion_point(before);
-    Op& op = OpBuilder(main_, {}).op(binary ? "Add" : "Neg", inputs);
+    Op& op = calls ? main_.create_op(op_registry().get("Call"), inputs, {}, {}, {&callee_})
+                   : OpBuilder(main_, {}).op(binary ? "Add" : "Neg", inputs);
     main_.set_insertion_point(nullptr);
     order_.insert(std::find(order_.begin(), order_.end(), before), &op);
     for (int i = 0; i < op.num_inputs(); ++i) uses_of(op.input(i)).push_back({&op, i});
@@ -148,6 +159,7 @@ class RandomEdits {
   Ir ir_;
   std::mt19937 random_;
   Graph& main_;
+  Graph& callee_;
   std::list<Op*> order_;
   std::vector<std::int64_t> erased_ids_;
   std::vector<Tensor*> tensors_;
