@@ -17,8 +17,7 @@ std::size_t in_pages(std::size_t bytes) {
 }
 
 std::byte* map_pages(std::size_t bytes) {
-  void* mapping =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) throw std::bad_alloc();
   return static_cast<std::byte*>(mapping);
 }

@@ -37,6 +37,7 @@ struct Inside {
 /// The uses of those storages that are looked at, by storage and in order.
 class OperandUses {
  public:
+  OperandUses() = default;
   OperandUses(const StepFunction& function, const std::vector<bool>& is_looked_at)
       : begins_(function.storages.size() + 1) {
     std::vector<std::pair<std::size_t, OperandUse>> found;
@@ -234,7 +235,7 @@ class ProductAbsorber {
     return std::all_of(at(product).operands.begin(), at(product).operands.begin() + kResult,
                        [&](const StepOperand& matrix) {
                          return function_.storage_of(matrix).kind != Storage::Kind::Local ||
-                                uses_->of(matrix.storage).back().at > reader;
+                                uses_.of(matrix.storage).back().at > reader;
                        });
   }
 
@@ -263,7 +264,7 @@ class ProductAbsorber {
         is_looked_at[static_cast<std::size_t>(at(product).operands[i].storage)] = true;
       }
     }
-    uses_.emplace(function_, is_looked_at);
+    uses_ = OperandUses(function_, is_looked_at);
     for (std::size_t i = function_.instructions.size(); i-- > 0;) {
       for (const StepOperand& operand : at(i).operands) {
         if (operand.storage < 0) continue;
@@ -274,7 +275,7 @@ class ProductAbsorber {
 
   /// The fused kernel that reads the product, if nothing else uses the result.
   std::optional<OperandUse> only_reader(std::size_t product) {
-    const std::span<const OperandUse> uses = uses_->of(at(product).operands[kResult].storage);
+    const std::span<const OperandUse> uses = uses_.of(at(product).operands[kResult].storage);
     if (uses.size() != 2 || uses[0].at != product) return std::nullopt;
     const OperandUse use = uses[1];
     const StepInstruction& reader = at(use.at);
@@ -299,7 +300,7 @@ class ProductAbsorber {
 
   /// After instruction `from` and not after instruction `to`.
   bool is_written(std::int32_t storage, std::size_t from, std::size_t to) const {
-    const std::span<const OperandUse> uses = uses_->of(storage);
+    const std::span<const OperandUse> uses = uses_.of(storage);
     auto use = std::upper_bound(uses.begin(), uses.end(), from,
                                 [](std::size_t at, const OperandUse& u) { return at < u.at; });
     for (; use != uses.end() && use->at <= to; ++use) {
@@ -311,7 +312,7 @@ class ProductAbsorber {
   const Program& tables_;
   StepFunction& function_;
   KernelsWithProducts& kernels_;
-  std::optional<OperandUses> uses_;  // of the storages of products
+  OperandUses uses_;                     // of the storages of products
   std::vector<std::int32_t> first_use_;  // by storage
   std::size_t next_kept_ = 0;            // the next instruction that stays
   std::vector<Inside> inside_;

@@ -19,7 +19,9 @@ std::int64_t next_ir_id() {
 }  // namespace
 
 Ir::Ir()
-    : memory_(&large_page_memory()), id_(next_ir_id()), erased_(std::make_unique<Graph>(*this, "(erased)")) {
+    : memory_(&large_page_memory()),
+      id_(next_ir_id()),
+      erased_(std::make_unique<Graph>(*this, "(erased)")) {
   graphs_.push_back(std::make_unique<Graph>(*this, ""));
   graphs_by_id_.emplace(main_graph().id(), &main_graph());
 }

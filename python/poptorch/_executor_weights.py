@@ -16,7 +16,7 @@ from pando.transfer_parts import parts_of
 from poptorch._impl import createPoptorchError
 from poptorch._memory_fit import FitPlan
 from poptorch._optimizer_device import DeviceOptimizer
-from poptorch._trace.recorder import plain_functions
+from poptorch._private_torch import plain_functions
 from poptorch._wrapping import (
     Members,
     count_host_weights,

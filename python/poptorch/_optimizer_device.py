@@ -15,9 +15,9 @@ from poptorch._optimizer_base import NamedTensors
 from poptorch._optimizer_scalars import variable_numbers
 from poptorch._optimizer_state import TorchOptimizerState, state_of
 from poptorch._optimizer_values import OptimizerValues, read, with_marks_of, with_numbers_of
+from poptorch._private_torch import mark_as_stepped
 from poptorch._program_variables import ProgramVariables
 from poptorch._replica_groups import ReplicaGroups
-from poptorch._trace.recorder import mark_as_stepped
 from poptorch.options import Options
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.utils.data import DataLoader, default_collate
-from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from poptorch._item_writer import ItemWriter, item_of
+from poptorch._private_torch import collate, default_collate_fn_map
 from poptorch._ring import Ring, RingMemory
 from poptorch._structures import registerCustomArgParser, registered_parsers
 

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from poptorch._file_tensors import clone
 from poptorch._impl import createPoptorchError, register_wrapper_functions
-from poptorch._trace.recorder import plain_functions
+from poptorch._private_torch import plain_functions
 from poptorch._wrapped_tensors import (
     ORIGINAL_CLASS,
     Trainer,

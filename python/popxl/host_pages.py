@@ -48,18 +48,27 @@ class _Block(mmap.mmap):
             with contextlib.suppress(OSError):
                 self.madvise(mmap.MADV_HUGEPAGE, self._next, size // _HUGE_PAGE * _HUGE_PAGE)
 
-    def take(self, size: int) -> _Array | None:
+    def has_room(self, size: int) -> bool:
+        """Tell whether so many bytes, in whole pages, are left.
+
+        Args:
+            size: How many.
+
+        Returns:
+            Whether they are.
+        """
+        return self._next + _in_pages(size) <= self._end
+
+    def take(self, size: int) -> _Array:
         """Take whole pages, which are discarded when nobody has the array any more.
 
         Args:
-            size: How many bytes of them the array has.
+            size: How many bytes of them the array has; the block has room for them.
 
         Returns:
-            The array of bytes; None if there is no room for it.
+            The array of bytes.
         """
         pages = _in_pages(size)
-        if self._next + pages > self._end:
-            return None
         part = np.frombuffer(self, np.uint8, size, self._next)
         weakref.finalize(part.base, self.discard, self._next, pages).atexit = False
         self._next += pages
@@ -92,12 +101,9 @@ class _Blocks:
             The array of bytes.
         """
         with self._lock:
-            part = None if self._block is None else self._block.take(size)
-            if part is None:
+            if self._block is None or not self._block.has_room(size):
                 self._block = _Block(_BLOCK_BYTES, huge=True)
-                part = self._block.take(size)
-        assert part is not None
-        return part
+            return self._block.take(size)
 
 
 _BLOCKS = _Blocks()
@@ -146,7 +152,6 @@ def copy_in_pages(array: _Array, kind: np.dtype[Any]) -> _Array:
         raise MemoryError(
             f"cannot allocate {size} bytes for an array of shape {array.shape} and dtype {kind}"
         ) from error
-    assert part is not None
     result: _Array = part.view(kind).reshape(array.shape)
     if not is_zero:
         np.copyto(result, array, casting="unsafe")

@@ -1,21 +1,24 @@
-"""The dispatch mode that records. The only file that uses private modules of torch."""
+"""The dispatch mode that records."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
-from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
-from torch.utils._python_dispatch import _disable_current_modes
 
 from poptorch._impl import createPoptorchError
+from poptorch._private_torch import (
+    Operator,
+    decomposition_table,
+    enable_python_dispatcher,
+    without_modes,
+)
 from poptorch._trace.dynamic_shapes import in_fixed_shape
 from poptorch._trace.known_values import KnownValues
 from poptorch._trace.recording import (
@@ -26,34 +29,9 @@ from poptorch._trace.recording import (
     tensors_in,
 )
 
-KNOWN_VERSIONS = ("2.13",)
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def check_torch_version() -> None:
-    """Check that the private names used here are those of the installed torch.
-
-    Raises:
-        ImportError: This torch is of a version that nobody has tried.
-    """
-    if not torch.__version__.startswith(tuple(f"{version}." for version in KNOWN_VERSIONS)):
-        raise ImportError(
-            f"poptorch records with private names of torch and knows those of torch "
-            f"{', '.join(KNOWN_VERSIONS)}; torch {torch.__version__} is installed. Install "
-            f"torch=={KNOWN_VERSIONS[-1]}.0"
-        )
-
-
-def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
-    """Tell torch's schedules that an optimizer steps, though nobody calls its `step`.
-
-    Args:
-        optimizer: The optimizer of a program.
-    """
-    vars(optimizer)["_opt_called"] = True
-
-
-Operator = torch._ops.OpOverload
 ShapeRule = Callable[..., Any]
 
 
@@ -75,16 +53,6 @@ _HINTS = (
     "set_overlap_for_output",
     "set_available_memory",
 )
-
-
-def plain_functions() -> AbstractContextManager[None]:
-    """Let functions of torch pass over what classes of tensors make of them.
-
-    Returns:
-        The context in which they do.
-    """
-    context: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
-    return context
 
 
 class ScopeState:
@@ -175,7 +143,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         Yields:
             Nothing.
         """
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with without_modes():
             yield
 
     def constant_for(self, data: torch.Tensor) -> torch.Tensor:

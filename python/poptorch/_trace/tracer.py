@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from poptorch import _impl
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
 from poptorch._interrupts import HeldInterrupts
 from poptorch._ops import trace_state
+from poptorch._private_torch import BatchNorm, without_validation
 from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
@@ -101,7 +101,7 @@ def _check_statistics(part: torch.nn.Module, _inputs: object) -> None:
 
 @contextmanager
 def _statistics_checked(module: torch.nn.Module) -> Iterator[None]:
-    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    norms = [part for part in module.modules() if isinstance(part, BatchNorm)]
     handles = [norm.register_forward_pre_hook(_check_statistics) for norm in norms]
     try:
         yield
@@ -131,15 +131,13 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     check_not_empty(given)
     metas = [torch.empty_like(tensor.contiguous(), device="meta") for tensor in given]
     bound = arguments.with_tensors(metas)
-    validates = torch.distributions.Distribution._validate_args
     # Only the module itself can be interrupted: what is replaced for the trace is always put back.
     with HeldInterrupts() as held, ExitStack() as stack:
         twins = stack.enter_context(twins_in(module, settings.per_replica))
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
         stack.enter_context(_statistics_checked(module))
         stack.enter_context(block_marks(module, recorder, settings.blocks))
-        stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
-        torch.distributions.Distribution.set_default_validate_args(False)
+        stack.enter_context(without_validation())
         _active.append(recorder)
         stack.callback(_active.pop)
         _impl.set_dispatch_tracing(True)

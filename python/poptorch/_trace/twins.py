@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from poptorch._impl import createPoptorchError
+from poptorch._private_torch import StatisticsNorm
 from poptorch._trace.recorder import ScopeState
 
 
@@ -84,7 +85,7 @@ def _class_without_wrapper(tensor: torch.Tensor) -> Any:
 
 def _check_not_rebound(slots: list[_Slot]) -> None:
     for slot in slots:
-        if isinstance(slot.owner, torch.nn.modules.batchnorm._NormBase):
+        if isinstance(slot.owner, StatisticsNorm):
             continue
         kind = "Parameter" if slot.is_parameter else "Buffer"
         held = slot.owner._parameters if slot.is_parameter else slot.owner._buffers

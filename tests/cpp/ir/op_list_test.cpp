@@ -53,9 +53,8 @@ class RandomEdits {
     std::reverse(backward.begin(), backward.end());
     ASSERT_EQ(forward, wanted);
     ASSERT_EQ(backward, wanted);
-    const auto callers = std::count_if(wanted.begin(), wanted.end(), [](const Op* op) {
-      return !op->called_graphs.empty();
-    });
+    const auto callers = std::count_if(wanted.begin(), wanted.end(),
+                                       [](const Op* op) { return !op->called_graphs.empty(); });
     ASSERT_EQ(list.num_callers(), static_cast<std::size_t>(callers));
     ASSERT_EQ(called_graphs(main_).empty(), callers == 0);
     // Asking now and then: what is appended in between must be there, too.

@@ -6,6 +6,7 @@ import contextlib
 import enum
 import importlib.util
 import re
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -249,12 +250,21 @@ def test_geometric_parsers_are_registered(monkeypatch: pytest.MonkeyPatch) -> No
     assert geometric_registration() is test_allclose
 
 
-def test_one_file_uses_private_modules_of_torch() -> None:
+def test_one_file_uses_private_names_of_torch() -> None:
     folder = Path(poptorch.__file__).parent
-    private = re.compile(r"\btorch\._[a-zA-Z]")
+    private = re.compile(r"\btorch(\.\w+)*\._[a-zA-Z]|from torch[\w.]* import .*\b_[a-zA-Z]")
     users = [
         str(file.relative_to(folder))
         for file in sorted(folder.rglob("*.py"))
         if private.search(file.read_text())
     ]
-    assert users == ["_trace/recorder.py"]
+    assert users == ["_private_torch.py"]
+
+
+@pytest.mark.parametrize("version", ["2.12.1", "2.14.0+cpu", "2.130.0", "9"])
+def test_an_unknown_torch_is_an_error_that_names_the_known_ones(version: str) -> None:
+    program = f"import torch; torch.__version__ = {version!r}; import poptorch"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    expected = f"knows those of torch 2.13; torch {version} is installed. Install torch==2.13.0"
+    assert done.stderr.strip().splitlines()[-1].endswith(expected), done.stderr

@@ -1,0 +1,107 @@
+"""The names of torch that it does not promise to keep. No other file uses any."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KNOWN_VERSIONS = ("2.13",)
+
+
+def check_version(version: str) -> None:
+    """Check that these names are those of a version of torch.
+
+    Args:
+        version: As torch gives its own.
+
+    Raises:
+        ImportError: Nobody has tried this version.
+    """
+    if not version.startswith(tuple(f"{known}." for known in KNOWN_VERSIONS)):
+        raise ImportError(
+            f"poptorch records with private names of torch and knows those of torch "
+            f"{', '.join(KNOWN_VERSIONS)}; torch {version} is installed. Install "
+            f"torch=={KNOWN_VERSIONS[-1]}.0"
+        )
+
+
+# Before names are looked for that other versions may not have.
+check_version(torch.__version__)
+
+from torch._decomp import decomposition_table  # noqa: E402
+from torch._dispatch.python import enable_python_dispatcher  # noqa: E402
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase  # noqa: E402
+from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
+from torch.utils.data._utils.collate import collate, default_collate_fn_map  # noqa: E402
+
+__all__ = [
+    "BatchNorm",
+    "Operator",
+    "StatisticsNorm",
+    "check_version",
+    "collate",
+    "decomposition_table",
+    "default_collate_fn_map",
+    "enable_python_dispatcher",
+    "mark_as_stepped",
+    "plain_functions",
+    "without_modes",
+    "without_validation",
+]
+
+Operator = torch._ops.OpOverload
+# What all batch norms have in common, and all norms that may keep statistics.
+BatchNorm = _BatchNorm
+StatisticsNorm = _NormBase
+
+
+def plain_functions() -> AbstractContextManager[None]:
+    """Let functions of torch pass over what classes of tensors make of them.
+
+    Returns:
+        The context in which they do.
+    """
+    context: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
+    return context
+
+
+@contextmanager
+def without_modes() -> Iterator[None]:
+    """Let functions of torch run as if no mode were active, a recording one among them.
+
+    Yields:
+        Nothing; they do until the context ends.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(torch._C.DisableTorchFunction())
+        yield
+
+
+@contextmanager
+def without_validation() -> Iterator[None]:
+    """Let distributions take arguments without looking at their values.
+
+    Yields:
+        Nothing; they do until the context ends.
+    """
+    validates = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(validates)
+
+
+def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
+    """Tell torch's schedules that an optimizer steps, though nobody calls its `step`.
+
+    Args:
+        optimizer: The optimizer of a program.
+    """
+    vars(optimizer)["_opt_called"] = True
