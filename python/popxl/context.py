@@ -89,11 +89,6 @@ class Context:
         """The virtual device of new ops; None: they get none."""
         return self._ipu_id
 
-    @property
-    def name_scopes(self) -> list[str]:
-        """The name scopes, the outermost first; a copy."""
-        return list(self._name_scopes)
-
     def scoped(self, name: str) -> str:
         """Put the name scopes before a name.
 

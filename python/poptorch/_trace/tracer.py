@@ -22,17 +22,6 @@ from poptorch._trace.recorder import Recorder, ShapeRule
 from poptorch._trace.recording import Recording, check_not_empty
 from poptorch._trace.twins import Twins, module_scopes, twins_in
 
-_active: list[Recorder] = []
-
-
-def active_recorder() -> Recorder | None:
-    """Find what records now.
-
-    Returns:
-        The recorder of the trace that is in progress, or None.
-    """
-    return _active[-1] if _active else None
-
 
 @dataclass
 class Trace:
@@ -138,8 +127,6 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         stack.enter_context(_statistics_checked(module))
         stack.enter_context(block_marks(module, recorder, settings.blocks))
         stack.enter_context(without_validation())
-        _active.append(recorder)
-        stack.callback(_active.pop)
         _impl.set_dispatch_tracing(True)
         stack.callback(_impl.set_dispatch_tracing, False)
         stack.callback(settings.after)
