@@ -326,6 +326,18 @@ TEST_P(ConvOnTarget, GradientsOfDepthwiseFiltersMatchLoops) {
   for (const ConvCase& c : cases) expect_depthwise_gradient(c);
 }
 
+/// Padding on any side alone is outside the data, where neighbouring rows and planes are not seen.
+TEST_P(ConvOnTarget, GradientsOfDepthwiseFiltersMatchLoopsWithPadsOnAnySide) {
+  for (int sides = 0; sides < 16; ++sides) {
+    const auto pad = [&](int side) { return (sides >> side & 1) == 0 ? 0 : 2; };
+    for (const std::int64_t stride : {1, 2}) {
+      expect_depthwise_gradient(
+          {{2, 3, 5, 6}, {3, 1, 3, 4}, {2, stride}, {pad(0), pad(1), pad(2), pad(3)}, {1, 1}, 3});
+    }
+  }
+  expect_depthwise_gradient({{1, 3, 1, 3}, {3, 1, 2, 1}, {2, 1}, {0, 0, 2, 2}, {1, 1}, 3});
+}
+
 TEST(Conv, WhatGradientsOfDepthwiseFiltersDoNotMeetIsLeftOut) {
   // The last columns are seen by no window: nothing of them may reach a sum.
   const ConvCase c{{1, 2, 5, 12}, {2, 1, 3, 3}, {1, 4}, {0, 0, 0, 0}, {1, 1}, 2};

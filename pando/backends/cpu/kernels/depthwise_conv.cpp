@@ -41,7 +41,8 @@ class DepthwiseWeights {
         seen_rows_((result_rows_ - 1) * p.strides[0] + (p.weights[2] - 1) * p.dilations[0] + 1),
         seen_columns_((result_columns_ - 1) * stride_ + (p.weights[3] - 1) * p.dilations[1] + 1),
         phase_((seen_columns_ + stride_ - 1) / stride_),
-        is_in_place_(!channel_last_ && stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0),
+        is_in_place_(!channel_last_ && stride_ == 1 && pad_rows_ == 0 && pad_columns_ == 0 &&
+                     seen_rows_ <= rows_ && seen_columns_ <= columns_),
         row_(is_in_place_ ? columns_ : stride_ * phase_),
         image_row_(p.strides[0] * row_),
         copied_rows_(std::min(rows_, seen_rows_ - pad_rows_)),
