@@ -1,6 +1,7 @@
 #include "pando/compile/absorb_products.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -74,8 +75,7 @@ class KernelsWithProducts {
 
   ProductUse use_of(const StepInstruction& fused, std::size_t input,
                     const StepInstruction& product) {
-    const std::vector<std::int32_t> key = {fused.target, static_cast<std::int32_t>(input),
-                                           product.target};
+    const std::array key = {fused.target, static_cast<std::int32_t>(input), product.target};
     const auto [known, is_new] = uses_.try_emplace(key, ProductUse::None);
     if (is_new) known->second = target_.computes_inside(spec(fused), input, spec(product));
     return known->second;
@@ -117,7 +117,7 @@ class KernelsWithProducts {
 
   KernelNumbers kernels_;
   const Target& target_;
-  std::map<std::vector<std::int32_t>, ProductUse> uses_;  // by kernel, input and product
+  std::map<std::array<std::int32_t, 3>, ProductUse> uses_;  // by kernel, input and product
   /// By kernel, then input, place and product of each.
   std::map<std::vector<std::int32_t>, std::int32_t> with_products_;
 };
