@@ -1,14 +1,11 @@
-"""The names of torch that it does not promise to keep. No other file uses any."""
+"""The private functions and classes of torch that are used. No other file imports any."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KNOWN_VERSIONS = ("2.13",)
 
@@ -30,9 +27,9 @@ def check_version(version: str) -> None:
         )
 
 
-# Before names are looked for that other versions may not have.
 check_version(torch.__version__)
 
+# Imported after the check (E402), because other versions may not have these.
 from torch._decomp import decomposition_table  # noqa: E402
 from torch._dispatch.python import enable_python_dispatcher  # noqa: E402
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase  # noqa: E402
@@ -77,9 +74,7 @@ def without_modes() -> Iterator[None]:
     Yields:
         Nothing; they do until the context ends.
     """
-    with ExitStack() as stack:
-        stack.enter_context(_disable_current_modes())
-        stack.enter_context(torch._C.DisableTorchFunction())
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
         yield
 
 

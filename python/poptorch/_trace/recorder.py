@@ -136,16 +136,6 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             stack.enter_context(self)
             yield self
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let torch run on the host as outside of a trace.
-
-        Yields:
-            Nothing.
-        """
-        with without_modes():
-            yield
-
     def constant_for(self, data: torch.Tensor) -> torch.Tensor:
         """Find the tensor of the trace that stands for a tensor of the CPU.
 
@@ -219,7 +209,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _value_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        with self.paused():
+        with without_modes():
             return self._known.value(tensor)
 
     def _reshaped_in_place(

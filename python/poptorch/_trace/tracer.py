@@ -13,7 +13,7 @@ from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
 from poptorch._interrupts import HeldInterrupts
 from poptorch._ops import trace_state
-from poptorch._private_torch import BatchNorm, without_validation
+from poptorch._private_torch import BatchNorm, without_modes, without_validation
 from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
@@ -132,7 +132,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         stack.callback(settings.after)
         settings.before()
         state = stack.enter_context(
-            trace_state.tracing(settings.strategy, settings.training, recorder.paused)
+            trace_state.tracing(settings.strategy, settings.training, without_modes)
         )
         recorder.recording.host_layers = state.host_layers
         with (
