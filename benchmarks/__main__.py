@@ -93,7 +93,7 @@ def _run_parser(frameworks: tuple[str, ...]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="short blocks: a check, not a result")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--rounds", type=int, default=7, help="blocks per framework and row")
+    parser.add_argument("--rounds", type=int, default=7, help="blocks per process and row")
     parser.add_argument("--list", action="store_true", help="print the row names and stop")
     return parser
 
