@@ -194,4 +194,23 @@ void BM_ReduceSum(benchmark::State& state) {
 }
 BENCHMARK(BM_ReduceSum)->ArgsProduct({{1, 16, 64}, {1, 2}, {0, 1}})->UseRealTime();
 
+/// batch, hidden units, threads: an LSTM layer over 64 steps, whose gates its gradient reads.
+void BM_LstmSteps(benchmark::State& state) {
+  const auto float32 = pando::DType::Float32;
+  const std::int64_t steps = 64, batch = state.range(0), hidden = state.range(1);
+  const OperandDesc states = OperandDesc::contiguous(float32, {steps, batch, hidden});
+  const OperandDesc gates = OperandDesc::contiguous(float32, {steps, batch, 4 * hidden});
+  run_spec(state,
+           {"RecurrentSequence",
+            {{"cell", std::string("lstm")}, {"absent_inputs", pando::Ints{2, 3, 4}}},
+            {gates, OperandDesc::contiguous(float32, {4 * hidden, hidden}), {}, {}, {}},
+            {states, gates, states},
+            {}},
+           static_cast<int>(state.range(2)));
+  state.counters["flops"] = benchmark::Counter(
+      8.0 * static_cast<double>(steps * batch * hidden * hidden * state.iterations()),
+      benchmark::Counter::kIsRate);
+}
+BENCHMARK(BM_LstmSteps)->ArgsProduct({{32, 64}, {512}, {1, 2}})->UseRealTime();
+
 }  // namespace

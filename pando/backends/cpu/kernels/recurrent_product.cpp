@@ -89,8 +89,16 @@ void RecurrentProduct::pack(const float* weights, float* to) const {
                });
 }
 
+RecurrentProduct::RowPanels RecurrentProduct::panels_of(const UnitTile& tile) const {
+  return {tile.rows, ceil_div(tile.rows, panel_.rows)};
+}
+
 void RecurrentProduct::pack_part(const float* rows, const UnitTile& tile, float* to) const {
-  pack_rows({rows + tile.row * depth_, DType::Float32, depth_, 1}, tile.rows, depth_, to);
+  const RowPanels panels = panels_of(tile);
+  for (std::int64_t i = 0; i < panels.count; ++i, to += panel_.rows * depth_) {
+    const float* first = rows + (tile.row + panels.begin(i)) * depth_;
+    pack_rows({first, DType::Float32, depth_, 1}, panels.size(i), depth_, to);
+  }
 }
 
 void RecurrentProduct::bring_near(const float* parts, const UnitTile& tile, std::int64_t column,
@@ -107,14 +115,15 @@ void RecurrentProduct::multiply(const Operands& step, const UnitTile& tile, cons
                                 float* sums) const {
   const std::int64_t panel_floats = panel_.columns * depth_;
   const float* panel = step.weights + tile.unit / panel_.columns * gates_ * panel_floats;
+  const RowPanels panels = panels_of(tile);
   for (std::int64_t gate = 0; gate < gates_; ++gate, panel += panel_floats) {
     const std::int64_t column = gate * units_ + tile.unit;
     const float* gate_bias = step.bias == nullptr ? nullptr : step.bias + column;
     for (std::int64_t k = 0; k < depth_; k += kBlockDepth) {
-      for (std::int64_t row = 0; row < tile.rows; row += panel_.rows) {
-        const std::int64_t count = std::min(panel_.rows, tile.rows - row);
+      for (std::int64_t i = 0; i < panels.count; ++i) {
+        const std::int64_t row = panels.begin(i), count = panels.size(i);
         if (k == 0 && step.parts != nullptr) bring_near(step.parts, tile, column, row, count);
-        multiply_block({rows + row * depth_ + k * panel_.rows, panel + k * panel_.columns, count,
+        multiply_block({rows + (i * depth_ + k) * panel_.rows, panel + k * panel_.columns, count,
                         tile.units, std::min(kBlockDepth, depth_ - k),
                         sums + row * row_step() + gate * gate_step(), row_step(), k == 0,
                         gate_bias});

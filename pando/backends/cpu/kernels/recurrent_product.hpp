@@ -65,6 +65,14 @@ class RecurrentProduct {
   }
 
  private:
+  /// `rows` in `count` panels of nearly equal sizes: one of a few rows would wait for its sums.
+  struct RowPanels {
+    std::int64_t rows, count;
+    std::int64_t begin(std::int64_t i) const { return rows * i / count; }
+    std::int64_t size(std::int64_t i) const { return begin(i + 1) - begin(i); }
+  };
+  RowPanels panels_of(const UnitTile& tile) const;
+
   RecurrentProduct(std::int64_t batch, std::int64_t depth, std::int64_t units, std::int64_t gates,
                    bool transposed, int threads);
   std::int64_t row_floats() const;
