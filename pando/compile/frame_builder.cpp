@@ -73,23 +73,17 @@ void FrameBuilder::emit_kernel(const KernelSpec& spec, std::vector<StepOperand> 
                                const Op* op) {
   const bool is_op = op != nullptr && op->kind_name() == spec.kind;
   const InputSet modified = is_op ? op->modified_inputs() : InputSet();
-  std::vector<std::int32_t> in_place;
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(spec.inputs.size()); ++i) {
-    operands[static_cast<std::size_t>(i)].read_only = !modified.contains(i);
-    if (spec.outputs.size() == 1 && tables_.target().can_run_in_place(spec, i)) {
-      in_place.push_back(i);
-    }
-  }
-  emit_known(tables_.kernel(spec), std::move(operands), std::move(in_place), op);
-}
-
-void FrameBuilder::emit_known(std::int32_t kernel, std::vector<StepOperand> operands,
-                              std::vector<std::int32_t> in_place, const Op* op) {
   StepInstruction instruction;
   instruction.kind = Instruction::Kind::Kernel;
-  instruction.target = kernel;
+  instruction.target = tables_.kernel(spec);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(spec.inputs.size()); ++i) {
+    operands[static_cast<std::size_t>(i)].read_only = !modified.contains(i);
+    if (const int output = tables_.target().output_over(spec, i); output >= 0) {
+      instruction.in_place.push_back(i);
+      instruction.in_place_output = output;
+    }
+  }
   instruction.operands = std::move(operands);
-  instruction.in_place = std::move(in_place);
   emit(std::move(instruction), op);
 }
 

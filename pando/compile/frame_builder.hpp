@@ -57,9 +57,6 @@ class FrameBuilder {
   void emit(StepInstruction instruction, const Op* op);
   /// Inputs that the op does not modify are made `in`.
   void emit_kernel(const KernelSpec& spec, std::vector<StepOperand> operands, const Op* op);
-  /// `kernel`: an index into the program's kernels.
-  void emit_known(std::int32_t kernel, std::vector<StepOperand> operands,
-                  std::vector<std::int32_t> in_place, const Op* op);
   void emit_copy(const BoundTensor& from, const BoundTensor& to, const Op* op);
 
  private:

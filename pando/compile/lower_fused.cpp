@@ -131,13 +131,16 @@ FusedStep new_fused_step(const ExecutionStep& step, FrameBuilder& frame,
 
 void emit_fused(const ExecutionStep& step, const FusedStep& fused, FrameBuilder& frame) {
   if (fused.stored.empty()) return;
-  std::vector<StepOperand> operands;
+  StepInstruction instruction;
+  instruction.kind = Instruction::Kind::Kernel;
+  instruction.target = fused.kernel;
+  std::vector<StepOperand>& operands = instruction.operands;
   operands.reserve(fused.loaded.size() + fused.stored.size() + 1);  // one may be scratch memory
   for (const Tensor* input : fused.loaded) {
     operands.push_back(frame.operand_of(input).as_read_only());
   }
   for (const Tensor* output : fused.stored) operands.push_back(frame.operand_of(output));
-  frame.emit_known(fused.kernel, std::move(operands), {}, step.ops.back());
+  frame.emit(std::move(instruction), step.ops.back());
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ class StorageReuse {
       return;
     }
     for (const std::int32_t input : in.in_place) {
-      if (take_input(in, spec, at, 0, static_cast<std::size_t>(input))) return;
+      const auto output = static_cast<std::size_t>(in.in_place_output);
+      if (take_input(in, spec, at, output, static_cast<std::size_t>(input))) return;
     }
   }
 

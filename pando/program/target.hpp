@@ -30,8 +30,9 @@ class Target {
   virtual bool has_kernel(std::string_view kind) const = 0;
   /// `operand` counts inputs, then outputs.
   virtual AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const = 0;
-  /// Whether output 0 may be the same memory as input `input` (same bytes, same layout).
-  virtual bool can_run_in_place(const KernelSpec& spec, int input) const = 0;
+  /// The output that may be the same memory as input `input` (same bytes, same layout); -1: none.
+  /// It is the same output for all inputs of a kernel that have one.
+  virtual int output_over(const KernelSpec& spec, int input) const = 0;
   /// Most ops of one Fused kernel.
   virtual std::size_t most_fused_ops() const = 0;
   /// How the Fused kernel `fused` may compute its input `input`, the result of the MatMul kernel

@@ -62,8 +62,10 @@ struct StepInstruction {
   std::int32_t target = 0;
   std::int32_t other_target = 0;
   std::vector<StepOperand> operands;
-  /// The output of a kernel that is not Fused may be written over these inputs (same layout).
+  /// Output `in_place_output` of a kernel that is not Fused may be written over these inputs (same
+  /// layout).
   std::vector<std::int32_t> in_place;
+  std::int32_t in_place_output = 0;
   /// Storages, one for each device on which what is called needs a frame.
   std::vector<std::int32_t> callee_frames;
   std::int32_t row = -1;

@@ -54,6 +54,7 @@ void OperandChecker::check_fields(const StepInstruction& in) const {
   require(!in.constant_row || clauses.is_transfer, "it has no row of a remote buffer");
   require(in.row == -1 || (in.row >= 0 && in.is_load()), "it is no load, so it has no row");
   require(in.in_place.empty() || in.kind == Kind::Kernel, "only kernels write over inputs");
+  require(in.in_place_output == 0 || !in.in_place.empty(), "it writes over no input");
   require(!in.writes_row || (in.row >= 0 && in.kind == Kind::RemoteLoad),
           "only rows of remote buffers are written");
   require(in.callee_frames.empty() || in.is_call(), "it calls nothing, so it has no frame");
@@ -216,9 +217,10 @@ void OperandChecker::check_kernel(const StepInstruction& in) const {
   }
   for (const std::int32_t input : in.in_place) {
     const auto index = static_cast<std::size_t>(input);
-    require(index < spec.inputs.size() && spec.outputs.size() == 1 &&
-                spec.inputs[index] == spec.outputs[0],
-            "it cannot write over input ", input, ", which is not as its one output");
+    const auto output = static_cast<std::size_t>(in.in_place_output);
+    require(index < spec.inputs.size() && output < spec.outputs.size() &&
+                spec.inputs[index] == spec.outputs[output],
+            "it cannot write over input ", input, ", which is not as output ", in.in_place_output);
   }
   for (const ProductInput& product : spec.products) {
     if (product.place < 0) continue;

@@ -117,6 +117,7 @@ class StepReader : private StepTableReader {
     if (take_if_word("in_place")) {
       symbol("[");
       list("]", [&] { in.in_place.push_back(index("an input")); });
+      if (take_if_word("output")) in.in_place_output = index("an output");
     }
     if (clauses.is_transfer && take_if_word("unsigned")) in.count = 1;
     if (take_if_word("constant_row")) in.constant_row = integer();

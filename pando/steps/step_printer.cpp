@@ -228,6 +228,7 @@ class FunctionPrinter {
     if (in.ends_early) text_ += " while";
     text_ += "(" + joined(in.operands, operand_text) + ")";
     if (!in.in_place.empty()) text_ += " in_place " + numbers_text(in.in_place);
+    if (in.in_place_output != 0) text_ += str_cat(" output ", in.in_place_output);
     if (clauses.is_transfer && in.count != 0) text_ += " unsigned";
     if (in.constant_row) text_ += str_cat(" constant_row ", *in.constant_row);
     if (!in.callee_frames.empty()) {

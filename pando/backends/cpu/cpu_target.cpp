@@ -172,14 +172,15 @@ class CpuTarget : public Target {
 
   std::int64_t most_prepared_bytes() const override { return kMostPreparedBytes; }
 
-  bool can_run_in_place(const KernelSpec& spec, int input) const override {
-    const OperandDesc& operand = spec.inputs[static_cast<std::size_t>(input)];
-    if (spec.outputs.empty() || !(operand == spec.outputs[0])) return false;
-    if (spec.kind == "Fused") return true;
+  int output_over(const KernelSpec& spec, int input) const override {
     const auto entry = kernel_table().find(spec.kind);
-    if (entry == kernel_table().end()) return false;
+    if (entry == kernel_table().end()) return -1;
     const std::vector<int>& allowed = entry->second.in_place_inputs;
-    return std::find(allowed.begin(), allowed.end(), input) != allowed.end();
+    if (std::find(allowed.begin(), allowed.end(), input) == allowed.end()) return -1;
+    const auto output = static_cast<std::size_t>(entry->second.in_place_output);
+    const bool is_alike = output < spec.outputs.size() &&
+                          spec.inputs[static_cast<std::size_t>(input)] == spec.outputs[output];
+    return is_alike ? entry->second.in_place_output : -1;
   }
 
   std::size_t most_fused_ops() const override { return kMostFusedOps; }

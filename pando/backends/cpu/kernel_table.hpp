@@ -59,7 +59,7 @@ struct Candidate {
 struct KindEntry {
   std::vector<Candidate> candidates;  // in order of preference
   AcceptedLayout layout = AcceptedLayout::Contiguous;
-  /// Inputs whose memory output 0 may use; such an input has output 0's dtype and shape.
+  /// Inputs whose memory output `in_place_output` may use; such an input has its dtype and shape.
   std::vector<int> in_place_inputs = {};
   /// See Target::images_of; nullptr: no operands are images.
   KernelImages (*images)(const KernelRequest&) = nullptr;
@@ -67,6 +67,7 @@ struct KindEntry {
   std::vector<int> strided_inputs = {};
   /// See Target::prepared_input; nullptr: none is.
   std::optional<PreparedInput> (*prepared)(const KernelRequest&) = nullptr;
+  int in_place_output = 0;
 };
 
 using KernelTable = std::map<std::string, KindEntry, std::less<>>;

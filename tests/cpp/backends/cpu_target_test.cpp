@@ -37,9 +37,14 @@ TEST(CpuTarget, KnowsItsKindsLayoutsAndInPlaceInputs) {
   TestTensor x(DType::Float32, {2, 3}), y(DType::Float32, {2});
   EXPECT_EQ(target->accepted_layout(make_spec("ReduceSum", {}, {&x}, {&y}), 0),
             AcceptedLayout::AnyStrides);
-  EXPECT_TRUE(target->can_run_in_place(make_spec("Softmax", {}, {&x}, {&x}), 0));
-  EXPECT_FALSE(target->can_run_in_place(make_spec("Softmax", {}, {&x}, {&y}), 0));
-  EXPECT_FALSE(target->can_run_in_place(product(3, 3, 3), 0));
+  EXPECT_EQ(target->output_over(make_spec("Softmax", {}, {&x}, {&x}), 0), 0);
+  EXPECT_EQ(target->output_over(make_spec("Softmax", {}, {&x}, {&y}), 0), -1);
+  EXPECT_EQ(target->output_over(product(3, 3, 3), 0), -1);
+  TestTensor labels(DType::Int32, {2}), loss(DType::Float32, {});
+  const KernelSpec direct =
+      make_spec("NlllWithSoftmaxGradDirect", {}, {&x, &labels, &y}, {&loss, &x});
+  EXPECT_EQ(target->output_over(direct, 0), 1);
+  EXPECT_EQ(target->output_over(direct, 2), -1);
 }
 
 TEST(CpuTarget, NamesUnknownKindsAndBadThreadCounts) {

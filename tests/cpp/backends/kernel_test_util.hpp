@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -166,23 +167,71 @@ inline KernelSpec make_spec(std::string kind, Attributes attributes,
   return spec;
 }
 
-/// Runs one kernel; returns its explanation.
-inline std::string run_spec(const KernelSpec& spec, const std::vector<TestTensor*>& inputs,
-                            const std::vector<TestTensor*>& outputs, int num_threads) {
-  const auto target = make_cpu_target(num_threads);
-  const auto kernel = target->prepare(spec);
+/// Runs one kernel, and checks that it stays in its scratch.
+inline void run_once(const KernelSpec& spec, const Kernel& kernel,
+                     const std::vector<TestTensor*>& inputs,
+                     const std::vector<TestTensor*>& outputs) {
   std::vector<std::byte*> operands;
   for (const auto* tensors : {&inputs, &outputs}) {
     for (TestTensor* tensor : *tensors)
       operands.push_back(tensor == nullptr ? nullptr : tensor->data());
   }
   constexpr std::size_t kGuard = 64;
-  std::vector<std::byte> memory(kernel->scratch_bytes() + 2 * kGuard, std::byte{0x5a});
+  std::vector<std::byte> memory(kernel.scratch_bytes() + 2 * kGuard, std::byte{0x5a});
   auto address = reinterpret_cast<std::uintptr_t>(memory.data());
   std::byte* scratch = memory.data() + (kGuard - address % kGuard) % kGuard;
-  dynamic_cast<const HostKernel&>(*kernel).run(operands.data(), scratch);
-  for (std::byte* p = scratch + kernel->scratch_bytes(); p != memory.data() + memory.size(); ++p) {
+  dynamic_cast<const HostKernel&>(kernel).run(operands.data(), scratch);
+  for (std::byte* p = scratch + kernel.scratch_bytes(); p != memory.data() + memory.size(); ++p) {
     EXPECT_EQ(*p, std::byte{0x5a}) << spec.kind << " writes beyond its scratch";
+  }
+}
+
+/// Copies, and the addresses of the copies (none for absent tensors).
+struct CopiedTensors {
+  explicit CopiedTensors(const std::vector<TestTensor*>& of) {
+    tensors.reserve(of.size());
+    for (const TestTensor* tensor : of) {
+      tensors.push_back(tensor == nullptr ? TestTensor(DType::Bool, {}) : *tensor);
+      addresses.push_back(tensor == nullptr ? nullptr : &tensors.back());
+    }
+  }
+  CopiedTensors(const CopiedTensors&) = delete;
+  std::vector<TestTensor> tensors;
+  std::vector<TestTensor*> addresses;
+};
+
+/// The same bits with an output over each input that the target allows.
+inline void expect_same_in_place(const KernelSpec& spec, const Target& target, const Kernel& kernel,
+                                 const CopiedTensors& inputs, const CopiedTensors& outputs,
+                                 const std::vector<TestTensor*>& wanted) {
+  for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
+    const int over = target.output_over(spec, static_cast<int>(i));
+    if (over < 0 || inputs.addresses[i] == nullptr) continue;
+    CopiedTensors in(inputs.addresses), out(outputs.addresses);
+    out.addresses[static_cast<std::size_t>(over)] = in.addresses[i];
+    run_once(spec, kernel, in.addresses, out.addresses);
+    for (std::size_t k = 0; k < wanted.size(); ++k) {
+      if (wanted[k] == nullptr) continue;
+      const auto bytes =
+          static_cast<std::size_t>(wanted[k]->size()) * dtype_bytes(wanted[k]->dtype());
+      EXPECT_EQ(std::memcmp(out.addresses[k]->data(), wanted[k]->data(), bytes), 0)
+          << spec.kind << ": output " << k << " with output " << over << " over input " << i;
+    }
+  }
+}
+
+/// Runs one kernel, apart and in place; returns its explanation.
+inline std::string run_spec(const KernelSpec& spec, const std::vector<TestTensor*>& inputs,
+                            const std::vector<TestTensor*>& outputs, int num_threads) {
+  const auto target = make_cpu_target(num_threads);
+  const auto kernel = target->prepare(spec);
+  const CopiedTensors inputs_before(inputs), outputs_before(outputs);
+  run_once(spec, *kernel, inputs, outputs);
+  const bool is_apart = std::none_of(outputs.begin(), outputs.end(), [&](const TestTensor* output) {
+    return output != nullptr && std::find(inputs.begin(), inputs.end(), output) != inputs.end();
+  });
+  if (is_apart) {
+    expect_same_in_place(spec, *target, *kernel, inputs_before, outputs_before, outputs);
   }
   return kernel->explain();
 }

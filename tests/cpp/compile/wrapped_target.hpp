@@ -16,8 +16,8 @@ class WrappedTarget : public Target {
   AcceptedLayout accepted_layout(const KernelSpec& spec, int operand) const override {
     return cpu_->accepted_layout(spec, operand);
   }
-  bool can_run_in_place(const KernelSpec& spec, int input) const override {
-    return cpu_->can_run_in_place(spec, input);
+  int output_over(const KernelSpec& spec, int input) const override {
+    return cpu_->output_over(spec, input);
   }
   std::size_t most_fused_ops() const override { return cpu_->most_fused_ops(); }
   ProductUse computes_inside(const KernelSpec& fused, std::size_t input,

@@ -59,6 +59,7 @@ TEST(StepVerifier, OperandsFitWhatTheyAreFor) {
        {"  kernel Fill.0(in %0, in %0)\n", "operand 1 is written, so it is no 'in'"},
        {"  kernel Fill.0(in %0, out %0)\n", "it writes %0, which is read_only"},
        {"  kernel Fill.0(in %0, out %2) in_place [1]\n", "it cannot write over input 1"},
+       {"  kernel Fill.0(in %0, out %2) in_place [0] output 1\n", "which is not as output 1"},
        {"  kernel Fill.0(in %0, out %2)\n  kernel Fused.1(-, in %2, in %0, out %2)\n",
         "operand 1 lies where it makes a product"},
        {"  call 0(in %0, out %2) in_place [0]\n", "only kernels write over inputs"},

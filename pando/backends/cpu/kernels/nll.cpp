@@ -133,7 +133,7 @@ KernelPlan make_nll_grad(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
-/// dx = (probs - onehot) * loss_grad * scale for rows [begin, end).
+/// dx = (probs - onehot) * loss_grad * scale for rows [begin, end); dx may be probs.
 template <class T, class G>
 void softmax_nll_rows(const NllProblem& problem, const T* probs, const IndexReader& labels,
                       const G* loss_grad, T* dx, double scale, std::int64_t begin,
@@ -149,12 +149,12 @@ void softmax_nll_rows(const NllProblem& problem, const T* probs, const IndexRead
     const double upstream =
         loss_grad == nullptr ? 1.0 : static_cast<double>(loss_grad[problem.none ? i : 0]);
     const auto factor = static_cast<Compute<T>>(upstream * scale);
+    const bool in_range = problem.in_range(label);
+    const Compute<T> of_label = in_range ? static_cast<Compute<T>>(p[label]) : Compute<T>{};
     for (std::int64_t j = 0; j < problem.classes; ++j) {
       row[j] = static_cast<T>(static_cast<Compute<T>>(p[j]) * factor);
     }
-    if (problem.in_range(label)) {
-      row[label] = static_cast<T>((static_cast<Compute<T>>(p[label]) - 1) * factor);
-    }
+    if (in_range) row[label] = static_cast<T>((of_label - 1) * factor);
   }
 }
 
@@ -204,7 +204,9 @@ KernelPlan make_nll_with_softmax_grad(const KernelRequest& request) {
 void register_nll_kernels(KernelTable& table) {
   table["Nll"] = {{{"rows", make_nll}}};
   table["NllGrad"] = {{{"rows", make_nll_grad}}};
-  table["NlllWithSoftmaxGradDirect"] = {{{"rows", make_nll_with_softmax_grad}}};
+  table["NlllWithSoftmaxGradDirect"] = {.candidates = {{"rows", make_nll_with_softmax_grad}},
+                                        .in_place_inputs = {0},
+                                        .in_place_output = 1};
 }
 
 }  // namespace pando::cpu
