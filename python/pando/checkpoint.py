@@ -54,6 +54,7 @@ from pando.checkpoint_state import (
     model_of,
     restore,
 )
+from pando.interrupts import HeldInterrupts
 
 __all__ = [
     "Checkpoint",
@@ -370,10 +371,12 @@ def load(
     fallback: bool = False,
     generators: Mapping[str, np.random.Generator] | None = None,
     progress: Callable[[int], object] | None = None,
+    restored: Callable[[], object] | None = None,
 ) -> Checkpoint:
     """Brings back a checkpoint.
 
-    The session is changed only by a checkpoint that has been read and checked whole.
+    The session is changed only by a checkpoint that has been read and checked whole, and takes its
+    state whole: Ctrl-C waits for that.
 
     Args:
         session: A popxl session, inside its context.
@@ -382,6 +385,7 @@ def load(
         fallback: Whether the next older one is taken where one is damaged.
         generators: Name -> NumPy generator that gets its state back.
         progress: Called with the bytes of each row of a remote buffer that has been read.
+        restored: Called when the state is there, before a Ctrl-C that waited.
 
     Returns:
         The checkpoint that was loaded.
@@ -413,11 +417,15 @@ def load(
                 raise
             skipped.append(str(error))
             continue
-        with session._lock:
-            restore(core, path, body, progress)
-            session._mark_device_changed()
-        for name, generator in wanted.items():
-            generator.bit_generator.state = body["generators"][name]
+        with session._lock, HeldInterrupts():
+            try:
+                restore(core, path, body, progress)
+            finally:
+                session._mark_device_changed()
+            for name, generator in wanted.items():
+                generator.bit_generator.state = body["generators"][name]
+            if restored:
+                restored()
         return Checkpoint(path, int(body["step"]), body["extra"], skipped)
     raise DamagedCheckpoint(
         f"every checkpoint in {Path(folder)} is damaged:\n  " + "\n  ".join(skipped)

@@ -283,14 +283,20 @@ class ExecutorWeights:
             CheckpointError: There is none, it is damaged or of another program.
             ValueError: The model is not on a device.
         """
-        loaded = checkpoint.load(
-            self._compiled().session, folder, generators=generators, progress=progress
+
+        def restored() -> None:
+            self._is_upload_due = False
+            self._dirty_host_weights = self._training
+            if self._device_optimizer is not None:
+                self._device_optimizer.restored()
+
+        return checkpoint.load(
+            self._compiled().session,
+            folder,
+            generators=generators,
+            progress=progress,
+            restored=restored,
         )
-        self._is_upload_due = False
-        self._dirty_host_weights = self._training
-        if self._device_optimizer is not None:
-            self._device_optimizer.restored()
-        return loaded
 
 
 def _take(tensor: torch.Tensor, value: torch.Tensor) -> None:

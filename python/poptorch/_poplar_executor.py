@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import popxl
+from pando.interrupts import HeldInterrupts
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
 from poptorch._batching import (
@@ -30,7 +31,6 @@ from poptorch._executor_tensors import ExecutorTensors
 from poptorch._executor_times import ExecutorTimes, RunTimes
 from poptorch._executor_weights import ExecutorWeights
 from poptorch._impl import createPoptorchError
-from poptorch._interrupts import HeldInterrupts
 from poptorch._logging import logger, session_messages
 from poptorch._lower.program import Program
 from poptorch._module_repr import module_repr

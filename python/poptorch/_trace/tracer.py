@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from pando.interrupts import HeldInterrupts
 from poptorch import _impl
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._impl import createPoptorchError
-from poptorch._interrupts import HeldInterrupts
 from poptorch._ops import trace_state
 from poptorch._private_torch import BatchNorm, without_modes, without_validation
 from poptorch._strategies import ExecutionStrategy

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import threading
 
 import numpy as np
@@ -72,6 +73,40 @@ def test_a_chosen_step(saved, straight):
         np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
         with pytest.raises(checkpoint.CheckpointError, match="no checkpoint of step 3"):
             checkpoint.load(session, saved, step=3)
+
+
+def test_ctrl_c_waits_for_the_end_of_loading(saved, straight):
+    session, w, stream, output = fresh()
+    rng = np.random.default_rng(99)
+    heard = []
+    with session:
+        train(session, stream, output, rng, 1)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoint.load(
+                session,
+                saved,
+                generators={"data": rng},
+                progress=lambda _: signal.raise_signal(signal.SIGINT),
+                restored=lambda: heard.append("restored"),
+            )
+        assert heard == ["restored"]
+        train(session, stream, output, rng, 3)
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
+    assert rng.standard_normal() == straight[2]
+
+
+def test_a_callback_that_raises_leaves_the_host_values_to_be_read_again(saved):
+    session, w, _, _ = fresh()
+
+    def fail(size):
+        raise RuntimeError(f"after {size} bytes")
+
+    with session:
+        before = session.get_tensor_data(w).copy()
+        with pytest.raises(RuntimeError, match="after"):
+            checkpoint.load(session, saved, progress=fail)
+        # Variables come before rows.
+        assert not np.array_equal(before, session.get_tensor_data(w))
 
 
 def test_loading_shows_in_the_host_values(saved):

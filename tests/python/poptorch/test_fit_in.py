@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -185,6 +186,26 @@ def test_checkpoints_go_on_with_the_same_bits(in_phases, tmp_path) -> None:
     resumed.compile(*words(BATCH, 0))
     loaded = resumed.loadCheckpoint(folder)
     assert (loaded.path, loaded.step, loaded.extra) == (saved.path, STEPS, {"a": 1})
+    for one, other in zip(train(resumed, options, first=STEPS), wanted, strict=True):
+        assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def test_ctrl_c_while_a_checkpoint_is_loaded(in_phases, tmp_path) -> None:
+    options = options_of(tmp_path)
+    folder = tmp_path / "checkpoints"
+    executor, *_ = trained(Network(), options, OPTIMIZERS["adamw"])
+    executor.saveCheckpoint(folder, step=STEPS)
+    wanted = train(executor, options, first=STEPS)
+
+    model = Network()
+    resumed = poptorch.trainingModel(
+        model, options_of(tmp_path), OPTIMIZERS["adamw"](model.parameters())
+    )
+    resumed.compile(*words(BATCH, 0))
+    with pytest.raises(KeyboardInterrupt):
+        resumed.loadCheckpoint(folder, progress=lambda _: signal.raise_signal(signal.SIGINT))
+    # The module reads what was loaded, and training goes on with it.
+    assert resumed.copyWeightsToHostIfNeeded()
     for one, other in zip(train(resumed, options, first=STEPS), wanted, strict=True):
         assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
