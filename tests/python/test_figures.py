@@ -64,10 +64,14 @@ def test_whole_models_have_ratios_of_three_kinds_and_their_means(checkout: Path)
         model_row("gpt2/train", "train", 10.0, jax=20.0),
         model_row("bert/infer", "infer", 2.0, jax=6.0),
     ]
-    sections = json.loads(path.read_text()) | {"models": {"measured": MEASURED, "rows": rows}}
+    modules = [model_row("lstm/train", "train", 100.0, torch_eager=109.0)]
+    sections = json.loads(path.read_text()) | {
+        name: {"measured": MEASURED, "rows": found}
+        for name, found in (("models", rows), ("torch", modules))
+    }
     path.write_text(json.dumps(sections))
     reasons = checkout / "docs" / "figure_reasons.toml"
-    reasons.write_text(reasons.read_text() + '"bert/*" = "Slow."\n')
+    reasons.write_text(reasons.read_text() + '"bert/*" = "Slow."\n"lstm/*" = "Products."\n')
     done = run(checkout)
     assert done.returncode == 0, done.stderr
     page = (checkout / "docs" / "performance.md").read_text()
@@ -83,6 +87,8 @@ def test_whole_models_have_ratios_of_three_kinds_and_their_means(checkout: Path)
     assert cells["geometric mean, training"][-3:] == ["1.00x", "3.00x", "4.00x"]
     assert cells["geometric mean, inference"][-3:] == ["3.00x", "3.00x", "4.00x"]
     assert "- `bert/train`: time 0.50x the best peer. Slow." in page
+    assert "## Modules of PyTorch" in page
+    assert "- `lstm/train`: time 1.09x the best peer. Products." in page
 
 
 def run(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
