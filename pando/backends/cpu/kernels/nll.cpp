@@ -6,6 +6,7 @@
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/index.hpp"
+#include "pando/backends/cpu/kernels/softmax_rows.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -133,6 +134,16 @@ KernelPlan make_nll_grad(const KernelRequest& request) {
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
+template <class T>
+void multiply_row(const T* in, T* out, std::int64_t count, Compute<T> factor) {
+  for (std::int64_t j = 0; j < count; ++j) {
+    out[j] = static_cast<T>(static_cast<Compute<T>>(in[j]) * factor);
+  }
+}
+void multiply_row(const float* in, float* out, std::int64_t count, float factor) {
+  multiply_row_f32(in, out, count, factor);
+}
+
 /// dx = (probs - onehot) * loss_grad * scale for rows [begin, end); dx may be probs.
 template <class T, class G>
 void softmax_nll_rows(const NllProblem& problem, const T* probs, const IndexReader& labels,
@@ -151,9 +162,7 @@ void softmax_nll_rows(const NllProblem& problem, const T* probs, const IndexRead
     const auto factor = static_cast<Compute<T>>(upstream * scale);
     const bool in_range = problem.in_range(label);
     const Compute<T> of_label = in_range ? static_cast<Compute<T>>(p[label]) : Compute<T>{};
-    for (std::int64_t j = 0; j < problem.classes; ++j) {
-      row[j] = static_cast<T>(static_cast<Compute<T>>(p[j]) * factor);
-    }
+    multiply_row(p, row, problem.classes, factor);
     if (in_range) row[label] = static_cast<T>((of_label - 1) * factor);
   }
 }

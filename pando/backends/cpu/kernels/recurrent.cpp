@@ -234,7 +234,10 @@ void register_recurrent_kernels(KernelTable& table) {
                      {"steps", make_sequence},
                      {"packed half", through_float32<make_packed_sequence>},
                      {"half", through_float32<make_sequence>}},
-      .prepared = packed_weights};
+      // What an LSTM saves of a step are the gates that it made of the parts there.
+      .in_place_inputs = {0},
+      .prepared = packed_weights,
+      .in_place_output = 1};
   table["RecurrentPackedWeights"] = {{{"packed", make_packed_weights}}};
 }
 

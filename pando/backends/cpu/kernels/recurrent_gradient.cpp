@@ -189,10 +189,13 @@ KernelPlan make_packed_gradient(const KernelRequest& request) {
 }  // namespace
 
 void register_recurrent_gradient_kernels(KernelTable& table) {
-  table["RecurrentSequenceGrad"] = {{{"packed", make_packed_gradient},
-                                     {"steps", make_gradient},
-                                     {"packed half", through_float32<make_packed_gradient>},
-                                     {"half", through_float32<make_gradient>}}};
+  table["RecurrentSequenceGrad"] = {
+      .candidates = {{"packed", make_packed_gradient},
+                     {"steps", make_gradient},
+                     {"packed half", through_float32<make_packed_gradient>},
+                     {"half", through_float32<make_gradient>}},
+      // Of an LSTM; gradients of a step's gates need what was saved of that step only.
+      .in_place_inputs = {kSaved}};
 }
 
 }  // namespace pando::cpu

@@ -40,15 +40,15 @@ HWY_INLINE float MaxOf(const float* in, std::int64_t count) {
   return result;
 }
 
-HWY_INLINE void MultiplyRow(float* out, float factor, std::int64_t count) {
+void MultiplyRow(const float* in, float* out, std::int64_t count, float factor) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V f = hn::Set(d, factor);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Mul(f, hn::LoadU(d, out + i)), d, out + i);
+    hn::StoreU(hn::Mul(f, hn::LoadU(d, in + i)), d, out + i);
   }
-  for (; i < count; ++i) out[i] *= factor;
+  for (; i < count; ++i) out[i] = factor * in[i];
 }
 
 void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
@@ -77,7 +77,7 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
-  MultiplyRow(out, static_cast<float>(1.0 / total), count);
+  MultiplyRow(out, out, count, static_cast<float>(1.0 / total));
 }
 
 void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count, float scale) {
@@ -115,6 +115,7 @@ namespace pando::cpu {
 
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SoftmaxGradRow);
+HWY_EXPORT(MultiplyRow);
 
 void softmax_row_f32(const float* in, float* out, std::int64_t count, float scale) {
   HWY_DYNAMIC_DISPATCH(SoftmaxRow)(in, out, count, scale);
@@ -123,6 +124,10 @@ void softmax_row_f32(const float* in, float* out, std::int64_t count, float scal
 void softmax_grad_row_f32(const float* out, const float* g, float* dx, std::int64_t count,
                           float scale) {
   HWY_DYNAMIC_DISPATCH(SoftmaxGradRow)(out, g, dx, count, scale);
+}
+
+void multiply_row_f32(const float* in, float* out, std::int64_t count, float factor) {
+  HWY_DYNAMIC_DISPATCH(MultiplyRow)(in, out, count, factor);
 }
 
 }  // namespace pando::cpu
