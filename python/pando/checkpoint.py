@@ -397,7 +397,29 @@ def load(
             differs.
         ValueError: The session is not attached.
     """
+    wanted = generators or {}
     core = _core_session(session)
+    path, body, skipped = _first_whole(core, folder, step, fallback, wanted)
+    with session._lock, HeldInterrupts():
+        try:
+            restore(core, path, body, progress)
+        finally:
+            session._mark_device_changed()
+        for name, generator in wanted.items():
+            generator.bit_generator.state = body["generators"][name]
+        if restored:
+            restored()
+    return Checkpoint(path, int(body["step"]), body["extra"], skipped)
+
+
+def _first_whole(
+    core: Any,
+    folder: str | os.PathLike[str],
+    step: int | None,
+    fallback: bool,
+    generators: Mapping[str, np.random.Generator],
+) -> tuple[Path, dict[str, Any], list[str]]:
+    """The checkpoint that `load` brings back, its manifest, and what is said of damaged ones."""
     found = [c for c in reversed(checkpoints(folder)) if step is None or step_of(c) == step]
     if not found:
         which = "no checkpoint" if step is None else f"no checkpoint of step {step}"
@@ -408,8 +430,7 @@ def load(
             body = read_manifest(path)
             check_parts(path, body)
             check_model(path, body, core)
-            wanted = generators or {}
-            _check_generators(path, wanted, body["generators"])
+            _check_generators(path, generators, body["generators"])
             verify(path)
             check_files(core, path, body)
         except DamagedCheckpoint as error:
@@ -417,16 +438,7 @@ def load(
                 raise
             skipped.append(str(error))
             continue
-        with session._lock, HeldInterrupts():
-            try:
-                restore(core, path, body, progress)
-            finally:
-                session._mark_device_changed()
-            for name, generator in wanted.items():
-                generator.bit_generator.state = body["generators"][name]
-            if restored:
-                restored()
-        return Checkpoint(path, int(body["step"]), body["extra"], skipped)
+        return path, body, skipped
     raise DamagedCheckpoint(
         f"every checkpoint in {Path(folder)} is damaged:\n  " + "\n  ".join(skipped)
     )
