@@ -194,7 +194,7 @@ void register_recurrent_gradient_kernels(KernelTable& table) {
                      {"steps", make_gradient},
                      {"packed half", through_float32<make_packed_gradient>},
                      {"half", through_float32<make_gradient>}},
-      // Of an LSTM; gradients of a step's gates need what was saved of that step only.
+      // An LSTM's gradients of a step's gates need what was saved of that step only.
       .in_place_inputs = {kSaved}};
 }
 
