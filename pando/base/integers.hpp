@@ -12,7 +12,8 @@ constexpr To saturated(From value) {
   using Limits = std::numeric_limits<To>;
   constexpr From kFirst = static_cast<From>(Limits::min());
   // The power of two after the largest value, which itself may not be a number of From.
-  constexpr From kEnd = From{2} * static_cast<From>(Limits::max() / 2 + 1);
+  constexpr To kHalfOfEnd = Limits::max() / 2 + 1;
+  constexpr From kEnd = From{2} * static_cast<From>(kHalfOfEnd);
   if (!(value == value)) return To{0};
   if (value < kFirst) return Limits::min();
   return value < kEnd ? static_cast<To>(value) : Limits::max();

@@ -9,6 +9,9 @@
 namespace pando::fused_test {
 namespace {
 
+/// Each SIMD target has its way to a quotient.
+using UniformDivision = testing::SimdTargetTest;
+
 /// dividends / divisor, the divisor an input of one element.
 class Quotients {
  public:
@@ -77,7 +80,7 @@ void add_every_class(Quotients& quotients, std::mt19937& engine) {
   }
 }
 
-TEST(UniformDivision, HasTheBitsOfTheDivisionForEveryClassOfNumbers) {
+TEST_P(UniformDivision, HasTheBitsOfTheDivisionForEveryClassOfNumbers) {
   Quotients quotients;
   std::mt19937 engine(1);
   const FlushDenormals flush;
@@ -92,7 +95,7 @@ TEST(UniformDivision, HasTheBitsOfTheDivisionForEveryClassOfNumbers) {
   }
 }
 
-TEST(UniformDivision, DividesByWhatHasNoReciprocal) {
+TEST_P(UniformDivision, DividesByWhatHasNoReciprocal) {
   Quotients quotients;
   std::mt19937 engine(2);
   for (bool flushes : {false, true}) {
@@ -108,7 +111,7 @@ TEST(UniformDivision, DividesByWhatHasNoReciprocal) {
   }
 }
 
-TEST(UniformDivision, KeepsDenormalsWhereTheThreadDoes) {
+TEST_P(UniformDivision, KeepsDenormalsWhereTheThreadDoes) {
   Quotients quotients;
   std::mt19937 engine(3);
   for (float divisor : {0.75f, 3.0f, -1e-3f, 1e3f}) {
@@ -117,7 +120,7 @@ TEST(UniformDivision, KeepsDenormalsWhereTheThreadDoes) {
   }
 }
 
-TEST(UniformDivision, HasTheBitsOfTheDivisionForRandomNumbers) {
+TEST_P(UniformDivision, HasTheBitsOfTheDivisionForRandomNumbers) {
   Quotients quotients;
   std::mt19937 engine(4);
   const FlushDenormals flush;
@@ -153,7 +156,7 @@ void add_near_midpoints(Quotients& quotients, std::int64_t c, int s) {
   }
 }
 
-TEST(UniformDivision, HasTheBitsOfTheDivisionNextToMidpoints) {
+TEST_P(UniformDivision, HasTheBitsOfTheDivisionNextToMidpoints) {
   Quotients quotients;
   const FlushDenormals flush;
   for (std::int64_t c = (1 << 23) + 1; c < 1 << 24; c += 2 * 1777) {
@@ -165,11 +168,13 @@ TEST(UniformDivision, HasTheBitsOfTheDivisionNextToMidpoints) {
   }
 }
 
-TEST(UniformDivision, IsSaidInTheListing) {
+TEST_P(UniformDivision, IsSaidInTheListing) {
   const std::string text = Quotients().explain();
   if (text.find("machine code") == std::string::npos) GTEST_SKIP() << "no machine code here";
   EXPECT_NE(text.find("1 divisor with a reciprocal"), std::string::npos) << text;
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, UniformDivision, testing::kSimdTargets, testing::target_name);
 
 }  // namespace
 }  // namespace pando::fused_test

@@ -62,6 +62,12 @@ void ChainEncoder::encode(ChainOp op, const Ymm& to) {
       return select_negative(to);
     case ChainOp::ShiftToExponent:
       return code_.vpslld(to, operands_.in_register(0), exp_constants::kMantissaBits);
+    case ChainOp::MantissaF:
+      return operands_.with_source(0, [&](const Operand& a) { code_.vgetmantps(to, a, 0); });
+    case ChainOp::ExponentF:
+      return operands_.with_source(0, [&](const Operand& a) { code_.vgetexpps(to, a); });
+    case ChainOp::ScaleF:
+      return operands_.ordered([&](const Ymm& a, const Operand& b) { code_.vscalefps(to, a, b); });
     case ChainOp::SignF:
       return sign(to);
     default:

@@ -290,6 +290,7 @@ const ChainMachine& ChainMachineOfTarget() {
       .target = hwy::TargetName(HWY_TARGET),
       .block_lanes = kVectors * kLanes,
       .has_fma = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3,
+      .has_mantissas = HWY_TARGET == HWY_AVX3,
       .function = &Function,
       .store_half_precision = &StoreHalfPrecision,
       .run_tile = Erase(&RunTile),

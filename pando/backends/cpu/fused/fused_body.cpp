@@ -156,9 +156,8 @@ void FusedBody::run(std::byte* const* operands, std::byte* scratch) const {
 
 void FusedBody::run_matrix_part(std::byte* const* operands, std::byte* scratch,
                                 const MatrixPart& matrix) const {
-  bool copies_inputs = false;
-  const Part part = prepare(operands, scratch, copies_inputs);
-  const bool whole = layout_.merges_pieces && !copies_inputs;
+  const Part part = prepare(operands, scratch);
+  const bool whole = layout_.merges_pieces && !part.copies_inputs;
   const std::int64_t end = matrix.column + matrix.columns;
   const std::int64_t step = whole ? matrix.columns : static_cast<std::int64_t>(kPhiloxGroup);
   std::int64_t row = matrix.row;
@@ -266,14 +265,12 @@ void FusedBody::fill_constants() {
 void FusedBody::run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
                          std::int64_t end) const {
   if (begin == end) return;
-  bool copies_inputs = false;
-  Part part = prepare(operands, memory, copies_inputs);
+  Part part = prepare(operands, memory);
   part.streams = streams_ && writes_apart(plan_, layout_, part.operands);
-  run_units(part, begin, end, layout_.merges_pieces && !copies_inputs);
+  run_units(part, begin, end, layout_.merges_pieces && !part.copies_inputs);
 }
 
-FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory,
-                                   bool& copies_inputs) const {
+FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory) const {
   Part part{operands,
             reinterpret_cast<std::byte**>(memory),
             reinterpret_cast<std::int64_t*>(memory + steps_offset_),
@@ -301,23 +298,23 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
     chain_machine().run(plan_.prologue.data(), part.slots, part.steps, 0, 1);
   }
   if (divides_by_products(plan_, part.slots)) part.code = compiled_.get();
-  copies_inputs = set_steps(part);
+  for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+    part.copies_inputs = part.copies_inputs || must_copy(part, i);
+  }
+  set_steps(part);
   return part;
 }
 
-bool FusedBody::set_steps(const Part& part) const {
-  bool copies = false;
+void FusedBody::set_steps(const Part& part) const {
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     part.steps[i] = layout_.access[i] == Access::Splat
                         ? 0
                         : lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
-    copies = copies || must_copy(part, i);
   }
   for (std::size_t i = layout_.num_operands; i < moving(); ++i) {
     part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
   }
   std::fill(part.steps + moving(), part.steps + in_groups(moving()), 0);
-  return copies;
 }
 
 bool FusedBody::must_copy(const Part& part, std::size_t operand) const {
@@ -423,7 +420,8 @@ void FusedBody::run_blocks(const Part& part, std::int64_t blocks) const {
 void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t linear,
                               std::int64_t first, std::int64_t count) const {
   std::byte* buffer = part.memory + buffers_[i];
-  if (layout_.access[i] == Access::Direct && !must_copy(part, i)) {
+  const bool is_copied = part.copies_inputs && must_copy(part, i);
+  if (layout_.access[i] == Access::Direct && !is_copied) {
     part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
   } else if (layout_.access[i] == Access::Splat) {
     part.slots[i] = buffer;

@@ -44,6 +44,7 @@ class FusedBody {
     const std::byte** repeated;           // per operand: what its buffer repeats
     const CompiledChain* code = nullptr;  // or the micro-ops
     bool streams = false;
+    bool copies_inputs = false;  // one is to be written, and read again after
   };
 
   void lay_out_scratch();
@@ -52,10 +53,8 @@ class FusedBody {
   std::size_t moving() const { return layout_.num_operands + plan_.generated.size(); }
   void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
                 std::int64_t end) const;
-  /// Also says whether an input has to be copied because it is an output.
-  Part prepare(std::byte* const* operands, std::byte* memory, bool& copies_inputs) const;
-  /// Returns whether an input has to be copied because it is also an output.
-  bool set_steps(const Part& part) const;
+  Part prepare(std::byte* const* operands, std::byte* memory) const;
+  void set_steps(const Part& part) const;
   bool must_copy(const Part& part, std::size_t operand) const;
   void run_units(const Part& part, std::int64_t begin, std::int64_t end, bool merge) const;
   void go_to_row(const Part& part, std::int64_t row) const;

@@ -57,7 +57,8 @@ struct GeneratedOperand {
 struct UniformDivision {
   int op = -1;
   int divisor = -1;
-  int magnitude = -1, reciprocal = -1, scale = -1;
+  int magnitude = -1, reciprocal = -1;
+  int scale = -1, negative = -1;  // one of the two
 };
 
 /// Values are named by their place in `ops`, which no pass changes.

@@ -32,6 +32,7 @@ struct MicroOp {
   std::uint16_t in[3] = {0, 0, 0};
   std::uint16_t out = 0;
   std::int32_t stream = 0;  // Philox
+  bool is_uniform = false;  // all lanes of each operand are the same
 };
 
 /// Types of lanes with four bytes, as a set.
@@ -113,7 +114,11 @@ constexpr std::uint8_t kInt = kI32 | kU32, kAny = kF32 | kInt;
 // Only machine code has these, for the functions that are tile ops here (chain_functions.hpp).
 // SelectNegativeF: operand 1 where the sign bit of operand 0 is set, else operand 2.
 // ShiftToExponent: the low bits of a lane to where a float has its exponent.
-#define PANDO_FUNCTION_CHAIN_OPS(X) X(SelectNegativeF, 3) X(ShiftToExponent, 1)
+// MantissaF: a float with its exponent set to 0, in [1, 2) with its sign; 1 for zeros and
+// infinities. ExponentF: that exponent as a float; an infinity for those, negative for zeros.
+// ScaleF: operand 0 times 2 to the power of operand 1, rounded once.
+#define PANDO_FUNCTION_CHAIN_OPS(X) \
+  X(SelectNegativeF, 3) X(ShiftToExponent, 1) X(MantissaF, 1) X(ExponentF, 1) X(ScaleF, 2)
 
 enum class ChainOp : std::uint8_t {
 #define PANDO_CHAIN_ENUM(name, ...) name,
@@ -159,6 +164,7 @@ struct ChainMachine {
   std::size_t block_lanes = 0;
   /// Fma has one rounding (else the tile op has to be used).
   bool has_fma = false;
+  bool has_mantissas = false;  // instructions for MantissaF, ExponentF and ScaleF
   /// `from_chain`: the operand that is the passed block, -1 for none; Fma and Select take any,
   /// binary ops 0 or 1, the others 0. `keep`: also write the result to slot `out`.
   ChainFunction (*function)(ChainOp op, int from_chain, bool keep) = nullptr;

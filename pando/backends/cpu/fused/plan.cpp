@@ -232,6 +232,7 @@ class Emitter {
       op.code = machine.run_tile;
       op.tile = n.tile;
       op.stream = n.index;
+      op.is_uniform = uniform_;
       push(op, position, scalar_op_name(n.op), kNone, true);
     }
   }
@@ -414,7 +415,10 @@ class Planner {
       }
     }
     for (const UniformDivision& division : program_.uniform_divisions) {
-      for (int value : {division.magnitude, division.reciprocal, division.scale}) keep(value);
+      for (int value :
+           {division.magnitude, division.reciprocal, division.scale, division.negative}) {
+        if (value >= 0) keep(value);
+      }
     }
   }
 

@@ -33,6 +33,12 @@ UniformDivision division_by(FusedProgram& program, int divisor) {
   UniformDivision made;
   made.divisor = divisor;
   made.magnitude = add_uniform(program, ChainOp::AbsF, divisor);
+  if (chain_machine().has_mantissas) {
+    const int one = constant_of_bits(program, std::bit_cast<std::uint32_t>(1.0f));
+    made.reciprocal = add_uniform(program, ChainOp::DivF, one, divisor);
+    made.negative = add_uniform(program, ChainOp::NegF, divisor);
+    return made;
+  }
   ++program.op(made.magnitude).uses;
   const int minus_one = constant_of_bits(program, std::bit_cast<std::uint32_t>(-1.0f));
   made.reciprocal = add_uniform(program, ChainOp::DivF, minus_one, made.magnitude);
@@ -69,11 +75,24 @@ const UniformDivision* uniform_division(const FusedProgram& program, int op) {
   return it == all.end() ? nullptr : &*it;
 }
 
+namespace {
+
 // With y = 1 / c rounded, q = a * y, r = a - c * q and q + r * y is the rounded quotient
-// (Markstein, 1990) as long as nothing over- or underflows: so a is first brought nearer to 1, by
-// 2^64 below 2 and by 2^-64 from there on, and the quotient back. An infinite a has no remainder;
-// it gets a number for one. y and q are negative here, which gives a zero its sign.
-void write_quotient(BodyWriter& writer, const UniformDivision& division, int dividend) {
+// (Markstein, 1990) as long as nothing over- or underflows. The mantissa of a does not, and the
+// exponent of a zero or an infinity makes one of the quotient.
+void write_quotient_of_mantissa(BodyWriter& writer, const UniformDivision& division, int dividend) {
+  const int a = writer.add(ChainOp::MantissaF, dividend);
+  const int q = writer.add(ChainOp::MulF, a, division.reciprocal);
+  const int r = writer.add(ChainOp::FmaF, q, division.negative, a);
+  const int quotient = writer.add(ChainOp::FmaF, r, division.reciprocal, q);
+  const int exponent = writer.add(ChainOp::ExponentF, dividend);
+  writer.replace(division.op, ChainOp::ScaleF, quotient, exponent);
+}
+
+// Here a is brought nearer to 1, by 2^64 below 2 and by 2^-64 from there on, and the quotient back.
+// An infinite a has no remainder; it gets a number for one. y and q are negative, which gives a
+// zero its sign.
+void write_scaled_quotient(BodyWriter& writer, const UniformDivision& division, int dividend) {
   const auto add = [&](ChainOp op, int a, int b, int c = -1) { return writer.add(op, a, b, c); };
   const int is_large = add(ChainOp::AndI, dividend, writer.bits(kTwo));
   const int a = add(ChainOp::MulF, dividend, add(ChainOp::XorI, is_large, division.scale));
@@ -83,6 +102,13 @@ void write_quotient(BodyWriter& writer, const UniformDivision& division, int div
   const int quotient = add(ChainOp::FmaF, r, division.reciprocal, q);
   const int back = add(ChainOp::XorI, is_large, writer.bits(kScaleBack));
   writer.replace(division.op, ChainOp::MulF, quotient, back);
+}
+
+}  // namespace
+
+void write_quotient(BodyWriter& writer, const UniformDivision& division, int dividend) {
+  division.negative >= 0 ? write_quotient_of_mantissa(writer, division, dividend)
+                         : write_scaled_quotient(writer, division, dividend);
 }
 
 bool allows_products(float magnitude) {

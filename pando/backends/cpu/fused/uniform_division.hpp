@@ -12,7 +12,8 @@ namespace pando::cpu {
 inline constexpr std::uint32_t kSignBit = 0x80000000U;
 
 /// Finds the float32 divisions by uniform values, and adds the ops that write_quotient() needs: for
-/// a divisor d its magnitude |d|, the reciprocal -1 / |d|, and the scale 2^64 with the sign of d.
+/// a divisor d its magnitude |d|, and either 1 / d and -d, where the processor takes floats apart,
+/// or -1 / |d| and the scale 2^64 with the sign of d.
 void prepare_uniform_divisions(FusedProgram& program);
 
 /// nullptr where the op is none of them.

@@ -4,6 +4,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "pando/backends/cpu/fused/micro_op.hpp"
+#include "pando/backends/cpu/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
@@ -45,20 +46,25 @@ HWY_INLINE void SumColumns(const VectorMatrix& m, std::int64_t column, float* ou
   }
 }
 
+/// Fewer columns than a vector has lanes.
+HWY_INLINE void SumLastColumns(const VectorMatrix& m, std::int64_t column, float* out) {
+  const D d;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(m.columns - column));
+  const float* right = m.right + column;
+  auto sum = hn::Zero(d);
+  for (std::int64_t k = 0; k < m.depth; ++k, right += m.right_stride) {
+    const auto factor = hn::Set(d, m.left[k * m.left_stride]);
+    sum = hn::MulAdd(factor, LoadFirst(rest, d, right), sum);
+  }
+  hn::BlendedStore(sum, rest, d, out + column);
+}
+
 void VectorTimesMatrix(const VectorMatrix& m, float* HWY_RESTRICT out) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
   std::int64_t column = 0;
   for (; column + 8 * lanes <= m.columns; column += 8 * lanes) SumColumns<8>(m, column, out);
   for (; column + lanes <= m.columns; column += lanes) SumColumns<1>(m, column, out);
-  const hn::CappedTag<float, 1> one;
-  for (; column < m.columns; ++column) {
-    auto sum = hn::Zero(one);
-    for (std::int64_t k = 0; k < m.depth; ++k) {
-      const auto factor = hn::Set(one, m.left[k * m.left_stride]);
-      sum = hn::MulAdd(factor, hn::LoadU(one, m.right + k * m.right_stride + column), sum);
-    }
-    hn::StoreU(sum, one, out + column);
-  }
+  if (column < m.columns) SumLastColumns(m, column, out);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "pando/backends/cpu/kernels/masked_load-inl.h"
+#include "pando/backends/cpu/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {

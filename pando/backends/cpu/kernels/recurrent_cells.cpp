@@ -6,7 +6,7 @@
 #include <hwy/highway.h>
 
 #include "pando/backends/cpu/fused/float_math-inl.h"
-#include "pando/backends/cpu/kernels/masked_load-inl.h"
+#include "pando/backends/cpu/masked_load-inl.h"
 
 // Vector types as template arguments lose their attributes; nothing here depends on them.
 #pragma GCC diagnostic ignored "-Wignored-attributes"

@@ -8,8 +8,8 @@
 
 #include "pando/backends/cpu/half-inl.h"
 #include "pando/backends/cpu/kernels/half_rows.hpp"
-#include "pando/backends/cpu/kernels/masked_load-inl.h"
 #include "pando/backends/cpu/kernels/skinny_windows.hpp"
+#include "pando/backends/cpu/masked_load-inl.h"
 #include "pando/backends/cpu/unroll.hpp"
 
 HWY_BEFORE_NAMESPACE();

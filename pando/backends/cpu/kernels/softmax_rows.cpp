@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "pando/backends/cpu/exp-inl.h"
-#include "pando/backends/cpu/kernels/masked_load-inl.h"
+#include "pando/backends/cpu/masked_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
