@@ -84,12 +84,16 @@ void multiply(std::byte* const* operands, const FusedProduct& product, std::int6
   const std::int64_t columns = product.shape.columns;
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t row = (first + done) / columns, column = (first + done) % columns;
-    VectorMatrix piece = product.shape;
-    piece.left = left + row * product.left_row;
+    RowProducts piece = product.shape;
+    piece.left = left + row * piece.left_row;
     piece.right = right + column;
-    piece.columns = std::min(count - done, columns - column);
-    vector_times_matrix(piece, out + done);
-    done += piece.columns;
+    if (column == 0 && count - done >= columns) {
+      piece.rows = (count - done) / columns;
+    } else {
+      piece.columns = std::min(count - done, columns - column);
+    }
+    multiply_row_products(piece, out + done);
+    done += piece.rows * piece.columns;
   }
 }
 

@@ -84,13 +84,14 @@ void FusedLayout::add_products(const KernelSpec& spec) {
     internal_check(spec.inputs[operand(product.value)].is_contiguous() &&
                        !uniform[operand(product.value)] && right.strides[1] == 1,
                    "a fused product needs dense rows");
-    VectorMatrix shape;
+    RowProducts shape;
+    shape.left_row = left.strides[0];
     shape.left_stride = left.strides[1];
     shape.right_stride = right.strides[0];
     shape.depth = left.shape[1];
     shape.columns = right.shape[1];
-    products.push_back({operand(product.value), operand(product.left), operand(product.right),
-                        shape, left.strides[0]});
+    products.push_back(
+        {operand(product.value), operand(product.left), operand(product.right), shape});
   }
 }
 

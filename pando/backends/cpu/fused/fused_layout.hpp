@@ -22,8 +22,7 @@ enum class Access : std::uint8_t {
 /// An input that is a product of two others, which stand after those of the common shape.
 struct FusedProduct {
   std::size_t input, left, right;
-  VectorMatrix shape;     // without the addresses
-  std::int64_t left_row;  // stride
+  RowProducts shape;  // without the addresses
 };
 
 /// Operands are the inputs of the common shape, then the outputs.

@@ -199,16 +199,19 @@ const TileMachine& tile_machine();
 
 constexpr std::size_t kPhiloxGroup = 1024;
 
-/// A vector times a matrix: out[j] = sum of left[k * left_stride] * right[k * right_stride + j]
-/// over k < depth, for j < columns. On the SIMD target of this machine.
-struct VectorMatrix {
+/// Rows of a product: out[i * columns + j] is the sum of
+/// left[i * left_row + k * left_stride] * right[k * right_stride + j] over k < depth, for i < rows
+/// and j < columns. On the SIMD target of this machine.
+struct RowProducts {
   const float* left = nullptr;
+  std::int64_t left_row = 0;
   std::int64_t left_stride = 0;
   const float* right = nullptr;
   std::int64_t right_stride = 0;
   std::int64_t depth = 0;
   std::int64_t columns = 0;
+  std::int64_t rows = 1;
 };
-void vector_times_matrix(const VectorMatrix& operands, float* out);
+void multiply_row_products(const RowProducts& operands, float* out);
 
 }  // namespace pando::cpu
