@@ -78,6 +78,10 @@ std::vector<ConvCase> conv_cases() {
       {{1, 8, 6, 6}, {8, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
       {{1, 1, 28, 28}, {8, 1, 5, 5}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
       {{0, 3, 8, 7}, {4, 3, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      // Weights that several threads bring into oneDNN's layout.
+      {{2, 32, 8, 8}, {32, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{2, 40, 5, 6}, {24, 40, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {{2, 64, 4, 5}, {160, 32, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 2},
   };
   const std::size_t count = cases.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -104,18 +108,21 @@ TEST(Conv, AllPassesMatchLoops) {
       ddata[x] += g.get(o) * weights.get(w);
       dweights[w] += g.get(o) * data.get(x);
     });
-    Attributes attributes = {
+    const Attributes attributes = {
         {"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.groups}};
     const double tolerance = is_half_precision(c.dtype) ? 2 * epsilon_of(c.dtype) : 2e-5;
     TestTensor out(c.dtype, shape), dx(c.dtype, c.data), dw(c.dtype, c.weights);
-    std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out});
-    expect_close(out, result, tolerance, why);
-    attributes.set("input_shape", Ints(c.data));
-    why = run_kernel("ConvDataGrad", attributes, {&weights, &g}, {&dx});
-    expect_close(dx, ddata, tolerance, why);
-    attributes.set("weight_shape", Ints(c.weights));
-    why = run_kernel("ConvWeightsGrad", attributes, {&data, &g}, {&dw});
-    expect_close(dw, dweights, tolerance, why);
+    Attributes backward = attributes;
+    backward.set("input_shape", Ints(c.data));
+    backward.set("weight_shape", Ints(c.weights));
+    for (const int threads : {1, 2, 3}) {
+      std::string why = run_kernel("Conv", attributes, {&data, &weights}, {&out}, threads);
+      expect_close(out, result, tolerance, why);
+      why = run_kernel("ConvDataGrad", backward, {&weights, &g}, {&dx}, threads);
+      expect_close(dx, ddata, tolerance, why);
+      why = run_kernel("ConvWeightsGrad", backward, {&data, &g}, {&dw}, threads);
+      expect_close(dw, dweights, tolerance, why);
+    }
   }
 }
 

@@ -19,7 +19,8 @@ class WeightsReorder {
   void run(std::byte* from, std::byte* to) const;
 
  private:
-  bool cut(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+  /// Along a dimension. False, with parts that are of no use, where that is not possible.
+  bool cut(const dnnl::memory::desc& from, const dnnl::memory::desc& to, std::size_t dimension);
 
   int num_threads_;
   std::vector<std::unique_ptr<OnednnPrimitive>> parts_;
