@@ -376,7 +376,7 @@ def load(
     """Brings back a checkpoint.
 
     The session is changed only by a checkpoint that has been read and checked whole, and takes its
-    state whole: Ctrl-C waits for that.
+    state whole: Ctrl-C and what `progress` raises wait for that.
 
     Args:
         session: A popxl session, inside its context.
@@ -384,14 +384,16 @@ def load(
         step: The step; None means the newest checkpoint.
         fallback: Whether the next older one is taken where one is damaged.
         generators: Name -> NumPy generator that gets its state back.
-        progress: Called with the bytes of each row of a remote buffer that has been read.
-        restored: Called when the state is there, before a Ctrl-C that waited.
+        progress: Called with the bytes of each row of a remote buffer that has been read; no more
+            once it has raised.
+        restored: Called when the state is there, before what waited is raised.
 
     Returns:
         The checkpoint that was loaded.
 
     Raises:
-        CheckpointError: There is none.
+        CheckpointError: There is none, or its files cannot be read again after they were checked:
+            the session has a part of its state then.
         DamagedCheckpoint: A file, which is named, is not what was written.
         WrongCheckpoint: It is one of another model, or lacks a generator; the error says what
             differs.
@@ -400,16 +402,49 @@ def load(
     wanted = generators or {}
     core = _core_session(session)
     path, body, skipped = _first_whole(core, folder, step, fallback, wanted)
+    report = _LateErrors(progress) if progress else None
     with session._lock, HeldInterrupts():
         try:
-            restore(core, path, body, progress)
+            restore(core, path, body, report)
+        except (OSError, EOFError, CheckpointError) as error:
+            raise CheckpointError(
+                f"{path} was whole when it was checked, but could not be read again: {error}; the "
+                "session has a part of its state: load a checkpoint before it runs again"
+            ) from error
         finally:
             session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]
         if restored:
             restored()
+    if report:
+        report.raise_first()
     return Checkpoint(path, int(body["step"]), body["extra"], skipped)
+
+
+class _LateErrors:
+    """A callback whose first error waits, and that is not called again after it.
+
+    Args:
+        body: The callback.
+    """
+
+    def __init__(self, body: Callable[[int], object]) -> None:
+        self._body = body
+        self._error: BaseException | None = None
+
+    def __call__(self, size: int) -> None:
+        if self._error is not None:
+            return
+        try:
+            self._body(size)
+        except BaseException as error:  # of a handler of signals too
+            self._error = error
+
+    def raise_first(self) -> None:
+        """Raises it, if there is one."""
+        if self._error is not None:
+            raise self._error
 
 
 def _first_whole(

@@ -95,18 +95,45 @@ def test_ctrl_c_waits_for_the_end_of_loading(saved, straight):
     assert rng.standard_normal() == straight[2]
 
 
-def test_a_callback_that_raises_leaves_the_host_values_to_be_read_again(saved):
-    session, w, _, _ = fresh()
+def test_what_a_callback_raises_waits_for_the_end_of_loading(saved, straight):
+    session, w, stream, output = fresh()
+    rng = np.random.default_rng(99)
+    calls = []
 
     def fail(size):
+        calls.append(size)
         raise RuntimeError(f"after {size} bytes")
 
     with session:
-        before = session.get_tensor_data(w).copy()
+        train(session, stream, output, rng, 1)
         with pytest.raises(RuntimeError, match="after"):
-            checkpoint.load(session, saved, progress=fail)
-        # Variables come before rows.
+            checkpoint.load(session, saved, generators={"data": rng}, progress=fail)
+        assert len(calls) == 1
+        train(session, stream, output, rng, 3)
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
+    assert rng.standard_normal() == straight[2]
+
+
+def test_files_that_are_cut_after_they_were_checked(saved, straight):
+    session, w, stream, output = fresh()
+    rng = np.random.default_rng(99)
+    newest = checkpoint.checkpoints(saved)[-1]
+
+    def cut(size):
+        for file in newest.glob("remote_buffer*"):
+            os.truncate(file, 100)
+
+    with session:
+        before = session.get_tensor_data(w).copy()
+        with pytest.raises(checkpoint.CheckpointError, match="load a checkpoint before it runs"):
+            checkpoint.load(session, saved, generators={"data": rng}, progress=cut)
+        # Variables come before rows: the host's values are read again.
         assert not np.array_equal(before, session.get_tensor_data(w))
+        # The session takes an older one whole.
+        loaded = checkpoint.load(session, saved, fallback=True, generators={"data": rng})
+        assert loaded.step == 2 and len(loaded.skipped) == 1
+        train(session, stream, output, rng, 5)
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
 
 
 def test_loading_shows_in_the_host_values(saved):
