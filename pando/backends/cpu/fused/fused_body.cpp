@@ -76,27 +76,6 @@ bool writes_apart(const FusedPlan& plan, const FusedLayout& layout, std::byte* c
   return true;
 }
 
-/// Elements [first, first + count) of a product, in C order.
-void multiply(std::byte* const* operands, const FusedProduct& product, std::int64_t first,
-              std::int64_t count, float* out) {
-  const auto* left = reinterpret_cast<const float*>(operands[product.left]);
-  const auto* right = reinterpret_cast<const float*>(operands[product.right]);
-  const std::int64_t columns = product.shape.columns;
-  for (std::int64_t done = 0; done < count;) {
-    const std::int64_t row = (first + done) / columns, column = (first + done) % columns;
-    RowProducts piece = product.shape;
-    piece.left = left + row * piece.left_row;
-    piece.right = right + column;
-    if (column == 0 && count - done >= columns) {
-      piece.rows = (count - done) / columns;
-    } else {
-      piece.columns = std::min(count - done, columns - column);
-    }
-    multiply_row_products(piece, out + done);
-    done += piece.rows * piece.columns;
-  }
-}
-
 /// How many elements from number `linear` on one run may have: those of one group of drawn numbers.
 std::int64_t longest_run(const FusedPlan& plan, std::int64_t linear) {
   constexpr auto kGroup = static_cast<std::int64_t>(kPhiloxGroup);
@@ -129,6 +108,11 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
     : plan_(plan_fused(spec, compiles(spec, machine_code, keep_rows))),
       lanes_(static_cast<std::int64_t>(chain_machine().block_lanes)),
       layout_(spec, plan_, lanes_, keep_rows) {
+  for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+    const bool is_direct = layout_.access[i] == Access::Direct;
+    const bool is_placed = i < plan_.num_inputs && layout_.uniform[i];
+    if (!is_placed) (is_direct ? direct_ : buffered_).push_back(i);
+  }
   lay_out_scratch();
   choose_parts(num_threads);
   fill_constants();
@@ -305,11 +289,6 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     part.copies_inputs = part.copies_inputs || must_copy(part, i);
   }
-  set_steps(part);
-  return part;
-}
-
-void FusedBody::set_steps(const Part& part) const {
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     part.steps[i] = layout_.access[i] == Access::Splat
                         ? 0
@@ -319,6 +298,7 @@ void FusedBody::set_steps(const Part& part) const {
     part.steps[i] = lanes_ * static_cast<std::int64_t>(sizeof(std::uint32_t));
   }
   std::fill(part.steps + moving(), part.steps + in_groups(moving()), 0);
+  return part;
 }
 
 bool FusedBody::must_copy(const Part& part, std::size_t operand) const {
@@ -379,7 +359,7 @@ std::int64_t FusedBody::rows_at_once(const Part& part, std::int64_t left) const 
 
 void FusedBody::run_rows(const Part& part, std::int64_t rows, std::int64_t first,
                          std::int64_t count) const {
-  for (std::size_t i = 0; i < layout_.num_operands; ++i) place_operand(part, i, 0, first, count);
+  place_operands(part, 0, first, count);
   part.code->run({part.slots, count, rows, row_steps_.data(), part.streams});
 }
 
@@ -400,8 +380,7 @@ void FusedBody::go_on(const Part& part, std::int64_t rows) const {
 void FusedBody::run_run(const Part& part, std::int64_t row, std::int64_t first,
                         std::int64_t count) const {
   const std::int64_t linear = row * layout_.row_length + first;
-  for (std::size_t i = 0; i < layout_.num_operands; ++i)
-    place_operand(part, i, linear, first, count);
+  place_operands(part, linear, first, count);
   if (!plan_.generated.empty()) generate(part, linear, count);
   run_blocks(part, count / lanes_);
   if (count % lanes_ != 0) run_tail(part, count % lanes_);
@@ -421,11 +400,24 @@ void FusedBody::run_blocks(const Part& part, std::int64_t blocks) const {
   for (std::size_t i = 0; i < moving(); ++i) part.slots[i] += part.steps[i] * blocks;
 }
 
+void FusedBody::place_operands(const Part& part, std::int64_t linear, std::int64_t first,
+                               std::int64_t count) const {
+  if (part.copies_inputs) {
+    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
+      place_operand(part, i, linear, first, count);
+    }
+    return;
+  }
+  for (std::size_t i : direct_) {
+    part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
+  }
+  for (std::size_t i : buffered_) place_operand(part, i, linear, first, count);
+}
+
 void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t linear,
                               std::int64_t first, std::int64_t count) const {
   std::byte* buffer = part.memory + buffers_[i];
-  const bool is_copied = part.copies_inputs && must_copy(part, i);
-  if (layout_.access[i] == Access::Direct && !is_copied) {
+  if (layout_.access[i] == Access::Direct && !must_copy(part, i)) {
     part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
   } else if (layout_.access[i] == Access::Splat) {
     part.slots[i] = buffer;
@@ -440,8 +432,7 @@ void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t line
     part.slots[i] = buffer + first * static_cast<std::int64_t>(element);
   } else if (layout_.access[i] == Access::Computed) {
     part.slots[i] = buffer;
-    multiply(part.operands, *layout_.product_of(i), linear, count,
-             reinterpret_cast<float*>(buffer));
+    layout_.product_of(i)->multiply(part.operands, linear, count, reinterpret_cast<float*>(buffer));
   } else {
     part.slots[i] = buffer;
     if (layout_.is_input(i)) {

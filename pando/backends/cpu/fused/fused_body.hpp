@@ -54,7 +54,6 @@ class FusedBody {
   void run_part(std::byte* const* operands, std::byte* memory, std::int64_t begin,
                 std::int64_t end) const;
   Part prepare(std::byte* const* operands, std::byte* memory) const;
-  void set_steps(const Part& part) const;
   bool must_copy(const Part& part, std::size_t operand) const;
   void run_units(const Part& part, std::int64_t begin, std::int64_t end, bool merge) const;
   void go_to_row(const Part& part, std::int64_t row) const;
@@ -66,6 +65,8 @@ class FusedBody {
   /// Elements [first, first + count) of a row.
   void run_run(const Part& part, std::int64_t row, std::int64_t first, std::int64_t count) const;
   void run_blocks(const Part& part, std::int64_t blocks) const;
+  void place_operands(const Part& part, std::int64_t linear, std::int64_t first,
+                      std::int64_t count) const;
   void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
                      std::int64_t count) const;
   /// The numbers of elements [linear, linear + count), all of one group.
@@ -84,6 +85,8 @@ class FusedBody {
   std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
   bool streams_ = false;                     // where outputs are apart from inputs
   std::vector<std::int64_t> row_steps_;      // for machine code that goes from row to row
+  // Operands whose place is in memory, and those that a run brings into buffers.
+  std::vector<std::size_t> direct_, buffered_;
   std::int64_t pieces_per_row_ = 0;
   std::int64_t num_units_ = 0;  // pieces of all rows
   std::int64_t num_parts_ = 1;

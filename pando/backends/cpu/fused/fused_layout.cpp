@@ -95,6 +95,26 @@ void FusedLayout::add_products(const KernelSpec& spec) {
   }
 }
 
+void FusedProduct::multiply(std::byte* const* operands, std::int64_t first, std::int64_t count,
+                            float* out) const {
+  const auto* left_matrix = reinterpret_cast<const float*>(operands[left]);
+  const auto* right_matrix = reinterpret_cast<const float*>(operands[right]);
+  const std::int64_t columns = shape.columns;
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t row = (first + done) / columns, column = (first + done) % columns;
+    RowProducts piece = shape;
+    piece.left = left_matrix + row * shape.left_row;
+    piece.right = right_matrix + column;
+    if (column == 0 && count - done >= columns) {
+      piece.rows = (count - done) / columns;
+    } else {
+      piece.columns = std::min(count - done, columns - column);
+    }
+    multiply_row_products(piece, out + done);
+    done += piece.rows * piece.columns;
+  }
+}
+
 const FusedProduct* FusedLayout::product_of(std::size_t operand) const {
   const auto it = std::find_if(products.begin(), products.end(),
                                [&](const FusedProduct& p) { return p.input == operand; });

@@ -23,6 +23,10 @@ enum class Access : std::uint8_t {
 struct FusedProduct {
   std::size_t input, left, right;
   RowProducts shape;  // without the addresses
+
+  /// Elements [first, first + count), in C order.
+  void multiply(std::byte* const* operands, std::int64_t first, std::int64_t count,
+                float* out) const;
 };
 
 /// Operands are the inputs of the common shape, then the outputs.
