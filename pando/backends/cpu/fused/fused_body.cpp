@@ -288,8 +288,6 @@ FusedBody::Part FusedBody::prepare(std::byte* const* operands, std::byte* memory
   if (divides_by_products(plan_, part.slots)) part.code = compiled_.get();
   for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     part.copies_inputs = part.copies_inputs || must_copy(part, i);
-  }
-  for (std::size_t i = 0; i < layout_.num_operands; ++i) {
     part.steps[i] = layout_.access[i] == Access::Splat
                         ? 0
                         : lanes_ * static_cast<std::int64_t>(layout_.bytes[i]);
@@ -402,26 +400,22 @@ void FusedBody::run_blocks(const Part& part, std::int64_t blocks) const {
 
 void FusedBody::place_operands(const Part& part, std::int64_t linear, std::int64_t first,
                                std::int64_t count) const {
-  if (part.copies_inputs) {
-    for (std::size_t i = 0; i < layout_.num_operands; ++i) {
-      place_operand(part, i, linear, first, count);
-    }
-    return;
-  }
   for (std::size_t i : direct_) {
-    part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
+    if (part.copies_inputs && must_copy(part, i)) {
+      place_in_buffer(part, i, linear, first, count);
+    } else {
+      part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
+    }
   }
-  for (std::size_t i : buffered_) place_operand(part, i, linear, first, count);
+  for (std::size_t i : buffered_) place_in_buffer(part, i, linear, first, count);
 }
 
-void FusedBody::place_operand(const Part& part, std::size_t i, std::int64_t linear,
-                              std::int64_t first, std::int64_t count) const {
+void FusedBody::place_in_buffer(const Part& part, std::size_t i, std::int64_t linear,
+                                std::int64_t first, std::int64_t count) const {
   std::byte* buffer = part.memory + buffers_[i];
-  if (layout_.access[i] == Access::Direct && !must_copy(part, i)) {
-    part.slots[i] = part.rows[i] + first * static_cast<std::int64_t>(layout_.bytes[i]);
-  } else if (layout_.access[i] == Access::Splat) {
+  if (layout_.access[i] == Access::Splat) {
     part.slots[i] = buffer;
-    if (!layout_.uniform[i]) fill_elements(part.rows[i], layout_.bytes[i], lanes_, buffer);
+    fill_elements(part.rows[i], layout_.bytes[i], lanes_, buffer);
   } else if (layout_.access[i] == Access::Repeated) {
     const std::size_t element = layout_.bytes[i];
     if (part.repeated[i] != part.rows[i]) {

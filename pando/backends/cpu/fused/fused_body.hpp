@@ -67,8 +67,8 @@ class FusedBody {
   void run_blocks(const Part& part, std::int64_t blocks) const;
   void place_operands(const Part& part, std::int64_t linear, std::int64_t first,
                       std::int64_t count) const;
-  void place_operand(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
-                     std::int64_t count) const;
+  void place_in_buffer(const Part& part, std::size_t i, std::int64_t linear, std::int64_t first,
+                       std::int64_t count) const;
   /// The numbers of elements [linear, linear + count), all of one group.
   void generate(const Part& part, std::int64_t linear, std::int64_t count) const;
   /// The last lanes of a run go through buffers of a whole block, as micro-ops know no other
@@ -85,7 +85,8 @@ class FusedBody {
   std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
   bool streams_ = false;                     // where outputs are apart from inputs
   std::vector<std::int64_t> row_steps_;      // for machine code that goes from row to row
-  // Operands whose place is in memory, and those that a run brings into buffers.
+  // Operands whose place is in memory, and those that have a buffer. What is the same for all
+  // elements stays where prepare() places it, and is in neither.
   std::vector<std::size_t> direct_, buffered_;
   std::int64_t pieces_per_row_ = 0;
   std::int64_t num_units_ = 0;  // pieces of all rows

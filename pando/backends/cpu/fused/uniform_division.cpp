@@ -48,35 +48,6 @@ UniformDivision division_by(FusedProgram& program, int divisor) {
   return made;
 }
 
-}  // namespace
-
-void prepare_uniform_divisions(FusedProgram& program) {
-  const int count = static_cast<int>(program.ops.size());
-  for (int i = 0; i < count; ++i) {
-    const FusedOp n = program.op(i);
-    const bool divides = n.kind == FusedOp::Kind::Chain && n.chain == ChainOp::DivF && n.uses > 0;
-    if (!divides || n.uniform) continue;
-    const int divisor = n.operands[1];
-    if (!program.op(divisor).uniform) continue;
-    auto& known = program.uniform_divisions;
-    const auto same = std::find_if(known.begin(), known.end(), [&](const UniformDivision& other) {
-      return other.divisor == divisor;
-    });
-    UniformDivision made = same != known.end() ? *same : division_by(program, divisor);
-    made.op = i;
-    known.push_back(made);
-  }
-}
-
-const UniformDivision* uniform_division(const FusedProgram& program, int op) {
-  const auto& all = program.uniform_divisions;
-  const auto it = std::find_if(all.begin(), all.end(),
-                               [&](const UniformDivision& each) { return each.op == op; });
-  return it == all.end() ? nullptr : &*it;
-}
-
-namespace {
-
 // With y = 1 / c rounded, q = a * y, r = a - c * q and q + r * y is the rounded quotient
 // (Markstein, 1990) as long as nothing over- or underflows. The mantissa of a does not, and the
 // exponent of a zero or an infinity makes one of the quotient.
@@ -105,6 +76,31 @@ void write_scaled_quotient(BodyWriter& writer, const UniformDivision& division, 
 }
 
 }  // namespace
+
+void prepare_uniform_divisions(FusedProgram& program) {
+  const int count = static_cast<int>(program.ops.size());
+  for (int i = 0; i < count; ++i) {
+    const FusedOp n = program.op(i);
+    const bool divides = n.kind == FusedOp::Kind::Chain && n.chain == ChainOp::DivF && n.uses > 0;
+    if (!divides || n.uniform) continue;
+    const int divisor = n.operands[1];
+    if (!program.op(divisor).uniform) continue;
+    auto& known = program.uniform_divisions;
+    const auto same = std::find_if(known.begin(), known.end(), [&](const UniformDivision& other) {
+      return other.divisor == divisor;
+    });
+    UniformDivision made = same != known.end() ? *same : division_by(program, divisor);
+    made.op = i;
+    known.push_back(made);
+  }
+}
+
+const UniformDivision* uniform_division(const FusedProgram& program, int op) {
+  const auto& all = program.uniform_divisions;
+  const auto it = std::find_if(all.begin(), all.end(),
+                               [&](const UniformDivision& each) { return each.op == op; });
+  return it == all.end() ? nullptr : &*it;
+}
 
 void write_quotient(BodyWriter& writer, const UniformDivision& division, int dividend) {
   division.negative >= 0 ? write_quotient_of_mantissa(writer, division, dividend)
