@@ -24,10 +24,11 @@ bool takes_any_strides(const Op& op) { return op.kind() == OpKind::MatMul || swa
 
 /// The product of two matrices, or batches of them, that `op` transposes; nullptr if there is none.
 Op* transposed_product(const Op& op) {
-  if (!swaps_last_two(op)) return nullptr;
+  if (op.def().view == nullptr) return nullptr;
   const Tensor& source = *op.input(0);
   Op* product = source.producer();
-  if (product == nullptr || product->kind() != OpKind::MatMul || only_reader(source) != &op) {
+  if (product == nullptr || product->kind() != OpKind::MatMul || only_reader(source) != &op ||
+      !swaps_last_two(op)) {
     return nullptr;
   }
   const std::size_t rank = source.shape().size();
