@@ -1,10 +1,9 @@
 // Matrix products. Only products of matrices with equal batch dimensions stay `MatMul`; vectors,
 // broadcast batches, other result dtypes and float8 expand to them.
 #include <algorithm>
-#include <array>
 #include <string_view>
 
-#include "pando/base/band.hpp"
+#include "pando/base/band_attributes.hpp"
 #include "pando/ops/rules.hpp"
 
 namespace pando {
@@ -82,16 +81,9 @@ void needs_float_matrices(const Op& op) {
   }
 }
 
-constexpr std::array<const char*, 3> kBandAttributes = {"lhs_band", "rhs_band", "out_band"};
-
-bool has_band(const Op& op) {
-  return std::any_of(kBandAttributes.begin(), kBandAttributes.end(),
-                     [&](const char* name) { return op.attributes.has(name); });
-}
-
 /// Bands are of the matrices that kernels see.
 void check_bands(const Op& op) {
-  if (!has_band(op)) return;
+  if (!has_band(op.attributes)) return;
   const Shape &lhs = op.input(0)->shape(), &rhs = op.input(1)->shape();
   if (lhs.size() < 2 || rhs.size() < 2 || batch_of(lhs) != batch_of(rhs) || is_scaled(op)) {
     wrong_input(op, "wanted matrices with equal batch dimensions where there are bands");
@@ -164,7 +156,7 @@ std::vector<Tensor*> expand_shared_rhs(OpBuilder& builder, const Op& op, const S
 std::vector<Tensor*> expand_matmul(OpBuilder& builder, const Op& op) {
   if (is_scaled(op)) return expand_scaled(builder, op);
   if (!has_one_dtype(op)) return expand_mixed_dtypes(builder, op);
-  if (has_band(op)) return {};
+  if (has_band(op.attributes)) return {};
   Tensor* lhs = op.input(0);
   Tensor* rhs = op.input(1);
   const Shape lhs_shape = promoted(lhs->shape(), true);

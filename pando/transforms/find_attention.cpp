@@ -2,12 +2,12 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 #include "pando/base/band.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
+#include "pando/ops/rules.hpp"
 #include "pando/transforms/any_op.hpp"
 #include "pando/transforms/constant_masks.hpp"
 #include "pando/transforms/graph_calls.hpp"
@@ -152,11 +152,7 @@ class AttentionFinder {
     Op& last = *found.ops.front();
     graph_.set_insertion_point(&last);
     OpBuilder builder(graph_, last.context);
-    Ints permutation(found.keys_transposed->shape().size());
-    std::iota(permutation.begin(), permutation.end(), std::int64_t{0});
-    std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
-    Tensor* keys =
-        builder.make("Transpose", {found.keys_transposed}, {{"permutation", permutation}});
+    Tensor* keys = transposed(builder, found.keys_transposed);
     std::vector<Tensor*> inputs = {found.q, keys, found.v};
     if (found.mask != nullptr || found.seed != nullptr) inputs.push_back(found.mask);
     if (found.seed != nullptr) inputs.push_back(found.seed);

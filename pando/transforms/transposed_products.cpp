@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pando/base/band_attributes.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ops/rules.hpp"
 #include "pando/transforms/readers.hpp"
@@ -33,10 +34,7 @@ Op* transposed_product(const Op& op) {
   }
   const std::size_t rank = source.shape().size();
   const bool is_plain = product->num_inputs() == 2 && product->input(0)->shape().size() == rank &&
-                        product->input(1)->shape().size() == rank;
-  for (const char* band : {"lhs_band", "rhs_band", "out_band"}) {
-    if (product->attributes.has(band)) return nullptr;
-  }
+                        product->input(1)->shape().size() == rank && !has_band(product->attributes);
   const auto& uses = op.output(0)->uses();
   const bool is_read_in_rows = std::none_of(
       uses.begin(), uses.end(), [](const Use& use) { return takes_any_strides(*use.op); });

@@ -6,6 +6,7 @@
 
 #include "pando/backends/cpu/kernels/matmul.hpp"
 #include "pando/backends/cpu/kernels/product_program.hpp"
+#include "pando/base/band_attributes.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -136,9 +137,8 @@ ProductUse product_use(const KernelSpec& fused, std::size_t input, const KernelS
       is_shallow(left, right, out)) {
     return ProductUse::InPieces;
   }
-  const bool has_bands = product.attributes.has("lhs_band") || product.attributes.has("rhs_band") ||
-                         product.attributes.has("out_band");
-  if (has_bands || !left.is_matrix() || !right.is_matrix()) return ProductUse::None;
+  if (has_band(product.attributes) || !left.is_matrix() || !right.is_matrix())
+    return ProductUse::None;
   return out.shape.back() > 1 && num_elements(out.shape) > 0 ? ProductUse::InOutput
                                                              : ProductUse::None;
 }
