@@ -34,6 +34,8 @@ void multiply(benchmark::State& state, Plan make, Size size, bool lhs_transposed
   p.lhs_column = lhs_transposed ? p.m : 1;
   p.rhs_row = rhs_transposed ? 1 : p.n;
   p.rhs_column = rhs_transposed ? p.k : 1;
+  p.out_row = p.n;
+  p.out_product = p.m * p.n;
   const KernelPlan plan = make(p, threads);
   if (!plan.rejection.empty()) {
     state.SkipWithError(plan.rejection.c_str());
@@ -62,13 +64,13 @@ const bool kRegistered = [] {
                                                                 {"onednn", plan_onednn_matmul}};
   // The products of the tutorial network, of the benchmark's transformer and of its decoder.
   const std::vector<Size> sizes = {
-      {1, 8, 784, 512},     {1, 784, 8, 512},     {1, 32, 784, 512},     {1, 784, 32, 512},
-      {1, 128, 784, 512},   {1, 784, 128, 512},   {1, 128, 512, 512},    {1, 128, 512, 10},
-      {1, 512, 128, 10},    {1, 32, 3136, 10},    {1, 3136, 32, 10},     {1, 32, 10, 3136},
-      {1, 512, 256, 1024},  {1, 512, 1024, 256},  {1, 256, 512, 1024},   {1, 512, 256, 768},
-      {32, 128, 32, 128},   {32, 128, 128, 32},   {1, 1024, 1024, 1024}, {1, 1024, 512, 2048},
-      {1, 1024, 2048, 512}, {1, 512, 1024, 2048}, {1, 1024, 512, 512},   {32, 256, 64, 256},
-      {32, 256, 256, 64}};
+      {1, 1, 784, 512},     {1, 4, 784, 512},      {1, 16, 784, 512},    {1, 8, 784, 512},
+      {1, 784, 8, 512},     {1, 32, 784, 512},     {1, 784, 32, 512},    {1, 128, 784, 512},
+      {1, 784, 128, 512},   {1, 128, 512, 512},    {1, 128, 512, 10},    {1, 512, 128, 10},
+      {1, 32, 3136, 10},    {1, 3136, 32, 10},     {1, 32, 10, 3136},    {1, 512, 256, 1024},
+      {1, 512, 1024, 256},  {1, 256, 512, 1024},   {1, 512, 256, 768},   {32, 128, 32, 128},
+      {32, 128, 128, 32},   {1, 1024, 1024, 1024}, {1, 1024, 512, 2048}, {1, 1024, 2048, 512},
+      {1, 512, 1024, 2048}, {1, 1024, 512, 512},   {32, 256, 64, 256},   {32, 256, 256, 64}};
   for (const Size& size : sizes) {
     for (int order = 0; order < 4; ++order) {
       for (int threads : {1, 2}) {

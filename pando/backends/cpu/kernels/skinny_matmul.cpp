@@ -12,16 +12,18 @@
 namespace pando::cpu {
 namespace {
 
-// Where the packed product of oneDNN overtakes (measured with AVX2).
+// Where the packed product of oneDNN overtakes (measured with AVX2); for dot products
+// max_dot_rows().
 constexpr std::int64_t kMaxColumnRows = 32;
-constexpr std::int64_t kMaxDotRows = 16;
 constexpr std::int64_t kMinDotDepth = 64;
 constexpr std::int64_t kColumnStep = 32;
+// What a thread is woken for: some 5 us of arithmetic, or of reading the rhs from an outer cache.
 constexpr double kMinimumFlopsPerTask = 3e5;
+constexpr double kMinimumBytesPerTask = 2e5;
 // Tiles of columns read a line of each row of the rhs, which is slow unless the rhs is in a cache.
 constexpr std::int64_t kMinStreamedBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kMinStreamedColumns = 64;
-static_assert(kMaxColumnRows <= kMaxTileRows && kMaxDotRows <= kMaxTileRows);
+static_assert(kMaxColumnRows <= kMaxTileRows);
 
 SkinnyWay way_of(const SkinnyMatMul& p, DType dtype) {
   if (p.rhs_column != 1) return SkinnyWay::Dots;
@@ -30,16 +32,19 @@ SkinnyWay way_of(const SkinnyMatMul& p, DType dtype) {
   return p.m == 1 || bytes >= kMinStreamedBytes ? SkinnyWay::Rows : SkinnyWay::Columns;
 }
 
-std::int64_t task_grain(double flops_per_item) {
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(kMinimumFlopsPerTask / std::max(1.0, flops_per_item)));
+/// Blocks of columns that are worth a thread.
+std::int64_t task_grain(const SkinnyMatMul& p, DType dtype) {
+  const double elements = double(kColumnStep) * double(p.k);
+  const double blocks = std::min(kMinimumFlopsPerTask / (2 * double(p.m) * elements),
+                                 kMinimumBytesPerTask / (double(dtype_bytes(dtype)) * elements));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(blocks));
 }
 
 /// Calls body(window) for windows of columns on several threads.
 template <class Body>
-void for_windows(const SkinnyMatMul& p, int num_threads, const Body& body) {
+void for_windows(const SkinnyMatMul& p, DType dtype, int num_threads, const Body& body) {
   const std::int64_t blocks = (p.n + kColumnStep - 1) / kColumnStep;
-  parallel_for(num_threads, blocks, task_grain(2.0 * kColumnStep * double(p.m) * double(p.k)),
+  parallel_for(num_threads, blocks, task_grain(p, dtype),
                [&](std::int64_t begin, std::int64_t end) {
                  body({0, p.m, begin * kColumnStep, std::min(p.n, end * kColumnStep)});
                });
@@ -56,7 +61,7 @@ struct FloatSkinnyMatMul {
     const auto* rhs = reinterpret_cast<const float*>(operands[1]);
     const float* bias = problem.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr;
     auto* out = reinterpret_cast<float*>(operands[problem.out_operand()]);
-    for_windows(p, num_threads, [&](const Window& window) {
+    for_windows(p, problem.dtype, num_threads, [&](const Window& window) {
       run_window(way, p, lhs, rhs, bias, out, window);
       const auto mine = problem.finish_scratch() * static_cast<std::size_t>(thread_index());
       problem.finish(operands, scratch + mine,
@@ -102,7 +107,7 @@ struct HalfSkinnyMatMul {
     }
     const std::uint16_t* rhs = at(1);
     std::uint16_t* out = at(problem.out_operand());
-    for_windows(p, num_threads, [&](const Window& window) {
+    for_windows(p, problem.dtype, num_threads, [&](const Window& window) {
       run_half_window(way, format, p, lhs, rhs, bias, out, window);
     });
   }
@@ -123,7 +128,7 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
   const SkinnyWay way = way_of(p, problem.dtype);
   const bool dots = way == SkinnyWay::Dots;
   if (dots && (p.rhs_row != 1 || p.lhs_column != 1)) return KernelPlan::reject("operand layouts");
-  const std::int64_t max_rows = dots ? kMaxDotRows : kMaxColumnRows;
+  const std::int64_t max_rows = dots ? max_dot_rows() : kMaxColumnRows;
   if (p.m > max_rows) return KernelPlan::reject(str_cat("more than ", max_rows, " rows"));
   if (dots && p.k < kMinDotDepth) return KernelPlan::reject("short dot products");
 

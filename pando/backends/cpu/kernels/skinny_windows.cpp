@@ -1,5 +1,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "pando/backends/cpu/kernels/skinny_windows.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -22,11 +23,17 @@ using V = hn::Vec<D>;
 
 // Accumulators of a tile of columns (two vectors a row) or dot products must stay in registers.
 constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
-constexpr std::int64_t kMaxDotRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+constexpr std::int64_t kMaxDotRows = 4;
+constexpr int kMaxDotColumns = 4;
+/// Columns of dot products with R rows that are computed together.
+template <int R>
+constexpr int kDotColumns = HWY_TARGET <= HWY_AVX3 || R <= 2 ? kMaxDotColumns : 2;
 // Columns of half precision that are computed together.
 constexpr std::int64_t kMaxTileColumns = 32;
 // Sums that wait in the first cache level.
 constexpr std::int64_t kMaxStreamedSums = 2048;
+// Columns are too short for the processor to foresee the next one.
+constexpr std::int64_t kDotTermsAhead = 512;
 // A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
 constexpr std::int64_t kDepth = 256;
 
@@ -280,10 +287,16 @@ HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const T* rhs, c
   PANDO_UNROLL for (int r = 0; r < R; ++r) {
     PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::Zero(d);
   }
+  const std::int64_t distance = std::min(kDotTermsAhead, p.k), near_end = p.k - distance;
+  const T* ahead = rhs + distance;
   std::int64_t k = 0;
   for (; k + lanes <= p.k; k += lanes) {
+    if (k >= near_end) ahead = rhs + C * p.rhs_column - near_end;
     V b[C];
-    PANDO_UNROLL for (int c = 0; c < C; ++c) b[c] = Format::Load(d, rhs + c * p.rhs_column + k);
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
+      b[c] = Format::Load(d, rhs + c * p.rhs_column + k);
+      hwy::Prefetch(ahead + c * p.rhs_column + k);
+    }
     PANDO_UNROLL for (int r = 0; r < R; ++r) {
       const V a = hn::LoadU(d, lhs + r * p.lhs_row + k);
       PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::MulAdd(a, b[c], acc[r][c]);
@@ -307,21 +320,26 @@ HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const T* rhs, c
   }
 }
 
-/// `columns` (1 or 2) columns of the result; `out` is that of row 0. rhs has contiguous columns and
-/// lhs contiguous rows.
+/// At most kMaxDotColumns columns of the result; `out` is that of row 0. rhs has contiguous columns
+/// and lhs contiguous rows.
 template <class Format, class T>
 HWY_INLINE void DotSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
                         float* out, std::int64_t out_row, std::int64_t columns, const Window& w) {
   for (std::int64_t m = w.row_begin; m < w.row_end;) {
     const std::int64_t group = GroupRows(w.row_end - m, kMaxDotRows);
     WithRows<kMaxDotRows>(group, [&](auto rows) HWY_ATTR {
+      constexpr int kColumns = kDotColumns<rows.value>;
       const float* a = lhs + m * p.lhs_row;
       float* o = out + m * out_row;
-      if (columns == 2) {
-        DotTile<rows.value, 2, Format>(p, a, rhs, bias, o, out_row);
-      } else {
-        DotTile<rows.value, 1, Format>(p, a, rhs, bias, o, out_row);
+      const auto tile = [&](auto count, std::int64_t n) HWY_ATTR {
+        DotTile<rows.value, count.value, Format>(
+            p, a, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n, o + n, out_row);
+      };
+      std::int64_t n = 0;
+      for (; n + kColumns <= columns; n += kColumns) {
+        tile(std::integral_constant<int, kColumns>(), n);
       }
+      for (; n < columns; ++n) tile(std::integral_constant<int, 1>(), n);
     });
     m += group;
   }
@@ -329,23 +347,24 @@ HWY_INLINE void DotSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, c
 
 void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
                float* out, const Window& w) {
-  for (std::int64_t n = w.column_begin; n < w.column_end; n += 2) {
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotColumns) {
     DotSlab<Float32Vectors>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n,
-                            out + n, p.n, std::min<std::int64_t>(2, w.column_end - n), w);
+                            out + n, p.n, std::min<std::int64_t>(kMaxDotColumns, w.column_end - n),
+                            w);
   }
 }
 
 template <class Format, DType kFormat>
 void HalfDotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
                    const float* bias, std::uint16_t* out, const Window& w) {
-  float tile[kMaxTileRows * 2];
-  for (std::int64_t n = w.column_begin; n < w.column_end; n += 2) {
-    const std::int64_t columns = std::min<std::int64_t>(2, w.column_end - n);
-    DotSlab<Format>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n, tile, 2,
-                    columns, w);
+  float tile[kMaxTileRows * kMaxDotColumns];
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotColumns) {
+    const std::int64_t columns = std::min<std::int64_t>(kMaxDotColumns, w.column_end - n);
+    DotSlab<Format>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n, tile,
+                    kMaxDotColumns, columns, w);
     for (std::int64_t m = w.row_begin; m < w.row_end; ++m) {
       for (std::int64_t c = 0; c < columns; ++c) {
-        out[m * p.n + n + c] = float_to_half_precision(tile[2 * m + c], kFormat);
+        out[m * p.n + n + c] = float_to_half_precision(tile[kMaxDotColumns * m + c], kFormat);
       }
     }
   }
@@ -359,6 +378,9 @@ void BFloat16DotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint1
                        const float* bias, std::uint16_t* out, const Window& w) {
   HalfDotWindow<BFloat16Vectors, DType::BFloat16>(p, lhs, rhs, bias, out, w);
 }
+
+// Where the packed product of oneDNN overtakes.
+std::int64_t MaxDotRows() { return HWY_TARGET <= HWY_AVX3 ? 32 : 16; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace pando::cpu
@@ -376,6 +398,9 @@ HWY_EXPORT(BFloat16ColumnWindow);
 HWY_EXPORT(DotWindow);
 HWY_EXPORT(Float16DotWindow);
 HWY_EXPORT(BFloat16DotWindow);
+HWY_EXPORT(MaxDotRows);
+
+std::int64_t max_dot_rows() { return HWY_DYNAMIC_DISPATCH(MaxDotRows)(); }
 
 void run_window(SkinnyWay way, const SkinnyMatMul& p, const float* lhs, const float* rhs,
                 const float* bias, float* out, const Window& window) {

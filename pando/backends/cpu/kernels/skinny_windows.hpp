@@ -27,6 +27,8 @@ enum class SkinnyWay { Rows, Columns, Dots };
 constexpr std::int64_t kMaxTileRows = 32;
 /// Most rows of a window for SkinnyWay::Rows, which has all rows of the product.
 constexpr std::int64_t kMaxStreamedRows = 4;
+/// Most rows for which SkinnyWay::Dots is faster than what packs; at most kMaxTileRows.
+std::int64_t max_dot_rows();
 
 /// out = lhs * rhs + bias in the window. `bias` may be nullptr.
 void run_window(SkinnyWay way, const SkinnyMatMul& p, const float* lhs, const float* rhs,
