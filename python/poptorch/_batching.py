@@ -8,7 +8,7 @@ size is above 1; tensors of callers have the replicas first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,9 @@ class HostArrays:
         wanted = input_dtype(tensor.dtype)
         if tensor.dtype is torch.int64:
             return _narrowed(name, tensor.numpy())
-        array: _Array = tensor.to(wanted).numpy()
+        if tensor.dtype is not wanted:
+            tensor = tensor.to(wanted)
+        array: _Array = tensor.numpy()
         return array
 
     def _note(self, kind: str, message: str) -> None:
@@ -119,13 +121,22 @@ def _narrowed(name: str, array: _Array) -> _Array:
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """The numbers by which a combined batch is split; `gradient_accumulation` 1 in inference."""
+    """The numbers by which a combined batch is split; `gradient_accumulation` 1 in inference.
+
+    Attributes:
+        steps: How many micro-batches each replica runs in one call.
+    """
 
     device_iterations: int = 1
     replication_factor: int = 1
     gradient_accumulation: int = 1
     input_group_size: int = 1
     input_group_type: CommGroupType = CommGroupType.Consecutive
+    steps: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        steps = self.device_iterations * self.gradient_accumulation
+        object.__setattr__(self, "steps", steps)
 
     @staticmethod
     def of(options: Options) -> BatchSizes:
@@ -157,11 +168,6 @@ class BatchSizes:
     def groups(self) -> int:
         """How many groups of replicas get data of their own."""
         return self.replication_factor // self.input_group_size
-
-    @property
-    def steps(self) -> int:
-        """How many micro-batches each replica runs in one call."""
-        return self.device_iterations * self.gradient_accumulation
 
     @property
     def extra(self) -> int:
@@ -219,12 +225,14 @@ class BatchSizes:
             The same rows, (steps, replicas, n // extra, ...): a view, unless several replicas but
             not all share a group, which takes a copy of the batch for each.
         """
+        if not self._replicated and self.steps == 1:
+            return array
         if not array.ndim:
             return np.broadcast_to(array, self.replication_factor) if self._replicated else array
         rows = (len(array) // self.extra, *array.shape[1:])
         steps, groups, members = self.steps, self.groups, self.input_group_size
         if not self._replicated:
-            return array.reshape((steps, *rows)) if steps > 1 else array
+            return array.reshape((steps, *rows))
         by_step = array.reshape((groups, steps, *rows)).swapaxes(0, 1)
         if members > 1:
             axis = 1 if self.input_group_type == CommGroupType.Orthogonal else 2
@@ -348,9 +356,15 @@ class Result:
     def __init__(
         self, sizes: OutputSizes, traced: tuple[int, ...], dtype: torch.dtype, transfers: int
     ) -> None:
-        replicas, each = sizes.batches.replication_factor, sizes.each
-        self._tensor = torch.empty(sizes.shape(traced), dtype=dtype)
+        replicas = sizes.batches.replication_factor
+        self.array: _Array
         self._stored: torch.Tensor | None = None
+        if transfers == replicas == 1:
+            self._tensor = torch.empty(traced, dtype=dtype)
+            self.array = array_of(self._tensor)
+            return
+        each = sizes.each
+        self._tensor = torch.empty(sizes.shape(traced), dtype=dtype)
         if transfers == each:
             by_replica = array_of(self._tensor).reshape((replicas, each, *traced))
         else:
@@ -362,7 +376,7 @@ class Result:
             by_replica = array_of(spare)
         full = by_replica.swapaxes(0, 1)
         full = full if replicas > 1 else full[:, 0]
-        self.array: _Array = full if transfers > 1 else full[0, ...]
+        self.array = full if transfers > 1 else full[0, ...]
 
     def tensor(self) -> torch.Tensor:
         """Give what the caller of the model gets.

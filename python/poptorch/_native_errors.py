@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 import popart
@@ -36,23 +34,29 @@ def _origin(error: BaseException) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown:0"
 
 
-@contextlib.contextmanager
-def native_errors(*steps: str, log_folder: str | Path = ".") -> Iterator[None]:
-    """Make a context in which failures of the compiler and the device become `poptorch.Error`s.
+class NativeErrors:
+    """A context in which failures of the compiler and the device become `poptorch.Error`s.
 
     Args:
         *steps: What is being done inside, the innermost step first.
         log_folder: Where the whole text of a long message is written.
 
-    Yields:
-        Nothing.
-
     Raises:
         Error: The compiler or the device failed; the cause is what they raised.
     """
-    try:
-        yield
-    except _CLASSES as error:
+
+    __slots__ = ("_log_folder", "_steps")
+
+    def __init__(self, *steps: str, log_folder: str | Path = ".") -> None:
+        self._steps = steps
+        self._log_folder = log_folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, _CLASSES):
+            return
         kind, error_class = next(
             (name, one) for known, name, one in _TYPES if isinstance(error, known)
         )
@@ -60,9 +64,9 @@ def native_errors(*steps: str, log_folder: str | Path = ".") -> Iterator[None]:
             str(error),
             kind,
             _origin(error),
-            steps,
+            self._steps,
             error_class=error_class,
             recovery_action=getattr(error, "recovery_action", "")
             or ("IPU_RESET" if error_class is RecoverableError else ""),
-            log_folder=log_folder,
+            log_folder=self._log_folder,
         ) from error

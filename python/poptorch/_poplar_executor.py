@@ -34,7 +34,7 @@ from poptorch._impl import createPoptorchError
 from poptorch._logging import logger, session_messages
 from poptorch._lower.program import Program
 from poptorch._module_repr import module_repr
-from poptorch._native_errors import native_errors
+from poptorch._native_errors import NativeErrors
 from poptorch._optimizer_device import DeviceOptimizer
 from poptorch._profile import write_profile
 from poptorch._progress import progress
@@ -85,6 +85,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self._model = shallow_copy(self._user_model)
         self._training = training
         self._options = options
+        # Read once: looking up an option is slow beside the rest of a call.
+        self._is_offline = options.connection_type == enums.ConnectionType.Never
+        self._log_folder = options.log_dir
         self._per_replica: dict[str, ReplicaGroups] = {}
         self._device_optimizer: DeviceOptimizer | None = None
         if optimizer is not None:
@@ -209,7 +212,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         folder = cache_folder_of(options) if cache is None else cache
         seed = getattr(options, "random_seed", None)
         with (
-            native_errors("compile", "PoplarExecutor.compile", log_folder=options.log_dir),
+            NativeErrors("compile", "PoplarExecutor.compile", log_folder=options.log_dir),
             session_messages(),
             one_process_first(self._user_model, folder, options),
             progress(options.show_compilation_progress_bar) as bar,
@@ -327,9 +330,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             AssertionError: The options say that there is no device.
         """
         executable = self._compiled()
-        assert self._options.connection_type != enums.ConnectionType.Never, (
-            f"Trying to attach to {_OFFLINE}"
-        )
+        assert not self._is_offline, f"Trying to attach to {_OFFLINE}"
         if executable.attached:
             raise createPoptorchError("Device is already attached")
         self._attach()
@@ -341,10 +342,10 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             try:
                 with held.allowed():
                     with (
-                        native_errors(
+                        NativeErrors(
                             "attach",
                             "PoplarExecutor.attachToDevice",
-                            log_folder=self._options.log_dir,
+                            log_folder=self._log_folder,
                         ),
                         session_messages(),
                     ):
@@ -401,7 +402,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
             AssertionError: The options say that there is no device, or the batch does not divide.
             Error: The arguments are not those that the model was compiled for, or the run failed.
         """
-        assert self._options.connection_type != enums.ConnectionType.Never, (
+        assert not self._is_offline, (
             f"Trying to run a model on {_OFFLINE}: use model.compile(inputs) instead of "
             "model(inputs)"
         )
@@ -460,7 +461,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         # Before the run: an interrupt may come between its end and the next line.
         self._dirty_host_weights = self._training
         self._last_run = next(_RUN_NUMBERS)
-        with native_errors("run", "PoplarExecutor.__call__", log_folder=self._options.log_dir):
+        with NativeErrors("run", "PoplarExecutor.__call__", log_folder=self._log_folder):
             executable.session.run_with_outputs(inputs, outputs)
         done = time.perf_counter()
         for tensor, result in written:

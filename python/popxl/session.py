@@ -32,9 +32,9 @@ from popxl.stream_arrays import (
     check_shape,
     extra_dims,
     full_shape,
-    has_dense_elements,
     in_stream_dtype,
     input_array,
+    is_ready,
 )
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 
@@ -366,12 +366,7 @@ class Session(SessionVariables):
                 self._raise_wrong_streams("input", given, self._input_set)
             for stream, shape, kind in self._input_plan:
                 value = given.get(stream)
-                if (
-                    type(value) is np.ndarray
-                    and value.dtype == kind
-                    and value.shape == shape
-                    and (value.flags.c_contiguous or has_dense_elements(stream, value))
-                ):
+                if is_ready(value, stream, shape, kind):
                     arrays.append(value)
                 else:
                     if isinstance(value, StreamSource):
@@ -416,6 +411,11 @@ class Session(SessionVariables):
     def _validate_run_outputs(
         self, outputs: Mapping[DeviceToHostStream, Any], sinks: Container[Any] = ()
     ) -> None:
+        if len(outputs) == len(self._output_set) == len(self._output_plan) and all(
+            is_ready(outputs.get(stream), stream, shape, kind) and outputs[stream].flags.writeable
+            for stream, shape, kind in self._output_plan
+        ):
+            return
         if set(outputs) != self._output_set:
             self._raise_wrong_streams("output", outputs, self._output_set)
         for stream, array in outputs.items():

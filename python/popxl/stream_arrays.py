@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -87,6 +87,28 @@ def has_dense_elements(stream: Stream, array: _Array) -> bool:
             return False
         bytes_apart *= array.shape[-axis]
     return True
+
+
+def is_ready(
+    value: Any, stream: Stream, shape: tuple[int, ...], kind: np.dtype[Any]
+) -> TypeGuard[_Array]:
+    """Tell whether a run can use what was given for a stream as it is.
+
+    Args:
+        value: What was given.
+        stream: The stream.
+        shape: The shape of the array for it, `full_shape`.
+        kind: The dtype of the stream.
+
+    Returns:
+        Whether it is an array of this shape and dtype that needs no copy.
+    """
+    return (
+        type(value) is np.ndarray
+        and value.dtype == kind
+        and value.shape == shape
+        and (value.flags.c_contiguous or has_dense_elements(stream, value))
+    )
 
 
 def input_array(value: Any, kind: np.dtype[Any], downcast: bool) -> _Array:

@@ -12,7 +12,7 @@ import popart
 import poptorch
 from poptorch import _impl, poptorch_core
 from poptorch._errors import native_error
-from poptorch._native_errors import native_errors
+from poptorch._native_errors import NativeErrors
 
 Samples = poptorch_core.TestErrorType
 
@@ -127,7 +127,7 @@ def test_long_messages_are_cut(tmp_path: Path) -> None:
 def test_failures_below(
     given: type[Exception], kind: str, error_class: type[poptorch.Error]
 ) -> None:
-    with pytest.raises(poptorch.Error) as caught, native_errors("run", "PoplarExecutor.__call__"):
+    with pytest.raises(poptorch.Error) as caught, NativeErrors("run", "PoplarExecutor.__call__"):
         raise given("it failed")
     error = caught.value
     assert type(error) is error_class
@@ -138,7 +138,7 @@ def test_failures_below(
 
 
 def test_other_exceptions_stay_as_they_are() -> None:
-    with pytest.raises(ValueError, match="of the user"), native_errors("run"):
+    with pytest.raises(ValueError, match="of the user"), NativeErrors("run"):
         raise ValueError("of the user")
 
 
