@@ -61,6 +61,7 @@ SUITES = {
 FIGURE_COMMANDS = (
     ["benchmarks"],
     ["benchmarks", "models"],
+    ["benchmarks", "torch"],
     ["benchmarks.memory"],
     ["benchmarks.parallel"],
     ["benchmarks.phased"],

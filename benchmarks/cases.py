@@ -36,6 +36,7 @@ class Case:
     ``front_end`` is what Pando runs the program through: ``popxl``, or ``poptorch`` for the peers'
     torch modules as they are; ``poptorch.fit_in`` with that option, for memory.
     ``form`` is the one form of ``torch.compile`` to build; without, the fastest of all is.
+    ``accumulation`` is in how many micro-batches a training step takes its batch.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Case:
     variant: str = ""
     form: str = ""
     front_end: str = "popxl"
+    accumulation: int = 1
 
     @property
     def training(self) -> bool:

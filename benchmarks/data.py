@@ -37,6 +37,8 @@ class Sizes:
     causal: bool
     # Whether layers normalise their sums, as BERT does, and not what they read.
     post_norm: bool = False
+    # Of attention and of what a layer adds to its input, in training; torch only.
+    dropout: float = 0.0
 
 
 TRANSFORMER = Sizes(256, 8, 1024, 128, CLASSES, causal=False)

@@ -38,12 +38,16 @@ def _train(case: Case) -> Steps:
     if case.front_end == "poptorch.fit_in":
         # More than it needs: the program is whole, and the module's own weights are in files.
         options.fit_in("64GiB", tempfile.gettempdir())
+    if case.accumulation > 1:
+        options.Training.gradientAccumulation(case.accumulation)
+        options.outputMode(poptorch.OutputMode.Sum)
     model = poptorch.trainingModel(module, options, optimizer)
     feed = itertools.cycle(torch_models.host_batches(case))
 
     def run(steps: int) -> list[float]:
         batches = itertools.islice(feed, steps)
-        return [model(*torch_models.tensors(batch)).item() for batch in batches]
+        losses = [model(*torch_models.tensors(batch)).item() for batch in batches]
+        return [loss / case.accumulation for loss in losses]
 
     return Steps(run, close=model.destroy)
 

@@ -101,6 +101,30 @@ def _optimizer_step(case: Case, **options: Any) -> Step:
     return step
 
 
+def accumulating_step(
+    case: Case, compiled: Callable[[Callable[..., Any]], Callable[..., Any]], **options: Any
+) -> Step:
+    """A loop body over micro-batches: their gradients and the update are compiled by ``compiled``,
+    each once; ``options`` are those of the optimizer."""
+    net = torch_models.model(case)
+    loss_of = torch_models.loss_of(case)
+    optimizer = torch_models.optimizer(case, net, **options)
+    part_of_loss = compiled(lambda *batch: loss_of(net(*batch[:-1]), batch[-1]) / case.accumulation)
+    update = compiled(optimizer.step)
+
+    def step(*batch: torch.Tensor) -> torch.Tensor:
+        losses = []
+        for part in torch_models.micro_batches(case, batch):
+            loss = part_of_loss(*part)
+            loss.backward()
+            losses.append(loss.detach())
+        update()
+        optimizer.zero_grad(set_to_none=True)
+        return torch.stack(losses).sum()
+
+    return step
+
+
 def _loop(case: Case, step: Step) -> Steps:
     feed = itertools.cycle(torch_models.host_batches(case))
 
@@ -109,6 +133,22 @@ def _loop(case: Case, step: Step) -> Steps:
         return [loss.item() for loss in losses]
 
     return Steps(run, warm=8)
+
+
+def _accumulating_variants(case: Case) -> Variants:
+    def variant(optimizer: str, **options: Any) -> Callable[[], Steps]:
+        def build_variant() -> Steps:
+            torch._dynamo.reset()
+            compiled = partial(torch.compile, options=options or None)
+            return _loop(case, accumulating_step(case, compiled, **{optimizer: True}))
+
+        return build_variant
+
+    return [
+        ("micro-batch, fused optimizer", variant("fused")),
+        ("micro-batch, foreach optimizer", variant("foreach")),
+        ("micro-batch, fused optimizer, cpp_wrapper", variant("fused", cpp_wrapper=True)),
+    ]
 
 
 def _training_variants(case: Case) -> Variants:
@@ -163,6 +203,8 @@ def _inference_variants(case: Case) -> Variants:
 
 
 def _variants(case: Case) -> Variants:
+    if case.accumulation > 1:
+        return _accumulating_variants(case)
     return _training_variants(case) if case.training else _inference_variants(case)
 
 

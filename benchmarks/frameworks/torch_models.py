@@ -52,9 +52,14 @@ class EncoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(of.hidden)
         self.ff1 = nn.Linear(of.hidden, of.feed_forward)
         self.ff2 = nn.Linear(of.feed_forward, of.hidden)
+        self.dropout = nn.Dropout(of.dropout) if of.dropout else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.around(x, partial(F.scaled_dot_product_attention, is_causal=self.of.causal))
+        dropped = self.of.dropout if self.training else 0.0
+        return self.around(
+            x,
+            partial(F.scaled_dot_product_attention, dropout_p=dropped, is_causal=self.of.causal),
+        )
 
     def around(self, x: torch.Tensor, attend: Callable[..., torch.Tensor]) -> torch.Tensor:
         """The layer with this attention of q, k and v (batch, heads, tokens, depth)."""
@@ -62,10 +67,11 @@ class EncoderLayer(nn.Module):
         heads = (batch, sequence, 3, self.of.heads, hidden // self.of.heads)
         read = x if self.of.post_norm else self.norm1(x)
         q, k, v = self.qkv(read).reshape(heads).permute(2, 0, 3, 1, 4)
-        x = x + self.proj(attend(q, k, v).transpose(1, 2).reshape(batch, sequence, hidden))
+        attended = attend(q, k, v).transpose(1, 2).reshape(batch, sequence, hidden)
+        x = x + self.dropout(self.proj(attended))
         x = self.norm1(x) if self.of.post_norm else x
         read = x if self.of.post_norm else self.norm2(x)
-        x = x + self.ff2(F.gelu(self.ff1(read), approximate="tanh"))
+        x = x + self.dropout(self.ff2(F.gelu(self.ff1(read), approximate="tanh")))
         return self.norm2(x) if self.of.post_norm else x
 
 
@@ -175,6 +181,11 @@ def host_batches(case: Case) -> list[tuple[Any, ...]]:
 
 def tensors(batch: Iterable[Any]) -> list[torch.Tensor]:
     return [torch.from_numpy(array) for array in batch]
+
+
+def micro_batches(case: Case, batch: Iterable[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
+    """A batch in the parts whose gradients are added up."""
+    return list(zip(*(tensor.chunk(case.accumulation) for tensor in batch), strict=True))
 
 
 def optimizer(case: Case, net: nn.Module, **options: Any) -> torch.optim.Optimizer:

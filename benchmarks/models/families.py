@@ -56,6 +56,14 @@ def torch_cases() -> list[Case]:
     small = ("mlp/train/adam/b8", "mlp/train/adam/b128", "mlp/infer/b1")
     rows = [replace(case, unit="ms") for case in all_cases() if case.name in small]
     rows += [case for case in model_cases() if case.family not in ("generation", "recommender")]
+    rows += [
+        _case("bert", "small_dropout", "train", 4, "adamw"),
+        replace(
+            _case("gpt2", "small", "train", 8, "adamw"),
+            name="gpt2_small/train/b8/accumulate4",
+            accumulation=4,
+        ),
+    ]
     empty = [case for case in all_cases() if case.family == "empty"]
     fitted = [
         replace(case, name=f"{case.name}/fit_in", front_end="poptorch.fit_in")

@@ -27,6 +27,7 @@ from benchmarks.program import FIRST_STEPS, FIRST_VALUES
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTORS = {
     "pando": ("popxl", "benchmarks.frameworks.pando_popxl"),
+    "poptorch": ("torch", "benchmarks.frameworks.pando_poptorch"),
     "torch_eager": ("torch", "benchmarks.frameworks.torch_eager"),
     "jax": ("jax", "benchmarks.frameworks.jax_jit"),
     "mlx": ("mlx", "benchmarks.frameworks.mlx_cpu"),
@@ -52,8 +53,24 @@ MODELS = [
     if variant.startswith("tiny")
 ]
 MODELS = list({case.name: case for case in MODELS}.values())
+ACCUMULATING = [
+    replace(case, name=f"{case.name}/accumulate2", batch=4, accumulation=2)
+    for case in MODELS
+    if case.family == "gpt2" and case.training
+]
+# No torch modules of a program of their own; poptorch knows no optimizer like the tutorial's.
+NOT_OF_POPTORCH = ("generation", "recommender", "light", "gelu", "norm")
 RUNS = [(framework, case) for framework in ADAPTORS for case in CASES] + [
-    (framework, case) for framework in ("pando", "torch_eager", "jax") for case in MODELS
+    (framework, case)
+    for framework in ("pando", "poptorch", "torch_eager", "jax")
+    for case in MODELS
+]
+RUNS += [(framework, case) for framework in ("poptorch", "torch_eager") for case in ACCUMULATING]
+RUNS = [
+    (framework, case)
+    for framework, case in RUNS
+    if framework != "poptorch"
+    or (case.family not in NOT_OF_POPTORCH and case.optimizer != "tutorial_adam")
 ]
 IDS = [f"{case.name}-{framework}" for framework, case in RUNS]
 
@@ -172,6 +189,14 @@ TRAINING += [case for case in MODELS if case.training]
 def test_the_step_that_torch_compiles_is_that_of_the_reference(case: Case) -> None:
     """Without the compiler: its variants trace this function."""
     step = torch_compile.functional_step(case)
+    feed = torch_models.host_batches(case)[:FIRST_STEPS]
+    losses = [step(*torch_models.tensors(batch)).item() for batch in feed]
+    np.testing.assert_allclose(losses, reference(case), rtol=tolerance(case))
+
+
+@pytest.mark.parametrize("case", ACCUMULATING, ids=[case.name for case in ACCUMULATING])
+def test_the_micro_batches_that_torch_compiles_make_the_step_of_the_reference(case: Case) -> None:
+    step = torch_compile.accumulating_step(case, lambda function: function)
     feed = torch_models.host_batches(case)[:FIRST_STEPS]
     losses = [step(*torch_models.tensors(batch)).item() for batch in feed]
     np.testing.assert_allclose(losses, reference(case), rtol=tolerance(case))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -54,3 +54,5 @@ SIZES = {
     "small": _bert(4, (512, 8, 128), 30_522, 20),
     "base": _bert(12, (768, 12, 128), 30_522, 20),
 }
+_SMALL = SIZES["small"]
+SIZES["small_dropout"] = replace(_SMALL, encoder=replace(_SMALL.encoder, dropout=0.1))
