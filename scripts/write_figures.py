@@ -220,21 +220,25 @@ def shortfall(section: str, row: Row) -> str | None:
     return None
 
 
-def reason_for(name: str, reasons: dict[str, str]) -> str:
+def reason_for(section: str, name: str, reasons: dict[str, str]) -> str:
     for pattern, reason in reasons.items():
-        if fnmatch.fnmatch(name, pattern):
+        if fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(f"{section}:{name}", pattern):
             return reason
-    raise SystemExit(f"{name} falls short: give the reason in docs/figure_reasons.toml")
+    raise SystemExit(f"{section}:{name} falls short: give the reason in docs/figure_reasons.toml")
 
 
 def shortfalls(sections: Sections, reasons: dict[str, str]) -> str:
-    lines = []
+    parts = []
     for section, content in sections.items():
-        for row in content["rows"]:
-            missed = shortfall(section, row)
-            if missed is not None:
-                lines.append(f"- `{row['name']}`: {missed}. {reason_for(row['name'], reasons)}")
-    return "\n".join(lines) or "None."
+        missed = {row["name"]: shortfall(section, row) for row in content["rows"]}
+        lines = [
+            f"- `{name}`: {what}. {reason_for(section, name, reasons)}"
+            for name, what in missed.items()
+            if what is not None
+        ]
+        if lines:
+            parts += [f"{TABLES[section][0]}:", "\n".join(lines)]
+    return "\n\n".join(parts) or "None."
 
 
 def performance_block(sections: Sections, reasons: dict[str, str]) -> str:
