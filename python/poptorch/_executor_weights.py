@@ -144,8 +144,11 @@ class ExecutorWeights:
 
     def _read_tensors(self, executable: Executable, tensors: Mapping[str, torch.Tensor]) -> None:
         remote = {name: t for name, t in tensors.items() if executable.variables.is_remote(name)}
+        here = {name: t for name, t in tensors.items() if name not in remote}
+        if not executable.attached:
+            remote = {}  # giving the device up brought them to the module
         with torch.no_grad(), self._bar("to the host", remote) as bar:
-            for names in parts_of({n: t.nbytes for n, t in tensors.items() if n not in remote}):
+            for names in parts_of({name: tensor.nbytes for name, tensor in here.items()}):
                 for name, value in executable.read(names).items():
                     _take(tensors[name], value)
                 _release(tensors[name] for name in names)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
+from typing import Any
 
 import torch
 
 KNOWN_VERSIONS = ("2.13",)
+_COMPILER = "torch._dynamo"
 
 
 def check_version(version: str) -> None:
@@ -32,13 +37,21 @@ check_version(torch.__version__)
 # Imported after the check (E402), because other versions may not have these.
 from torch._decomp import decomposition_table  # noqa: E402
 from torch._dispatch.python import enable_python_dispatcher  # noqa: E402
+from torch.fx.experimental.proxy_tensor import (  # noqa: E402
+    ProxyTorchDispatchMode,
+    PythonKeyTracer,
+)
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase  # noqa: E402
-from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
+from torch.utils._python_dispatch import (  # noqa: E402
+    TorchDispatchMode,
+    _disable_current_modes,
+)
 from torch.utils.data._utils.collate import collate, default_collate_fn_map  # noqa: E402
 
 __all__ = [
     "BatchNorm",
     "Operator",
+    "RecordingMode",
     "StatisticsNorm",
     "check_version",
     "collate",
@@ -47,6 +60,7 @@ __all__ = [
     "enable_python_dispatcher",
     "mark_as_stepped",
     "plain_functions",
+    "with_compiler_on_demand",
     "without_modes",
     "without_validation",
 ]
@@ -55,6 +69,71 @@ Operator = torch._ops.OpOverload
 # What all batch norms have in common, and all norms that may keep statistics.
 BatchNorm = _BatchNorm
 StatisticsNorm = _NormBase
+
+
+class RecordingMode(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode whose `__torch_dispatch__` sees the calls of operators above autograd."""
+
+    def __init__(self) -> None:
+        # That of the base class would import torch's compiler, for an option that only it reads.
+        TorchDispatchMode.__init__(  # type: ignore[no-untyped-call]
+            self, torch._C.DispatchKey.PreDispatch
+        )
+        self._mode_key = torch._C._TorchDispatchModeKey.PROXY
+        self.pre_dispatch = True
+        self.tracer = PythonKeyTracer()
+        self.tracing_mode = "real"
+        self.enter_stack = []
+        self.decomposition_table = {}
+        self.decomp_layers = 0
+        self.emulate_precision_casts = False
+        self._decomposition_table_stack = []
+        self._allow_fake_constant = False
+        self._error_on_data_dependent_ops = True
+        self._invoke_subgraph_names = set()
+        self._invoke_subgraph_cache = {}
+
+
+class _CompilerOnDemand(ModuleType):
+    """Stands for torch's compiler while nobody needs more of it than not to compile a function."""
+
+    def disable(self, function: Any, recursive: bool = True, wrapping: bool = True) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            compiler = sys.modules.get(_COMPILER)
+            if compiler is None or isinstance(compiler, _CompilerOnDemand):
+                return function(*args, **kwargs)
+            disabled = compiler.disable(function, recursive, wrapping=wrapping)
+            # Where torch itself keeps it, so that this is asked once.
+            setattr(function, "__dynamo_disable", disabled)
+            return disabled(*args, **kwargs)
+
+        return call
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(_COMPILER) is self:
+            del sys.modules[_COMPILER]
+        return getattr(importlib.import_module(_COMPILER), name)
+
+
+@contextmanager
+def with_compiler_on_demand() -> Iterator[None]:
+    """Let torch call functions that it never compiles without importing its compiler.
+
+    Its rules for meta tensors are such functions, and the import takes longer than most traces.
+    What needs more of the compiler imports it as ever.
+
+    Yields:
+        Nothing; they do until the context ends.
+    """
+    if _COMPILER in sys.modules:
+        yield
+        return
+    sys.modules[_COMPILER] = _CompilerOnDemand(_COMPILER)
+    try:
+        yield
+    finally:
+        if isinstance(sys.modules.get(_COMPILER), _CompilerOnDemand):
+            del sys.modules[_COMPILER]
 
 
 def plain_functions() -> AbstractContextManager[None]:

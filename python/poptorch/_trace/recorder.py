@@ -10,13 +10,14 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
 
 from poptorch._impl import createPoptorchError
 from poptorch._private_torch import (
     Operator,
+    RecordingMode,
     decomposition_table,
     enable_python_dispatcher,
+    with_compiler_on_demand,
     without_modes,
 )
 from poptorch._trace.dynamic_shapes import in_fixed_shape
@@ -95,7 +96,7 @@ class ScopeState:
         return "/".join(self.names)
 
 
-class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
     """Records the calls of operators on meta tensors above autograd.
 
     Calls on tensors of the CPU alone run as they are and leave no trace. A tensor of the CPU beside
@@ -114,7 +115,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
         shape_rules: Mapping[str, ShapeRule],
         excludes: list[str],
     ) -> None:
-        super().__init__(PythonKeyTracer(), "real", pre_dispatch=True)
+        super().__init__()
         self.recording = Recording()
         self.state = ScopeState()
         self._lowers = lowers
@@ -131,6 +132,7 @@ class Recorder(ProxyTorchDispatchMode):  # type: ignore[no-untyped-call]
             The recorder.
         """
         with ExitStack() as stack:
+            stack.enter_context(with_compiler_on_demand())
             stack.enter_context(torch.device("meta"))
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(self)
