@@ -7,6 +7,7 @@
 #include "pando/base/replicas.hpp"
 #include "pando/ir/graph.hpp"
 #include "pando/ir/tensor_place.hpp"
+#include "pando/ir/text_printer.hpp"
 
 namespace pando::python {
 namespace {
@@ -136,6 +137,12 @@ void bind_streams_and_buffers(nb::module_& m) {
           nb::arg("info"), nb::arg("entries"), "Gives it other slots, and as many.");
 }
 
+std::string text_of(const Ir& ir, std::optional<std::size_t> max_data_bytes) {
+  PrintOptions options;
+  if (max_data_bytes) options.max_data_bytes = *max_data_bytes;
+  return print_ir(ir, options);
+}
+
 void bind_whole_ir(nb::module_& m) {
   nb::class_<Ir>(m, "Ir")
       .def("__init__", [](Ir* self) { new (self) Ir(); })
@@ -177,6 +184,8 @@ void bind_whole_ir(nb::module_& m) {
       .def("next_op_id", &Ir::next_op_id)
       .def("next_tensor_suffix", &Ir::next_tensor_suffix)
       .def("clone", &Ir::clone)
+      .def("text", &text_of, nb::arg("max_data_bytes").none(),
+           nb::call_guard<nb::gil_scoped_release>(), "The form that parse_ir reads.")
       .def_prop_rw(
           "num_host_transfers", [](const Ir& ir) { return ir.num_host_transfers; },
           [](Ir& ir, const Integer& count) {

@@ -455,6 +455,9 @@ class Ir:
 
     def clone(self) -> Ir: ...
 
+    def text(self, max_data_bytes: int | None) -> str:
+        """The form that parse_ir reads."""
+
     @property
     def num_host_transfers(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""The command line tool on a folder of compiled programs, and on programs that come by pipes."""
+"""The command line tool on compiled programs, on programs of Python, and on those from pipes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import popxl
 from pando import _core
+from pando.session_info import program_text
 from popxl import ops
 
 # The tool is of the same build as the core, whose files it reads.
@@ -240,3 +241,37 @@ def test_commands_of_the_page_on_the_architecture(tmp_path: Path) -> None:
     for command in commands:
         done = look_at(command.split(), TWO_DEVICES, tmp_path)
         assert (done.returncode, done.stderr) == (0, "") and done.stdout
+
+
+def layer_and_loss() -> popxl.Ir:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = ops.host_load(popxl.h2d_stream((4, 8), popxl.float32, name="x"))
+        weights = np.linspace(-1, 1, 8 * 64, dtype=np.float32).reshape(8, 64)
+        y = ops.gelu(x @ popxl.variable(weights, name="w"))
+        loss = ops.mean(y)
+        ops.host_store(popxl.d2h_stream(loss.shape, loss.dtype), loss)
+    return ir
+
+
+@pytest.mark.parametrize("most", [None, 16])
+def test_programs_of_python_are_read(tmp_path: Path, most: int | None) -> None:
+    file = tmp_path / "program.txt"
+    file.write_text(program_text(layer_and_loss(), most))
+
+    def tool(*arguments: str) -> str:
+        command = [str(TOOL), *arguments, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "test_command_line.py" in file.read_text()
+    assert ("elided" in file.read_text()) == (most is not None)
+    assert "Gelu" in tool("explain", "--stage=inline_calls")
+    assert "MatMul" in tool("explain")
+    assert tool("verify").startswith("valid: ")
+
+
+def test_a_negative_size_of_data_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_data_bytes: wanted 0 or more; given -1"):
+        program_text(popxl.Ir(), -1)

@@ -170,6 +170,13 @@ def test_state_survives_giving_the_device_up(in_phases, tmp_path, name) -> None:
         check_same(one, wanted)
 
 
+def test_a_model_without_a_device_has_its_weights_already(in_phases, tmp_path) -> None:
+    executor, _, state = trained(Network(), options_of(tmp_path), OPTIMIZERS["sgd"])
+    executor.detachFromDevice()
+    executor.copyWeightsToHost()
+    check_same(executor.model.state_dict().values(), state.values())
+
+
 def test_checkpoints_go_on_with_the_same_bits(in_phases, tmp_path) -> None:
     options = options_of(tmp_path)
     folder = tmp_path / "checkpoints"
