@@ -23,16 +23,16 @@ using V = hn::Vec<D>;
 
 // Accumulators of a tile of columns (two vectors a row) or dot products must stay in registers.
 constexpr std::int64_t kMaxRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
-constexpr std::int64_t kMaxDotRows = 4;
-constexpr int kMaxDotColumns = 4;
+constexpr std::int64_t kDotTileRows = 4;
+constexpr int kMaxDotTileColumns = 4;
 /// Columns of dot products with R rows that are computed together.
 template <int R>
-constexpr int kDotColumns = HWY_TARGET <= HWY_AVX3 || R <= 2 ? kMaxDotColumns : 2;
+constexpr int kDotTileColumns = HWY_TARGET <= HWY_AVX3 || R <= 2 ? kMaxDotTileColumns : 2;
 // Columns of half precision that are computed together.
 constexpr std::int64_t kMaxTileColumns = 32;
 // Sums that wait in the first cache level.
 constexpr std::int64_t kMaxStreamedSums = 2048;
-// Columns are too short for the processor to foresee the next one.
+// So early a column is asked for: it is too short for the processor to foresee the next one.
 constexpr std::int64_t kDotTermsAhead = 512;
 // A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
 constexpr std::int64_t kDepth = 256;
@@ -320,15 +320,15 @@ HWY_INLINE void DotTile(const SkinnyMatMul& p, const float* lhs, const T* rhs, c
   }
 }
 
-/// At most kMaxDotColumns columns of the result; `out` is that of row 0. rhs has contiguous columns
-/// and lhs contiguous rows.
+/// At most kMaxDotTileColumns columns of the result; `out` is that of row 0. rhs has contiguous
+/// columns and lhs contiguous rows.
 template <class Format, class T>
 HWY_INLINE void DotSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, const float* bias,
                         float* out, std::int64_t out_row, std::int64_t columns, const Window& w) {
   for (std::int64_t m = w.row_begin; m < w.row_end;) {
-    const std::int64_t group = GroupRows(w.row_end - m, kMaxDotRows);
-    WithRows<kMaxDotRows>(group, [&](auto rows) HWY_ATTR {
-      constexpr int kColumns = kDotColumns<rows.value>;
+    const std::int64_t group = GroupRows(w.row_end - m, kDotTileRows);
+    WithRows<kDotTileRows>(group, [&](auto rows) HWY_ATTR {
+      constexpr int kColumns = kDotTileColumns<rows.value>;
       const float* a = lhs + m * p.lhs_row;
       float* o = out + m * out_row;
       const auto tile = [&](auto count, std::int64_t n) HWY_ATTR {
@@ -347,24 +347,24 @@ HWY_INLINE void DotSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs, c
 
 void DotWindow(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
                float* out, const Window& w) {
-  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotColumns) {
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotTileColumns) {
     DotSlab<Float32Vectors>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n,
-                            out + n, p.n, std::min<std::int64_t>(kMaxDotColumns, w.column_end - n),
-                            w);
+                            out + n, p.n,
+                            std::min<std::int64_t>(kMaxDotTileColumns, w.column_end - n), w);
   }
 }
 
 template <class Format, DType kFormat>
 void HalfDotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint16_t* rhs,
                    const float* bias, std::uint16_t* out, const Window& w) {
-  float tile[kMaxTileRows * kMaxDotColumns];
-  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotColumns) {
-    const std::int64_t columns = std::min<std::int64_t>(kMaxDotColumns, w.column_end - n);
+  float tile[kMaxTileRows * kMaxDotTileColumns];
+  for (std::int64_t n = w.column_begin; n < w.column_end; n += kMaxDotTileColumns) {
+    const std::int64_t columns = std::min<std::int64_t>(kMaxDotTileColumns, w.column_end - n);
     DotSlab<Format>(p, lhs, rhs + n * p.rhs_column, bias == nullptr ? nullptr : bias + n, tile,
-                    kMaxDotColumns, columns, w);
+                    kMaxDotTileColumns, columns, w);
     for (std::int64_t m = w.row_begin; m < w.row_end; ++m) {
       for (std::int64_t c = 0; c < columns; ++c) {
-        out[m * p.n + n + c] = float_to_half_precision(tile[kMaxDotColumns * m + c], kFormat);
+        out[m * p.n + n + c] = float_to_half_precision(tile[kMaxDotTileColumns * m + c], kFormat);
       }
     }
   }
@@ -379,8 +379,11 @@ void BFloat16DotWindow(const SkinnyMatMul& p, const float* lhs, const std::uint1
   HalfDotWindow<BFloat16Vectors, DType::BFloat16>(p, lhs, rhs, bias, out, w);
 }
 
-// Where the packed product of oneDNN overtakes.
-std::int64_t MaxDotRows() { return HWY_TARGET <= HWY_AVX3 ? 32 : 16; }
+std::int64_t MaxDotRows() {
+  constexpr std::int64_t kOnednnOvertakes = HWY_TARGET <= HWY_AVX3 ? 32 : 16;
+  static_assert(kOnednnOvertakes <= kMaxTileRows);
+  return kOnednnOvertakes;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace pando::cpu
