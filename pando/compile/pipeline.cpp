@@ -194,6 +194,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
     erase_unreachable_graphs(ir);
   });
   pass("elide_identities");
+  // Behind dead code, which may be all else that reads a product.
   pass("transposed_products");
   stage("bands", [&] {
     if (target.skips_outside_bands()) find_bands(ir);

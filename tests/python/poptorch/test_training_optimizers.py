@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -482,3 +483,17 @@ def test_automatic_loss_scale_of_stages(strategy: str) -> None:
     target = torch.full_like(target, 30000.0)
     trained(x, target)
     assert optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"] == 2
+
+
+def test_updates_read_gradients_in_the_order_of_their_weights() -> None:
+    """A layer multiplies by its weight transposed; the gradient is made as the update reads it."""
+    network = Network()
+    network.first, network.second = torch.nn.Linear(48, 64), torch.nn.Linear(64, 32)
+    options = poptorch.Options().showCompilationProgressBar(False)
+    optimizer = torch.optim.Adam(network.parameters())
+    executor = poptorch.trainingModel(network, options, optimizer)
+    executor.compile(torch.randn(40, 48), torch.randn(40, 32))
+    kernels = executor._executable.session._core.explain()
+    operands = re.findall(r"operands (.*)", kernels)
+    assert operands and {how for line in operands for how in line.split()} == {"direct", "splat"}
+    executor.destroy()
