@@ -8,7 +8,7 @@ size is above 1; tensors of callers have the replicas first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -121,22 +121,13 @@ def _narrowed(name: str, array: _Array) -> _Array:
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """The numbers by which a combined batch is split; `gradient_accumulation` 1 in inference.
-
-    Attributes:
-        steps: How many micro-batches each replica runs in one call.
-    """
+    """The numbers by which a combined batch is split; `gradient_accumulation` 1 in inference."""
 
     device_iterations: int = 1
     replication_factor: int = 1
     gradient_accumulation: int = 1
     input_group_size: int = 1
     input_group_type: CommGroupType = CommGroupType.Consecutive
-    steps: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        steps = self.device_iterations * self.gradient_accumulation
-        object.__setattr__(self, "steps", steps)
 
     @staticmethod
     def of(options: Options) -> BatchSizes:
@@ -168,6 +159,11 @@ class BatchSizes:
     def groups(self) -> int:
         """How many groups of replicas get data of their own."""
         return self.replication_factor // self.input_group_size
+
+    @property
+    def steps(self) -> int:
+        """How many micro-batches each replica runs in one call."""
+        return self.device_iterations * self.gradient_accumulation
 
     @property
     def extra(self) -> int:
@@ -360,6 +356,7 @@ class Result:
         self.array: _Array
         self._stored: torch.Tensor | None = None
         if transfers == replicas == 1:
+            # The usual call, kept short: the array is the tensor's.
             self._tensor = torch.empty(traced, dtype=dtype)
             self.array = array_of(self._tensor)
             return

@@ -212,7 +212,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         folder = cache_folder_of(options) if cache is None else cache
         seed = getattr(options, "random_seed", None)
         with (
-            NativeErrors("compile", "PoplarExecutor.compile", log_folder=options.log_dir),
+            NativeErrors("compile", "PoplarExecutor.compile", log_folder=self._log_folder),
             session_messages(),
             one_process_first(self._user_model, folder, options),
             progress(options.show_compilation_progress_bar) as bar,
