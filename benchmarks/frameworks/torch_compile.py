@@ -20,6 +20,7 @@ from benchmarks.models import families, generation
 from benchmarks.program import NotMeasured, Once, Program, Steps, fastest
 
 Step = Callable[..., torch.Tensor]
+Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 Variants = list[tuple[str, Callable[[], Steps]]]
 
 
@@ -101,9 +102,7 @@ def _optimizer_step(case: Case, **options: Any) -> Step:
     return step
 
 
-def accumulating_step(
-    case: Case, compiled: Callable[[Callable[..., Any]], Callable[..., Any]], **options: Any
-) -> Step:
+def accumulating_step(case: Case, compiled: Compiler, **options: Any) -> Step:
     """A loop body over micro-batches: their gradients and the update are compiled by ``compiled``,
     each once; ``options`` are those of the optimizer."""
     net = torch_models.model(case)
@@ -135,39 +134,39 @@ def _loop(case: Case, step: Step) -> Steps:
     return Steps(run, warm=8)
 
 
-def _accumulating_variants(case: Case) -> Variants:
-    def variant(optimizer: str, **options: Any) -> Callable[[], Steps]:
-        def build_variant() -> Steps:
-            torch._dynamo.reset()
-            compiled = partial(torch.compile, options=options or None)
-            return _loop(case, accumulating_step(case, compiled, **{optimizer: True}))
-
-        return build_variant
-
-    return [
-        ("micro-batch, fused optimizer", variant("fused")),
-        ("micro-batch, foreach optimizer", variant("foreach")),
-        ("micro-batch, fused optimizer, cpp_wrapper", variant("fused", cpp_wrapper=True)),
-    ]
-
-
 def _training_variants(case: Case) -> Variants:
-    def compiled(make: Callable[[], Step], **options: Any) -> Callable[[], Steps]:
+    def variant(make: Callable[[Compiler], Step], **options: Any) -> Callable[[], Steps]:
         def build_variant() -> Steps:
             torch._dynamo.reset()
-            return _loop(case, torch.compile(make(), options=options or None))
+            return _loop(case, make(partial(torch.compile, options=options or None)))
 
         return build_variant
 
+    def accumulating(**options: Any) -> Callable[[Compiler], Step]:
+        return lambda compiled: accumulating_step(case, compiled, **options)
+
+    def one_graph(compiled: Compiler) -> Step:
+        return compiled(functional_step(case))
+
+    def loop_body(**options: Any) -> Callable[[Compiler], Step]:
+        return lambda compiled: compiled(_optimizer_step(case, **options))
+
+    if case.accumulation > 1:
+        fused = "micro-batch, fused optimizer"
+        return [
+            (fused, variant(accumulating(fused=True))),
+            ("micro-batch, foreach optimizer", variant(accumulating(foreach=True))),
+            (f"{fused}, cpp_wrapper", variant(accumulating(fused=True), cpp_wrapper=True)),
+        ]
     variants = [
-        ("one graph", compiled(lambda: functional_step(case))),
-        ("one graph, cpp_wrapper", compiled(lambda: functional_step(case), cpp_wrapper=True)),
+        ("one graph", variant(one_graph)),
+        ("one graph, cpp_wrapper", variant(one_graph, cpp_wrapper=True)),
     ]
     # torch.optim has no Adam with a float16 moment.
     if case.optimizer != "tutorial_adam":
         variants += [
-            ("loop body, fused optimizer", compiled(lambda: _optimizer_step(case, fused=True))),
-            ("loop body, foreach optimizer", compiled(lambda: _optimizer_step(case, foreach=True))),
+            ("loop body, fused optimizer", variant(loop_body(fused=True))),
+            ("loop body, foreach optimizer", variant(loop_body(foreach=True))),
         ]
     return variants
 
@@ -203,8 +202,6 @@ def _inference_variants(case: Case) -> Variants:
 
 
 def _variants(case: Case) -> Variants:
-    if case.accumulation > 1:
-        return _accumulating_variants(case)
     return _training_variants(case) if case.training else _inference_variants(case)
 
 

@@ -22,30 +22,12 @@ def _train(case: Case) -> Steps:
     def run(steps: int) -> list[float]:
         losses = []
         for batch in itertools.islice(feed, steps):
-            *inputs, labels = torch_models.tensors(batch)
-            optimizer.zero_grad()
-            loss = loss_of(net(*inputs), labels)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        return losses
-
-    return Steps(run)
-
-
-def _accumulate(case: Case) -> Steps:
-    net = torch_models.model(case)
-    optimizer = torch_models.optimizer(case, net)
-    loss_of = torch_models.loss_of(case)
-    feed = itertools.cycle(torch_models.host_batches(case))
-
-    def run(steps: int) -> list[float]:
-        losses = []
-        for batch in itertools.islice(feed, steps):
             optimizer.zero_grad()
             total = 0.0
             for *inputs, labels in torch_models.micro_batches(case, torch_models.tensors(batch)):
-                loss = loss_of(net(*inputs), labels) / case.accumulation
+                loss = loss_of(net(*inputs), labels)
+                if case.accumulation > 1:
+                    loss = loss / case.accumulation
                 loss.backward()
                 total += loss.item()
             optimizer.step()
@@ -91,7 +73,5 @@ def build(case: Case, threads: int) -> Steps:
         decoder = families.on("torch", case).decoder
         return generation.steps(case, decoder(families.model(case), case.batch, net))
     if case.variant or case.family in NETWORKS:
-        if case.accumulation > 1:
-            return _accumulate(case)
         return _train(case) if case.training else _infer(case)
     return _pass_over_memory(case)

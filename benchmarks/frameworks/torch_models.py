@@ -52,6 +52,7 @@ class EncoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(of.hidden)
         self.ff1 = nn.Linear(of.hidden, of.feed_forward)
         self.ff2 = nn.Linear(of.feed_forward, of.hidden)
+        # Without a rate Dropout would still be an operator.
         self.dropout = nn.Dropout(of.dropout) if of.dropout else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -185,6 +186,8 @@ def tensors(batch: Iterable[Any]) -> list[torch.Tensor]:
 
 def micro_batches(case: Case, batch: Iterable[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
     """A batch in the parts whose gradients are added up."""
+    if case.accumulation == 1:
+        return [tuple(batch)]
     return list(zip(*(tensor.chunk(case.accumulation) for tensor in batch), strict=True))
 
 

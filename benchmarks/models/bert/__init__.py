@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -43,16 +43,30 @@ class Bert:
         return Batch(tokens, labels, (segments, rows.astype(np.int32)))
 
 
-def _bert(layers: int, sizes: tuple[int, int, int], vocabulary: int, masked: int) -> Bert:
+def _bert(
+    layers: int,
+    sizes: tuple[int, int, int],
+    vocabulary: int,
+    masked: int,
+    dropout: float = 0.0,
+) -> Bert:
     hidden, heads, sequence = sizes
-    encoder = Sizes(hidden, heads, 4 * hidden, sequence, vocabulary, causal=False, post_norm=True)
+    encoder = Sizes(
+        hidden,
+        heads,
+        feed_forward=4 * hidden,
+        sequence=sequence,
+        classes=vocabulary,
+        causal=False,
+        post_norm=True,
+        dropout=dropout,
+    )
     return Bert(layers, encoder, masked)
 
 
 SIZES = {
     "tiny": _bert(2, (32, 4, 16), 97, 3),
     "small": _bert(4, (512, 8, 128), 30_522, 20),
+    "small_dropout": _bert(4, (512, 8, 128), 30_522, 20, dropout=0.1),
     "base": _bert(12, (768, 12, 128), 30_522, 20),
 }
-_SMALL = SIZES["small"]
-SIZES["small_dropout"] = replace(_SMALL, encoder=replace(_SMALL.encoder, dropout=0.1))
