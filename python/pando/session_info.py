@@ -1,4 +1,4 @@
-"""Programs as text, sessions with engine options, and what the engine tells about them."""
+"""Sessions with engine options, and what the engine tells about them."""
 
 from __future__ import annotations
 
@@ -28,31 +28,6 @@ def open_session(ir: popxl.Ir, threads: int = 0, profile: bool = False) -> popxl
     """
     with use_session_settings(num_threads=threads, profile=profile):
         return popxl.Session(ir, "cpu")
-
-
-def program_text(ir: popxl.Ir, max_data_bytes: int | None = None) -> str:
-    """Write a program as text.
-
-        Path("program.txt").write_text(program_text(ir))
-
-    Then `pando explain --stage=cse program.txt` prints what the compiler had made of it after a
-    stage, and `pando explain program.txt` the instructions, kernels and memory of the compiled
-    program. `pando --help` lists what else reads this form.
-
-    Args:
-        ir: The program, before or after a session was made of it.
-        max_data_bytes: Values of constants and variables of more bytes are left out; None: all are
-            written, and nothing of the program is lost.
-
-    Returns:
-        The text, with the file and line that each op comes from.
-
-    Raises:
-        ValueError: `max_data_bytes` is negative.
-    """
-    if max_data_bytes is not None and max_data_bytes < 0:
-        raise ValueError(f"program_text: max_data_bytes: wanted 0 or more; given {max_data_bytes}")
-    return ir._pb.text(max_data_bytes)
 
 
 def _engine(session: popxl.Session) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 import popxl
 from pando import _core
-from pando.session_info import program_text
+from pando.program_text import program_text
 from popxl import ops
 
 # The tool is of the same build as the core, whose files it reads.
