@@ -21,6 +21,8 @@ namespace pando {
   X(IoTileCopy)                 \
   X(Loop)                       \
   X(MatMul)                     \
+  X(GroupedMatMul)              \
+  X(GroupedOuter)               \
   X(Mul)                        \
   X(PrintTensor)                \
   X(ReplicatedAllGather)        \

@@ -17,6 +17,7 @@
 #include "pando/ops/builders/debug.hpp"
 #include "pando/ops/builders/fold.hpp"
 #include "pando/ops/builders/gather.hpp"
+#include "pando/ops/builders/grouped_matmul.hpp"
 #include "pando/ops/builders/host_call.hpp"
 #include "pando/ops/builders/init.hpp"
 #include "pando/ops/builders/linear_algebra.hpp"

@@ -15,6 +15,7 @@ namespace pando {
   X(shape)                   \
   X(reduce)                  \
   X(matmul)                  \
+  X(grouped_matmul)          \
   X(control)                 \
   X(stream)                  \
   X(host_call)               \

@@ -53,6 +53,7 @@ __all__ = [
     "Operator",
     "RecordingMode",
     "StatisticsNorm",
+    "as_compiled",
     "check_version",
     "collate",
     "decomposition_table",
@@ -134,6 +135,18 @@ def with_compiler_on_demand() -> Iterator[None]:
     finally:
         if isinstance(sys.modules.get(_COMPILER), _CompilerOnDemand):
             del sys.modules[_COMPILER]
+
+
+def as_compiled() -> AbstractContextManager[None]:
+    """Let `torch.compiler.is_compiling()` say that a program is made of what runs.
+
+    Models ask it before they look at values of tensors only to check or to warn.
+
+    Returns:
+        The context in which it does.
+    """
+    context: AbstractContextManager[None] = torch.compiler._compile_session_context()
+    return context
 
 
 def plain_functions() -> AbstractContextManager[None]:

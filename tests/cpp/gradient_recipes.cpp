@@ -346,6 +346,13 @@ void add_recurrent(std::vector<Recipe>& all) {
   }
 }
 
+/// An empty group, and rows that belong to none.
+void add_grouped_products(std::vector<Recipe>& all) {
+  const RecipeInput ends = integers({3}, {2, 2, 5});
+  all.push_back({"GroupedMatMul", {{{6, 3}}, {{3, 3, 2}}, ends}});
+  all.push_back({"GroupedOuter", {{{6, 3}}, {{6, 2}}, ends}});
+}
+
 void add_linear_algebra(std::vector<Recipe>& all) {
   // Diagonals away from zero.
   const RecipeInput triangle = spread({2, 3, 3}, {2.0, 0.5, -1.0, 0.3, -1.5, 0.7, 1.0, -0.4, 3.0,
@@ -418,6 +425,7 @@ const std::vector<Recipe>& recipes() {
     add_order(result);
     add_windows(result);
     add_recurrent(result);
+    add_grouped_products(result);
     add_linear_algebra(result);
     add_resampling(result);
     add_collectives(result);

@@ -44,6 +44,7 @@ const RuleTable& rule_table() {
     add_all_reduce_rules(result);
     add_resample_rules(result);
     add_pad_rules(result);
+    add_grouped_matmul_rules(result);
     add_linear_algebra_rules(result);
     add_ctc_rules(result);
     add_recurrent_rules(result);

@@ -71,6 +71,7 @@ void add_sparse_rules(RuleTable& table);
 void add_all_reduce_rules(RuleTable& table);
 void add_resample_rules(RuleTable& table);
 void add_pad_rules(RuleTable& table);
+void add_grouped_matmul_rules(RuleTable& table);
 void add_linear_algebra_rules(RuleTable& table);
 void add_ctc_rules(RuleTable& table);
 void add_recurrent_rules(RuleTable& table);

@@ -75,9 +75,10 @@ using KernelTable = std::map<std::string, KindEntry, std::less<>>;
 // One function per family; each fills in its kinds.
 // clang-format off
 #define PANDO_CPU_KERNEL_FAMILIES(X)                                                         \
-  X(attention) X(batch_norm) X(check) X(conv) X(ctc) X(fold) X(gather) X(library)            \
-  X(linear_algebra) X(matmul) X(nll) X(norm) X(pool) X(recurrent) X(recurrent_gradient)      \
-  X(reduce) X(roi_align) X(rows) X(scan) X(scatter) X(select) X(slice) X(softmax)
+  X(attention) X(batch_norm) X(check) X(conv) X(ctc) X(fold) X(gather)                       \
+  X(grouped_matmul) X(library) X(linear_algebra) X(matmul) X(nll) X(norm) X(pool)            \
+  X(recurrent) X(recurrent_gradient) X(reduce) X(roi_align) X(rows) X(scan) X(scatter)       \
+  X(select) X(slice) X(softmax)
 // clang-format on
 
 #define PANDO_DECLARE_FAMILY(family) void register_##family##_kernels(KernelTable& table);
@@ -93,7 +94,7 @@ KernelImages images_in_either_layout(const KernelRequest& request,
 std::string operand_text(const OperandDesc& operand);
 
 /// Runs float16 and bfloat16 operands through the plan that `make` gives for the same spec in
-/// float32. For specs with C-ordered operands only.
+/// float32. For specs without negative strides, whose outputs are C-ordered.
 KernelPlan plan_through_float32(const KernelRequest& request,
                                 KernelPlan (*make)(const KernelRequest&));
 

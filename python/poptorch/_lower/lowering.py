@@ -20,7 +20,7 @@ from popxl.ops.random_seed import create_random_seed
 from popxl.ops.utils import make
 
 # Where tensors are and how they lie in memory is not for the program to say.
-_IGNORED = frozenset(
+IGNORED_ARGUMENTS = frozenset(
     ("device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "out")
 )
 
@@ -166,7 +166,8 @@ class GraphLowering:
         arguments = {
             name: self._values_of(value)
             for name, value in node.arguments.items()
-            if name not in _IGNORED and not (name in node.written and len(node.written) > 1)
+            if name not in IGNORED_ARGUMENTS
+            and not (name in node.written and len(node.written) > 1)
         }
         result = function(Call(self, node), **arguments)
         results = [result] if isinstance(result, popxl.Tensor) else list(result or ())
@@ -238,7 +239,7 @@ class GraphLowering:
             arguments = {
                 name: base if argument is parent else self._values_of(argument)
                 for name, argument in node.arguments.items()
-                if name not in _IGNORED
+                if name not in IGNORED_ARGUMENTS
             }
             function = find(node.name)
             assert function is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import popxl
 from poptorch._lower.lowering import Call, cast
 from poptorch._lower.ops_pointwise import number
@@ -42,6 +44,7 @@ def matmul(
     mat2: popxl.Tensor | None = None,
     vec: popxl.Tensor | None = None,
     tensor: popxl.Tensor | None = None,
+    **_out_dtype: Any,
 ) -> popxl.Tensor:
     """The matrix product."""
     right = next(t for t in (other, mat2, vec, tensor) if t is not None)
@@ -70,6 +73,7 @@ def addmm(
     vec: popxl.Tensor | None = None,
     beta: float = 1,
     alpha: float = 1,
+    **_out_dtype: Any,
 ) -> popxl.Tensor:
     """`beta * self + alpha * (left @ right)`."""
     left = next(t for t in (mat1, batch1, mat) if t is not None)

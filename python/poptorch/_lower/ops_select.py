@@ -75,6 +75,34 @@ def bincount(
     return ops.slice(counts, [0], [minlength], [1], [0])
 
 
+@lowers("aten::histc")
+def histc(
+    call: Call, self: popxl.Tensor, bins: int = 100, min: float = 0, max: float = 0
+) -> popxl.Tensor:
+    """How many elements lie in each of a number of equal parts of a range.
+
+    A range from a number to itself stands for that of the elements, as in torch.
+    """
+    flat = _flat(cast(self, popxl.float32))
+    if min < max:
+        low, high = number(min, popxl.float32), number(max, popxl.float32)
+    else:
+        low, high = ops.min(flat, 0), ops.max(flat, 0)
+        alike = ops.equal(low, high)
+        one = number(1, popxl.float32)
+        low = ops.where(alike, ops.sub(low, one), low)
+        high = ops.where(alike, ops.add(high, one), high)
+    share = ops.div(ops.sub(flat, low), ops.sub(high, low))
+    # The upper limit belongs to the last part.
+    last = number(bins - 1, popxl.float32)
+    places = ops.floor(ops.mul(share, number(bins, popxl.float32)))
+    places = ops.where(ops.greater(places, last), last, places)
+    outside = ops.logical_or(ops.greater(low, flat), ops.greater(flat, high))
+    outside = ops.logical_or(outside, ops.isnan(flat))
+    places = ops.where(outside, number(bins, popxl.float32), places)
+    return bincount(call, places, None, bins)
+
+
 @lowers("aten::repeat_interleave")
 def repeat_interleave(call: Call, repeats: popxl.Tensor, output_size: int) -> popxl.Tensor:
     """The number of each position, as often as it is repeated."""

@@ -44,7 +44,13 @@ def permute(call: Call, self: popxl.Tensor, dims: Sequence[int]) -> popxl.Tensor
     return ops.transpose(self, [axis % max(self.rank, 1) for axis in dims])
 
 
-@lowers("aten::transpose", "aten::swapaxes", "aten::swapdims")
+@lowers("aten::swapaxes")
+def swap_axes(call: Call, self: popxl.Tensor, axis0: int, axis1: int) -> popxl.Tensor:
+    """Two axes exchanged."""
+    return transpose(call, self, axis0, axis1)
+
+
+@lowers("aten::transpose", "aten::swapdims")
 def transpose(call: Call, self: popxl.Tensor, dim0: int, dim1: int) -> popxl.Tensor:
     """Two axes exchanged."""
     del call

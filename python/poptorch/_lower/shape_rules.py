@@ -135,6 +135,31 @@ def bincount(
     return self.new_empty((minlength,), dtype=dtype)
 
 
+@shape_rule("aten::_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Torch's rule has only the dtype of its kernels of GPUs; that of the CPU has others too.
+
+    That of transformers makes results of which torch does not know that they have gradients.
+    """
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if offs is None:
+        return torch.bmm(left, right).to(out_dtype or left.dtype)
+    if left.dim() == right.dim():
+        shape = [len(offs), left.shape[0], right.shape[1]]
+    elif left.dim() == 2:
+        shape = [left.shape[0], right.shape[2]]
+    else:
+        shape = [left.shape[1], right.shape[1]]
+    return (left.sum() + right.sum()).to(out_dtype or left.dtype).expand(shape).clone()
+
+
 @shape_rule("aten::repeat_interleave.Tensor")
 def repeat_interleave(repeats: torch.Tensor, *, output_size: int) -> torch.Tensor:
     """As many positions as are asked for."""

@@ -15,6 +15,7 @@ from poptorch._impl import createPoptorchError
 from poptorch._private_torch import (
     Operator,
     RecordingMode,
+    as_compiled,
     decomposition_table,
     enable_python_dispatcher,
     with_compiler_on_demand,
@@ -133,6 +134,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         """
         with ExitStack() as stack:
             stack.enter_context(with_compiler_on_demand())
+            stack.enter_context(as_compiled())
             stack.enter_context(torch.device("meta"))
             stack.enter_context(enable_python_dispatcher())
             stack.enter_context(self)

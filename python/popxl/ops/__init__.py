@@ -60,6 +60,7 @@ from popxl.ops.conv import (
 from popxl.ops.ctc import ctc_beam_search, ctc_loss
 from popxl.ops.custom import custom
 from popxl.ops.gather import gather, groupedgather, onehot, scatter, tied_gather
+from popxl.ops.grouped_matmul import grouped_matmul, grouped_outer
 from popxl.ops.host import host_load, host_store
 from popxl.ops.host_call import host_call
 from popxl.ops.init import init
@@ -229,6 +230,8 @@ __all__ = [
     "greater",
     "group_norm",
     "groupedgather",
+    "grouped_matmul",
+    "grouped_outer",
     "gru",
     "histogram",
     "host_call",

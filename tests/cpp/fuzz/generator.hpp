@@ -245,6 +245,7 @@ class GraphGenerator {
   void fold_op();
   void recurrent_op();
   void linear_algebra_op();
+  void grouped_matmul_op();
 
   // generator_exchange.cpp
   void exchange_op();

@@ -49,7 +49,8 @@ void GraphGenerator::random_op() {
       {&GraphGenerator::exchange_op, 4},      {&GraphGenerator::optimizer_op, 3},
       {&GraphGenerator::attention_op, 2},     {&GraphGenerator::order_op, 2},
       {&GraphGenerator::pad_op, 2},           {&GraphGenerator::fold_op, 1},
-      {&GraphGenerator::recurrent_op, 2},     {&GraphGenerator::linear_algebra_op, 1}};
+      {&GraphGenerator::recurrent_op, 2},     {&GraphGenerator::linear_algebra_op, 1},
+      {&GraphGenerator::grouped_matmul_op, 1}};
   static const auto kMakers = [] {
     std::vector<std::pair<Maker, int>> makers = kCommonMakers;
     for (const auto& [family, maker, weight] : kFamilyMakers) {

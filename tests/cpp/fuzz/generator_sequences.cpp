@@ -113,4 +113,31 @@ void GraphGenerator::linear_algebra_op() {
       {false, kEntryBound});
 }
 
+/// Groups of rows, some of them empty or beyond the rows, and rows that belong to none.
+void GraphGenerator::grouped_matmul_op() {
+  const DType dtype = random_float_dtype();
+  const std::int64_t rows = 1 + pick(6), left = 1 + pick(4), right = 1 + pick(4);
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(1 + pick(4)));
+  for (auto& end : numbers) end = pick(static_cast<int>(rows) + 2);
+  if (flip(0.8)) std::sort(numbers.begin(), numbers.end());
+  const auto groups = static_cast<std::int64_t>(numbers.size());
+  Tensor* ends = builder_.constant({DType::Int32, {groups}, {}}, numbers.data());
+  const Candidate x = clipped(of_slot({dtype, {rows, left}, false}, false), kEntryBound);
+  if (flip(0.3)) {
+    const Candidate y = clipped(of_slot({dtype, {rows, right}, false}, false), kEntryBound);
+    bounded(op("GroupedOuter", {x.tensor, y.tensor, ends}).output(0),
+            {false, static_cast<double>(rows) * kEntryBound * kEntryBound});
+    return;
+  }
+  const bool is_transposed = flip();
+  const Shape shape = is_transposed ? Shape{groups, right, left} : Shape{groups, left, right};
+  const Candidate w = clipped(of_slot({dtype, shape, false}, false), kEntryBound);
+  Tensor* matrices = w.tensor;
+  if (is_transposed) {
+    matrices = op("Transpose", {matrices}, {{"permutation", Ints{0, 2, 1}}}).output(0);
+  }
+  bounded(op("GroupedMatMul", {x.tensor, matrices, ends}).output(0),
+          {false, static_cast<double>(left) * kEntryBound * kEntryBound});
+}
+
 }  // namespace pando::fuzz

@@ -85,6 +85,14 @@ def llama() -> torch.nn.Module:
     return transformers.LlamaForCausalLM(_without_dropout(config))
 
 
+def mixtral() -> torch.nn.Module:
+    """Layers of experts, of which each word asks two."""
+    config = transformers.MixtralConfig(
+        **_ENCODER, num_key_value_heads=2, num_local_experts=4, use_cache=False
+    )
+    return transformers.MixtralForCausalLM(_without_dropout(config))
+
+
 def t5() -> torch.nn.Module:
     config = transformers.T5Config(
         vocab_size=WORDS,
@@ -210,6 +218,7 @@ MODELS: dict[
     "distilbert": (distilbert, _WORDS, _classified_words),
     "gpt2": (gpt2, _WORDS, _next_words),
     "llama": (llama, _WORDS, _next_words),
+    "mixtral": (mixtral, _WORDS, _next_words),
     "t5": (t5, _WORDS, _translated_words),
     "vit": (vit, ("pixel_values", "labels"), _classified_images),
     "resnet18": (_vision("resnet18", width_per_group=64), (), _classified_images),

@@ -103,6 +103,14 @@ def uses_a_list(m: Calls, x: torch.Tensor) -> torch.Tensor:
     return total if x.shape[0] == 3 else x
 
 
+def checks_values_in_eager_mode(m: Calls, x: torch.Tensor) -> torch.Tensor:
+    """As models warn of unusual inputs, with what torch.compile cannot have either."""
+    assert torch.compiler.is_compiling() == poptorch.isRunningOnIpu()
+    if not torch.compiler.is_compiling() and (x == 77).any():
+        raise ValueError("unusual")
+    return x + 1
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "factories": makes_tensors,
     "device": names_its_device,
@@ -122,6 +130,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "small_integers": lambda m, x: [x.to(torch.int8) + 1, x.abs().to(torch.uint8), x.short() * 2],
     "type_as": lambda m, x: (x * 3).type_as(x.int()),
     "numpy_T": lambda m, x: x.T @ x,
+    "is_compiling": checks_values_in_eager_mode,
     "is_complex": lambda m, x: x if not x.is_complex() and not torch.is_complex(x) else -x,
     "argmax": lambda m, x: x.argmax(1),
     "softmax_of_half": lambda m, x: torch.softmax(x.half(), 1),

@@ -50,6 +50,16 @@ struct ThroughFloat32 {
   }
 };
 
+/// Elements of memory from the first one of an operand to its last one.
+std::int64_t elements_spanned(const OperandDesc& operand) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < operand.shape.size(); ++d) {
+    if (operand.shape[d] == 0) return 0;
+    last += (operand.shape[d] - 1) * operand.strides[d];
+  }
+  return last + 1;
+}
+
 }  // namespace
 
 KernelPlan plan_through_float32(const KernelRequest& request,
@@ -63,7 +73,7 @@ KernelPlan plan_through_float32(const KernelRequest& request,
   std::size_t at = 0, index = 0;
   const auto convert = [&](OperandDesc& operand, std::vector<ConvertedOperand>& list) {
     if (is_half_precision(operand.dtype)) {
-      const std::int64_t count = num_elements(operand.shape);
+      const std::int64_t count = elements_spanned(operand);
       list.push_back({index, at, count, operand.dtype});
       operand.dtype = DType::Float32;
       at += scratch_aligned(static_cast<std::size_t>(count) * sizeof(float));

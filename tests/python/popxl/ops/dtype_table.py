@@ -268,6 +268,20 @@ TABLE |= {
         np.array([[2.0, 0.0], [1.0, 4.0]]),
         np.array([[2.0], [4.0]]),
     ),
+    "grouped_matmul": case(
+        lambda x, w: ops.grouped_matmul(x, w, popxl.constant([1, 2], popxl.int32)),
+        FLOAT,
+        lambda x, w: np.stack([x[0] @ w[0], x[1] @ w[1], 0 * w[0, 0]]),
+        np.arange(6.0).reshape(3, 2),
+        np.arange(8.0).reshape(2, 2, 2),
+    ),
+    "grouped_outer": case(
+        lambda x, y: ops.grouped_outer(x, y, popxl.constant([1, 3], popxl.int32)),
+        FLOAT,
+        lambda x, y: np.stack([x[:1].T @ y[:1], x[1:].T @ y[1:]]),
+        np.arange(6.0).reshape(3, 2),
+        np.arange(3.0).reshape(3, 1),
+    ),
     "cholesky": case(ops.cholesky, FLOAT, np.linalg.cholesky, np.array([[4.0, 2.0], [2.0, 5.0]])),
     # Two steps in which all classes are alike: three of nine alignments stand for one label.
     "ctc_loss": case(
