@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
@@ -54,6 +54,7 @@ __all__ = [
     "RecordingMode",
     "StatisticsNorm",
     "as_compiled",
+    "calls_within",
     "check_version",
     "collate",
     "decomposition_table",
@@ -147,6 +148,39 @@ def as_compiled() -> AbstractContextManager[None]:
     """
     context: AbstractContextManager[None] = torch.compiler._compile_session_context()
     return context
+
+
+@contextmanager
+def calls_within(
+    module: torch.nn.Module, context: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Let each call of a module, with its hooks, run in a context.
+
+    Hooks that also run after an error are for that, but not `as_compiled`.
+
+    Args:
+        module: The module.
+        context: Makes the context of a call.
+
+    Yields:
+        Nothing; they do until this ends.
+    """
+    attribute = "_compiled_call_impl"
+    before = module.__dict__.get(attribute)
+    call_module = before or module._call_impl
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return call_module(*args, **kwargs)
+
+    module.__dict__[attribute] = call
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.__dict__[attribute]
+        else:
+            module.__dict__[attribute] = before
 
 
 def plain_functions() -> AbstractContextManager[None]:

@@ -180,7 +180,8 @@ class GraphLowering:
 
     def _values_of(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return self.read(value)
+            # A concatenation alone may be given tensors without elements, and leaves them out.
+            return self.read(value) if value.numel() else None
         if isinstance(value, (list, tuple)):
             return type(value)(self._values_of(item) for item in value)
         return value

@@ -157,11 +157,9 @@ def unbind(call: Call, self: popxl.Tensor, dim: int = 0) -> list[popxl.Tensor]:
 
 
 @lowers("aten::cat", "aten::concat", "aten::concatenate")
-def cat(call: Call, tensors: Sequence[popxl.Tensor], dim: int = 0) -> popxl.Tensor:
-    """Tensors in a row along an axis that they have."""
-    # Torch skips empty vectors, which have no elements to give.
-    metas = call.argument("tensors")
-    parts = [cast(t, call.dtype) for t, m in zip(tensors, metas, strict=True) if m.numel()]
+def cat(call: Call, tensors: Sequence[popxl.Tensor | None], dim: int = 0) -> popxl.Tensor:
+    """Tensors in a row along an axis; None stands for one without elements."""
+    parts = [cast(t, call.dtype) for t in tensors if t is not None]
     return parts[0] if len(parts) == 1 else ops.concat(parts, dim % len(call.shape))
 
 

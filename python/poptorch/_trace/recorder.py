@@ -261,13 +261,15 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         location = self._user_location()
         schema = func._schema
         given = list(tensors_in((args, kwargs)))
-        # Caches of transformers begin with a tensor without elements, which cat leaves out.
-        if schema.name != "aten::cat":
-            check_not_empty(given or outputs)
         bound = _bound(schema, args, kwargs)
         names = tuple(argument.name for argument in schema.arguments if argument.is_write)
         is_random = torch.Tag.nondeterministic_seeded in func.tags
         written = [tensor for one in names for tensor in tensors_in(bound[one])]
+        if outputs and not any(tensor.numel() for tensor in (*outputs, *written)):
+            # Caches and parts of heads without elements are made to be concatenated with others.
+            return
+        if schema.name != "aten::cat":
+            check_not_empty(given)
         self._known.note((func, args, kwargs), outputs, written, is_random)
         placement = self._placement_of(func, args, outputs, location)
         if not self._lowers(func._schema.name):

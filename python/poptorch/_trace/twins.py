@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+import functools
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from poptorch._impl import createPoptorchError
-from poptorch._private_torch import StatisticsNorm
+from poptorch._private_torch import StatisticsNorm, calls_within
 from poptorch._trace.recorder import ScopeState
 
 
@@ -194,28 +195,18 @@ def module_scopes(module: torch.nn.Module, state: ScopeState, enabled: bool) -> 
     Yields:
         Nothing.
     """
-    handles = []
-    if enabled:
-        for path, part in module.named_modules():
+    with ExitStack() as stack:
+        for path, part in module.named_modules() if enabled else ():
             if path:
-                handles += _scope_hooks(part, path.rpartition(".")[2], state)
+                scope = functools.partial(_scope, path.rpartition(".")[2], state)
+                stack.enter_context(calls_within(part, scope))
+        yield
+
+
+@contextmanager
+def _scope(name: str, state: ScopeState) -> Iterator[None]:
+    state.names.append(name)
     try:
         yield
     finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _scope_hooks(part: torch.nn.Module, name: str, state: ScopeState) -> list[Any]:
-    def push(_module: torch.nn.Module, _inputs: Any) -> None:
-        state.names.append(name)
-
-    def pop(_module: torch.nn.Module, _inputs: Any, _output: Any) -> None:
         state.names.pop()
-
-    hooks: list[Callable[..., Any]] = [push, pop]
-    return [
-        part.register_forward_pre_hook(hooks[0], prepend=True),
-        # Also after an error, which the caller of the module may catch.
-        part.register_forward_hook(hooks[1], always_call=True),
-    ]

@@ -117,7 +117,6 @@ def test_tensors_of_values_like_another_one() -> None:
     ("function", "shape"),
     [
         (lambda m, x: x + torch.zeros(0, 4).sum(), [0, 4]),
-        (lambda m, x: torch.cat([x, torch.empty(0, 4)]), [0, 4]),
         (lambda m, x: x + torch.tensor([]).sum(), [0]),
         (lambda m, x: x[:0], [0, 4]),
         (lambda m, x: (x, [x[:, 2:2]]), [3, 0]),
@@ -135,9 +134,29 @@ def test_tensors_without_elements_are_refused(
     assert raised.value.message == f"Zero-sized tensors are unsupported (Got shape {shape})"
 
 
-def test_concatenation_leaves_tensors_without_elements_out() -> None:
-    given = run(lambda m, x: torch.cat([torch.tensor([]), x, x[:0]]), X)
-    assert torch.equal(given, X)
+def passes_nothing(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A head whose second part has no elements, as those have that are rotated whole."""
+    turned, passed = x[:, :4], x[:, 4:]
+    passed = (passed * 2 + m.nothing).exp()
+    passed += 1
+    return torch.cat([turned + 1, passed], -1)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda m, x: torch.cat([torch.tensor([]), x, x[:0]]), X),
+        (lambda m, x: torch.cat([x, torch.empty(0, 4), m.nothing.expand(2, 0, 4)[0]]), X),
+        (passes_nothing, X + 1),
+    ],
+)
+def test_concatenation_leaves_tensors_without_elements_out(
+    function: Callable[..., Any], wanted: torch.Tensor
+) -> None:
+    model = Calls(function)
+    is_row = function is passes_nothing
+    model.nothing = nn.Parameter(torch.zeros(0) if is_row else torch.zeros(1, 0, 4))
+    assert torch.equal(poptorch.inferenceModel(model)(X), wanted)
 
 
 class Special(nn.Parameter):
