@@ -20,6 +20,9 @@ EMBEDDING = 64
 # 512 and 2,048 tokens.
 ATTENTION_SIZES = (512 * HEADS * HEAD, 2048 * HEADS * HEAD)
 VOCABULARY = 10_000
+# A layer of experts, of which each multiplies its group of rows.
+EXPERTS, EXPERT_INPUTS, EXPERT_OUTPUTS = 8, 256, 512
+GROUPED_SIZES = (64 * EXPERT_INPUTS, 1024 * EXPERT_INPUTS, 4096 * EXPERT_INPUTS)
 TABLE_ROWS = 1_000_000
 TOP = 10
 DROP = 0.1
@@ -55,6 +58,15 @@ def _product(size: int) -> Arrays:
 def _batched_product(size: int) -> Arrays:
     batch = max(1, size // (HEAD * HEAD))
     return [_values(batch, HEAD, HEAD), _values(batch, HEAD, HEAD, seed=1)]
+
+
+def _grouped_product(size: int) -> Arrays:
+    """Rows sorted by expert, the experts' weights, and the end of each group."""
+    rows = size // EXPERT_INPUTS
+    chosen = np.random.default_rng(1).integers(0, EXPERTS, rows)
+    ends = np.cumsum(np.bincount(chosen, minlength=EXPERTS)).astype(np.int32)
+    weights = _values(EXPERTS, EXPERT_INPUTS, EXPERT_OUTPUTS, seed=1)
+    return [_values(rows, EXPERT_INPUTS), weights, ends]
 
 
 def _attention(size: int) -> Arrays:
@@ -122,6 +134,8 @@ class OpInputs:
 OPS: dict[str, OpInputs] = {
     "matmul": OpInputs(_product, SIZES[:4]),
     "batched_matmul": OpInputs(_batched_product, SIZES[1:4]),
+    "grouped_matmul": OpInputs(_grouped_product, GROUPED_SIZES),
+    "grouped_matmul_gradients": OpInputs(_grouped_product, GROUPED_SIZES),
     "causal_attention": OpInputs(_attention, ATTENTION_SIZES),
     "causal_attention_gradients": OpInputs(_attention, ATTENTION_SIZES),
     "conv2d": OpInputs(_convolution, SIZES[1:4]),

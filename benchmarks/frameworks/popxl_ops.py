@@ -49,6 +49,7 @@ def _cross_entropy_gradient(x: popxl.Tensor, labels: popxl.Tensor) -> Tensors:
 FORWARD: dict[str, Function] = {
     "matmul": ops.matmul,
     "batched_matmul": ops.matmul,
+    "grouped_matmul": ops.grouped_matmul,
     "causal_attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v, causal=True),
     "conv2d": lambda x, w: ops.conv(x, w, padding=(1, 1, 1, 1)),
     "max_pool": lambda x: ops.max_pool(x, kernel_size=(2, 2), stride=(2, 2)),

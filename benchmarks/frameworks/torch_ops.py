@@ -28,6 +28,7 @@ Function = Callable[..., Any]
 FORWARD: dict[str, Function] = {
     "matmul": torch.matmul,
     "batched_matmul": torch.bmm,
+    "grouped_matmul": lambda x, w, ends: F.grouped_mm(x, w, offs=ends.int()),
     "causal_attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
     "conv2d": lambda x, w: F.conv2d(x, w, padding=1),
     "max_pool": lambda x: F.max_pool2d(x, 2),
