@@ -11,6 +11,7 @@ import torch
 from torch.autograd.function import FunctionCtx
 from torch.utils.checkpoint import CheckpointFunction
 
+from poptorch._logging import logger
 from poptorch._trace.recording import tensors_in
 
 # What Function.apply calls, also where programs keep `apply` of their class in a name.
@@ -18,15 +19,19 @@ _BASE: Any = torch.autograd.Function.__bases__[0]
 
 
 @contextmanager
-def differentiated_bodies() -> Iterator[None]:
+def differentiated_bodies(training: bool) -> Iterator[None]:
     """Let the ops in bodies of `autograd.Function` be differentiated inside.
 
     Their own backward is not used: the gradient is that of the ops in forward. Checkpoints call
     their function once, as any other function.
 
+    Args:
+        training: Whether to warn of each class whose backward would be asked.
+
     Yields:
         Nothing.
     """
+    warned: set[Any] = set()
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if not any(tensor.is_meta for tensor in tensors_in((args, kwargs))):
@@ -34,6 +39,13 @@ def differentiated_bodies() -> Iterator[None]:
         if cls is CheckpointFunction:
             function, _, *rest = args
             return function(*rest)
+        if training and cls not in warned and any(t.requires_grad for t in tensors_in(args)):
+            warned.add(cls)
+            logger.warning(
+                "torch.autograd.Function %s: its backward is not used in a program; the gradient "
+                "is that of the operators of its forward",
+                cls.__qualname__,
+            )
         return _call(cls, args, kwargs)
 
     _BASE.apply = classmethod(apply)

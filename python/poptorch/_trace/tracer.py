@@ -138,7 +138,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         with (
             recorder.recording_on(),
             DeviceMode(recorder),
-            differentiated_bodies(),
+            differentiated_bodies(settings.training),
             held.allowed(),
         ):
             output = module(*bound.args, **bound.kwargs)

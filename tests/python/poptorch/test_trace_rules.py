@@ -16,6 +16,7 @@ from torch.nn import functional
 from transformers.utils import ModelOutput
 
 import poptorch
+from tests.python.poptorch.log_testing import logged
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 Pair = namedtuple("Pair", "first second")
@@ -315,6 +316,21 @@ def test_gradients_are_those_of_torch(case: str) -> None:
     poptorch.trainingModel(model, optimizer=optimizer)(X)
     wanted = reference.weight.detach() - 0.1 * reference.weight.grad
     torch.testing.assert_close(model.state_dict()["weight"], wanted)
+
+
+def test_training_says_that_a_backward_is_not_used() -> None:
+    def squares(m: Calls, x: torch.Tensor) -> torch.Tensor:
+        return marked(Squares.apply(SQUARES(x * m.weight)).sum())
+
+    model = Calls(squares)
+    with logged() as messages:
+        poptorch.inferenceModel(model)(X)
+        poptorch.inferenceModel(Calls(lambda m, x: Squares.apply(x)))(X)
+    assert not messages
+    with logged() as messages:
+        poptorch.trainingModel(model)(X)
+    (text,) = [text for _, text in messages]
+    assert "autograd.Function Squares: its backward is not used" in text
 
 
 def test_frozen_and_unused_parameters_stay() -> None:
