@@ -163,6 +163,8 @@ constexpr const char* kExpectedKinds[] = {"Add",
                                           "SparseAccumulate",
                                           "SparseAdam",
                                           "GatherGrad",
+                                          "GroupedMatMul",
+                                          "GroupedOuter",
                                           "CopyVarUpdate",
                                           "SliceInplace",
                                           "Call",
@@ -186,7 +188,7 @@ constexpr std::pair<Family, const char*> kFamilyKinds[] = {
 TEST(RandomGraphsMake, EveryFamily) {
   std::set<std::string> made;
   int repeated = 0, passed_on = 0;
-  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     const FuzzProgram program =
         is_pipeline(seed) ? random_pipeline(seed) : random_program(seed, false);
     for (const Graph* graph : program.ir->graphs()) {
