@@ -15,14 +15,14 @@ namespace pando {
   X(ConcatInplace)              \
   X(Div)                        \
   X(DropoutCore)                \
+  X(GroupedMatMul)              \
+  X(GroupedOuter)               \
   X(HostCall)                   \
   X(If)                         \
   X(Init)                       \
   X(IoTileCopy)                 \
   X(Loop)                       \
   X(MatMul)                     \
-  X(GroupedMatMul)              \
-  X(GroupedOuter)               \
   X(Mul)                        \
   X(PrintTensor)                \
   X(ReplicatedAllGather)        \

@@ -8,10 +8,8 @@ namespace {
 
 constexpr const char* kGroups =
     "ends (groups) are integers: rows from the end of the group before up to ends[g] belong to "
-    "group "
-    "g. An end below the one before counts as that one, an end beyond the rows as their number; "
-    "rows "
-    "behind the last end belong to no group. ";
+    "group g. An end below the one before counts as that one, an end beyond the rows as their "
+    "number; rows behind the last end belong to no group. ";
 
 void check_operands(const Op& op) {
   require_float(op, 0);

@@ -22,7 +22,8 @@ bool swaps_last_two(const Op& op) {
 }
 
 bool takes_any_strides(const Op& op) {
-  return op.kind() == OpKind::MatMul || op.kind() == OpKind::GroupedMatMul || swaps_last_two(op);
+  return op.kind() == OpKind::MatMul || op.kind() == OpKind::GroupedMatMul ||
+         op.kind() == OpKind::GroupedOuter || swaps_last_two(op);
 }
 
 /// Whether a product is one of two matrices, or batches of them, with a transpose of the same kind.

@@ -26,6 +26,8 @@ def scaled_dot_product_attention(
     batch = call.shape[:-2]
     if enable_gqa:
         k, v = (_broadcast_batch(t, (*batch[:-1], t.shape[-3])) for t in (k, v))
+        if k.shape[-3] != v.shape[-3]:
+            k, v = (_repeated_heads(t, q.shape[-3]) for t in (k, v))
     else:
         k, v = (_broadcast_batch(t, batch) for t in (k, v))
     q = _broadcast_batch(q, batch)
@@ -47,3 +49,11 @@ def scaled_dot_product_attention(
 
 def _broadcast_batch(t: popxl.Tensor, batch: tuple[int, ...]) -> popxl.Tensor:
     return broadcast_to(t, (*batch, *t.shape[-2:]))
+
+
+def _repeated_heads(t: popxl.Tensor, heads: int) -> popxl.Tensor:
+    """Each head several times, one after another."""
+    *batch, given, length, depth = t.shape
+    repeats = (*batch, given, heads // given, length, depth)
+    separate = t.reshape((*batch, given, 1, length, depth))
+    return broadcast_to(separate, repeats).reshape((*batch, heads, length, depth))

@@ -32,18 +32,19 @@ class Trained(torch.nn.Module):
         return loss, output.logits
 
 
-def _without_dropout(config: Any) -> Any:
-    for name in vars(config):
-        if ("dropout" in name or name.endswith("pdrop")) and isinstance(
-            getattr(config, name), float
-        ):
+def without_dropout(config: Any) -> Any:
+    """Set all rates of dropout of a configuration, and of those within it, to 0."""
+    for name, value in list(vars(config).items()):
+        if isinstance(value, float) and ("drop" in name or name.endswith("pdrop")):
             setattr(config, name, 0.0)
+        elif hasattr(value, "to_dict"):
+            without_dropout(value)
     return config
 
 
-def words(batch: int, generator: torch.Generator) -> torch.Tensor:
-    """Random word numbers."""
-    return torch.randint(4, WORDS, (batch, LENGTH), generator=generator)
+def words(batch: int, generator: torch.Generator, length: int = LENGTH) -> torch.Tensor:
+    """Random numbers of words, none of which is special."""
+    return torch.randint(4, WORDS, (batch, length), generator=generator)
 
 
 _ENCODER = {
@@ -57,12 +58,12 @@ _ENCODER = {
 
 
 def bert() -> torch.nn.Module:
-    config = _without_dropout(transformers.BertConfig(**_ENCODER))
+    config = without_dropout(transformers.BertConfig(**_ENCODER))
     return transformers.BertForSequenceClassification(config)
 
 
 def roberta() -> torch.nn.Module:
-    config = _without_dropout(transformers.RobertaConfig(**_ENCODER))
+    config = without_dropout(transformers.RobertaConfig(**_ENCODER))
     return transformers.RobertaForSequenceClassification(config)
 
 
@@ -70,19 +71,19 @@ def distilbert() -> torch.nn.Module:
     config = transformers.DistilBertConfig(
         vocab_size=WORDS, dim=48, n_layers=2, n_heads=4, hidden_dim=96, max_position_embeddings=40
     )
-    return transformers.DistilBertForSequenceClassification(_without_dropout(config))
+    return transformers.DistilBertForSequenceClassification(without_dropout(config))
 
 
 def gpt2() -> torch.nn.Module:
     config = transformers.GPT2Config(
         vocab_size=WORDS, n_embd=48, n_layer=2, n_head=4, n_positions=40
     )
-    return transformers.GPT2LMHeadModel(_without_dropout(config))
+    return transformers.GPT2LMHeadModel(without_dropout(config))
 
 
 def llama() -> torch.nn.Module:
     config = transformers.LlamaConfig(**_ENCODER, num_key_value_heads=2, use_cache=False)
-    return transformers.LlamaForCausalLM(_without_dropout(config))
+    return transformers.LlamaForCausalLM(without_dropout(config))
 
 
 def mixtral() -> torch.nn.Module:
@@ -90,7 +91,7 @@ def mixtral() -> torch.nn.Module:
     config = transformers.MixtralConfig(
         **_ENCODER, num_key_value_heads=2, num_local_experts=4, use_cache=False
     )
-    return transformers.MixtralForCausalLM(_without_dropout(config))
+    return transformers.MixtralForCausalLM(without_dropout(config))
 
 
 def t5() -> torch.nn.Module:
@@ -104,7 +105,7 @@ def t5() -> torch.nn.Module:
         decoder_start_token_id=0,
         use_cache=False,
     )
-    return transformers.T5ForConditionalGeneration(_without_dropout(config))
+    return transformers.T5ForConditionalGeneration(without_dropout(config))
 
 
 def vit() -> torch.nn.Module:
@@ -112,7 +113,7 @@ def vit() -> torch.nn.Module:
         k: v for k, v in _ENCODER.items() if k not in ("vocab_size", "max_position_embeddings")
     }
     config = transformers.ViTConfig(**sizes, image_size=16, patch_size=4, num_labels=5)
-    return transformers.ViTForImageClassification(_without_dropout(config))
+    return transformers.ViTForImageClassification(without_dropout(config))
 
 
 def whisper() -> torch.nn.Module:
@@ -134,7 +135,7 @@ def whisper() -> torch.nn.Module:
         decoder_start_token_id=1,
         use_cache=False,
     )
-    return transformers.WhisperForConditionalGeneration(_without_dropout(config))
+    return transformers.WhisperForConditionalGeneration(without_dropout(config))
 
 
 class Classifier(torch.nn.Module):

@@ -294,3 +294,15 @@ def test_norms_of_zeros_have_the_gradients_of_torch() -> None:
     optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
     poptorch.trainingModel(module, optimizer=optimizer)()
     torch.testing.assert_close(module.state_dict()["weight"], wanted)
+
+
+@pytest.mark.parametrize("limits", [(0, 4), (-1, 1), (0, 0), (2, 2), ()])
+@pytest.mark.parametrize(
+    "values", [[0.0, 4.0, 3.99, -1.0, 5.0, 2.0], [1.5, 1.5, 1.5], [0.8, 0.79999995, 1.6]]
+)
+def test_histc_counts_in_parts_of_a_range(limits: tuple[float, ...], values: list[float]) -> None:
+    def counts(x: torch.Tensor) -> torch.Tensor:
+        return torch.histc(x, 5, *limits)
+
+    x = torch.tensor(values)
+    torch.testing.assert_close(run(counts, x), counts(x))

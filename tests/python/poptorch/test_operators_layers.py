@@ -270,6 +270,25 @@ def test_attention_over_many_tokens(masked: str) -> None:
     check_step(Attention(), x, y, mask, tolerance=1e-3)
 
 
+@pytest.mark.parametrize(("heads_of_keys", "heads_of_values"), [(2, 4), (1, 2), (2, 2)])
+def test_attention_with_groups_of_queries(heads_of_keys: int, heads_of_values: int) -> None:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v = (
+                nn.Linear(16, 8 * heads) for heads in (4, heads_of_keys, heads_of_values)
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = (
+                part(x).unflatten(-1, (-1, 8)).transpose(1, 2) for part in (self.q, self.k, self.v)
+            )
+            return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    torch.manual_seed(6)
+    check_step(Attention(), torch.randn(2, 5, 16))
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_dropout_drops_elements_and_keeps_the_mean(p: float) -> None:
     x = torch.ones(200, 500)

@@ -63,7 +63,7 @@ struct GroupsProblem {
   DType ends_dtype = DType::Int32;
   int threads = 1;
 
-  /// How many parts of at least `grain` of [0, count) are worth it.
+  /// How many of `count` rows or columns, at least `least`, are worth a thread of their own.
   std::int64_t grain(std::int64_t count, std::int64_t least) const {
     const std::int64_t terms = rows * left * right / std::max<std::int64_t>(1, count);
     return std::max(least, kMinTermsPerPart / std::max<std::int64_t>(1, terms));
@@ -142,15 +142,17 @@ GroupsProblem problem_of(const KernelRequest& request) {
   return p;
 }
 
-KernelPlan make_grouped_matmul(const KernelRequest& request) {
-  const GroupsProblem p = problem_of(request);
+/// Computes body(T, problem, operands, first, last) for parts of [0, count) with at least `least`.
+template <class Body>
+KernelPlan plan_of_parts(const KernelRequest& request, const GroupsProblem& p, std::int64_t count,
+                         std::int64_t least, const Body& body) {
   KernelPlan plan;
+  const std::int64_t grain = p.grain(count, least);
   const auto use = [&]<class T>(T) {
-    plan.run = [p](std::byte* const* operands, std::byte*) {
-      parallel_for(p.threads, p.rows, p.grain(p.rows, 1),
-                   [&](std::int64_t first, std::int64_t last) {
-                     multiply_rows<T>(p, operands, first, last);
-                   });
+    plan.run = [=](std::byte* const* operands, std::byte*) {
+      parallel_for(p.threads, count, grain, [&](std::int64_t first, std::int64_t last) {
+        body(T{}, p, operands, first, last);
+      });
     };
   };
   const DType dtype = request.input(0).dtype;
@@ -158,20 +160,18 @@ KernelPlan make_grouped_matmul(const KernelRequest& request) {
                                                : KernelPlan::reject(unsupported_dtype(dtype));
 }
 
+KernelPlan make_grouped_matmul(const KernelRequest& request) {
+  const GroupsProblem p = problem_of(request);
+  return plan_of_parts(request, p, p.rows, 1, []<class T>(T, const auto&... arguments) {
+    multiply_rows<T>(arguments...);
+  });
+}
+
 KernelPlan make_grouped_outer(const KernelRequest& request) {
   const GroupsProblem p = problem_of(request);
-  KernelPlan plan;
-  const auto use = [&]<class T>(T) {
-    plan.run = [p](std::byte* const* operands, std::byte*) {
-      parallel_for(p.threads, p.right, p.grain(p.right, kMinColumnsPerPart),
-                   [&](std::int64_t first, std::int64_t last) {
-                     multiply_columns<T>(p, operands, first, last);
-                   });
-    };
-  };
-  const DType dtype = request.input(0).dtype;
-  return dispatch_single_or_double(dtype, use) ? plan
-                                               : KernelPlan::reject(unsupported_dtype(dtype));
+  return plan_of_parts(
+      request, p, p.right, kMinColumnsPerPart,
+      []<class T>(T, const auto&... arguments) { multiply_columns<T>(arguments...); });
 }
 
 }  // namespace
