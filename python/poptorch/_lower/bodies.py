@@ -7,7 +7,8 @@ import torch
 import popxl
 from poptorch._impl import createPoptorchError
 from poptorch._lower.lowering import Call, GraphLowering
-from poptorch._lower.regions import Body
+from poptorch._lower.regions import COND, FOR_LOOP, FUNCTION, Body
+from poptorch._trace.recording import Node
 
 
 class BodyLowering(GraphLowering):
@@ -23,6 +24,7 @@ class BodyLowering(GraphLowering):
         self, outer: GraphLowering, graph: popxl.Graph, seed: popxl.Tensor | None = None
     ) -> None:
         super().__init__(outer.recording, seed)
+        self.gradients = outer.gradients
         self._outer = outer
         self._outer_graph = popxl.gcg()
         self._graph = graph
@@ -91,11 +93,14 @@ class BodyLowering(GraphLowering):
         for meta in self._captured:
             if self.values.was_written(meta):
                 raise createPoptorchError(
-                    f"A function that {_CALLED_BY[call.node.name]} calls at {call.node.location} "
+                    f"A function that {_caller_of(call.node)} calls at {call.node.location} "
                     f"writes a tensor of shape {list(meta.shape)} and dtype {meta.dtype} from "
                     "outside of it. Give it the tensor as an input and return the new value"
                 )
         return [self.read(meta) for meta in body.results]
 
 
-_CALLED_BY = {"poptorch::for_loop": "poptorch.for_loop()", "poptorch::cond": "poptorch.cond()"}
+def _caller_of(node: Node) -> str:
+    if node.name == FUNCTION:
+        return f"torch.autograd.Function {node.arguments['name']}"
+    return {FOR_LOOP: "poptorch.for_loop()", COND: "poptorch.cond()"}[node.name]

@@ -18,11 +18,16 @@ from poptorch._trace.recording import Node, Recording, tensors_in
 from popxl import ops
 from popxl.ops.random_seed import create_random_seed
 from popxl.ops.utils import make
+from popxl.transforms.autodiff import GradGraphInfo
 
 # Where tensors are and how they lie in memory is not for the program to say.
 IGNORED_ARGUMENTS = frozenset(
     ("device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "out")
 )
+
+
+# Gradient graphs of functions that have one of their own, by the graph that calls run.
+Gradients = dict[popxl.Graph, GradGraphInfo]
 
 
 @dataclass
@@ -92,6 +97,7 @@ class GraphLowering:
     def __init__(self, recording: Recording, seed: popxl.Tensor | None) -> None:
         self.recording = recording
         self.values = Values()
+        self.gradients: Gradients = {}
         self._seed = seed
         self._seeds = 0
 

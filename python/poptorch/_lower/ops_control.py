@@ -13,11 +13,12 @@ from poptorch._impl import createPoptorchError
 from poptorch._lower.bodies import BodyLowering
 from poptorch._lower.dtypes import host_array, host_tensor, popxl_dtype
 from poptorch._lower.lowering import Call
-from poptorch._lower.regions import COND, FOR_LOOP, HOST_CALL, MARKS, Body
+from poptorch._lower.regions import COND, FOR_LOOP, FUNCTION, HOST_CALL, MARKS, Body
 from poptorch._lower.registry import lowers
 from poptorch._ops.control import tensors_of
 from popxl import ops
 from popxl.ops.random_seed import create_random_seed
+from popxl.transforms.autodiff import ExpectedConnectionType, grad_graph_info
 
 _Array = np.ndarray[Any, Any]
 
@@ -92,6 +93,49 @@ def cond(
     then_graph, then_values = _branch(call, "then_body", then_body, else_body.results)
     else_graph, else_values = _branch(call, "else_body", else_body, else_body.results)
     return ops.conditional(condition, then_graph, else_graph, then_values, else_values)
+
+
+@lowers(FUNCTION)
+def function(
+    call: Call,
+    inputs: Sequence[popxl.Tensor],
+    differentiable: Sequence[bool],
+    forward: Body,
+    backward: Body,
+    name: str,
+) -> tuple[popxl.Tensor, ...]:
+    """A call of a graph that has the gradient graph that the program gives it."""
+    del inputs
+    ir = popxl.gcg().ir
+    forward_graph, backward_graph = (
+        ir.create_empty_graph(f"{name}{part}") for part in ("", "_bwd")
+    )
+    of_results = BodyLowering(call.lowering, forward_graph)
+    with forward_graph:
+        results = of_results.lower_body(call, forward)
+        for value in results:
+            popxl.graph_output(value)
+        of_gradient = BodyLowering(of_results, backward_graph)
+        needed = [of_results.read(meta) for meta in call.argument("inputs")]
+    with backward_graph:
+        for meta in backward.given:
+            value = popxl.graph_input(tuple(meta.shape), popxl_dtype(meta.dtype), "gradient")
+            of_gradient.values.define(meta, value)
+        for gradient in of_gradient.lower_body(call, backward):
+            popxl.graph_output(gradient)
+    with forward_graph:
+        for value in of_gradient.captured_values:
+            if value not in (*forward_graph.inputs, *forward_graph.outputs):
+                popxl.graph_output(value)
+    arriving = [value for value, is_given in zip(results, differentiable, strict=True) if is_given]
+    call.lowering.gradients[forward_graph] = grad_graph_info(
+        forward_graph,
+        backward_graph,
+        [(value, ExpectedConnectionType.FwdGrad) for value in arriving]
+        + [(value, ExpectedConnectionType.Fwd) for value in of_gradient.captured_values],
+        needed,
+    )
+    return tuple(ops.call(forward_graph, *of_results.captured_values))[: len(results)]
 
 
 @lowers(HOST_CALL)

@@ -109,7 +109,8 @@ class _Signature:
         if isinstance(value, (list, tuple)):
             return tuple(map(self._value, value))
         if isinstance(value, Body):
-            return (self.of(value.nodes), self._value(value.results))
+            given = self._value(value.given)
+            return (given, self.of(value.nodes), self._value(value.results))
         return (type(value).__name__, repr(value))
 
     def _tensor(self, tensor: torch.Tensor, origin: object) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from poptorch._impl import createPoptorchError
@@ -11,22 +11,25 @@ from poptorch._trace.recorder import memory_of
 from poptorch._trace.recording import Node, tensors_in
 
 FOR_LOOP, COND, HOST_CALL = "poptorch::for_loop", "poptorch::cond", "poptorch::host_call"
+FUNCTION = "poptorch::function"
 _FIRST = {
     "poptorch::start_for_loop",
     "poptorch::start_if_block",
     "poptorch::call_cpu_op",
+    "poptorch::begin_function",
     "poptorch::begin_multi_conv",
 }
 _LAST = {
     "poptorch::end_for_loop",
     "poptorch::end_if_block",
     "poptorch::end_cpu_op",
+    "poptorch::end_function",
     "poptorch::end_multi_conv",
 }
 
 
 # What folding leaves none of.
-MARKS = frozenset((*_FIRST, *_LAST, "poptorch::start_else_block"))
+MARKS = frozenset((*_FIRST, *_LAST, "poptorch::start_else_block", "poptorch::begin_backward"))
 
 
 @dataclass
@@ -36,21 +39,23 @@ class Body:
     Attributes:
         nodes: The nodes, in which regions are folded too.
         results: The meta tensors that leave it.
+        given: Meta tensors that it is given, and that nothing around it makes.
     """
 
     nodes: list[Node]
     results: list[Any]
+    given: list[Any] = field(default_factory=list)
 
 
 def fold_regions(nodes: Iterable[Node]) -> list[Node]:
-    """Make one node of every loop, condition and call of the host.
+    """Make one node of every loop, condition, call of the host, and function with a backward.
 
     Args:
         nodes: The nodes of a recording in program order.
 
     Returns:
-        The nodes, with `poptorch::for_loop`, `poptorch::cond` and `poptorch::host_call` in place of
-        the marks and what they enclose.
+        The nodes, with `poptorch::for_loop`, `poptorch::cond`, `poptorch::host_call` and
+        `poptorch::function` in place of the marks and what they enclose.
 
     Raises:
         Error: A multi-convolution has no convolutions, or some that need each other.
@@ -81,6 +86,8 @@ def _folded(first: Node, inside: list[Node], last: Node) -> list[Node]:
         return [replace(last, name=FOR_LOOP, arguments=arguments)]
     if last.name == "poptorch::end_if_block":
         return [replace(last, name=COND, arguments=_branches(inside, last))]
+    if last.name == "poptorch::end_function":
+        return [replace(last, name=FUNCTION, arguments=_function(inside, last))]
     return [replace(last, name=HOST_CALL, arguments=first.arguments)]
 
 
@@ -88,12 +95,30 @@ def _joined(scope: str, name: str) -> str:
     return f"{scope}/{name}" if scope else name
 
 
+def _split(inside: list[Node], mark: str) -> tuple[list[Node], Node, list[Node]]:
+    """The nodes before a mark, the mark, and those behind it."""
+    middle = next(i for i, node in enumerate(inside) if node.name == mark)
+    return inside[:middle], inside[middle], inside[middle + 1 :]
+
+
+def _function(inside: list[Node], last: Node) -> dict[str, Any]:
+    forward, mark, backward = _split(inside, "poptorch::begin_backward")
+    given, results = last.arguments, mark.arguments["results"]
+    return {
+        "inputs": given["inputs"],
+        "differentiable": given["differentiable"],
+        "forward": Body(forward, results),
+        "backward": Body(backward, given["input_gradients"], mark.arguments["gradients"]),
+        "name": given["name"],
+    }
+
+
 def _branches(inside: list[Node], last: Node) -> dict[str, Any]:
-    middle = next(i for i, node in enumerate(inside) if node.name == "poptorch::start_else_block")
+    then_nodes, mark, else_nodes = _split(inside, "poptorch::start_else_block")
     return {
         "condition": last.arguments["condition"],
-        "then_body": Body(inside[:middle], inside[middle].arguments["outputs_true"]),
-        "else_body": Body(inside[middle + 1 :], last.arguments["outputs"]),
+        "then_body": Body(then_nodes, mark.arguments["outputs_true"]),
+        "else_body": Body(else_nodes, last.arguments["outputs"]),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 import popxl
+from poptorch._lower.lowering import Gradients
 from poptorch._lower.stages import ForwardStages, Source, StageGraph
 from popxl.transforms.autodiff import GradGraphInfo, autodiff_of_reached
 
@@ -52,7 +53,7 @@ def differentiate_stages(
         }
         if number == forward.loss.stage:
             provided[None] = forward.loss.tensor
-        gradient = _differentiate(stage, provided, weights, known)
+        gradient = _differentiate(stage, provided, weights, known, forward.gradients)
         if gradient is not None:
             gradients[number] = gradient
             arriving |= gradient.values.keys()
@@ -64,6 +65,7 @@ def _differentiate(
     provided: dict[Source | None, popxl.Tensor],
     weights: Container[str],
     known: dict[tuple[object, ...], GradGraphInfo],
+    called: Gradients,
 ) -> StageGradient | None:
     wanted_weights = {
         str(source.name): tensor
@@ -85,7 +87,7 @@ def _differentiate(
     if key not in known:
         with popxl.ipu(stage.ipu):
             # Torch gives zeros for what a path that it knows does not lead to, as filled tensors.
-            known[key] = autodiff_of_reached(stage.graph, list(provided.values()), wanted)
+            known[key] = autodiff_of_reached(stage.graph, list(provided.values()), wanted, called)
     info = known[key]
     given = set(info.outputs)
     return StageGradient(

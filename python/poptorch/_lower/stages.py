@@ -9,7 +9,7 @@ import torch
 
 import popxl
 from poptorch._lower.dtypes import popxl_dtype
-from poptorch._lower.lowering import GraphLowering
+from poptorch._lower.lowering import Gradients, GraphLowering
 from poptorch._lower.segments import Segment, memories_written
 from poptorch._trace.recorder import memory_of
 from poptorch._trace.recording import Node, Recording
@@ -77,6 +77,7 @@ class ForwardStages:
         written: New values of parameters and buffers that the model writes, by name.
         written_inputs: New values of inputs that the model writes, by number.
         loss: The loss; None in inference.
+        gradients: Of functions that have a gradient of their own.
     """
 
     stages: list[StageGraph]
@@ -85,6 +86,7 @@ class ForwardStages:
     written: dict[str, StageTensor] = field(default_factory=dict)
     written_inputs: dict[int, StageTensor] = field(default_factory=dict)
     loss: StageTensor | None = None
+    gradients: Gradients = field(default_factory=dict)
 
     @property
     def random(self) -> bool:
@@ -136,6 +138,7 @@ class StageLowering(GraphLowering):
         self._number = number
         self._stage = stage
         self._seeds = maker.seeds_drawn
+        self.gradients = maker.gradients
 
     def next_seed(self) -> popxl.Tensor:
         """Make a seed that no other op of the forward pass has.
@@ -224,6 +227,7 @@ class StageMaker:
         self._outside |= {id(meta): Source("tensor", name) for name, meta in tensors.items()}
         self._lowerings: list[StageLowering] = []
         self._forward = ForwardStages([], self._inputs)
+        self.gradients = self._forward.gradients
         self._find_bases()
 
     def _find_bases(self) -> None:

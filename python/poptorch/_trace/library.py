@@ -124,15 +124,32 @@ def _custom_operation(
     """The example outputs; in a trace they need a gradient where an input needs one."""
     if not any(tensor.is_meta for tensor in (*inputs, *outputs)):
         return list(outputs)
+    return [
+        _needing(torch.empty_like(output.detach(), device="meta"), inputs) for output in outputs
+    ]
+
+
+def _needing(result: torch.Tensor, inputs: Tensors) -> torch.Tensor:
+    """A meta tensor that needs a gradient where an input does."""
     needing = [tensor.to("meta").sum().float() for tensor in inputs if tensor.requires_grad]
-    results = []
-    for output in outputs:
-        result = torch.empty_like(output.detach(), device="meta")
-        if needing and result.is_floating_point():
-            # On meta tensors a sum is only what makes the result depend on them.
-            result = result + torch.stack(needing).sum().to(result.dtype)
-        results.append(result)
-    return results
+    if not needing or not result.is_floating_point():
+        return result
+    # On meta tensors a sum is only what makes the result depend on them.
+    return result + torch.stack(needing).sum().to(result.dtype)
+
+
+def _function_results(
+    inputs: Tensors,
+    results: Tensors,
+    _gradients: Tensors,
+    differentiable: Sequence[bool],
+    _name: str,
+) -> list[torch.Tensor]:
+    """The results of a function with a gradient of its own, which its inputs get."""
+    return [
+        _needing(result.detach().clone(), inputs) if is_differentiable else result.detach().clone()
+        for result, is_differentiable in zip(results, differentiable, strict=True)
+    ]
 
 
 def _ctc_beam_search_decoder(
@@ -175,6 +192,10 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "start_if_block(Tensor condition) -> ()": _nothing,
     "start_else_block(Tensor[] outputs_true) -> ()": _nothing,
     "end_if_block(Tensor[] outputs, Tensor condition) -> Tensor[]": _identities,
+    "begin_function() -> ()": _nothing,
+    "begin_backward(Tensor[] results, Tensor[] gradients) -> ()": _nothing,
+    "end_function(Tensor[] inputs, Tensor[] results, Tensor[] input_gradients,"
+    " bool[] differentiable, str name) -> Tensor[]": _function_results,
     "optimizer_group(int group, Tensor[] inputs) -> ()": _nothing,
     "begin_multi_conv() -> ()": _nothing,
     "end_multi_conv(float[]? available_memory_proportions, int[]? partials_types, int? plan_type,"

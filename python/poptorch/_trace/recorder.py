@@ -46,8 +46,8 @@ _RESHAPES_IN_PLACE = frozenset(
 # Behind the end of a block, until another one begins.
 NO_BLOCK = Placement(ipu=-1)
 
-_REGION_BEGINS = ("start_for_loop", "start_if_block", "call_cpu_op")
-_REGION_ENDS = ("end_for_loop", "end_if_block", "end_cpu_op")
+_REGION_BEGINS = ("start_for_loop", "start_if_block", "call_cpu_op", "begin_function")
+_REGION_ENDS = ("end_for_loop", "end_if_block", "end_cpu_op", "end_function")
 # These compute nothing: they are where their tensor was made.
 _HINTS = (
     "set_matmul_serialization",
@@ -184,8 +184,9 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             if value is not None:
                 return value.item()
             raise createPoptorchError(
-                f"aten::item is only supported in eager mode: the value of a tensor of shape "
-                f"{list(given[0].shape)} is not known while the model is traced. Use "
+                f"aten::item is only supported in eager mode: at {self._user_location()} the value "
+                f"of a tensor of shape {list(given[0].shape)} is not known while the model is "
+                "traced. Use "
                 "poptorch.cond or poptorch.for_loop for control flow that depends on values"
             )
         if any(tensor.device.type != "meta" for tensor in given):

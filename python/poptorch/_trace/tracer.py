@@ -17,7 +17,7 @@ from poptorch._private_torch import BatchNorm, without_modes, without_validation
 from poptorch._strategies import ExecutionStrategy
 from poptorch._trace.blocks import block_marks
 from poptorch._trace.device import DeviceMode
-from poptorch._trace.functions import differentiated_bodies
+from poptorch._trace.functions import functions_recorded
 from poptorch._trace.recorder import Recorder, ShapeRule
 from poptorch._trace.recording import Recording, check_not_empty
 from poptorch._trace.twins import Twins, module_scopes, twins_in
@@ -138,7 +138,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         with (
             recorder.recording_on(),
             DeviceMode(recorder),
-            differentiated_bodies(settings.training),
+            functions_recorded(settings.training),
             held.allowed(),
         ):
             output = module(*bound.args, **bound.kwargs)

@@ -295,8 +295,37 @@ def autodiff(
     return {**known, **result}
 
 
+def grad_graph_info(
+    forward: Graph,
+    graph: Graph,
+    inputs: Iterable[tuple[Tensor, ExpectedConnectionType]],
+    outputs: Iterable[Tensor],
+) -> GradGraphInfo:
+    """Describe a gradient graph that `autodiff` did not make, for `called_graphs_grad_info`.
+
+    Args:
+        forward: The forward graph.
+        graph: The gradient graph.
+        inputs: What each of its inputs stands for: an input or output of the forward graph, or the
+            gradient of an output.
+        outputs: The inputs of the forward graph whose gradients its outputs are.
+
+    Returns:
+        The description.
+    """
+    return GradGraphInfo._make(
+        forward,
+        graph,
+        [ExpectedConnection._make(tensor, kind) for tensor, kind in inputs],
+        [ExpectedConnection._make(tensor, ExpectedConnectionType.FwdGrad) for tensor in outputs],
+    )
+
+
 def autodiff_of_reached(
-    graph: Graph, grads_provided: Iterable[Tensor], grads_required: Iterable[Tensor]
+    graph: Graph,
+    grads_provided: Iterable[Tensor],
+    grads_required: Iterable[Tensor],
+    called_graphs_grad_info: Mapping[Graph, GradGraphInfo],
 ) -> GradGraphInfo:
     """Make the gradient graph of a graph as `autodiff` does, without the gradients that are zero.
 
@@ -305,6 +334,7 @@ def autodiff_of_reached(
         grads_provided: Tensors of `graph` whose gradients will be given.
         grads_required: Tensors whose gradients are wanted. Those that no differentiable path leads
             to are left out.
+        called_graphs_grad_info: Gradient graphs of called graphs that are not to be made again.
 
     Returns:
         The gradient graph with what it stands for.
@@ -314,7 +344,8 @@ def autodiff_of_reached(
             must not be differentiated.
     """
     provided, required = tuple(grads_provided), tuple(grads_required)
-    infos = _differentiated(graph, provided, required, {}, leaves_out_unreached=True)
+    known = called_graphs_grad_info
+    infos = _differentiated(graph, provided, required, known, leaves_out_unreached=True)
     return GradGraphInfo._from_core(next(i for i in infos if i.forward_graph is graph._pb))
 
 

@@ -16,7 +16,6 @@ from torch.nn import functional
 from transformers.utils import ModelOutput
 
 import poptorch
-from tests.python.poptorch.log_testing import logged
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 Pair = namedtuple("Pair", "first second")
@@ -206,18 +205,6 @@ def test_a_model_may_return_nothing() -> None:
 # What training differentiates.
 
 
-class Squares(torch.autograd.Function):
-    """Squares, with a backward that a program does not use."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x * x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        raise AssertionError("only the ops of forward are differentiated")
-
-
 def marked(loss: torch.Tensor) -> torch.Tensor:
     return poptorch.identity_loss(loss, "sum")
 
@@ -236,28 +223,6 @@ def sums_of_losses(m: Calls, x: torch.Tensor) -> torch.Tensor:
 
 def uses_integers(m: Calls, x: torch.Tensor) -> torch.Tensor:
     return (x * m.weight * (x * m.weight).int()).sum()
-
-
-SQUARES = Squares.apply
-
-
-class Parts(torch.autograd.Function):
-    """Several results, one of them without gradient, and a context that is set up apart."""
-
-    @staticmethod
-    def forward(x: torch.Tensor, factor: float) -> tuple[torch.Tensor, torch.Tensor]:
-        return x * factor, x * 2
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        assert ctx.needs_input_grad == (True, False)
-        ctx.save_for_backward(inputs[0])
-        ctx.mark_non_differentiable(output[1])
-
-
-def sums_parts(m: Calls, x: torch.Tensor) -> torch.Tensor:
-    first, second = Parts.apply(x * m.weight, 3.0)
-    return marked((first + second).sum())
 
 
 def checkpointed(reentrant: bool) -> Callable[..., torch.Tensor]:
@@ -293,17 +258,12 @@ LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda m, x: ((x * m.weight) ** 2).mean(),
     ),
     "integers": (lambda m, x: marked(uses_integers(m, x)), uses_integers),
-    "function": (
-        lambda m, x: marked(Squares.apply(x * m.weight).sum()),
-        lambda m, x: ((x * m.weight) ** 2).sum(),
-    ),
     "state": (
         lambda m, x: marked((x * m.weight * m.state).sum()),
         lambda m, x: (x * m.weight * m.state).sum(),
     ),
     "checkpoint": (checkpointed(False), checkpointed(False)),
     "reentrant_checkpoint": (checkpointed(True), checkpointed(True)),
-    "parts_of_a_function": (sums_parts, lambda m, x: (3 * x * m.weight).sum()),
 }
 
 
@@ -316,21 +276,6 @@ def test_gradients_are_those_of_torch(case: str) -> None:
     poptorch.trainingModel(model, optimizer=optimizer)(X)
     wanted = reference.weight.detach() - 0.1 * reference.weight.grad
     torch.testing.assert_close(model.state_dict()["weight"], wanted)
-
-
-def test_training_says_that_a_backward_is_not_used() -> None:
-    def squares(m: Calls, x: torch.Tensor) -> torch.Tensor:
-        return marked(Squares.apply(SQUARES(x * m.weight)).sum())
-
-    model = Calls(squares)
-    with logged() as messages:
-        poptorch.inferenceModel(model)(X)
-        poptorch.inferenceModel(Calls(lambda m, x: Squares.apply(x)))(X)
-    assert not messages
-    with logged() as messages:
-        poptorch.trainingModel(model)(X)
-    (text,) = [text for _, text in messages]
-    assert "autograd.Function Squares: its backward is not used" in text
 
 
 def test_frozen_and_unused_parameters_stay() -> None:
