@@ -42,6 +42,7 @@ from torch.fx.experimental.proxy_tensor import (  # noqa: E402
     PythonKeyTracer,
 )
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
 from torch.utils._python_dispatch import (  # noqa: E402
     TorchDispatchMode,
     _disable_current_modes,
@@ -54,12 +55,15 @@ __all__ = [
     "RecordingMode",
     "StatisticsNorm",
     "as_compiled",
+    "call_batched",
     "calls_within",
     "check_version",
     "collate",
     "decomposition_table",
     "default_collate_fn_map",
     "enable_python_dispatcher",
+    "full_name",
+    "is_for_vmap",
     "mark_as_stepped",
     "plain_functions",
     "with_compiler_on_demand",
@@ -181,6 +185,83 @@ def calls_within(
             del module.__dict__[attribute]
         else:
             module.__dict__[attribute] = before
+
+
+def full_name(function: Operator) -> str:
+    """Name an operator with its overload.
+
+    Args:
+        function: The operator.
+
+    Returns:
+        Such as `aten::add.Tensor`; the default overload has no name.
+    """
+    overload = function._schema.overload_name
+    name = str(function._schema.name)
+    return f"{name}.{overload}" if overload else name
+
+
+def is_for_vmap(function: Operator, given: list[torch.Tensor]) -> bool:
+    """Tell whether an operator is one that `torch.vmap` applies to several tensors at once.
+
+    Args:
+        function: The operator.
+        given: The tensors that it is called with.
+
+    Returns:
+        Whether it is; `call_batched` calls it then.
+    """
+    if any(map(torch._C._functorch.is_batchedtensor, given)):
+        return True
+    if torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    included = torch._C._dispatch_tls_local_include_set()
+    key = torch._C.DispatchKey
+    keys = (key.FuncTorchDynamicLayerFrontMode, key.FuncTorchVmapMode)
+    return any(included.has(one) and not excluded.has(one) for one in keys)
+
+
+def call_batched(
+    mode: RecordingMode, function: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call an operator within `torch.vmap`, below the mode that records.
+
+    Rules of torch then call operators on tensors that are not batched, which the mode sees again.
+
+    Args:
+        mode: The mode.
+        function: The operator.
+        args: Its arguments by position.
+        kwargs: Its arguments by name.
+
+    Returns:
+        Its result, which is batched.
+    """
+    key = torch._C.DispatchKey
+    tensors = [
+        item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)
+    ]
+    keys = torch._C._dispatch_tls_local_include_set().add(key.BackendSelect)
+    for tensor in tensors:
+        keys = keys | torch._C._dispatch_keys(tensor)
+    keys = keys - torch._C._dispatch_tls_local_exclude_set()
+    keys = keys & torch._C._dispatch_keyset_full_after(key.PreDispatch)
+    keys = keys.remove(key.PythonDispatcher)
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if not has_kernel(full_name(function), "FuncTorchVmapMode"):
+        keys = keys.remove(key.FuncTorchVmapMode)
+    types = [argument.type for argument in function._schema.arguments]
+    filled = [_as_declared(*pair, tensors) for pair in zip(types, args, strict=False)]
+    with mode:
+        return function.redispatch(keys, *filled, **kwargs)
+
+
+def _as_declared(declared: Any, value: Any, beside: list[torch.Tensor]) -> Any:
+    """A number as a tensor where an operator declares one, which decides the dtype as before."""
+    if not isinstance(value, (int, float, complex)) or str(declared) != "Tensor":
+        return value
+    return torch.scalar_tensor(value, dtype=torch.result_type(beside[0], value), device="cpu")
 
 
 def plain_functions() -> AbstractContextManager[None]:

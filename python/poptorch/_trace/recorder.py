@@ -16,8 +16,11 @@ from poptorch._private_torch import (
     Operator,
     RecordingMode,
     as_compiled,
+    call_batched,
     decomposition_table,
     enable_python_dispatcher,
+    full_name,
+    is_for_vmap,
     with_compiler_on_demand,
     without_modes,
 )
@@ -174,8 +177,10 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         """
         del types
         kwargs = kwargs or {}
-        name = _full_name(func)
+        name = full_name(func)
         given = list(tensors_in((args, kwargs)))
+        if is_for_vmap(func, given):
+            return call_batched(self, func, args, kwargs)
         traced = any(tensor.device.type == "meta" for tensor in given)
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
@@ -307,14 +312,14 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             maker = self.recording.maker_of(args[0])
             return Placement() if maker is None else maker.placement
         raise createPoptorchError(
-            f"No active Block, all the ops must belong to a Block; {_full_name(func)} at "
+            f"No active Block, all the ops must belong to a Block; {full_name(func)} at "
             f"{location} does not. Begin a block before it"
         )
 
     def _note_unsupported(self, func: Operator) -> None:
         scope = f"in {self.state.scope}, " if self.state.scope else ""
         where = f"{scope}at {self._user_location()}"
-        self.recording.unsupported.setdefault(_full_name(func), where)
+        self.recording.unsupported.setdefault(full_name(func), where)
 
     def _user_location(self) -> str:
         """The innermost line outside of the excluded files."""
@@ -325,12 +330,6 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
                 return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return "unknown location"
-
-
-def _full_name(func: Operator) -> str:
-    """Such as `aten::add.Tensor`; the default overload has no name."""
-    overload = func._schema.overload_name
-    return f"{func._schema.name}.{overload}" if overload else func._schema.name
 
 
 def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
