@@ -38,8 +38,9 @@ def popxl_dtype(dtype: torch.dtype) -> popxl.dtype:
         Error: There is none.
     """
     if dtype not in _POPXL:
+        hint = ". Use torch.view_as_real" if dtype.is_complex else ""
         raise createPoptorchError(
-            f"Unsupported input type {dtype}; wanted one of {', '.join(map(str, _POPXL))}"
+            f"Unsupported input type {dtype}; wanted one of {', '.join(map(str, _POPXL))}{hint}"
         )
     return _POPXL[dtype]
 

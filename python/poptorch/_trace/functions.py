@@ -38,7 +38,9 @@ def functions_recorded(training: bool) -> Iterator[None]:
         if cls is CheckpointFunction:
             function, _, *rest = args
             return function(*rest)
-        if training and any(_needs_gradient(argument) for argument in args):
+        # Torch's own functions are inside of operators, which are recorded as a whole.
+        is_of_torch = cls.__module__.partition(".")[0] == "torch"
+        if training and not is_of_torch and any(map(_needs_gradient, args)):
             return _record(cls, args, kwargs)
         return _forward(cls, _Context(args), args, kwargs)
 

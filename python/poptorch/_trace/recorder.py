@@ -24,6 +24,7 @@ from poptorch._private_torch import (
     with_compiler_on_demand,
     without_modes,
 )
+from poptorch._trace.complex_numbers import ComplexNumbers
 from poptorch._trace.dynamic_shapes import in_fixed_shape
 from poptorch._trace.known_values import KnownValues
 from poptorch._trace.recording import (
@@ -127,6 +128,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         self._excludes = tuple(excludes)
         self._known = KnownValues(self.recording.data_of, memory_of)
         self._constants: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self.complex_numbers = ComplexNumbers(self.recording.data_of, self.constant_for, memory_of)
 
     @contextmanager
     def recording_on(self) -> Iterator[Recorder]:
@@ -185,21 +187,15 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
         if name in ("aten::item", "aten::_local_scalar_dense"):
-            value = self._value_of(given[0])
-            if value is not None:
-                return value.item()
-            raise createPoptorchError(
-                f"aten::item is only supported in eager mode: at {self._user_location()} the value "
-                f"of a tensor of shape {list(given[0].shape)} is not known while the model is "
-                "traced. Use "
-                "poptorch.cond or poptorch.for_loop for control flow that depends on values"
-            )
+            return self._item(given[0])
         if any(tensor.device.type != "meta" for tensor in given):
             args, kwargs = self._with_constants(args), self._with_constants(kwargs)
+        bound = _bound(func._schema, args, kwargs)
+        if self.complex_numbers.concerns(given, bound, _short_name(func)):
+            return self._call_complex(func, args, kwargs, bound)
         if func._schema.name in _RESHAPES_IN_PLACE:
             return self._reshaped_in_place(func, args, kwargs)
         with self:
-            bound = _bound(func._schema, args, kwargs)
             fixed = in_fixed_shape(func, bound, self._value_of, self._user_location)
         if fixed is not None:
             return self._with_constants(fixed)
@@ -217,6 +213,29 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
             self._note(func, args, kwargs, outputs, from_grad)
         return result
+
+    def _item(self, tensor: torch.Tensor) -> Any:
+        value = self._value_of(tensor)
+        if value is not None:
+            return value.item()
+        raise createPoptorchError(
+            f"aten::item is only supported in eager mode: at {self._user_location()} the value of "
+            f"a tensor of shape {list(tensor.shape)} is not known while the model is traced. Use "
+            "poptorch.cond or poptorch.for_loop for control flow that depends on values"
+        )
+
+    def _call_complex(
+        self, func: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
+    ) -> Any:
+        if self.complex_numbers.knows(_short_name(func)):
+            result = func(*args, **kwargs)
+            with self:
+                return self.complex_numbers.call(func, bound, result)
+        if not func._can_decompose():
+            self._note_unsupported(func)
+            self.recording.check_supported()
+        with self:
+            return func.decompose(*args, **kwargs)
 
     def _value_of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         with without_modes():
@@ -330,6 +349,11 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
                 return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return "unknown location"
+
+
+def _short_name(func: Operator) -> str:
+    """Such as `add`."""
+    return str(func._schema.name).partition("::")[2]
 
 
 def _bound(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

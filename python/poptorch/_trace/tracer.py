@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -78,6 +78,15 @@ def _check_shapes(given: Sequence[torch.Tensor], metas: Sequence[torch.Tensor]) 
             )
 
 
+def _check_results(results: Iterable[torch.Tensor]) -> None:
+    for result in results:
+        if result.is_complex():
+            raise createPoptorchError(
+                f"A result of the model is complex, {result.dtype} of shape {list(result.shape)}; "
+                "results are real: return torch.view_as_real of it"
+            )
+
+
 def _check_statistics(part: torch.nn.Module, _inputs: object) -> None:
     """A cumulative mean weighs a batch by a count, which Python would have to know."""
     cumulates = part.training and part.track_running_stats and part.momentum is None
@@ -123,6 +132,8 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
     # Only the module itself can be interrupted: what is replaced for the trace is always put back.
     with HeldInterrupts() as held, ExitStack() as stack:
         twins = stack.enter_context(twins_in(module, settings.per_replica))
+        for name, (meta, buffer) in twins.complex_buffers.items():
+            recorder.complex_numbers.define_buffer(name, meta, buffer)
         stack.enter_context(module_scopes(module, recorder.state, settings.module_names))
         stack.enter_context(_statistics_checked(module))
         stack.enter_context(block_marks(module, recorder, settings.blocks))
@@ -145,4 +156,5 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         _check_shapes(given, metas)
         structure = Structure(output)
         check_not_empty(structure.tensors())
+        _check_results(structure.tensors())
     return Trace(recorder.recording, metas, twins, structure)

@@ -24,11 +24,14 @@ class Twins:
             each, in the order of its state dictionary.
         metas: The meta tensors by the same names.
         parameters: The names of those that are parameters.
+        complex_buffers: The meta tensors and the originals of complex buffers, which are none of
+            the others, by name.
     """
 
     originals: dict[str, torch.Tensor] = field(default_factory=dict)
     metas: dict[str, torch.Tensor] = field(default_factory=dict)
     parameters: set[str] = field(default_factory=set)
+    complex_buffers: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins
                 name = names.setdefault(
                     id(tensor), f"{prefix}.{attribute}" if prefix else attribute
                 )
+                if tensor.is_complex():
+                    twin = _complex_twin(name, tensor, is_parameter)
+                    twin, _ = twins.complex_buffers.setdefault(name, (twin, tensor))
+                    slots.append(_Slot(owner, attribute, name, tensor, twin, is_parameter))
+                    continue
                 if name not in twins.metas:
                     twins.originals[name] = tensor
                     row = tensor.detach()[0] if name in per_replica else tensor.detach()
@@ -62,6 +70,15 @@ def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins
                         twins.parameters.add(name)
                 slots.append(_Slot(owner, attribute, name, tensor, twins.metas[name], is_parameter))
     return twins, slots
+
+
+def _complex_twin(name: str, tensor: torch.Tensor, is_parameter: bool) -> torch.Tensor:
+    if is_parameter:
+        raise createPoptorchError(
+            f"The parameter {name} is complex, {tensor.dtype}; parameters are real: make one of "
+            "torch.view_as_real, and use torch.view_as_complex where it is read"
+        )
+    return torch.empty_like(tensor, device="meta")
 
 
 def _twin(original: torch.Tensor, values: torch.Tensor, is_parameter: bool) -> torch.Tensor:

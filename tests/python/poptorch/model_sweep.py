@@ -40,11 +40,11 @@ ROUNDING = 8
 _SIZES: dict[int, str] = {
     128: "vocab_size",
     32: "hidden_size d_model n_embd dim embed_dim embedding_size emb_dim encoder_hidden_size "
-    "word_embed_proj_dim projection_dim image_size",
+    "word_embed_proj_dim projection_dim image_size kv_lora_rank q_lora_rank",
     64: "intermediate_size ffn_dim encoder_ffn_dim decoder_ffn_dim d_ff n_inner hidden_dim "
     "moe_intermediate_size shared_expert_intermediate_size dim_feedforward "
     "max_position_embeddings n_positions max_source_positions max_target_positions",
-    8: "head_dim d_kv patch_size",
+    8: "head_dim d_kv patch_size qk_rope_head_dim qk_nope_head_dim v_head_dim",
     4: "num_attention_heads n_head n_heads num_heads encoder_attention_heads "
     "decoder_attention_heads num_local_experts num_experts n_routed_experts",
     2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers "
@@ -80,6 +80,9 @@ def small_config(config_class: Any) -> Any:
             sizes[name] = SMALL[name]
         elif name.endswith("_config") and hasattr(value, "to_dict"):
             sizes[name] = small_config(type(value)).to_dict()
+    if "kv_lora_rank" in sizes:
+        # Keys and values of all heads are made of one row.
+        sizes["num_key_value_heads"] = SMALL["num_attention_heads"]
     config = without_dropout(config_class(**sizes))
     config.use_cache = False
     return config
@@ -104,6 +107,10 @@ def inputs_of(model: Any, config: Any, seed: int) -> Named:
         inputs["input_features"] = torch.randn(2, 128, bins, generator=generator)
     if main == "input_values":
         inputs["input_values"] = torch.randn(2, 4000, generator=generator)
+    if "attention_mask" in names and "input_ids" in inputs:
+        mask = torch.ones(2, inputs["input_ids"].shape[1], dtype=torch.int64)
+        mask[1, -4:] = 0
+        inputs["attention_mask"] = mask
     if "decoder_input_ids" in names and getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = words(2, generator, 8)
     return inputs

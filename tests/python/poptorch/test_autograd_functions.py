@@ -130,6 +130,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "one_after_another": lambda h, w: Rounds.apply(Rounds.apply(h * w) + h),
     "a_view": lambda h, w: Rounds.apply(h.t()[1:]).sum() * w,
     "the_same_input_twice": lambda h, w: Scales.apply(h, 1.0, h)[1] * w,
+    # Operators of torch that have a function of torch inside, which has no backward.
+    "numbers_by_a_mask": lambda h, w: torch.where(h > 0, h, 1.0) * torch.where(w > 0, 2.0, w),
     "half_precision": lambda h, w: Rounds.apply(h.half()).float() * w,
 }
 

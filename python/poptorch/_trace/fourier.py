@@ -1,0 +1,192 @@
+"""Discrete Fourier transforms as matrix products.
+
+A transform of n elements is a product with an n x n matrix. Where n has factors, it is that of one
+factor, a product with powers of the n-th root of one, and that of the other factor
+(J. W. Cooley, J. W. Tukey, An algorithm for the machine calculation of complex Fourier series,
+Mathematics of Computation 19, 1965).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+# Up to here one product is faster than two and what is between them.
+_LARGEST_MATRIX = 128
+_CPU = torch.device("cpu")
+
+
+class Parts(NamedTuple):
+    """The real and the imaginary part of a complex tensor.
+
+    Attributes:
+        re: The real part.
+        im: The imaginary part, of the same shape and dtype.
+    """
+
+    re: torch.Tensor
+    im: torch.Tensor
+
+
+class FourierTransforms:
+    """Transforms of traced tensors, whose matrices are constants of the program."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[object, ...], torch.Tensor] = {}
+
+    def of_complex(
+        self, parts: Parts, axes: Sequence[int], normalization: int, forward: bool
+    ) -> Parts:
+        """Transform a complex tensor.
+
+        Args:
+            parts: The tensor.
+            axes: The axes.
+            normalization: 0: none; 1: by the root of the number of elements; 2: by the number.
+            forward: Whether exponents are negative.
+
+        Returns:
+            The transform, of the same shape.
+        """
+        sign = -1 if forward else 1
+        for axis in axes:
+            parts = _back(self._along_rows(_front(parts, axis), sign), axis)
+        count = math.prod(parts.re.shape[axis] for axis in axes)
+        return _normalized(parts, normalization, count)
+
+    def of_real(
+        self, x: torch.Tensor, axes: Sequence[int], normalization: int, onesided: bool
+    ) -> Parts:
+        """Transform a real tensor forward.
+
+        Args:
+            x: The tensor.
+            axes: The axes.
+            normalization: As for `of_complex`.
+            onesided: Whether to leave out what is the conjugate of another element of the last of
+                the axes.
+
+        Returns:
+            The transform; with `onesided` n // 2 + 1 elements along the last of the axes.
+        """
+        *others, last = axes
+        rows = x.movedim(last, -1)
+        size = rows.shape[-1]
+        wanted = size // 2 + 1 if onesided else size
+        if size <= _LARGEST_MATRIX or _first_factor(size) == size:
+            table = self._matrix(size, -1, rows.dtype)[:size]
+            columns = torch.cat([table[:, :wanted], table[:, size : size + wanted]], 1)
+            re, im = torch.split(rows @ columns, wanted, -1)
+        else:
+            re, im = self._along_rows(Parts(rows, torch.zeros_like(rows)), -1)
+            re, im = re[..., :wanted], im[..., :wanted]
+        parts = _back(Parts(re, im), last)
+        parts = self.of_complex(parts, others, 0, True)
+        count = math.prod(x.shape[axis] for axis in axes)
+        return _normalized(parts, normalization, count)
+
+    def to_real(
+        self, parts: Parts, axes: Sequence[int], normalization: int, size: int
+    ) -> torch.Tensor:
+        """Transform the half of a spectrum that is its own conjugate mirrored, backward.
+
+        Args:
+            parts: The half, with size // 2 + 1 elements along the last of the axes.
+            axes: The axes.
+            normalization: As for `of_complex`.
+            size: The number of elements along the last of the axes of the result.
+
+        Returns:
+            The real transform.
+        """
+        *others, last = axes
+        parts = self.of_complex(parts, others, 0, False)
+        rows = _front(parts, last)
+        mirrored = slice(1, (size + 1) // 2)
+        # The first element, and the middle one, are taken as real, as torch does.
+        edges = torch.ones(size // 2 + 1, dtype=rows.im.dtype, device=_CPU)
+        edges[0] = 0
+        if size % 2 == 0:
+            edges[-1] = 0
+        im = rows.im * self._kept(("edges", size, rows.im.dtype), edges)
+        whole = Parts(
+            torch.cat([rows.re, rows.re[..., mirrored].flip(-1)], -1),
+            torch.cat([im, -im[..., mirrored].flip(-1)], -1),
+        )
+        re = self._along_rows(whole, 1).re
+        count = size * math.prod(parts.re.shape[axis] for axis in others)
+        return _normalized(Parts(re, re), normalization, count).re.movedim(-1, last)
+
+    def _along_rows(self, parts: Parts, sign: int) -> Parts:
+        """The transform along the last axis, without normalization."""
+        size = parts.re.shape[-1]
+        first = _first_factor(size)
+        if size <= _LARGEST_MATRIX or first == size:
+            product = torch.cat(list(parts), -1) @ self._matrix(size, sign, parts.re.dtype)
+            return Parts(*torch.split(product, size, -1))
+        rest = size // first
+        columns = Parts(
+            *(torch.unflatten(part, -1, (first, rest)).transpose(-1, -2) for part in parts)
+        )
+        inner = self._times_roots(self._along_rows(columns, sign), sign)
+        rows = Parts(*(part.transpose(-1, -2) for part in inner))
+        outer = self._along_rows(rows, sign)
+        return Parts(*(part.transpose(-1, -2).flatten(-2) for part in outer))
+
+    def _times_roots(self, parts: Parts, sign: int) -> Parts:
+        """Elements (..., j, k) of (..., rest, first) times root^(j k)."""
+        rest, first = parts.re.shape[-2:]
+        angles = _angles(
+            torch.arange(rest, device=_CPU), torch.arange(first, device=_CPU), rest * first
+        )
+        key = ("roots", rest, first, sign, parts.re.dtype)
+        cosines = self._kept((*key, "re"), torch.cos(angles).to(parts.re.dtype))
+        sines = self._kept((*key, "im"), (sign * torch.sin(angles)).to(parts.re.dtype))
+        re, im = parts
+        return Parts(re * cosines - im * sines, re * sines + im * cosines)
+
+    def _matrix(self, size: int, sign: int, dtype: torch.dtype) -> torch.Tensor:
+        """What a row of real parts and then imaginary ones is multiplied by."""
+        key = ("matrix", size, sign, dtype)
+        if key not in self._tables:
+            numbers = torch.arange(size, device=_CPU)
+            angles = _angles(numbers, numbers, size)
+            cosines, sines = torch.cos(angles), sign * torch.sin(angles)
+            rows = [torch.cat([cosines, sines], 1), torch.cat([-sines, cosines], 1)]
+            self._tables[key] = torch.cat(rows).to(dtype)
+        return self._tables[key]
+
+    def _kept(self, key: tuple[object, ...], table: torch.Tensor) -> torch.Tensor:
+        """One constant for all transforms that need it."""
+        return self._tables.setdefault(key, table)
+
+
+def _angles(rows: torch.Tensor, columns: torch.Tensor, size: int) -> torch.Tensor:
+    """2 pi j k / size in float64, of whole numbers below size that are exact."""
+    return (rows[:, None] * columns % size).double() * (2 * math.pi / size)
+
+
+def _first_factor(size: int) -> int:
+    """The largest divisor that one matrix has room for; else the smallest prime factor."""
+    for factor in range(min(_LARGEST_MATRIX, math.isqrt(size)), 1, -1):
+        if size % factor == 0:
+            return factor
+    return next((f for f in range(_LARGEST_MATRIX, math.isqrt(size) + 1) if size % f == 0), size)
+
+
+def _front(parts: Parts, axis: int) -> Parts:
+    return Parts(*(part.movedim(axis, -1) for part in parts))
+
+
+def _back(parts: Parts, axis: int) -> Parts:
+    return Parts(*(part.movedim(-1, axis) for part in parts))
+
+
+def _normalized(parts: Parts, normalization: int, count: int) -> Parts:
+    if normalization == 0:
+        return parts
+    scale = 1 / count if normalization == 2 else 1 / math.sqrt(count)
+    return Parts(*(part * scale for part in parts))
