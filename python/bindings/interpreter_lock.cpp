@@ -40,8 +40,6 @@ Calls& calls() {
 void end_calls() {
   has_ended = true;
   Calls& all = calls();
-  // The frames of these threads hold what they were given for ever: that is no fault to report.
-  if (all.count > 0) nb::set_leak_warnings(false);
   std::unique_lock lock(all.mutex);
   all.none.wait_for(lock, kLongestEnd, [&] { return all.count == 0; });
 }

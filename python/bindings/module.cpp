@@ -5,6 +5,8 @@
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core of Pando: graphs, transforms and sessions.";
   pando::python::watch_interpreter();
+  // Threads, and other libraries such as torch, may hold objects to the end: no fault of a program.
+  nb::set_leak_warnings(false);
   pando::python::bind_exceptions(m);
   pando::python::bind_base(m);
   pando::python::bind_host_arrays(m);

@@ -9,6 +9,7 @@ import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import Operand, common_dtype, number, operand
 from poptorch._lower.registry import lowers
+from poptorch._lower.views import with_gradient_of
 from popxl import ops
 
 Unary = Callable[[popxl.Tensor], popxl.Tensor]
@@ -137,13 +138,30 @@ def round_(call: Call, self: popxl.Tensor, decimals: int = 0) -> popxl.Tensor:
 def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y)."""
     y, x = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
-    radius = ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
+    squares = ops.add(ops.mul(x, x), ops.mul(y, y))
+    radius = ops.sqrt(squares)
     zero, one = number(0, popxl.float32), number(1, popxl.float32)
     right = broadcast_to(ops.greater(x, zero), call.shape)
     above = ops.where(right, y, ops.sub(radius, x))
     below = ops.where(right, ops.add(radius, x), y)
     below = ops.where(ops.equal(radius, zero), one, below)
-    return cast(_times(ops.atan(ops.div(above, below)), 2), call.dtype)
+    angle = _times(ops.atan(ops.div(above, below)), 2)
+    if call.node.from_grad:
+        # x dy - y dx over the squares; nothing at the origin.
+        squares = ops.detach(ops.where(ops.equal(squares, zero), one, squares))
+        turn = ops.sub(ops.mul(ops.detach(x), y), ops.mul(ops.detach(y), x))
+        angle = with_gradient_of(angle, ops.div(turn, squares))
+    return cast(angle, call.dtype)
+
+
+@lowers("aten::xlogy", "aten::special_xlogy")
+def xlogy(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
+    """`self * log(other)`, and 0 with a gradient of 0 where `self` is 0; NaN where `other` is."""
+    left, right = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
+    is_zero = ops.equal(left, number(0, popxl.float32))
+    keeps = ops.logical_and(is_zero, ops.logical_not(ops.isnan(right)))
+    safe = ops.where(keeps, number(1, popxl.float32), right)
+    return cast(ops.mul(left, ops.log(safe)), call.dtype)
 
 
 @lowers("aten::hypot", "prims::hypot")

@@ -43,21 +43,27 @@ def operand(value: Operand, dtype: popxl.dtype) -> popxl.Tensor:
     return cast(value, dtype) if isinstance(value, popxl.Tensor) else number(value, dtype)
 
 
+def _rank_of(dtype: popxl.dtype) -> int:
+    """Booleans yield to integers, and these to floats."""
+    return 0 if dtype == popxl.bool else 2 if dtype.is_floating_point else 1
+
+
 def common_dtype(*values: Operand) -> popxl.dtype:
     """The element type in which several arguments are compared.
 
     Args:
-        *values: Tensors and numbers; numbers yield to tensors of their kind.
+        *values: Tensors and numbers. Numbers yield to tensors of their kind, and tensors without
+            axes to those with some.
 
     Returns:
         The element type.
     """
     tensors = [value for value in values if isinstance(value, popxl.Tensor)]
-    ranked = [t for t in tensors if t.rank] or tensors
-    kinds = [t.dtype.as_numpy() for t in ranked]
-    result: np.dtype[Any] = kinds[0]
-    for kind in kinds[1:]:
-        result = np.promote_types(result, kind)
+    kinds = {_rank_of(t.dtype) for t in tensors}
+    largest = [t for t in tensors if _rank_of(t.dtype) == max(kinds)]
+    result: np.dtype[Any] = np.result_type(
+        *[t.dtype.as_numpy() for t in [t for t in largest if t.rank] or largest]
+    )
     has_float = any(isinstance(v, float) for v in values if not isinstance(v, popxl.Tensor))
     found = popxl.dtypes.dtype.as_dtype(result)
     if has_float and not found.is_floating_point:
@@ -270,11 +276,20 @@ def clamp(
     if len(numbers) == 2 and call.dtype.is_floating_point:
         return ops.clip(t, *numbers)
     if low is not None:
-        t = ops.maximum(t, operand(low, call.dtype))
+        t = _moved(t, operand(low, call.dtype), ops.greater)
     if high is not None:
-        bound = operand(high, call.dtype)
-        t = ops.where(ops.greater(t, bound), bound, t)
+        t = _moved(t, operand(high, call.dtype), lambda a, b: ops.greater(b, a))
     return t
+
+
+def _moved(
+    t: popxl.Tensor, bound: popxl.Tensor, exceeds: Callable[..., popxl.Tensor]
+) -> popxl.Tensor:
+    """Elements moved to a bound, but those equal to it; NaN where one is."""
+    moves = exceeds(bound, t)
+    if bound.dtype.is_floating_point:
+        moves = ops.logical_or(moves, ops.isnan(bound))
+    return ops.where(moves, bound, t)
 
 
 @lowers("aten::copy")

@@ -9,7 +9,7 @@ import numpy as np
 
 import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
-from poptorch._lower.ops_pointwise import Operand, number, operand
+from poptorch._lower.ops_pointwise import Operand, common_dtype, number, operand
 from poptorch._lower.ops_shape import take_range
 from poptorch._lower.registry import lowers
 from popxl import ops
@@ -148,8 +148,8 @@ def bucketize(
 ) -> popxl.Tensor:
     """Between which boundaries elements are."""
     del out_int32
-    t = operand(self, boundaries.dtype)
-    return ops.bucketize(t, boundaries, right) if t.shape == call.shape else t
+    dtype = common_dtype(self, boundaries)
+    return ops.bucketize(operand(self, dtype), cast(boundaries, dtype), right)
 
 
 @lowers("aten::searchsorted")

@@ -11,6 +11,7 @@ from poptorch._lower.lowering import Call, cast
 from poptorch._lower.ops_functions import maximum, minimum, truth
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
+from poptorch._lower.views import with_gradient_of
 from popxl import ops
 
 Axes = Sequence[int] | int | None
@@ -49,8 +50,29 @@ def _register(name: str, reduction: Reduction) -> None:
 _register("sum", ops.sum)
 _register("mean", ops.mean)
 _register("prod", ops.prod)
-_register("amax", ops.max)
-_register("amin", ops.min)
+
+
+def _greatest(
+    call: Call, t: popxl.Tensor, axes: list[int], keepdim: bool, largest: bool
+) -> popxl.Tensor:
+    """The extreme elements along axes, of which equal ones share the gradient."""
+    reduce = ops.max if largest else ops.min
+    if not call.node.from_grad:
+        return reduce(t, axes, keepdim)
+    value = ops.detach(reduce(t, axes, True))
+    equals = ops.equal(t, value)
+    count = ops.sum(cast(equals, t.dtype), axes, keepdim)
+    mean = ops.div(ops.sum(ops.where(equals, t, number(0, t.dtype)), axes, keepdim), count)
+    return with_gradient_of(ops.reshape(value, mean.shape), mean)
+
+
+@lowers("aten::amax", "aten::amin")
+def amax(call: Call, self: popxl.Tensor, dim: Axes = None, keepdim: bool = False) -> popxl.Tensor:
+    """The extreme elements along axes."""
+    # Booleans are reduced as numbers.
+    t = cast(self, popxl.int32 if call.dtype == popxl.bool else call.dtype)
+    axes = axes_of(dim, t.rank)
+    return _greatest(call, t, axes, keepdim, call.node.name == "aten::amax") if axes else t
 
 
 @lowers("aten::logsumexp")
@@ -113,7 +135,7 @@ def extreme(
     t = cast(self, popxl.int32) if self.dtype == popxl.bool else self
     if t.rank == 0:
         return self
-    return cast((ops.max if largest else ops.min)(t), self.dtype)
+    return cast(_greatest(call, t, list(range(t.rank)), False, largest), self.dtype)
 
 
 @lowers("aten::all", "aten::any")
@@ -174,6 +196,15 @@ def moments(
     return variance, mean
 
 
+def _root(call: Call, t: popxl.Tensor) -> popxl.Tensor:
+    """The root, which has a gradient of zero at zero."""
+    if not call.node.from_grad:
+        return ops.sqrt(t)
+    is_zero = ops.equal(t, number(0, t.dtype))
+    root = ops.sqrt(ops.where(is_zero, number(1, t.dtype), t))
+    return ops.where(is_zero, number(0, t.dtype), root)
+
+
 @lowers("aten::var", "aten::std", "aten::var_mean", "aten::std_mean", "prims::var")
 def variance(
     call: Call,
@@ -193,7 +224,7 @@ def variance(
         correction = 1 if unbiased else 0
     spread, mean = moments(t, axes_of(dim if inp is None else dims, t.rank), keepdim, correction)
     if "std" in call.node.name:
-        spread = ops.sqrt(spread)
+        spread = _root(call, spread)
     return [spread, mean][: len(call.outputs)]
 
 
@@ -220,7 +251,7 @@ def vector_norm(
     elif power == 1:
         result = ops.l1(t, axes, keepdim)
     elif math.isinf(power):
-        result = (ops.max if power > 0 else ops.min)(ops.abs(t), axes, keepdim)
+        result = _greatest(call, ops.abs(t), axes, keepdim, power > 0)
     elif power == 0:
         result = ops.sum(cast(truth(t), popxl.float32), axes, keepdim)
     else:

@@ -64,12 +64,14 @@ def transpose(call: Call, self: popxl.Tensor, dim0: int, dim1: int) -> popxl.Ten
 @lowers("aten::t", "aten::numpy_T", "aten::matrix_H", "aten::mT")
 def matrix_transpose(call: Call, self: popxl.Tensor) -> popxl.Tensor:
     """All axes reversed; of batches of matrices, the last two."""
+    if self.rank < 2:
+        return self
     order = list(range(self.rank))
     if call.node.name == "aten::mT":
         order[-2:] = order[-1], order[-2]
     else:
         order = order[::-1]
-    return ops.transpose(self, order) if self.rank > 1 else self
+    return ops.transpose(self, order)
 
 
 @lowers("aten::expand", "aten::expand_as", "aten::broadcast_to")

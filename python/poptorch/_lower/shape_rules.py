@@ -184,7 +184,7 @@ def std_mean(
 @shape_rule("aten::take")
 def take(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Torch's rule reads the index of a tensor without axes."""
-    return self.reshape(-1)[:1].expand(index.numel()).reshape(index.shape)
+    return self.reshape(-1)[:1].expand(index.numel()).reshape(index.shape).clone()
 
 
 @shape_rule("aten::mode")

@@ -39,6 +39,8 @@ def with_gradient_of(value: popxl.Tensor, before: popxl.Tensor) -> popxl.Tensor:
     if not value.dtype.is_floating_point:
         return value
     nothing = ops.sub(before, ops.detach(before))
+    # The difference of infinities is NaN.
+    nothing = ops.where(ops.isfinite(before), nothing, popxl.constant(0, before.dtype))
     return ops.add(ops.detach(value), nothing)
 
 

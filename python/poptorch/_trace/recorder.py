@@ -209,6 +209,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             self._note_unsupported(func)
             self.recording.check_supported()
             raise
+        result = _with_own_memory(func, given, result)
         outputs = list(tensors_in(result))
         if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
             self._note(func, args, kwargs, outputs, from_grad)
@@ -349,6 +350,15 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
                 return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return "unknown location"
+
+
+def _with_own_memory(func: Operator, given: list[torch.Tensor], result: Any) -> Any:
+    """The result, with copies in place of views of what only a rule for its shape has made."""
+    if not isinstance(result, torch.Tensor) or not result._is_view():
+        return result
+    declared = any(returned.alias_info is not None for returned in func._schema.returns)
+    shares = memory_of(result) in map(memory_of, given)
+    return result if declared or shares else result.clone()
 
 
 def _short_name(func: Operator) -> str:

@@ -69,11 +69,11 @@ class TraceSettings:
     blocks: Collection[str] = ()
 
 
-def _check_shapes(given: Sequence[torch.Tensor], metas: Sequence[torch.Tensor]) -> None:
-    for tensor, meta in zip(given, metas, strict=True):
-        if tensor.shape != meta.shape:
+def _check_shapes(given: Sequence[tuple[str, torch.Size]], metas: Iterable[torch.Tensor]) -> None:
+    for (what, shape), meta in zip(given, metas, strict=True):
+        if shape != meta.shape:
             raise createPoptorchError(
-                f"An input of shape {list(tensor.shape)} is changed to shape {list(meta.shape)} in "
+                f"{what} of shape {list(shape)} is changed to shape {list(meta.shape)} in "
                 "place. Use the form that returns a view, such as squeeze for squeeze_"
             )
 
@@ -146,6 +146,8 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
             trace_state.tracing(settings.strategy, settings.training, without_modes)
         )
         recorder.recording.host_layers = state.host_layers
+        shapes = [("An input", meta.shape) for meta in metas]
+        shapes += [(f"The tensor {name}", meta.shape) for name, meta in twins.metas.items()]
         with (
             recorder.recording_on(),
             DeviceMode(recorder),
@@ -153,7 +155,7 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
             held.allowed(),
         ):
             output = module(*bound.args, **bound.kwargs)
-        _check_shapes(given, metas)
+        _check_shapes(shapes, (*metas, *twins.metas.values()))
         structure = Structure(output)
         check_not_empty(structure.tensors())
         _check_results(structure.tensors())

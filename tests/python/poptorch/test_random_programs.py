@@ -1,0 +1,85 @@
+"""Random programs of torch, and what they have found, against eager torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import poptorch
+from tests.python.poptorch.random_programs import checked
+
+PROGRAMS = 40
+
+
+@pytest.mark.parametrize("first", [100_000, 200_000, 300_000])
+def test_random_programs_agree(first: int) -> None:
+    outcomes = list(checked(PROGRAMS, first))
+    assert sum(outcome is not None for _, outcome in outcomes) > PROGRAMS // 2
+    assert [(seed, outcome) for seed, outcome in outcomes if outcome] == []
+
+
+class Corner(nn.Module):
+    """The sum of a function of weights, some of which are equal or zero."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, 3.0, 1.0, 3.0, 0.0, -0.5]))
+        self.function = function
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        result = self.function(self.weight)
+        return result, poptorch.identity_loss(result.sum(), "none")
+
+
+CORNERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    # Equal elements share a gradient, or one of them has it.
+    "amax": lambda w: w.amax(0),
+    "amin": lambda w: w.amin(0, keepdim=True),
+    "max": lambda w: w.max(),
+    "min_of_rows": lambda w: w.reshape(2, 3).min(1)[0],
+    "amax_of_infinities": lambda w: torch.stack([w, w / 0]).amax((0, 1)),
+    "infinity_norm": lambda w: w.norm(float("inf")),
+    "clamp": lambda w: w.clamp(min=w) + w.clamp(max=w.flip(0)),
+    "clamp_by_nan": lambda w: torch.cat([w.detach().clamp(min=torch.nan * w.detach()), w]),
+    # No number times zero is no gradient.
+    "atan2": lambda w: torch.atan2(w * 0, w) + torch.atan2(w, w * 0),
+    "std": lambda w: torch.stack([w * 0, w]).std(1),
+    "xlogy": lambda w: (
+        torch.xlogy(w * 0, w - 0.1) + torch.xlogy(w.abs(), 2.0) + torch.xlogy(w * 0, -1)
+    ),
+    # Results of functions are no views, whatever makes their shapes.
+    "written_take": lambda w: torch.take(w, torch.tensor([1, 0])).pow_(2),
+    "written_var": lambda w: w.var(-1, keepdim=True).tanh_(),
+    "transpose_of_a_number": lambda w: w[1].mT * 2,
+    # Numbers without axes decide the kind of a comparison, too.
+    "integers_and_a_float": lambda w: w * (torch.arange(6) > w.detach().mean()),
+    "buckets": lambda w: w * torch.bucketize(w.detach(), torch.tensor([False, True])),
+    "buckets_of_integers": lambda w: w * torch.bucketize(w.detach()[5], torch.tensor([-1, 0, 1])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Tensor.mT is deprecated")
+@pytest.mark.parametrize("case", CORNERS)
+def test_values_and_gradients_in_corners(case: str) -> None:
+    model, reference = Corner(CORNERS[case]), Corner(CORNERS[case])
+    wanted, loss = reference()
+    loss.backward()
+    assert reference.weight.grad is not None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    given, _ = poptorch.trainingModel(model, optimizer=optimizer)()
+    torch.testing.assert_close(given, wanted.detach(), equal_nan=True)
+    after = reference.weight.detach() - 0.5 * reference.weight.grad
+    torch.testing.assert_close(model.state_dict()["weight"], after, equal_nan=True)
+
+
+def test_parameters_that_change_their_shape_are_refused() -> None:
+    def turns(w: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            w.unsqueeze_(0)
+        return w
+
+    with pytest.raises(poptorch.Error, match=r"The tensor weight of shape \[6\] is changed to"):
+        poptorch.trainingModel(Corner(turns))()
