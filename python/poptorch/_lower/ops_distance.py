@@ -60,6 +60,8 @@ def norm_of(t: popxl.Tensor, p: float, axis: int, keep: bool = False) -> popxl.T
 
 def _pairwise(a: popxl.Tensor, b: popxl.Tensor, p: float, eps: float) -> popxl.Tensor:
     difference = shifted(ops.sub(a, b), eps)
+    if not difference.rank:
+        difference = ops.reshape(difference, (1,))
     return norm_of(difference, p, difference.rank - 1)
 
 

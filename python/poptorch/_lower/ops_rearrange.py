@@ -60,7 +60,10 @@ def by_position(call: Call, self: popxl.Tensor, **_ignored: Any) -> popxl.Tensor
     """Views by where their elements are in memory."""
     del self
     call.lowering.read(call.argument("self"))
-    return call.lowering.values.read_by_position(call.outputs[0])
+    # From the first tensor of the memory, which may need a gradient that this one does not.
+    value = call.lowering.values.read_by_position(call.outputs[0])
+    is_cut = value.dtype.is_floating_point and not call.outputs[0].requires_grad
+    return ops.detach(value) if is_cut else value
 
 
 @lowers("aten::triu", "aten::tril")
@@ -165,7 +168,8 @@ def searchsorted(
     """How many elements of sorted rows are before each value."""
     del out_int32
     right = right or side == "right"
-    values = operand(self, sorted_sequence.dtype)
+    dtype = common_dtype(self, sorted_sequence)
+    values, sorted_sequence = operand(self, dtype), cast(sorted_sequence, dtype)
     if sorted_sequence.rank == 1 and sorter is None:
         flat = ops.reshape(values, (values.nelms,))
         return ops.reshape(ops.bucketize(flat, sorted_sequence, right), call.shape)

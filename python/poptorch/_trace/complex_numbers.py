@@ -172,7 +172,9 @@ class ComplexNumbers:
     def _named(self, result: Any, made: Any) -> Any:
         """The complex tensors of a result, of which the parts are noted; real ones as made."""
         if isinstance(made, Parts):
-            self._parts[id(result)] = (result, made)
+            shape = result.shape
+            parts = Parts(*(part if part.shape == shape else part.expand(shape) for part in made))
+            self._parts[id(result)] = (result, parts)
             return result
         if isinstance(made, list):
             return type(result)(self._named(*pair) for pair in zip(result, made, strict=True))

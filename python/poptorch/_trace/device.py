@@ -49,6 +49,10 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == "meta"
 
 
+def _is_condition(index: Any) -> bool:
+    return _is_traced(index) and index.dtype is torch.bool and index.dim() == 0
+
+
 def _device_type(value: Any) -> str | None:
     """The type of device that an argument names, or None if it names none."""
     if isinstance(value, torch.device):
@@ -163,6 +167,9 @@ class DeviceMode(TorchFunctionMode):
             tensor, index = take_slices(self._recorder.recording, tensor, index)
         if _is_traced(tensor):
             index = self._index(index)
+        if value and _is_condition(index):
+            # Torch asks such an index for its value.
+            return tensor.copy_(torch.where(index, value[0], tensor))
         return func(tensor, index, *value)
 
     def _index(self, index: Any) -> Any:

@@ -79,7 +79,7 @@ class FourierTransforms:
         if size <= _LARGEST_MATRIX or _first_factor(size) == size:
             table = self._matrix(size, -1, rows.dtype)[:size]
             columns = torch.cat([table[:, :wanted], table[:, size : size + wanted]], 1)
-            re, im = torch.split(rows @ columns, wanted, -1)
+            re, im = _halves(rows @ columns)
         else:
             re, im = self._along_rows(Parts(rows, torch.zeros_like(rows)), -1)
             re, im = re[..., :wanted], im[..., :wanted]
@@ -126,7 +126,7 @@ class FourierTransforms:
         first = _first_factor(size)
         if size <= _LARGEST_MATRIX or first == size:
             product = torch.cat(list(parts), -1) @ self._matrix(size, sign, parts.re.dtype)
-            return Parts(*torch.split(product, size, -1))
+            return _halves(product)
         rest = size // first
         columns = Parts(
             *(torch.unflatten(part, -1, (first, rest)).transpose(-1, -2) for part in parts)
@@ -175,6 +175,12 @@ def _first_factor(size: int) -> int:
         if size % factor == 0:
             return factor
     return next((f for f in range(_LARGEST_MATRIX, math.isqrt(size) + 1) if size % f == 0), size)
+
+
+def _halves(rows: torch.Tensor) -> Parts:
+    """Rows of real parts and then imaginary ones; views that may be written, unlike split's."""
+    size = rows.shape[-1] // 2
+    return Parts(rows[..., :size], rows[..., size:])
 
 
 def _front(parts: Parts, axis: int) -> Parts:

@@ -188,6 +188,8 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if name in ("aten::item", "aten::_local_scalar_dense"):
             return self._item(given[0])
+        if name == "aten::equal":
+            return torch.equal(*map(self._known_value, given))
         if any(tensor.device.type != "meta" for tensor in given):
             args, kwargs = self._with_constants(args), self._with_constants(kwargs)
         bound = _bound(func._schema, args, kwargs)
@@ -216,9 +218,12 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         return result
 
     def _item(self, tensor: torch.Tensor) -> Any:
+        return self._known_value(tensor).item()
+
+    def _known_value(self, tensor: torch.Tensor) -> torch.Tensor:
         value = self._value_of(tensor)
         if value is not None:
-            return value.item()
+            return value
         raise createPoptorchError(
             f"aten::item is only supported in eager mode: at {self._user_location()} the value of "
             f"a tensor of shape {list(tensor.shape)} is not known while the model is traced. Use "

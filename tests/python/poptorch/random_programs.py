@@ -23,7 +23,7 @@ import poptorch
 MOST_LINES = 14
 # Results this large, or this far from those of float64, are no ground to compare on.
 LARGEST = 1e4
-STABLE = 1e-3
+STABLE = 5e-5
 TOLERANCE = 2e-4
 
 
@@ -31,6 +31,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
+# Without what rounding, or the sign of a zero, takes elsewhere: remainders and atan2.
 _FUNCTIONS = _words("""
     tanh sigmoid sin cos relu abs neg square floor sign exp2 atan logical_not isnan erf ceil
     trunc log1p sqrt rsqrt reciprocal expm1 round frac t flatten squeeze clone detach contiguous
@@ -40,9 +41,9 @@ _F_FUNCTIONS = _words("""
     gelu silu softplus leaky_relu hardtanh elu selu mish relu6 hardswish softsign logsigmoid
     hardsigmoid celu tanhshrink
 """)
-_OPERATORS = ["+", "-", "*", "/", ">", "<", "==", ">=", "<=", "!=", "%", "//", "**"]
+_OPERATORS = ["+", "-", "*", "/", ">", "<", "==", ">=", "<=", "!=", "**"]
 _PAIRS = _words("""
-    maximum minimum atan2 fmod remainder hypot logaddexp ldexp eq lt mul add sub floor_divide
+    maximum minimum hypot logaddexp ldexp eq lt mul add sub
     fmax fmin true_divide xlogy outer matmul dot logical_and logical_or expand_as view_as
     type_as
 """)
@@ -81,6 +82,33 @@ _READS = (
     "F.cross_entropy({a}, {i})", "F.nll_loss({a}, {i})",
     "torch.bucketize({a}, {b}.ravel().sort()[0])",
 )  # fmt: skip
+_LAYERS = (
+    "F.conv1d({a}, {b})", "F.conv1d({a}, {b}, padding=1)", "F.conv2d({a}, {b}[:, :, :2])",
+    "F.conv_transpose1d({a}, {b})", "F.max_pool1d({a}, 2)", "F.avg_pool1d({a}, 2, padding=1)",
+    "F.max_pool2d({a}[None], 2, 1)", "F.avg_pool2d({a}[None], 2, ceil_mode=True)",
+    "F.adaptive_avg_pool1d({a}, 2)", "F.adaptive_max_pool1d({a}, 2)", "F.lp_pool1d({a}, 2, 2)",
+    "F.batch_norm({a}, None, None, training=True)", "F.group_norm({a}, 1)", "F.rms_norm({a}, (4,))",
+    "F.instance_norm({a})", "F.local_response_norm({a}, 2)", "F.interpolate({a}, scale_factor=2)",
+    "F.interpolate({a}, size=3, mode='linear')",
+    "F.pixel_shuffle({a}[:1, None].expand(1, 4, 3, 4), 2)", "F.unfold({a}[None], 2)",
+    "F.scaled_dot_product_attention({a}, {a}, {b})", "F.bilinear({a}, {a}, {b})",
+    "F.scaled_dot_product_attention({a}, {b}, {b}, is_causal=True)", "F.prelu({a}, p[:1])",
+    "F.pad({a}, (1, 1), mode='reflect')", "F.pad({a}, (1, 2), mode='replicate')",
+    "F.pairwise_distance({a}, {b})", "F.pad({a}, (1, 1), mode='circular')", "F.pdist({a})",
+    "F.huber_loss({a}, {b})", "F.gaussian_nll_loss({a}, {b}, {b}.exp())",
+    "F.embedding_bag({i}[None], {a})", "F.triplet_margin_loss({a}, {b}, {b} * 2)",
+    "F.soft_margin_loss({a}, {b}.sign())", "F.l1_loss({a}, {b})",
+    "torch.einsum('ij,kj->ik', {a}, {b})", "torch.tensordot({a}, {b}, 1)",
+    "torch.cumulative_trapezoid({a})", "torch.linalg.vector_norm({a}, {m}, -1)",
+    "torch.vander({a})", "torch.cross({a}[:, :3], {b}[:, :3])", "torch.cov({a})",
+    "torch.corrcoef({a})", "torch.logaddexp2({a}, {b})", "torch.heaviside({a}, {b})",
+    "torch.block_diag({a}, {b})", "torch.cartesian_prod(p, {a})", "torch.diff({a}, n={m})",
+    "torch.quantile({a}, 0.3)", "torch.searchsorted({a}.sort(-1)[0], {b})", "torch.trapezoid({a})",
+    "torch.renorm({a}, 2, 0, 1.0)", "torch.std_mean({a}, -1)[{n}]", "torch.aminmax({a})[{n}]",
+    "torch.complex({a}, {b}).abs()", "torch.fft.rfft({a}).real + 0.1",
+    "torch.polar({a}.abs(), {b}).imag", "torch.vmap(lambda r: r * r.sum())({a})",
+    "torch.func.vmap(torch.dot)({a}, {b})",
+)  # fmt: skip
 _WRITES = (
     "{a}.add_({b})", "{a}.mul_({s})", "{a}.mul_({b})", "{a}.sub_({b}, alpha={s})", "{a}.copy_({b})",
     "{a}.div_({s})", "{a}.tanh_()", "{a}.relu_()", "{a}.zero_()", "{a}.clamp_(-1, 1)",
@@ -89,9 +117,9 @@ _WRITES = (
     "{a} *= {s}", "{a}[{i}] = {s}", "{a}[{i}] = {b}", "{a}.index_add_(0, {i}, {b})", "{a}.t_()",
     "{a}.unsqueeze_({n})", "{a}.squeeze_()", "{a}.transpose_(0, 1)", "{a}.addcmul_({b}, {b})",
     "{a}.scatter_(0, {i}[None], {s})", "{a}.index_fill_(0, {i}, {s})", "{a}.lerp_({b}, 0.25)",
-    "self.state.mul_({s}).add_({a})", "self.state[{n}] = {a}",
-    "{a}.cumsum_(-1)", "{a}.pow_(2)", "{a}.abs_()", "{a}.clamp_min_({s})", "{a}[{n}:].zero_()",
-    "torch.add({a}, {b}, out={b})", "{a}.sqrt_()", "{a}.swapaxes_(0, -1)", "{a}.floor_()",
+    "self.state.mul_({s}).add_({a})", "self.state[{n}] = {a}", "{a}.cumsum_(-1)", "{a}.pow_(2)",
+    "{a}.abs_()", "{a}.clamp_min_({s})", "{a}[{n}:].zero_()", "torch.add({a}, {b}, out={b})",
+    "{a}.sqrt_()", "{a}.swapaxes_(0, -1)", "{a}.floor_()",
 )  # fmt: skip
 
 
@@ -148,7 +176,7 @@ def random_line(draw: random.Random, names: list[str], number: int) -> str:
         "m": draw.randrange(1, 3),
         "s": draw.choice([0.5, -1.5, 2, 1]),
     }
-    kind = draw.randrange(10)
+    kind = draw.randrange(11)
     if kind == 0:
         return f"v{number} = {a}.{draw.choice(_FUNCTIONS)}()"
     if kind == 1:
@@ -170,7 +198,8 @@ def random_line(draw: random.Random, names: list[str], number: int) -> str:
     if kind == 7:
         prefix = draw.choice(["", "", "with torch.no_grad(): "])
         return prefix + draw.choice(_WRITES).format(**fields)
-    return f"v{number} = {draw.choice(_READS).format(**fields)}"
+    made = _LAYERS if kind == 8 else _READS
+    return f"v{number} = {draw.choice(made).format(**fields)}"
 
 
 def random_program(seed: int) -> list[str]:
@@ -258,6 +287,7 @@ _REFUSED = (
     "Multiple independent losses found in graph",
     "Use the form that returns a view",
     "cannot be safely cast to type",
+    "do not allow the output views to be modified inplace",
 )
 
 

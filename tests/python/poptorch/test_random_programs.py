@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import poptorch
@@ -34,6 +35,13 @@ class Corner(nn.Module):
         return result, poptorch.identity_loss(result.sum(), "none")
 
 
+def writes_on_condition(w: torch.Tensor) -> torch.Tensor:
+    v = w * 2
+    v[v.sum() > 0] = 1.5
+    v[v.sum() < 0] = w
+    return v
+
+
 CORNERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     # Equal elements share a gradient, or one of them has it.
     "amax": lambda w: w.amax(0),
@@ -44,19 +52,30 @@ CORNERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "infinity_norm": lambda w: w.norm(float("inf")),
     "clamp": lambda w: w.clamp(min=w) + w.clamp(max=w.flip(0)),
     "clamp_by_nan": lambda w: torch.cat([w.detach().clamp(min=torch.nan * w.detach()), w]),
+    # Sizes decide what covariances are divided by; complex parts are broadcast.
+    "covariance": lambda w: torch.cov(w.reshape(2, 3)) + torch.corrcoef(w.reshape(2, 3) + 1).sum(),
+    "broadcast_parts": lambda w: (
+        torch.complex(w, w[:1]).abs() + torch.polar(w.abs(), w[:2, None]).imag
+    ),
+    "written_spectrum": lambda w: torch.fft.rfft(w).real.clamp_(-1, 1),
     # No number times zero is no gradient.
     "atan2": lambda w: torch.atan2(w * 0, w) + torch.atan2(w, w * 0),
     "std": lambda w: torch.stack([w * 0, w]).std(1),
     "xlogy": lambda w: (
         torch.xlogy(w * 0, w - 0.1) + torch.xlogy(w.abs(), 2.0) + torch.xlogy(w * 0, -1)
     ),
+    "single_distance": lambda w: w * F.pairwise_distance(w[1].detach(), w[2]),
+    # What is detached stays so in all views of it.
+    "views_of_detached": lambda w: (w * 2).detach().unfold(-1, 2, 2).sum() * w,
     # Results of functions are no views, whatever makes their shapes.
+    "written_on_condition": writes_on_condition,
     "written_take": lambda w: torch.take(w, torch.tensor([1, 0])).pow_(2),
     "written_var": lambda w: w.var(-1, keepdim=True).tanh_(),
     "transpose_of_a_number": lambda w: w[1].mT * 2,
     # Numbers without axes decide the kind of a comparison, too.
     "integers_and_a_float": lambda w: w * (torch.arange(6) > w.detach().mean()),
     "buckets": lambda w: w * torch.bucketize(w.detach(), torch.tensor([False, True])),
+    "sorted_booleans": lambda w: w * torch.searchsorted(torch.tensor([False, True]), w.detach()),
     "buckets_of_integers": lambda w: w * torch.bucketize(w.detach()[5], torch.tensor([-1, 0, 1])),
 }
 
