@@ -13,6 +13,7 @@ from poptorch._lower.lowering import Gradients, GraphLowering
 from poptorch._lower.segments import Segment, memories_written
 from poptorch._trace.recorder import memory_of
 from poptorch._trace.recording import Node, Recording
+from popxl import ops
 
 SEED = "seed"
 
@@ -319,6 +320,9 @@ class StageMaker:
         stage = self._forward.stages[number]
         with stage.graph, popxl.ipu(stage.ipu):
             value = self._lowerings[number].read(meta)
+            if len(self._segments) > 1 and value in stage.graph.inputs:
+                # What a stage only passes on would stay where the stage before has made it.
+                value = ops.identity(value)
             popxl.graph_output(value)
         return value
 

@@ -323,6 +323,35 @@ def test_views_and_writes_across_stages():
         check_same(given, [torch.cat(parts) for parts in zip(*wanted, strict=True)])
 
 
+class PassesOn(torch.nn.Module):
+    """Returns what an earlier block has made, unchanged by the last one."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.first, self.last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        with poptorch.Block("part0", ipu_id=0):
+            hidden = self.first(x)
+        with poptorch.Block("part1", ipu_id=1):
+            loss = (self.last(hidden) ** 2).mean()
+            return hidden.clone(), x.detach(), poptorch.identity_loss(loss, "none")
+
+
+@pytest.mark.parametrize("kind", [poptorch.PipelinedExecution, poptorch.ShardedExecution])
+def test_results_that_a_stage_only_passes_on(kind):
+    options = options_of(kind("part0", "part1"), 4)
+    options.outputMode(poptorch.OutputMode.All)
+    model = PassesOn()
+    executor = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.1))
+    x, _ = data(4 * BATCH)
+    wanted = model.first(x).detach()
+    hidden, given, _ = executor(x)
+    torch.testing.assert_close(hidden, wanted)
+    torch.testing.assert_close(given, x)
+
+
 def test_frozen_parts_and_inputs_that_nothing_reads():
     def run(annotated):
         model = Network(annotated)
