@@ -11,6 +11,7 @@ import popxl
 from poptorch._lower.dtypes import popxl_dtype
 from poptorch._lower.lowering import Gradients, GraphLowering
 from poptorch._lower.segments import Segment, memories_written
+from poptorch._lower.views import detached_view
 from poptorch._trace.recorder import memory_of
 from poptorch._trace.recording import Node, Recording
 from popxl import ops
@@ -192,8 +193,10 @@ class StageLowering(GraphLowering):
             self._stage.reads[source] = value
             self.values.define(base, value)
         if base is not meta:
-            replay = self.values.by_position(base, meta)
-            self.values.define_view(meta, base, replay(super().read(base)), replay, None)
+            replay, inverse = self.values.by_position(base, meta), None
+            if base.requires_grad and not meta.requires_grad:
+                replay, inverse = detached_view(replay, self.values.scatter(base, meta))
+            self.values.define_view(meta, base, replay(super().read(base)), replay, inverse)
 
 
 def _input_name(source: Source) -> str:

@@ -132,6 +132,18 @@ class Values:
         """
         return _gather_replay(parent, view)
 
+    def scatter(self, parent: torch.Tensor, view: torch.Tensor) -> Inverse:
+        """How the value of a tensor follows from that of any view of it.
+
+        Args:
+            parent: The tensor.
+            view: A tensor that shares its memory and has no element outside of it.
+
+        Returns:
+            A function that puts the elements of the view in their places.
+        """
+        return _scatter_inverse(parent, view)
+
     def read_by_position(self, meta: torch.Tensor) -> popxl.Tensor:
         """The value of a view of memory that some tensor with a value has.
 

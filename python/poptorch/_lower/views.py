@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 import popxl
-from poptorch._lower.values import Inverse
+from poptorch._lower.values import Inverse, Replay
 from poptorch._trace.recording import Node
 from popxl import ops
 
@@ -42,6 +42,22 @@ def with_gradient_of(value: popxl.Tensor, before: popxl.Tensor) -> popxl.Tensor:
     # The difference of infinities is NaN.
     nothing = ops.where(ops.isfinite(before), nothing, popxl.constant(0, before.dtype))
     return ops.add(ops.detach(value), nothing)
+
+
+def detached_view(replay: Replay, inverse: Inverse) -> tuple[Replay, Inverse]:
+    """How a view follows that needs no gradient, of a tensor that needs one.
+
+    Args:
+        replay: Makes the value of the view.
+        inverse: Makes that of the tensor, of the view's new one.
+
+    Returns:
+        The same, so that autodiff sees neither.
+    """
+    return (
+        lambda base: ops.detach(replay(base)),
+        lambda old, new: with_gradient_of(inverse(old, new), old),
+    )
 
 
 def _detached(node: Node, index: int) -> Inverse:

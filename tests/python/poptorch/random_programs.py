@@ -1,7 +1,8 @@
 """Random programs of torch, whose results and gradients are compared with those of eager torch.
 
-As a program (`python -m tests.python.poptorch.random_programs COUNT SEED`) it prints the programs
-that differ, as text.
+As a program (`python -m tests.python.poptorch.random_programs COUNT SEED [STRATEGY]`) it prints the
+programs that differ, as text. Their halves run on devices of their own in the strategies `sharded`
+and `pipelined`.
 """
 
 from __future__ import annotations
@@ -127,21 +128,25 @@ class Program(nn.Module):
     """A module whose forward is a text.
 
     Args:
-        lines: Its lines, over `x`, `y`, `i`, `c` and the weights.
+        lines: Its lines, over `i`, `c`, `p`, `q` and what `start_of` gives.
+        halves: Whether its halves are in blocks of their own.
     """
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], halves: bool = False) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(1)
         self.p = nn.Parameter(torch.randn(4, generator=generator))
         self.q = nn.Parameter(torch.randn(3, 4, generator=generator))
         self.register_buffer("state", torch.linspace(-1, 1, 4))
-        self.lines = lines
+        self.lines, self.halves = lines, halves
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         names: dict[str, Any] = {"torch": torch, "F": F, "self": self}
+        self._begin_half(0)
         names |= start_of(self, inputs)
-        for line in self.lines:
+        for index, line in enumerate(self.lines):
+            if index == len(self.lines) // 2:
+                self._begin_half(1)
             exec(line, names)
         values = [v for k, v in names.items() if k[0] == "v" and isinstance(v, torch.Tensor)]
         results = [value.clone() for value in values[-6:]]
@@ -151,6 +156,10 @@ class Program(nn.Module):
                 weights = torch.cos(torch.arange(result.numel(), dtype=result.dtype))
                 loss = loss + (result * weights.reshape(result.shape)).sum()
         return results, poptorch.identity_loss(loss, "none")
+
+    def _begin_half(self, number: int) -> None:
+        if self.halves:
+            poptorch.Block.start(str(number), ipu_id=number)
 
 
 def inputs_of(seed: int) -> tuple[torch.Tensor, ...]:
@@ -288,12 +297,33 @@ _REFUSED = (
     "Use the form that returns a view",
     "cannot be safely cast to type",
     "do not allow the output views to be modified inplace",
+    "and read in stage 0, which works on another micro-batch then",
 )
+STRATEGIES: dict[str, Any] = {
+    "sharded": poptorch.ShardedExecution,
+    "pipelined": poptorch.PipelinedExecution,
+}
+MICRO_BATCHES = {"plain": 1, "sharded": 1, "pipelined": 4}
 
 
-def compare(lines: list[str], seed: int) -> str | None:
-    """Compare a program; None: there is nothing to compare; an empty text: it agrees."""
+def options_of(strategy: str) -> poptorch.Options:
+    """Options for a program in one block, or in two."""
+    options = poptorch.Options().showCompilationProgressBar(False)
+    options.Training.gradientAccumulation(MICRO_BATCHES[strategy])
+    if strategy in STRATEGIES:
+        options.setExecutionStrategy(STRATEGIES[strategy]("0", "1"))
+    return options
+
+
+def compare(lines: list[str], seed: int, strategy: str = "plain") -> str | None:
+    """Compare a program; None: there is nothing to compare; an empty text: it agrees.
+
+    Several micro-batches are the same one, whose mean is that of one.
+    """
     inputs = inputs_of(seed)
+    if MICRO_BATCHES[strategy] > 1:
+        # What one micro-batch leaves to the next is not the mean of anything.
+        lines = [line for line in lines if "self.state" not in line and "no_grad" not in line]
     doubled = tuple(t.double() if t.is_floating_point() else t for t in inputs)
     try:
         wanted = eager_outcome(Program(lines), inputs)
@@ -304,12 +334,11 @@ def compare(lines: list[str], seed: int) -> str | None:
         return None
     if difference(wanted, exact, STABLE):
         return None
-    program = Program(lines)
-    options = poptorch.Options().showCompilationProgressBar(False)
+    program = Program(lines, strategy in STRATEGIES and bool(lines))
     optimizer = torch.optim.SGD(program.parameters(), lr=0.1)
-    trained = poptorch.trainingModel(program, options, optimizer)
+    trained = poptorch.trainingModel(program, options_of(strategy), optimizer)
     try:
-        results, _ = trained(*inputs)
+        results, _ = trained(*(torch.cat([one] * MICRO_BATCHES[strategy]) for one in inputs))
         trained.copyWeightsToHost()
         return difference(wanted, (results, dict(program.state_dict())), TOLERANCE)
     except Exception as error:
@@ -319,37 +348,39 @@ def compare(lines: list[str], seed: int) -> str | None:
         trained.destroy()
 
 
-def shortened(lines: list[str], seed: int) -> list[str]:
+def shortened(lines: list[str], seed: int, strategy: str) -> list[str]:
     """The lines without those that a difference does not need."""
     for index in reversed(range(len(lines))):
         fewer = lines[:index] + lines[index + 1 :]
-        if compare(fewer, seed):
+        if compare(fewer, seed, strategy):
             lines = fewer
     return lines
 
 
-def checked(count: int, first: int) -> Iterator[tuple[int, str | None]]:
+def checked(count: int, first: int, strategy: str = "plain") -> Iterator[tuple[int, str | None]]:
     """The outcome of each of some programs, by seed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(first, first + count):
-            yield seed, compare(random_program(seed), seed)
+            yield seed, compare(random_program(seed), seed, strategy)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("seed", type=int)
+    parser.add_argument("strategy", nargs="?", default="plain", choices=MICRO_BATCHES)
     arguments = parser.parse_args()
+    strategy = arguments.strategy
     poptorch.setLogLevel("ERR")
     compared, differing = 0, 0
-    for seed, outcome in checked(arguments.count, arguments.seed):
+    for seed, outcome in checked(arguments.count, arguments.seed, strategy):
         compared += outcome is not None
         if outcome:
             differing += 1
-            lines = shortened(random_program(seed), seed)
+            lines = shortened(random_program(seed), seed, strategy)
             text = "\n    ".join(lines)
-            print(f"seed {seed}: {compare(lines, seed)}\n    {text}", flush=True)
+            print(f"seed {seed}: {compare(lines, seed, strategy)}\n    {text}", flush=True)
     print(f"{differing} of {compared} programs differ")
     sys.exit(differing > 0)
 

@@ -15,9 +15,11 @@ from tests.python.poptorch.random_programs import checked
 PROGRAMS = 40
 
 
-@pytest.mark.parametrize("first", [100_000, 200_000, 300_000])
-def test_random_programs_agree(first: int) -> None:
-    outcomes = list(checked(PROGRAMS, first))
+@pytest.mark.parametrize(
+    ("strategy", "first"), [("plain", 100_000), ("sharded", 200_000), ("pipelined", 300_000)]
+)
+def test_random_programs_agree(strategy: str, first: int) -> None:
+    outcomes = list(checked(PROGRAMS, first, strategy))
     assert sum(outcome is not None for _, outcome in outcomes) > PROGRAMS // 2
     assert [(seed, outcome) for seed, outcome in outcomes if outcome] == []
 
