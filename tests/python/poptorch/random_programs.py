@@ -206,7 +206,9 @@ def random_line(draw: random.Random, names: list[str], number: int) -> str:
         return f"v{number} = {draw.choice(_VIEWS).format(**fields)}"
     if kind == 7:
         prefix = draw.choice(["", "", "with torch.no_grad(): "])
-        return prefix + draw.choice(_WRITES).format(**fields)
+        write = draw.choice(_WRITES).format(**fields)
+        # Torch passes gradients of the shape before to what is reshaped where it does not see it.
+        return write if re.search(r"squeeze_|transpose_|\.t_|swapaxes_", write) else prefix + write
     made = _LAYERS if kind == 8 else _READS
     return f"v{number} = {draw.choice(made).format(**fields)}"
 
