@@ -101,6 +101,23 @@ class Drops(torch.autograd.Function):
         return gradient * mask + torch.rand_like(gradient)
 
 
+class Recomputes(torch.autograd.Function):
+    """Keeps its inputs only, and differentiates what it computes again of them."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+        ctx.run = run
+        ctx.save_for_backward(*inputs)
+        return run(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        inputs = [saved.detach().requires_grad_(True) for saved in ctx.saved_tensors]
+        with torch.enable_grad():
+            result = ctx.run(*inputs)
+        return None, *torch.autograd.grad(result, inputs, gradient)
+
+
 class Step(nn.Module):
     """A module whose loss is a function of a linear layer's results."""
 
@@ -130,6 +147,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "one_after_another": lambda h, w: Rounds.apply(Rounds.apply(h * w) + h),
     "a_view": lambda h, w: Rounds.apply(h.t()[1:]).sum() * w,
     "the_same_input_twice": lambda h, w: Scales.apply(h, 1.0, h)[1] * w,
+    "recomputed": lambda h, w: Recomputes.apply(lambda a, b: torch.tanh(a * b), h, w),
     # Operators of torch that have a function of torch inside, which has no backward.
     "numbers_by_a_mask": lambda h, w: torch.where(h > 0, h, 1.0) * torch.where(w > 0, 2.0, w),
     "half_precision": lambda h, w: Rounds.apply(h.half()).float() * w,
@@ -300,3 +318,31 @@ def test_gradients_that_are_larger_than_the_input_are_summed() -> None:
     poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))(X)
     wanted = reference.weight.detach() - 0.1 * reference.weight.grad
     torch.testing.assert_close(model.state_dict()["weight"], wanted)
+
+
+class Penalized(nn.Module):
+    """A critic whose gradient by its input is wanted to have a length of one, as of some GANs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.hidden, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_(True)
+        y = self.out(torch.tanh(self.hidden(x)))
+        (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        loss = y.mean() + ((gradient.norm(dim=1) - 1) ** 2).mean()
+        return poptorch.identity_loss(loss, "none")
+
+
+def test_gradients_inside_of_a_loss() -> None:
+    model, reference = Penalized(), Penalized()
+    loss = reference(X)
+    loss.backward()
+    torch.optim.SGD(reference.parameters(), lr=0.1).step()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given = poptorch.trainingModel(model, optimizer=optimizer)(X)
+    torch.testing.assert_close(given, loss.detach())
+    for name, value in reference.named_parameters():
+        torch.testing.assert_close(model.state_dict()[name], value.detach(), msg=name)
