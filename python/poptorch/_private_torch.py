@@ -63,6 +63,7 @@ __all__ = [
     "default_collate_fn_map",
     "enable_python_dispatcher",
     "full_name",
+    "is_differentiated",
     "is_for_vmap",
     "mark_as_stepped",
     "plain_functions",
@@ -220,6 +221,19 @@ def is_for_vmap(function: Operator, given: list[torch.Tensor]) -> bool:
     key = torch._C.DispatchKey
     keys = (key.FuncTorchDynamicLayerFrontMode, key.FuncTorchVmapMode)
     return any(included.has(one) and not excluded.has(one) for one in keys)
+
+
+def is_differentiated(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor belongs to `torch.func.grad`, `jvp` or a function made of them.
+
+    Args:
+        tensor: The tensor.
+
+    Returns:
+        Whether it does.
+    """
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(tensor) and not functorch.is_batchedtensor(tensor)
 
 
 def call_batched(

@@ -20,6 +20,7 @@ from poptorch._private_torch import (
     decomposition_table,
     enable_python_dispatcher,
     full_name,
+    is_differentiated,
     is_for_vmap,
     with_compiler_on_demand,
     without_modes,
@@ -183,6 +184,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         given = list(tensors_in((args, kwargs)))
         if is_for_vmap(func, given):
             return call_batched(self, func, args, kwargs)
+        self._check_not_differentiated(name, given)
         traced = any(tensor.device.type == "meta" for tensor in given)
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
@@ -211,11 +213,20 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             self._note_unsupported(func)
             self.recording.check_supported()
             raise
+        outputs = list(tensors_in(result))
+        self._check_not_differentiated(name, outputs)
         result = _with_own_memory(func, given, result)
         outputs = list(tensors_in(result))
         if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
             self._note(func, args, kwargs, outputs, from_grad)
         return result
+
+    def _check_not_differentiated(self, name: str, tensors: list[torch.Tensor]) -> None:
+        if any(map(is_differentiated, tensors)):
+            raise createPoptorchError(
+                f"torch.func.grad, jvp and what is made of them are unsupported in a program; "
+                f"{name} is called in one at {self._user_location()}. Use torch.autograd.grad"
+            )
 
     def _item(self, tensor: torch.Tensor) -> Any:
         return self._known_value(tensor).item()

@@ -121,3 +121,21 @@ def test_random_numbers_of_rows(randomness: str, case: str) -> None:
 def test_random_numbers_need_a_randomness() -> None:
     with pytest.raises(RuntimeError, match="vmap: called random operation"):
         poptorch.inferenceModel(Draws("error", torch.rand_like))(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.func.grad(lambda row: row.square().sum()),
+        torch.vmap(torch.func.grad(lambda row: row.tanh().sum())),
+        torch.func.jacrev(torch.tanh),
+        lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+    ],
+)
+def test_other_transforms_are_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    class Transformed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    with pytest.raises(poptorch.Error, match=r"torch.func.grad, jvp .* Use torch.autograd.grad"):
+        poptorch.inferenceModel(Transformed())(X)
