@@ -82,17 +82,17 @@ def _conj(self: Parts) -> Parts:
     return Parts(self.re, -self.im)
 
 
-def _squared(z: Parts) -> torch.Tensor:
-    return z.re * z.re + z.im * z.im
-
-
 def _div(self: Any, other: Any) -> Parts:
     if _is_real(other):
         return Parts(*(part / other for part in self))
     if isinstance(other, complex):
         return _mul(self, 1 / other)
-    product = _mul(self, _conj(other))
-    return Parts(*(part / _squared(other) for part in product))
+    # Scaled, so that the square of a large or small divisor is a number.
+    size = torch.maximum(other.re.abs(), other.im.abs()).detach()
+    size = torch.where(size == 0, 1.0, size)
+    re, im = other.re / size, other.im / size
+    square = re * re + im * im
+    return Parts(*(part / square / size for part in _mul(self, Parts(re, -im))))
 
 
 def _abs(self: Parts) -> torch.Tensor:
@@ -157,12 +157,16 @@ def _sin(self: Parts) -> Parts:
 
 
 def _tanh(self: Parts) -> Parts:
-    return _div(_sinh(self), _cosh(self))
+    # sinh / cosh, both divided by the cosh of the real part, which may be too large a number.
+    tanh, cos = torch.tanh(self.re), torch.cos(self.im)
+    rest = 1 - tanh * tanh
+    divisor = tanh * tanh + cos * cos * rest
+    return Parts(tanh / divisor, torch.sin(self.im) * cos * rest / divisor)
 
 
 def _sigmoid(self: Parts) -> Parts:
-    re, im = _exp(Parts(-self.re, -self.im))
-    return _div(1, Parts(1 + re, im))
+    re, im = _tanh(Parts(self.re / 2, self.im / 2))
+    return Parts((1 + re) / 2, im / 2)
 
 
 def _both(test: Callable[[torch.Tensor], torch.Tensor], self: Parts) -> torch.Tensor:

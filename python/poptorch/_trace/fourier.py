@@ -9,7 +9,7 @@ Mathematics of Computation 19, 1965).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -77,9 +77,7 @@ class FourierTransforms:
         size = rows.shape[-1]
         wanted = size // 2 + 1 if onesided else size
         if size <= _LARGEST_MATRIX or _first_factor(size) == size:
-            table = self._matrix(size, -1, rows.dtype)[:size]
-            columns = torch.cat([table[:, :wanted], table[:, size : size + wanted]], 1)
-            re, im = _halves(rows @ columns)
+            re, im = _halves(rows @ self._matrix(size, -1, rows.dtype, size, wanted))
         else:
             re, im = self._along_rows(Parts(rows, torch.zeros_like(rows)), -1)
             re, im = re[..., :wanted], im[..., :wanted]
@@ -107,11 +105,15 @@ class FourierTransforms:
         rows = _front(parts, last)
         mirrored = slice(1, (size + 1) // 2)
         # The first element, and the middle one, are taken as real, as torch does.
-        edges = torch.ones(size // 2 + 1, dtype=rows.im.dtype, device=_CPU)
-        edges[0] = 0
-        if size % 2 == 0:
-            edges[-1] = 0
-        im = rows.im * self._kept(("edges", size, rows.im.dtype), edges)
+
+        def inner() -> torch.Tensor:
+            edges = torch.ones(size // 2 + 1, dtype=rows.im.dtype, device=_CPU)
+            edges[0] = 0
+            if size % 2 == 0:
+                edges[-1] = 0
+            return edges
+
+        im = rows.im * self._table(("inner", size, rows.im.dtype), inner)
         whole = Parts(
             torch.cat([rows.re, rows.re[..., mirrored].flip(-1)], -1),
             torch.cat([im, -im[..., mirrored].flip(-1)], -1),
@@ -139,29 +141,44 @@ class FourierTransforms:
     def _times_roots(self, parts: Parts, sign: int) -> Parts:
         """Elements (..., j, k) of (..., rest, first) times root^(j k)."""
         rest, first = parts.re.shape[-2:]
-        angles = _angles(
-            torch.arange(rest, device=_CPU), torch.arange(first, device=_CPU), rest * first
-        )
-        key = ("roots", rest, first, sign, parts.re.dtype)
-        cosines = self._kept((*key, "re"), torch.cos(angles).to(parts.re.dtype))
-        sines = self._kept((*key, "im"), (sign * torch.sin(angles)).to(parts.re.dtype))
+        key, dtype = ("roots", rest, first, sign), parts.re.dtype
+
+        def angles() -> torch.Tensor:
+            rows, columns = (torch.arange(size, device=_CPU) for size in (rest, first))
+            return _angles(rows, columns, rest * first)
+
+        cosines = self._table((*key, "re", dtype), lambda: torch.cos(angles()).to(dtype))
+        sines = self._table((*key, "im", dtype), lambda: (sign * torch.sin(angles())).to(dtype))
         re, im = parts
         return Parts(re * cosines - im * sines, re * sines + im * cosines)
 
-    def _matrix(self, size: int, sign: int, dtype: torch.dtype) -> torch.Tensor:
-        """What a row of real parts and then imaginary ones is multiplied by."""
-        key = ("matrix", size, sign, dtype)
-        if key not in self._tables:
-            numbers = torch.arange(size, device=_CPU)
-            angles = _angles(numbers, numbers, size)
-            cosines, sines = torch.cos(angles), sign * torch.sin(angles)
-            rows = [torch.cat([cosines, sines], 1), torch.cat([-sines, cosines], 1)]
-            self._tables[key] = torch.cat(rows).to(dtype)
-        return self._tables[key]
+    def _matrix(
+        self,
+        size: int,
+        sign: int,
+        dtype: torch.dtype,
+        rows: int | None = None,
+        columns: int | None = None,
+    ) -> torch.Tensor:
+        """What a row of real parts and then imaginary ones is multiplied by, or real ones alone.
 
-    def _kept(self, key: tuple[object, ...], table: torch.Tensor) -> torch.Tensor:
+        Of the result the first `columns` of both parts, if not all.
+        """
+
+        def make() -> torch.Tensor:
+            numbers = torch.arange(size, device=_CPU)
+            angles = _angles(numbers, numbers[:columns], size)
+            cosines, sines = torch.cos(angles), sign * torch.sin(angles)
+            both = [torch.cat([cosines, sines], 1), torch.cat([-sines, cosines], 1)]
+            return torch.cat(both)[:rows].to(dtype)
+
+        return self._table(("matrix", size, sign, dtype, rows, columns), make)
+
+    def _table(self, key: tuple[object, ...], make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """One constant for all transforms that need it."""
-        return self._tables.setdefault(key, table)
+        if key not in self._tables:
+            self._tables[key] = make()
+        return self._tables[key]
 
 
 def _angles(rows: torch.Tensor, columns: torch.Tensor, size: int) -> torch.Tensor:

@@ -125,6 +125,7 @@ FUNCTIONS: dict[str, Function] = {
     "conversions": conversions,
     "functions": lambda z, w: [z.exp(), z.log(), z.sqrt(), z.reciprocal(), z.square(), z.rsqrt()],
     "hyperbolic": lambda z, w: [z.sin(), z.cos(), z.sinh(), z.cosh(), z.tanh(), z.sigmoid()],
+    "large": lambda z, w: [(z * 60).tanh(), (z * 30).sigmoid(), (w * 1e-25) / (z * 1e-25)],
     "powers": lambda z, w: [z**2, z**0.5, z**3, z**w, z**w.real, 2**z],
     "lengths": lengths,
     "predicates": predicates,
