@@ -9,6 +9,7 @@ import numpy as np
 import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_activation import scaled, shifted
+from poptorch._lower.ops_functions import root
 from poptorch._lower.ops_linear import product
 from poptorch._lower.ops_loss import MEAN, at_least_zero, finish, wide
 from poptorch._lower.ops_pointwise import number
@@ -17,13 +18,6 @@ from popxl import ops
 
 # Torch computes more distances than these by a matrix product.
 _BY_PRODUCT_FROM = 25
-
-
-def _root(t: popxl.Tensor) -> popxl.Tensor:
-    """The square root of elements that are not negative; at 0 the gradient is 0."""
-    zero, one = number(0, t.dtype), number(1, t.dtype)
-    nothing = ops.equal(t, zero)
-    return ops.where(nothing, zero, ops.sqrt(ops.where(nothing, one, t)))
 
 
 def norm_of(t: popxl.Tensor, p: float, axis: int, keep: bool = False) -> popxl.Tensor:
@@ -39,7 +33,7 @@ def norm_of(t: popxl.Tensor, p: float, axis: int, keep: bool = False) -> popxl.T
         The norms.
     """
     if p == 2:
-        return _root(ops.sum(ops.mul(t, t), [axis], keep))
+        return root(ops.sum(ops.mul(t, t), [axis], keep))
     size = ops.abs(t)
     if p == 1:
         return ops.sum(size, [axis], keep)
@@ -87,7 +81,7 @@ def _by_product(a: popxl.Tensor, b: popxl.Tensor) -> popxl.Tensor:
     squares_b = ops.reshape(ops.sum(ops.mul(b, b), [last]), (*b.shape[:-2], 1, b.shape[-2]))
     order = [*range(b.rank - 2), b.rank - 1, b.rank - 2]
     products = ops.matmul(a, ops.transpose(b, order))
-    return _root(at_least_zero(ops.sub(ops.add(squares_a, squares_b), scaled(products, 2))))
+    return root(at_least_zero(ops.sub(ops.add(squares_a, squares_b), scaled(products, 2))))
 
 
 @lowers("aten::cdist")

@@ -134,6 +134,20 @@ def round_(call: Call, self: popxl.Tensor, decimals: int = 0) -> popxl.Tensor:
     return cast(ops.mul(rounded(ops.div(wide, scale)), scale), self.dtype)
 
 
+def root(t: popxl.Tensor) -> popxl.Tensor:
+    """Take the square root, which has a gradient of 0 at 0.
+
+    Args:
+        t: A tensor of floats, none of which is negative.
+
+    Returns:
+        Its roots.
+    """
+    zero, one = number(0, t.dtype), number(1, t.dtype)
+    nothing = ops.equal(t, zero)
+    return ops.where(nothing, zero, ops.sqrt(ops.where(nothing, one, t)))
+
+
 @lowers("aten::atan2", "aten::arctan2", "prims::atan2")
 def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y)."""

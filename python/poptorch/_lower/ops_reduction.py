@@ -8,7 +8,7 @@ from typing import Any
 
 import popxl
 from poptorch._lower.lowering import Call, cast
-from poptorch._lower.ops_functions import maximum, minimum, truth
+from poptorch._lower.ops_functions import maximum, minimum, root, truth
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
 from poptorch._lower.views import with_gradient_of
@@ -52,7 +52,7 @@ _register("mean", ops.mean)
 _register("prod", ops.prod)
 
 
-def _greatest(
+def _extreme_of(
     call: Call, t: popxl.Tensor, axes: list[int], keepdim: bool, largest: bool
 ) -> popxl.Tensor:
     """The extreme elements along axes, of which equal ones share the gradient."""
@@ -72,7 +72,7 @@ def amax(call: Call, self: popxl.Tensor, dim: Axes = None, keepdim: bool = False
     # Booleans are reduced as numbers.
     t = cast(self, popxl.int32 if call.dtype == popxl.bool else call.dtype)
     axes = axes_of(dim, t.rank)
-    return _greatest(call, t, axes, keepdim, call.node.name == "aten::amax") if axes else t
+    return _extreme_of(call, t, axes, keepdim, call.node.name == "aten::amax") if axes else t
 
 
 @lowers("aten::logsumexp")
@@ -135,7 +135,7 @@ def extreme(
     t = cast(self, popxl.int32) if self.dtype == popxl.bool else self
     if t.rank == 0:
         return self
-    return cast(_greatest(call, t, list(range(t.rank)), False, largest), self.dtype)
+    return cast(_extreme_of(call, t, list(range(t.rank)), False, largest), self.dtype)
 
 
 @lowers("aten::all", "aten::any")
@@ -196,15 +196,6 @@ def moments(
     return variance, mean
 
 
-def _root(call: Call, t: popxl.Tensor) -> popxl.Tensor:
-    """The root, which has a gradient of zero at zero."""
-    if not call.node.from_grad:
-        return ops.sqrt(t)
-    is_zero = ops.equal(t, number(0, t.dtype))
-    root = ops.sqrt(ops.where(is_zero, number(1, t.dtype), t))
-    return ops.where(is_zero, number(0, t.dtype), root)
-
-
 @lowers("aten::var", "aten::std", "aten::var_mean", "aten::std_mean", "prims::var")
 def variance(
     call: Call,
@@ -224,7 +215,7 @@ def variance(
         correction = 1 if unbiased else 0
     spread, mean = moments(t, axes_of(dim if inp is None else dims, t.rank), keepdim, correction)
     if "std" in call.node.name:
-        spread = _root(call, spread)
+        spread = root(spread) if call.node.from_grad else ops.sqrt(spread)
     return [spread, mean][: len(call.outputs)]
 
 
@@ -251,7 +242,7 @@ def vector_norm(
     elif power == 1:
         result = ops.l1(t, axes, keepdim)
     elif math.isinf(power):
-        result = _greatest(call, ops.abs(t), axes, keepdim, power > 0)
+        result = _extreme_of(call, ops.abs(t), axes, keepdim, power > 0)
     elif power == 0:
         result = ops.sum(cast(truth(t), popxl.float32), axes, keepdim)
     else:
