@@ -42,7 +42,6 @@ from torch.fx.experimental.proxy_tensor import (  # noqa: E402
     PythonKeyTracer,
 )
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase  # noqa: E402
-from torch.utils import _pytree as pytree  # noqa: E402
 from torch.utils._python_dispatch import (  # noqa: E402
     TorchDispatchMode,
     _disable_current_modes,
@@ -237,7 +236,11 @@ def is_differentiated(tensor: torch.Tensor) -> bool:
 
 
 def call_batched(
-    mode: RecordingMode, function: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    mode: RecordingMode,
+    function: Operator,
+    given: list[torch.Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     """Call an operator within `torch.vmap`, below the mode that records.
 
@@ -246,6 +249,7 @@ def call_batched(
     Args:
         mode: The mode.
         function: The operator.
+        given: The tensors among its arguments.
         args: Its arguments by position.
         kwargs: Its arguments by name.
 
@@ -253,11 +257,8 @@ def call_batched(
         Its result, which is batched.
     """
     key = torch._C.DispatchKey
-    tensors = [
-        item for item in pytree.tree_leaves((args, kwargs)) if isinstance(item, torch.Tensor)
-    ]
     keys = torch._C._dispatch_tls_local_include_set().add(key.BackendSelect)
-    for tensor in tensors:
+    for tensor in given:
         keys = keys | torch._C._dispatch_keys(tensor)
     keys = keys - torch._C._dispatch_tls_local_exclude_set()
     keys = keys & torch._C._dispatch_keyset_full_after(key.PreDispatch)
@@ -266,7 +267,7 @@ def call_batched(
     if not has_kernel(full_name(function), "FuncTorchVmapMode"):
         keys = keys.remove(key.FuncTorchVmapMode)
     types = [argument.type for argument in function._schema.arguments]
-    filled = [_as_declared(*pair, tensors) for pair in zip(types, args, strict=False)]
+    filled = [_as_declared(*pair, given) for pair in zip(types, args, strict=False)]
     with mode:
         return function.redispatch(keys, *filled, **kwargs)
 

@@ -40,7 +40,8 @@ def functions_recorded(training: bool) -> Iterator[None]:
             return function(*rest)
         # Torch's own functions are inside of operators, which are recorded as a whole.
         is_of_torch = cls.__module__.partition(".")[0] == "torch"
-        if training and not is_of_torch and any(map(_needs_gradient, args)):
+        differentiates = training and torch.is_grad_enabled() and not is_of_torch
+        if differentiates and any(map(_needs_gradient, args)):
             return _record(cls, args, kwargs)
         return _forward(cls, _Context(args), args, kwargs)
 

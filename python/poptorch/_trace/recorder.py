@@ -183,15 +183,15 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         name = full_name(func)
         given = list(tensors_in((args, kwargs)))
         if is_for_vmap(func, given):
-            return call_batched(self, func, args, kwargs)
+            return call_batched(self, func, given, args, kwargs)
         self._check_not_differentiated(name, given)
         traced = any(tensor.device.type == "meta" for tensor in given)
         if given and not traced and func.namespace != "poptorch":
             return func(*args, **kwargs)
         if name in ("aten::item", "aten::_local_scalar_dense"):
-            return self._item(given[0])
+            return self._known_value("aten::item", given[0]).item()
         if name == "aten::equal":
-            return torch.equal(*map(self._known_value, given))
+            return torch.equal(*(self._known_value(name, tensor) for tensor in given))
         if any(tensor.device.type != "meta" for tensor in given):
             args, kwargs = self._with_constants(args), self._with_constants(kwargs)
         bound = _bound(func._schema, args, kwargs)
@@ -228,15 +228,12 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
                 f"{name} is called in one at {self._user_location()}. Use torch.autograd.grad"
             )
 
-    def _item(self, tensor: torch.Tensor) -> Any:
-        return self._known_value(tensor).item()
-
-    def _known_value(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _known_value(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         value = self._value_of(tensor)
         if value is not None:
             return value
         raise createPoptorchError(
-            f"aten::item is only supported in eager mode: at {self._user_location()} the value of "
+            f"{name} is only supported in eager mode: at {self._user_location()} the value of "
             f"a tensor of shape {list(tensor.shape)} is not known while the model is traced. Use "
             "poptorch.cond or poptorch.for_loop for control flow that depends on values"
         )
