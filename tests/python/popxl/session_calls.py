@@ -22,7 +22,8 @@ from tests.python.popxl.beside_a_run import LongProgram, Watch
 
 Call = Callable[[LongProgram], Any]
 ROW = np.zeros(4, np.int32)
-FOLDER = Path(tempfile.mkdtemp(prefix="pando-calls-"))
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="pando-calls-")
+FOLDER = Path(_TEMPORARY.name)
 
 
 def properties(*names: str) -> dict[str, Call]:
