@@ -330,6 +330,19 @@ void check_rows(const Program& program) {
   }
 }
 
+/// They lie at the start of the frames of their functions.
+void check_staged(const Program& program) {
+  for (const PersistentTensor& tensor : program.persistent) {
+    if (!tensor.is_staged()) continue;
+    for (const std::int32_t index : {tensor.make_function, tensor.restore_function}) {
+      const Function& function = program.functions[static_cast<std::size_t>(index)];
+      require(function.frame_bytes[static_cast<std::size_t>(tensor.device)] >=
+                  checked_bytes(tensor.dtype, tensor.shape),
+              "a staged tensor outside of a frame");
+    }
+  }
+}
+
 }  // namespace
 
 void check_program(const Program& program) {
@@ -337,6 +350,8 @@ void check_program(const Program& program) {
   require_index(program.main_function, program.functions, "main function");
   for (const std::int32_t entry : program.entry_functions()) {
     require_index(entry, program.functions, "entry function");
+    require(program.functions[static_cast<std::size_t>(entry)].num_arguments == 0,
+            "an entry function with arguments");
   }
   const auto check_source = [&](std::int32_t source) {
     if (source != -1) require_index(source, program.sources, "source");
@@ -344,11 +359,13 @@ void check_program(const Program& program) {
   check_source(program.memory.source_at_peak);
   for (const DeviceMemoryUse& device : program.memory.devices) check_source(device.source_at_peak);
   std::vector<std::vector<Extent>> extents;
+  extents.reserve(program.kernels.size());
   for (const KernelSpec& spec : program.kernels) extents.push_back(extents_of(spec));
   for (std::size_t i = 0; i < program.functions.size(); ++i) {
     FunctionCheck(program, extents, i).run();
   }
   check_rows(program);
+  check_staged(program);
 }
 
 }  // namespace pando

@@ -96,8 +96,11 @@ void check_memory(const Program& program) {
     const std::int64_t bytes = checked_bytes(tensor.dtype, tensor.shape);
     require_index(tensor.device, program.persistent_bytes, "a tensor on device");
     const std::int64_t memory = program.persistent_bytes[static_cast<std::size_t>(tensor.device)];
-    require(tensor.offset >= 0 && tensor.offset <= memory && bytes <= memory - tensor.offset,
+    const std::int64_t room = tensor.is_staged() ? 0 : bytes;
+    require(tensor.offset >= 0 && tensor.offset <= memory && room <= memory - tensor.offset,
             "a tensor outside of persistent memory");
+    require(!tensor.is_staged() || tensor.make_function >= 0,
+            "a tensor that is restored from what is never made");
   }
   for (const RemoteBufferDesc& buffer : program.remote_buffers) {
     const std::int64_t bytes = checked_bytes(buffer.dtype, buffer.shape);

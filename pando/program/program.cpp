@@ -55,11 +55,21 @@ LiveTensorTable LiveTensorTable::of(TextTable texts, std::vector<Entry> entries)
 
 std::vector<std::int32_t> Program::entry_functions() const {
   std::vector<std::int32_t> entries = {main_function};
-  for (const std::int32_t entry :
-       {weights_from_host_function, weights_to_host_function, prepare_weights_function}) {
+  const auto add = [&](std::int32_t entry) {
     if (entry != -1) entries.push_back(entry);
+  };
+  add(weights_from_host_function);
+  add(weights_to_host_function);
+  for (const PersistentTensor& tensor : persistent) {
+    add(tensor.make_function);
+    add(tensor.restore_function);
   }
   return entries;
+}
+
+bool Program::has_prepared_weights() const {
+  return std::any_of(persistent.begin(), persistent.end(),
+                     [](const PersistentTensor& tensor) { return tensor.is_prepared; });
 }
 
 std::vector<LiveTensor> LiveTensorTable::all() const {

@@ -191,7 +191,9 @@ struct Function {
   bool operator==(const Function&) const = default;
 };
 
-/// A variable or constant in persistent device memory, or what is made of some.
+/// A variable or constant in persistent device memory, or what is made of some. Where all that
+/// reads one wants it in other layouts, which its value can be restored from, it is staged: it has
+/// no room of its own.
 struct PersistentTensor {
   std::string id;
   DType dtype = DType::Float32;
@@ -199,8 +201,15 @@ struct PersistentTensor {
   std::int64_t offset = 0;
   std::int32_t device = 0;  // the virtual device in whose memory it is
   bool is_variable = false;
-  bool is_prepared = false;   // made of others by Program::prepare_weights_function
+  bool is_prepared = false;  // made of another one by its make_function
+  /// Function that makes prepared tensors of it; runs after it was written. -1: there are none.
+  std::int32_t make_function = -1;
+  /// Of a staged tensor: function that makes its value of them; runs before it is read. In both it
+  /// lies at the start of the frame, alone.
+  std::int32_t restore_function = -1;
   VariableSettings settings;  // variables
+
+  bool is_staged() const { return restore_function >= 0; }
   bool operator==(const PersistentTensor&) const = default;
 };
 
@@ -393,9 +402,6 @@ struct Program {
   std::int32_t main_function = 0;
   std::int32_t weights_from_host_function = -1;
   std::int32_t weights_to_host_function = -1;
-  /// Makes the prepared tensors of persistent memory; runs before the main function where others
-  /// may have been written since.
-  std::int32_t prepare_weights_function = -1;
   std::vector<PersistentTensor> persistent;
   std::vector<std::int64_t> persistent_bytes = {0};  // by device
   std::vector<StreamDesc> streams;
@@ -411,6 +417,7 @@ struct Program {
 
   /// Those that the program has, which nothing of it calls.
   std::vector<std::int32_t> entry_functions() const;
+  bool has_prepared_weights() const;
 };
 
 }  // namespace pando

@@ -9,7 +9,7 @@ namespace pando {
 namespace {
 
 constexpr std::string_view kMagic = "PANDOPRG";
-constexpr std::uint32_t kVersion = 18;
+constexpr std::uint32_t kVersion = 19;
 
 enum Section : std::uint32_t { kKernels = 1, kFunctions, kMemory, kHost, kReplication, kReport };
 
@@ -360,7 +360,6 @@ void whole_program(Archive& archive, Program& program) {
     archive.value(program.main_function);
     archive.value(program.weights_from_host_function);
     archive.value(program.weights_to_host_function);
-    archive.value(program.prepare_weights_function);
   });
   archive.section(kMemory, [&] {
     archive.list(program.persistent, [&](PersistentTensor& tensor) {
@@ -370,6 +369,8 @@ void whole_program(Archive& archive, Program& program) {
       archive.value(tensor.device);
       archive.value(tensor.is_variable);
       archive.value(tensor.is_prepared);
+      archive.value(tensor.make_function);
+      archive.value(tensor.restore_function);
       variable_settings(archive, tensor.settings);
     });
     archive.ints(program.persistent_bytes);

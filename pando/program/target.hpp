@@ -18,6 +18,9 @@ struct PreparedInput {
   std::int32_t input = 0;
   KernelSpec maker;  // that input of the kernel -> one contiguous output
   KernelSpec user;   // the kernel, with what was made as that input
+  /// What was made -> the same bytes that `maker` read, in the layout that it read them in.
+  /// nullopt: they are lost.
+  std::optional<KernelSpec> restorer = {};
 };
 
 class Target {
@@ -46,7 +49,7 @@ class Target {
   /// The input that `spec` would lay out again in each run, to be laid out once where it stays the
   /// same in many.
   virtual std::optional<PreparedInput> prepared_input(const KernelSpec& spec) const = 0;
-  /// Of all such inputs of a program together: weights are then there twice.
+  /// Of all such inputs of a program together whose weights are then there twice.
   virtual std::int64_t most_prepared_bytes() const = 0;
   /// Whether kernels leave out what lies outside of their bands (attributes `band`, `out_band`,
   /// ...).

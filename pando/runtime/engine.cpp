@@ -54,7 +54,7 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
       remote_transfers_(prepared_, remote_, device, memory_.rows(), kernels_use_host_memory_,
                         profile_.get()),
       collectives_(program, communicator, profile_.get()),
-      persistent_(program, memory_, devices_) {
+      persistent_(program, memory_, devices_, [this](int function) { run_entry(function); }) {
   if (team_ != nullptr) {
     signals_ = std::make_unique<DeviceSignals>(*team_, devices_, profile_.get());
   }
@@ -77,20 +77,13 @@ Engine::Engine(const Program& program, Target& target, Device& device, Communica
 }
 
 void Engine::run(const std::vector<StreamCursor>& streams, bool outputs_apart) {
-  prepare_weights();
   host_.set_arrays(streams, outputs_apart && kernels_use_host_memory_);
   run_entry(program_.main_function);
 }
 
 void Engine::run_weights_from_host() {
-  prepared_after_ = -1;
   run_entry(program_.weights_from_host_function);
-}
-
-void Engine::prepare_weights() {
-  if (program_.prepare_weights_function < 0 || prepared_after_ == persistent_.writes()) return;
-  run_entry(program_.prepare_weights_function);
-  prepared_after_ = persistent_.writes();
+  if (program_.weights_from_host_function >= 0) persistent_.prepare_again();
 }
 
 void Engine::run_devices(int function) {

@@ -67,8 +67,6 @@ class Engine {
   const RunProfile* profile() const { return profile_.get(); }
 
  private:
-  /// Makes prepared tensors again, if what they are made of may have been written.
-  void prepare_weights();
   void run_entry(int function);
   void run_devices(int function);
 
@@ -85,7 +83,6 @@ class Engine {
   RemoteTransfers remote_transfers_;
   ProgramCollectives collectives_;
   PersistentTransfers persistent_;
-  std::int64_t prepared_after_ = -1;  // PersistentTransfers::writes then; -1: nothing is prepared
   std::unique_ptr<DeviceSignals> signals_;  // of several devices
   std::vector<std::unique_ptr<Executor>> executors_;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "pando/program/program.hpp"
@@ -13,22 +14,24 @@
 namespace pando {
 
 /// Indices are those of Program::persistent. All is done when a call returns, or throws what the
-/// device or `check` does.
+/// device or `check` does. What is prepared of a tensor is made again when the tensor is written.
 class PersistentTransfers {
  public:
-  /// Keeps references to all of them.
+  /// Keeps references to all of them. `run`: runs a function of the program.
   PersistentTransfers(const Program& program, const ProgramMemory& memory,
-                      const std::vector<std::unique_ptr<VirtualDevice>>& devices)
-      : program_(program), memory_(memory), devices_(devices) {}
+                      const std::vector<std::unique_ptr<VirtualDevice>>& devices,
+                      std::function<void(int)> run)
+      : program_(program), memory_(memory), devices_(devices), run_(std::move(run)) {}
 
   /// The first `bytes` of the tensor.
   void read(std::size_t index, std::byte* to, std::size_t bytes, const StopCheck& check) const;
   /// The rest of the tensor becomes zero.
-  void write(std::size_t index, const std::byte* from, std::size_t bytes, const StopCheck& check);
-  /// How many writes there were.
-  std::int64_t writes() const { return writes_; }
+  void write(std::size_t index, const std::byte* from, std::size_t bytes,
+             const StopCheck& check) const;
+  /// Makes all again that is prepared of tensors which functions can write.
+  void prepare_again() const;
   /// Give back what the tensor, or all frames, take: nothing reads them any more.
-  void discard(std::size_t index) const { memory_.discard(program_.persistent[index]); }
+  void discard(std::size_t index) const;
   void discard_frames() const { memory_.discard_frames(); }
 
  private:
@@ -39,7 +42,7 @@ class PersistentTransfers {
   const Program& program_;
   const ProgramMemory& memory_;
   const std::vector<std::unique_ptr<VirtualDevice>>& devices_;
-  std::int64_t writes_ = 0;
+  std::function<void(int)> run_;
 };
 
 }  // namespace pando

@@ -46,8 +46,10 @@ class ProgramMemory {
     }
     return nullptr;
   }
+  /// Of a staged tensor: while its functions run.
   std::byte* address(const PersistentTensor& tensor) const {
-    return persistent_[static_cast<std::size_t>(tensor.device)] + tensor.offset;
+    const auto device = static_cast<std::size_t>(tensor.device);
+    return tensor.is_staged() ? frames_[device] : persistent_[device] + tensor.offset;
   }
   /// Gives back what a persistent tensor, or all frames, take: nothing reads them any more.
   void discard(const PersistentTensor& tensor) const;

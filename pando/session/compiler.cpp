@@ -83,7 +83,7 @@ Executable Compiler::build(const Ir& ir, CompileReport& report) const {
     report.stages.resize(stages_before);
     Program program = pando::compile(*copy, *target_, compile_options, report.stages);
     // What only saves time is given up when the program does not fit with it.
-    const bool has_prepared = program.prepare_weights_function >= 0;
+    const bool has_prepared = program.has_prepared_weights();
     if ((compile_options.prefetch_bytes == 0 && !has_prepared) || fits(program)) {
       std::vector<ProgramConstant> constants = constants_of(program, *copy);
       return {std::move(program), std::move(constants), target_->identity()};

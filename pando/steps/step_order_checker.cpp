@@ -81,7 +81,8 @@ bool OrderChecker::is_persistent(const Storage& s) const {
       });
   // Tensors without elements lie where the next one begins.
   for (; at != tensors.end() && at->device == s.device && at->offset == s.offset; ++at) {
-    if (program_check::checked_bytes(at->dtype, at->shape) == s.bytes) return true;
+    const bool has_room = !at->is_staged();
+    if (has_room && program_check::checked_bytes(at->dtype, at->shape) == s.bytes) return true;
   }
   return false;
 }

@@ -3,10 +3,10 @@
 //   steps     := "pando-steps" 1 { table } { function }
 //   table     := "replicas" INT | "devices" "[" INT, ... "]" | "prefetch" INT
 //              | "main" INT | "weights_from_host" INT | "weights_to_host" INT
-//              | "prepare_weights" INT | "weights_unprepared"
+//              | "weights_unprepared"
 //              | "separate_memories" | "persistent_bytes" sizes
 //              | "persistent" TEXT ":" type "offset" INT ["device" INT] ["variable"] ["prepared"]
-//                settings
+//                ["make" INT ["restore" INT]] settings
 //              | ("from_host" | "to_host") TEXT ":" type
 //              | "remote_buffer" INT ":" type "entries" INT
 //              | "remote_variable" TEXT ":" type "buffer" INT settings

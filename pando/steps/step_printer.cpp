@@ -86,9 +86,6 @@ class TablePrinter {
     if (tables_.weights_to_host_function >= 0) {
       line("weights_to_host ", tables_.weights_to_host_function);
     }
-    if (tables_.prepare_weights_function >= 0) {
-      line("prepare_weights ", tables_.prepare_weights_function);
-    }
     print_memory();
     print_exchanges();
     for (std::size_t i = 0; i < tables_.kernels.size(); ++i) print_kernel(i);
@@ -115,6 +112,8 @@ class TablePrinter {
       line("persistent ", quoted(tensor.id), " : ", type_text(tensor.dtype, tensor.shape),
            " offset ", tensor.offset, tensor.device != 0 ? str_cat(" device ", tensor.device) : "",
            tensor.is_variable ? " variable" : "", tensor.is_prepared ? " prepared" : "",
+           tensor.make_function >= 0 ? str_cat(" make ", tensor.make_function) : "",
+           tensor.restore_function >= 0 ? str_cat(" restore ", tensor.restore_function) : "",
            settings_text(tensor.settings));
     }
     for (const RemoteBufferDesc& buffer : tables_.remote_buffers) {

@@ -76,8 +76,6 @@ bool StepTableReader::read_program_line(StepProgram& program) {
     tables.weights_from_host_function = index("a function");
   } else if (take_if_word("weights_to_host")) {
     tables.weights_to_host_function = index("a function");
-  } else if (take_if_word("prepare_weights")) {
-    tables.prepare_weights_function = index("a function");
   } else {
     return false;
   }
@@ -95,6 +93,8 @@ bool StepTableReader::read_memory_line(Program& tables) {
     if (take_if_word("device")) tensor.device = index("a device");
     tensor.is_variable = take_if_word("variable");
     tensor.is_prepared = take_if_word("prepared");
+    if (take_if_word("make")) tensor.make_function = index("a function");
+    if (take_if_word("restore")) tensor.restore_function = index("a function");
     tensor.settings = settings();
     tables.persistent.push_back(std::move(tensor));
   } else if (take_if_word("remote_buffer")) {

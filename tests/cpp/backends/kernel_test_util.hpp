@@ -241,6 +241,13 @@ inline std::string run_kernel(const std::string& kind, const Attributes& attribu
   return run_spec(make_spec(kind, attributes, inputs, outputs), inputs, outputs, num_threads);
 }
 
+inline void expect_same_values(const TestTensor& got, const TestTensor& wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::int64_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(got.get(i), wanted.get(i)) << "element " << i;
+  }
+}
+
 /// Runs a kernel with the input prepared that it wants so, and returns its explanation; "" if it
 /// wants none.
 inline std::string run_prepared_spec(const KernelSpec& spec, const std::vector<TestTensor*>& given,
@@ -254,6 +261,11 @@ inline std::string run_prepared_spec(const KernelSpec& spec, const std::vector<T
   TestTensor*& input = inputs[static_cast<std::size_t>(prepared->input)];
   TestTensor made(prepared->maker.outputs.front());
   run_spec(prepared->maker, {input}, {&made}, num_threads);
+  if (prepared->restorer) {
+    TestTensor restored(prepared->restorer->outputs.front());
+    run_spec(*prepared->restorer, {&made}, {&restored}, num_threads);
+    expect_same_values(restored, *input);
+  }
   input = &made;
   // It is prepared once.
   EXPECT_FALSE(make_cpu_target(num_threads)->prepared_input(prepared->user).has_value());

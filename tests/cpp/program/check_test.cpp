@@ -198,6 +198,23 @@ TEST(CheckProgram, ReferencesThatLeadNowhereAreRefused) {
       });
 }
 
+TEST(CheckProgram, FunctionsOfPreparedWeightsFitThem) {
+  expect_refusals(
+      compiled(*loop_program()),
+      {
+          {"entry function", [](Program& p) { p.persistent.at(0).make_function = 9; }},
+          {"entry function with arguments",
+           [](Program& p) { p.weights_to_host_function = p.main_function - 1; }},
+          {"never made", [](Program& p) { p.persistent.at(0).restore_function = p.main_function; }},
+          {"staged tensor outside of a frame",
+           [](Program& p) {
+             p.persistent.at(0).shape = {1 << 20};
+             p.persistent.at(0).make_function = p.main_function;
+             p.persistent.at(0).restore_function = p.main_function;
+           }},
+      });
+}
+
 TEST(CheckProgram, ValuesAreReceivedAsTheyAreSent) {
   using Kind = Instruction::Kind;
   op_registry();

@@ -47,6 +47,14 @@ class TextTarget : public WrappedTarget {
     prepared.maker.outputs = {OperandDesc::contiguous(DType::Float32, {16})};
     prepared.user.attributes.set("laid_out", true);
     prepared.user.inputs[1] = prepared.maker.outputs.front();
+    if (spec.attributes.has("restorable")) {
+      prepared.restorer = {.kind = "Restored",
+                           .attributes = {},
+                           .inputs = prepared.maker.outputs,
+                           .outputs = prepared.maker.inputs,
+                           .scalar = {},
+                           .products = {}};
+    }
     return prepared;
   }
   /// One such input.

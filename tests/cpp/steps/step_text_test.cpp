@@ -22,12 +22,13 @@ replicas 4
 devices [0, 2]
 prefetch 4096
 main 3
-weights_from_host 0
-weights_to_host 0
+weights_from_host 4
+weights_to_host 4
 persistent_bytes 192, 128
 persistent "w" : (4,) float32 offset 0 variable groups [0, 0, 1, 1] per_replica
 persistent "row" : () int32 offset 64
 persistent "c" : (2, 2) float32 offset 128
+persistent "staged" : (4,) float32 offset 192 variable make 4 restore 4
 persistent "d" : (4,) float32 offset 64 device 1
 remote_buffer 7 : (4,) float32 entries 3
 remote_variable "v" : (8,) float32 buffer 0 remote 7 slot 1 shards 2
@@ -107,6 +108,12 @@ function 3 "main" inputs 0 arguments 0 devices [0, 1] frame 576, 64 {
   stream 0 [run 0, run 1, run 2, run 3, run 4, run 5, run 6, run 7, run 8, run 9, signal 1, run 10, run 11, run 12, run 14, signal 1]
   stream 1 [wait 0, run 13, wait 0, run 15]
   carry 0 to 1 times 2
+}
+
+function 4 "prepare staged" inputs 0 arguments 0 devices [0] frame 64, 0 {
+  storage %0 local : 16 bytes "staged" undefined alive 0 to 0
+  storage %1 global 0 : 16 bytes "w" alive 0 to 0
+  copy 0 bytes 16(in %0, out %1) device 0
 }
 )steps";
 

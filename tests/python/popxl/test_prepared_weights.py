@@ -36,7 +36,12 @@ class Program(NamedTuple):
         return session.run({self.images: self.values})[self.result]
 
 
-def convolution(initial: np.ndarray, decay: bool = False, values: np.ndarray = IMAGES) -> Program:
+def convolution(
+    initial: np.ndarray,
+    decay: bool = False,
+    values: np.ndarray = IMAGES,
+    read_elsewhere: bool = False,
+) -> Program:
     """Two convolutions, one of ones. ``decay``: each run halves the weights in its end."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph, popxl.in_sequence():
@@ -49,6 +54,9 @@ def convolution(initial: np.ndarray, decay: bool = False, values: np.ndarray = I
         ops.host_store(result, y)
         if decay:
             ops.var_updates.copy_var_update_(weights, weights * 0.5)
+        if read_elsewhere:
+            total = ops.sum(weights) + ops.sum(ones)
+            ops.host_store(popxl.d2h_stream((), popxl.float32, "sum"), total)
     return Program(ir, weights, images, result, values)
 
 
@@ -136,7 +144,7 @@ def test_a_checkpoint_has_no_prepared_weights_and_restores_them(tmp_path: Path) 
 
 def test_a_memory_limit_has_weights_stay_as_they_are() -> None:
     first = some_weights()
-    program = convolution(first)
+    program = convolution(first, read_elsewhere=True)
     session = popxl.Session(program.ir, "cpu")
     plan = session_info.memory_plan(session)
     need = plan.persistent_bytes + plan.peak_frame_bytes

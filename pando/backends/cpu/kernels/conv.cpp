@@ -167,6 +167,7 @@ KindEntry conv_entry() {
 template <ConvPass Pass>
 void add_makers(const std::string& kind, KernelTable& table) {
   table[kind + "PreparedWeights"] = {.candidates = {{"onednn", make_prepared_weights<Pass>}}};
+  table[kind + "RestoredWeights"] = {.candidates = {{"onednn", make_restored_weights<Pass>}}};
   table[kind + "PreparedFilters"] = {.candidates = {{"winograd", make_prepared_filters<Pass>}}};
 }
 

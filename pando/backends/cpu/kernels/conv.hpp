@@ -34,12 +34,14 @@ template <ConvPass Pass>
 KernelPlan make_onednn_conv(const KernelRequest& request);
 
 /// The weights of a convolution as oneDNN wants them, of Forward and Data. The user has attribute
-/// `prepared_weights`, their shape; the maker the attributes of the convolution, `image_shape` of
-/// its other input and `result_shape` of its output.
+/// `prepared_weights`, their shape; the maker and the restorer the attributes of the convolution,
+/// `image_shape` of its other input and `result_shape` of its output.
 template <ConvPass Pass>
 std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request);
 template <ConvPass Pass>
 KernelPlan make_prepared_weights(const KernelRequest& request);
+template <ConvPass Pass>
+KernelPlan make_restored_weights(const KernelRequest& request);
 
 /// Convolutions of 3x3 with few products (winograd_rows.hpp). Whether they are for such problems:
 /// float32 with channels last, no strides, dilations and groups.

@@ -351,6 +351,7 @@ void register_matmul_kernels(KernelTable& table) {
   table["MatMul"].prepared = packed_right;
   table["MatMulPackedRight"] = {.candidates = {{"packed", make_packed_right}},
                                 .layout = AcceptedLayout::MatrixAnyOrder};
+  table["MatMulUnpackedRight"] = {{{"packed", make_unpacked_right}}};
 }
 
 }  // namespace pando::cpu

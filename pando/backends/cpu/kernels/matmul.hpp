@@ -70,9 +70,10 @@ KernelPlan make_half_matmul(const KernelRequest& request);
 KernelPlan make_plain_matmul(const KernelRequest& request);
 
 /// A right matrix that is worth packing once for many runs (KernelSpec::kPackedRight), and the
-/// kernel that packs it.
+/// kernels that pack it and give it back.
 std::optional<PreparedInput> packed_right(const KernelRequest& request);
 KernelPlan make_packed_right(const KernelRequest& request);
+KernelPlan make_unpacked_right(const KernelRequest& request);
 
 /// What `plan`, one of those below, makes of the problem; only one reads packed matrices.
 KernelPlan plan_product(KernelPlan (*plan)(const MatMulProblem&, int), const MatMulProblem& problem,

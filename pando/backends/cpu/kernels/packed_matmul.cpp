@@ -310,35 +310,83 @@ std::optional<PreparedInput> packed_right(const KernelRequest& request) {
   prepared.maker.outputs = {made};
   prepared.user.inputs[1] = made;
   prepared.user.attributes.set(KernelSpec::kPackedRight, Ints(spec.inputs[1].shape));
+  prepared.restorer.emplace();
+  prepared.restorer->kind = "MatMulUnpackedRight";
+  prepared.restorer->inputs = {made};
+  prepared.restorer->outputs = {spec.inputs[1]};
   return prepared;
 }
 
-KernelPlan make_packed_right(const KernelRequest& request) {
-  const OperandDesc& matrix = request.input(0);
-  const std::size_t rank = matrix.shape.size();
-  if (!matrix.is_matrix() || matrix.dtype != DType::Float32) {
-    return KernelPlan::reject("no float32 matrix");
+namespace {
+
+/// A right matrix and its panels.
+struct PackedRight {
+  std::int64_t n, row, column;  // columns; strides
+  RightPanels panels;
+  int threads;
+
+  static PackedRight of(const OperandDesc& matrix, int threads) {
+    const std::size_t rank = matrix.shape.size();
+    const std::int64_t n = matrix.shape[rank - 1];
+    return {n, matrix.strides[rank - 2], matrix.strides[rank - 1],
+            RightPanels::of(matrix.shape[rank - 2], n, packed_tile().columns), threads};
   }
-  const std::int64_t k = matrix.shape[rank - 2], n = matrix.shape[rank - 1];
-  const std::int64_t row = matrix.strides[rank - 2], column = matrix.strides[rank - 1];
-  const std::int64_t width = packed_tile().columns;
-  const auto panels = RightPanels::of(k, n, width);
-  if (num_elements(request.output(0).shape) != panels.floats()) {
-    return KernelPlan::reject(str_cat("wanted room for ", panels.floats(), " floats"));
-  }
-  KernelPlan plan;
-  plan.run = [=, threads = request.num_threads](std::byte* const* operands, std::byte*) {
-    const auto* from = reinterpret_cast<const float*>(operands[0]);
-    auto* to = reinterpret_cast<float*>(operands[1]);
-    for (std::int64_t first = 0; first < k; first += panels.depth) {
-      const std::int64_t steps = std::min(panels.depth, k - first);
-      const float* block = from + first * row;
+
+  /// Calls body(row, rows, column, columns) for blocks of the matrix whose panels lie one after the
+  /// other.
+  template <class Body>
+  void for_blocks(const Body& body) const {
+    const std::int64_t width = packed_tile().columns;
+    for (std::int64_t first = 0; first < panels.k; first += panels.depth) {
+      const std::int64_t rows = std::min(panels.depth, panels.k - first);
       parallel_for(threads, panels.columns / width, 1, [&](std::int64_t begin, std::int64_t end) {
-        begin *= width;
-        pack_columns({block + begin * column, DType::Float32, column, row},
-                     std::min(n, end * width) - begin, steps, to + panels.at(begin, first));
+        body(first, rows, begin * width, std::min(n, end * width) - begin * width);
       });
     }
+  }
+};
+
+std::string packed_right_fault(const OperandDesc& matrix, const OperandDesc& packed) {
+  if (!matrix.is_matrix() || matrix.dtype != DType::Float32) return "no float32 matrix";
+  const std::int64_t floats = PackedRight::of(matrix, 1).panels.floats();
+  if (num_elements(packed.shape) == floats) return "";
+  return str_cat("wanted room for ", floats, " floats");
+}
+
+}  // namespace
+
+KernelPlan make_packed_right(const KernelRequest& request) {
+  std::string fault = packed_right_fault(request.input(0), request.output(0));
+  if (!fault.empty()) return KernelPlan::reject(std::move(fault));
+  KernelPlan plan;
+  plan.run = [right = PackedRight::of(request.input(0), request.num_threads)](
+                 std::byte* const* operands, std::byte*) {
+    const auto* from = reinterpret_cast<const float*>(operands[0]);
+    auto* to = reinterpret_cast<float*>(operands[1]);
+    right.for_blocks(
+        [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+          const float* block = from + row * right.row + column * right.column;
+          pack_columns({block, DType::Float32, right.column, right.row}, columns, rows,
+                       to + right.panels.at(column, row));
+        });
+  };
+  return plan;
+}
+
+KernelPlan make_unpacked_right(const KernelRequest& request) {
+  std::string fault = packed_right_fault(request.output(0), request.input(0));
+  if (!fault.empty()) return KernelPlan::reject(std::move(fault));
+  KernelPlan plan;
+  plan.run = [right = PackedRight::of(request.output(0), request.num_threads)](
+                 std::byte* const* operands, std::byte*) {
+    const auto* from = reinterpret_cast<const float*>(operands[0]);
+    auto* to = reinterpret_cast<float*>(operands[1]);
+    right.for_blocks(
+        [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+          float* block = to + row * right.row + column * right.column;
+          unpack_columns(from + right.panels.at(column, row), columns, rows,
+                         {block, right.column, right.row});
+        });
   };
   return plan;
 }

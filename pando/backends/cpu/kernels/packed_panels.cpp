@@ -257,6 +257,20 @@ void pack_columns(const PackSource& from, std::int64_t columns, std::int64_t dep
   HWY_DYNAMIC_DISPATCH(PackColumns)(from, columns, depth, to);
 }
 
+void unpack_columns(const float* from, std::int64_t columns, std::int64_t depth,
+                    const UnpackTarget& to) {
+  const std::int64_t width = packed_tile().columns;
+  for (std::int64_t first = 0; first < columns; first += width, from += width * depth) {
+    const std::int64_t lines = std::min(width, columns - first);
+    float* const panel = to.data + first * to.line_stride;
+    for (std::int64_t k = 0; k < depth; ++k) {
+      for (std::int64_t i = 0; i < lines; ++i) {
+        panel[i * to.line_stride + k * to.depth_stride] = from[k * width + i];
+      }
+    }
+  }
+}
+
 void multiply_block(const PackedBlock& block) { HWY_DYNAMIC_DISPATCH(MultiplyBlock)(block); }
 
 }  // namespace pando::cpu

@@ -15,6 +15,12 @@ struct PackSource {
   std::int64_t line_stride, depth_stride;
 };
 
+/// Where pack_columns had float32 lines from.
+struct UnpackTarget {
+  float* data;
+  std::int64_t line_stride, depth_stride;
+};
+
 /// One block of the sum over k: adds lhs (packed rows) times rhs (packed columns) to `out`.
 struct PackedBlock {
   const float* lhs;  // panels of kRows rows
@@ -38,6 +44,10 @@ constexpr std::int64_t kPanelSlack = 16;
 /// Packs lines into panels as wide as the tile, `depth` values each, as float32.
 void pack_rows(const PackSource& from, std::int64_t rows, std::int64_t depth, float* to);
 void pack_columns(const PackSource& from, std::int64_t columns, std::int64_t depth, float* to);
+
+/// Gives back what pack_columns packed.
+void unpack_columns(const float* from, std::int64_t columns, std::int64_t depth,
+                    const UnpackTarget& to);
 
 void multiply_block(const PackedBlock& block);
 

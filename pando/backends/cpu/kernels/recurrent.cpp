@@ -195,16 +195,32 @@ std::optional<PreparedInput> packed_weights(const KernelRequest& request) {
   if (!make_packed_sequence({prepared.user, request.num_threads}).rejection.empty()) {
     return std::nullopt;
   }
+  prepared.restorer.emplace();
+  prepared.restorer->kind = "RecurrentUnpackedWeights";
+  prepared.restorer->inputs = {made};
+  prepared.restorer->outputs = {spec.inputs[1]};
   return prepared;
 }
 
+/// `shape`: of the weights.
+RecurrentProduct product_with(const Shape& shape, int threads) {
+  return RecurrentProduct::of_states(1, shape[1], shape[0] / shape[1], threads);
+}
+
 KernelPlan make_packed_weights(const KernelRequest& request) {
-  const Shape& shape = request.input(0).shape;
-  const RecurrentProduct product =
-      RecurrentProduct::of_states(1, shape[1], shape[0] / shape[1], request.num_threads);
   KernelPlan plan;
-  plan.run = [product](std::byte* const* operands, std::byte*) {
+  plan.run = [product = product_with(request.input(0).shape, request.num_threads)](
+                 std::byte* const* operands, std::byte*) {
     product.pack(operand_in<float>(operands, 0), operand_out<float>(operands, 1));
+  };
+  return plan;
+}
+
+KernelPlan make_unpacked_weights(const KernelRequest& request) {
+  KernelPlan plan;
+  plan.run = [product = product_with(request.output(0).shape, request.num_threads)](
+                 std::byte* const* operands, std::byte*) {
+    product.unpack(operand_in<float>(operands, 0), operand_out<float>(operands, 1));
   };
   return plan;
 }
@@ -239,6 +255,7 @@ void register_recurrent_kernels(KernelTable& table) {
       .prepared = packed_weights,
       .in_place_output = 1};
   table["RecurrentPackedWeights"] = {{{"packed", make_packed_weights}}};
+  table["RecurrentUnpackedWeights"] = {{{"packed", make_unpacked_weights}}};
 }
 
 }  // namespace pando::cpu

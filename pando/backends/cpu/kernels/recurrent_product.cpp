@@ -73,20 +73,31 @@ std::int64_t RecurrentProduct::row_floats() const {
   return ceil_div(part_rows_ * depth_ + kPanelSlack, 16) * 16;
 }
 
-void RecurrentProduct::pack(const float* weights, float* to) const {
+template <class Body>
+void RecurrentProduct::for_weight_panels(const Body& body) const {
   const std::int64_t panels = unit_parts_ * gates_, panel_floats = panel_.columns * depth_;
-  const std::int64_t column_stride = transposed_ ? depth_ : 1;
-  const std::int64_t depth_stride = transposed_ ? 1 : units_;
   parallel_for(threads_, panels, std::max<std::int64_t>(1, (1 << 15) / panel_floats),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t unit = i / gates_ * panel_.columns;
-                   const float* from = weights + (i % gates_ * units_ + unit) * column_stride;
-                   pack_columns({from, DType::Float32, column_stride, depth_stride},
-                                std::min(panel_.columns, units_ - unit), depth_,
-                                to + i * panel_floats);
+                   body((i % gates_ * units_ + unit) * column_stride(),
+                        std::min(panel_.columns, units_ - unit), i * panel_floats);
                  }
                });
+}
+
+void RecurrentProduct::pack(const float* weights, float* to) const {
+  for_weight_panels([&](std::int64_t first, std::int64_t columns, std::int64_t packed) {
+    pack_columns({weights + first, DType::Float32, column_stride(), depth_stride()}, columns,
+                 depth_, to + packed);
+  });
+}
+
+void RecurrentProduct::unpack(const float* packed, float* weights) const {
+  for_weight_panels([&](std::int64_t first, std::int64_t columns, std::int64_t from) {
+    unpack_columns(packed + from, columns, depth_,
+                   {weights + first, column_stride(), depth_stride()});
+  });
 }
 
 RecurrentProduct::RowPanels RecurrentProduct::panels_of(const UnitTile& tile) const {

@@ -39,6 +39,8 @@ class RecurrentProduct {
   std::int64_t weight_floats() const;
   /// Packs the weights into `to`, on several threads.
   void pack(const float* weights, float* to) const;
+  /// Gives back what pack() made of the weights.
+  void unpack(const float* packed, float* weights) const;
 
   /// What a thread needs for itself.
   std::int64_t thread_floats() const { return row_floats() + part_rows_ * row_step(); }
@@ -72,10 +74,17 @@ class RecurrentProduct {
     std::int64_t size(std::int64_t i) const { return begin(i + 1) - begin(i); }
   };
   RowPanels panels_of(const UnitTile& tile) const;
+  /// Calls body(first weight, columns, packed) with where they begin, for the panels of the
+  /// weights.
+  template <class Body>
+  void for_weight_panels(const Body& body) const;
 
   RecurrentProduct(std::int64_t batch, std::int64_t depth, std::int64_t units, std::int64_t gates,
                    bool transposed, int threads);
   std::int64_t row_floats() const;
+  // Of the weights, in elements.
+  std::int64_t column_stride() const { return transposed_ ? depth_ : 1; }
+  std::int64_t depth_stride() const { return transposed_ ? 1 : units_; }
   void pack_part(const float* rows, const UnitTile& tile, float* to) const;
   void multiply(const Operands& step, const UnitTile& tile, const float* rows, float* sums) const;
   void bring_near(const float* parts, const UnitTile& tile, std::int64_t column, std::int64_t row,

@@ -1,6 +1,9 @@
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pando/backends/cpu/kernels/conv.hpp"
@@ -247,29 +250,39 @@ std::optional<PreparedInput> prepared_conv_weights(const KernelRequest& request)
     prepared.maker.outputs = {made};
     prepared.user.inputs[kWeights] = made;
     prepared.user.attributes.set("prepared_weights", Ints(problem.weights));
+    prepared.restorer = prepared.maker;
+    prepared.restorer->kind = spec.kind + "RestoredWeights";
+    std::swap(prepared.restorer->inputs, prepared.restorer->outputs);
     return prepared;
   } catch (const dnnl::error&) {
     return std::nullopt;
   }
 }
 
+namespace {
+
+enum class Direction : std::uint8_t { ToWanted, ToPlain };
+
+/// `weights`: as the convolution has them that `request` has the attributes of.
 template <ConvPass Pass>
-KernelPlan make_prepared_weights(const KernelRequest& request) {
+KernelPlan plan_weights(const KernelRequest& request, const OperandDesc& weights,
+                        Direction direction) {
   KernelSpec conv;
   conv.attributes = request.attributes();
   const auto image = [&](const char* shape) {
     return OperandDesc::contiguous(DType::Float32, conv.attributes.ints(shape));
   };
   conv.inputs = {image("image_shape"), image("image_shape")};
-  conv.inputs[conv_weights_operand(Pass)] = request.input(0);
+  conv.inputs[conv_weights_operand(Pass)] = weights;
   conv.outputs = {image("result_shape")};
   ConvProblem problem;
   const std::string fault = parse_onednn_conv<Pass>({conv, request.num_threads}, problem);
   if (!fault.empty()) return KernelPlan::reject(fault);
   try {
-    const auto [plain, wanted] = weights_layouts(Pass, problem, request.num_threads);
+    auto [from, to] = weights_layouts(Pass, problem, request.num_threads);
+    if (direction == Direction::ToPlain) std::swap(from, to);
     KernelPlan plan;
-    const auto reorder = std::make_shared<WeightsReorder>(plain, wanted, request.num_threads);
+    const auto reorder = std::make_shared<WeightsReorder>(from, to, request.num_threads);
     plan.run = [reorder](std::byte* const* operands, std::byte*) {
       reorder->run(operands[0], operands[1]);
     };
@@ -277,6 +290,18 @@ KernelPlan make_prepared_weights(const KernelRequest& request) {
   } catch (const dnnl::error& error) {
     return KernelPlan::reject(str_cat("oneDNN: ", error.what()));
   }
+}
+
+}  // namespace
+
+template <ConvPass Pass>
+KernelPlan make_prepared_weights(const KernelRequest& request) {
+  return plan_weights<Pass>(request, request.input(0), Direction::ToWanted);
+}
+
+template <ConvPass Pass>
+KernelPlan make_restored_weights(const KernelRequest& request) {
+  return plan_weights<Pass>(request, request.output(0), Direction::ToPlain);
 }
 
 template KernelPlan make_onednn_conv<ConvPass::Forward>(const KernelRequest& request);
@@ -294,5 +319,7 @@ template std::optional<PreparedInput> prepared_conv_weights<ConvPass::Data>(
     const KernelRequest& request);
 template KernelPlan make_prepared_weights<ConvPass::Forward>(const KernelRequest& request);
 template KernelPlan make_prepared_weights<ConvPass::Data>(const KernelRequest& request);
+template KernelPlan make_restored_weights<ConvPass::Forward>(const KernelRequest& request);
+template KernelPlan make_restored_weights<ConvPass::Data>(const KernelRequest& request);
 
 }  // namespace pando::cpu
