@@ -27,16 +27,20 @@ _FACTORIES = (
     "ones_like",
     "full_like",
     "empty_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
 )
 _CONVERSIONS = ("_to_copy", "to")
-_KNOWN = {*BY_PARTS, *MAKERS, *RULES, *_FOURIER, *_FACTORIES, *_CONVERSIONS}
+_KNOWN = {*BY_PARTS, *MAKERS, *RULES, *_FOURIER, *_FACTORIES, *_CONVERSIONS, "view_as_real"}
 
 
 class ComplexNumbers:
     """Calls operators on the real and imaginary parts of complex tensors.
 
     Parts are views of what a complex tensor is a view of, so that writes in place reach both; only
-    `view_as_real` makes a copy.
+    `view_as_real` makes a copy, and what would show that it is one is refused.
 
     Args:
         constant_of: Finds the data of the host that a traced tensor stands for, if it does.
@@ -56,6 +60,10 @@ class ComplexNumbers:
         self._parts: dict[int, tuple[torch.Tensor, Parts]] = {}
         self._factory_results: dict[int, tuple[torch.Tensor, Parts]] = {}
         self._buffers: dict[int, str] = {}
+        # The memory of each copy that view_as_real made, by that of the parts; what is not up to
+        # date any more.
+        self._copies: dict[int, set[int]] = {}
+        self._outdated: set[int] = set()
         self._fourier = FourierTransforms()
 
     def define_buffer(self, name: str, meta: torch.Tensor, data: torch.Tensor) -> None:
@@ -122,6 +130,8 @@ class ComplexNumbers:
             return self._named(result, made)
         if name in _CONVERSIONS:
             return self._named(result, _converted(arguments["self"], result.dtype))
+        if name == "view_as_real":
+            return self._real_view(arguments["self"])
         rule = RULES.get(name) or MAKERS.get(name)
         if rule is not None:
             return self._named(result, rule(**arguments))
@@ -133,6 +143,40 @@ class ComplexNumbers:
         for old, new in zip(arguments["self"], written, strict=True):
             old.copy_(new)
         return bound["self"]
+
+    def check_views(
+        self, given: list[torch.Tensor], written: list[torch.Tensor], location: str
+    ) -> None:
+        """Refuse what shows that `view_as_real` makes a copy.
+
+        Args:
+            given: The real tensors that an operator takes.
+            written: Those that it writes.
+            location: Where it is called.
+
+        Raises:
+            Error: It writes such a copy, or takes one whose complex tensor was written since.
+        """
+        if not self._copies:
+            return
+        memories = {self._memory_of(tensor) for tensor in written}
+        if any(memories & copies for copies in self._copies.values()):
+            raise createPoptorchError(
+                f"A view that torch.view_as_real made is written at {location}; in a program it is "
+                "a copy. Write the real and imag of the complex tensor, or a clone of the view"
+            )
+        self._outdated.update(*(self._copies.get(memory, ()) for memory in memories))
+        if any(self._memory_of(tensor) in self._outdated for tensor in given):
+            raise createPoptorchError(
+                f"A view that torch.view_as_real made is read at {location}, after its complex "
+                "tensor was written; in a program it is a copy. Call torch.view_as_real again"
+            )
+
+    def _real_view(self, parts: Parts) -> torch.Tensor:
+        copy = torch.stack(list(parts), -1)
+        for part in parts:
+            self._copies.setdefault(self._memory_of(part), set()).add(self._memory_of(copy))
+        return copy
 
     def _split(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

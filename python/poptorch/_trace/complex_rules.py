@@ -252,7 +252,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "tanh": _tanh,
     "vdot": _vdot,
     "view": _view,
-    "view_as_real": lambda self: torch.stack(list(self), -1),
 }
 
 # These make complex tensors of real ones.

@@ -309,6 +309,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             return
         if schema.name != "aten::cat":
             check_not_empty(given)
+        self.complex_numbers.check_views(given, written, location)
         self._known.note((func, args, kwargs), outputs, written, is_random)
         placement = self._placement_of(func, args, outputs, location)
         if not self._lowers(func._schema.name):

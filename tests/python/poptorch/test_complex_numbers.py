@@ -44,6 +44,8 @@ def writes_real_tensors(z: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 def factories(z: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
     made = [torch.zeros(4, dtype=z.dtype), torch.full((3, 4), 2 - 1j), torch.ones_like(z)]
     made += [torch.zeros_like(w), torch.full_like(z, 3), torch.ones(4, dtype=torch.complex64)]
+    made += [z.new_zeros(4), z.new_full((3, 4), 1 + 2j), w.new_ones(3, 4), z.new_zeros(3, 1).real]
+    made += [z.real.new_full((3, 4), 2, dtype=z.dtype)]
     return [z * one + w for one in made]
 
 
@@ -236,6 +238,26 @@ class Plain(nn.Module):
         return self.function(x)
 
 
+def write_real_view(x: torch.Tensor) -> torch.Tensor:
+    z = torch.view_as_complex(x * 1)
+    torch.view_as_real(z)[..., 0].mul_(2)
+    return z.abs()
+
+
+def write_behind_real_view(x: torch.Tensor) -> torch.Tensor:
+    z = torch.view_as_complex(x * 1)
+    pairs = torch.view_as_real(z)
+    z.mul_(2)
+    return pairs + 1
+
+
+def write_around_real_views(x: torch.Tensor) -> torch.Tensor:
+    z = torch.view_as_complex(x * 1)
+    copy = torch.view_as_real(z).clone().mul_(3)
+    z.mul_(2j)
+    return torch.view_as_real(z) + copy
+
+
 ERRORS: dict[str, tuple[nn.Module, torch.Tensor, str]] = {
     "written_buffer": (
         Table(lambda z, rotation: z * rotation.mul_(2)),
@@ -262,6 +284,16 @@ ERRORS: dict[str, tuple[nn.Module, torch.Tensor, str]] = {
         Plain(lambda x: torch.view_as_complex(x).view(torch.float32)),
         X,
         "A complex tensor as torch.float32: use torch.view_as_real",
+    ),
+    "written_view": (
+        Plain(write_real_view),
+        X,
+        r"A view that torch.view_as_real made is written at .*test_complex_numbers.py:\d+",
+    ),
+    "view_of_what_is_written": (
+        Plain(write_behind_real_view),
+        X,
+        r"A view that torch.view_as_real made is read at .*test_complex_numbers.py:\d+, after",
     ),
 }
 
@@ -297,3 +329,8 @@ def test_spectrograms_of_sounds() -> None:
     x = torch.randn(2, 400, generator=torch.Generator().manual_seed(3))
     given = poptorch.inferenceModel(Plain(spectrogram))(x)
     torch.testing.assert_close(given, spectrogram(x), rtol=1e-4, atol=1e-4)
+
+
+def test_writes_around_real_views() -> None:
+    given = poptorch.inferenceModel(Plain(write_around_real_views))(X)
+    torch.testing.assert_close(given, write_around_real_views(X))
