@@ -292,6 +292,21 @@ TEST_P(MatMulOnTarget, FewRowsReadLargeMatricesRowByRow) {
   EXPECT_EQ(check({2, 70, 33}).find("row by row"), std::string::npos) << "in a cache";
 }
 
+TEST_P(MatMulOnTarget, ShortColumnsBecomeRows) {
+  for (const auto& [n, k] :
+       std::vector<std::array<std::int64_t, 2>>{{10, 7}, {17, 4}, {33, 63}, {409, 10}, {65, 32}}) {
+    for (const std::int64_t rows : {1, 2, 5, 16}) {
+      for (const int threads : {1, 2}) {
+        const std::string how =
+            check({rows, n, k, false, true, DType::Float32, rows > 2, "", threads});
+        EXPECT_NE(how.find("short columns"), std::string::npos) << how;
+        check({rows, n, k, false, true, DType::Float32, true, "gelu_erf", threads});
+      }
+    }
+  }
+  EXPECT_EQ(check({8, 512, 10, false, true}).find("short columns"), std::string::npos);
+}
+
 TEST_P(MatMulOnTarget, RightMatricesArePackedBeforeRuns) {
   const auto expect_packed = [](const MatMulCase& c) {
     const std::string how = check_packed_before(c);

@@ -4,6 +4,7 @@
 
 #include "pando/backends/cpu/kernels/half_rows.hpp"
 #include "pando/backends/cpu/kernels/matmul.hpp"
+#include "pando/backends/cpu/kernels/packed_panels.hpp"
 #include "pando/backends/cpu/kernels/skinny_windows.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
@@ -16,6 +17,10 @@ namespace {
 // max_dot_rows().
 constexpr std::int64_t kMaxColumnRows = 32;
 constexpr std::int64_t kMinDotDepth = 64;
+// Columns shorter than that become rows before they are multiplied, where that takes less than the
+// call of oneDNN (2 us with AVX2).
+constexpr std::int64_t kMaxShortElements = 4096;
+constexpr std::int64_t kMaxPanelColumns = 32;
 constexpr std::int64_t kColumnStep = 32;
 // What a thread is woken for: some 5 us of arithmetic, or of reading the rhs from an outer cache.
 constexpr double kMinimumFlopsPerTask = 3e5;
@@ -50,11 +55,30 @@ void for_windows(const SkinnyMatMul& p, DType dtype, int num_threads, const Body
                });
 }
 
+/// The product in the window where the columns of the rhs are contiguous and shorter than
+/// kMinDotDepth: a few at a time become rows, in the first cache level.
+void run_short_columns(const SkinnyMatMul& p, const float* lhs, const float* rhs, const float* bias,
+                       float* out, const Window& window) {
+  alignas(64) float panel[kMinDotDepth * kMaxPanelColumns + kPanelSlack];
+  const std::int64_t width = packed_tile().columns;
+  SkinnyMatMul of_panel = p;
+  of_panel.rhs_row = width;
+  of_panel.rhs_column = 1;
+  for (std::int64_t begin = window.column_begin; begin < window.column_end; begin += width) {
+    const std::int64_t columns = std::min(width, window.column_end - begin);
+    pack_columns({rhs + begin * p.rhs_column, DType::Float32, p.rhs_column, p.rhs_row}, columns,
+                 p.k, panel);
+    run_window(SkinnyWay::Columns, of_panel, lhs, panel, bias == nullptr ? nullptr : bias + begin,
+               out + begin, {window.row_begin, window.row_end, 0, columns});
+  }
+}
+
 struct FloatSkinnyMatMul {
   SkinnyMatMul p;
   MatMulProblem problem;
   SkinnyWay way;
   int num_threads;
+  bool has_short_columns = false;
 
   void operator()(std::byte* const* operands, std::byte* scratch) const {
     const auto* lhs = reinterpret_cast<const float*>(operands[0]);
@@ -62,7 +86,11 @@ struct FloatSkinnyMatMul {
     const float* bias = problem.has_bias ? reinterpret_cast<const float*>(operands[2]) : nullptr;
     auto* out = reinterpret_cast<float*>(operands[problem.out_operand()]);
     for_windows(p, problem.dtype, num_threads, [&](const Window& window) {
-      run_window(way, p, lhs, rhs, bias, out, window);
+      if (has_short_columns) {
+        run_short_columns(p, lhs, rhs, bias, out, window);
+      } else {
+        run_window(way, p, lhs, rhs, bias, out, window);
+      }
       const auto mine = problem.finish_scratch() * static_cast<std::size_t>(thread_index());
       problem.finish(operands, scratch + mine,
                      {0, p.m, window.column_begin, window.column_end - window.column_begin});
@@ -130,7 +158,10 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
   if (dots && (p.rhs_row != 1 || p.lhs_column != 1)) return KernelPlan::reject("operand layouts");
   const std::int64_t max_rows = dots ? max_dot_rows() : kMaxColumnRows;
   if (p.m > max_rows) return KernelPlan::reject(str_cat("more than ", max_rows, " rows"));
-  if (dots && p.k < kMinDotDepth) return KernelPlan::reject("short dot products");
+  const bool has_short_columns = dots && p.k < kMinDotDepth;
+  if (has_short_columns && (is_half || p.n * p.k > kMaxShortElements)) {
+    return KernelPlan::reject("short dot products");
+  }
 
   KernelPlan plan;
   plan.detail = dots ? "dot products" : way == SkinnyWay::Rows ? "row by row" : "column tiles";
@@ -142,7 +173,8 @@ KernelPlan plan_skinny_matmul(const MatMulProblem& problem, int num_threads) {
     return plan;
   }
   plan.scratch_bytes = problem.finish_scratch() * static_cast<std::size_t>(num_threads);
-  plan.run = FloatSkinnyMatMul{p, problem, way, num_threads};
+  if (has_short_columns) plan.detail = "short columns";
+  plan.run = FloatSkinnyMatMul{p, problem, way, num_threads, has_short_columns};
   return plan;
 }
 
