@@ -12,7 +12,7 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -128,7 +128,7 @@ class Program(nn.Module):
     """A module whose forward is a text.
 
     Args:
-        lines: Its lines, over `i`, `c`, `p`, `q` and what `start_of` gives.
+        lines: Its lines, over what `start` gives.
         halves: Whether its halves are in blocks of their own.
     """
 
@@ -141,25 +141,40 @@ class Program(nn.Module):
         self.lines, self.halves = lines, halves
 
     def forward(self, *inputs: torch.Tensor) -> Any:
+        results = self.results_of(inputs)
+        return results, poptorch.identity_loss(loss_of(results, self.p), "none")
+
+    def results_of(self, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        """The last values of the lines."""
         names: dict[str, Any] = {"torch": torch, "F": F, "self": self}
         self._begin_half(0)
-        names |= start_of(self, inputs)
+        names |= self.start(inputs)
         for index, line in enumerate(self.lines):
             if index == len(self.lines) // 2:
                 self._begin_half(1)
             exec(line, names)
         values = [v for k, v in names.items() if k[0] == "v" and isinstance(v, torch.Tensor)]
-        results = [value.clone() for value in values[-6:]]
-        loss = self.p.sum() * 0
-        for result in results:
-            if result.is_floating_point():
-                weights = torch.cos(torch.arange(result.numel(), dtype=result.dtype))
-                loss = loss + (result * weights.reshape(result.shape)).sum()
-        return results, poptorch.identity_loss(loss, "none")
+        return [value.clone() for value in values[-6:]]
+
+    def start(self, inputs: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:
+        """The values that the program starts with."""
+        x, y, i, c = inputs
+        started = {"v0": x * self.q, "v1": y * self.p, "v2": x + 0, "v3": self.p * self.state}
+        return {**started, "i": i, "c": c, "p": self.p, "q": self.q}
 
     def _begin_half(self, number: int) -> None:
         if self.halves:
             poptorch.Block.start(str(number), ipu_id=number)
+
+
+def loss_of(results: list[torch.Tensor], weight: torch.Tensor) -> torch.Tensor:
+    """A sum in which every element counts otherwise, and the weight with a gradient of 0."""
+    loss = weight.sum() * 0
+    for result in results:
+        if result.is_floating_point():
+            weights = torch.cos(torch.arange(result.numel(), dtype=result.dtype))
+            loss = loss + (result * weights.reshape(result.shape)).sum()
+    return loss
 
 
 def inputs_of(seed: int) -> tuple[torch.Tensor, ...]:
@@ -167,13 +182,6 @@ def inputs_of(seed: int) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.randn(3, 4, generator=generator), torch.randn(2, 3, 4, generator=generator)
     return x, y, torch.tensor([2, 0]), torch.rand(3, 4, generator=generator) > 0.5
-
-
-def start_of(module: Program, inputs: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:
-    """The values that a program starts with."""
-    x, y, i, c = inputs
-    started = {"v0": x * module.q, "v1": y * module.p, "v2": x + 0, "v3": module.p * module.state}
-    return {**started, "i": i, "c": c, "p": module.p, "q": module.q}
 
 
 def random_line(draw: random.Random, names: list[str], number: int) -> str:
@@ -213,16 +221,21 @@ def random_line(draw: random.Random, names: list[str], number: int) -> str:
     return f"v{number} = {draw.choice(made).format(**fields)}"
 
 
-def random_program(seed: int) -> list[str]:
+def random_program(
+    seed: int,
+    module: Program | None = None,
+    line_of: Callable[[random.Random, list[str], int], str] = random_line,
+) -> list[str]:
     """Lines that eager torch runs and differentiates, with results that are not too large."""
     draw = random.Random(seed)
     lines: list[str] = []
     wanted = draw.randrange(2, MOST_LINES)
-    module, inputs = Program([]), inputs_of(seed)
-    names = {"torch": torch, "F": F, "self": module, **start_of(module, inputs)}
+    module = module or Program([])
+    inputs = tuple(t.to(module.p.dtype) if t.is_floating_point() else t for t in inputs_of(seed))
+    names = {"torch": torch, "F": F, "self": module, **module.start(inputs)}
     for number in range(4, 4 + 8 * wanted):
         known = [k for k, v in names.items() if k[0] in "vpq" and isinstance(v, torch.Tensor)]
-        line = random_line(draw, known, number)
+        line = line_of(draw, known, number)
         if _writes_elements_twice(line, names):
             continue
         try:
@@ -294,7 +307,7 @@ def difference(wanted: Outcome, given: Outcome, tolerance: float) -> str:
 
 # What programs refuse: losses that the final one does not depend on, parameters that change their
 # shape; and what only torch's rules for tensors without values do not allow.
-_REFUSED = (
+REFUSED = (
     "Multiple independent losses found in graph",
     "Use the form that returns a view",
     "cannot be safely cast to type",
@@ -344,7 +357,7 @@ def compare(lines: list[str], seed: int, strategy: str = "plain") -> str | None:
         trained.copyWeightsToHost()
         return difference(wanted, (results, dict(program.state_dict())), TOLERANCE)
     except Exception as error:
-        is_refused = any(text in str(error) for text in _REFUSED)
+        is_refused = any(text in str(error) for text in REFUSED)
         return None if is_refused else f"{type(error).__name__}: {error}"
     finally:
         trained.destroy()

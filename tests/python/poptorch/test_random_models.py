@@ -1,0 +1,16 @@
+"""Random models in the ways in which they are run, against eager torch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.python.poptorch.random_models import checked
+
+PROGRAMS = {"inference": 12, "training": 8, "fit_in": 4, "half": 8}
+
+
+@pytest.mark.parametrize("mode", PROGRAMS)
+def test_random_models_agree(mode: str) -> None:
+    outcomes = list(checked(PROGRAMS[mode], 400_000, mode))
+    assert sum(outcome is not None for _, outcome in outcomes) > PROGRAMS[mode] // 2
+    assert [(seed, outcome) for seed, outcome in outcomes if outcome] == []
