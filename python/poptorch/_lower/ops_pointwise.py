@@ -313,3 +313,9 @@ def copy(call: Call, self: popxl.Tensor, src: popxl.Tensor) -> popxl.Tensor:
 def to(call: Call, self: popxl.Tensor, **_ignored: Any) -> popxl.Tensor:
     """The same elements in the element type of the result."""
     return cast(self, call.dtype)
+
+
+@lowers("prims::convert_element_type")
+def convert_element_type(call: Call, a: popxl.Tensor, **_ignored: Any) -> popxl.Tensor:
+    """The same elements in another element type."""
+    return cast(a, call.dtype)

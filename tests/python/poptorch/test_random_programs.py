@@ -104,3 +104,20 @@ def test_parameters_that_change_their_shape_are_refused() -> None:
 
     with pytest.raises(poptorch.Error, match=r"The tensor weight of shape \[6\] is changed to"):
         poptorch.trainingModel(Corner(turns))()
+
+
+def test_renorm_of_float16_has_a_gradient() -> None:
+    # Torch's own rules for float16 end in a primitive, whose result has no gradient in torch.
+    def normed(w: torch.Tensor) -> torch.Tensor:
+        limited = torch.renorm(w.to(kind).reshape(2, 3), 2, 0, 1.0)
+        return limited.float() * torch.arange(1.0, 7.0).reshape(2, 3)
+
+    kind = torch.float32
+    reference = Corner(normed)
+    reference()[1].backward()
+    assert reference.weight.grad is not None
+    kind = torch.float16
+    model = Corner(normed)
+    poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=0.5))()
+    after = reference.weight.detach() - 0.5 * reference.weight.grad
+    torch.testing.assert_close(model.state_dict()["weight"], after, rtol=2e-3, atol=2e-3)
