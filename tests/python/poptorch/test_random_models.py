@@ -6,7 +6,7 @@ import pytest
 
 from tests.python.poptorch.random_models import checked
 
-PROGRAMS = {"inference": 12, "training": 8, "fit_in": 4, "half": 8}
+PROGRAMS = {"inference": 8, "training": 5, "fit_in": 2, "half": 5}
 
 
 @pytest.mark.parametrize("mode", PROGRAMS)
