@@ -241,9 +241,3 @@ for _activation, _names in _PRODUCTS.items():
         _packet, _, _overload = _name.partition(".")
         _operator = getattr(getattr(torch.ops.aten, _packet), _overload or "default")
         shape_rule(f"aten::{_name}")(_in_the_dtype_of(_activation, _operator))
-
-
-@shape_rule("prims::convert_element_type")
-def convert_element_type(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Primitives of torch forget that their results have a gradient."""
-    return a.to(dtype, copy=True)

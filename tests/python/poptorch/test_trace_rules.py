@@ -332,3 +332,26 @@ def test_what_forward_registers_is_gone_after_the_trace(fails: bool) -> None:
     assert model.filled is None and not model._non_persistent_buffers_set
     torch.testing.assert_close(dict(model.state_dict()), dict(state))
     torch.testing.assert_close(given, model(X).detach())
+
+
+PRIMITIVES = ["hypot", "atan2", "maximum", "minimum", "fmod", "remainder", "fmax"]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitives_of_torch_have_gradients(name: str) -> None:
+    # In eager torch they have none of their own; there they stand behind other operators.
+    def loss_of(function: Callable[..., torch.Tensor], m: Calls, x: torch.Tensor) -> torch.Tensor:
+        return (function(m.weight, x[0] + 0.1) * torch.arange(1.0, 5.0)).sum()
+
+    wanted = Calls(functools.partial(loss_of, getattr(torch, name)))
+    wanted(X).backward()
+    model = Calls(functools.partial(loss_of, getattr(torch.ops.prims, name)))
+    model.function = functools.partial(_as_loss, model.function)
+    before = model.weight.detach().clone()
+    poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))(X)
+    assert wanted.weight.grad is not None
+    torch.testing.assert_close(before - model.state_dict()["weight"], wanted.weight.grad)
+
+
+def _as_loss(function: Callable[..., torch.Tensor], m: Calls, x: torch.Tensor) -> torch.Tensor:
+    return poptorch.identity_loss(function(m, x), "none")
