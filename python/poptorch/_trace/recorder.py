@@ -215,9 +215,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             raise
         outputs = list(tensors_in(result))
         self._check_not_differentiated(name, outputs)
-        result = _with_own_memory(func, given, result)
-        if func.namespace == "prims" and from_grad and torch.is_grad_enabled():
-            result = _with_gradient(given, result)
+        result = _with_gradient(func, given, _with_own_memory(func, given, result))
         outputs = list(tensors_in(result))
         if given or func.namespace == "poptorch" or any(t.device.type == "meta" for t in outputs):
             self._note(func, args, kwargs, outputs, from_grad)
@@ -377,15 +375,18 @@ def _with_own_memory(func: Operator, given: list[torch.Tensor], result: Any) -> 
     return result if declared or shares else result.clone()
 
 
-def _with_gradient(given: list[torch.Tensor], result: Any) -> Any:
+def _with_gradient(func: Operator, given: list[torch.Tensor], result: Any) -> Any:
     """A result that depends on what is given: torch's primitives forget that theirs do."""
+    sources = [tensor for tensor in given if tensor.requires_grad]
+    if func.namespace != "prims" or not sources or not torch.is_grad_enabled():
+        return result
     is_made = isinstance(result, torch.Tensor) and not any(result is tensor for tensor in given)
     if not is_made or not result.is_floating_point() or result.requires_grad:
         return result
     with without_modes():
         # Meta tensors have no values that this could change.
-        sums = [tensor.sum().to(result.dtype) for tensor in given if tensor.requires_grad]
-        return torch.stack([result, *(one.expand(result.shape) for one in sums)])[0].clone()
+        sums = [tensor.sum().to(result.dtype).expand(result.shape) for tensor in sources]
+        return torch.stack([result, *sums])[0].clone()
 
 
 def _short_name(func: Operator) -> str:
