@@ -150,6 +150,28 @@ def test_weights_that_something_else_reads_stay_as_they_are_too() -> None:
         program.check_bits_of_weights(program.initial)
 
 
+def test_weights_that_differ_between_replicas_come_back() -> None:
+    first, second = uniform(2, 300, 200), uniform(2, 300, 200)
+    images = uniform(2, 70, 300)
+    ir = popxl.Ir(replication=2)
+    with ir.main_graph, popxl.in_sequence():
+        own = ir.replica_grouping(group_size=1)
+        weights = popxl.variable(first, name="w", replica_grouping=own)
+        stream = popxl.h2d_stream((70, 300), popxl.float32)
+        y = ops.host_load(stream) @ weights
+        result = popxl.d2h_stream(y.shape, y.dtype)
+        ops.host_store(result, y)
+    with popxl.Session(ir, "cpu") as session:
+        plan = session_info.memory_plan(session)
+        assert plan.persistent_bytes < 1.2 * first[0].nbytes
+        for value in (first, second):
+            session.write_variable_data(weights, value)
+            got = session.run({stream: images})[result]
+            np.testing.assert_allclose(got, images @ value, rtol=1e-4, atol=1e-3)
+            session.weights_to_host()
+            np.testing.assert_array_equal(session.get_tensor_data(weights), value)
+
+
 def test_weights_of_programs_for_several_devices_come_back() -> None:
     right = uniform(300, 200)
     ir = popxl.Ir(replication=1)

@@ -263,10 +263,16 @@ void unpack_columns(const float* from, std::int64_t columns, std::int64_t depth,
   for (std::int64_t first = 0; first < columns; first += width, from += width * depth) {
     const std::int64_t lines = std::min(width, columns - first);
     float* const panel = to.data + first * to.line_stride;
-    for (std::int64_t k = 0; k < depth; ++k) {
-      for (std::int64_t i = 0; i < lines; ++i) {
-        panel[i * to.line_stride + k * to.depth_stride] = from[k * width + i];
+    if (to.line_stride == 1) {
+      for (std::int64_t k = 0; k < depth; ++k) {
+        std::copy_n(from + k * width, lines, panel + k * to.depth_stride);
       }
+      continue;
+    }
+    // Line by line: writes to all lines at once would share a set of the cache.
+    for (std::int64_t i = 0; i < lines; ++i) {
+      float* const line = panel + i * to.line_stride;
+      for (std::int64_t k = 0; k < depth; ++k) line[k * to.depth_stride] = from[k * width + i];
     }
   }
 }
