@@ -13,6 +13,8 @@ import popxl
 import popxl.ops as ops
 from pando import checkpoint, session_info
 from pando.settings import use_session_settings
+from popart._internal.enums import ExecutionContext
+from popxl.context import _execution_context
 
 SHAPE = (160, 32, 3, 3)
 RNG = np.random.default_rng(7)
@@ -166,3 +168,24 @@ def test_a_program_from_the_cache_prepares_them_too(tmp_path: Path) -> None:
         assert (session_info.cache_file(session) is not None) == (turn == 1)
         with session:
             close(program.run(session), wanted(first))
+
+
+def test_products_follow_matrices_that_are_made_when_weights_come() -> None:
+    first, second, rows = (
+        RNG.standard_normal(shape, dtype=np.float32) for shape in ((90, 330), (90, 330), (70, 90))
+    )
+    ir = popxl.Ir(replication=1)
+    with ir.main_graph, popxl.in_sequence():
+        given = popxl.variable(first, name="given")
+        weights = popxl.variable(np.zeros_like(first), name="w")
+        with _execution_context(ExecutionContext.WeightsFromHostFragment):
+            ops.var_updates.copy_var_update_(weights, given * 2)
+        images = popxl.h2d_stream(rows.shape, popxl.float32, "x")
+        y = ops.host_load(images, "x") @ weights
+        result = popxl.d2h_stream(y.shape, y.dtype, "y")
+        ops.host_store(result, y)
+    with popxl.Session(ir, "cpu") as session:
+        assert is_prepared(session)
+        close(session.run({images: rows})[result], rows @ (2 * first))
+        session.write_variable_data(given, second)
+        close(session.run({images: rows})[result], rows @ (2 * second))
