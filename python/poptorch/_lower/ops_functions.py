@@ -411,6 +411,15 @@ for _name, _function in {
     _register_test(_name, _function)
 
 
+@lowers("aten::angle")
+def angle(call: Call, self: popxl.Tensor) -> popxl.Tensor:
+    """Pi where numbers are negative, else 0; NaN stays."""
+    x = cast(self, call.dtype)
+    zero, half_turn = (number(value, call.dtype) for value in (0, math.pi))
+    turned = ops.where(ops.greater(zero, x), half_turn, zero)
+    return ops.where(ops.isnan(x), x, turned)
+
+
 @lowers("aten::signbit", "prims::signbit")
 def signbit(call: Call, self: popxl.Tensor) -> popxl.Tensor:
     """Whether elements are negative."""

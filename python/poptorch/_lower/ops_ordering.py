@@ -9,6 +9,7 @@ import numpy as np
 
 import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
+from poptorch._lower.ops_index import element_numbers
 from poptorch._lower.registry import lowers
 from popxl import ops
 
@@ -19,17 +20,32 @@ Scan = Callable[..., popxl.Tensor]
 def median(
     call: Call, self: popxl.Tensor, dim: int | None = None, keepdim: bool = False
 ) -> popxl.Tensor | list[popxl.Tensor]:
-    """The lower median, and where it is if an axis is given."""
-    if call.node.name == "aten::nanmedian":
-        raise NotImplementedError(f"nanmedian at {call.node.location}")
-    if dim is None:
-        flat = ops.reshape(self, (self.nelms,))
-        values, _ = ops.sort(flat, 0)
-        middle = (self.nelms - 1) // 2
-        return ops.reshape(ops.slice(values, [middle], [middle + 1], [1], [0]), ())
+    """The lower median, and where it is if an axis is given; that of NaN is NaN."""
+    del keepdim
     if self.rank == 0:
-        return [self, popxl.constant(0, popxl.int32)]
-    return _sorted_position(call, self, dim, (self.shape[dim] - 1) // 2)
+        return self if dim is None else [self, popxl.constant(0, popxl.int32)]
+    t = ops.reshape(self, (self.nelms,)) if dim is None else self
+    axis = (dim or 0) % t.rank
+    if not t.dtype.is_floating_point:
+        found = _sorted_position(call, t, axis, (t.shape[axis] - 1) // 2)
+    else:
+        place = _place_of_median(t, axis, call.node.name == "aten::nanmedian")
+        numbers = element_numbers(place, t.shape, axis)
+        parts = (ops.reshape(part, (t.nelms,)) for part in ops.sort(t, axis))
+        found = [ops.reshape(ops.gather(part, numbers, 0), call.shape) for part in parts]
+    return found[0] if dim is None else found
+
+
+def _place_of_median(t: popxl.Tensor, axis: int, skips_nan: bool) -> popxl.Tensor:
+    """Where sorted elements, of which NaN are the last ones, have their median."""
+    zero, one, two = (popxl.constant(n, popxl.int32) for n in (0, 1, 2))
+    are_numbers = cast(ops.logical_not(ops.isnan(t)), popxl.int32)
+    count = ops.sum(are_numbers, [axis], True)
+    if skips_nan:
+        return ops.maximum(ops.div(ops.sub(count, one), two), zero)
+    size = t.shape[axis]
+    middle = popxl.constant((size - 1) // 2, popxl.int32)
+    return ops.where(ops.equal(count, popxl.constant(size, popxl.int32)), middle, count)
 
 
 @lowers("aten::kthvalue")
@@ -38,6 +54,8 @@ def kthvalue(
 ) -> list[popxl.Tensor]:
     """The k-th smallest elements along an axis and where they are."""
     del keepdim
+    if self.rank == 0:
+        return [self, popxl.constant(0, popxl.int32)]
     return _sorted_position(call, self, dim, k - 1)
 
 
@@ -142,8 +160,8 @@ def _joined(
     before, now = part(values, 0, size - distance), part(values, distance, size)
     takes = ops.greater(before, now) if largest else ops.greater(now, before)
     if values.dtype.is_floating_point:
-        takes = ops.logical_and(takes, ops.logical_not(ops.isnan(now)))
         takes = ops.logical_or(takes, ops.isnan(before))
+        takes = ops.logical_and(takes, ops.logical_not(ops.isnan(now)))
     chosen = ops.where(takes, before, now)
     place = ops.where(takes, part(places, 0, size - distance), part(places, distance, size))
     return (

@@ -117,6 +117,29 @@ def write_range(
     return ops.scatter_reduce(rows, numbers, "none", self, axis)
 
 
+@lowers("aten::diagonal_scatter")
+def write_diagonal(
+    call: Call,
+    self: popxl.Tensor,
+    src: popxl.Tensor,
+    offset: int = 0,
+    dim1: int = 0,
+    dim2: int = 1,
+) -> popxl.Tensor:
+    """A tensor with the elements of diagonals replaced."""
+    del call
+    numbers = np.arange(self.nelms, dtype=np.int32).reshape(self.shape)
+    places = np.diagonal(numbers, offset, dim1, dim2).ravel()
+    flat = ops.scatter_reduce(
+        ops.reshape(cast(src, self.dtype), (src.nelms,)),
+        popxl.constant(places, popxl.int32),
+        "none",
+        ops.reshape(self, (self.nelms,)),
+        0,
+    )
+    return ops.reshape(flat, self.shape)
+
+
 @lowers("aten::eye")
 def eye(call: Call, n: int, m: int | None = None, **_ignored: Any) -> popxl.Tensor:
     """Ones on the diagonal."""

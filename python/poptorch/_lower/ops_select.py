@@ -137,8 +137,10 @@ def mode(
     rows = ops.reshape(last, (-1, size, 1))
     equal = cast(ops.equal(rows, ops.reshape(last, (-1, 1, size))), popxl.int32)
     # The first of the sorted elements with the largest count; its equals follow it.
-    first = ops.argmax(ops.sum(equal, [2]), 1, True)
-    count = ops.max(ops.sum(equal, [2]), [1], True)
+    # A NaN, which equals nothing, counts as one element.
+    counts = ops.maximum(ops.sum(equal, [2]), number(1, popxl.int32))
+    first = ops.argmax(counts, 1, True)
+    count = ops.max(counts, [1], True)
     chosen = ops.add(first, ops.sub(count, number(1, popxl.int32)))
     starts = popxl.constant(np.arange(rows.shape[0], dtype=np.int32).reshape(-1, 1) * size)
     numbers = _flat(ops.add(chosen, cast(starts, popxl.int32)))

@@ -350,8 +350,10 @@ def test_a_state_of_torch_is_taken() -> None:
     torch.testing.assert_close(executor(X), other(X).detach())
 
 
-def test_operators_that_ask_for_values_are_named() -> None:
-    model = poptorch.inferenceModel(Inner(lambda v: v * torch.ops.aten.equal(v, v * 2)))
-    message = r"aten::equal is only supported in eager mode: at .*test_bad_input.py:\d+ the value"
+@pytest.mark.parametrize("name", ["equal", "allclose"])
+def test_operators_that_ask_for_values_are_named(name: str) -> None:
+    function = getattr(torch.ops.aten, name)
+    model = poptorch.inferenceModel(Inner(lambda v: v * function(v, v * 2)))
+    message = rf"aten::{name} is only supported in eager mode: at .*test_bad_input.py:\d+ the value"
     with pytest.raises(poptorch.Error, match=message):
         model(X)

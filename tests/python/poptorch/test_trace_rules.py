@@ -355,3 +355,12 @@ def test_primitives_of_torch_have_gradients(name: str) -> None:
 
 def _as_loss(function: Callable[..., torch.Tensor], m: Calls, x: torch.Tensor) -> torch.Tensor:
     return poptorch.identity_loss(function(m, x), "none")
+
+
+def test_close_values_are_known_where_equal_ones_are() -> None:
+    def choose(m: Calls, x: torch.Tensor) -> torch.Tensor:
+        numbers = torch.arange(3.0)
+        near = torch.allclose(numbers, torch.tensor([0, 1, 2.0001]), atol=1e-2)
+        return x + 1 if near and not torch.allclose(numbers, numbers + 1) else x
+
+    torch.testing.assert_close(run(choose, X), X + 1)

@@ -1,0 +1,75 @@
+"""Operators that order elements, on rows with NaN, beside eager torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import poptorch
+
+NAN = float("nan")
+X = torch.tensor(
+    [[1.0, NAN, 3.0, 2.0], [4.0, 1.0, 2.0, 9.0], [NAN, NAN, NAN, NAN], [NAN, 5.0, 5.0, -1.0]]
+)
+
+FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "median": lambda x: x.median(1),
+    "median_of_columns": lambda x: x.median(0, keepdim=True),
+    "median_of_all": lambda x: x.median(),
+    "median_of_one": lambda x: x[1, 2].median(),
+    "nanmedian": lambda x: x.nanmedian(1).values,
+    "nanmedian_of_all": lambda x: x.nanmedian(),
+    "mode": lambda x: x[:3].mode(1),
+    "cummax": lambda x: x.cummax(1),
+    "cummin": lambda x: x.cummin(1),
+    "kthvalue": lambda x: x.kthvalue(2, 1).values,
+    "kthvalue_of_one": lambda x: x[1, 2].kthvalue(1),
+    "topk": lambda x: x.topk(2, 1).values,
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(1),
+    "argmax": lambda x: x.argmax(1),
+    "argmin": lambda x: x.argmin(1),
+    "sort": lambda x: x.sort(dim=1, stable=True),
+    "quantile": lambda x: x.quantile(0.5, 1),
+    "nanquantile": lambda x: x.nanquantile(0.5, 1),
+}
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nan_has_its_place(name: str) -> None:
+    wanted, given = FUNCTIONS[name](X), poptorch.inferenceModel(Calls(FUNCTIONS[name]))(X)
+    parts = zip(given, wanted, strict=True) if isinstance(wanted, tuple) else [(given, wanted)]
+    for part, of_torch in parts:
+        torch.testing.assert_close(part.to(of_torch.dtype), of_torch, equal_nan=True)
+
+
+def test_the_gradient_of_a_median_goes_to_one_element() -> None:
+    weight = nn.Parameter(torch.tensor([[3.0, 1.0, 2.0, 5.0], [0.5, 7.0, 4.0, 6.0]]))
+    wanted = weight.detach().clone().requires_grad_()
+    (wanted.median(1).values * torch.tensor([2.0, 3.0])).sum().backward()
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self) -> torch.Tensor:
+            values = self.weight.median(1).values
+            return poptorch.identity_loss((values * torch.tensor([2.0, 3.0])).sum(), "none")
+
+    before, model = weight.detach().clone(), Loss()
+    poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))()
+    torch.testing.assert_close(before - model.state_dict()["weight"], wanted.grad)
