@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import popxl
 from poptorch._lower.lowering import Call, broadcast_to, cast
-from poptorch._lower.ops_pointwise import Operand, common_dtype, number, operand
+from poptorch._lower.ops_pointwise import (
+    Operand,
+    common_dtype,
+    differ_in_sign,
+    floored_quotient,
+    number,
+    operand,
+)
 from poptorch._lower.registry import lowers
 from poptorch._lower.views import with_gradient_of
 from popxl import ops
@@ -61,6 +68,17 @@ def area_cosine(t: popxl.Tensor) -> popxl.Tensor:
     return ops.log1p(ops.add(above, ops.sqrt(ops.mul(above, _plus(above, 2)))))
 
 
+def _in_range(t: popxl.Tensor, function: Unary, sign: popxl.Tensor | None = None) -> popxl.Tensor:
+    """An area function, which is log(2 t) where squares are too large."""
+    large = ops.greater(ops.abs(t), number(1e18, t.dtype))
+    usual = function(ops.where(large, number(1, t.dtype), t))
+    size = t if sign is None else ops.mul(t, ops.detach(sign))
+    grown = _plus(ops.log(ops.where(large, size, number(1, t.dtype))), math.log(2))
+    if sign is not None:
+        grown = ops.mul(grown, ops.detach(sign))
+    return ops.where(large, grown, usual)
+
+
 def area_tangent(t: popxl.Tensor) -> popxl.Tensor:
     """log1p(2 x / (1 - x)) / 2."""
     return _times(ops.log1p(ops.div(_times(t, 2), _one_minus(t))), 0.5)
@@ -90,10 +108,10 @@ _UNARY: dict[str, Unary] = {
     "arccos": arccosine,
     "sinh": hyperbolic_sine,
     "cosh": hyperbolic_cosine,
-    "asinh": area_sine,
-    "arcsinh": area_sine,
-    "acosh": area_cosine,
-    "arccosh": area_cosine,
+    "asinh": lambda t: _in_range(t, area_sine, ops.sign(t)),
+    "arcsinh": lambda t: _in_range(t, area_sine, ops.sign(t)),
+    "acosh": lambda t: _in_range(t, area_cosine),
+    "arccosh": lambda t: _in_range(t, area_cosine),
     "atanh": area_tangent,
     "arctanh": area_tangent,
     "exp2": lambda t: ops.exp(_times(t, math.log(2))),
@@ -148,19 +166,38 @@ def root(t: popxl.Tensor) -> popxl.Tensor:
     return ops.where(nothing, zero, ops.sqrt(ops.where(nothing, one, t)))
 
 
+def _of_unit_size(x: popxl.Tensor, y: popxl.Tensor) -> tuple[popxl.Tensor, popxl.Tensor]:
+    """Two numbers over the larger of their sizes; infinities are as large as each other."""
+    zero, one = number(0, x.dtype), number(1, x.dtype)
+    size = ops.maximum(ops.abs(x), ops.abs(y))
+    endless = ops.isinf(size)
+    scale = ops.where(ops.logical_or(endless, ops.equal(size, zero)), one, size)
+
+    def scaled(t: popxl.Tensor) -> popxl.Tensor:
+        ends = ops.where(ops.isinf(t), ops.sign(t), ops.mul(t, zero))
+        return ops.where(endless, ends, ops.div(t, scale))
+
+    return scaled(x), scaled(y)
+
+
+def _angle_of(x: popxl.Tensor, y: popxl.Tensor, shape: tuple[int, ...]) -> popxl.Tensor:
+    zero, one = number(0, x.dtype), number(1, x.dtype)
+    radius = ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
+    right = broadcast_to(ops.greater(x, zero), shape)
+    above = ops.where(right, y, ops.sub(radius, x))
+    below = ops.where(right, ops.add(radius, x), y)
+    below = ops.where(ops.equal(radius, zero), one, below)
+    return _times(ops.atan(ops.div(above, below)), 2)
+
+
 @lowers("aten::atan2", "aten::arctan2", "prims::atan2")
 def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y)."""
     y, x = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
-    squares = ops.add(ops.mul(x, x), ops.mul(y, y))
-    radius = ops.sqrt(squares)
     zero, one = number(0, popxl.float32), number(1, popxl.float32)
-    right = broadcast_to(ops.greater(x, zero), call.shape)
-    above = ops.where(right, y, ops.sub(radius, x))
-    below = ops.where(right, ops.add(radius, x), y)
-    below = ops.where(ops.equal(radius, zero), one, below)
-    angle = _times(ops.atan(ops.div(above, below)), 2)
+    angle = _angle_of(*_of_unit_size(x, y), call.shape)
     if call.node.from_grad:
+        squares = ops.add(ops.mul(x, x), ops.mul(y, y))
         # x dy - y dx over the squares; nothing at the origin.
         squares = ops.detach(ops.where(ops.equal(squares, zero), one, squares))
         turn = ops.sub(ops.mul(ops.detach(x), y), ops.mul(ops.detach(y), x))
@@ -185,9 +222,10 @@ def hypot(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     zero, one = number(0, popxl.float32), number(1, popxl.float32)
     scale = ops.detach(ops.maximum(ops.abs(x), ops.abs(y)))
     scale = ops.where(ops.logical_or(ops.equal(scale, zero), ops.isinf(scale)), one, scale)
+    endless = ops.logical_or(ops.isinf(x), ops.isinf(y))
     x, y = ops.div(x, scale), ops.div(y, scale)
-    length = ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y)))
-    return cast(ops.mul(length, scale), call.dtype)
+    length = ops.mul(ops.sqrt(ops.add(ops.mul(x, x), ops.mul(y, y))), scale)
+    return cast(ops.where(endless, number(math.inf, popxl.float32), length), call.dtype)
 
 
 @lowers("aten::copysign", "prims::copysign")
@@ -203,11 +241,6 @@ def copysign(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
 def _wants_gradient(call: Call, name: str) -> bool:
     argument = call.argument(name)
     return bool(getattr(argument, "requires_grad", False))
-
-
-def _differs_in_sign(a: popxl.Tensor, b: popxl.Tensor) -> popxl.Tensor:
-    zero = number(0, a.dtype)
-    return ops.greater(zero, ops.mul(ops.sign(a), ops.sign(b)))
 
 
 @lowers("aten::fmod", "prims::fmod")
@@ -228,18 +261,13 @@ def remainder(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
         quotient = ops.detach(ops.floor(ops.div(left, right)))
         return ops.sub(left, ops.mul(quotient, right))
     rest = ops.fmod(left, right)
-    return ops.where(_differs_in_sign(rest, right), ops.add(rest, right), rest)
+    return ops.where(differ_in_sign(rest, right), ops.add(rest, right), rest)
 
 
 @lowers("aten::floor_divide")
 def floor_divide(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     """The quotient, rounded down."""
-    left, right = operand(self, call.dtype), operand(other, call.dtype)
-    quotient = ops.div(left, right)
-    if call.dtype.is_floating_point:
-        return ops.floor(quotient)
-    rest = ops.sub(left, ops.mul(quotient, right))
-    return ops.sub(quotient, cast(_differs_in_sign(rest, right), call.dtype))
+    return floored_quotient(operand(self, call.dtype), operand(other, call.dtype))
 
 
 @lowers("aten::maximum", "prims::maximum")
@@ -426,7 +454,11 @@ def signbit(call: Call, self: popxl.Tensor) -> popxl.Tensor:
     del call
     if self.dtype == popxl.bool or not self.dtype.is_signed:
         return broadcast_to(number(False, popxl.bool), self.shape)
-    return ops.greater(number(0, self.dtype), self)
+    zero = number(0, self.dtype)
+    if self.dtype.is_floating_point:
+        # Zeros have signs, which their reciprocals show.
+        self = ops.where(ops.equal(self, zero), ops.div(number(1, self.dtype), self), self)
+    return ops.greater(zero, self)
 
 
 @lowers("prims::eq", "prims::ne", "prims::gt", "prims::lt", "prims::ge", "prims::le")

@@ -114,12 +114,49 @@ def div(
     """`self / other`, rounded as asked."""
     if rounding_mode is None:
         return ops.div(operand(self, call.dtype), operand(other, call.dtype))
-    if call.dtype.is_floating_point:
-        quotient = ops.div(operand(self, call.dtype), operand(other, call.dtype))
-        return ops.floor(quotient) if rounding_mode == "floor" else truncated(quotient)
     left, right = operand(self, call.dtype), operand(other, call.dtype)
+    if rounding_mode == "floor":
+        return floored_quotient(left, right)
     quotient = ops.div(left, right)
-    return _floored(quotient, left, right) if rounding_mode == "floor" else quotient
+    return truncated(quotient) if call.dtype.is_floating_point else quotient
+
+
+def differ_in_sign(a: popxl.Tensor, b: popxl.Tensor) -> popxl.Tensor:
+    """Compare signs.
+
+    Args:
+        a: A tensor of numbers.
+        b: Another one.
+
+    Returns:
+        Where one is negative and the other positive.
+    """
+    return ops.greater(number(0, a.dtype), ops.mul(ops.sign(a), ops.sign(b)))
+
+
+def floored_quotient(left: popxl.Tensor, right: popxl.Tensor) -> popxl.Tensor:
+    """Divide and round down, by the remainder: rounding a quotient may reach a whole number.
+
+    Args:
+        left: The dividend.
+        right: The divisor, of the same element type.
+
+    Returns:
+        The quotient, through which no gradient goes.
+    """
+    if not left.dtype.is_floating_point:
+        quotient = ops.div(left, right)
+        return _floored(quotient, left, right)
+    dtype = left.dtype
+    left, right = (ops.detach(cast(t, popxl.float32)) for t in (left, right))
+    rest = ops.fmod(left, right)
+    quotient = ops.div(ops.sub(left, rest), right)
+    quotient = ops.sub(quotient, cast(differ_in_sign(rest, right), popxl.float32))
+    below = ops.floor(quotient)
+    is_above = ops.greater(ops.sub(quotient, below), number(0.5, popxl.float32))
+    whole = ops.add(below, cast(is_above, popxl.float32))
+    is_zero = ops.equal(right, number(0, popxl.float32))
+    return cast(ops.where(is_zero, ops.div(left, right), whole), dtype)
 
 
 def truncated(value: popxl.Tensor) -> popxl.Tensor:

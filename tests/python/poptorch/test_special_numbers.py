@@ -1,4 +1,4 @@
-"""Operators that order elements, on rows with NaN, beside eager torch."""
+"""NaN, infinities, zeros with signs, and quotients near whole numbers, beside eager torch."""
 
 from __future__ import annotations
 
@@ -73,3 +73,37 @@ def test_the_gradient_of_a_median_goes_to_one_element() -> None:
     before, model = weight.detach().clone(), Loss()
     poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))()
     torch.testing.assert_close(before - model.state_dict()["weight"], wanted.grad)
+
+
+SPECIAL = torch.tensor([NAN, float("inf"), -float("inf"), 0.0, -0.0, 1.0, -0.5, 3e38, -3e38, 7.3])
+LEFT, RIGHT = (t.reshape(-1) for t in torch.meshgrid(SPECIAL, SPECIAL, indexing="ij"))
+# Both zeros: atan2 does not tell their signs apart.
+ANGLES = (LEFT != 0) | (RIGHT != 0)
+TENTHS = torch.arange(-40, 41) / 10
+
+OF_TWO: dict[str, tuple[Callable[..., Any], torch.Tensor, torch.Tensor]] = {
+    "atan2": (torch.atan2, LEFT[ANGLES], RIGHT[ANGLES]),
+    "hypot": (torch.hypot, LEFT, RIGHT),
+    "asinh": (lambda x, y: torch.asinh(x), SPECIAL, SPECIAL),
+    "acosh": (lambda x, y: torch.acosh(x), SPECIAL, SPECIAL),
+    "signbit": (lambda x, y: torch.signbit(x), SPECIAL[1:], SPECIAL[1:]),
+    "floor_divide": (torch.floor_divide, LEFT, RIGHT),
+    "floor_divide_of_tenths": (torch.floor_divide, TENTHS[:, None], TENTHS[None]),
+    "div_of_tenths": (
+        lambda x, y: torch.div(x, y, rounding_mode="floor"),
+        TENTHS[:, None],
+        TENTHS[None],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_special_numbers(name: str) -> None:
+    function, x, y = OF_TWO[name]
+
+    class Two(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.as_tensor(function(x, y))
+
+    given = poptorch.inferenceModel(Two())(x, y)
+    torch.testing.assert_close(given, function(x, y), equal_nan=True, rtol=1e-5, atol=1e-6)
