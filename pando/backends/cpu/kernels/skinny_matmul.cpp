@@ -17,8 +17,8 @@ namespace {
 // max_dot_rows().
 constexpr std::int64_t kMaxColumnRows = 32;
 constexpr std::int64_t kMinDotDepth = 64;
-// Columns shorter than that become rows before they are multiplied, where that takes less than the
-// call of oneDNN (2 us with AVX2).
+// Right operands of so few elements, in columns shorter than that, become rows before they are
+// multiplied, which takes less time than a call of oneDNN.
 constexpr std::int64_t kMaxShortElements = 4096;
 constexpr std::int64_t kMaxPanelColumns = 32;
 constexpr std::int64_t kColumnStep = 32;
