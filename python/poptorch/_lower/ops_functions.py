@@ -14,6 +14,7 @@ from poptorch._lower.ops_pointwise import (
     floored_quotient,
     number,
     operand,
+    truncated,
 )
 from poptorch._lower.registry import lowers
 from poptorch._lower.views import with_gradient_of
@@ -115,13 +116,9 @@ _UNARY: dict[str, Unary] = {
     "atanh": area_tangent,
     "arctanh": area_tangent,
     "exp2": lambda t: ops.exp(_times(t, math.log(2))),
-    "frac": lambda t: ops.sub(t, _truncated(t)),
+    "frac": lambda t: ops.sub(t, truncated(t)),
     "sgn": ops.sign,
 }
-
-
-def _truncated(t: popxl.Tensor) -> popxl.Tensor:
-    return ops.where(ops.greater(number(0, t.dtype), t), ops.ceil(t), ops.floor(t))
 
 
 def _register_unary(name: str, function: Unary) -> None:
@@ -248,7 +245,7 @@ def fmod(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     """The remainder with the sign of the dividend."""
     left, right = operand(self, call.dtype), operand(other, call.dtype)
     if _wants_gradient(call, "other"):
-        quotient = ops.detach(_truncated(ops.div(left, right)))
+        quotient = ops.detach(truncated(ops.div(left, right)))
         return ops.sub(left, ops.mul(quotient, right))
     return ops.fmod(left, right)
 

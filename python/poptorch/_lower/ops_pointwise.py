@@ -175,9 +175,7 @@ def truncated(value: popxl.Tensor) -> popxl.Tensor:
 def _floored(quotient: popxl.Tensor, left: popxl.Tensor, right: popxl.Tensor) -> popxl.Tensor:
     """An integer quotient that was truncated, rounded down."""
     remainder = ops.sub(left, ops.mul(quotient, right))
-    zero, one = number(0, left.dtype), number(1, left.dtype)
-    signs_differ = ops.greater(zero, ops.mul(ops.sign(remainder), ops.sign(right)))
-    return ops.where(signs_differ, ops.sub(quotient, one), quotient)
+    return ops.sub(quotient, cast(differ_in_sign(remainder, right), left.dtype))
 
 
 Unary = Callable[[popxl.Tensor], popxl.Tensor]
