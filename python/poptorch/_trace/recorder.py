@@ -377,11 +377,11 @@ def _with_own_memory(func: Operator, given: list[torch.Tensor], result: Any) -> 
 
 def _with_gradient(func: Operator, given: list[torch.Tensor], result: Any) -> Any:
     """A result that depends on what is given: torch's primitives forget that theirs do."""
-    sources = [tensor for tensor in given if tensor.requires_grad]
-    if func.namespace != "prims" or not sources or not torch.is_grad_enabled():
+    if func.namespace != "prims" or not torch.is_grad_enabled():
         return result
+    sources = [tensor for tensor in given if tensor.requires_grad]
     is_made = isinstance(result, torch.Tensor) and not any(result is tensor for tensor in given)
-    if not is_made or not result.is_floating_point() or result.requires_grad:
+    if not sources or not is_made or not result.is_floating_point() or result.requires_grad:
         return result
     with without_modes():
         # Meta tensors have no values that this could change.
