@@ -65,6 +65,7 @@ FIGURE_COMMANDS = (
     ["benchmarks.memory"],
     ["benchmarks.parallel"],
     ["benchmarks.phased"],
+    ["benchmarks.phased_torch"],
 )
 
 

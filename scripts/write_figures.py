@@ -197,6 +197,11 @@ TABLES: dict[str, tuple[str, str, Callable[[list[Row]], str]]] = {
     "memory": ("What saving memory costs", "python -m benchmarks.memory", memory_table),
     "parallel": ("Two cores over one", "python -m benchmarks.parallel", parallel_table),
     "phased": ("Training from files", "python -m benchmarks.phased", phased_table),
+    "phased_torch": (
+        "Training modules of PyTorch from files",
+        "python -m benchmarks.phased_torch",
+        phased_table,
+    ),
 }
 
 

@@ -19,9 +19,9 @@ class MemoryBudget:
 
     Attributes:
         process_bytes: The process without what follows.
-        device_bytes: Device memory; 0 means no limit.
-        staging_bytes: Stores under way.
-        prefetch_bytes: Loads that come early, within device memory.
+        device_bytes: Device memory of one replica; 0 means no limit.
+        staging_bytes: Stores of one replica that are under way.
+        prefetch_bytes: Loads of one replica that come early, within device memory.
     """
 
     process_bytes: int
@@ -30,7 +30,7 @@ class MemoryBudget:
     prefetch_bytes: int
 
     @classmethod
-    def of(cls, phase_bytes: int, memory_bytes: int) -> MemoryBudget:
+    def of(cls, phase_bytes: int, memory_bytes: int, replicas: int = 1) -> MemoryBudget:
         """Shares the memory of the process out.
 
         There is room for the weights and state of some phases to come while one computes, so that
@@ -41,6 +41,7 @@ class MemoryBudget:
         Args:
             phase_bytes: Weights and state of a phase.
             memory_bytes: The memory of the whole process; 0 means no limit.
+            replicas: The replicas that share it.
 
         Returns:
             The shares.
@@ -53,7 +54,7 @@ class MemoryBudget:
         process = claimed_bytes() + SPARE_BYTES
         if memory_bytes == 0:
             return cls(process, 0, going, coming)
-        left = memory_bytes - process
+        left = (memory_bytes - process) // replicas
         if left <= 0:
             raise ValueError(
                 f"the program alone takes {process} bytes; the limit is {memory_bytes}: give more "

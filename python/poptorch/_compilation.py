@@ -197,10 +197,10 @@ def compile_module(
         Error: Options and module do not fit, or the module does something that no program can.
         OutOfMemoryException: The program does not fit in the memory that options name.
     """
-    fit = settings.options.memory_fit
+    fit, replicas = settings.options.memory_fit, settings.options.replication_factor
     if fit is not None:
         move_to_files(module, fit.folder)
-    if fit is not None and may_be_whole(fit, module.state_dict(), settings.training):
+    if fit is not None and may_be_whole(fit, module.state_dict(), settings.training, replicas):
         try:
             return _compile_once(module, arguments, optimizer, settings, phased=False)
         except (popart.OutOfMemoryException, DoesNotFitError, MemoryError) as error:

@@ -28,7 +28,8 @@ class FitPlan:
     Attributes:
         memory_bytes: What the process may have.
         process_bytes: The process without what follows, when the model was compiled.
-        device_bytes: What the program holds at its peak, loads that come early included.
+        device_bytes: What all replicas of the program hold at its peak, loads that come early
+            included.
         staging_bytes: Stores under way.
         remote_bytes: Weights, state of the optimizer and what goes from phase to phase, in files.
         phases: How many phases there are; 1: the program is whole in memory.
@@ -67,18 +68,21 @@ class DoesNotFitError(Exception):
     """The process without the program is larger than its memory."""
 
 
-def may_be_whole(fit: MemoryFit, tensors: Mapping[str, torch.Tensor], training: bool) -> bool:
+def may_be_whole(
+    fit: MemoryFit, tensors: Mapping[str, torch.Tensor], training: bool, replicas: int
+) -> bool:
     """Tell whether compiling the whole program is worth a try.
 
     Args:
         fit: What the model must fit in.
         tensors: Parameters and buffers.
         training: Whether the program trains.
+        replicas: How many replicas of it there are, each with its weights.
 
     Returns:
         Whether the process has room for the weights and, in training, their gradients.
     """
-    weights = sum(tensor.nbytes for tensor in tensors.values())
+    weights = replicas * sum(tensor.nbytes for tensor in tensors.values())
     return claimed_bytes() + SPARE_BYTES + weights * (2 if training else 1) < fit.memory_bytes
 
 
@@ -97,7 +101,8 @@ def budget_of(fit: MemoryFit, program: Program) -> MemoryBudget:
     """
     release_all_pages()
     try:
-        return MemoryBudget.of(program.phase_bytes, fit.memory_bytes)
+        replicas = program.ir.replication_factor
+        return MemoryBudget.of(program.phase_bytes, fit.memory_bytes, replicas)
     except ValueError as error:
         raise DoesNotFitError(f"fit_in: {error}") from error
 
@@ -136,12 +141,12 @@ def plan_of(
     Returns:
         The plan.
     """
-    is_phased = program.phases > 1
+    is_phased, replicas = program.phases > 1, program.ir.replication_factor
     return FitPlan(
         fit.memory_bytes,
         budget.process_bytes,
-        memory_plan(session).peak_bytes,
-        budget.staging_bytes if is_phased else 0,
+        replicas * memory_plan(session).peak_bytes,
+        replicas * budget.staging_bytes if is_phased else 0,
         RemoteRows(session, {}).total_bytes,
         program.phases,
         program.graphs,

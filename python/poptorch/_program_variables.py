@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,9 +111,8 @@ class ProgramVariables:
             if name in self._kept:
                 self._write_row(name, self._kept[name])
             elif place.initial:
-                buffer = place.row.buffer
-                kind = buffer.tensor_dtype.as_numpy()
-                self._write_row(name, np.full(buffer.tensor_shape, place.initial, kind))
+                kind = place.row.buffer.tensor_dtype.as_numpy()
+                self._write_row(name, np.full(place.shape, place.initial, kind))
 
     def forget_kept(self) -> None:
         """Let go of what `keep` brought: the device has it."""
@@ -126,27 +125,27 @@ class ProgramVariables:
                 self._kept[name] = self._read_row(name)
 
     def _write_row(self, name: str, value: _Array) -> None:
-        row = self._places[name].row
-        if value.shape != tuple(row.buffer.tensor_shape):
-            raise ValueError(
-                f"variable '{name}': wanted shape {tuple(row.buffer.tensor_shape)}; given "
-                f"{value.shape}"
-            )
+        place = self._places[name]
+        if value.shape != place.shape:
+            raise ValueError(f"variable '{name}': wanted shape {place.shape}; given {value.shape}")
         if not self._session.is_attached:
             self._kept[name] = value
             return
-        self._rows.write(name, row.number, np.ascontiguousarray(value))
+        for replicas, part in _by_group(place, np.ascontiguousarray(value)):
+            self._rows.write(name, place.row.number, part, replicas)
         release_pages(value.ctypes.data)
 
     def _read_row(self, name: str) -> _Array:
-        row = self._places[name].row
+        place = self._places[name]
         if not self._session.is_attached:
             return self._kept_row(name)
+        kind = place.row.buffer.tensor_dtype.as_numpy()
         if self._folder is None:
-            return self._rows.read(name, row.number)
-        kind = row.buffer.tensor_dtype.as_numpy()
-        value = file_array(self._folder, row.buffer.tensor_shape, kind)
-        self._rows.read_into(name, row.number, value)
+            value = np.empty(place.shape, kind)
+        else:
+            value = file_array(self._folder, place.shape, kind)
+        for replicas, part in _by_group(place, value):
+            self._rows.read_into(name, place.row.number, part, replicas[0] if replicas else 0)
         release_pages(value.ctypes.data)
         return value
 
@@ -154,3 +153,9 @@ class ProgramVariables:
         if name not in self._kept:
             raise ValueError(f"variable '{name}' has no value: the model is not on a device")
         return self._kept[name].copy()
+
+
+def _by_group(place: StoredRow, value: _Array) -> Iterator[tuple[Sequence[int] | None, _Array]]:
+    """The replicas that share a part of a value, and that part; None stands for all replicas."""
+    groups = place.replicas_of_groups
+    return zip(groups, value, strict=True) if groups else iter([(None, value)])

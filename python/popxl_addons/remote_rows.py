@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,24 +31,32 @@ class RemoteRows:
 
     @property
     def total_bytes(self) -> int:
-        """All remote buffers of the session together, wherever they are."""
-        return sum(
+        """All remote buffers of all replicas of the session, wherever they are."""
+        return self._replicas * sum(
             int(buffer.entries) * math.prod(buffer.shape) * int(_core.dtype_bytes(buffer.dtype))
             for buffer in self._core.remote_buffers
         )
 
-    def write(self, key: str, row: int, value: np.ndarray) -> None:
+    @property
+    def _replicas(self) -> int:
+        return int(self._core.num_replicas)
+
+    def write(
+        self, key: str, row: int, value: np.ndarray, replicas: Iterable[int] | None = None
+    ) -> None:
         """Writes one row.
 
         Args:
             key: That of the buffer.
             row: The row.
             value: An array of the shape and dtype of the buffer's rows.
+            replicas: Those whose row is written; None: all.
         """
-        self._core.write_remote(0, self._index_of(key), row, value)
+        for replica in range(self._replicas) if replicas is None else replicas:
+            self._core.write_remote(replica, self._index_of(key), row, value)
 
     def read(self, key: str, row: int) -> np.ndarray:
-        """Reads one row.
+        """Reads one row of the first replica.
 
         Args:
             key: That of the buffer.
@@ -62,15 +70,16 @@ class RemoteRows:
         self.read_into(key, row, value)
         return value
 
-    def read_into(self, key: str, row: int, value: np.ndarray) -> None:
+    def read_into(self, key: str, row: int, value: np.ndarray, replica: int = 0) -> None:
         """Reads one row into an array.
 
         Args:
             key: That of the buffer.
             row: The row.
             value: A contiguous array of the shape and dtype of the buffer's rows, which is written.
+            replica: The replica that has the row.
         """
-        self._core.read_remote(0, self._index_of(key), row, value)
+        self._core.read_remote(replica, self._index_of(key), row, value)
 
     def _index_of(self, key: str) -> int:
         return self._index[self._buffers[key].remote_buffer_id]

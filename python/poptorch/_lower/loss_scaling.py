@@ -167,7 +167,8 @@ class LossScale:
         if self._automatic is None:
             return
         self._variables.shown("finalLossScale", as_tensor(self.factor()))
-        large, seen = self.counters()
+        counters = self.counters()
+        large, seen = self._over_replicas(counters)
         factor = self._state("lossScaleUpdateFactor", 1.0)
         zero = popxl.constant(0.0, popxl.float32)
         is_due = ops.greater(seen, zero)
@@ -183,8 +184,14 @@ class LossScale:
         changes = ops.logical_and(is_due, ops.logical_not(too_far))
         copy = ops.var_updates.copy_var_update_
         copy(factor, ops.where(changes, new, factor))
-        copy(large, ops.where(is_due, zero, large))
-        copy(seen, ops.where(is_due, zero, seen))
+        for counter in counters:
+            copy(counter, ops.where(is_due, zero, counter))
+
+    def _over_replicas(self, counts: Sequence[popxl.Tensor]) -> list[popxl.Tensor]:
+        """What all replicas have counted, which choose one scale together."""
+        if popxl.gcg().ir.replication_factor == 1:
+            return list(counts)
+        return [ops.collectives.replicated_all_reduce(count, "add") for count in counts]
 
     def _period_ends(self) -> popxl.Tensor:
         """Counts an update; whether it is the last one of a period."""

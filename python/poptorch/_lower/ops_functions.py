@@ -14,6 +14,7 @@ from poptorch._lower.ops_pointwise import (
     floored_quotient,
     number,
     operand,
+    sign,
     truncated,
 )
 from poptorch._lower.registry import lowers
@@ -117,7 +118,7 @@ _UNARY: dict[str, Unary] = {
     "arctanh": area_tangent,
     "exp2": lambda t: ops.exp(_times(t, math.log(2))),
     "frac": lambda t: ops.sub(t, truncated(t)),
-    "sgn": ops.sign,
+    "sgn": sign,
 }
 
 
@@ -187,12 +188,39 @@ def _angle_of(x: popxl.Tensor, y: popxl.Tensor, shape: tuple[int, ...]) -> popxl
     return _times(ops.atan(ops.div(above, below)), 2)
 
 
+def is_negative(t: popxl.Tensor) -> popxl.Tensor:
+    """Compare with 0, from which -0 differs.
+
+    Args:
+        t: A tensor of signed numbers.
+
+    Returns:
+        Whether elements have a minus sign; NaN has none.
+    """
+    zero = number(0, t.dtype)
+    if t.dtype.is_floating_point:
+        # Zeros have signs, which their reciprocals show.
+        t = ops.where(ops.equal(t, zero), ops.div(number(1, t.dtype), t), t)
+    return ops.greater(zero, t)
+
+
+def _with_sign_of(size: popxl.Tensor, sign: popxl.Tensor) -> popxl.Tensor:
+    factor = ops.where(is_negative(sign), number(-1, size.dtype), number(1, size.dtype))
+    return ops.mul(size, factor)
+
+
 @lowers("aten::atan2", "aten::arctan2", "prims::atan2")
 def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
-    """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y)."""
+    """The angle of (x, y) = (other, self): 2 atan(y / (r + x)), left of 0 2 atan((r - x) / y).
+
+    At the origin it is that of the signs of both zeros.
+    """
     y, x = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
     zero, one = number(0, popxl.float32), number(1, popxl.float32)
     angle = _angle_of(*_of_unit_size(x, y), call.shape)
+    at_origin = ops.logical_and(ops.equal(x, zero), ops.equal(y, zero))
+    half_turn = ops.where(is_negative(x), number(math.pi, popxl.float32), zero)
+    angle = ops.where(at_origin, _with_sign_of(half_turn, y), angle)
     if call.node.from_grad:
         squares = ops.add(ops.mul(x, x), ops.mul(y, y))
         # x dy - y dx over the squares; nothing at the origin.
@@ -229,10 +257,7 @@ def hypot(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
 def copysign(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     """The magnitude of one number with the sign of another; zeros have signs."""
     size, sign = operand(self, call.dtype), ops.detach(operand(other, call.dtype))
-    zero, one = number(0, call.dtype), number(1, call.dtype)
-    tested = ops.where(ops.equal(sign, zero), ops.div(one, sign), sign)
-    factor = ops.where(ops.greater(zero, tested), number(-1, call.dtype), one)
-    return ops.mul(ops.abs(size), factor)
+    return _with_sign_of(ops.abs(size), sign)
 
 
 def _wants_gradient(call: Call, name: str) -> bool:
@@ -451,11 +476,7 @@ def signbit(call: Call, self: popxl.Tensor) -> popxl.Tensor:
     del call
     if self.dtype == popxl.bool or not self.dtype.is_signed:
         return broadcast_to(number(False, popxl.bool), self.shape)
-    zero = number(0, self.dtype)
-    if self.dtype.is_floating_point:
-        # Zeros have signs, which their reciprocals show.
-        self = ops.where(ops.equal(self, zero), ops.div(number(1, self.dtype), self), self)
-    return ops.greater(zero, self)
+    return is_negative(self)
 
 
 @lowers("prims::eq", "prims::ne", "prims::gt", "prims::lt", "prims::ge", "prims::le")

@@ -191,12 +191,26 @@ def _times(factor: float, function: Unary) -> Unary:
     return lambda t: ops.mul(function(t), number(factor, t.dtype))
 
 
+def sign(t: popxl.Tensor) -> popxl.Tensor:
+    """Take the sign, which is 0 for NaN as in torch.
+
+    Args:
+        t: A tensor.
+
+    Returns:
+        -1, 0 or 1 for each element.
+    """
+    if not t.dtype.is_floating_point:
+        return ops.sign(t)
+    return ops.where(ops.isnan(t), number(0, t.dtype), ops.sign(t))
+
+
 _UNARY: dict[str, Unary] = {
     "abs": ops.abs,
     "absolute": ops.abs,
     "neg": ops.negate,
     "negative": ops.negate,
-    "sign": ops.sign,
+    "sign": sign,
     "exp": ops.exp,
     "log": ops.log,
     "log2": ops.log2,

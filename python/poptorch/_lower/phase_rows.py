@@ -32,10 +32,28 @@ class StoredRow:
     Attributes:
         row: The row.
         initial: The first value of all its elements, if the program begins with one.
+        grouping: The groups of replicas that share a value; None: all replicas share one.
     """
 
     row: Row
     initial: float | None = None
+    grouping: popxl.ReplicaGrouping | None = None
+
+    @property
+    def replicas_of_groups(self) -> list[list[int]]:
+        """The replicas of each group; nothing where all replicas share a value."""
+        if self.grouping is None or self.grouping.num_groups == 1:
+            return []
+        groups: list[list[int]] = [[] for _ in range(self.grouping.num_groups)]
+        for replica, group in enumerate(self.grouping.assignment):
+            groups[group].append(replica)
+        return groups
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape on the host: with several groups, that of the row behind their number."""
+        shape, groups = tuple(self.row.buffer.tensor_shape), self.replicas_of_groups
+        return (len(groups), *shape) if groups else shape
 
     @property
     def nbytes(self) -> int:

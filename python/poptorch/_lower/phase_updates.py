@@ -13,10 +13,9 @@ import numpy as np
 import popxl
 from poptorch._lower.dtypes import popxl_dtype
 from poptorch._lower.loops import SharedTensors
-from poptorch._lower.ops_pointwise import number
 from poptorch._lower.phase_rows import Row, StoredRow
 from poptorch._lower.phase_work import PhasedWork
-from poptorch._lower.program import keep_gradient
+from poptorch._lower.program import keep_gradient, over_replicas
 from poptorch._lower.schedule import SUM
 from poptorch._lower.stage_gradients import StageGradient
 from poptorch._lower.stages import Source
@@ -74,7 +73,7 @@ class PhaseUpdates:
             kind = name.removesuffix(weight.name)
             row = self._work.rows.of(Source("tensor", weight.name), kind, dtype)
             self._state[name] = ops.remote_load(row.buffer, row.number, name), row
-            self._work.stored[name] = StoredRow(row, float(initial.flat[0]))
+            self._work.stored[name] = StoredRow(row, float(initial.flat[0]), weight.grouping)
         return self._state[name][0]
 
     def counters(self) -> list[popxl.Tensor]:
@@ -146,10 +145,10 @@ class PhaseUpdates:
                 self._begun.add(name)
                 self._store_gradient(name, total)
                 continue
-            divisor = self._work.schedule.gradient_divisor(1)
-            if divisor > 1:
-                total = ops.mul(total, number(1 / divisor, total.dtype))
-            complete = WeightGradient(name, weights[Source("tensor", name)], total)
+            grouping = self._work.groupings.get(name)
+            accum_type = self._update.values.accum_type
+            total = over_replicas(total, self._work.schedule, accum_type, grouping)
+            complete = WeightGradient(name, weights[Source("tensor", name)], total, grouping)
             if self._updates is None:
                 self._keep(complete)
             else:
@@ -187,5 +186,6 @@ class PhaseUpdates:
             row, kept = self._work.rows.of(Source("tensor", name)), self._gradient_row(name, dtype)
             weight = ops.remote_load(row.buffer, row.number, name)
             gradient = ops.remote_load(kept.buffer, kept.number)
-            self._update_one(updates, WeightGradient(name, weight, gradient))
+            grouping = self._work.groupings.get(name)
+            self._update_one(updates, WeightGradient(name, weight, gradient, grouping))
         self._update.state = updates.finish()

@@ -24,6 +24,7 @@ class PhasedWork:
         loops: The loops over micro-batches.
         schedule: The loops around them.
         stored: The variables that are in remote buffers, by name.
+        groupings: The groups of replicas that share a parameter, by its name; others all share.
         inputs: The streams of the model's inputs.
         outputs: The streams of its results.
         written_inputs: The streams of inputs that the model writes, by number of the input.
@@ -35,6 +36,7 @@ class PhasedWork:
     loops: PhaseLoops
     schedule: Schedule
     stored: dict[str, StoredRow]
+    groupings: Mapping[str, popxl.ReplicaGrouping]
     inputs: Sequence[popxl.HostToDeviceStream] = ()
     outputs: Sequence[popxl.DeviceToHostStream] = ()
     written_inputs: Mapping[int, popxl.DeviceToHostStream] = field(default_factory=dict)

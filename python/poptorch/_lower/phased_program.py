@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 import popxl
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
@@ -20,7 +18,7 @@ from poptorch._lower.phase_updates import PhaseUpdates
 from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.phase_writes import check_writes
 from poptorch._lower.phases import share_graphs, split_into_phases
-from poptorch._lower.program import SEED_VARIABLE, Program, ProgramBuilder
+from poptorch._lower.program import Program, ProgramBuilder
 from poptorch._lower.schedule import SUM
 from poptorch._lower.segments import Segment
 from poptorch._lower.stages import Source, StageGraph, StageMaker
@@ -33,10 +31,6 @@ class PhasedProgramBuilder(ProgramBuilder):
     """Makes a program in phases of a recording whose nodes know their blocks."""
 
     def _split(self, recording: Recording) -> list[Segment]:
-        if self._schedule.replicas > 1:
-            raise createPoptorchError(
-                f"fit_in: phases run on one replica; replicationFactor is {self._schedule.replicas}"
-            )
         segments = split_into_phases(recording.nodes, recording.blocks)
         if len(segments) == 1:
             raise createPoptorchError(
@@ -68,11 +62,14 @@ class PhasedProgramBuilder(ProgramBuilder):
             rows = RowTable(forward.stages, forward.written, count)
             sources = {name: Source("tensor", name) for name in self._twins.metas}
             stored = {
-                name: StoredRow(rows.of(source))
+                name: StoredRow(rows.of(source), grouping=self._groupings.get(name))
                 for name, source in sources.items()
                 if rows.has(source)
             }
-        self._work = PhasedWork(forward, self._gradients, rows, PhaseLoops(count), schedule, stored)
+        loops = PhaseLoops(count)
+        self._work = PhasedWork(
+            forward, self._gradients, rows, loops, schedule, stored, self._groupings
+        )
         program = super().build()
         # A tensor that nothing reads or writes is not in the program.
         program.names = [name for name in program.names if name in stored]
@@ -91,7 +88,7 @@ class PhasedProgramBuilder(ProgramBuilder):
 
     def _make_variables(self) -> SharedTensors:
         shared = SharedTensors(self.ir.main_graph)
-        shared.variable(SEED_VARIABLE, np.array([self._seed & 0xFFFFFFFF, 0], np.uint32))
+        self._add_seed(shared)
         return shared
 
     def _run(self, carried: list[popxl.Tensor], shared: SharedTensors) -> list[popxl.Tensor]:

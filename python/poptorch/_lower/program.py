@@ -156,20 +156,24 @@ class ProgramBuilder:
         return program
 
     def _make_variables(self) -> SharedTensors:
-        schedule, replicas = self._schedule, self._schedule.replicas
+        schedule = self._schedule
         shared = SharedTensors(self.ir.main_graph)
         for name, original in self._twins.originals.items():
             # The values are written when a device is attached.
             array, groups = zeros_like(original), schedule.groups.get(name)
             if groups is not None:
-                array = groups.to_device(name, array, replicas)
+                array = groups.to_device(name, array, schedule.replicas)
             shared.variable(name, array, self._groupings.get(name))
+        self._add_seed(shared)
+        return shared
+
+    def _add_seed(self, shared: SharedTensors) -> None:
+        replicas = self._schedule.replicas
         seeds = np.array([[self._seed & 0xFFFFFFFF, r] for r in range(replicas)], np.uint32)
         if replicas > 1:
             shared.variable(SEED_VARIABLE, seeds, self.ir.replica_grouping(group_size=1))
         else:
             shared.variable(SEED_VARIABLE, seeds[0])
-        return shared
 
     def _make_streams(self) -> None:
         forward = self._forward
@@ -397,20 +401,39 @@ class ProgramBuilder:
         """The gradient of a weight over all micro-batches and replicas, on the weight's device."""
         assert self._update is not None
         grouping = self._groupings.get(name)
-        replicas = self._schedule.replicas if grouping is None else grouping.group_size
-        divisor = self._schedule.gradient_divisor(replicas)
         device = self._forward.home_of(name) if len(self._forward.devices) > 1 else None
         with on_device(device):
-            if replicas > 1:
-                in_float32 = self._update.values.accum_type == torch.float32
-                summand = cast(gradient, popxl.float32) if in_float32 else gradient
-                gradient = ops.collectives.replicated_all_reduce(summand, "add", grouping)
-            if divisor > 1:
-                gradient = ops.mul(gradient, number(1 / divisor, gradient.dtype))
+            accum_type = self._update.values.accum_type
+            gradient = over_replicas(gradient, self._schedule, accum_type, grouping)
         reduced = WeightGradient(name, shared[name], gradient, grouping, device)
         if name in self._schedule.kept_gradients:
             keep_gradient(reduced, shared)
         return reduced
+
+
+def over_replicas(
+    gradient: popxl.Tensor,
+    schedule: Schedule,
+    accum_type: torch.dtype,
+    grouping: popxl.ReplicaGrouping | None = None,
+) -> popxl.Tensor:
+    """Reduce the accumulated gradient of a weight, as the schedule says.
+
+    Args:
+        gradient: That of one replica.
+        schedule: Says how many replicas there are, and whether the result is a sum or a mean.
+        accum_type: What the optimizer accumulates in.
+        grouping: The groups of replicas that share the weight; None: all share it.
+
+    Returns:
+        That of all replicas of a group.
+    """
+    replicas = schedule.replicas if grouping is None else grouping.group_size
+    if replicas > 1:
+        summand = cast(gradient, popxl.float32) if accum_type == torch.float32 else gradient
+        gradient = ops.collectives.replicated_all_reduce(summand, "add", grouping)
+    divisor = schedule.gradient_divisor(replicas)
+    return ops.mul(gradient, number(1 / divisor, gradient.dtype)) if divisor > 1 else gradient
 
 
 def keep_gradient(one: WeightGradient, shared: SharedTensors) -> None:

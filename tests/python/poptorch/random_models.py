@@ -318,16 +318,9 @@ class Blocks(Program):
 
 
 class FitIn(Training):
-    """Steps of a model whose blocks are phases.
+    """Steps of a model whose blocks are phases."""
 
-    Args:
-        seed: Of what differs from program to program.
-    """
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.replicas = 1
-        self.folder: str | None = None
+    folder: str | None = None
 
     def model_of(self, lines: list[str]) -> Program:
         return Blocks(self.kept(lines), self.seed)

@@ -97,6 +97,36 @@ def test_period_looks_at_all_of_its_steps() -> None:
     assert watched.factors(steps) == [1, 1, 2, 2, 2, 1, 1, 1, 2]
 
 
+class Products(torch.nn.Module):
+    """Its input is the gradient of its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(SIZE, dtype=torch.float16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return poptorch.identity_loss((self.weight * x[0]).sum(), "none")
+
+
+def test_replicas_have_one_scale() -> None:
+    def trained(replicas: int, accumulation: int) -> tuple[torch.Tensor, list[float]]:
+        model = Products()
+        options = poptorch.Options().replicationFactor(replicas)
+        options.Training.gradientAccumulation(accumulation).setAutomaticLossScaling(True)
+        optimizer = optim.SGD(model.parameters(), lr=2.0**-15, loss_scaling=1.0)
+        executor = poptorch.trainingModel(model, options, optimizer)
+        factors = []
+        # Only the second of two micro-batches ever has large elements.
+        for large in (1.0, 2 * EDGE, 1.0, 1.0):
+            executor(torch.tensor([[2.0], [large]], dtype=torch.float16).expand(2, SIZE))
+            factors.append(float(optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"]))
+        return model.state_dict()["weight"], factors
+
+    wanted, given = trained(1, 2), trained(2, 1)
+    assert given[1] == wanted[1] == [2, 1, 2, 4]
+    assert torch.equal(given[0], wanted[0])
+
+
 def test_gradients_in_float32_do_not_count() -> None:
     watched = Watched(AutomaticLossScaling(), dtype=torch.float32)
     assert watched.factors([gradient(1.0), gradient(1e9)]) == [1, 1]

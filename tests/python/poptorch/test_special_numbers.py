@@ -77,15 +77,16 @@ def test_the_gradient_of_a_median_goes_to_one_element() -> None:
 
 SPECIAL = torch.tensor([NAN, float("inf"), -float("inf"), 0.0, -0.0, 1.0, -0.5, 3e38, -3e38, 7.3])
 LEFT, RIGHT = (t.reshape(-1) for t in torch.meshgrid(SPECIAL, SPECIAL, indexing="ij"))
-# Both zeros: atan2 does not tell their signs apart.
-ANGLES = (LEFT != 0) | (RIGHT != 0)
 TENTHS = torch.arange(-40, 41) / 10
 
 OF_TWO: dict[str, tuple[Callable[..., Any], torch.Tensor, torch.Tensor]] = {
-    "atan2": (torch.atan2, LEFT[ANGLES], RIGHT[ANGLES]),
+    "atan2": (torch.atan2, LEFT, RIGHT),
     "hypot": (torch.hypot, LEFT, RIGHT),
     "asinh": (lambda x, y: torch.asinh(x), SPECIAL, SPECIAL),
     "acosh": (lambda x, y: torch.acosh(x), SPECIAL, SPECIAL),
+    "copysign": (torch.copysign, LEFT[RIGHT == RIGHT], RIGHT[RIGHT == RIGHT]),
+    "sign": (lambda x, y: torch.sign(x), SPECIAL, SPECIAL),
+    "sgn": (lambda x, y: torch.sgn(x), SPECIAL, SPECIAL),
     "signbit": (lambda x, y: torch.signbit(x), SPECIAL[1:], SPECIAL[1:]),
     "floor_divide": (torch.floor_divide, LEFT, RIGHT),
     "floor_divide_of_tenths": (torch.floor_divide, TENTHS[:, None], TENTHS[None]),
