@@ -145,6 +145,8 @@ class PhaseUpdates:
                 self._begun.add(name)
                 self._store_gradient(name, total)
                 continue
+            if name in self._work.schedule.kept_sums:
+                self._keep_sum(name, total)
             grouping = self._work.groupings.get(name)
             accum_type = self._update.values.accum_type
             total = over_replicas(total, self._work.schedule, accum_type, grouping)
@@ -153,6 +155,11 @@ class PhaseUpdates:
                 self._keep(complete)
             else:
                 self._update_one(self._updates, complete)
+
+    def _keep_sum(self, name: str, total: popxl.Tensor) -> None:
+        """Copies a sum of gradients to a variable, where it can be read."""
+        initial = np.zeros(total.shape, total.dtype.as_numpy())
+        ops.var_updates.copy_var_update_(self._shared.variable(SUM + name, initial), total)
 
     def _gradient_row(self, name: str, dtype: popxl.dtype) -> Row:
         return self._work.rows.of(Source("tensor", name), _GRADIENT, dtype)

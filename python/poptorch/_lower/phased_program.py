@@ -19,7 +19,6 @@ from poptorch._lower.phase_work import PhasedWork
 from poptorch._lower.phase_writes import check_writes
 from poptorch._lower.phases import share_graphs, split_into_phases
 from poptorch._lower.program import Program, ProgramBuilder
-from poptorch._lower.schedule import SUM
 from poptorch._lower.segments import Segment
 from poptorch._lower.stages import Source, StageGraph, StageMaker
 from poptorch._trace.recording import Recording
@@ -96,11 +95,6 @@ class PhasedProgramBuilder(ProgramBuilder):
         self._work.inputs, self._work.outputs = self._inputs, self._outputs
         self._work.written_inputs = self._written_inputs
         return repeated("iteration", iterations, carried, shared, self._step)
-
-    def _anchor_names(self) -> dict[str, str]:
-        # Sums are rows of several phases.
-        names = super()._anchor_names()
-        return {name: one for name, one in names.items() if not name.startswith(SUM)}
 
     def _value_of(self, name: str, shared: SharedTensors) -> popxl.Tensor | None:
         if name not in self._work.stored:

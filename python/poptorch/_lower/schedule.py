@@ -54,13 +54,15 @@ class Schedule:
     @property
     def kept_gradients(self) -> set[str]:
         """The names of parameters whose gradient is kept for anchors."""
-        prefixes = (GRADIENT, REDUCED_GRADIENT)
-        return {
-            name.removeprefix(prefix)
-            for name in self.anchored
-            for prefix in prefixes
-            if name.startswith(prefix)
-        }
+        return self._anchored_behind(GRADIENT) | self._anchored_behind(REDUCED_GRADIENT)
+
+    @property
+    def kept_sums(self) -> set[str]:
+        """The names of parameters whose sum of gradients is kept for anchors."""
+        return self._anchored_behind(SUM)
+
+    def _anchored_behind(self, prefix: str) -> set[str]:
+        return {name.removeprefix(prefix) for name in self.anchored if name.startswith(prefix)}
 
     @property
     def keeps_means(self) -> bool:

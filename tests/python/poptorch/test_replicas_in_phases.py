@@ -139,14 +139,20 @@ def test_every_replica_has_its_share_of_the_memory(in_phases: None, tmp_path: Pa
         assert getattr(both, name) == REPLICAS * getattr(one, name)
 
 
-def test_anchors_are_those_of_every_replica(in_phases: None, tmp_path: Path) -> None:
-    def anchored(folder: Path | None) -> torch.Tensor:
+@pytest.mark.parametrize("weight", ["blocks.1.layer.weight", "embedding.weight"])
+def test_anchors_are_those_of_every_replica(in_phases: None, tmp_path: Path, weight: str) -> None:
+    prefixes = ("UpdatedVar___", "Gradient___", "Accum___")
+
+    def anchored(folder: Path | None) -> list[torch.Tensor]:
         model = Network()
-        options = options_of(folder, replicas=REPLICAS)
-        options.anchorTensor("weight", "UpdatedVar___blocks.1.layer.weight")
-        options.anchorTensor("gradient", "Gradient___blocks.1.layer.weight")
+        options = options_of(folder, accumulation=3, replicas=REPLICAS)
+        for prefix in prefixes:
+            options.anchorTensor(prefix, prefix + weight)
         executor = poptorch.trainingModel(model, options, OPTIMIZERS["sgd"](model.parameters()))
         train(executor, options, steps=1)
-        return torch.cat([executor.getAnchoredTensor(name) for name in ("weight", "gradient")])
+        return [executor.getAnchoredTensor(prefix) for prefix in prefixes]
 
-    torch.testing.assert_close(anchored(tmp_path), anchored(None))
+    given = anchored(tmp_path)
+    check_same(given, anchored(None))
+    of_replicas = given[-1].chunk(REPLICAS)
+    assert not torch.allclose(*of_replicas)
