@@ -66,7 +66,6 @@ class Signature:
         self.var_positional = _only_name(parameters, inspect.Parameter.VAR_POSITIONAL)
         self.var_keyword = _only_name(parameters, inspect.Parameter.VAR_KEYWORD)
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        self._dictionaries_noted = False
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundArguments:
         """Give each parameter its argument or its default.
@@ -83,12 +82,8 @@ class Signature:
             Error: A parameter without default has no argument.
         """
         if kwargs or len(args) != len(self.positional) or self.keyword_only:
-            bound = self._bind(args, kwargs)
-        else:
-            bound = BoundArguments(self, tuple(args), {}, {})
-        if not self._dictionaries_noted:
-            self._note_dictionaries(bound)
-        return bound
+            return self._bind(args, kwargs)
+        return BoundArguments(self, tuple(args), {}, {})
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundArguments:
         names = self.positional
@@ -136,9 +131,14 @@ class Signature:
             raise createPoptorchError(f"Mandatory parameter {name} missing")
         return self._defaults[name]
 
-    def _note_dictionaries(self, bound: BoundArguments) -> None:
+    @staticmethod
+    def note_dictionaries(bound: BoundArguments) -> None:
+        """Warn of dictionaries among the arguments that a model is compiled for.
+
+        Args:
+            bound: The arguments.
+        """
         if _holds_dictionary([*bound.args, *bound.kwargs.values()]):
-            self._dictionaries_noted = True
             logger.warning(
                 "Dictionaries as arguments have only partial support: later calls must give the "
                 "same keys as the one that compiles the model."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger
-from poptorch._lower.dtypes import array_of, device_dtype, popxl_dtype
+from poptorch._lower.dtypes import KNOWN_DTYPES, array_of, device_dtype, popxl_dtype
 from poptorch._options_batching import check_input_groups
 from poptorch.enums import CommGroupType, OutputMode
 from poptorch.options import Options
@@ -40,6 +41,10 @@ def input_dtype(dtype: torch.dtype) -> torch.dtype:
         return torch.float32
     popxl_dtype(dtype)
     return device_dtype(dtype)
+
+
+# Inputs of these types are read where they lie.
+_KEPT_DTYPES = frozenset(dtype for dtype in KNOWN_DTYPES if input_dtype(dtype) is dtype)
 
 
 def check_is_dense(name: str, tensor: torch.Tensor) -> None:
@@ -94,11 +99,10 @@ class HostArrays:
                 "once before, if it stays the same.",
             )
             tensor = tensor.contiguous()
-        wanted = input_dtype(tensor.dtype)
         if tensor.dtype is torch.int64:
             return _narrowed(name, tensor.numpy())
-        if tensor.dtype is not wanted:
-            tensor = tensor.to(wanted)
+        if tensor.dtype not in _KEPT_DTYPES:
+            tensor = tensor.to(input_dtype(tensor.dtype))
         array: _Array = tensor.numpy()
         return array
 
@@ -150,6 +154,11 @@ class BatchSizes:
             options.input_group_size,
             options.input_cgt,
         )
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether a combined batch is one micro-batch of one replica."""
+        return self.steps == 1 and not self._replicated
 
     @property
     def _replicated(self) -> bool:
@@ -221,7 +230,7 @@ class BatchSizes:
             The same rows, (steps, replicas, n // extra, ...): a view, unless several replicas but
             not all share a group, which takes a copy of the batch for each.
         """
-        if not self._replicated and self.steps == 1:
+        if self.is_single:
             return array
         if not array.ndim:
             return np.broadcast_to(array, self.replication_factor) if self._replicated else array
@@ -336,44 +345,44 @@ class OutputSizes:
         Returns:
             Uninitialised memory, for one call.
         """
-        return Result(self, tuple(traced), dtype, transfers)
-
-
-class Result:
-    """The memory of one output of one call, which the session fills through `array`.
-
-    Args:
-        sizes: Which results are returned.
-        traced: The shape of the result of one micro-batch.
-        dtype: The type of the result on the device.
-        transfers: How many transfers arrays of the session have.
-    """
-
-    def __init__(
-        self, sizes: OutputSizes, traced: tuple[int, ...], dtype: torch.dtype, transfers: int
-    ) -> None:
-        replicas = sizes.batches.replication_factor
-        self.array: _Array
-        self._stored: torch.Tensor | None = None
+        replicas = self.batches.replication_factor
         if transfers == replicas == 1:
             # The usual call, kept short: the array is the tensor's.
-            self._tensor = torch.empty(traced, dtype=dtype)
-            self.array = array_of(self._tensor)
-            return
-        each = sizes.each
-        self._tensor = torch.empty(sizes.shape(traced), dtype=dtype)
+            tensor = torch.empty(traced, dtype=dtype)
+            return Result(tensor, array_of(tensor))
+        each, stored = self.each, None
+        tensor = torch.empty(self.shape(traced), dtype=dtype)
         if transfers == each:
-            by_replica = array_of(self._tensor).reshape((replicas, each, *traced))
+            by_replica = array_of(tensor).reshape((replicas, each, *traced))
         else:
             # Large memory that nothing is stored to is never touched, so it costs nothing.
             spare = torch.empty((replicas, transfers, *traced), dtype=dtype)
-            start = sizes.period - 1 if sizes.mode == OutputMode.EveryN else 0
-            step = sizes.period if sizes.mode == OutputMode.EveryN else 1
-            self._stored = spare[:, start::step][:, :each]
+            start = self.period - 1 if self.mode == OutputMode.EveryN else 0
+            step = self.period if self.mode == OutputMode.EveryN else 1
+            stored = spare[:, start::step][:, :each]
             by_replica = array_of(spare)
         full = by_replica.swapaxes(0, 1)
         full = full if replicas > 1 else full[:, 0]
-        self.array = full if transfers > 1 else full[0, ...]
+        return Result(tensor, full if transfers > 1 else full[0, ...], stored)
+
+
+class Result:
+    """The memory of one output of one call.
+
+    Args:
+        tensor: What the caller of the model gets.
+        array: What the session fills.
+        stored: What of it is returned; None: `array` is the memory of `tensor`.
+    """
+
+    __slots__ = ("_stored", "_tensor", "array")
+
+    def __init__(
+        self, tensor: torch.Tensor, array: _Array, stored: torch.Tensor | None = None
+    ) -> None:
+        self._tensor = tensor
+        self._stored = stored
+        self.array = array
 
     def tensor(self) -> torch.Tensor:
         """Give what the caller of the model gets.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
 
 import popxl
@@ -15,6 +18,8 @@ from poptorch._lower.program import Program
 from poptorch._lower.schedule import Schedule
 from poptorch._memory_fit import FitPlan
 from poptorch._program_variables import ProgramVariables
+
+_Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -65,6 +70,18 @@ class Executable:
     def was_read(self) -> bool:
         """Whether the program was read from a file instead of being compiled."""
         return cache_file(self.session) is not None
+
+    @cached_property
+    def run(self) -> Callable[[Sequence[_Array], Sequence[_Array]], None]:
+        """What runs the program, given the arrays of its inputs and those that it fills.
+
+        The former are in the order of `program.inputs`; the latter are those of the results, then
+        of what is anchored, then of inputs that the model writes.
+        """
+        program = self.program
+        written = program.written_inputs.values()
+        outputs = [*program.outputs, *program.anchored.values(), *written]
+        return self.session._array_runner(program.inputs, outputs)
 
     def read(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
         """Read variables from the device, or from the host where no device is held.

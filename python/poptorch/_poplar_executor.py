@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-import popxl
 from pando.interrupts import HeldInterrupts
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature, validate
@@ -88,6 +87,9 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         # Read once: looking up an option is slow beside the rest of a call.
         self._is_offline = options.connection_type == enums.ConnectionType.Never
         self._log_folder = options.log_dir
+        self._run_errors = NativeErrors(
+            "run", "PoplarExecutor.__call__", log_folder=self._log_folder
+        )
         self._per_replica: dict[str, ReplicaGroups] = {}
         self._device_optimizer: DeviceOptimizer | None = None
         if optimizer is not None:
@@ -203,6 +205,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
 
     def _compile(self, bound: BoundArguments, cache: Path | None = None) -> None:
         """Makes the executable; `cache`, if not None, is the folder that it is read from."""
+        self._signature.note_dictionaries(bound)
         options = self._options
         if self._training:
             # After destroy() the module is plain; it may have new members, too.
@@ -423,64 +426,59 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
         self,
         program: Program,
         tensors: list[torch.Tensor],
-        outputs: dict[popxl.DeviceToHostStream, Any],
     ) -> list[tuple[torch.Tensor, Result]]:
         """Memory for inputs that the model writes, for all micro-batches of all replicas."""
-        written = []
+        if not program.written_inputs:
+            return []
         sizes = OutputSizes(self._batches, enums.OutputMode.All)
-        for number, stream in program.written_inputs.items():
-            result = sizes.make(stream.shape, input_dtype(tensors[number].dtype), sizes.each)
-            outputs[stream] = result.array
-            written.append((tensors[number], result))
-        return written
+        return [
+            (
+                tensors[number],
+                sizes.make(stream.shape, input_dtype(tensors[number].dtype), sizes.each),
+            )
+            for number, stream in program.written_inputs.items()
+        ]
 
     def _run(self, executable: Executable, tensors: list[torch.Tensor]) -> Any:
         program = executable.program
         begin = time.perf_counter()
-        sizes = self._output_sizes
-        results = [
-            sizes.make(shape, dtype, self._batches.steps) for shape, dtype in executable.shapes
-        ]
+        make, steps = self._output_sizes.make, self._batches.steps
+        results = [make(shape, dtype, steps) for shape, dtype in executable.shapes]
         anchored = self._anchor_memory(program)
-        written: list[tuple[torch.Tensor, Result]] = []
         if self._synthetic is not None:
-            inputs, outputs = self._synthetic.inputs, self._synthetic.outputs
+            arrays, written = [], []
             for result in (*results, *anchored.values()):
                 result.array[...] = 0
         else:
-            inputs = self._host_inputs(executable, tensors)
-            outputs = {
-                stream: result.array
-                for stream, result in zip(program.outputs, results, strict=True)
-            }
-            outputs |= {stream: result.array for stream, result in anchored.items()}
-            written = self._written_inputs(program, tensors, outputs)
+            arrays = self._host_inputs(executable, tensors)
+            written = self._written_inputs(program, tensors)
         if self._device_optimizer is not None:
             self._device_optimizer.before_run()
         ready = time.perf_counter()
         # Before the run: an interrupt may come between its end and the next line.
         self._dirty_host_weights = self._training
         self._last_run = next(_RUN_NUMBERS)
-        with NativeErrors("run", "PoplarExecutor.__call__", log_folder=self._log_folder):
-            executable.session.run_with_outputs(inputs, outputs)
+        with self._run_errors:
+            if self._synthetic is not None:
+                self._synthetic.run(executable.session)
+            else:
+                targets = [result.array for result in (*results, *anchored.values())]
+                executable.run(arrays, targets + [result.array for _, result in written])
         done = time.perf_counter()
         for tensor, result in written:
             with torch.no_grad():
                 tensor.copy_(self._batches.of_groups(result.tensor()).reshape(tensor.shape))
         given = [result.tensor() for result in results]
-        count = len(given) - len(executable.anchors)
-        self._keep_anchors(executable, given[count:], anchored)
-        rebuilt = executable.structure.rebuild(given[:count])
+        if executable.anchors or anchored:
+            count = len(given) - len(executable.anchors)
+            self._keep_anchors(executable, given[count:], anchored)
+            given = given[:count]
+        rebuilt = executable.structure.rebuild(given)
         self._run_times = RunTimes(begin, ready, done, time.perf_counter())
         return rebuilt
 
-    def _host_inputs(
-        self, executable: Executable, tensors: list[torch.Tensor]
-    ) -> dict[popxl.HostToDeviceStream, Any]:
+    def _host_inputs(self, executable: Executable, tensors: list[torch.Tensor]) -> list[Any]:
         """The arrays of the inputs' streams."""
-        return {
-            stream: self._batches.split(self._host_arrays.array(name, tensor))
-            for stream, name, tensor in zip(
-                executable.program.inputs, executable.arguments.tensor_names(), tensors, strict=True
-            )
-        }
+        split, array = self._batches.split, self._host_arrays.array
+        names = executable.arguments.tensor_names()
+        return [split(array(name, one)) for name, one in zip(names, tensors, strict=True)]

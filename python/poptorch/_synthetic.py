@@ -35,3 +35,11 @@ class SyntheticData:
                 draw(shape, np.float32).astype(kind) if is_drawn else np.zeros(shape, kind)
             )
         self.outputs = session.create_host_outputs()
+
+    def run(self, session: popxl.Session) -> None:
+        """Run the program.
+
+        Args:
+            session: The session of the program.
+        """
+        session.run_with_outputs(self.inputs, self.outputs)

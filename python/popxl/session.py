@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -372,10 +372,51 @@ class Session(SessionVariables):
                     if isinstance(value, StreamSource):
                         callbacks.append(value)
                     arrays.append(self._prepare_input(stream, given, kind, downcast))
-            self._in_sync = False
-            run = run_with_callbacks(self._core.run, callbacks) if callbacks else self._core.run
-            for repeated in run(arrays, targets):
-                note_repeated(self.ir_, repeated)
+            self._run_core(arrays, targets, callbacks)
+
+    def _run_core(
+        self,
+        arrays: list[Any],
+        targets: list[Any],
+        callbacks: Sequence[StreamCallback | HostFunction],
+    ) -> None:
+        self._in_sync = False
+        run = run_with_callbacks(self._core.run, callbacks) if callbacks else self._core.run
+        for repeated in run(arrays, targets):
+            note_repeated(self.ir_, repeated)
+
+    def _array_runner(
+        self, inputs: Sequence[HostToDeviceStream], outputs: Sequence[DeviceToHostStream]
+    ) -> Callable[[Sequence[_Array], Sequence[_Array]], None]:
+        """Prepare runs that are given exactly the arrays that streams want.
+
+        Args:
+            inputs: The streams of the arrays to the device, in order.
+            outputs: Those of the arrays that runs fill, in order.
+
+        Returns:
+            A function that executes the main graph once. It trusts that arrays have the full shapes
+            and the dtypes of their streams.
+
+        Raises:
+            ValueError: The program has other streams.
+        """
+        if set(inputs) != self._input_set:
+            self._raise_wrong_streams("input", inputs, self._input_set)
+        if set(outputs) != self._output_set:
+            self._raise_wrong_streams("output", outputs, self._output_set)
+        sources = [inputs.index(stream) for stream, _, _ in self._input_plan]
+        sinks = [outputs.index(stream) for stream, _, _ in self._output_plan]
+
+        def run(arrays: Sequence[_Array], targets: Sequence[_Array]) -> None:
+            with self._lock:
+                if not self._pb_session._loaded or not self._device.isAttached:
+                    self._require_attached("run")
+                self._run_core(
+                    [arrays[i] for i in sources], [targets[i] for i in sinks], self._host_functions
+                )
+
+        return run
 
     def _prepare_input(
         self, stream: HostToDeviceStream, given: Any, kind: np.dtype[Any], downcast: bool

@@ -22,6 +22,7 @@ _POPXL = {
     torch.uint8: popxl.uint8,
     torch.bool: popxl.bool,
 }
+KNOWN_DTYPES = frozenset(_POPXL)
 _HOST = {torch.float64: torch.float32, torch.int64: torch.int32}
 
 
