@@ -157,7 +157,11 @@ class BatchSizes:
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether a combined batch is one micro-batch of one replica."""
+        """Find out whether a combined batch is one micro-batch of one replica.
+
+        Returns:
+            Whether it is.
+        """
         return self.steps == 1 and not self._replicated
 
     @property

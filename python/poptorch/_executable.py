@@ -73,10 +73,11 @@ class Executable:
 
     @cached_property
     def run(self) -> Callable[[Sequence[_Array], Sequence[_Array]], None]:
-        """What runs the program, given the arrays of its inputs and those that it fills.
+        """Prepare runs of the program.
 
-        The former are in the order of `program.inputs`; the latter are those of the results, then
-        of what is anchored, then of inputs that the model writes.
+        Returns:
+            A function of the arrays of `program.inputs`, in that order, and of those that a run
+            fills: first the results, then what is anchored, then the inputs that the model writes.
         """
         program = self.program
         written = program.written_inputs.values()
