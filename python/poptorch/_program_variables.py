@@ -158,4 +158,7 @@ class ProgramVariables:
 def _by_group(place: StoredRow, value: _Array) -> Iterator[tuple[Sequence[int] | None, _Array]]:
     """The replicas that share a part of a value, and that part; None stands for all replicas."""
     groups = place.replicas_of_groups
-    return zip(groups, value, strict=True) if groups else iter([(None, value)])
+    if not groups:
+        yield None, value
+    for group, replicas in enumerate(groups):
+        yield replicas, value[group, ...]  # a view, also of a single number

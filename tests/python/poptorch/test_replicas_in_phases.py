@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import poptorch
+from pando import memory_budget
 from poptorch import CommGroupType, VariableRetrievalMode
 from tests.python.poptorch.phased import check_same, options_of
 from tests.python.poptorch.test_fit_in import (
@@ -83,16 +84,17 @@ def test_every_replica_has_its_statistics(in_phases: None, tmp_path: Path) -> No
 
 
 class WithGain(Network):
-    """All blocks read a parameter that has a value for each replica."""
+    """All blocks read a vector and a number that have a value for each replica."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gain = torch.nn.Parameter(torch.stack([torch.ones(WIDTH), torch.full((WIDTH,), 0.5)]))
+        self.scale = torch.nn.Parameter(torch.tensor([1.0, 0.75]))
 
     def forward(self, words: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.embedding(words)
         for block in self.blocks:
-            x = block(x, 1.0) * self.gain
+            x = block(x, self.scale) * self.gain
         return torch.nn.functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
 
 
@@ -104,7 +106,8 @@ def trained_with_gains(
     options = options_of(folder, accumulation=2, replicas=REPLICAS)
     made = optimizer(model.parameters())
     executor = poptorch.trainingModel(model, options, made)
-    executor.gain.replicaGrouping(CommGroupType.NoGrouping, 1, VariableRetrievalMode.OnePerGroup)
+    for parameter in (executor.gain, executor.scale):
+        parameter.replicaGrouping(CommGroupType.NoGrouping, 1, VariableRetrievalMode.OnePerGroup)
     losses = train(executor, options)
     executor.detachFromDevice()
     executor.attachToDevice()
@@ -123,6 +126,15 @@ def test_groups_of_replicas_have_weights_of_their_own(
     assert state.keys() == wanted_state.keys()
     for key, value in wanted_state.items():
         torch.testing.assert_close(torch.as_tensor(state[key]), torch.as_tensor(value))
+
+
+def test_replicas_share_the_memory_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_budget, "claimed_bytes", lambda: 100 << 20)
+    memory = 1 << 30
+    for replicas in (1, REPLICAS, 7):
+        budget = memory_budget.MemoryBudget.of(1 << 20, memory, replicas)
+        used = budget.process_bytes + replicas * (budget.device_bytes + budget.staging_bytes)
+        assert memory - replicas < used <= memory
 
 
 def test_every_replica_has_its_share_of_the_memory(in_phases: None, tmp_path: Path) -> None:
