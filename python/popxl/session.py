@@ -405,15 +405,17 @@ class Session(SessionVariables):
             self._raise_wrong_streams("input", inputs, self._input_set)
         if set(outputs) != self._output_set:
             self._raise_wrong_streams("output", outputs, self._output_set)
-        sources = [inputs.index(stream) for stream, _, _ in self._input_plan]
-        sinks = [outputs.index(stream) for stream, _, _ in self._output_plan]
+        input_order = [inputs.index(stream) for stream, _, _ in self._input_plan]
+        output_order = [outputs.index(stream) for stream, _, _ in self._output_plan]
 
         def run(arrays: Sequence[_Array], targets: Sequence[_Array]) -> None:
             with self._lock:
                 if not self._pb_session._loaded or not self._device.isAttached:
                     self._require_attached("run")
                 self._run_core(
-                    [arrays[i] for i in sources], [targets[i] for i in sinks], self._host_functions
+                    [arrays[i] for i in input_order],
+                    [targets[i] for i in output_order],
+                    self._host_functions,
                 )
 
         return run
