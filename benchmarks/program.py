@@ -10,6 +10,7 @@ import numpy as np
 
 FIRST_STEPS = 3  # whose results are kept, to be compared among frameworks
 FIRST_VALUES = 64
+WARM_SECONDS = 1.0  # at least one step
 
 
 class NotMeasured(Exception):
@@ -69,7 +70,11 @@ class Steps:
         if read is not None:
             result = read()
         self.first = [] if result is None else first_values(result)
-        run(warm)
+        warm_until = time.perf_counter() + WARM_SECONDS
+        for _ in range(warm):
+            run(1)
+            if time.perf_counter() >= warm_until:
+                break
         self._estimate = self._timed(1)
         self._estimate = self._timed(max(1, int(0.02 / self._estimate)))
 

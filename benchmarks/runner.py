@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -9,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 COMPILED = "torch_compile"
+# What a slow program gets of `rounds`: medians of fewer blocks need no more.
+LEAST_BLOCKS = 3
 # The Pando of another checkout, with the programs of this one.
 BEFORE = "before"
 # Two processes a side: one may keep a slow place in memory or in the order of turns for its life.
@@ -33,13 +37,17 @@ AGAINST = ("pando", BEFORE, BEFORE, "pando")
 
 @dataclass(frozen=True)
 class Settings:
-    """``packages``: the folder whose ``pando`` and ``popxl`` the framework BEFORE imports."""
+    """``packages``: the folder whose ``pando`` and ``popxl`` the framework BEFORE imports.
+
+    ``row_seconds``: a program whose blocks take longer than that together gets fewer rounds.
+    """
 
     threads: int
     packages: Path | None = None
     rounds: int = 7
     compile_rounds: int = 3
     block_seconds: float = 0.3
+    row_seconds: float = 20.0
     timeout_seconds: float = 600.0
     retry_disturbed: bool = True
     # Every row in new processes, which also say what memory they take, without stored compilations.
@@ -48,10 +56,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Sample:
-    """One block: seconds a step, and the share of the machine that other processes took."""
+    """One block: seconds a step, the share of the machine that other processes took, and the
+    seconds of the whole block."""
 
     seconds: float
     others: float
+    whole: float
 
     @property
     def quiet(self) -> bool:
@@ -155,6 +165,12 @@ class WorkerProcess:
             self._process.communicate()
             self._process = None
 
+    def take_over(self, other: WorkerProcess) -> None:
+        """Stops the process of this worker and goes on with that of the other one."""
+        self.stop()
+        self._process, other._process = other._process, None
+        self._log_path = other._log_path
+
     def _start(self) -> subprocess.Popen[str]:
         adaptor = "pando" if self.framework == BEFORE else self.framework
         command = [sys.executable, "-m", "benchmarks.worker", adaptor]
@@ -200,11 +216,9 @@ class Runner:
     def __init__(self, settings: Settings, frameworks: tuple[str, ...] = FRAMEWORKS) -> None:
         self._settings = settings
         self._logs = tempfile.TemporaryDirectory(prefix="pando-bench-")
-        log_dir = Path(self._logs.name)
-        self._workers = [
-            WorkerProcess(name, settings, log_dir / f"{number}-{name}.log")
-            for number, name in enumerate(frameworks)
-        ]
+        self._log_number = itertools.count()
+        self._workers = [self._new_worker(name) for name in frameworks]
+        self._fastest_form: dict[Case, str] = {}
 
     def __enter__(self) -> Runner:
         return self
@@ -213,6 +227,10 @@ class Runner:
         for worker in self._workers:
             worker.stop()
         self._logs.cleanup()
+
+    def _new_worker(self, framework: str) -> WorkerProcess:
+        log = Path(self._logs.name) / f"{next(self._log_number)}-{framework}.log"
+        return WorkerProcess(framework, self._settings, log)
 
     def measure(self, case: Case) -> Row:
         """Builds the case everywhere, then takes one block of each framework per round.
@@ -229,10 +247,11 @@ class Runner:
         for number in range(3 * rounds):
             for worker in self._workers:
                 taken = samples.get(worker)
-                enough = taken is None or sum(s.quiet for s in taken) >= rounds
-                if taken is None or enough or worker.framework in row.failures:
+                if taken is None or worker.framework in row.failures:
                     continue
-                if number >= rounds and not self._settings.retry_disturbed:
+                if self._enough(taken, rounds) or (
+                    number >= rounds and not self._settings.retry_disturbed
+                ):
                     continue
                 sample = self._block(worker, row)
                 if sample is not None:
@@ -243,10 +262,19 @@ class Runner:
                 self._end(worker, row)
         return row
 
+    def _enough(self, taken: list[Sample], rounds: int) -> bool:
+        quiet = sum(sample.quiet for sample in taken)
+        seconds = sum(sample.whole for sample in taken)
+        allowed = self._settings.row_seconds
+        slow = seconds >= allowed and (quiet >= LEAST_BLOCKS or seconds >= 3 * allowed)
+        return quiet >= rounds or (slow and len(taken) >= LEAST_BLOCKS)
+
     def _block(self, worker: WorkerProcess, row: Row) -> Sample | None:
         watch = NeighbourWatch(worker.pid)
+        start = time.perf_counter()
         reply = self._try(worker, row, do="block", seconds=self._settings.block_seconds)
-        return None if reply is None else Sample(reply["seconds"], watch.share())
+        whole = time.perf_counter() - start
+        return None if reply is None else Sample(reply["seconds"], watch.share(), whole)
 
     def _end(self, worker: WorkerProcess, row: Row) -> None:
         if not self._settings.fresh:
@@ -265,6 +293,8 @@ class Runner:
         return reply is not None
 
     def _build(self, worker: WorkerProcess, row: Row) -> bool:
+        if self._settings.fresh and worker.framework == COMPILED and not row.case.form:
+            return self._build_fastest_form(worker, row)
         if self._settings.fresh and not self._start_afresh(worker, row):
             return False
         reply = self._try(worker, row, do="build", case=row.case.to_json())
@@ -273,6 +303,38 @@ class Runner:
         if reply is not None and "first_seconds" in reply:
             row.first_step[worker.framework] = reply["first_seconds"]
         return reply is not None
+
+    def _build_fastest_form(self, worker: WorkerProcess, row: Row) -> bool:
+        """Each form in a process of its own, of which that of the fastest stays.
+
+        Rows that differ in what Pando does have the same fastest form.
+        """
+        peers_case = replace(row.case, name="", front_end="")
+        known = self._fastest_form.get(peers_case)
+        best: tuple[float, Row] | None = None
+        trials: list[Row] = []
+        for form in [known] if known else self._forms(worker, row):
+            trial = Row(replace(row.case, form=form), fresh=True)
+            trials.append(trial)
+            candidate = self._new_worker(COMPILED)
+            seconds = self._trial(candidate, trial)
+            if seconds is not None and (best is None or seconds < best[0]):
+                best = seconds, trial
+                worker.take_over(candidate)
+            candidate.stop()
+        # Where none works: why the first one does not.
+        chosen = best[1] if best is not None else (trials or [row])[0]
+        for name in ("notes", "failures", "first_step", "started"):
+            getattr(row, name).update(getattr(chosen, name))
+        if best is not None:
+            self._fastest_form[peers_case] = chosen.case.form
+        return best is not None
+
+    def _trial(self, worker: WorkerProcess, row: Row) -> float | None:
+        """Builds a form and returns the seconds of a step, or None where it does not work."""
+        blocks = [self._block(worker, row) for _ in range(2)] if self._build(worker, row) else []
+        times = [block.seconds for block in blocks if block is not None]
+        return min(times) if len(times) == 2 else None
 
     def _try(self, worker: WorkerProcess, row: Row, **request: Any) -> dict[str, Any] | None:
         try:
@@ -290,32 +352,18 @@ class Runner:
     def forms(self, case: Case) -> list[str]:
         """The forms in which the one framework of this runner can build the case."""
         (worker,) = self._workers
-        reply = self._try(worker, Row(case), do="forms", case=case.to_json())
+        return self._forms(worker, Row(case))
+
+    def _forms(self, worker: WorkerProcess, row: Row) -> list[str]:
+        reply = self._try(worker, row, do="forms", case=row.case.to_json())
         return [] if reply is None else list(reply["forms"])
 
 
-def fastest_form(case: Case, settings: Settings) -> str:
-    """That of ``torch.compile``, each in a process of its own; the first where none works."""
-    times: dict[str, float] = {}
-    with Runner(replace(settings, rounds=2, retry_disturbed=False), (COMPILED,)) as runner:
-        forms = runner.forms(case)
-        for form in forms:
-            median = runner.measure(replace(case, form=form)).medians.get(COMPILED)
-            if median is not None:
-                times[form] = median
-    return min(times, key=lambda form: times[form]) if times else (forms or [""])[0]
-
-
 def run_cases(cases: list[Case], settings: Settings, frameworks: tuple[str, ...]) -> Iterator[Row]:
-    """Measures every case, with a progress bar on stderr.
-
-    A fresh worker builds one program: which form of ``torch.compile`` that is, is found out before.
-    """
+    """Measures every case, with a progress bar on stderr."""
     with Runner(settings, frameworks) as runner, tqdm(cases, file=sys.stderr, unit="row") as bar:
         for case in bar:
             bar.set_description(case.name)
-            if settings.fresh and COMPILED in frameworks:
-                case = replace(case, form=fastest_form(case, settings))
             row = runner.measure(case)
             for framework, reason in row.failures.items():
                 tqdm.write(f"{case.name}: {framework} failed: {reason}", file=sys.stderr)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,7 +21,7 @@ from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.models.families import model_cases  # noqa: E402
-from benchmarks.runner import Row, Runner, Sample, Settings  # noqa: E402
+from benchmarks.runner import Row, Runner, Sample, Settings, WorkerProcess  # noqa: E402
 from benchmarks.table import compare, render, render_against, render_models, render_ops  # noqa: E402
 
 MODULES = {
@@ -147,17 +148,17 @@ def test_the_pando_of_another_checkout_runs_beside_this_one(tmp_path: Path) -> N
 def test_the_faster_of_two_processes_counts() -> None:
     row = Row(CASE)
     for times in ((3e-6, 2e-6, 4e-6), (1e-6, 2e-6, 1.5e-6), (5e-6, 6e-6, 7e-6)):
-        row.add("before", [Sample(seconds, others=0.0) for seconds in times], wanted=3)
+        row.add("before", [Sample(seconds, others=0.0, whole=0.3) for seconds in times], wanted=3)
     assert row.medians["before"] == pytest.approx(1.5)
     assert row.spread["before"] == pytest.approx(0.667)
 
 
 def test_a_slower_quiet_process_does_not_hide_a_disturbed_one() -> None:
     row = Row(CASE)
-    row.add("before", [Sample(2e-6, others=0.5)], wanted=1)
-    row.add("before", [Sample(3e-6, others=0.0)], wanted=1)
+    row.add("before", [Sample(2e-6, others=0.5, whole=0.3)], wanted=1)
+    row.add("before", [Sample(3e-6, others=0.0, whole=0.3)], wanted=1)
     assert row.disturbed == {"before": 0.5}
-    row.add("before", [Sample(1e-6, others=0.0)], wanted=1)
+    row.add("before", [Sample(1e-6, others=0.0, whole=0.3)], wanted=1)
     assert row.disturbed == {}
 
 
@@ -230,6 +231,83 @@ def test_a_form_of_torch_compile_can_be_chosen_alone() -> None:
         row = runner.measure(case)
     assert row.failures == {}
     assert row.notes == {"torch_compile": "freezing"}
+
+
+class ScriptedWorker(WorkerProcess):
+    """Answers as a worker would, with the seconds a step of each form takes; none: it fails."""
+
+    seconds: ClassVar[dict[str, float | None]] = {}
+    built: ClassVar[list[str]] = []
+    form = ""
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        reply: dict[str, Any] = {"ok": True, "forms": list(self.seconds), "resident": 1, "peak": 2}
+        if request["do"] == "build":
+            self.form = request["case"]["form"]
+            self.built.append(self.form)
+            first = len(self.built)
+            reply |= {
+                "note": self.form,
+                "first_seconds": first,
+                "ok": bool(self.seconds[self.form]),
+            }
+        reply["seconds"] = self.seconds.get(self.form)
+        return reply if reply["ok"] else {"ok": False, "absent": False, "error": "no " + self.form}
+
+    def take_over(self, other: WorkerProcess) -> None:
+        assert isinstance(other, ScriptedWorker)
+        self.form = other.form
+
+
+class ScriptedRunner(Runner):
+    def _new_worker(self, framework: str) -> WorkerProcess:
+        return ScriptedWorker(framework, self._settings, Path("unused.log"))
+
+
+def measure_scripted(*cases: Case, **seconds: float | None) -> list[Row]:
+    ScriptedWorker.seconds, ScriptedWorker.built = seconds, []
+    settings = Settings(threads=1, rounds=2, retry_disturbed=False, fresh=True)
+    with ScriptedRunner(settings, ("torch_compile",)) as runner:
+        return [runner.measure(case) for case in cases]
+
+
+def test_the_process_of_the_fastest_form_is_measured() -> None:
+    case = model_cases()[0]
+    (row,) = measure_scripted(case, slow=2.0, fails=None, fast=1.0, last=3.0)
+    assert ScriptedWorker.built == ["slow", "fails", "fast", "last"], "each is built once"
+    assert row.medians == {"torch_compile": 1e3}
+    assert row.notes == {"torch_compile": "fast"}
+    assert row.first_step == {"torch_compile": 3}
+    assert row.failures == {}
+
+
+def test_rows_of_one_program_of_the_peers_share_the_fastest_form() -> None:
+    case = model_cases()[0]
+    other = replace(case, name="x", front_end="poptorch.fit_in")
+    rows = measure_scripted(case, other, replace(case, batch=7), slow=2.0, fast=1.0)
+    assert ScriptedWorker.built == ["slow", "fast", "fast", "slow", "fast"]
+    assert [row.notes for row in rows] == [{"torch_compile": "fast"}] * 3
+
+
+def test_where_no_form_works_the_reason_of_the_first_is_shown() -> None:
+    (row,) = measure_scripted(model_cases()[0], one=None, two=None)
+    assert row.failures == {"torch_compile": "no one"}
+    assert row.medians == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "disturbed", "blocks"), [(0.3, 0, 7), (6.0, 0, 4), (30.0, 0, 3), (6.0, 99, 10)]
+)
+def test_slow_programs_get_fewer_blocks(seconds: float, disturbed: int, blocks: int) -> None:
+    runner = Runner(Settings(threads=1, row_seconds=20.0), ())
+    taken: list[Sample] = []
+    while not runner._enough(taken, 7):
+        taken.append(Sample(1.0, others=0.5 if len(taken) < disturbed else 0.0, whole=seconds))
+    assert len(taken) == blocks
 
 
 def test_models_table_compares_with_the_fastest_peer() -> None:
