@@ -197,7 +197,6 @@ class ItemWriter:
             slot: The number of the slot.
             tensors: What `tensors_of` gave; those that are targets of the slot stay as they are.
         """
-        with torch.no_grad():
-            for target, tensor in zip(self.targets(ring, slot), tensors, strict=True):
-                if tensor is not target:
-                    target.copy_(tensor)
+        for target, tensor in zip(self.targets(ring, slot), tensors, strict=True):
+            if tensor is not target:
+                target.copy_(tensor.detach() if tensor.requires_grad else tensor)

@@ -46,7 +46,12 @@ from torch.utils._python_dispatch import (  # noqa: E402
     TorchDispatchMode,
     _disable_current_modes,
 )
-from torch.utils.data._utils.collate import collate, default_collate_fn_map  # noqa: E402
+from torch.utils.data._utils.collate import (  # noqa: E402
+    collate,
+    collate_int_fn,
+    collate_tensor_fn,
+    default_collate_fn_map,
+)
 
 __all__ = [
     "BatchNorm",
@@ -58,6 +63,8 @@ __all__ = [
     "calls_within",
     "check_version",
     "collate",
+    "collate_int_fn",
+    "collate_tensor_fn",
     "decomposition_table",
     "default_collate_fn_map",
     "enable_python_dispatcher",

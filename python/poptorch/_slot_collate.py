@@ -15,7 +15,12 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from poptorch._item_writer import ItemWriter, item_of
-from poptorch._private_torch import collate, default_collate_fn_map
+from poptorch._private_torch import (
+    collate,
+    collate_int_fn,
+    collate_tensor_fn,
+    default_collate_fn_map,
+)
 from poptorch._ring import Ring, RingMemory
 from poptorch._structures import registerCustomArgParser, registered_parsers
 
@@ -103,6 +108,10 @@ class _Tasks:
             yield self._make(self._slots.slot_of_task(), indices)
 
 
+_dtype_of = operator.attrgetter("dtype")
+_default_types = frozenset(default_collate_fn_map)
+
+
 class SlotCollate:
     """A collate_fn that lets another one's batches lie in slots.
 
@@ -119,11 +128,11 @@ class SlotCollate:
         self._parsers = registered_parsers()
         self._ring: Ring | None = None
         self._writer = ItemWriter()
-        # Of the tensors that torch's function stacks, in its order: where in the layout they are.
+        # Of the tensors that torch's function makes, in its order: where in the layout they are.
         self._places: list[int] = []
         self._targets: list[torch.Tensor] = []
-        self._stacked: list[torch.Tensor] = []
-        self._stacked_in_slot = 0
+        self._made: list[torch.Tensor] = []
+        self._made_in_slot = 0
 
     def __call__(self, samples: Any) -> Any:
         slot = _slot
@@ -134,33 +143,77 @@ class SlotCollate:
             # This may be a new process that knows none.
             for data_type, parser in self._parsers.items():
                 registerCustomArgParser(data_type, parser)
-        self._stacked, self._stacked_in_slot = [], 0
+        self._made, self._made_in_slot = [], 0
         if self._collate_fn is not default_collate:
             return self._write(self._ring, slot.number, self._collate_fn(samples))
         if self._places:
             self._targets = self._writer.targets(self._ring, slot.number)
-        functions = {**default_collate_fn_map, torch.Tensor: self._stack}
-        return self._write(self._ring, slot.number, collate(samples, collate_fn_map=functions))
+        return self._write(self._ring, slot.number, self._collate(samples))
+
+    def _collate(self, samples: Any) -> Any:
+        functions = dict(default_collate_fn_map)
+        # A program may have functions of its own there.
+        if functions.get(torch.Tensor) is collate_tensor_fn:
+            functions[torch.Tensor] = self._stack
+        if functions.get(int) is collate_int_fn:
+            functions[int] = self._integers
+        if (
+            type(samples[0]) is tuple
+            and functions.keys() == _default_types
+            and len(set(map(len, samples))) == 1
+        ):
+            # As torch does, which takes as long for its checks as for a small batch.
+            fields = zip(*samples, strict=True)
+            return [collate(field, collate_fn_map=functions) for field in fields]
+        return collate(samples, collate_fn_map=functions)
+
+    def _next_target(self) -> torch.Tensor | None:
+        """Where the next tensor that is made is expected to lie."""
+        count = len(self._made)
+        place = self._places[count] if count < len(self._places) else -1
+        return self._targets[place] if place >= 0 else None
 
     def _stack(self, samples: Any, *, collate_fn_map: Any = None) -> Any:
-        """Stacks tensors where they are expected to lie."""
-        count, first = len(self._stacked), samples[0]
-        place = self._places[count] if count < len(self._places) else -1
-        target = self._targets[place] if place >= 0 else None
+        first, target = samples[0], self._next_target()
         if (
             target is not None
             and type(first) is torch.Tensor
             and first.layout is torch.strided
             and target.shape == (len(samples), *first.shape)
-            and all(sample.dtype is target.dtype for sample in samples)
+            and set(map(_dtype_of, samples)) == {target.dtype}
         ):
-            with torch.no_grad():
-                made = torch.stack(samples, out=target)
-            self._stacked_in_slot += 1
+            try:
+                torch.stack(samples, out=target)
+            except RuntimeError:  # other shapes, which torch's function tells; or gradients
+                target = None
         else:
-            made = default_collate_fn_map[torch.Tensor](samples, collate_fn_map=collate_fn_map)
-        self._stacked.append(made)
+            target = None
+        if target is None:
+            return self._keep(collate_tensor_fn(samples, collate_fn_map=collate_fn_map))
+        return self._keep_in_slot(target)
+
+    def _integers(self, samples: Any, *, collate_fn_map: Any = None) -> Any:
+        target = self._next_target()
+        if (
+            target is None
+            or target.dtype is not torch.int64
+            or target.shape != (len(samples),)
+            or set(map(type, samples)) != {int}
+        ):
+            return self._keep(collate_int_fn(samples, collate_fn_map=collate_fn_map))
+        try:
+            target.numpy()[:] = samples
+        except OverflowError:  # torch's function tells it
+            return self._keep(collate_int_fn(samples, collate_fn_map=collate_fn_map))
+        return self._keep_in_slot(target)
+
+    def _keep(self, made: torch.Tensor) -> torch.Tensor:
+        self._made.append(made)
         return made
+
+    def _keep_in_slot(self, made: torch.Tensor) -> torch.Tensor:
+        self._made_in_slot += 1
+        return self._keep(made)
 
     def _write(self, ring: Ring, slot: int, batch: Any) -> Any:
         writer = self._writer
@@ -172,11 +225,11 @@ class SlotCollate:
             return writer.node.build(tensor.clone() for tensor in tensors)
         targets = writer.targets(ring, slot)
         in_place = sum(map(operator.is_, tensors, targets))
-        if in_place != len(self._stacked):
+        if in_place != len(self._made):
             indices = {id(tensor): index for index, tensor in enumerate(tensors)}
-            self._places = [indices.get(id(made), -1) for made in self._stacked]
-        if in_place != self._stacked_in_slot:
-            # Some were stacked where others have to be now.
+            self._places = [indices.get(id(made), -1) for made in self._made]
+        if in_place != self._made_in_slot:
+            # Some were made where others have to be now.
             tensors = [tensor.clone() for tensor in tensors]
         writer.write(ring, slot, tensors)
         return WrittenBatch(slot, writer.description)

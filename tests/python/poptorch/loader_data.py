@@ -282,3 +282,25 @@ class Doubling(torch.utils.data.DataLoader):
     def __iter__(self) -> Any:
         for batch in super().__iter__():
             yield batch * 2
+
+
+def with_numbers(index: int) -> tuple[torch.Tensor, int, Any, list[int]]:
+    """A row; a number; a bool, a float or an int by turns of batches of four; a list."""
+    turns = (index, bool(index % 2), index / 2, -index)
+    return as_row(index), index, turns[index // 4 % 4], [index, 2 * index]
+
+
+def of_two_kinds_of_numbers(index: int) -> tuple[int, Any]:
+    return index, index / 2 if index % 3 else index
+
+
+def growing_number(index: int) -> tuple[torch.Tensor, int]:
+    return as_row(index), 2**index
+
+
+def numbered(index: int) -> tuple[torch.Tensor, int]:
+    return as_row(index) + 1, index
+
+
+def longer_later(index: int) -> tuple[int, ...]:
+    return (index,) * (3 if index == 41 else 2)

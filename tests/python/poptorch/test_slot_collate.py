@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from poptorch._accessor import AsynchronousDataAccessor
 from poptorch._args_parser import registerCustomArgParser
 from poptorch._errors import Error
+from poptorch._private_torch import default_collate_fn_map
 from poptorch._ring import Ring, RingMemory
 from poptorch._slot_collate import Slot, WrittenBatch, with_slots
 from poptorch.enums import SharingStrategy
@@ -172,6 +173,49 @@ def test_samples_of_other_types_than_the_first(accessor: Make) -> None:
     """Torch promotes them where it loads in one process."""
     loader = DataLoader(Samples(64, loader_data.of_two_dtypes), batch_size=4)
     check_epochs(accessor(loader), loader)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("make", ["with_numbers", "of_two_kinds_of_numbers"])
+def test_numbers(accessor: Make, workers: int, make: str) -> None:
+    data = Samples(64, getattr(loader_data, make))
+    loader = DataLoader(data, batch_size=4, num_workers=workers)
+    check_epochs(accessor(loader), DataLoader(data, batch_size=4))
+
+
+def test_a_number_that_is_too_large(accessor: Make) -> None:
+    items = iter(accessor(DataLoader(Samples(80, loader_data.growing_number), batch_size=4)))
+    with pytest.raises(Error, match=r"Overflow|overflow"):
+        list(items)
+
+
+def test_samples_of_other_lengths_than_the_first(accessor: Make) -> None:
+    """Torch's own error."""
+    items = iter(accessor(DataLoader(Samples(80, loader_data.longer_later), batch_size=4)))
+    with pytest.raises(Error, match="each element in list of batch should be of equal size"):
+        list(items)
+
+
+def negated(samples: Any, *, collate_fn_map: Any = None) -> torch.Tensor:
+    return -torch.stack(list(map(torch.as_tensor, samples)))
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, int, tuple])
+def test_functions_that_the_program_gave_torch_s_collate(
+    accessor: Make, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = negated
+    if kind is tuple:
+
+        def function(samples: Any, *, collate_fn_map: Any = None) -> torch.Tensor:
+            return negated([number for _, number in samples])
+
+    monkeypatch.setitem(default_collate_fn_map, kind, function)
+    loader = DataLoader(Samples(48, loader_data.numbered), batch_size=4)
+    expected = list(loader)
+    (numbers,) = (batch if kind is tuple else batch[kind is int] for batch in expected[1:2])
+    assert (numbers < 0).all(), "the program's function must be the one that is used"
+    check_epochs(accessor(loader, sharing_strategy=SharingStrategy.Fork), expected, epochs=1)
 
 
 def test_samples_with_gradients(accessor: Make) -> None:
