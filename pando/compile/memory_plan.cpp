@@ -4,7 +4,6 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <utility>
 
@@ -100,21 +99,15 @@ std::int64_t place_in_time(const std::vector<Lifetime>& lifetimes, const std::ve
   return total;
 }
 
-/// Lowest offset where each storage fits, in the given order. Counts `compared_pairs`; nullopt when
-/// they are too many.
-std::optional<std::int64_t> place_in_order(const std::vector<Lifetime>& lifetimes,
-                                           const std::vector<int>& order,
-                                           std::vector<std::int64_t>& offsets,
-                                           std::int64_t& compared_pairs) {
+/// Lowest offset where each storage fits, in the given order: compares each pair of them.
+std::int64_t place_in_order(const std::vector<Lifetime>& lifetimes, const std::vector<int>& order,
+                            std::vector<std::int64_t>& offsets) {
   std::vector<Placed> placed;  // sorted by offset
   placed.reserve(lifetimes.size());
   std::int64_t total = 0;
   for (int index : order) {
     const Lifetime& life = lifetimes[static_cast<std::size_t>(index)];
     const std::int64_t bytes = align_bytes(life.bytes);
-    const auto count = static_cast<std::int64_t>(placed.size());
-    if (compared_pairs + count > kMostComparedPairs) return std::nullopt;
-    compared_pairs += count;
     std::int64_t offset = 0;
     for (const Placed& other : placed) {
       if (other.last < life.first || life.last < other.first) continue;
@@ -157,15 +150,16 @@ class Planner {
   /// The storages with the highest keys first.
   template <class Key>
   void attempt(Key key) {
-    if (is_exhausted_) return;
     const std::int64_t excess = plan_.total_bytes - plan_.lower_bound_bytes;
-    if (excess > plan_.lower_bound_bytes / kGoodEnough) place(sorted(key));
+    const bool is_worth_it = excess > plan_.lower_bound_bytes / kGoodEnough &&
+                             (excess > kWorthImproving || pairs() <= kFewPairs);
+    if (is_worth_it && can_place()) place(sorted(key));
   }
 
   /// While the plan is far above the bound: what sticks out on top is placed first.
   void repair() {
     std::vector<int> order = order_;
-    for (int i = 0; i < kMaxRepairs && is_far_above_bound() && !is_exhausted_; ++i) {
+    for (int i = 0; i < kMaxRepairs && is_far_above_bound() && can_place(); ++i) {
       const auto highest = std::max_element(order.begin(), order.end(),
                                             [&](int a, int b) { return end(a) < end(b); });
       std::rotate(order.begin(), highest, highest + 1);
@@ -179,7 +173,7 @@ class Planner {
     const auto n = static_cast<std::int64_t>(order_.size());
     std::minstd_rand random(1);
     for (std::int64_t tries = kPlacementsToImprove / std::max<std::int64_t>(1, n * n);
-         tries > 0 && is_far_above_bound() && !is_exhausted_; --tries) {
+         tries > 0 && is_far_above_bound() && can_place(); --tries) {
       std::vector<int> order = order_;
       const auto to = order.begin() + static_cast<std::int64_t>(random() % order.size());
       auto from = order.begin() + static_cast<std::int64_t>(random() % order.size());
@@ -202,9 +196,17 @@ class Planner {
  private:
   static constexpr int kMaxRepairs = 32;
   static constexpr std::int64_t kWorthImproving = 8 << 10;  // bytes
+  /// A millisecond.
+  static constexpr std::int64_t kFewPairs = 1'000'000;
   /// Pairs of storages that are compared at most: some milliseconds.
   static constexpr std::int64_t kPlacementsToImprove = 4'000'000;
 
+  std::int64_t pairs() const {
+    const auto n = static_cast<std::int64_t>(lifetimes_.size());
+    return n * (n - 1) / 2;
+  }
+  /// Whether one placement more does not take too long.
+  bool can_place() const { return plan_.compared_pairs + pairs() <= kMostComparedPairs; }
   bool is_far_above_bound() const {
     const std::int64_t excess = plan_.total_bytes - plan_.lower_bound_bytes;
     return excess > std::max(kWorthImproving, plan_.lower_bound_bytes / 20);
@@ -220,11 +222,10 @@ class Planner {
     return plan_.offsets[i] + align_bytes(lifetimes_[i].bytes);
   }
   void place(const std::vector<int>& order) {
-    const std::optional<std::int64_t> total =
-        place_in_order(lifetimes_, order, offsets_, plan_.compared_pairs);
-    is_exhausted_ = !total;
-    if (!total || *total > plan_.total_bytes) return;
-    plan_.total_bytes = *total;
+    plan_.compared_pairs += pairs();
+    const std::int64_t total = place_in_order(lifetimes_, order, offsets_);
+    if (total > plan_.total_bytes) return;
+    plan_.total_bytes = total;
     plan_.offsets = offsets_;
     order_ = order;
   }
@@ -243,7 +244,6 @@ class Planner {
   MemoryPlan& plan_;
   std::vector<std::int64_t> offsets_;  // of the last placement
   std::vector<int> order_;             // of the best one
-  bool is_exhausted_ = false;          // comparing more pairs would take too long
 };
 
 }  // namespace

@@ -276,12 +276,19 @@ TEST_P(MatMulOnTarget, MatchesLoopsInEveryOrder) {
   }
 }
 
+// The thread sanitizer looks at how threads meet, which no dtype changes.
+#ifdef __SANITIZE_THREAD__
+constexpr std::array kStreamedDtypes = {DType::Float32};
+#else
+constexpr std::array kStreamedDtypes = {DType::Float32, DType::Float16, DType::BFloat16};
+#endif
+
 TEST_P(MatMulOnTarget, FewRowsReadLargeMatricesRowByRow) {
   const auto expect_streamed = [](const MatMulCase& c) {
     const std::string how = check(c);
     EXPECT_NE(how.find("row by row"), std::string::npos) << how;
   };
-  for (const DType dtype : {DType::Float32, DType::Float16, DType::BFloat16}) {
+  for (const DType dtype : kStreamedDtypes) {
     expect_streamed({1, 70, 33, false, false, dtype, true});
     expect_streamed({1, 64, 7, false, false, dtype});
     for (std::int64_t rows = 1; rows <= 4; ++rows) {

@@ -46,11 +46,25 @@ TEST(MemoryPlan, ComparesPairsWhileTheyAreFew) {
 }
 
 TEST(MemoryPlan, ComparesNoMorePairsForMoreStorages) {
-  for (const int count : {25'000, 50'000}) {
+  for (const int count : {9'000, 25'000, 50'000}) {
     const std::vector<Lifetime> lifetimes = random_lifetimes(count);
     const MemoryPlan plan = plan_memory(lifetimes, count);
     EXPECT_LE(plan.compared_pairs, kMostComparedPairs);
+    const std::int64_t pairs = std::int64_t{count} * (count - 1) / 2;
+    EXPECT_EQ(plan.compared_pairs % pairs, 0) << "a placement began that could not end";
+    EXPECT_EQ(plan.compared_pairs > 0, pairs < kMostComparedPairs);
     EXPECT_LE(plan.total_bytes, 2 * plan.lower_bound_bytes);
+    expect_sound(lifetimes, plan);
+  }
+}
+
+TEST(MemoryPlan, ComparesFewPairsForAFewBytes) {
+  for (const int count : {50, 5'000}) {
+    std::vector<Lifetime> lifetimes = random_lifetimes(count);
+    for (Lifetime& life : lifetimes) life.bytes = 1 + life.bytes % 300;
+    const MemoryPlan plan = plan_memory(lifetimes, count);
+    EXPECT_EQ(plan.compared_pairs > 0, count == 50);
+    EXPECT_EQ(plan.total_bytes > plan.lower_bound_bytes, count > 50);
     expect_sound(lifetimes, plan);
   }
 }
