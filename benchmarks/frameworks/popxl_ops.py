@@ -46,10 +46,11 @@ def _cross_entropy_gradient(x: popxl.Tensor, labels: popxl.Tensor) -> Tensors:
     return [loss, gradient]
 
 
+# Looked up when they are called: an older Pando beside this one may lack some.
 FORWARD: dict[str, Function] = {
-    "matmul": ops.matmul,
-    "batched_matmul": ops.matmul,
-    "grouped_matmul": ops.grouped_matmul,
+    "matmul": lambda x, w: ops.matmul(x, w),
+    "batched_matmul": lambda x, w: ops.matmul(x, w),
+    "grouped_matmul": lambda x, w: ops.grouped_matmul(x, w),
     "causal_attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v, causal=True),
     "conv2d": lambda x, w: ops.conv(x, w, padding=(1, 1, 1, 1)),
     "max_pool": lambda x: ops.max_pool(x, kernel_size=(2, 2), stride=(2, 2)),
