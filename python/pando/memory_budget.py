@@ -11,6 +11,7 @@ from pando.process_memory import claimed_bytes
 SPARE_BYTES = 192 << 20
 _LEAST_STAGING = 8 << 20
 _PHASES_AHEAD = 4
+_SIZES = 64
 
 
 @dataclass(frozen=True)
@@ -61,4 +62,9 @@ class MemoryBudget:
                 "memory"
             )
         staging = min(going, max(left // 4, _LEAST_STAGING))
-        return cls(process, max(left - staging, 1), staging, min(coming, left // 2))
+        # Stored programs are for one size of these, and processes differ by some pages.
+        step = max(memory_bytes // _SIZES, 1)
+        device, early = (
+            bytes_ // step * step or bytes_ for bytes_ in (left - staging, min(coming, left // 2))
+        )
+        return cls(process, max(device, 1), staging, early)

@@ -11,6 +11,7 @@ import torch
 
 import popart
 import popxl
+from pando.memory_budget import MemoryBudget
 from pando.settings import use_session_settings
 from poptorch import enums
 from poptorch._args_parser import BoundArguments
@@ -256,8 +257,10 @@ def _make_executable(
     if settings.cache is not None:
         use_cache(program.ir, settings.cache)
     settings.program_made()
-    session, plan = _open_session(program, options)
-    folder = options.memory_fit.folder if phased else None
+    fit: MemoryFit | None = options.memory_fit
+    budget = None if fit is None else budget_of(fit, program)
+    session = session_of(program, options, budget)
+    folder = fit.folder if phased and fit is not None else None
     return Executable(
         arguments=arguments,
         structure=traced.structure,
@@ -271,21 +274,39 @@ def _make_executable(
         anchors=list(anchors.streamed),
         other_anchors=anchors.others,
         needs_device=needs_device,
-        plan=plan,
+        budget=budget,
+        plan=_plan_of(program, options, budget, session),
     )
 
 
-def _open_session(program: Program, options: Options) -> tuple[popxl.Session, FitPlan | None]:
-    """The session of a program, and how that fits in memory."""
-    fit: MemoryFit | None = options.memory_fit
-    device = device_for(options)
-    if fit is None:
-        # The module has the weights, of which another copy would only take memory.
-        with profiled(options), use_session_settings(keep_host_values=False):
-            return popxl.Session(program.ir, device, weights_to_host_on_exit=True), None
-    budget = budget_of(fit, program)
-    with profiled(options), use_session_settings(**settings_of(fit, budget)):
-        session = popxl.Session(program.ir, device, weights_to_host_on_exit=True)
-    plan = plan_of(fit, budget, program, session)
-    check_disk(fit, plan.remote_bytes)
-    return session, plan
+def session_of(program: Program, options: Options, budget: MemoryBudget | None) -> popxl.Session:
+    """Compile a program.
+
+    Args:
+        program: The program.
+        options: The model's own options.
+        budget: The shares of the memory that options name; None: they name none.
+
+    Returns:
+        A session without a device.
+
+    Raises:
+        OutOfMemoryException: The program does not fit in the memory that options name.
+    """
+    # The module has the weights, of which another copy would only take memory.
+    settings: dict[str, Any] = {"keep_host_values": False}
+    if budget is not None:
+        settings = settings_of(options.memory_fit, budget)
+    with profiled(options), use_session_settings(**settings):
+        return popxl.Session(program.ir, device_for(options), weights_to_host_on_exit=True)
+
+
+def _plan_of(
+    program: Program, options: Options, budget: MemoryBudget | None, session: popxl.Session
+) -> FitPlan | None:
+    """How a program fits in the memory that options name."""
+    if budget is None:
+        return None
+    plan = plan_of(options.memory_fit, budget, program, session)
+    check_disk(options.memory_fit, plan.remote_bytes)
+    return plan

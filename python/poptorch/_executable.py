@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import popxl
+from pando.memory_budget import MemoryBudget
 from pando.session_info import cache_file
 from poptorch._args_parser import BoundArguments, Structure
 from poptorch._lower.dtypes import host_array, host_tensor
@@ -28,6 +29,7 @@ class Executable:
 
     Attributes:
         arguments: The arguments that it was compiled for: those of one micro-batch.
+        modes: Which modules were in training mode when it was compiled, by name.
         structure: What a run returns.
         shapes: For each result of a micro-batch, its shape and dtype.
         program: The popxl program.
@@ -40,7 +42,8 @@ class Executable:
         other_anchors: What other anchors name, by short name.
         file: What the compiler wrote for the program, name and content; None: not kept.
         needs_device: Whether it has an op to run.
-        plan: How it fits in the memory that options name; None: they name none.
+        budget: The shares of the memory that options name; None: they name none.
+        plan: How it fits in them.
     """
 
     arguments: BoundArguments
@@ -50,12 +53,14 @@ class Executable:
     session: popxl.Session
     variables: ProgramVariables
     schedule: Schedule
+    modes: dict[str, bool] = field(default_factory=dict)
     seed: int = 0
     tensor_names: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
     other_anchors: dict[str, str] = field(default_factory=dict)
     file: tuple[str, bytes] | None = None
     needs_device: bool = True
+    budget: MemoryBudget | None = None
     plan: FitPlan | None = None
 
     def __bool__(self) -> bool:

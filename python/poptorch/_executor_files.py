@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import popxl
 from poptorch import enums
 from poptorch._args_parser import BoundArguments, Signature
+from poptorch._compilation import session_of
 from poptorch._compile_options import use_cache
 from poptorch._impl import createPoptorchError
 from poptorch._logging import logger, session_messages
@@ -19,6 +19,7 @@ from poptorch._optimizer_device import DeviceOptimizer
 from poptorch._replica_groups import ReplicaGroups
 from poptorch._saved_model import Metadata, path_to_write, read_model, write_model
 from poptorch._version import __version__
+from poptorch._wrapping import in_modes
 from poptorch.options import Options
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class ExecutorFiles:
             optimizer_state=self._optimizer_state() if export_model else {},
             rng_state=self.rng_state if save_rng_state else None,
             groups=self._per_replica,
+            modes=executable.modes,
         )
         write_model(path, content, metadata)
 
@@ -144,7 +146,7 @@ class ExecutorFiles:
         try:
             with tempfile.TemporaryDirectory() as folder, session_messages():
                 use_cache(ir, folder)
-                popxl.Session(ir, "cpu")
+                session_of(executable.program, self._options, executable.budget)
                 file = _only_file(folder)
                 return file.name, file.read_bytes()
         finally:
@@ -168,7 +170,8 @@ class ExecutorFiles:
         bound = self._signature.bind(metadata.args, metadata.kwargs)
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / metadata.executable_name).write_bytes(content)
-            self._compile(bound, Path(folder))
+            with in_modes(self._model, metadata.modes):
+                self._compile(bound, Path(folder))
         executable = self._compiled()
         if executable.was_read:
             executable.file = metadata.executable_name, content

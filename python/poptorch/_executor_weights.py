@@ -252,10 +252,13 @@ class ExecutorWeights:
             CheckpointError: It cannot be written; earlier checkpoints stay as they are.
             ValueError: The model is not on a device, `step` is negative or `keep` less than 1.
         """
-        session = self._compiled().session
-        self._finish_upload()
+        executable = self._compiled()
+        if executable.attached:
+            self._finish_upload()
+            if self._device_optimizer is not None:
+                self._device_optimizer.write_loaded_state()
         return checkpoint.save(
-            session,
+            executable.session,
             folder,
             step=step,
             extra=extra,

@@ -11,12 +11,14 @@ import torch
 from poptorch import optim
 from poptorch._logging import logger
 from poptorch._optimizer_values import base_type, is_exact, read
+from poptorch._private_torch import mark_as_stepped
 
 
 @functools.cache
 def _base_attributes() -> frozenset[str]:
     """What every optimizer of torch has, or may be given."""
     plain = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    mark_as_stepped(plain)
     fused = {"_step_supports_amp_scaling", "_need_device_dtype_check_for_fused"}
     return frozenset({*vars(plain), *fused, "loss_scaling", "max_grad_norm"})
 

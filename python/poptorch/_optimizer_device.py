@@ -188,10 +188,14 @@ class DeviceOptimizer:
         # The state that was loaded may have been a part of what the device has.
         state.ipu_state_is_dirty = True
 
-    def before_run(self) -> None:
-        """Write a state that was loaded since, and note that the device will have a newer one."""
+    def write_loaded_state(self) -> None:
+        """Write a state that was loaded since the program is on a device."""
         if self._state.host_state_is_dirty:
             self.attached()
+
+    def before_run(self) -> None:
+        """Write a state that was loaded since, and note that the device will have a newer one."""
+        self.write_loaded_state()
         # Before the run, which an interrupt may end.
         self._state.ipu_state_is_dirty = True
 

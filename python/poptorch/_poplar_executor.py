@@ -44,6 +44,7 @@ from poptorch._wrapping import (
     Members,
     check_may_be_wrapped,
     executor_of,
+    modes_of,
     shallow_copy,
     unwrap,
     wrap_for_training,
@@ -237,6 +238,7 @@ class PoplarExecutor(ExecutorTimes, ExecutorTensors, ExecutorWeights, ExecutorFi
                 self._model, bound.with_tensors(micro), self._device_optimizer, settings
             )
             bar.step()
+        executable.modes = modes_of(self._model)
         # What other calls are compared with is the combined batch.
         executable.arguments = bound.without_data()
         with HeldInterrupts():

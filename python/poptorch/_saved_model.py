@@ -44,6 +44,8 @@ class Metadata:
         optimizer_state: The state that the device has of an optimizer of torch; else empty.
         rng_state: The state of the random numbers, or None.
         groups: The parameters with a value for each group of replicas.
+        modes: Which modules were in training mode when the model was compiled, by name. The saved
+            module may be in another mode, as after a validation.
     """
 
     version: str
@@ -57,6 +59,7 @@ class Metadata:
     optimizer_state: dict[str, NamedTensors]
     rng_state: list[int] | None
     groups: dict[str, ReplicaGroups]
+    modes: dict[str, bool]
 
 
 def path_to_write(filename: str) -> Path:

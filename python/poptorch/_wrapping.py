@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import weakref
 from collections.abc import Collection, Iterator, Mapping
@@ -175,6 +176,40 @@ def shallow_copy(module: torch.nn.Module) -> torch.nn.Module:
     if is_wrapped(module):
         return _unwrapped_copy(module)
     return copy.copy(module)
+
+
+def modes_of(module: torch.nn.Module) -> dict[str, bool]:
+    """Say which modules are in training mode.
+
+    Args:
+        module: A module.
+
+    Returns:
+        Whether it is, and all modules in it are, by name.
+    """
+    return {name: part.training for name, part in module.named_modules()}
+
+
+@contextlib.contextmanager
+def in_modes(module: torch.nn.Module, modes: Mapping[str, bool]) -> Iterator[None]:
+    """Let modules be in training mode, or not, for a while.
+
+    Args:
+        module: A module.
+        modes: What `modes_of` gave for an equal one; others keep their modes.
+
+    Yields:
+        None.
+    """
+    parts = dict(module.named_modules())
+    before = modes_of(module)
+    try:
+        for name in modes.keys() & before.keys():
+            parts[name].training = modes[name]
+        yield
+    finally:
+        for name, mode in before.items():
+            parts[name].training = mode
 
 
 def is_wrapped(module: torch.nn.Module) -> bool:

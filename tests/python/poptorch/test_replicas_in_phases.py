@@ -129,12 +129,19 @@ def test_groups_of_replicas_have_weights_of_their_own(
 
 
 def test_replicas_share_the_memory_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_budget, "claimed_bytes", lambda: 100 << 20)
     memory = 1 << 30
     for replicas in (1, REPLICAS, 7):
+        monkeypatch.setattr(memory_budget, "claimed_bytes", lambda: 100 << 20)
         budget = memory_budget.MemoryBudget.of(1 << 20, memory, replicas)
         used = budget.process_bytes + replicas * (budget.device_bytes + budget.staging_bytes)
-        assert memory - replicas < used <= memory
+        assert memory - replicas * (memory // 64 + 1) < used <= memory
+        # A process that has some pages more finds the programs that this one has stored.
+        monkeypatch.setattr(memory_budget, "claimed_bytes", lambda: (100 << 20) + 12345)
+        other = memory_budget.MemoryBudget.of(1 << 20, memory, replicas)
+        assert (other.device_bytes, other.prefetch_bytes) == (
+            budget.device_bytes,
+            budget.prefetch_bytes,
+        )
 
 
 def test_every_replica_has_its_share_of_the_memory(in_phases: None, tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""What is expected of a wrapped module: what the host and each device have, in eager torch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+State = dict[str, torch.Tensor]
+
+
+class Block(nn.Module):
+    """Has weights, and buffers that training writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(5, 5), nn.BatchNorm1d(5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.norm(self.linear(x)))
+
+
+class Network(nn.Module):
+    """Repeated blocks, and a loss where there are targets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
+        self.blocks = nn.ModuleList([Block(), Block(), Block()])
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor | None = None) -> Any:
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        y = self.last(x)
+        return y if target is None else (y, F.mse_loss(y, target))
+
+
+def new_network(seed: int) -> Network:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Network()
+
+
+def copy_of(state: State) -> State:
+    return {name: value.detach().clone() for name, value in state.items()}
+
+
+class ExpectedTrainer:
+    """The training executor: what its device has, and what the optimizer has set."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network.train()
+        self.is_compiled = self.is_attached = False
+        # Whether the host has older values.
+        self.is_dirty = False
+        self.momenta: State = {}
+        # A state of the optimizer that was loaded, and goes to the device before the next run.
+        self.loaded: State | None = None
+        self.rate = 0.02
+
+    def take_loaded(self) -> None:
+        if self.loaded is not None:
+            self.momenta, self.loaded = copy_of(self.loaded), None
+
+    def run(self, batches: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> list[torch.Tensor]:
+        """One update for each list of micro-batches; gives what the last one gives."""
+        self.take_loaded()
+        self.is_dirty = True
+        for parts in batches:
+            self.network.zero_grad()
+            for x, target in parts:
+                y, loss = self.network(x, target)
+                (loss / len(parts)).backward()
+            with torch.no_grad():
+                for name, p in self.network.named_parameters():
+                    assert p.grad is not None
+                    self.momenta[name] = 0.9 * self.momenta.get(name, 0.0) + p.grad
+                    p -= self.rate * self.momenta[name]
+        return [y.detach(), loss.detach()]
+
+
+class ExpectedRunner:
+    """An inference executor."""
+
+    def __init__(self) -> None:
+        self.network = Network().eval()
+        self.is_compiled = self.is_attached = False
+        self.version = -1
+
+
+class Expected:
+    """What the host has, and what happens between it and the devices (the guide, "Weights")."""
+
+    def __init__(self, network: Network) -> None:
+        self.host = copy_of(network.state_dict())
+        self.version = 0  # of what training brought to the host
+        self.trainer = ExpectedTrainer(copy.deepcopy(network))
+        self.runners: list[ExpectedRunner] = []
+
+    def sync(self) -> None:
+        if self.trainer.is_dirty:
+            self.read_trainer()
+
+    def read_trainer(self) -> None:
+        self.host = copy_of(self.trainer.network.state_dict())
+        self.version += 1
+        self.trainer.is_dirty = False
+
+    def upload_to_trainer(self) -> None:
+        self.trainer.is_dirty = False
+        self.trainer.network.load_state_dict(self.host)
+
+    def attach_trainer(self) -> None:
+        if not self.trainer.is_attached:
+            self.trainer.is_attached = True
+            self.upload_to_trainer()
+
+    def detach_trainer(self) -> None:
+        self.sync()
+        self.trainer.is_attached = False
+
+    def upload_to_runner(self, runner: ExpectedRunner) -> None:
+        self.sync()
+        runner.network.load_state_dict(self.host)
+        runner.version = self.version
+
+    def attach_runner(self, runner: ExpectedRunner) -> None:
+        if not runner.is_attached:
+            runner.is_attached = True
+            self.upload_to_runner(runner)
+
+    def prepare_runner(self, runner: ExpectedRunner) -> None:
+        """What comes before a run."""
+        runner.is_compiled = True
+        self.attach_runner(runner)
+        self.sync()
+        if runner.version != self.version:
+            self.upload_to_runner(runner)
