@@ -244,6 +244,7 @@ void Runner::attach() {
   devices_ = std::move(devices);
   engines_ = std::move(engines);
   attached_ = true;
+  has_newer_values_ = false;
 }
 
 void Runner::detach() {
@@ -277,6 +278,7 @@ std::vector<RepeatedStream> Runner::run(const std::vector<StreamBuffer>& inputs,
   const auto functions = host_functions_.of_calls();
   const QueuesInRun queues(buffers);
   const bool outputs_apart = are_outputs_apart(streams, buffers, replicas);
+  has_newer_values_ = true;
   team_->run([&](int local) {
     std::vector<StreamCursor> cursors;
     cursors.reserve(buffers.size());
@@ -298,13 +300,17 @@ void Runner::weights_from_host(const std::optional<std::vector<std::string>>& id
   const CallGate::Pass pass(gate_, stop_check_);
   require_attached("weights_from_host");
   const VariableTransfers::Selection variables = ids ? variables_.with_ids(*ids) : variables_.all();
+  // The program reads also what is not written now.
+  const bool saves_others = ids.has_value() && has_newer_values_;
   team_->run([&](int index) {
     const auto local = static_cast<std::size_t>(index);
     const StopCheck check = stop_check(team_->should_stop(index));
+    if (saves_others) engines_[local]->run_weights_to_host();
     variables_.upload(variables, local, *engines_[local], check);
     engines_[local]->remote().finish(check);
     engines_[local]->run_weights_from_host();
   });
+  if (!ids) has_newer_values_ = false;
 }
 
 void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids,
@@ -322,6 +328,7 @@ void Runner::weights_to_host(const std::optional<std::vector<std::string>>& ids,
     variables_.download_parts(variables, local, *engines_[local], team_->communicator(index),
                               stop_check(team_->should_stop(index)));
   });
+  has_newer_values_ = false;
   variables_.download(variables, engines_, last, stop_check_);
 }
 

@@ -90,8 +90,9 @@ class Runner {
   std::vector<RepeatedStream> run(const std::vector<StreamBuffer>& inputs,
                                   const std::vector<StreamBuffer>& outputs);
   /// Host arrays -> device memory and remote buffers of every local replica for every variable, or
-  /// for those with `ids` alone, then the weights-from-host program. Throws ValueError for an id
-  /// that the program does not have, with those like it, before anything is moved.
+  /// for those with `ids` alone, then the weights-from-host program; what it brings of others is
+  /// what devices have. Throws ValueError for an id that the program does not have, with those like
+  /// it, before anything is moved.
   void weights_from_host(const std::optional<std::vector<std::string>>& ids = std::nullopt);
   /// The weights-to-host program, then device memory and remote buffers -> the entries of the host
   /// arrays that belong to local replicas or their groups; the other entries stay as they are.
@@ -155,6 +156,8 @@ class Runner {
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::atomic<bool> attached_ = false;
+  /// Whether devices may have values that the weights-from-host program would not bring them.
+  bool has_newer_values_ = false;
   mutable CallGate gate_;
 };
 

@@ -77,6 +77,7 @@ void Runner::write_persistent(std::int64_t replica, std::int64_t index, const st
                               std::size_t bytes) {
   const CallGate::Pass pass(gate_, stop_check_);
   Engine& engine = engine_of(replica, "write_persistent");
+  has_newer_values_ = true;
   engine.persistent().write(checked_persistent(executable_->program(), index, bytes), from, bytes,
                             stop_check_);
 }

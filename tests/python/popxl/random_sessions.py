@@ -1,0 +1,342 @@
+"""Random sequences of what programs do with a session, beside what they expect of it.
+
+Values are small whole numbers, so that all comparisons are exact. As a program
+(`python -m tests.python.popxl.random_sessions COUNT SEED`) it prints the sequences that differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import popxl
+from pando import checkpoint
+from pando.settings import use_session_settings
+from popxl import ops
+
+STEPS = 35
+Array = np.ndarray[Any, Any]
+# What a run makes of the host value of a variable, by the inputs of all replicas.
+Step = Callable[[Array, Array], Array]
+
+
+class Program:
+    """Variables of several kinds, each with what a run makes of it.
+
+    Args:
+        draw: Chooses which there are.
+    """
+
+    def __init__(self, draw: random.Random) -> None:
+        self.replicas = draw.choice([1, 1, 2, 4])
+        self.ir = popxl.Ir(replication=self.replicas)
+        self.variables: dict[str, popxl.tensor.Variable] = {}
+        self.steps: dict[str, Step] = {}
+        self.values: dict[str, Array] = {}
+        self._draw = draw
+        with self.ir.main_graph, popxl.in_sequence():
+            self.input = popxl.h2d_stream((3,), popxl.float32)
+            x = ops.host_load(self.input)
+            self._summed(x)
+            self._unchanged()
+            self._counted()
+            if self.replicas > 1 and draw.random() < 0.6:
+                self._of_each_replica(x)
+            if draw.random() < 0.7:
+                self._remote()
+            if self.replicas > 1 and draw.random() < 0.6:
+                self._sharded()
+
+    def _start(self, *shape: int) -> Array:
+        size = int(np.prod(shape))
+        values = [self._draw.randrange(-4, 5) for _ in range(size)]
+        return np.array(values, np.float32).reshape(shape)
+
+    def _add(self, name: str, variable: Any, value: Array, step: Step) -> None:
+        self.variables[name], self.values[name], self.steps[name] = variable, value, step
+
+    def _summed(self, x: popxl.Tensor) -> None:
+        value = self._start(3)
+        v = popxl.variable(value, name="summed")
+        self._add("summed", v, value, lambda host, x: host + x.sum(0))
+        if self.replicas > 1:
+            x = ops.collectives.replicated_all_reduce(x, "add")
+        ops.add_(v, x)
+        self.output = popxl.d2h_stream((3,), popxl.float32)
+        ops.host_store(self.output, v * popxl.constant(1.0, popxl.float32))
+
+    def _unchanged(self) -> None:
+        value = self._start(2)
+        v = popxl.variable(value, name="unchanged")
+        self._add("unchanged", v, value, lambda host, x: host)
+        ops.host_store(popxl.d2h_stream((2,), popxl.float32), v + v)
+
+    def _counted(self) -> None:
+        value = np.array(3, np.int32)
+        v = popxl.variable(value, popxl.int32, name="counted")
+        self._add("counted", v, value, lambda host, x: host + np.int32(1))
+        ops.add_(v, popxl.constant(1, popxl.int32))
+
+    def _of_each_replica(self, x: popxl.Tensor) -> None:
+        value = self._start(self.replicas, 3)
+        grouping = self.ir.replica_grouping(group_size=1)
+        v = popxl.variable(value, name="of_each", replica_grouping=grouping)
+        self._add("of_each", v, value, lambda host, x: host + x)
+        ops.add_(v, x)
+
+    def _remote(self) -> None:
+        buffer = popxl.remote_buffer((3,), popxl.float32, 2)
+        for slot, name in enumerate(("stored", "not_stored")):
+            value, more = self._start(3), np.float32(1 - slot)
+            v = popxl.remote_variable(value, buffer, slot, name=name)
+            self._add(name, v, value, lambda host, x, more=more: host + more)
+        row = ops.remote_load(buffer, 0)
+        ops.remote_store(buffer, 0, row + popxl.constant(1.0, popxl.float32))
+
+    def _sharded(self) -> None:
+        value = self._start(5)
+        handle, shard = popxl.replica_sharded_variable(value, popxl.float32, "sharded")
+        self._add("sharded", handle, value, lambda host, x: host + np.float32(2))
+        ops.add_(shard, popxl.constant(2.0, popxl.float32))
+
+
+class Differs(AssertionError):
+    """The text says what."""
+
+
+def check_equal(what: str, given: Any, wanted: Array) -> None:
+    if np.shape(given) != wanted.shape or not np.array_equal(given, wanted):
+        raise Differs(f"{what} is {given}, wanted {wanted}")
+
+
+def copy_of(values: dict[str, Array]) -> dict[str, Array]:
+    return {name: value.copy() for name, value in values.items()}
+
+
+class Sequence:
+    """One sequence: `host` and `device` are what both should have, the latter while attached.
+
+    Args:
+        seed: Of everything.
+        folder: For files.
+    """
+
+    def __init__(self, seed: int, folder: str) -> None:
+        self.draw = random.Random(seed)
+        self.folder = folder
+        self.program = Program(self.draw)
+        settings: dict[str, Any] = {"keep_host_values": self.draw.random() < 0.5}
+        if self.draw.random() < 0.5:
+            settings |= {"remote_tier": "file", "remote_folder": folder}
+        with use_session_settings(**settings):
+            self.session = popxl.Session(
+                self.program.ir, "cpu", weights_to_host_on_exit=self.draw.random() < 0.7
+            )
+        self.host, self.device = copy_of(self.program.values), {}
+        self.is_attached, self.is_in_sync = False, True
+        self.entered: list[bool] = []  # whether it was attached before
+        self.saved: dict[str, Array] | None = None
+        self.saves = 0
+        self.done: list[str] = []
+
+    def go(self, count: int) -> None:
+        """Take random steps.
+
+        Args:
+            count: How many.
+
+        Raises:
+            Differs: Something is not as it should be.
+        """
+        for _ in range(count):
+            name = self.draw.choice(ACTIONS)
+            self.done.append(name)
+            getattr(self, name)()
+        self.get_several()
+
+    def close(self) -> None:
+        while self.entered:
+            self._exit(RuntimeError())
+
+    def _upload(self) -> None:
+        self.device, self.is_in_sync = copy_of(self.host), True
+
+    def _download(self) -> None:
+        self.host, self.is_in_sync = copy_of(self.device), True
+
+    def _sync(self) -> None:
+        if self.is_attached and not self.is_in_sync:
+            self._download()
+
+    def _refused(self, call: Callable[[], object], *errors: type[Exception]) -> None:
+        try:
+            call()
+        except errors:
+            return
+        raise Differs("what makes no sense was accepted")
+
+    def enter(self) -> None:
+        if len(self.entered) > 3:
+            return
+        self.session.__enter__()
+        self.entered.append(self.is_attached)
+        if not self.is_attached:
+            self.is_attached = True
+            self._upload()
+
+    def _exit(self, error: BaseException | None) -> None:
+        if not self.entered:
+            return
+        self.session.__exit__(None if error is None else type(error), error, None)
+        if self.entered.pop():
+            return
+        if error is None and self.session.weights_to_host_on_exit:
+            self._download()
+        self.is_attached, self.is_in_sync = False, True
+
+    def leave(self) -> None:
+        self._exit(None)
+
+    def leave_by_error(self) -> None:
+        self._exit(RuntimeError("of the user's"))
+
+    def run(self) -> None:
+        replicas = self.program.replicas
+        x = np.array([[self.draw.randrange(-3, 4) for _ in range(3)] for _ in range(replicas)])
+        x = x.astype(np.float32)
+        feed = {self.program.input: x if replicas > 1 else x[0]}
+        if not self.is_attached:
+            self._refused(lambda: self.session.run(feed), ValueError)
+            return
+        given = self.session.run(feed)[self.program.output]
+        for name, step in self.program.steps.items():
+            self.device[name] = step(self.device[name], x)
+        self.is_in_sync = False
+        summed = self.device["summed"]
+        check_equal("the output", given, np.stack([summed] * replicas) if replicas > 1 else summed)
+
+    def run_with_another_shape(self) -> None:
+        if self.is_attached:
+            feed = {self.program.input: np.zeros(7, np.float32)}
+            self._refused(lambda: self.session.run(feed), ValueError)
+
+    def get(self) -> None:
+        self._sync()
+        name = self.draw.choice(list(self.host))
+        check_equal(
+            name, self.session.get_tensor_data(self.program.variables[name]), self.host[name]
+        )
+
+    def get_several(self) -> None:
+        self._sync()
+        names = self.draw.sample(list(self.host), self.draw.randrange(1, len(self.host) + 1))
+        variables = self.program.variables
+        given = self.session.get_tensors_data([variables[name] for name in names])
+        for name in names:
+            check_equal(name, given[variables[name]], self.host[name])
+
+    def get_by_name(self) -> None:
+        """Brings that variable alone."""
+        name = self.draw.choice(list(self.host))
+        values = self.device if self.is_attached else self.host
+        check_equal(name, self.session.get_variable(name), values[name])
+        self.host[name] = values[name].copy()
+
+    def write(self) -> None:
+        """The others stay as they are on the device."""
+        names = self.draw.sample(list(self.host), self.draw.randrange(1, 3))
+        changed = {name: self.host[name] * 0 + self.draw.randrange(-5, 6) for name in names}
+        changed = {name: value.astype(self.host[name].dtype) for name, value in changed.items()}
+        self.session.write_variables_data(
+            {self.program.variables[name]: value for name, value in changed.items()}
+        )
+        self.host |= copy_of(changed)
+        if self.is_attached:
+            self.device |= copy_of(changed)
+
+    def write_another_shape(self) -> None:
+        variable = self.program.variables[self.draw.choice(list(self.host))]
+        data = np.zeros(17, np.float32)
+        self._refused(
+            lambda: self.session.write_variable_data(variable, data), ValueError, TypeError
+        )
+
+    def to_host(self) -> None:
+        if not self.is_attached:
+            self._refused(self.session.weights_to_host, ValueError)
+            return
+        self.session.weights_to_host()
+        self._download()
+
+    def from_host(self) -> None:
+        if not self.is_attached:
+            self._refused(self.session.weights_from_host, ValueError)
+        elif self.session._keeps_host_values:
+            self.session.weights_from_host()
+            self._upload()
+
+    def change_what_leaving_does(self) -> None:
+        if self.session._keeps_host_values:
+            self.session.weights_to_host_on_exit = not self.session.weights_to_host_on_exit
+
+    def save(self) -> None:
+        if self.is_attached:
+            self.saves += 1
+            checkpoint.save(self.session, f"{self.folder}/saved", step=self.saves, keep=2)
+            self.saved = copy_of(self.device)
+
+    def load(self) -> None:
+        if self.is_attached and self.saved is not None:
+            checkpoint.load(self.session, f"{self.folder}/saved")
+            self.device, self.is_in_sync = copy_of(self.saved), False
+
+
+ACTIONS = [
+    *["run"] * 6, *["enter"] * 3, "leave", "leave", "leave_by_error", "run_with_another_shape",
+    "get", "get", "get_several", "get_by_name", "write", "write", "write_another_shape", "to_host",
+    "from_host", "change_what_leaving_does", "save", "load",
+]  # fmt: skip
+
+
+def outcome_of(seed: int) -> str:
+    """Run a sequence.
+
+    Args:
+        seed: Of the sequence.
+
+    Returns:
+        What differs, with the steps that were taken; empty if nothing does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        sequence = Sequence(seed, folder)
+        try:
+            sequence.go(STEPS)
+            return ""
+        except Exception as error:
+            return f"{type(error).__name__}: {error}; after {', '.join(sequence.done)}"
+        finally:
+            sequence.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("seed", type=int)
+    options = parser.parse_args()
+    failed = 0
+    for seed in range(options.seed, options.seed + options.count):
+        if outcome := outcome_of(seed):
+            failed += 1
+            print(f"seed {seed}: {outcome}", flush=True)
+    print(f"{options.count} sequences, {failed} differ")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
