@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+RATE = 0.02
 State = dict[str, torch.Tensor]
+OptimizerState = dict[int, Any]
 
 
 class Block(nn.Module):
@@ -49,22 +51,54 @@ def copy_of(state: State) -> State:
     return {name: value.detach().clone() for name, value in state.items()}
 
 
+# By class, in torch and in poptorch: numbers that keep what rounding leaves from becoming a step.
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "SGD": {"momentum": 0.9},
+    "Adam": {"eps": 1e-2, "weight_decay": 0.1},
+    "AdamW": {"eps": 1e-2},
+    "RMSprop": {"eps": 0.3, "momentum": 0.5},
+}
+
+
+def new_optimizer(package: Any, kind: str, parameters: Any, rate: float) -> torch.optim.Optimizer:
+    made: torch.optim.Optimizer = getattr(package, kind)(parameters, lr=rate, **OPTIMIZERS[kind])
+    return made
+
+
 class ExpectedTrainer:
     """The training executor: what its device has, and what the optimizer has set."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, kind: str) -> None:
         self.network = network.train()
+        self.optimizer = new_optimizer(torch.optim, kind, network.parameters(), RATE)
         self.is_compiled = self.is_attached = False
         # Whether the host has older values.
         self.is_dirty = False
-        self.momenta: State = {}
         # A state of the optimizer that was loaded, and goes to the device before the next run.
-        self.loaded: State | None = None
-        self.rate = 0.02
+        self.loaded: OptimizerState | None = None
+
+    @property
+    def rate(self) -> float:
+        rate: float = self.optimizer.param_groups[0]["lr"]
+        return rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self.optimizer.param_groups[0]["lr"] = rate
+
+    @property
+    def state(self) -> OptimizerState:
+        """That of the optimizer, as a copy."""
+        return copy.deepcopy(self.optimizer.state_dict()["state"])
+
+    @state.setter
+    def state(self, state: OptimizerState) -> None:
+        whole = self.optimizer.state_dict()
+        self.optimizer.load_state_dict({**whole, "state": copy.deepcopy(state)})
 
     def take_loaded(self) -> None:
         if self.loaded is not None:
-            self.momenta, self.loaded = copy_of(self.loaded), None
+            self.state, self.loaded = self.loaded, None
 
     def run(self, batches: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> list[torch.Tensor]:
         """One update for each list of micro-batches; gives what the last one gives."""
@@ -75,11 +109,7 @@ class ExpectedTrainer:
             for x, target in parts:
                 y, loss = self.network(x, target)
                 (loss / len(parts)).backward()
-            with torch.no_grad():
-                for name, p in self.network.named_parameters():
-                    assert p.grad is not None
-                    self.momenta[name] = 0.9 * self.momenta.get(name, 0.0) + p.grad
-                    p -= self.rate * self.momenta[name]
+            self.optimizer.step()
         return [y.detach(), loss.detach()]
 
 
@@ -95,10 +125,10 @@ class ExpectedRunner:
 class Expected:
     """What the host has, and what happens between it and the devices (the guide, "Weights")."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, kind: str) -> None:
         self.host = copy_of(network.state_dict())
         self.version = 0  # of what training brought to the host
-        self.trainer = ExpectedTrainer(copy.deepcopy(network))
+        self.trainer = ExpectedTrainer(copy.deepcopy(network), kind)
         self.runners: list[ExpectedRunner] = []
 
     def sync(self) -> None:
