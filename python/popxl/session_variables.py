@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -293,5 +294,9 @@ class SessionVariables:
 
     def _in_program(self, names: Iterable[str]) -> list[str]:
         """Those of the variables that the program uses: the device has no others."""
-        used = set(self._core.variable_ids)
-        return [name for name in names if name in used]
+        return [name for name in names if name in self._used_variables]
+
+    @cached_property
+    def _used_variables(self) -> frozenset[str]:
+        """The ids of the variables that the program uses."""
+        return frozenset(self._core.variable_ids)
