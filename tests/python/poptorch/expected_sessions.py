@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 RATE = 0.02
 State = dict[str, torch.Tensor]
 OptimizerState = dict[int, Any]
+Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Block(nn.Module):
@@ -66,10 +68,14 @@ def new_optimizer(package: Any, kind: str, parameters: Any, rate: float) -> torc
 
 
 class ExpectedTrainer:
-    """The training executor: what its device has, and what the optimizer has set."""
+    """The training executor: what its replicas have, and what the optimizer has set.
 
-    def __init__(self, network: Network, kind: str) -> None:
+    They have the same weights, but each its own buffers, of which the first one's are read.
+    """
+
+    def __init__(self, network: Network, kind: str, replicas: int) -> None:
         self.network = network.train()
+        self.others = [copy.deepcopy(network) for _ in range(replicas - 1)]
         self.optimizer = new_optimizer(torch.optim, kind, network.parameters(), RATE)
         self.is_compiled = self.is_attached = False
         # Whether the host has older values.
@@ -100,16 +106,46 @@ class ExpectedTrainer:
         if self.loaded is not None:
             self.state, self.loaded = self.loaded, None
 
-    def run(self, batches: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> list[torch.Tensor]:
-        """One update for each list of micro-batches; gives what the last one gives."""
+    @property
+    def values(self) -> list[State]:
+        """Weights and buffers of all replicas, as copies."""
+        return [copy_of(one.state_dict()) for one in (self.network, *self.others)]
+
+    @values.setter
+    def values(self, values: list[State]) -> None:
+        for one, state in zip((self.network, *self.others), values, strict=True):
+            one.load_state_dict(state)
+
+    def run(self, batches: list[list[list[Batch]]]) -> list[torch.Tensor]:
+        """One update for each list of micro-batches, by replica; gives what the last ones give."""
         self.take_loaded()
         self.is_dirty = True
-        for parts in batches:
-            self.network.zero_grad()
-            for x, target in parts:
-                y, loss = self.network(x, target)
-                (loss / len(parts)).backward()
+        for parts in zip(*batches, strict=True):
+            results = [self._gradients(number, some) for number, some in enumerate(parts)]
             self.optimizer.step()
+            for p, *others in self._parameters():
+                for other in others:
+                    other.data.copy_(p)
+        if len(results) == 1:
+            return results[0]
+        return [torch.cat([y for y, _ in results]), torch.stack([loss for _, loss in results])]
+
+    def _parameters(self) -> Iterator[tuple[nn.Parameter, ...]]:
+        return zip(*(one.parameters() for one in (self.network, *self.others)), strict=True)
+
+    def _gradients(self, replica: int, parts: list[Batch]) -> list[torch.Tensor]:
+        """Adds those of a replica to those of the first one."""
+        network = (self.network, *self.others)[replica]
+        network.zero_grad()
+        for x, target in parts:
+            y, loss = network(x, target)
+            (loss / len(parts) / (1 + len(self.others))).backward()
+        if replica > 0:
+            for parameters in self._parameters():
+                first, own = parameters[0].grad, parameters[replica].grad
+                assert first is not None
+                assert own is not None
+                first += own
         return [y.detach(), loss.detach()]
 
 
@@ -125,10 +161,10 @@ class ExpectedRunner:
 class Expected:
     """What the host has, and what happens between it and the devices (the guide, "Weights")."""
 
-    def __init__(self, network: Network, kind: str) -> None:
+    def __init__(self, network: Network, kind: str, replicas: int) -> None:
         self.host = copy_of(network.state_dict())
         self.version = 0  # of what training brought to the host
-        self.trainer = ExpectedTrainer(copy.deepcopy(network), kind)
+        self.trainer = ExpectedTrainer(copy.deepcopy(network), kind, replicas)
         self.runners: list[ExpectedRunner] = []
 
     def sync(self) -> None:
@@ -142,7 +178,7 @@ class Expected:
 
     def upload_to_trainer(self) -> None:
         self.trainer.is_dirty = False
-        self.trainer.network.load_state_dict(self.host)
+        self.trainer.values = [self.host] * (1 + len(self.trainer.others))
 
     def attach_trainer(self) -> None:
         if not self.trainer.is_attached:

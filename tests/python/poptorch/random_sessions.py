@@ -60,7 +60,8 @@ class Session:
         self.generator = torch.Generator().manual_seed(seed)
         self.module: Any = new_network(seed)
         self.kind, self.is_own = self.draw.choice(list(OPTIMIZERS)), self.draw.random() < 0.6
-        self.expected = Expected(self.module, self.kind)
+        self.replicas = self.draw.choice([1, 1, 2])
+        self.expected = Expected(self.module, self.kind, self.replicas)
         self.iterations, self.accumulation = self.draw.choice(
             [(1, 1), (1, 1), (2, 1), (1, 2), (2, 2)]
         )
@@ -70,7 +71,7 @@ class Session:
         self.runners: list[poptorch.PoplarExecutor] = []
         self.saved: tuple[State, State] | None = None
         self.saved_optimizer: tuple[Any, OptimizerState] | None = None
-        self.checkpoint: tuple[State, OptimizerState] | None = None
+        self.checkpoint: tuple[list[State], OptimizerState] | None = None
         self.steps = 0
         self.done: list[str] = []
 
@@ -79,6 +80,7 @@ class Session:
 
     def new_trainer(self) -> poptorch.PoplarExecutor:
         options = self.options().deviceIterations(self.iterations)
+        options.replicationFactor(self.replicas).broadcastBuffers(self.replicas == 1)
         options.Training.gradientAccumulation(self.accumulation)
         if self.in_phases:
             options.fit_in("64GiB", self.folder)
@@ -114,10 +116,14 @@ class Session:
         expected = self.expected.trainer
         self.module.train()
         batches = [
-            [(self.rows(ROWS, 3), self.rows(ROWS, 2)) for _ in range(self.accumulation)]
-            for _ in range(self.iterations)
+            [
+                [(self.rows(ROWS, 3), self.rows(ROWS, 2)) for _ in range(self.accumulation)]
+                for _ in range(self.iterations)
+            ]
+            for _ in range(self.replicas)
         ]
-        x, target = (torch.cat([pair[k] for parts in batches for pair in parts]) for k in (0, 1))
+        pairs = [pair for replica in batches for parts in replica for pair in parts]
+        x, target = (torch.cat([pair[k] for pair in pairs]) for k in (0, 1))
         expected.is_compiled = True
         self.expected.attach_trainer()
         wanted = expected.run(batches)
@@ -126,7 +132,7 @@ class Session:
 
     def compile(self) -> None:
         self.module.train()
-        rows = ROWS * self.iterations * self.accumulation
+        rows = ROWS * self.replicas * self.iterations * self.accumulation
         self.trainer.compile(self.rows(rows, 3), self.rows(rows, 2))
         if not self.expected.trainer.is_compiled:
             self.expected.trainer.is_compiled = True
@@ -136,7 +142,7 @@ class Session:
         if not self.expected.trainer.is_compiled:
             return
         self.expected.attach_trainer()
-        rows = (ROWS + 1) * self.iterations * self.accumulation
+        rows = (ROWS + 1) * self.replicas * self.iterations * self.accumulation
         self.refused(self.trainer, self.rows(rows, 3), self.rows(rows, 2))
 
     def refused(self, executor: poptorch.PoplarExecutor, *arguments: torch.Tensor) -> None:
@@ -371,13 +377,13 @@ class Session:
             self.steps += 1
             trainer.take_loaded()
             self.trainer.saveCheckpoint(self.folder, step=self.steps, keep=1)
-            self.checkpoint = copy_of(trainer.network.state_dict()), trainer.state
+            self.checkpoint = trainer.values, trainer.state
 
     def load_checkpoint(self) -> None:
         trainer = self.expected.trainer
         if trainer.is_attached and self.checkpoint is not None:
             self.trainer.loadCheckpoint(self.folder)
-            trainer.network.load_state_dict(self.checkpoint[0])
+            trainer.values = self.checkpoint[0]
             trainer.state, trainer.loaded = self.checkpoint[1], None
             trainer.is_dirty = True
 
