@@ -170,7 +170,7 @@ class ExecutorFiles:
         bound = self._signature.bind(metadata.args, metadata.kwargs)
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / metadata.executable_name).write_bytes(content)
-            with in_modes(self._model, metadata.modes):
+            with in_modes(self._model, metadata.modes or {}):
                 self._compile(bound, Path(folder))
         executable = self._compiled()
         if executable.was_read:

@@ -45,7 +45,7 @@ class Metadata:
         rng_state: The state of the random numbers, or None.
         groups: The parameters with a value for each group of replicas.
         modes: Which modules were in training mode when the model was compiled, by name. The saved
-            module may be in another mode, as after a validation.
+            module may be in another mode, as after a validation. None in files of earlier builds.
     """
 
     version: str
@@ -59,7 +59,7 @@ class Metadata:
     optimizer_state: dict[str, NamedTensors]
     rng_state: list[int] | None
     groups: dict[str, ReplicaGroups]
-    modes: dict[str, bool]
+    modes: dict[str, bool] | None = None
 
 
 def path_to_write(filename: str) -> Path:

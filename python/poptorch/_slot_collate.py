@@ -128,7 +128,7 @@ class SlotCollate:
         self._parsers = registered_parsers()
         self._ring: Ring | None = None
         self._writer = ItemWriter()
-        # Of the tensors that torch's function makes, in its order: where in the layout they are.
+        # Where in the layout the tensors are that torch's function makes, in its order.
         self._places: list[int] = []
         self._targets: list[torch.Tensor] = []
         self._made: list[torch.Tensor] = []
