@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 COMPILED = "torch_compile"
-# What a slow program gets of `rounds`: medians of fewer blocks need no more.
+# Also a slow program gets so many.
 LEAST_BLOCKS = 3
 # The Pando of another checkout, with the programs of this one.
 BEFORE = "before"
@@ -349,12 +349,8 @@ class Runner:
             row.failures[worker.framework] = reply["error"]
         return None
 
-    def forms(self, case: Case) -> list[str]:
-        """The forms in which the one framework of this runner can build the case."""
-        (worker,) = self._workers
-        return self._forms(worker, Row(case))
-
     def _forms(self, worker: WorkerProcess, row: Row) -> list[str]:
+        """Those in which the worker can build the case."""
         reply = self._try(worker, row, do="forms", case=row.case.to_json())
         return [] if reply is None else list(reply["forms"])
 

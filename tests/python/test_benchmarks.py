@@ -228,7 +228,7 @@ def test_a_form_of_torch_compile_can_be_chosen_alone() -> None:
     case = replace(next(c for c in model_cases() if c.name == "mlp/infer/b32"), form="freezing")
     settings = Settings(threads=1, rounds=1, block_seconds=0.01, retry_disturbed=False, fresh=True)
     with Runner(settings, ("torch_compile",)) as runner:
-        assert "freezing" in runner.forms(case)
+        assert "freezing" in runner._forms(runner._workers[0], Row(case))
         row = runner.measure(case)
     assert row.failures == {}
     assert row.notes == {"torch_compile": "freezing"}
