@@ -11,7 +11,6 @@ from pando.process_memory import claimed_bytes
 SPARE_BYTES = 192 << 20
 _LEAST_STAGING = 8 << 20
 _PHASES_AHEAD = 4
-_SIZES = 64
 
 
 @dataclass(frozen=True)
@@ -62,9 +61,11 @@ class MemoryBudget:
                 "memory"
             )
         staging = min(going, max(left // 4, _LEAST_STAGING))
-        # Stored programs are for one size of these, and processes differ by some pages.
-        step = max(memory_bytes // _SIZES, 1)
-        device, early = (
-            bytes_ // step * step or bytes_ for bytes_ in (left - staging, min(coming, left // 2))
-        )
-        return cls(process, max(device, 1), staging, early)
+        device = max(_rounded(left - staging, memory_bytes), 1)
+        return cls(process, device, staging, min(coming, _rounded(left // 2, memory_bytes)))
+
+
+def _rounded(share: int, memory_bytes: int) -> int:
+    """A share in 64ths of the memory: stored programs are for one; processes differ by pages."""
+    step = max(memory_bytes // 64, 1)
+    return share // step * step if share >= step else share
