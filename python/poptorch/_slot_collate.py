@@ -109,7 +109,6 @@ class _Tasks:
 
 
 _dtype_of = operator.attrgetter("dtype")
-_default_types = frozenset(default_collate_fn_map)
 
 
 class SlotCollate:
@@ -159,8 +158,8 @@ class SlotCollate:
             functions[int] = self._integers
         if (
             type(samples[0]) is tuple
-            and functions.keys() == _default_types
             and len(set(map(len, samples))) == 1
+            and not any(isinstance(samples[0], kind) for kind in functions)
         ):
             # As torch does, which takes as long for its checks as for a small batch.
             fields = zip(*samples, strict=True)
