@@ -7,12 +7,9 @@ A module is trained, run, read, written, saved, given up and taken again, in any
 
 from __future__ import annotations
 
-import argparse
 import copy
 import io
-import random
 import sys
-import tempfile
 from typing import Any
 from unittest import mock
 
@@ -20,6 +17,7 @@ import torch
 
 import poptorch
 from poptorch import _compilation
+from tests.python import random_sequences
 from tests.python.poptorch.expected_sessions import (
     OPTIMIZERS,
     Expected,
@@ -31,13 +29,9 @@ from tests.python.poptorch.expected_sessions import (
     new_network,
     new_optimizer,
 )
+from tests.python.random_sequences import Differs, RandomSequence
 
-STEPS = 25
 ROWS = 6
-
-
-class Differs(AssertionError):
-    """The text says what."""
 
 
 def check_close(what: str, given: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -46,7 +40,7 @@ def check_close(what: str, given: torch.Tensor, wanted: torch.Tensor) -> None:
         raise Differs(f"{what} is {given.flatten()[:4]}, wanted {wanted.flatten()[:4]}")
 
 
-class Session:
+class Session(RandomSequence):
     """One sequence.
 
     Args:
@@ -54,9 +48,21 @@ class Session:
         folder: For checkpoints.
     """
 
+    count = 25
+    # Some several times: those that others need.
+    actions = (
+        *["train"] * 6, *["infer"] * 6, "train_with_another_shape", "infer_with_another_shape",
+        "set_rate", "set_new_optimizer", "save_optimizer", "load_optimizer",
+        "attach", "detach", "destroy", "wrap_for_inference", "wrap_for_inference",
+        "attach_or_detach_inference", "destroy_inference", "read", "read_a_parameter", "change",
+        "run_on_the_host", "copy_module", "save", "load", "copy_to_device", "copy_to_host",
+        "copy_to_device_of_inference", "save_checkpoint", "load_checkpoint",
+        "compile", "compile_inference", "wrap_again", "load_executor", "load_by_inference",
+        "copy_to_host_of_inference",
+    )  # fmt: skip
+
     def __init__(self, seed: int, folder: str) -> None:
-        self.draw = random.Random(seed)
-        self.folder = folder
+        super().__init__(seed, folder)
         self.generator = torch.Generator().manual_seed(seed)
         self.module: Any = new_network(seed)
         self.kind, self.is_own = self.draw.choice(list(OPTIMIZERS)), self.draw.random() < 0.6
@@ -73,7 +79,6 @@ class Session:
         self.saved_optimizer: tuple[Any, OptimizerState] | None = None
         self.checkpoint: tuple[list[State], OptimizerState] | None = None
         self.steps = 0
-        self.done: list[str] = []
 
     def options(self) -> poptorch.Options:
         return poptorch.Options().showCompilationProgressBar(False)
@@ -93,18 +98,6 @@ class Session:
 
     def rows(self, *shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=self.generator)
-
-    def run(self, count: int) -> None:
-        """Takes random steps, then compares the host.
-
-        Raises:
-            Differs: Something is not as it is expected to be.
-        """
-        for _ in range(count):
-            name = self.draw.choice(ACTIONS)
-            self.done.append(name)
-            getattr(self, name)()
-        self.read()
 
     def close(self) -> None:
         for executor in (self.trainer, *self.runners):
@@ -285,6 +278,9 @@ class Session:
 
     # Weights.
 
+    def check_all(self) -> None:
+        self.read()
+
     def read(self) -> None:
         self.expected.sync()
         for name, value in self.module.state_dict().items():
@@ -388,19 +384,6 @@ class Session:
             trainer.is_dirty = True
 
 
-# Some several times: those that others need.
-ACTIONS = [
-    *["train"] * 6, *["infer"] * 6, "train_with_another_shape", "infer_with_another_shape",
-    "set_rate", "set_new_optimizer", "save_optimizer", "load_optimizer",
-    "attach", "detach", "destroy", "wrap_for_inference", "wrap_for_inference",
-    "attach_or_detach_inference", "destroy_inference", "read", "read_a_parameter", "change",
-    "run_on_the_host", "copy_module", "save", "load", "copy_to_device", "copy_to_host",
-    "copy_to_device_of_inference", "save_checkpoint", "load_checkpoint",
-    "compile", "compile_inference", "wrap_again", "load_executor", "load_by_inference",
-    "copy_to_host_of_inference",
-]  # fmt: skip
-
-
 def outcome_of(seed: int) -> str:
     """Run a sequence.
 
@@ -410,33 +393,9 @@ def outcome_of(seed: int) -> str:
     Returns:
         What differs, with the steps that were taken; empty if nothing does.
     """
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(_compilation, "may_be_whole", lambda *_: False),
-    ):
-        session = Session(seed, folder)
-        try:
-            session.run(STEPS)
-            return ""
-        except Exception as error:
-            return f"{type(error).__name__}: {error}; after {', '.join(session.done)}"
-        finally:
-            session.close()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int)
-    parser.add_argument("seed", type=int)
-    options = parser.parse_args()
-    failed = 0
-    for seed in range(options.seed, options.seed + options.count):
-        if outcome := outcome_of(seed):
-            failed += 1
-            print(f"seed {seed}: {outcome}", flush=True)
-    print(f"{options.count} sequences, {failed} differ")
-    return int(failed > 0)
+    with mock.patch.object(_compilation, "may_be_whole", lambda *_: False):
+        return random_sequences.outcome_of(Session, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(random_sequences.main(__doc__, outcome_of))

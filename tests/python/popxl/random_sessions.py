@@ -6,11 +6,10 @@ Values are small whole numbers, so that all comparisons are exact. As a program
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ import popxl
 from pando import checkpoint
 from pando.settings import use_session_settings
 from popxl import ops
+from tests.python import random_sequences
+from tests.python.random_sequences import Differs, RandomSequence
 
-STEPS = 35
 Array = np.ndarray[Any, Any]
 # What a run makes of the host value of a variable, by the inputs of all replicas.
 Step = Callable[[Array, Array], Array]
@@ -106,10 +106,6 @@ class Program:
         ops.add_(shard, popxl.constant(2.0, popxl.float32))
 
 
-class Differs(AssertionError):
-    """The text says what."""
-
-
 def check_equal(what: str, given: Any, wanted: Array) -> None:
     if np.shape(given) != wanted.shape or not np.array_equal(given, wanted):
         raise Differs(f"{what} is {given}, wanted {wanted}")
@@ -119,7 +115,7 @@ def copy_of(values: dict[str, Array]) -> dict[str, Array]:
     return {name: value.copy() for name, value in values.items()}
 
 
-class Sequence:
+class Sequence(RandomSequence):
     """One sequence: `host` and `device` are what both should have, the latter while attached.
 
     Args:
@@ -127,9 +123,16 @@ class Sequence:
         folder: For files.
     """
 
+    count = 35
+    # Some several times: those that others need.
+    actions = (
+        *["run"] * 6, *["enter"] * 3, "leave", "leave", "leave_by_error", "run_with_another_shape",
+        "get", "get", "get_several", "get_by_name", "write", "write", "write_another_shape",
+        "to_host", "from_host", "change_what_leaving_does", "save", "load",
+    )  # fmt: skip
+
     def __init__(self, seed: int, folder: str) -> None:
-        self.draw = random.Random(seed)
-        self.folder = folder
+        super().__init__(seed, folder)
         self.program = Program(self.draw)
         settings: dict[str, Any] = {"keep_host_values": self.draw.random() < 0.5}
         if self.draw.random() < 0.5:
@@ -143,21 +146,8 @@ class Sequence:
         self.entered: list[bool] = []  # whether it was attached before
         self.saved: dict[str, Array] | None = None
         self.saves = 0
-        self.done: list[str] = []
 
-    def go(self, count: int) -> None:
-        """Take random steps.
-
-        Args:
-            count: How many.
-
-        Raises:
-            Differs: Something is not as it should be.
-        """
-        for _ in range(count):
-            name = self.draw.choice(ACTIONS)
-            self.done.append(name)
-            getattr(self, name)()
+    def check_all(self) -> None:
         self.get_several()
 
     def close(self) -> None:
@@ -297,46 +287,5 @@ class Sequence:
             self.device, self.is_in_sync = copy_of(self.saved), False
 
 
-ACTIONS = [
-    *["run"] * 6, *["enter"] * 3, "leave", "leave", "leave_by_error", "run_with_another_shape",
-    "get", "get", "get_several", "get_by_name", "write", "write", "write_another_shape", "to_host",
-    "from_host", "change_what_leaving_does", "save", "load",
-]  # fmt: skip
-
-
-def outcome_of(seed: int) -> str:
-    """Run a sequence.
-
-    Args:
-        seed: Of the sequence.
-
-    Returns:
-        What differs, with the steps that were taken; empty if nothing does.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        sequence = Sequence(seed, folder)
-        try:
-            sequence.go(STEPS)
-            return ""
-        except Exception as error:
-            return f"{type(error).__name__}: {error}; after {', '.join(sequence.done)}"
-        finally:
-            sequence.close()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int)
-    parser.add_argument("seed", type=int)
-    options = parser.parse_args()
-    failed = 0
-    for seed in range(options.seed, options.seed + options.count):
-        if outcome := outcome_of(seed):
-            failed += 1
-            print(f"seed {seed}: {outcome}", flush=True)
-    print(f"{options.count} sequences, {failed} differ")
-    return int(failed > 0)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(random_sequences.main(__doc__, partial(random_sequences.outcome_of, Sequence)))

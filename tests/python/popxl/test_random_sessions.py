@@ -8,13 +8,14 @@ import pytest
 import popxl
 from pando import checkpoint
 from popxl import ops
-from tests.python.popxl.random_sessions import outcome_of
+from tests.python.popxl.random_sessions import Sequence
+from tests.python.random_sequences import outcome_of
 
 SEQUENCES = 200
 
 
 def test_random_sequences_do_what_is_expected() -> None:
-    outcomes = {seed: outcome_of(seed) for seed in range(700_000, 700_000 + SEQUENCES)}
+    outcomes = {seed: outcome_of(Sequence, seed) for seed in range(700_000, 700_000 + SEQUENCES)}
     assert {seed: outcome for seed, outcome in outcomes.items() if outcome} == {}
 
 
