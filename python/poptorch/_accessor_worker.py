@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
 
 from poptorch._accessor_messages import (
     GRACE,
@@ -45,6 +46,7 @@ from poptorch._item_writer import (
     node_of,
     tensors_if_like,
 )
+from poptorch._private_torch import end_persistent_workers
 from poptorch._ring import Layout, Ring, RingMemory
 from poptorch._slot_collate import (
     NO_SLOT,
@@ -87,6 +89,13 @@ class _Worker:
 
     def run(self) -> None:
         """Loads epochs until the other process closes the connection."""
+        try:
+            self._load_epochs()
+        finally:
+            if isinstance(self._source, DataLoader):
+                end_persistent_workers(self._source)
+
+    def _load_epochs(self) -> None:
         while True:
             while self._epoch > self._wanted and (
                 self._wanted < 0 or not self._settings.load_indefinitely

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
 KNOWN_VERSIONS = ("2.13",)
 _COMPILER = "torch._dynamo"
@@ -67,6 +68,7 @@ __all__ = [
     "collate_tensor_fn",
     "decomposition_table",
     "default_collate_fn_map",
+    "end_persistent_workers",
     "enable_python_dispatcher",
     "full_name",
     "is_differentiated",
@@ -329,3 +331,12 @@ def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
         optimizer: The optimizer of a program.
     """
     vars(optimizer)["_opt_called"] = True
+
+
+def end_persistent_workers(loader: DataLoader[Any]) -> None:
+    """End the workers that a loader keeps for its next epoch, as the end of an epoch ends others.
+
+    Args:
+        loader: The loader, which nobody iterates over any more.
+    """
+    loader._iterator = None

@@ -8,6 +8,7 @@ import multiprocessing.connection
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -354,21 +355,51 @@ def shared_memory() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
 
 
+def run_program(text: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program, which is written to a folder, as a process of its own."""
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(text))
+    root = Path(__file__).resolve().parents[3]
+    return subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": f"{root}/python:{root}"} | environment,
+        timeout=120,
+    )
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_the_end_of_the_program(end: str, tmp_path: Path) -> None:
     """However it ends: the shared memory has no name that could stay."""
-    script = tmp_path / "program.py"
-    script.write_text(textwrap.dedent(PROGRAM).format(end=ENDS[end]))
     before = shared_memory()
-    root = Path(__file__).resolve().parents[3]
-    environment = os.environ | {"PYTHONPATH": f"{root}/python:{root}"}
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = run_program(PROGRAM.format(end=ENDS[end]), tmp_path)
     assert done.returncode == {"exit": 0, "exception": 3, "killed": -9}[end], done.stderr
     for pid in map(int, done.stdout.split()):
         wait_for_end(pid)
     assert shared_memory() <= before
+
+
+def test_workers_remove_their_temporary_folders(tmp_path: Path) -> None:
+    """Those of torch's loader have one each for tensors that they send."""
+    program = """
+        import poptorch
+        from tests.python.poptorch import loader_data
+
+        if __name__ == "__main__":
+            mode = poptorch.DataLoaderMode.Async
+            data = loader_data.Numbers(64)
+            loader = poptorch.DataLoader(
+                poptorch.Options(), data, batch_size=4, num_workers=2, mode=mode
+            )
+            assert len(list(loader)) == 16
+            next(iter(loader))
+    """
+    # Paths of sockets must be short, shorter than with tmp_path.
+    with tempfile.TemporaryDirectory() as folder:
+        done = run_program(program, tmp_path, TMPDIR=folder)
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(folder) == []
 
 
 def test_a_loader_with_workers_of_its_own(accessor: Make) -> None:
