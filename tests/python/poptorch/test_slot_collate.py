@@ -81,7 +81,7 @@ def test_the_same_batches(accessor: Make, workers: int, make: str) -> None:
     [
         {"persistent_workers": False},
         {"prefetch_factor": 1},
-        {"multiprocessing_context": "spawn"},
+        {"multiprocessing_context": "spawn", "num_workers": 1},
         {"batch_size": None},
         {"batch_size": None, "sampler": [5, 3, 9] * 8},
         {"collate_fn": torch.stack},
@@ -90,8 +90,8 @@ def test_the_same_batches(accessor: Make, workers: int, make: str) -> None:
 )
 def test_arguments_of_torch_s_loader(accessor: Make, arguments: dict[str, Any]) -> None:
     data = Samples(40, loader_data.as_row)
-    given = {"batch_size": 4, **arguments}
-    loader = DataLoader(data, num_workers=2, **given)
+    given = {"batch_size": 4, "num_workers": 2, **arguments}
+    loader = DataLoader(data, **given)
     one_by_one = {name: given[name] for name in ("batch_size", "sampler") if name in given}
     check_epochs(accessor(loader), DataLoader(data, **one_by_one))
 
@@ -231,8 +231,14 @@ def graph_parser() -> Iterator[None]:
     registerCustomArgParser(loader_data.Graph, None)
 
 
-@pytest.mark.parametrize("context", [None, "spawn"])
-@pytest.mark.parametrize("strategy", [SharingStrategy.ForkServer, SharingStrategy.Fork])
+@pytest.mark.parametrize(
+    ("strategy", "context"),
+    [
+        (SharingStrategy.ForkServer, None),
+        (SharingStrategy.Fork, None),
+        (SharingStrategy.ForkServer, "spawn"),
+    ],
+)
 def test_a_collate_fn_of_the_user_s(
     accessor: Make, graph_parser: None, strategy: SharingStrategy, context: str | None
 ) -> None:
