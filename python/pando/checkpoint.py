@@ -130,8 +130,18 @@ def save(
         ValueError: The session is not attached, `step` is negative or `keep` less than 1.
         TypeError: JSON cannot hold `extra`.
     """
-    # The program does not run meanwhile, so there are no rows to copy.
-    return _job(session, folder, step, extra, generators, keep, 0, progress).run()
+    core, facts = _core_session(session), _facts(step, extra, generators, keep)
+    with session._lock:
+        _wait_for_previous(session)
+        # The program does not run meanwhile, so there are no rows to copy. It would wait for a
+        # snapshot that an interrupt left behind.
+        with HeldInterrupts() as held:
+            job = _Job(core, 0, Path(folder), facts, keep, progress)
+            try:
+                with held.allowed():
+                    return job.run()
+            finally:
+                job.cancel()
 
 
 def save_later(
@@ -166,45 +176,46 @@ def save_later(
         ValueError: As for `save`.
         TypeError: As for `save`.
     """
-    pending = PendingCheckpoint(_job(session, folder, step, extra, generators, keep, room_bytes))
-    _pending[session] = pending
-    session._before_unload(pending.join)
+    core, facts = _core_session(session), _facts(step, extra, generators, keep)
+    with session._lock:
+        _wait_for_previous(session)
+        with HeldInterrupts():
+            pending = PendingCheckpoint(_Job(core, room_bytes, Path(folder), facts, keep, None))
+            _pending[session] = pending
+            session._before_unload(pending.join)
     return pending
 
 
-def _job(
-    session: Any,
-    folder: str | os.PathLike[str],
+def _facts(
     step: int,
     extra: Mapping[str, Any] | None,
     generators: Mapping[str, np.random.Generator] | None,
     keep: int | None,
-    room_bytes: int,
-    progress: Callable[[int], object] | None = None,
-) -> _Job:
-    """The state of now, ready to be written. Waits for the session's checkpoint before."""
+) -> dict[str, Any]:
+    """What the manifest says beside the state."""
     if step < 0:
         raise ValueError(f"save: wanted a step of at least 0; given {step}")
     if keep is not None and keep < 1:
         raise ValueError(f"save: wanted to keep at least 1 checkpoint; given {keep}")
-    core = _core_session(session)
     states = {name: _json_state(g.bit_generator.state) for name, g in (generators or {}).items()}
     facts = {"step": step, "extra": dict(extra or {}), "generators": states}
     # What JSON cannot hold is refused before anything is written.
-    facts = json.loads(json.dumps(facts))
-    with session._lock:
-        previous = _pending.get(session)
-        if previous is not None:
-            previous.join()
-        return _Job(core, core.snapshot(room_bytes), Path(folder), facts, keep, progress)
+    decoded: dict[str, Any] = json.loads(json.dumps(facts))
+    return decoded
+
+
+def _wait_for_previous(session: Any) -> None:
+    previous = _pending.get(session)
+    if previous is not None:
+        previous.join()
 
 
 class _Job:
-    """A snapshot on its way to a folder.
+    """The state of this moment on its way to a folder.
 
     Args:
         core: The core's session.
-        snapshot: Its state of one moment.
+        room_bytes: Bytes of rows that are copied for stores of the program.
         root: The folder of checkpoints.
         facts: What the manifest says beside the state.
         keep: How many checkpoints stay; None means all.
@@ -214,16 +225,16 @@ class _Job:
     def __init__(
         self,
         core: Any,
-        snapshot: Any,
+        room_bytes: int,
         root: Path,
         facts: dict[str, Any],
         keep: int | None,
         progress: Callable[[int], object] | None,
     ) -> None:
         self._root, self._facts, self._keep, self._progress = root, facts, keep, progress
-        self._snapshot = snapshot
         self._model = {"model": model_of(core), "program": f"{core.fingerprint:016x}"}
         self._core = core
+        self._snapshot = core.snapshot(room_bytes)
 
     def cancel(self) -> None:
         """The program's stores no longer wait for the snapshot."""

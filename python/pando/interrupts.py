@@ -40,10 +40,13 @@ class HeldInterrupts:
         """Let Ctrl-C through for a while: the first one, since what it raises must come out whole.
 
         Yields:
-            Nothing.
+            Nothing. One that was held back before is raised first.
         """
         self._is_allowed = True
         try:
+            if self._was_asked:
+                self._was_asked = False
+                signal.raise_signal(signal.SIGINT)
             yield
         finally:
             self._is_allowed = False

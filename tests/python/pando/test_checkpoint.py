@@ -83,6 +83,30 @@ def fail():
     raise RuntimeError("of a callback")
 
 
+@pytest.mark.parametrize("save", [checkpoint.save, checkpoint.save_later])
+def test_runs_do_not_wait_for_a_snapshot_that_was_interrupted(saved, tmp_path, monkeypatch, save):
+    """Also while the interrupt is handled, which keeps what was made for the checkpoint."""
+    session, _w, stream, output = fresh()
+    rng = np.random.default_rng()
+
+    def interrupted_model(core):
+        interrupt()
+        return model_of(core)
+
+    model_of = checkpoint.model_of
+    with session:
+        train(session, stream, output, rng, 1)
+        monkeypatch.setattr(checkpoint, "model_of", interrupted_model)
+        try:
+            save(session, tmp_path / "other", step=1)
+        except KeyboardInterrupt:
+            train(session, stream, output, rng, 1)
+        else:
+            pytest.fail("the interrupt was lost")
+        monkeypatch.undo()
+        assert checkpoint.save(session, tmp_path / "other", step=2).step == 2
+
+
 @pytest.mark.parametrize("act, raised", [(interrupt, KeyboardInterrupt), (fail, RuntimeError)])
 def test_what_is_raised_waits_for_the_end_of_loading(saved, straight, act, raised):
     session, w, stream, output = fresh()

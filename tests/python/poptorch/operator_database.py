@@ -57,6 +57,10 @@ REFUSALS = {
 ORDERING = {"argsort", "mode", "sort", "topk"}
 
 
+def _options() -> poptorch.Options:
+    return poptorch.Options().showCompilationProgressBar(False)
+
+
 @dataclass
 class Report:
     """What became of the samples of one operator."""
@@ -282,7 +286,7 @@ def check_forward(op_name: str, op: Any, sample: Any, dtype: torch.dtype) -> str
     wanted = flat(module.call([t.clone() for t in module.tensors]))
     if any(t.numel() == 0 or t.is_complex() for t in wanted):
         return ""
-    given = flat(poptorch.inferenceModel(module)(*(t.clone() for t in module.tensors)))
+    given = flat(poptorch.inferenceModel(module, _options())(*(t.clone() for t in module.tensors)))
     if len(given) != len(wanted):
         return f"{len(given)} results, wanted {len(wanted)}"
     if op_name in ORDERING:
@@ -342,7 +346,7 @@ def check_training(op_name: str, op: Any, sample: Any, dtype: torch.dtype) -> st
         return check_forward(op_name, op, sample, dtype)
     wanted = step_of(module)
     optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
-    model = poptorch.trainingModel(module, optimizer=optimizer)
+    model = poptorch.trainingModel(module, _options(), optimizer)
     _, *results = model(*(t for t in module.tensors if not t.is_floating_point()))
     model.destroy()
     given = results, [weight.detach() for weight in module.weights]
