@@ -10,8 +10,6 @@ from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import (
     Operand,
     common_dtype,
-    differ_in_sign,
-    floored_quotient,
     number,
     operand,
     sign,
@@ -258,38 +256,6 @@ def copysign(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     """The magnitude of one number with the sign of another; zeros have signs."""
     size, sign = operand(self, call.dtype), ops.detach(operand(other, call.dtype))
     return _with_sign_of(ops.abs(size), sign)
-
-
-def _wants_gradient(call: Call, name: str) -> bool:
-    argument = call.argument(name)
-    return bool(getattr(argument, "requires_grad", False))
-
-
-@lowers("aten::fmod", "prims::fmod")
-def fmod(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
-    """The remainder with the sign of the dividend."""
-    left, right = operand(self, call.dtype), operand(other, call.dtype)
-    if _wants_gradient(call, "other"):
-        quotient = ops.detach(truncated(ops.div(left, right)))
-        return ops.sub(left, ops.mul(quotient, right))
-    return ops.fmod(left, right)
-
-
-@lowers("aten::remainder", "prims::remainder")
-def remainder(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
-    """The remainder with the sign of the divisor."""
-    left, right = operand(self, call.dtype), operand(other, call.dtype)
-    if _wants_gradient(call, "other"):
-        quotient = ops.detach(ops.floor(ops.div(left, right)))
-        return ops.sub(left, ops.mul(quotient, right))
-    rest = ops.fmod(left, right)
-    return ops.where(differ_in_sign(rest, right), ops.add(rest, right), rest)
-
-
-@lowers("aten::floor_divide")
-def floor_divide(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
-    """The quotient, rounded down."""
-    return floored_quotient(operand(self, call.dtype), operand(other, call.dtype))
 
 
 @lowers("aten::maximum", "prims::maximum")

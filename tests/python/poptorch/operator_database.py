@@ -275,7 +275,7 @@ def judged(
         close = torch.isclose(
             own.double(), half.double(), tolerance, tolerance * scale, equal_nan=True
         )
-        best.append(torch.where(close, half, other.detach().to(half.dtype)))
+        best.append(torch.where(close, own.to(half.dtype), other.detach().to(half.dtype)))
     return first_difference(given, best, tolerance)
 
 

@@ -108,3 +108,31 @@ def test_special_numbers(name: str) -> None:
 
     given = poptorch.inferenceModel(Two())(x, y)
     torch.testing.assert_close(given, function(x, y), equal_nan=True, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("function", [torch.fmod, torch.remainder])
+def test_remainders_of_trained_divisors(function: Callable[..., Any], dtype: torch.dtype) -> None:
+    """Are as exact as others; the gradient is the quotient of exact numbers."""
+    infinity = float("inf")
+    x = torch.tensor([-7, 7, 7.5, 2000, -1.5, 5.5, -5.5, 3, -3, 0.75, NAN], dtype=dtype)
+    y = torch.tensor([3, -3, 0.1, 0.3, 0.5, infinity, -infinity, 0, 0, 0.25, 2], dtype=dtype)
+
+    class Divided(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.divisor = nn.Parameter(y.clone())
+
+        def forward(self, x: torch.Tensor) -> Any:
+            rest = function(x, self.divisor)
+            return rest, poptorch.identity_loss(rest, "sum")
+
+    model = Divided()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
+    rest, _ = poptorch.trainingModel(model, optimizer=optimizer)(x)
+    exact = nn.Parameter(y.double())
+    function(x.double(), exact).sum().backward()
+    torch.testing.assert_close(rest, function(x, y), equal_nan=True, rtol=0, atol=0)
+    assert exact.grad is not None
+    stepped = (y.double() - 0.125 * exact.grad).to(dtype)
+    torch.testing.assert_close(model.divisor.detach(), stepped, equal_nan=True)
