@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import tomllib
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import poptorch
+from tests.python.poptorch.operator_exceptions import exceptions, unknown_failures
 
 DTYPES = {
     "float32": torch.float32,
@@ -35,7 +35,6 @@ DTYPES = {
 # Relative to the largest magnitude of the expected result.
 TOLERANCES = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 3e-5}
 NAMES = Path(__file__).with_name("operator_names.txt")
-EXCEPTIONS = Path(__file__).with_name("operator_exceptions.toml")
 _HOST = {torch.int64: torch.int32, torch.float64: torch.float32}
 # What the specification refuses, in its words. A sample that is refused so neither agrees nor
 # fails; an operator that has no other samples is not counted.
@@ -214,12 +213,6 @@ def at_places(results: list[torch.Tensor], op_name: str, sample: Any) -> list[to
     return [*results[:-1], sample.input.detach().gather(dim, places)]
 
 
-def exceptions() -> dict[tuple[str, str], str]:
-    """Why operators are not whole, by name with variant and dtype."""
-    entries = tomllib.loads(EXCEPTIONS.read_text(encoding="utf-8"))["exception"]
-    return {(e["name"], dtype): e["reason"] for e in entries for dtype in e["dtypes"]}
-
-
 def failing(names: list[str], dtype: str, samples: int, gradients: bool) -> list[str]:
     """The failures, outside of the exceptions, of operators with a few samples each."""
     known = exceptions()
@@ -231,8 +224,7 @@ def failing(names: list[str], dtype: str, samples: int, gradients: bool) -> list
     return [
         f"{report.name}: {text}"
         for report in reports
-        for text in report.failures
-        if (report.name, dtype) not in known
+        for text in unknown_failures(report.failures, known.get((report.name, dtype)))
     ]
 
 
@@ -461,11 +453,13 @@ def main() -> int:
                 continue
             rows.append({"dtype": kind, **vars(report), "whole": report.whole})
             if not report.whole:
-                reason = known.get((report.name, kind), "")
+                failure = known.get((report.name, kind))
+                unknown = unknown_failures(report.failures, failure)
                 print(
                     f"{kind} {report.name}: {len(report.failures)} of "
-                    f"{len(report.failures) + report.passed} fail: {report.failures[0]}",
-                    reason and f"(known: {reason})",
+                    f"{len(report.failures) + report.passed} fail: "
+                    f"{(unknown or report.failures)[0]}",
+                    "" if failure is None or unknown else f"(known: {failure.reason})",
                 )
                 sys.stdout.flush()
     whole = Counter(row["dtype"] for row in rows if row["whole"])
