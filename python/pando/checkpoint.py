@@ -113,6 +113,8 @@ def save(
 ) -> Checkpoint:
     """Saves the state of an attached session as `folder/step-...`, between runs.
 
+    Other threads that use the session wait until it is saved.
+
     Args:
         session: A popxl session, inside its context.
         folder: The folder of checkpoints, made when missing.
@@ -130,7 +132,7 @@ def save(
         ValueError: The session is not attached, `step` is negative or `keep` less than 1.
         TypeError: JSON cannot hold `extra`.
     """
-    core, facts = _core_session(session), _facts(step, extra, generators, keep)
+    core, facts = _core_session(session), _checked_facts(step, extra, generators, keep)
     with session._lock:
         _wait_for_previous(session)
         # The program does not run meanwhile, so there are no rows to copy. It would wait for a
@@ -176,7 +178,7 @@ def save_later(
         ValueError: As for `save`.
         TypeError: As for `save`.
     """
-    core, facts = _core_session(session), _facts(step, extra, generators, keep)
+    core, facts = _core_session(session), _checked_facts(step, extra, generators, keep)
     with session._lock:
         _wait_for_previous(session)
         with HeldInterrupts():
@@ -186,13 +188,13 @@ def save_later(
     return pending
 
 
-def _facts(
+def _checked_facts(
     step: int,
     extra: Mapping[str, Any] | None,
     generators: Mapping[str, np.random.Generator] | None,
     keep: int | None,
 ) -> dict[str, Any]:
-    """What the manifest says beside the state."""
+    """What the manifest says beside the state; refuses arguments that make no sense."""
     if step < 0:
         raise ValueError(f"save: wanted a step of at least 0; given {step}")
     if keep is not None and keep < 1:
@@ -241,7 +243,7 @@ class _Job:
         self._snapshot.cancel()
 
     def run(self) -> Checkpoint:
-        """Writes it.
+        """Writes it. Whoever runs it cancels it afterwards.
 
         Returns:
             The checkpoint, which is durable.
@@ -261,8 +263,6 @@ class _Job:
                 f"the checkpoint of step {step} cannot be written to {self._root}: "
                 f"{error.strerror or error}; earlier checkpoints are as they were"
             ) from error
-        finally:
-            self.cancel()
         return Checkpoint(path, step, self._facts["extra"])
 
     def _write(self) -> Path:
@@ -312,6 +312,8 @@ class PendingCheckpoint:
         except BaseException as error:
             self._error = error
             logging.getLogger(__name__).error("a checkpoint was not written: %s", error)
+        finally:
+            self._job.cancel()
 
     @property
     def done(self) -> bool:
