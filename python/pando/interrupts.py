@@ -39,8 +39,10 @@ class HeldInterrupts:
     def allowed(self) -> Iterator[None]:
         """Let Ctrl-C through for a while: the first one, since what it raises must come out whole.
 
+        One that was held back until now is let through before the body begins.
+
         Yields:
-            Nothing. One that was held back before is raised first.
+            Nothing.
         """
         self._is_allowed = True
         try:

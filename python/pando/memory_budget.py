@@ -66,6 +66,9 @@ class MemoryBudget:
 
 
 def _rounded(share: int, memory_bytes: int) -> int:
-    """A share in 64ths of the memory: stored programs are for one; processes differ by pages."""
+    """A share, down to whole 64ths of the memory, if it has as much.
+
+    A stored program is for one size, and the sizes of processes differ by some pages.
+    """
     step = max(memory_bytes // 64, 1)
     return share // step * step if share >= step else share

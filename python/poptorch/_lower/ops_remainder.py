@@ -15,12 +15,11 @@ from poptorch._lower.registry import lowers
 from popxl import ops
 
 
-def _wants_gradient(call: Call, name: str) -> bool:
-    argument = call.argument(name)
-    return bool(getattr(argument, "requires_grad", False))
+def _divisor_has_gradient(call: Call) -> bool:
+    return bool(getattr(call.argument("other"), "requires_grad", False))
 
 
-def _with_slope_of_divisor(
+def _with_gradient_of_divisor(
     rest: popxl.Tensor, quotient: popxl.Tensor, right: popxl.Tensor
 ) -> popxl.Tensor:
     """A remainder as it is, whose gradient for the divisor is the negated quotient."""
@@ -35,13 +34,13 @@ def fmod(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     """The remainder with the sign of the dividend."""
     left, right = operand(self, call.dtype), operand(other, call.dtype)
     rest = ops.fmod(left, right)
-    if not _wants_gradient(call, "other"):
+    if not _divisor_has_gradient(call):
         return rest
     size = floored_quotient(ops.abs(left), ops.abs(right))
     signs = ops.detach(ops.mul(ops.sign(left), ops.sign(right)))
     endless = ops.detach(ops.div(left, right))
     quotient = ops.where(ops.isinf(size), endless, ops.mul(size, signs))
-    return _with_slope_of_divisor(rest, quotient, right)
+    return _with_gradient_of_divisor(rest, quotient, right)
 
 
 @lowers("aten::remainder", "prims::remainder")
@@ -50,9 +49,9 @@ def remainder(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
     left, right = operand(self, call.dtype), operand(other, call.dtype)
     rest = ops.fmod(left, right)
     rest = ops.where(differ_in_sign(rest, right), ops.add(rest, ops.detach(right)), rest)
-    if not _wants_gradient(call, "other"):
+    if not _divisor_has_gradient(call):
         return rest
-    return _with_slope_of_divisor(rest, floored_quotient(left, right), right)
+    return _with_gradient_of_divisor(rest, floored_quotient(left, right), right)
 
 
 @lowers("aten::floor_divide")
