@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 
@@ -12,7 +13,7 @@ class Differs(AssertionError):
     """The text says what."""
 
 
-class RandomSequence:
+class RandomSequence(ABC):
     """Steps are methods without arguments, which raise `Differs`.
 
     Args:
@@ -28,13 +29,13 @@ class RandomSequence:
         self.folder = folder
         self.done: list[str] = []
 
+    @abstractmethod
     def check_all(self) -> None:
         """Compare what can be seen from outside."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Give up what the sequence holds."""
-        raise NotImplementedError
 
     def outcome(self) -> str:
         """Take random steps.
