@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pando import _core
+from pando.interrupts import HeldInterrupts
 from popart.weights_io import PyWeightsIO
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class InternalSession:
         Args:
             loaded: With False the next enter loads the program again and uploads the weights.
         """
-        with self._session._lock:
+        with self._session._lock, HeldInterrupts():
             if not loaded:
                 self._session._detach_core()
             self._loaded = loaded

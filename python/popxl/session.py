@@ -13,6 +13,7 @@ import numpy as np
 from pando import _core
 from pando.host_arrays import empty_array_maker, with_dlpack
 from pando.host_functions import HostFunction
+from pando.interrupts import HeldInterrupts
 from pando.settings import session_settings
 from pando.stream_callbacks import StreamCallback, StreamSink, StreamSource, run_with_callbacks
 from popart.devices import DeviceInfo
@@ -168,9 +169,9 @@ class Session(SessionVariables):
     # Life cycle.
 
     def _load(self) -> None:
-        self._core.attach()
-        self._pb_session._loaded = True
         try:
+            self._core.attach()
+            self._pb_session._loaded = True
             self._upload()
         except BaseException:
             self._unload()
@@ -198,24 +199,31 @@ class Session(SessionVariables):
             self._core.detach()
 
     def __enter__(self) -> Session:
-        with self._lock:
-            self._enter()
+        depth = None
+        try:
+            with self._lock, HeldInterrupts() as held:
+                depth = len(self._was_attached_stack)
+                self._enter(held)
+        except BaseException as error:
+            # Ctrl-C that came too late for `_enter`: nobody will call `__exit__`.
+            if depth is not None and len(self._was_attached_stack) > depth:
+                self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
-    def _enter(self) -> None:
+    def _enter(self, held: HeldInterrupts) -> None:
         was_attached = self.is_attached
+        if not was_attached:
+            if not self._device.isAttached:
+                self._device.attach()
+                self._attached_device = True
+            try:
+                with held.allowed():
+                    self._load()
+            except BaseException:
+                self._release_device()
+                raise
         self._was_attached_stack.append(was_attached)
-        if was_attached:
-            return
-        if not self._device.isAttached:
-            self._device.attach()
-            self._attached_device = True
-        try:
-            self._load()
-        except BaseException:
-            self._was_attached_stack.pop()
-            self._release_device()
-            raise
 
     def _release_device(self) -> None:
         if self._attached_device:
@@ -223,20 +231,20 @@ class Session(SessionVariables):
             self._attached_device = False
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        with self._lock:
-            self._exit(exc_type)
+        with self._lock, HeldInterrupts() as held:
+            if not self._was_attached_stack.pop():
+                self._leave(exc_type, held)
 
-    def _exit(self, exc_type: Any) -> None:
-        if self._was_attached_stack.pop():
-            return
+    def _leave(self, exc_type: Any, held: HeldInterrupts) -> None:
         # What was trained up to an interrupt of the user's is not lost.
         ended_well = exc_type is None or issubclass(exc_type, KeyboardInterrupt)
         try:
-            # The program may have been unloaded by hand: then the device has no weights.
-            if ended_well and self.weights_to_host_on_exit and self.is_attached:
-                try:
+            try:
+                with held.allowed():
                     self._do_unload_work()
-                finally:
+            finally:
+                # The program may have been unloaded by hand: then the device has no weights.
+                if ended_well and self.weights_to_host_on_exit and self.is_attached:
                     # Each variable leaves the device as it comes: they take memory once.
                     self._bring_back(last=True)
         finally:

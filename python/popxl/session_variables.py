@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pando import _core
+from pando.interrupts import HeldInterrupts
 from pando.missing_names import nearest_names
 from pando.transfer_parts import parts_of
 from popxl.host_values import checked_host_value, host_value
@@ -62,8 +63,10 @@ class SessionVariables:
         if not self._gives_up:
             return
         for name in names:
-            if self.ir_._variables[name].give_up():
-                self._given_up.add(name)
+            # Before its value goes: after Ctrl-C in between it is brought back all the same.
+            self._given_up.add(name)
+            if not self.ir_._variables[name].give_up():
+                self._given_up.discard(name)
 
     def _only_on_device(self, names: Iterable[str]) -> list[str]:
         """Those that this session gave up and nobody has written since."""
@@ -195,12 +198,13 @@ class SessionVariables:
 
     def _write(self, arrays: Mapping[Variable, _Array]) -> None:
         """New host values, which alone are uploaded: the others stay as they are on the device."""
-        for tensor, array in arrays.items():
-            tensor._record.write(array)
-        if self.is_attached:
-            names = self._in_program(tensor.id for tensor in arrays)
-            self._core.weights_from_host(names)
-            self._give_up(names)
+        with HeldInterrupts():
+            for tensor, array in arrays.items():
+                tensor._record.write(array)
+            if self.is_attached:
+                names = self._in_program(tensor.id for tensor in arrays)
+                self._core.weights_from_host(names)
+                self._give_up(names)
 
     def _refuse_read_only(self, what: str) -> None:
         if self.ir_._has_read_only_memmap:

@@ -75,5 +75,7 @@ class VariableRecord:
             Whether it is only there now.
         """
         if not self.is_shown:
+            # Before its memory goes: Ctrl-C may come in between.
+            self.only_on_device = True
             self.only_on_device = host_pages.give_up(self.data)
         return self.only_on_device

@@ -37,6 +37,14 @@ class RandomSequence(ABC):
     def close(self) -> None:
         """Give up what the sequence holds."""
 
+    def take(self, step: str) -> None:
+        """Take a step.
+
+        Args:
+            step: The name of its method.
+        """
+        getattr(self, step)()
+
     def outcome(self) -> str:
         """Take random steps.
 
@@ -46,7 +54,7 @@ class RandomSequence(ABC):
         try:
             for _ in range(self.count):
                 self.done.append(self.draw.choice(self.actions))
-                getattr(self, self.done[-1])()
+                self.take(self.done[-1])
             self.check_all()
             return ""
         except Exception as error:

@@ -16,6 +16,8 @@ from unittest import mock
 import torch
 
 import poptorch
+from pando.checkpoint import checkpoints
+from pando.checkpoint_files import step_of
 from poptorch import _compilation
 from tests.python import random_sequences
 from tests.python.poptorch.expected_sessions import (
@@ -41,7 +43,7 @@ def check_close(what: str, given: torch.Tensor, wanted: torch.Tensor) -> None:
 
 
 class Session(RandomSequence):
-    """One sequence.
+    """One sequence. What is expected comes before the call of the executor.
 
     Args:
         seed: Of everything.
@@ -77,8 +79,9 @@ class Session(RandomSequence):
         self.runners: list[poptorch.PoplarExecutor] = []
         self.saved: tuple[State, State] | None = None
         self.saved_optimizer: tuple[Any, OptimizerState] | None = None
-        self.checkpoint: tuple[list[State], OptimizerState] | None = None
-        self.steps = 0
+        # What checkpoints have, by their steps; the last one may not be whole.
+        self.checkpoints: list[tuple[list[State], OptimizerState]] = []
+        self.last_whole = -1
 
     def options(self) -> poptorch.Options:
         return poptorch.Options().showCompilationProgressBar(False)
@@ -126,10 +129,10 @@ class Session(RandomSequence):
     def compile(self) -> None:
         self.module.train()
         rows = ROWS * self.replicas * self.iterations * self.accumulation
-        self.trainer.compile(self.rows(rows, 3), self.rows(rows, 2))
         if not self.expected.trainer.is_compiled:
             self.expected.trainer.is_compiled = True
             self.expected.attach_trainer()
+        self.trainer.compile(self.rows(rows, 3), self.rows(rows, 2))
 
     def train_with_another_shape(self) -> None:
         if not self.expected.trainer.is_compiled:
@@ -150,8 +153,8 @@ class Session(RandomSequence):
     def set_rate(self) -> None:
         rate = self.draw.choice([0.01, 0.02, 0.04])
         self.optimizer.param_groups[0]["lr"] = rate
-        self.trainer.setOptimizer(self.optimizer)
         self.expected.trainer.rate = rate
+        self.trainer.setOptimizer(self.optimizer)
 
     def set_new_optimizer(self) -> None:
         self.expected.sync()  # by looking for the parameters
@@ -181,19 +184,19 @@ class Session(RandomSequence):
 
     def attach(self) -> None:
         if self.expected.trainer.is_compiled and not self.expected.trainer.is_attached:
-            self.trainer.attachToDevice()
             self.expected.attach_trainer()
+            self.trainer.attachToDevice()
 
     def detach(self) -> None:
         if self.expected.trainer.is_attached:
-            self.trainer.detachFromDevice()
             self.expected.detach_trainer()
+            self.trainer.detachFromDevice()
 
     def destroy(self) -> None:
-        self.trainer.destroy()
         if self.expected.trainer.is_compiled:
             self.expected.detach_trainer()
             self.expected.trainer.is_compiled = False
+        self.trainer.destroy()
 
     def wrap_again(self) -> None:
         """By another executor, with the optimizer and its state."""
@@ -249,10 +252,10 @@ class Session(RandomSequence):
         if pair := self.runner():
             self.module.eval()
             pair[0].eval()
-            pair[0].compile(self.rows(ROWS, 3))
             if not pair[1].is_compiled:
                 pair[1].is_compiled = True
                 self.expected.attach_runner(pair[1])
+            pair[0].compile(self.rows(ROWS, 3))
 
     def infer_with_another_shape(self) -> None:
         pair = self.runner()
@@ -265,16 +268,16 @@ class Session(RandomSequence):
         if not pair or not pair[1].is_compiled:
             return
         if pair[1].is_attached:
-            pair[0].detachFromDevice()
             pair[1].is_attached = False
+            pair[0].detachFromDevice()
         else:
-            pair[0].attachToDevice()
             self.expected.attach_runner(pair[1])
+            pair[0].attachToDevice()
 
     def destroy_inference(self) -> None:
         if pair := self.runner():
-            pair[0].destroy()
             pair[1].is_compiled = pair[1].is_attached = False
+            pair[0].destroy()
 
     # Weights.
 
@@ -336,19 +339,19 @@ class Session(RandomSequence):
 
     def copy_to_device(self) -> None:
         if self.expected.trainer.is_attached:
-            self.trainer.copyWeightsToDevice()
             self.expected.upload_to_trainer()
+            self.trainer.copyWeightsToDevice()
 
     def copy_to_host(self) -> None:
         if self.expected.trainer.is_attached:
-            self.trainer.copyWeightsToHost()
             self.expected.read_trainer()
+            self.trainer.copyWeightsToHost()
 
     def copy_to_device_of_inference(self) -> None:
         pair = self.runner()
         if pair and pair[1].is_attached:
-            pair[0].copyWeightsToDevice()
             self.expected.upload_to_runner(pair[1])
+            pair[0].copyWeightsToDevice()
 
     def load_by_inference(self) -> None:
         pair = self.runner()
@@ -370,31 +373,36 @@ class Session(RandomSequence):
     def save_checkpoint(self) -> None:
         trainer = self.expected.trainer
         if trainer.is_attached:
-            self.steps += 1
+            step = len(self.checkpoints)
             trainer.take_loaded()
-            self.trainer.saveCheckpoint(self.folder, step=self.steps, keep=1)
-            self.checkpoint = trainer.values, trainer.state
+            self.checkpoints.append((trainer.values, trainer.state))
+            self.trainer.saveCheckpoint(self.folder, step=step, keep=1)
+            self.last_whole = step
 
     def load_checkpoint(self) -> None:
         trainer = self.expected.trainer
-        if trainer.is_attached and self.checkpoint is not None:
-            self.trainer.loadCheckpoint(self.folder)
-            trainer.values = self.checkpoint[0]
-            trainer.state, trainer.loaded = self.checkpoint[1], None
-            trainer.is_dirty = True
+        if not trainer.is_attached or self.last_whole < 0:
+            return
+        step = step_of(checkpoints(self.folder)[-1])
+        if step < self.last_whole:
+            raise Differs(f"the newest checkpoint is {step}, wanted {self.last_whole}")
+        trainer.values, trainer.state = self.checkpoints[step]
+        trainer.loaded, trainer.is_dirty = None, True
+        self.trainer.loadCheckpoint(self.folder)
 
 
-def outcome_of(seed: int) -> str:
+def outcome_of(seed: int, kind: type[Session] = Session) -> str:
     """Run a sequence.
 
     Args:
         seed: Of the sequence.
+        kind: Its class.
 
     Returns:
         What differs, with the steps that were taken; empty if nothing does.
     """
     with mock.patch.object(_compilation, "may_be_whole", lambda *_: False):
-        return random_sequences.outcome_of(Session, seed)
+        return random_sequences.outcome_of(kind, seed)
 
 
 if __name__ == "__main__":

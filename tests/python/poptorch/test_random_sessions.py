@@ -13,13 +13,23 @@ from torch import nn
 import poptorch
 from poptorch import _compilation
 from tests.python.poptorch.log_testing import logged
+from tests.python.poptorch.random_interrupts import Interrupted
 from tests.python.poptorch.random_sessions import outcome_of
 
 SEQUENCES = 40
+INTERRUPTED_SEQUENCES = 30
 
 
 def test_random_sequences_do_what_is_expected() -> None:
     outcomes = {seed: outcome_of(seed) for seed in range(400_000, 400_000 + SEQUENCES)}
+    assert {seed: outcome for seed, outcome in outcomes.items() if outcome} == {}
+
+
+# Python drops what is raised while it closes a generator.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_leaves_no_call_half_done() -> None:
+    seeds = range(410_000, 410_000 + INTERRUPTED_SEQUENCES)
+    outcomes = {seed: outcome_of(seed, Interrupted) for seed in seeds}
     assert {seed: outcome for seed, outcome in outcomes.items() if outcome} == {}
 
 

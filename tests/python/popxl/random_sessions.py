@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import popxl
-from pando import checkpoint
+from pando import checkpoint, checkpoint_files
 from pando.settings import use_session_settings
 from popxl import ops
 from tests.python import random_sequences
@@ -115,8 +115,60 @@ def copy_of(values: dict[str, Array]) -> dict[str, Array]:
     return {name: value.copy() for name, value in values.items()}
 
 
+class Expected:
+    """What the host has, and the device while there is one.
+
+    Args:
+        host: The values of variables by name.
+    """
+
+    def __init__(self, host: dict[str, Array]) -> None:
+        self.host, self.device = copy_of(host), copy_of(host)
+        self.is_attached, self.is_in_sync = False, True
+        self.entered: list[bool] = []  # whether it was attached before
+
+    @property
+    def newest(self) -> dict[str, Array]:
+        return self.device if self.is_attached else self.host
+
+    def enter(self) -> None:
+        self.entered.append(self.is_attached)
+        if not self.is_attached:
+            self.is_attached = True
+            self.upload()
+
+    def leave(self, with_values: bool) -> None:
+        if self.entered.pop():
+            return
+        if with_values:
+            self.download()
+        self.is_attached, self.is_in_sync = False, True
+
+    def upload(self) -> None:
+        self.device, self.is_in_sync = copy_of(self.host), True
+
+    def download(self) -> None:
+        self.host, self.is_in_sync = copy_of(self.device), True
+
+    def sync(self) -> None:
+        if self.is_attached and not self.is_in_sync:
+            self.download()
+
+    def run(self, steps: dict[str, Step], x: Array) -> None:
+        self.device = {name: steps[name](value, x) for name, value in self.device.items()}
+        self.is_in_sync = False
+
+    def write(self, values: dict[str, Array]) -> None:
+        """The others stay as they are on the device."""
+        self.host |= copy_of(values)
+        self.device |= copy_of(values)
+
+    def restore(self, values: dict[str, Array]) -> None:
+        self.device, self.is_in_sync = copy_of(values), False
+
+
 class Sequence(RandomSequence):
-    """One sequence: `host` and `device` are what both should have, the latter while attached.
+    """One sequence. What is expected comes before the call of the session.
 
     Args:
         seed: Of everything.
@@ -141,28 +193,17 @@ class Sequence(RandomSequence):
             self.session = popxl.Session(
                 self.program.ir, "cpu", weights_to_host_on_exit=self.draw.random() < 0.7
             )
-        self.host, self.device = copy_of(self.program.values), {}
-        self.is_attached, self.is_in_sync = False, True
-        self.entered: list[bool] = []  # whether it was attached before
-        self.saved: dict[str, Array] | None = None
-        self.saves = 0
+        self.expected = Expected(self.program.values)
+        # The values of checkpoints by their steps; the last one may not be whole.
+        self.saved: list[dict[str, Array]] = []
+        self.last_whole = -1
 
     def check_all(self) -> None:
         self.get_several()
 
     def close(self) -> None:
-        while self.entered:
+        while self.expected.entered:
             self._exit(RuntimeError())
-
-    def _upload(self) -> None:
-        self.device, self.is_in_sync = copy_of(self.host), True
-
-    def _download(self) -> None:
-        self.host, self.is_in_sync = copy_of(self.device), True
-
-    def _sync(self) -> None:
-        if self.is_attached and not self.is_in_sync:
-            self._download()
 
     def _refused(self, call: Callable[[], object], *errors: type[Exception]) -> None:
         try:
@@ -172,23 +213,14 @@ class Sequence(RandomSequence):
         raise Differs("what makes no sense was accepted")
 
     def enter(self) -> None:
-        if len(self.entered) > 3:
-            return
-        self.session.__enter__()
-        self.entered.append(self.is_attached)
-        if not self.is_attached:
-            self.is_attached = True
-            self._upload()
+        if len(self.expected.entered) <= 3:
+            self.expected.enter()
+            self.session.__enter__()
 
     def _exit(self, error: BaseException | None) -> None:
-        if not self.entered:
-            return
-        self.session.__exit__(None if error is None else type(error), error, None)
-        if self.entered.pop():
-            return
-        if error is None and self.session.weights_to_host_on_exit:
-            self._download()
-        self.is_attached, self.is_in_sync = False, True
+        if self.expected.entered:
+            self.expected.leave(error is None and self.session.weights_to_host_on_exit)
+            self.session.__exit__(None if error is None else type(error), error, None)
 
     def leave(self) -> None:
         self._exit(None)
@@ -201,90 +233,89 @@ class Sequence(RandomSequence):
         x = np.array([[self.draw.randrange(-3, 4) for _ in range(3)] for _ in range(replicas)])
         x = x.astype(np.float32)
         feed = {self.program.input: x if replicas > 1 else x[0]}
-        if not self.is_attached:
+        if not self.expected.is_attached:
             self._refused(lambda: self.session.run(feed), ValueError)
             return
+        self.expected.run(self.program.steps, x)
         given = self.session.run(feed)[self.program.output]
-        for name, step in self.program.steps.items():
-            self.device[name] = step(self.device[name], x)
-        self.is_in_sync = False
-        summed = self.device["summed"]
+        summed = self.expected.device["summed"]
         check_equal("the output", given, np.stack([summed] * replicas) if replicas > 1 else summed)
 
     def run_with_another_shape(self) -> None:
-        if self.is_attached:
+        if self.expected.is_attached:
             feed = {self.program.input: np.zeros(7, np.float32)}
             self._refused(lambda: self.session.run(feed), ValueError)
 
     def get(self) -> None:
-        self._sync()
-        name = self.draw.choice(list(self.host))
-        check_equal(
-            name, self.session.get_tensor_data(self.program.variables[name]), self.host[name]
-        )
+        self.expected.sync()
+        host = self.expected.host
+        name = self.draw.choice(list(host))
+        check_equal(name, self.session.get_tensor_data(self.program.variables[name]), host[name])
 
     def get_several(self) -> None:
-        self._sync()
-        names = self.draw.sample(list(self.host), self.draw.randrange(1, len(self.host) + 1))
+        self.expected.sync()
+        host = self.expected.host
+        names = self.draw.sample(list(host), self.draw.randrange(1, len(host) + 1))
         variables = self.program.variables
         given = self.session.get_tensors_data([variables[name] for name in names])
         for name in names:
-            check_equal(name, given[variables[name]], self.host[name])
+            check_equal(name, given[variables[name]], host[name])
 
     def get_by_name(self) -> None:
         """Brings that variable alone."""
-        name = self.draw.choice(list(self.host))
-        values = self.device if self.is_attached else self.host
-        check_equal(name, self.session.get_variable(name), values[name])
-        self.host[name] = values[name].copy()
+        name = self.draw.choice(list(self.expected.host))
+        value = self.expected.host[name] = self.expected.newest[name].copy()
+        check_equal(name, self.session.get_variable(name), value)
 
     def write(self) -> None:
-        """The others stay as they are on the device."""
-        names = self.draw.sample(list(self.host), self.draw.randrange(1, 3))
-        changed = {name: self.host[name] * 0 + self.draw.randrange(-5, 6) for name in names}
-        changed = {name: value.astype(self.host[name].dtype) for name, value in changed.items()}
-        self.session.write_variables_data(
-            {self.program.variables[name]: value for name, value in changed.items()}
-        )
-        self.host |= copy_of(changed)
-        if self.is_attached:
-            self.device |= copy_of(changed)
+        host = self.expected.host
+        names = self.draw.sample(list(host), self.draw.randrange(1, 3))
+        changed = {name: host[name] * 0 + self.draw.randrange(-5, 6) for name in names}
+        changed = {name: value.astype(host[name].dtype) for name, value in changed.items()}
+        self.expected.write(changed)
+        variables = self.program.variables
+        self.session.write_variables_data({variables[n]: value for n, value in changed.items()})
 
     def write_another_shape(self) -> None:
-        variable = self.program.variables[self.draw.choice(list(self.host))]
+        variable = self.program.variables[self.draw.choice(list(self.expected.host))]
         data = np.zeros(17, np.float32)
         self._refused(
             lambda: self.session.write_variable_data(variable, data), ValueError, TypeError
         )
 
     def to_host(self) -> None:
-        if not self.is_attached:
+        if not self.expected.is_attached:
             self._refused(self.session.weights_to_host, ValueError)
             return
+        self.expected.download()
         self.session.weights_to_host()
-        self._download()
 
     def from_host(self) -> None:
-        if not self.is_attached:
+        if not self.expected.is_attached:
             self._refused(self.session.weights_from_host, ValueError)
         elif self.session._keeps_host_values:
+            self.expected.upload()
             self.session.weights_from_host()
-            self._upload()
 
     def change_what_leaving_does(self) -> None:
         if self.session._keeps_host_values:
             self.session.weights_to_host_on_exit = not self.session.weights_to_host_on_exit
 
     def save(self) -> None:
-        if self.is_attached:
-            self.saves += 1
-            checkpoint.save(self.session, f"{self.folder}/saved", step=self.saves, keep=2)
-            self.saved = copy_of(self.device)
+        if self.expected.is_attached:
+            step = len(self.saved)
+            self.saved.append(copy_of(self.expected.device))
+            checkpoint.save(self.session, f"{self.folder}/saved", step=step, keep=2)
+            self.last_whole = step
 
     def load(self) -> None:
-        if self.is_attached and self.saved is not None:
-            checkpoint.load(self.session, f"{self.folder}/saved")
-            self.device, self.is_in_sync = copy_of(self.saved), False
+        if not self.expected.is_attached or self.last_whole < 0:
+            return
+        step = checkpoint_files.step_of(checkpoint.checkpoints(f"{self.folder}/saved")[-1])
+        if step < self.last_whole:
+            raise Differs(f"the newest checkpoint is {step}, wanted {self.last_whole}")
+        self.expected.restore(self.saved[step])
+        checkpoint.load(self.session, f"{self.folder}/saved")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,22 @@ import pytest
 import popxl
 from pando import checkpoint
 from popxl import ops
+from tests.python.popxl.random_interrupts import Interrupted
 from tests.python.popxl.random_sessions import Sequence
 from tests.python.random_sequences import outcome_of
 
 SEQUENCES = 200
+INTERRUPTED_SEQUENCES = 100
 
 
 def test_random_sequences_do_what_is_expected() -> None:
     outcomes = {seed: outcome_of(Sequence, seed) for seed in range(700_000, 700_000 + SEQUENCES)}
+    assert {seed: outcome for seed, outcome in outcomes.items() if outcome} == {}
+
+
+def test_ctrl_c_leaves_no_call_half_done() -> None:
+    seeds = range(710_000, 710_000 + INTERRUPTED_SEQUENCES)
+    outcomes = {seed: outcome_of(Interrupted, seed) for seed in seeds}
     assert {seed: outcome for seed, outcome in outcomes.items() if outcome} == {}
 
 
