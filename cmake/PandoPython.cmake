@@ -15,6 +15,7 @@ find_package(nanobind CONFIG REQUIRED)
 nanobind_add_module(_core NB_STATIC NB_DOMAIN pando NOMINSIZE ${binding_sources})
 target_sources(_core PRIVATE $<TARGET_OBJECTS:pando_command_line>)
 target_link_libraries(_core PRIVATE pando)
+pando_unity(nanobind-static 16)
 pando_precompile(_core <nanobind/nanobind.h> <nanobind/ndarray.h> <nanobind/stl/function.h>
                  <nanobind/stl/map.h> <nanobind/stl/optional.h> <nanobind/stl/string.h>
                  <nanobind/stl/vector.h>)
