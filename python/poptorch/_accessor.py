@@ -19,6 +19,7 @@ from typing import Any
 import torch
 import torch.multiprocessing
 
+from pando.interrupts import HeldInterrupts
 from poptorch._accessor_messages import (
     GRACE,
     GRACE_AFTER_SIGNAL,
@@ -222,12 +223,15 @@ class AsynchronousDataAccessor:
         self._begun = False  # whether an item of the epoch, or its end, was asked for
         self._ended = False
         self._slot: int | None = None
-        try:
-            self._worker = _WorkerProcess(self._dataset, self._settings, self._strategy)
-        except Exception as error:
-            raise createPoptorchError(f"{_NOT_STARTED}\n{type(error).__name__}: {error}") from error
-        self._finalizer = weakref.finalize(self, self._worker.stop)
-        self._finalizer.atexit = False  # the process itself sees to that, in the right order
+        with HeldInterrupts():
+            try:
+                worker = _WorkerProcess(self._dataset, self._settings, self._strategy)
+            except Exception as error:
+                text = f"{_NOT_STARTED}\n{type(error).__name__}: {error}"
+                raise createPoptorchError(text) from error
+            self._worker = worker
+            self._finalizer = weakref.finalize(self, worker.stop)
+            self._finalizer.atexit = False  # the process itself sees to that, in the right order
 
     def _begin_epoch(self) -> None:
         seed = int(torch.empty((), dtype=torch.int64).random_()) if self._epoch < 0 else 0
@@ -254,8 +258,12 @@ class AsynchronousDataAccessor:
         if self._worker is None:
             self._start()
         if self._epoch < 0 or self._begun:
-            self._release_slot()
-            self._begin_epoch()
+            try:
+                self._release_slot()
+                self._begin_epoch()
+            except BaseException:
+                self._end_by_error()
+                raise
         return self
 
     def __next__(self) -> Any:
@@ -267,20 +275,22 @@ class AsynchronousDataAccessor:
         self._begun = True
         try:
             self._release_slot()
-            slot = self._next_slot()
+            self._slot = self._next_slot()
         except BaseException:
-            # Also after Ctrl-C: what was half received cannot be continued. `iter` starts anew.
-            self._ended = True
-            self._stop()
+            self._end_by_error()
             raise
-        if slot is None:
+        if self._slot is None:
             self._ended = True
             raise StopIteration
-        self._slot = slot
         assert self._ring is not None
         assert self._layout is not None
         assert self._node is not None
-        return self._node.build(iter(self._ring.tensors(slot, self._layout)))
+        return self._node.build(iter(self._ring.tensors(self._slot, self._layout)))
+
+    def _end_by_error(self) -> None:
+        """Also after Ctrl-C what was half sent or received cannot be continued: `iter` starts anew."""
+        self._ended = True
+        self._stop()
 
     def _release_slot(self) -> None:
         if self._slot is not None:
@@ -350,11 +360,12 @@ class AsynchronousDataAccessor:
         return createPoptorchError(f"{_FAILED}: its process ended unexpectedly ({reason})")
 
     def _stop(self) -> None:
-        worker = self._worker
+        # First: after Ctrl-C in the meantime `iter` starts anew, and the finalizer ends this one.
+        worker, self._worker = self._worker, None
         if worker is not None:
+            finalizer = self._finalizer
             worker.stop()
-            self._finalizer.detach()
-            self._worker = None
+            finalizer.detach()
 
     def _check_not_terminated(self) -> None:
         if self._terminated:

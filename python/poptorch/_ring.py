@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd
@@ -74,12 +75,10 @@ class RingMemory:
         if descriptor is None:
             descriptor = os.memfd_create("poptorch_ring", os.MFD_CLOEXEC)
         self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor).atexit = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received_memory, (DupFd(self.descriptor),)
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
 
     def reserve(self, slots: int, slot_size: int) -> None:
         """Make it large enough for a ring; pages come when they are first written.
