@@ -288,7 +288,7 @@ class AsynchronousDataAccessor:
         return self._node.build(iter(self._ring.tensors(self._slot, self._layout)))
 
     def _end_by_error(self) -> None:
-        """Also after Ctrl-C what was half sent or received cannot be continued: `iter` starts anew."""
+        """Nor can what was half sent or received at Ctrl-C be continued: `iter` starts anew."""
         self._ended = True
         self._stop()
 

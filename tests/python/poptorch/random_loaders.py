@@ -34,7 +34,8 @@ class Loading(InterruptedSequence):
 
     count = 12
     actions = (
-        *["take_one"] * 5, *["begin"] * 3, "finish", "finish", "leave", "count_batches", "make_another",
+        *["take_one"] * 5, *["begin"] * 3, "finish", "finish", "leave", "count_batches",
+        "make_another",
     )  # fmt: skip
     most_events = 150
     whole_steps = ("count_batches", "leave")

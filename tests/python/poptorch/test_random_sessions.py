@@ -16,7 +16,7 @@ from tests.python.poptorch.log_testing import logged
 from tests.python.poptorch.random_interrupts import Interrupted
 from tests.python.poptorch.random_sessions import outcome_of
 
-SEQUENCES = 40
+SEQUENCES = 30
 INTERRUPTED_SEQUENCES = 30
 
 
