@@ -18,12 +18,8 @@ later replica that equal those of the first are written once.
 from __future__ import annotations
 
 import json
-import logging
 import os
-import shutil
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,27 +27,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pando.checkpoint_files import (
-    MANIFEST,
-    WRITING,
     CheckpointError,
     DamagedCheckpoint,
     WrongCheckpoint,
     complete_checkpoints,
-    forget_old,
-    locked,
     read_manifest,
-    remove_leftovers,
     step_of,
-    sync_folder,
     verify,
-    write_manifest,
 )
+from pando.checkpoint_job import Checkpoint, CheckpointJob, PendingCheckpoint
 from pando.checkpoint_state import (
-    StateWriter,
     check_files,
     check_model,
     check_parts,
-    model_of,
     restore,
 )
 from pando.interrupts import HeldInterrupts
@@ -72,23 +60,6 @@ __all__ = [
 
 # The last one of each session that was not waited for.
 _pending: WeakKeyDictionary[Any, PendingCheckpoint] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What was saved or loaded.
-
-    Attributes:
-        path: Its folder.
-        step: Its step.
-        extra: What else belongs to the run, as given to `save`.
-        skipped: Why damaged checkpoints were passed over.
-    """
-
-    path: Path
-    step: int
-    extra: dict[str, Any]
-    skipped: list[str] = field(default_factory=list)
 
 
 def _core_session(session: Any) -> Any:
@@ -138,12 +109,12 @@ def save(
         # The program does not run meanwhile, so there are no rows to copy. It would wait for a
         # snapshot that an interrupt left behind.
         with HeldInterrupts() as held:
-            job = _Job(core, 0, Path(folder), facts, keep, progress)
+            job = CheckpointJob(core, 0, Path(folder), facts, keep, progress)
             try:
                 with held.allowed():
                     return job.run()
             finally:
-                job.cancel()
+                job.end()
 
 
 def save_later(
@@ -182,7 +153,9 @@ def save_later(
     with session._lock:
         _wait_for_previous(session)
         with HeldInterrupts():
-            pending = PendingCheckpoint(_Job(core, room_bytes, Path(folder), facts, keep, None))
+            pending = PendingCheckpoint(
+                CheckpointJob(core, room_bytes, Path(folder), facts, keep, None)
+            )
             _pending[session] = pending
             session._before_unload(pending.join)
     return pending
@@ -210,134 +183,6 @@ def _wait_for_previous(session: Any) -> None:
     previous = _pending.get(session)
     if previous is not None:
         previous.join()
-
-
-class _Job:
-    """The state of this moment on its way to a folder.
-
-    Args:
-        core: The core's session.
-        room_bytes: Bytes of rows that are copied for stores of the program.
-        root: The folder of checkpoints.
-        facts: What the manifest says beside the state.
-        keep: How many checkpoints stay; None means all.
-        progress: Called with the bytes of each row that has been written; None: nobody asks.
-    """
-
-    def __init__(
-        self,
-        core: Any,
-        room_bytes: int,
-        root: Path,
-        facts: dict[str, Any],
-        keep: int | None,
-        progress: Callable[[int], object] | None,
-    ) -> None:
-        self._root, self._facts, self._keep, self._progress = root, facts, keep, progress
-        self._model = {"model": model_of(core), "program": f"{core.fingerprint:016x}"}
-        self._core = core
-        self._snapshot = core.snapshot(room_bytes)
-
-    def cancel(self) -> None:
-        """The program's stores no longer wait for the snapshot."""
-        self._snapshot.cancel()
-
-    def run(self) -> Checkpoint:
-        """Writes it. Whoever runs it cancels it afterwards.
-
-        Returns:
-            The checkpoint, which is durable.
-
-        Raises:
-            CheckpointError: It cannot be written.
-        """
-        step = self._facts["step"]
-        try:
-            self._root.mkdir(parents=True, exist_ok=True)
-            with locked(self._root):
-                remove_leftovers(self._root)
-                path = self._write()
-                forget_old(self._root, path, self._keep)
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint of step {step} cannot be written to {self._root}: "
-                f"{error.strerror or error}; earlier checkpoints are as they were"
-            ) from error
-        return Checkpoint(path, step, self._facts["extra"])
-
-    def _write(self) -> Path:
-        step = self._facts["step"]
-        name = f"step-{step:010d}"
-        versions = [version for s, version, _ in complete_checkpoints(self._root) if s == step]
-        if versions:
-            name += f".{max(versions) + 1}"
-        writing = self._root / (WRITING + name)
-        writing.mkdir()
-        try:
-            files = StateWriter(self._core, self._snapshot, writing, self._progress).write()
-            write_manifest(writing / MANIFEST, {**self._facts, **self._model, "files": files})
-            sync_folder(writing)
-            os.rename(writing, self._root / name)
-        except BaseException:
-            shutil.rmtree(writing, ignore_errors=True)
-            raise
-        sync_folder(self._root)
-        return self._root / name
-
-
-class PendingCheckpoint:
-    """A checkpoint that is written while the session goes on; `save_later` makes it.
-
-    Args:
-        job: The snapshot and where it goes.
-    """
-
-    def __init__(self, job: _Job) -> None:
-        self._job = job
-        self._result: Checkpoint | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="pando-checkpoint")
-        try:
-            self._thread.start()
-        except RuntimeError as error:
-            job.cancel()
-            raise CheckpointError(
-                f"the system gives no thread to write a checkpoint ({error}): raise the limits of "
-                "processes and of memory (ulimit -u, ulimit -v), or use `save`, which needs none"
-            ) from error
-
-    def _run(self) -> None:
-        try:
-            self._result = self._job.run()
-        except BaseException as error:
-            self._error = error
-            logging.getLogger(__name__).error("a checkpoint was not written: %s", error)
-        finally:
-            self._job.cancel()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended, well or not."""
-        return not self._thread.is_alive()
-
-    def join(self) -> None:
-        """Returns when it has ended. A session that is left does so."""
-        self._thread.join()
-
-    def wait(self) -> Checkpoint:
-        """Returns when it is durable.
-
-        Returns:
-            The checkpoint.
-
-        Raises:
-            CheckpointError: It could not be written.
-        """
-        self.join()
-        if self._error is not None:
-            raise self._error
-        assert self._result is not None
-        return self._result
 
 
 def _json_state(state: Any) -> Any:

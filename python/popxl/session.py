@@ -80,7 +80,7 @@ class Session(SessionVariables):
         self.ir_ = ir
         self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
-        self._unload_work: list[Callable[[], None]] = []
+        self._unload_work: Callable[[], None] | None = None
         # A device that was attached before, by the user or another session, is not ours to detach.
         self._attached_device = False
         self._in_sync = True
@@ -178,12 +178,13 @@ class Session(SessionVariables):
             raise
 
     def _before_unload(self, work: Callable[[], None]) -> None:
-        """Something to be done, once, before the program is unloaded."""
-        self._unload_work.append(work)
+        """Something to be done, once, before the program is unloaded, and nothing given before."""
+        self._unload_work = work
 
     def _do_unload_work(self) -> None:
-        while self._unload_work:
-            self._unload_work.pop()()
+        work, self._unload_work = self._unload_work, None
+        if work is not None:
+            work()
 
     def _unload(self) -> None:
         try:

@@ -12,7 +12,8 @@ import pytest
 
 import popart
 import popxl
-from pando import checkpoint, checkpoint_files, safetensors_file
+from pando import checkpoint, checkpoint_files, checkpoint_job, safetensors_file
+from pando.process_memory import resident_bytes
 from popxl import ops
 from tests.python.pando.checkpoint_program import program, session_of, train
 
@@ -93,10 +94,10 @@ def test_runs_do_not_wait_for_a_snapshot_that_was_interrupted(saved, tmp_path, m
         interrupt()
         return model_of(core)
 
-    model_of = checkpoint.model_of
+    model_of = checkpoint_job.model_of
     with session:
         train(session, stream, output, rng, 1)
-        monkeypatch.setattr(checkpoint, "model_of", interrupted_model)
+        monkeypatch.setattr(checkpoint_job, "model_of", interrupted_model)
         try:
             save(session, tmp_path / "other", step=1)
         except KeyboardInterrupt:
@@ -284,6 +285,33 @@ def test_leaving_a_session_waits_for_its_checkpoint(tmp_path):
     assert pending.done
     assert pending.wait().step == 1
     assert names(tmp_path) == ["step-0000000001"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_copies_of_variables_are_given_back(tmp_path, monkeypatch, fails):
+    def write(self, piece, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if fails:
+        monkeypatch.setattr(safetensors_file.TensorFileWriter, "write", write)
+    size = 16 << 20
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        v = popxl.variable(np.arange(size // 4, dtype=np.float32), name="v")
+        v += 1.0
+    session, pending = popxl.Session(ir), []
+    with session:
+        session.run()
+        for step in range(7):
+            if step == 2:  # the allocator keeps memory for the next ones
+                before = resident_bytes()
+            pending.append(checkpoint.save_later(session, tmp_path, step=step, keep=1))
+            if fails:
+                with pytest.raises(checkpoint.CheckpointError, match="No space left"):
+                    pending[-1].wait()
+            else:
+                pending[-1].wait()
+        assert resident_bytes() - before < 2 * size
 
 
 def test_a_pending_checkpoint_tells_what_went_wrong(tmp_path, caplog):
