@@ -153,10 +153,8 @@ def save_later(
     with session._lock:
         _wait_for_previous(session)
         with HeldInterrupts():
-            pending = PendingCheckpoint(
-                CheckpointJob(core, room_bytes, Path(folder), facts, keep, None)
-            )
-            _pending[session] = pending
+            job = CheckpointJob(core, room_bytes, Path(folder), facts, keep, None)
+            _pending[session] = pending = PendingCheckpoint(job.run, job.end)
             session._before_unload(pending.join)
     return pending
 

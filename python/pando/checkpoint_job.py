@@ -128,18 +128,19 @@ class PendingCheckpoint:
     """A checkpoint that is written while the session goes on; `save_later` makes it.
 
     Args:
-        job: The snapshot and where it goes.
+        write: Writes it.
+        end: Called when that has ended, or cannot begin.
     """
 
-    def __init__(self, job: CheckpointJob) -> None:
-        self._job = job
+    def __init__(self, write: Callable[[], Checkpoint], end: Callable[[], object]) -> None:
+        self._write, self._end = write, end
         self._result: Checkpoint | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="pando-checkpoint")
         try:
             self._thread.start()
         except RuntimeError as error:
-            job.end()
+            end()
             raise CheckpointError(
                 f"the system gives no thread to write a checkpoint ({error}): raise the limits of "
                 "processes and of memory (ulimit -u, ulimit -v), or use `save`, which needs none"
@@ -147,13 +148,13 @@ class PendingCheckpoint:
 
     def _run(self) -> None:
         try:
-            self._result = self._job.run()
+            self._result = self._write()
         except BaseException as error:
             self._error = error
             _forget_frames(error)
             logging.getLogger("pando.checkpoint").error("a checkpoint was not written: %s", error)
         finally:
-            self._job.end()
+            self._end()
 
     @property
     def done(self) -> bool:

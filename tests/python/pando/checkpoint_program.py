@@ -3,6 +3,7 @@
 import numpy as np
 
 import popxl
+from pando import checkpoint
 from pando.settings import use_session_settings
 from popxl import ops
 from popxl.ops import collectives
@@ -50,3 +51,23 @@ def train(session, stream, output, rng, steps):
         data = rng.standard_normal((2, ELEMENTS)).astype(np.float32)
         result = session.run({stream: data})[output]
     return result
+
+
+def fresh(tier="ram", folder=""):
+    """A session of the program and what to train it with."""
+    ir, w, stream, output = program()
+    return session_of(ir, tier, str(folder)), w, stream, output
+
+
+def straight_run():
+    """Weights, the last output and the next random number of seven steps without a stop."""
+    session, w, stream, output = fresh()
+    rng = np.random.default_rng(1)
+    with session:
+        counts = train(session, stream, output, rng, 7)
+        return session.get_tensor_data(w).copy(), counts, rng.standard_normal()
+
+
+def names(folder):
+    """The names of the checkpoints in a folder."""
+    return [path.name for path in checkpoint.checkpoints(folder)]
