@@ -16,7 +16,6 @@
 #include "pando/session/executable.hpp"
 #include "pando/session/host_function_table.hpp"
 #include "pando/session/local_replicas.hpp"
-#include "pando/session/state_snapshot.hpp"
 #include "pando/session/variable_transfers.hpp"
 
 namespace pando {
@@ -24,6 +23,7 @@ namespace pando {
 class Device;
 class Engine;
 class ReplicaTeam;
+class RunnerState;
 
 /// One array the caller gives for a stream, in C order: `count` transfers, each of one element of
 /// the stream's shape for every local replica, in the order of their ranks. The k-th load or store
@@ -119,29 +119,15 @@ class Runner {
   /// Which implementation each kernel uses and why not the ones preferred to it.
   std::string explain() const;
 
-  // Raw device state of one local replica, for checkpoints. Errors: ValueError (no such tensor,
-  // buffer, slot or local replica, or a wrong size), RuntimeFault (file tier).
-
-  /// The state as it is now. Values of persistent tensors are copied; remote rows are read while
-  /// the runner goes on, with `room_bytes` for copies of rows that are stored
-  /// meanwhile. A snapshot before it is cancelled. Throws RuntimeFault when a remote value could
-  /// not be stored.
-  std::shared_ptr<StateSnapshot> snapshot(std::int64_t room_bytes) const;
-  /// Persistent tensor `index` of Program::persistent.
-  void write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
-                        std::size_t bytes);
-  /// Slot `slot` of the `buffer`-th of Program::remote_buffers; waits until it is written.
-  void write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
-                    const std::byte* from, std::size_t bytes);
-  void read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot, std::byte* to,
-                   std::size_t bytes) const;
+  /// The raw state of its replicas, for checkpoints; not to be used after the runner has gone.
+  RunnerState state();
 
  private:
+  friend class RunnerState;
+
   void require_attached(const char* what) const;
   /// Detaches in a call that has passed the gate.
   void release();
-  /// Throws ValueError when `replica` is not local, or does not exist.
-  Engine& engine_of(std::int64_t replica, const char* what) const;
 
   std::shared_ptr<const Executable> executable_;
   LocalReplicas replicas_;

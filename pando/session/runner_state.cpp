@@ -1,5 +1,8 @@
-// The raw state of a runner's replicas: what a checkpoint keeps.
+#include "pando/session/runner_state.hpp"
+
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "pando/base/error.hpp"
 #include "pando/runtime/engine.hpp"
@@ -35,68 +38,86 @@ std::size_t checked_slot(const Program& program, std::int64_t buffer, std::int64
   return static_cast<std::size_t>(buffer);
 }
 
+std::map<std::int64_t, std::vector<std::byte>> values_of(const Executable& executable,
+                                                         Engine& engine, const StopCheck& check) {
+  std::map<std::int64_t, std::vector<std::byte>> values;
+  for (const std::int64_t index : executable.state_tensors()) {
+    const auto i = static_cast<std::size_t>(index);
+    const PersistentTensor& tensor = executable.program().persistent[i];
+    std::vector<std::byte>& value = values[index];
+    value.resize(value_bytes(tensor.dtype, tensor.shape));
+    engine.persistent().read(i, value.data(), value.size(), check);
+  }
+  return values;
+}
+
 }  // namespace
 
-Engine& Runner::engine_of(std::int64_t replica, const char* what) const {
-  require_attached(what);
-  check_index("replica", replica, executable_->program().replicas);
-  const std::vector<int>& local = local_replicas();
+RunnerState Runner::state() { return RunnerState(*this); }
+
+Engine& RunnerState::engine_of(std::int64_t replica, const char* what) const {
+  runner_.require_attached(what);
+  check_index("replica", replica, runner_.executable_->program().replicas);
+  const std::vector<int>& local = runner_.local_replicas();
   const auto at = std::find(local.begin(), local.end(), replica);
-  if (at != local.end()) return *engines_[static_cast<std::size_t>(at - local.begin())];
+  if (at != local.end()) return *runner_.engines_[static_cast<std::size_t>(at - local.begin())];
   throw ValueError(str_cat(what, " wants a replica that this process runs, which replica ", replica,
                            " is not: call it in the process that runs it"));
 }
 
-std::shared_ptr<StateSnapshot> Runner::snapshot(std::int64_t room_bytes) const {
-  const CallGate::Pass pass(gate_, stop_check_);
-  require_attached("snapshot");
-  std::vector<StateSnapshot::Replica> replicas(engines_.size());
+std::shared_ptr<StateSnapshot> RunnerState::snapshot(std::int64_t room_bytes,
+                                                     bool rows_only) const {
+  const CallGate::Pass pass(runner_.gate_, runner_.stop_check_);
+  runner_.require_attached("snapshot");
+  std::vector<StateSnapshot::Replica> replicas(runner_.engines_.size());
   const auto room = std::make_shared<SnapshotRoom>();
   room->limit = room_bytes;
-  for (std::size_t local = 0; local < engines_.size(); ++local) {
-    Engine& engine = *engines_[local];
+  for (std::size_t local = 0; local < runner_.engines_.size(); ++local) {
+    Engine& engine = *runner_.engines_[local];
     StateSnapshot::Replica& state = replicas[local];
-    state.rank = replicas_.rank(local);
-    for (const std::int64_t index : executable_->state_tensors()) {
-      const auto i = static_cast<std::size_t>(index);
-      const PersistentTensor& tensor = executable_->program().persistent[i];
-      std::vector<std::byte>& value = state.persistent[index];
-      value.resize(value_bytes(tensor.dtype, tensor.shape));
-      engine.persistent().read(i, value.data(), value.size(), stop_check_);
-    }
-    state.remote = engine.remote().snapshot(room, stop_check_);
+    state.rank = runner_.replicas_.rank(local);
+    if (!rows_only) state.persistent = values_of(*runner_.executable_, engine, runner_.stop_check_);
+    state.remote = engine.remote().snapshot(room, runner_.stop_check_);
   }
   std::size_t row_bytes = 0;
-  for (const RemoteBufferDesc& buffer : executable_->program().remote_buffers) {
+  for (const RemoteBufferDesc& buffer : runner_.executable_->program().remote_buffers) {
     row_bytes = std::max(row_bytes, value_bytes(buffer.dtype, buffer.shape));
   }
   return std::make_shared<StateSnapshot>(std::move(replicas), row_bytes);
 }
 
-void Runner::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
-                              std::size_t bytes) {
-  const CallGate::Pass pass(gate_, stop_check_);
+void RunnerState::read_persistent(std::int64_t replica, std::int64_t index, std::byte* to,
+                                  std::size_t bytes) const {
+  const CallGate::Pass pass(runner_.gate_, runner_.stop_check_);
+  Engine& engine = engine_of(replica, "read_persistent");
+  engine.persistent().read(checked_persistent(runner_.executable_->program(), index, bytes), to,
+                           bytes, runner_.stop_check_);
+}
+
+void RunnerState::write_persistent(std::int64_t replica, std::int64_t index, const std::byte* from,
+                                   std::size_t bytes) const {
+  const CallGate::Pass pass(runner_.gate_, runner_.stop_check_);
   Engine& engine = engine_of(replica, "write_persistent");
-  has_newer_values_ = true;
-  engine.persistent().write(checked_persistent(executable_->program(), index, bytes), from, bytes,
-                            stop_check_);
+  runner_.has_newer_values_ = true;
+  engine.persistent().write(checked_persistent(runner_.executable_->program(), index, bytes), from,
+                            bytes, runner_.stop_check_);
 }
 
-void Runner::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
-                          const std::byte* from, std::size_t bytes) {
-  const CallGate::Pass pass(gate_, stop_check_);
+void RunnerState::write_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                               const std::byte* from, std::size_t bytes) const {
+  const CallGate::Pass pass(runner_.gate_, runner_.stop_check_);
   Engine& engine = engine_of(replica, "write_remote");
-  engine.remote().store(checked_slot(executable_->program(), buffer, slot, bytes), slot, from,
-                        bytes, stop_check_);
-  engine.remote().finish(stop_check_);
+  engine.remote().store(checked_slot(runner_.executable_->program(), buffer, slot, bytes), slot,
+                        from, bytes, runner_.stop_check_);
+  engine.remote().finish(runner_.stop_check_);
 }
 
-void Runner::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
-                         std::byte* to, std::size_t bytes) const {
-  const CallGate::Pass pass(gate_, stop_check_);
+void RunnerState::read_remote(std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+                              std::byte* to, std::size_t bytes) const {
+  const CallGate::Pass pass(runner_.gate_, runner_.stop_check_);
   Engine& engine = engine_of(replica, "read_remote");
-  engine.remote().load(checked_slot(executable_->program(), buffer, slot, bytes), slot, to, bytes,
-                       stop_check_);
+  engine.remote().load(checked_slot(runner_.executable_->program(), buffer, slot, bytes), slot, to,
+                       bytes, runner_.stop_check_);
 }
 
 }  // namespace pando

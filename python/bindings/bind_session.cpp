@@ -7,6 +7,7 @@
 #include "interpreter_lock.hpp"
 #include "pando/base/checksum.hpp"
 #include "pando/base/error.hpp"
+#include "pando/session/runner_state.hpp"
 #include "pando/session/session.hpp"
 
 namespace pando::python {
@@ -169,14 +170,28 @@ void bind_names(nb::class_<Session>& session) {
 
 void bind_state(nb::class_<Session>& session) {
   session
-      .def("snapshot", &Session::snapshot, nb::arg("room_bytes"), Released(),
-           "The state as it is now, between runs; a snapshot before it is cancelled.")
+      .def(
+          "snapshot",
+          [](Session& s, std::int64_t room_bytes, bool rows_only) {
+            return s.state().snapshot(room_bytes, rows_only);
+          },
+          nb::arg("room_bytes"), nb::arg("rows_only") = false, Released(),
+          "The state as it is now, between runs, or rows of remote buffers only; a snapshot before "
+          "it is cancelled.")
+      .def(
+          "read_persistent",
+          [](Session& s, std::int64_t replica, std::int64_t index, nb::handle to) {
+            const ArrayBytes bytes(to, true);
+            const InterpreterReleased released;
+            s.state().read_persistent(replica, index, bytes.data(), bytes.size());
+          },
+          nb::arg("replica"), nb::arg("index"), nb::arg("to"))
       .def(
           "write_persistent",
           [](Session& s, std::int64_t replica, std::int64_t index, nb::handle from) {
             const ArrayBytes bytes(from, false);
             const InterpreterReleased released;
-            s.write_persistent(replica, index, bytes.data(), bytes.size());
+            s.state().write_persistent(replica, index, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("index"), nb::arg("value"))
       .def(
@@ -185,16 +200,16 @@ void bind_state(nb::class_<Session>& session) {
              nb::handle from) {
             const ArrayBytes bytes(from, false);
             const InterpreterReleased released;
-            s.write_remote(replica, buffer, slot, bytes.data(), bytes.size());
+            s.state().write_remote(replica, buffer, slot, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("value"))
       .def(
           "read_remote",
-          [](const Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
+          [](Session& s, std::int64_t replica, std::int64_t buffer, std::int64_t slot,
              nb::handle to) {
             const ArrayBytes bytes(to, true);
             const InterpreterReleased released;
-            s.read_remote(replica, buffer, slot, bytes.data(), bytes.size());
+            s.state().read_remote(replica, buffer, slot, bytes.data(), bytes.size());
           },
           nb::arg("replica"), nb::arg("buffer"), nb::arg("slot"), nb::arg("to"))
       .def_prop_ro("persistent", [](const Session& s) { return s.program().persistent; })

@@ -1084,10 +1084,12 @@ class Session:
 
     def set_host_function(self, queue: HostFunctionQueue) -> None: ...
 
-    def snapshot(self, room_bytes: int) -> StateSnapshot:
+    def snapshot(self, room_bytes: int, rows_only: bool = False) -> StateSnapshot:
         """
-        The state as it is now, between runs; a snapshot before it is cancelled.
+        The state as it is now, between runs, or rows of remote buffers only; a snapshot before it is cancelled.
         """
+
+    def read_persistent(self, replica: int, index: int, to: object) -> None: ...
 
     def write_persistent(self, replica: int, index: int, value: object) -> None: ...
 

@@ -106,10 +106,9 @@ def save(
     core, facts = _core_session(session), _checked_facts(step, extra, generators, keep)
     with session._lock:
         _wait_for_previous(session)
-        # The program does not run meanwhile, so there are no rows to copy. It would wait for a
-        # snapshot that an interrupt left behind.
+        # A program would wait for a snapshot that an interrupt left behind.
         with HeldInterrupts() as held:
-            job = CheckpointJob(core, 0, Path(folder), facts, keep, progress)
+            job = CheckpointJob(core, None, Path(folder), facts, keep, progress)
             try:
                 with held.allowed():
                     return job.run()

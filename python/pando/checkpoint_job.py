@@ -48,7 +48,8 @@ class CheckpointJob:
 
     Args:
         core: The core's session.
-        room_bytes: Bytes of rows that are copied for stores of the program.
+        room_bytes: Bytes of rows that are copied for stores of the program. None: it does not run
+            until the job has ended, so that nothing has to be copied.
         root: The folder of checkpoints.
         facts: What the manifest says beside the state.
         keep: How many checkpoints stay; None means all.
@@ -58,7 +59,7 @@ class CheckpointJob:
     def __init__(
         self,
         core: Any,
-        room_bytes: int,
+        room_bytes: int | None,
         root: Path,
         facts: dict[str, Any],
         keep: int | None,
@@ -67,12 +68,13 @@ class CheckpointJob:
         self._root, self._facts, self._keep, self._progress = root, facts, keep, progress
         self._model = {"model": model_of(core), "program": f"{core.fingerprint:016x}"}
         self._core = core
-        self._snapshot: Any = core.snapshot(room_bytes)
+        self._snapshot: Any = core.snapshot(room_bytes or 0, rows_only=room_bytes is None)
+        self._values: Any = core if room_bytes is None else self._snapshot
 
     def end(self) -> None:
         """The program's stores no longer wait for the snapshot, and its memory is free."""
         self._snapshot.cancel()
-        self._snapshot = None
+        self._snapshot = self._values = None
 
     def run(self) -> Checkpoint:
         """Writes it. Whoever runs it ends it afterwards.
@@ -106,7 +108,8 @@ class CheckpointJob:
         writing = self._root / (WRITING + name)
         writing.mkdir()
         try:
-            files = StateWriter(self._core, self._snapshot, writing, self._progress).write()
+            state = StateWriter(self._core, self._snapshot, self._values, writing, self._progress)
+            files = state.write()
             write_manifest(writing / MANIFEST, {**self._facts, **self._model, "files": files})
             sync_folder(writing)
             os.rename(writing, self._root / name)

@@ -86,16 +86,23 @@ class StateWriter:
 
     Args:
         core: The core's session.
-        snapshot: Its state of one moment.
+        snapshot: Its rows of remote buffers of one moment.
+        values: What has the variables of that moment: the snapshot, or a session that does not run.
         folder: Where the files go.
         progress: Called with the bytes of each row that has been written; None: nobody asks.
     """
 
     def __init__(
-        self, core: Any, snapshot: Any, folder: Path, progress: Callable[[int], object] | None
+        self,
+        core: Any,
+        snapshot: Any,
+        values: Any,
+        folder: Path,
+        progress: Callable[[int], object] | None,
     ) -> None:
         self._progress = progress
         self._snapshot = snapshot
+        self._values = values
         self._folder = folder
         self._replicas = int(core.num_replicas)
         self._variables = _variables(core)
@@ -144,9 +151,10 @@ class StateWriter:
     def _write_variables(self, replica: int, known: dict[str, str]) -> dict[str, Any]:
         """`known`: checksums of those of replica 0; later replicas leave out what equals them."""
         chosen = []
+        memory = np.empty(max((e.num_bytes for _, e in self._variables), default=0), np.uint8)
         for index, entry in self._variables:
-            value = np.empty(entry.num_bytes, np.uint8)
-            self._snapshot.read_persistent(replica, index, value)
+            value = memory[: entry.num_bytes]
+            self._values.read_persistent(replica, index, value)
             found = checksum(value)
             if replica == 0:
                 known[entry.name] = found
@@ -155,8 +163,8 @@ class StateWriter:
         name = f"variables.replica-{replica}.safetensors"
         file = TensorFileWriter(self._folder / name, [entry for _, entry in chosen])
         for piece, (index, entry) in enumerate(chosen):
-            value = np.empty(entry.num_bytes, np.uint8)
-            self._snapshot.read_persistent(replica, index, value)
+            value = memory[: entry.num_bytes]
+            self._values.read_persistent(replica, index, value)
             file.write(piece, value)
         file.close()
         return {
@@ -295,10 +303,11 @@ def restore(
 
 def _restore_variables(core: Any, file: TensorFileReader, record: dict[str, Any]) -> None:
     known = {entry.name: (index, entry) for index, entry in _variables(core)}
+    memory = np.empty(max((e.num_bytes for _, e in known.values()), default=0), np.uint8)
     replica = record["replica"]
     for name in record["variables"]:
         index, entry = known[name]
-        value = np.empty(entry.num_bytes, np.uint8)
+        value = memory[: entry.num_bytes]
         file.seek(name)
         file.read_into(value)
         for target in range(core.num_replicas) if replica == 0 else [replica]:

@@ -1,5 +1,6 @@
 // Sessions on every kind of device: what goes in and out beside streams, and what ends a run.
 #include "pando/session/session.hpp"
+#include "pando/session/runner_state.hpp"
 
 #include <cstring>
 #include <filesystem>
@@ -176,7 +177,7 @@ TEST_P(SessionConformance, ElementsOfArraysLieWhereStridesSay) {
     in[0][i] = static_cast<std::int32_t>(i) / kElements + 1;
   }
   std::vector<Counts> out = {Counts(5 * kElements, -1)};
-  const auto run_with = [&](StreamBuffer source, StreamBuffer target) {
+  const auto run_with = [&](const StreamBuffer& source, const StreamBuffer& target) {
     session.weights_from_host();
     session.run({source}, {target});
     Counts firsts;
@@ -258,7 +259,7 @@ TEST_P(SessionConformance, StateIsReadAndWrittenBetweenRuns) {
   ::testing::internal::CaptureStderr();
   run(session);
   ::testing::internal::GetCapturedStderr();
-  const auto snapshot = session.snapshot(0);
+  const auto snapshot = session.state().snapshot(0);
   Counts found;
   for (const std::int64_t index : state) {
     const std::vector<std::byte>& value = snapshot->persistent(0, index);
@@ -266,14 +267,17 @@ TEST_P(SessionConformance, StateIsReadAndWrittenBetweenRuns) {
     ASSERT_EQ(value.size(), counts.size() * sizeof(std::int32_t));
     std::memcpy(counts.data(), value.data(), value.size());
     EXPECT_EQ(counts, all(counts[0]));
+    std::vector<std::byte> now(value.size());
+    session.state().read_persistent(0, index, now.data(), now.size());
+    EXPECT_EQ(now, value);
     found.push_back(counts[0]);
   }
   EXPECT_EQ(found[0] + found[1], 3 + 106);
   // Exchanging the two variables shows which is which.
   for (std::size_t i = 0; i < 2; ++i) {
     const Counts other = all(found[1 - i]);
-    session.write_persistent(0, state[i], reinterpret_cast<const std::byte*>(other.data()),
-                             other.size() * sizeof(std::int32_t));
+    session.state().write_persistent(0, state[i], reinterpret_cast<const std::byte*>(other.data()),
+                                     other.size() * sizeof(std::int32_t));
   }
   session.weights_to_host();
   EXPECT_EQ(CountingProgram::values(program.v), all(106));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "pando/base/error.hpp"
+#include "pando/session/runner_state.hpp"
 #include "pando/session/session.hpp"
 #include "tests/cpp/session/replica_programs.hpp"
 #include "tests/cpp/worlds/process_world.hpp"
@@ -156,13 +157,13 @@ TEST(SessionWorlds, StateIsOfLocalReplicas) {
     session.weights_from_host();
     const int own = mesh.rank(), other = 1 - own;
     Floats32 part(2);
-    session.read_remote(own, 0, 1, bytes_of(part), 8);
+    session.state().read_remote(own, 0, 1, bytes_of(part), 8);
     if (part != (own == 0 ? Floats32{1, 2} : Floats32{3, 0})) return std::string("wrong part");
-    const auto snapshot = session.snapshot(1 << 20);
+    const auto snapshot = session.state().snapshot(1 << 20);
     while (const auto row = snapshot->next_row(bytes_of(part), 8)) {
       if (row->replica != own) return str_cat("a row of replica ", row->replica);
     }
-    return error_of([&] { session.read_remote(other, 0, 1, bytes_of(part), 8); });
+    return error_of([&] { session.state().read_remote(other, 0, 1, bytes_of(part), 8); });
   });
   for (std::size_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(outcomes[rank].error + outcomes[rank].value,

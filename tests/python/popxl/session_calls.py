@@ -70,6 +70,11 @@ def write_persistent(p: LongProgram) -> None:
     core.write_persistent(0, core.state_tensors[0], ROW)
 
 
+def read_persistent(p: LongProgram) -> None:
+    core = p.session._core
+    core.read_persistent(0, core.state_tensors[0], ROW.copy())
+
+
 def save(p: LongProgram) -> None:
     checkpoint.save(p.session, FOLDER / "now", step=0)
 
@@ -118,6 +123,7 @@ CORE: dict[str, Call] = {
     "run": run_core,
     "set_host_function": set_unknown_function,
     "snapshot": read_snapshot,
+    "read_persistent": read_persistent,
     "write_persistent": write_persistent,
     "write_remote": lambda p: p.session._core.write_remote(0, 0, 0, ROW),
     "read_remote": lambda p: p.session._core.read_remote(0, 0, 0, ROW.copy()),

@@ -115,10 +115,11 @@ def test_too_large_arrays_are_a_memory_error() -> None:
         to_numpy(np.broadcast_to(np.float32(1), (2**46,)), popxl.float32)
 
 
-LEAVING = """
+PROGRAM = """
+import sys
 import numpy as np
 import popxl
-from popxl import ops
+from pando import checkpoint
 
 ir = popxl.Ir()
 with ir.main_graph, popxl.in_sequence():
@@ -130,19 +131,35 @@ def peak_kibibytes():
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
+"""
+LEAVING = """
 with popxl.Session(ir) as session:
     session.run()
     before = peak_kibibytes()
 print((peak_kibibytes() - before) // 1024)
 assert all((session.get_tensor_data(v) == 1).all() for v in variables)
 """
+SAVING = """
+with popxl.Session(ir) as session:
+    session.run()
+    before = peak_kibibytes()
+    checkpoint.save(session, sys.argv[1], step=1)
+    print((peak_kibibytes() - before) // 1024)
+    session.run()
+    checkpoint.load(session, sys.argv[1])
+assert all((session.get_tensor_data(v) == 1).all() for v in variables)
+"""
 
 
-def test_leaving_a_session_does_not_hold_variables_twice() -> None:
+@pytest.mark.parametrize("program", [LEAVING, SAVING], ids=["leaving", "saving"])
+def test_variables_are_not_held_twice(program: str, tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", LEAVING], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM + program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert int(result.stdout) < 40, "of 128 MiB that come back, 16 MiB at a time"
+    assert int(result.stdout) < 40, "of 128 MiB that move, 16 MiB at a time"
 
 
 def test_what_waits_for_the_end_of_a_session_may_fail() -> None:
