@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -45,8 +45,7 @@ class SessionVariables:
         for name in self._core.variable_ids:
             self.ir_._variables[name].host_value(name)
         if self._gives_up:
-            sizes = {n: self.ir_._variables[n].data.nbytes for n in self._core.variable_ids}
-            for names in parts_of(sizes):
+            for names in self._parts(self._core.variable_ids):
                 self._core.weights_from_host(names)
                 self._give_up(names)
         else:
@@ -57,6 +56,12 @@ class SessionVariables:
     def _gives_up(self) -> bool:
         """Whether the host keeps no values that the device has."""
         return not self._keeps_host_values and self.weights_to_host_on_exit
+
+    def _parts(self, names: Iterable[str]) -> Iterator[list[str]]:
+        """All variables with these names, or some at a time where the host is to keep none."""
+        if self._gives_up:
+            return parts_of({name: self.ir_._variables[name].data.nbytes for name in names})
+        return iter([list(names)])
 
     def _give_up(self, names: Iterable[str]) -> None:
         """What the device has now is given up on the host, if the session is to do so."""
@@ -198,13 +203,15 @@ class SessionVariables:
 
     def _write(self, arrays: Mapping[Variable, _Array]) -> None:
         """New host values, which alone are uploaded: the others stay as they are on the device."""
+        records = {tensor.id: (tensor._record, array) for tensor, array in arrays.items()}
         with HeldInterrupts():
-            for tensor, array in arrays.items():
-                tensor._record.write(array)
-            if self.is_attached:
-                names = self._in_program(tensor.id for tensor in arrays)
-                self._core.weights_from_host(names)
-                self._give_up(names)
+            for part in self._parts(records):
+                for record, array in (records[name] for name in part):
+                    record.write(array)
+                if self.is_attached:
+                    names = self._in_program(part)
+                    self._core.weights_from_host(names)
+                    self._give_up(names)
 
     def _refuse_read_only(self, what: str) -> None:
         if self.ir_._has_read_only_memmap:
@@ -243,16 +250,18 @@ class SessionVariables:
             Exception: Variables are read-only memory-mapped arrays and the device has newer values.
         """
         tensors = self._variables_called(self.ir_._variables if names is None else names)
+        values: dict[str, _Array] = {}
         with self._lock:
             if self.is_attached and not self._in_sync:
                 self._refuse_read_only("get_variables")
-                self._download(tensors)
-            elif self.is_attached and (names := self._only_on_device(tensors)):
-                self._download(names)
-            values = {name: host_value(tensor).copy() for name, tensor in tensors.items()}
-            if self.is_attached:
-                self._give_up(self._in_program(tensors))
-            return values
+            for part in self._parts(tensors):
+                newer = self._only_on_device(part) if self._in_sync else part
+                if self.is_attached and newer:
+                    self._download(newer)
+                values |= {name: host_value(tensors[name]).copy() for name in part}
+                if self.is_attached:
+                    self._give_up(self._in_program(part))
+        return values
 
     def set_variable(self, name: str, value: Any) -> None:
         """Write a new value of a variable, with the errors of `set_variables`.
