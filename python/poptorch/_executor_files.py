@@ -162,7 +162,10 @@ class ExecutorFiles:
         Raises:
             Error: It is no such file, or of another version; or the model is compiled already.
         """
-        content, metadata = read_model(filename)
+        self._take_executable(filename, *read_model(filename))
+
+    def _take_executable(self, filename: str, content: bytes, metadata: Metadata) -> None:
+        """Takes the executable of a file that was read."""
         if self._executable is not None:
             raise createPoptorchError(
                 "loadExecutable: the model is compiled already; call destroy() first"
@@ -170,7 +173,7 @@ class ExecutorFiles:
         bound = self._signature.bind(metadata.args, metadata.kwargs)
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / metadata.executable_name).write_bytes(content)
-            with in_modes(self._model, metadata.modes or {}):
+            with in_modes(self._model, metadata.modes):
                 self._compile(bound, Path(folder))
         executable = self._compiled()
         if executable.was_read:

@@ -50,7 +50,7 @@ def load(filename: str, edit_opts_fn: Callable[[Options], Any] | None = None) ->
         AssertionError: The file has no module, or is of another version.
         Error: It is no such file.
     """
-    metadata = read_model(filename, AssertionError)[1]
+    content, metadata = read_model(filename, AssertionError)
     assert metadata.model is not None, (
         f"{filename} was created with 'export_model=False': it has no module. Wrap the module and "
         "call loadExecutable on the wrapper"
@@ -63,7 +63,7 @@ def load(filename: str, edit_opts_fn: Callable[[Options], Any] | None = None) ->
     else:
         executor = inferenceModel(metadata.model, options)
     executor._per_replica.update(metadata.groups)
-    executor.loadExecutable(filename)
+    executor._take_executable(filename, content, metadata)
     if metadata.rng_state is not None:
         executor.rng_state = metadata.rng_state
     return executor

@@ -1,12 +1,15 @@
 """Files of compiled models: an executable, and what is needed to make its executor again.
 
-A file begins with a mark and the length of the executable. The executable follows, then 2 pickles:
-the version, by which a file of another one is known before the rest is read, and the rest. Reading
-a file runs what it says: read only files of those whose programs you would run.
+A file begins with a mark and the length of the executable. The executable follows, then the
+version, by which a file of another one is known before the rest is read, as a pickle. The rest is
+as `torch.save` writes it, which holds one tensor at a time twice where a pickle would hold all.
+Reading a file runs what it says: read only files of those whose programs you would run.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -23,7 +26,7 @@ from poptorch._replica_groups import ReplicaGroups
 from poptorch._version import __version__
 from poptorch.options import Options
 
-_MARK = b"PANDO POPTORCH\n\0"
+_MARK = b"PANDO POPTORCH\n\1"
 _LENGTH = struct.Struct("<Q")
 _PROTOCOL = 4
 
@@ -45,7 +48,7 @@ class Metadata:
         rng_state: The state of the random numbers, or None.
         groups: The parameters with a value for each group of replicas.
         modes: Which modules were in training mode when the model was compiled, by name. The saved
-            module may be in another mode, as after a validation. None in files of earlier builds.
+            module may be in another mode, as after a validation.
     """
 
     version: str
@@ -59,7 +62,7 @@ class Metadata:
     optimizer_state: dict[str, NamedTensors]
     rng_state: list[int] | None
     groups: dict[str, ReplicaGroups]
-    modes: dict[str, bool] | None = None
+    modes: dict[str, bool]
 
 
 def path_to_write(filename: str) -> Path:
@@ -99,7 +102,7 @@ def write_model(path: Path, executable: bytes, metadata: Metadata) -> None:
             file.write(_MARK + _LENGTH.pack(len(executable)))
             file.write(executable)
             pickle.dump(metadata.version, file, protocol=_PROTOCOL)
-            pickle.dump(metadata, file, protocol=_PROTOCOL)
+            torch.save(metadata, file, pickle_protocol=_PROTOCOL)
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
@@ -135,7 +138,7 @@ def read_model(
                 f"Invalid file {filename}: it ends after {len(executable)} of the {length} bytes "
                 "of the executable"
             )
-        version = _unpickled(file, filename)
+        version = _read(pickle.load, file, filename)
         if not isinstance(version, str):
             raise createPoptorchError(
                 f"Invalid file {filename}: wanted its version; it holds a {type(version)}"
@@ -145,15 +148,54 @@ def read_model(
                 f"Invalid file {filename}: PopTorch version mismatch: File was created with "
                 f"version: {version} and this is version {__version__}"
             )
-        metadata = _unpickled(file, filename)
+        metadata = _read(_load_rest, file, filename)
     if not isinstance(metadata, Metadata):
         raise createPoptorchError(f"Invalid file {filename}: it holds a {type(metadata)}")
     return executable, metadata
 
 
-def _unpickled(file: BinaryIO, filename: str) -> Any:
+class _Rest(io.RawIOBase):
+    """The rest of a file, for torch, which reads from position 0 on.
+
+    Args:
+        file: The file, which has been read so far.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file: Any = file
+        self._start = file.tell()
+        self._end = os.fstat(file.fileno()).st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        content: bytes = self._file.read(size)
+        return content
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._file.readinto(buffer)
+        return count
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: self._start, os.SEEK_CUR: self._file.tell(), os.SEEK_END: self._end}
+        position = base[whence] + offset
+        if position < self._start:  # as what is damaged may say
+            raise ValueError(f"there is no position {position - self._start}")
+        return int(self._file.seek(position)) - self._start
+
+
+def _load_rest(file: BinaryIO) -> Any:
+    rest: Any = _Rest(file)
+    return torch.load(rest, map_location="cpu", weights_only=False)
+
+
+def _read(load: Callable[[BinaryIO], Any], file: BinaryIO, filename: str) -> Any:
     try:
-        return pickle.load(file)
+        return load(file)
     except (ImportError, AttributeError, OSError):
         raise  # a class that this program lacks, or a disk that fails: the file may be whole
     except Exception as error:  # damaged bytes can mean anything

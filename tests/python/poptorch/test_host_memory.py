@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -27,6 +28,33 @@ model = poptorch.trainingModel(module, optimizer=optimizer)
 before = resident_bytes()
 model.compile(torch.ones(1, 2048))
 print(peak_resident_bytes() - before, sum(one.nbytes for one in module.parameters()))
+"""
+
+
+# Prints by how much saving, and reading what was saved, raise the memory of the process.
+_SAVE = """
+import sys
+import torch
+import poptorch
+from pando.process_memory import peak_resident_bytes, resident_bytes
+
+
+def growth(action):
+    open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
+    before = resident_bytes()
+    result = action()
+    return peak_resident_bytes() - before, result
+
+
+file = sys.argv[1] + "/model.poptorch"
+module = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, bias=False) for _ in range(8)))
+model = poptorch.inferenceModel(module)
+model.compile(torch.ones(1, 2048))
+model.save(file)  # compiles once more
+saved, _ = growth(lambda: model.save(file))
+read, found = growth(lambda: poptorch.importPoptorchMetadataFromFile(file))
+print(saved, read, sum(one.nbytes for one in module.parameters()))
+assert all(map(torch.equal, found.model.parameters(), module.parameters()))
 """
 
 
@@ -78,3 +106,11 @@ def test_compiling_takes_what_the_device_has_and_little_more() -> None:
     peak, weights = map(int, done.stdout.split())
     # Weights and two moments, 64 MiB under way, and what Python imports meanwhile.
     assert peak < 3 * weights + (160 << 20), (peak, weights)
+
+
+def test_saving_and_reading_hold_one_weight_at_a_time(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _SAVE, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    saved, read, weights = map(int, done.stdout.split())
+    assert saved < weights // 4
+    assert read < weights + weights // 4
