@@ -115,6 +115,7 @@ class ExecutorFiles:
         Raises:
             Error: The model is not compiled, or there is no space for temporary files.
             AssertionError: A folder of the file's path is a file.
+            OSError: The file cannot be written, as on a full disk; one that was there stays.
         """
         executable = self._compiled()
         path = path_to_write(filename)

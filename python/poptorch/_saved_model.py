@@ -95,6 +95,9 @@ def write_model(path: Path, executable: bytes, metadata: Metadata) -> None:
         path: The file.
         executable: The executable.
         metadata: What else is in the file.
+
+    Raises:
+        OSError: It cannot be written, as on a full disk.
     """
     written = path.with_name(f"{path.name}.part")
     try:
@@ -102,10 +105,20 @@ def write_model(path: Path, executable: bytes, metadata: Metadata) -> None:
             file.write(_MARK + _LENGTH.pack(len(executable)))
             file.write(executable)
             pickle.dump(metadata.version, file, protocol=_PROTOCOL)
-            torch.save(metadata, file, pickle_protocol=_PROTOCOL)
+            _save_rest(metadata, file)
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
+
+
+def _save_rest(metadata: Metadata, file: BinaryIO) -> None:
+    try:
+        torch.save(metadata, file, pickle_protocol=_PROTOCOL)
+    except RuntimeError as error:
+        # Torch fails once more as it ends what a full disk, or Ctrl-C, has left half written.
+        if isinstance(error.__context__, (OSError, KeyboardInterrupt)):
+            raise error.__context__ from None
+        raise
 
 
 def read_model(

@@ -28,11 +28,16 @@ class Interrupter:
         self.place = ""
 
     def __enter__(self) -> Interrupter:
+        # A parent that ignores the signal, as `nohup` and background jobs do, passes that on.
+        self._before = signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.setprofile(self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:
         sys.setprofile(None)
+        now = signal.signal(signal.SIGINT, self._before)
+        if now is not signal.default_int_handler:
+            raise Differs("Ctrl-C is held back for ever")
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
         if event not in ("call", "c_return") or not _is_interrupted(frame.f_code):
@@ -78,8 +83,6 @@ class InterruptedSequence(RandomSequence):
         except KeyboardInterrupt:
             self.done[-1] += f" (Ctrl-C at {interrupter.place})"
             self.go_on(step, before)
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            raise Differs("Ctrl-C is held back for ever")
 
     def go_on(self, step: str, before: Any) -> None:
         """Find out whether a step is whole, or was not begun.

@@ -195,7 +195,8 @@ class Training:
                     with torch.no_grad():
                         pairs = zip(replica.parameters(), module.parameters(), strict=True)
                         for own, common in pairs:
-                            own.copy_(common)
+                            if common.requires_grad:  # others are each replica's own
+                                own.copy_(common)
                     replica.zero_grad()
                     first = (number * self.iterations + iteration) * self.accumulation
                     for inputs in batches[first : first + self.accumulation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import struct
 import subprocess
@@ -345,3 +346,36 @@ except poptorch.Error as error:
     )
     assert f"make space in {tempfile.gettempdir()}, or name another folder" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("event", ["disk", "Ctrl-C"])
+def test_a_file_that_cannot_be_written_leaves_the_one_before(
+    event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the weights are being written."""
+    file = tmp_path / "model.poptorch"
+    model = poptorch.inferenceModel(torch.nn.Linear(300, 300), quiet())
+    model.compileAndExport(str(file), torch.ones(1, 300))
+    before = file.read_bytes()
+    raised = OSError(errno.ENOSPC, "No space left on device") if event == "disk" else None
+
+    class Full:
+        def __init__(self, real: Any) -> None:
+            self.real, self.left = real, 200_000  # of 360,000
+
+        def write(self, data: Any) -> Any:
+            self.left -= len(data)
+            if self.left > 0:
+                return self.real.write(data)
+            raise raised or KeyboardInterrupt
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda what, to, **more: save(what, Full(to), **more))
+    with pytest.raises(OSError if raised else KeyboardInterrupt) as error:
+        model.save(str(file))
+    assert raised is None or error.value is raised
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.read_bytes() == before
