@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+# The functions of `signal` itself look for names of handlers, and take ten times as long.
+_SIGNAL: Any = importlib.import_module("_signal")
 
 
 class HeldInterrupts:
@@ -23,15 +27,15 @@ class HeldInterrupts:
         self._was_asked = False
 
     def __enter__(self) -> HeldInterrupts:
-        handler = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is threading.main_thread() and callable(handler):
+        handler = _SIGNAL.getsignal(signal.SIGINT)
+        if callable(handler) and threading.current_thread() is threading.main_thread():
             self._handler = handler
-            signal.signal(signal.SIGINT, self._handle)
+            _SIGNAL.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+            _SIGNAL.signal(signal.SIGINT, self._handler)
         if self._was_asked:
             signal.raise_signal(signal.SIGINT)
 
