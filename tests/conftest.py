@@ -9,6 +9,7 @@ LONG_FILES = {
     "test_accessor.py",
     "test_benchmarks.py",
     "test_phased_execution.py",
+    "test_random_sessions.py",
     "test_slot_collate.py",
     "test_torch_gpt.py",
     "test_tutorial_documents.py",
