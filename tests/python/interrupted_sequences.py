@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 import sys
+from abc import abstractmethod
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -56,10 +57,10 @@ def _is_interrupted(code: CodeType) -> bool:
 
 
 class InterruptedSequence(RandomSequence):
-    """One with `expected`, which is as after a step before the step calls what may be interrupted.
+    """A sequence whose steps Ctrl-C may end, all but `whole_steps`.
 
-    Ctrl-C comes within the first `most_events` events of steps but `whole_steps`, early ones more
-    often.
+    A step brings `expected` up to date before it calls the packages. Ctrl-C comes within the first
+    `most_events` events of a step, more often within the first of these.
     """
 
     expected: Any
@@ -84,6 +85,7 @@ class InterruptedSequence(RandomSequence):
             self.done[-1] += f" (Ctrl-C at {interrupter.place})"
             self.go_on(step, before)
 
+    @abstractmethod
     def go_on(self, step: str, before: Any) -> None:
         """Find out whether a step is whole, or was not begun.
 
@@ -94,4 +96,3 @@ class InterruptedSequence(RandomSequence):
         Raises:
             Differs: It was left half done.
         """
-        raise NotImplementedError

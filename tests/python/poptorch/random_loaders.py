@@ -95,7 +95,7 @@ class Loading(InterruptedSequence):
     def leave(self) -> None:
         self.expected = self.iterator = None
 
-    def _take(self) -> bool:
+    def _next_batch(self) -> bool:
         """Whether there was one more batch."""
         assert self.expected is not None
         number, self.expected = self.expected, self.expected + 1
@@ -111,10 +111,10 @@ class Loading(InterruptedSequence):
 
     def take_one(self) -> None:
         if self.expected is not None:
-            self._take()
+            self._next_batch()
 
     def finish(self) -> None:
-        while self.expected is not None and self._take():
+        while self.expected is not None and self._next_batch():
             pass
 
     def count_batches(self) -> None:

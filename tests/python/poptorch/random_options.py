@@ -27,7 +27,7 @@ Results = list[torch.Tensor]
 
 
 class Drawn:
-    """What was drawn; text of it reproduces nothing but the seed, and says what matters.
+    """The options of a case, and what else was drawn for it.
 
     Args:
         seed: Of everything.
