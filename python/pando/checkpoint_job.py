@@ -48,8 +48,8 @@ class CheckpointJob:
 
     Args:
         core: The core's session.
-        room_bytes: Bytes of rows that are copied for stores of the program. None: it does not run
-            until the job has ended, so that nothing has to be copied.
+        room_bytes: Bytes of rows that are copied for stores of the program. None: the program does
+            not run until the job has ended, so that nothing has to be copied.
         root: The folder of checkpoints.
         facts: What the manifest says beside the state.
         keep: How many checkpoints stay; None means all.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-# The functions of `signal` itself look for names of handlers, and take ten times as long.
+# Most of the time of the functions of `signal` itself goes into looking for names of handlers.
 _SIGNAL: Any = importlib.import_module("_signal")
 
 

@@ -178,7 +178,7 @@ class Session(SessionVariables):
             raise
 
     def _before_unload(self, work: Callable[[], None]) -> None:
-        """Something to be done, once, before the program is unloaded, and nothing given before."""
+        """Do something once before the program is unloaded, in place of what was given before."""
         self._unload_work = work
 
     def _do_unload_work(self) -> None:
