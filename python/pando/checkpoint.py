@@ -93,7 +93,8 @@ def save(
         extra: What else belongs to the run, as JSON can hold it.
         generators: Name -> NumPy generator whose state `load` brings back.
         keep: How many of the newest checkpoints stay; None means all.
-        progress: Called with the bytes of each row of a remote buffer that has been written.
+        progress: Called with the bytes of each row of a remote buffer that has been written. It may
+            read the session; running or changing it is a RuntimeError.
 
     Returns:
         The checkpoint, which is durable.
@@ -110,9 +111,11 @@ def save(
         with HeldInterrupts() as held:
             job = CheckpointJob(core, None, Path(folder), facts, keep, progress)
             try:
+                session._in_checkpoint = True
                 with held.allowed():
                     return job.run()
             finally:
+                session._in_checkpoint = False
                 job.end()
 
 
@@ -177,6 +180,8 @@ def _checked_facts(
 
 
 def _wait_for_previous(session: Any) -> None:
+    if session._in_checkpoint:
+        session._refuse_in_checkpoint("saving it once more")
     previous = _pending.get(session)
     if previous is not None:
         previous.join()
@@ -240,7 +245,7 @@ def load(
         fallback: Whether the next older one is taken where one is damaged.
         generators: Name -> NumPy generator that gets its state back.
         progress: Called with the bytes of each row of a remote buffer that has been read; no more
-            once it has raised.
+            once it has raised. As for `save`.
         restored: Called when the state is there, before what waited is raised.
 
     Returns:
@@ -259,7 +264,10 @@ def load(
     path, body, skipped = _first_whole(core, folder, step, fallback, wanted)
     report = _LateErrors(progress) if progress else None
     with session._lock, HeldInterrupts():
+        if session._in_checkpoint:
+            session._refuse_in_checkpoint("loading a checkpoint")
         try:
+            session._in_checkpoint = True
             restore(core, path, body, report)
         except (OSError, EOFError, CheckpointError) as error:
             raise CheckpointError(
@@ -267,6 +275,7 @@ def load(
                 "session has a part of its state: load a checkpoint before it runs again"
             ) from error
         finally:
+            session._in_checkpoint = False
             session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]

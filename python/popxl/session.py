@@ -84,6 +84,8 @@ class Session(SessionVariables):
         # A device that was attached before, by the user or another session, is not ours to detach.
         self._attached_device = False
         self._in_sync = True
+        # One is being saved or loaded; what that calls on the same thread may not change the state.
+        self._in_checkpoint = False
         self._keeps_host_values = session_settings().keep_host_values
         self._given_up = set()
         self.weights_to_host_on_exit = weights_to_host_on_exit
@@ -362,6 +364,8 @@ class Session(SessionVariables):
         sinks: Collection[StreamSink] = (),
     ) -> None:
         with self._lock:
+            if self._in_checkpoint:
+                self._refuse_in_checkpoint("run")
             if not self._pb_session._loaded or not self._device.isAttached:
                 self._require_attached("run")
             given = {} if inputs is None else inputs
@@ -419,6 +423,8 @@ class Session(SessionVariables):
 
         def run(arrays: Sequence[_Array], targets: Sequence[_Array]) -> None:
             with self._lock:
+                if self._in_checkpoint:
+                    self._refuse_in_checkpoint("run")
                 if not self._pb_session._loaded or not self._device.isAttached:
                     self._require_attached("run")
                 self._run_core(

@@ -28,6 +28,7 @@ class SessionVariables:
     # Guards what touches the device or the host values: a call is whole before another begins.
     _lock: threading.RLock
     _in_sync: bool
+    _in_checkpoint: bool
     weights_to_host_on_exit: bool
     _keeps_host_values: bool
     # Ids of variables whose host values this session gave up.
@@ -40,6 +41,13 @@ class SessionVariables:
 
     def _require_attached(self, what: str) -> None:
         raise NotImplementedError
+
+    def _refuse_in_checkpoint(self, what: str) -> None:
+        """For the thread that saves or loads the session; others wait until it has ended."""
+        raise RuntimeError(
+            f"{what}: the session is being saved to a checkpoint or loaded from one: the function "
+            "given as `progress` may read the session, not run or change it"
+        )
 
     def _upload(self) -> None:
         for name in self._core.variable_ids:
@@ -105,8 +113,11 @@ class SessionVariables:
         Raises:
             ValueError: The session is not attached, or has no host values (the setting
                 `keep_host_values`).
+            RuntimeError: A checkpoint is being saved or loaded, and `progress` calls this.
         """
         with self._lock:
+            if self._in_checkpoint:
+                self._refuse_in_checkpoint("weights_from_host")
             self._require_attached("weights_from_host")
             self._upload()
 
@@ -203,6 +214,8 @@ class SessionVariables:
 
     def _write(self, arrays: Mapping[Variable, _Array]) -> None:
         """New host values, which alone are uploaded: the others stay as they are on the device."""
+        if self._in_checkpoint:
+            self._refuse_in_checkpoint("writing variables")
         records = {tensor.id: (tensor._record, array) for tensor, array in arrays.items()}
         with HeldInterrupts():
             for part in self._parts(records):

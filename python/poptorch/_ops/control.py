@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -164,6 +165,19 @@ def cond(
     return torch.ops.poptorch.end_if_block(else_results, condition)
 
 
+@contextmanager
+def _buffers_kept(layer: Callable[..., Any]) -> Iterator[None]:
+    """What the layer writes to its buffers, such as statistics, does not stay."""
+    buffers = list(layer.buffers()) if isinstance(layer, torch.nn.Module) else []
+    values = [buffer.detach().clone() for buffer in buffers]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in zip(buffers, values, strict=True):
+                buffer.copy_(value)
+
+
 class CPU:
     """A layer that runs on the host in the middle of a program; only inference supports it."""
 
@@ -216,7 +230,7 @@ class CPU:
                 f"poptorch.CPU: two layers of this model have the ID '{self._id}'"
             )
         torch.ops.poptorch.call_cpu_op(list(args), self._id)
-        with trace.paused():
+        with trace.paused(), _buffers_kept(self._layer):
             # Values of zero stand for those of the program, to learn what the layer returns.
             zeros = [torch.zeros(x.shape, dtype=x.dtype, device="cpu") for x in args]
             returned = tensors_of(f"The layer '{self._id}' of poptorch.CPU", self._layer(*zeros))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -98,6 +99,13 @@ def _check_statistics(part: torch.nn.Module, _inputs: object) -> None:
 
 
 @contextmanager
+def _on_the_host(twins: Twins) -> Iterator[None]:
+    """Functions of torch, and the module's tensors, are as they are outside of the trace."""
+    with without_modes(), twins.away():
+        yield
+
+
+@contextmanager
 def _statistics_checked(module: torch.nn.Module) -> Iterator[None]:
     norms = [part for part in module.modules() if isinstance(part, BatchNorm)]
     handles = [norm.register_forward_pre_hook(_check_statistics) for norm in norms]
@@ -143,7 +151,9 @@ def trace(module: torch.nn.Module, arguments: BoundArguments, settings: TraceSet
         stack.callback(settings.after)
         settings.before()
         state = stack.enter_context(
-            trace_state.tracing(settings.strategy, settings.training, without_modes)
+            trace_state.tracing(
+                settings.strategy, settings.training, functools.partial(_on_the_host, twins)
+            )
         )
         recorder.recording.host_layers = state.host_layers
         shapes = [("An input", meta.shape) for meta in metas]

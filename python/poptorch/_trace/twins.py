@@ -32,6 +32,24 @@ class Twins:
     metas: dict[str, torch.Tensor] = field(default_factory=dict)
     parameters: set[str] = field(default_factory=set)
     complex_buffers: dict[str, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
+    _slots: list[_Slot] = field(default_factory=list)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Put the originals back for a while, as for a layer that runs on the host.
+
+        Yields:
+            Nothing.
+        """
+        # What forward has put elsewhere stays, and is refused at the end.
+        in_place = [s for s in self._slots if s.tensors.get(s.attribute) is s.twin]
+        for slot in in_place:
+            slot.hold(slot.original)
+        try:
+            yield
+        finally:
+            for slot in in_place:
+                slot.hold(slot.twin)
 
 
 @dataclass(frozen=True)
@@ -43,8 +61,17 @@ class _Slot:
     twin: torch.Tensor
     is_parameter: bool
 
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """Those of the kind that the module has now."""
+        return self.owner._parameters if self.is_parameter else self.owner._buffers
 
-def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins, list[_Slot]]:
+    def hold(self, tensor: torch.Tensor) -> None:
+        # Recurrent modules keep lists of their weights, which setattr keeps up to date.
+        setattr(self.owner, self.attribute, tensor)
+
+
+def _twins(module: torch.nn.Module, per_replica: Collection[str]) -> Twins:
     """A twin for each tensor, one for all places that hold the same tensor."""
     twins = Twins()
     names: dict[int, str] = {}
@@ -69,7 +96,8 @@ def _slots(module: torch.nn.Module, per_replica: Collection[str]) -> tuple[Twins
                     if is_parameter:
                         twins.parameters.add(name)
                 slots.append(_Slot(owner, attribute, name, tensor, twins.metas[name], is_parameter))
-    return twins, slots
+    twins._slots = slots
+    return twins
 
 
 def _complex_twin(name: str, tensor: torch.Tensor, is_parameter: bool) -> torch.Tensor:
@@ -106,12 +134,11 @@ def _check_not_rebound(slots: list[_Slot]) -> None:
         if isinstance(slot.owner, StatisticsNorm):
             continue
         kind = "Parameter" if slot.is_parameter else "Buffer"
-        held = slot.owner._parameters if slot.is_parameter else slot.owner._buffers
-        if slot.attribute not in held:
+        if slot.attribute not in slot.tensors:
             raise createPoptorchError(
                 f"{kind} {slot.name} is removed from the model when calling the forward method."
             )
-        if held[slot.attribute] is not slot.twin:
+        if slot.tensors[slot.attribute] is not slot.twin:
             raise createPoptorchError(
                 f"{kind} {slot.name} is reassigned within the model when calling the forward "
                 "method. This is not supported. Consider using "
@@ -183,21 +210,20 @@ def twins_in(module: torch.nn.Module, per_replica: Collection[str] = ()) -> Iter
     Raises:
         Error: A parameter or buffer was replaced or deleted while the twins were in place.
     """
-    twins, slots = _slots(module, per_replica)
+    twins = _twins(module, per_replica)
     saved = _attributes_of(module)
     try:
-        # By setattr, since recurrent modules keep lists of their weights that it keeps up to date.
-        for slot in slots:
-            setattr(slot.owner, slot.attribute, slot.twin)
+        for slot in twins._slots:
+            slot.hold(slot.twin)
         # Those lists belong to the trace: what forward changes is counted from here.
         yield twins
-        _check_not_rebound(slots)
+        _check_not_rebound(twins._slots)
     finally:
         _restore_attributes(saved)
-        for slot in slots:
+        for slot in twins._slots:
             if slot.is_parameter:
-                # The lists of recurrent modules hold twins, until setattr puts originals there.
-                setattr(slot.owner, slot.attribute, slot.original)
+                # The lists of recurrent modules hold twins, until originals are put there.
+                slot.hold(slot.original)
 
 
 @contextmanager

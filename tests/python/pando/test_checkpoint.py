@@ -128,6 +128,40 @@ def test_what_is_raised_waits_for_the_end_of_loading(saved, straight, act, raise
     assert rng.standard_normal() == straight[2]
 
 
+CHANGES = {
+    "run": lambda session, w, stream, folder: session.run({stream: np.ones((2, *w.shape), "f4")}),
+    "write": lambda session, w, stream, folder: session.write_variable_data(w, np.float32(1)),
+    "upload": lambda session, w, stream, folder: session.weights_from_host(),
+    "save": lambda session, w, stream, folder: checkpoint.save(session, folder / "n", step=1),
+    "load": lambda session, w, stream, folder: checkpoint.load(session, folder / "first"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("loads", [False, True], ids=["save", "load"])
+def test_progress_may_read_the_session_but_not_change_it(tmp_path, straight, change, loads):
+    session, w, stream, output = fresh()
+    rng = np.random.default_rng(1)
+    found = []
+
+    def progress(size):
+        if not found:
+            found.append(session.get_tensor_data(w).copy())
+            with pytest.raises(RuntimeError, match="given as `progress` may read the session, not"):
+                change(session, w, stream, tmp_path)
+
+    with session:
+        train(session, stream, output, rng, 4)
+        checkpoint.save(session, tmp_path / "first", step=4)
+        if loads:
+            checkpoint.load(session, tmp_path / "first", progress=progress)
+        else:
+            checkpoint.save(session, tmp_path / "second", step=4, progress=progress)
+        np.testing.assert_array_equal(session.get_tensor_data(w), found[0])
+        train(session, stream, output, rng, 3)
+        np.testing.assert_array_equal(session.get_tensor_data(w), straight[0])
+
+
 def test_files_that_are_cut_after_they_were_checked(saved, straight):
     session, w, stream, output = fresh()
     rng = np.random.default_rng(99)

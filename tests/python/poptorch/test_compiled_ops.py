@@ -295,68 +295,6 @@ def test_random_numbers_in_conditions():
     assert compiled(choose, -points)[0].tolist() == [-1]
 
 
-# --- the host ------------------------------------------------------------------------------------
-
-
-def test_layers_of_the_host():
-    seen = []
-
-    def layer(a, n):
-        seen.append((a.dtype, n.dtype, torch.is_grad_enabled()))
-        return torch.linalg.pinv(a), n + 1
-
-    host = poptorch.CPU(layer, "inverse")
-    x, n = values(3, 3), torch.tensor([4])
-    model = poptorch.inferenceModel(Of(lambda a, m: host(a * 2, m)))
-    for _ in range(2):
-        inverse, number = model(x, n)
-    torch.testing.assert_close(inverse, torch.linalg.pinv(x * 2), rtol=1e-4, atol=1e-5)
-    assert number.tolist() == [5]
-    assert seen[1:] == [(torch.float32, torch.int64, False)] * 2
-
-
-def test_a_module_on_the_host_between_modules_of_the_program():
-    torch.manual_seed(0)
-
-    class Mixed(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = torch.nn.Linear(4, 8)
-            self.host = poptorch.CPU(torch.nn.Linear(8, 3), "middle")
-            self.last = torch.nn.Linear(3, 2)
-
-        def forward(self, x):
-            return self.last(self.host(torch.relu(self.first(x))))
-
-    module, x = Mixed(), values(5, 4)
-    torch.testing.assert_close(poptorch.inferenceModel(module)(x), module(x))
-
-
-def test_what_a_layer_of_the_host_raises_leaves_the_model_usable():
-    calls = []
-
-    def layer(a):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyError("from the layer")
-        return a + 1
-
-    host = poptorch.CPU(layer, "fails")
-    model = poptorch.inferenceModel(Of(lambda a: host(a)))
-    with pytest.raises(KeyError, match="from the layer"):
-        model(torch.ones(2))
-    assert torch.equal(model(torch.ones(2)), torch.full((2,), 2.0))
-
-
-@pytest.mark.parametrize("returned", [None, "text", (torch.ones(2), 3)])
-def test_layers_of_the_host_that_return_no_tensor_in_a_run(returned):
-    results = iter([torch.ones(2)])
-    host = poptorch.CPU(lambda a: next(results, returned), "changes")
-    model = poptorch.inferenceModel(Of(lambda a: host(a)))
-    with pytest.raises(poptorch.Error, match=r"poptorch.CPU 'changes' must return a tensor, or a"):
-        model(torch.ones(2))
-
-
 # --- contexts ------------------------------------------------------------------------------------
 
 
