@@ -27,6 +27,10 @@ struct ConvPrimitive {
 ConvPrimitive describe_conv(ConvPass pass, const ConvProblem& problem, const ConvProblem& whole,
                             const dnnl::memory::desc* weights = nullptr);
 
+/// Bytes of its scratchpad. More than oneDNN asks for where it writes more: kernels of 1x1 with
+/// strides gather pixels of fewer channels than a vector has in whole vectors (2023.2.0).
+std::size_t scratchpad_bytes(const ConvPrimitive& primitive, const ConvProblem& problem);
+
 /// Whether it is oneDNN's reference, plain loops that are far slower than all others.
 bool is_reference(const ConvPrimitive& primitive);
 

@@ -103,7 +103,8 @@ std::size_t take_scratch(KernelPlan& plan, std::size_t bytes) {
   return at;
 }
 
-ConvPart plan_part(const ConvPrimitive& made, std::size_t weights_operand, KernelPlan& plan) {
+ConvPart plan_part(const ConvPrimitive& made, const ConvProblem& problem,
+                   std::size_t weights_operand, KernelPlan& plan) {
   ConvPart part;
   std::vector<OnednnPrimitive::Argument> list;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -114,7 +115,7 @@ ConvPart plan_part(const ConvPrimitive& made, std::size_t weights_operand, Kerne
     part.operands[i].scratch = take_scratch(plan, made.wanted[i].get_size());
   }
   list.push_back({DNNL_ARG_SCRATCHPAD, made.desc.scratchpad_desc()});
-  part.scratchpad = take_scratch(plan, list.back().desc.get_size());
+  part.scratchpad = take_scratch(plan, scratchpad_bytes(made, problem));
   part.primitive = std::make_unique<OnednnPrimitive>(dnnl::primitive(made.desc), std::move(list));
   return part;
 }
@@ -158,7 +159,7 @@ KernelPlan plan_conv(ConvPass pass, const ConvProblem& problem, int num_threads)
     conv->weights_scratch = take_scratch(plan, layout.get_size());
   }
   for (std::size_t i = 0; i < split.pieces.size(); ++i) {
-    ConvPart part = plan_part(split.primitives[i], weights, plan);
+    ConvPart part = plan_part(split.primitives[i], split.pieces[i].problem, weights, plan);
     const auto elements = first_elements(pass, split.pieces[i]);
     for (std::size_t k = 0; k < 3; ++k) part.operands[k].first = elements[k];
     if (conv->sums && !conv->parts.empty()) part.sum = take_scratch(plan, layout.get_size());
