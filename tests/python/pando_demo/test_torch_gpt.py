@@ -85,14 +85,14 @@ def test_stopping_and_going_on_changes_nothing(
 
 def test_the_process_keeps_to_its_memory(text: Path, tmp_path: Path) -> None:
     # Weights, moments and gradients of 12 layers are 0.6 GB, the process without them 0.65 GB.
-    size = ["--layers", "12", "--hidden", "512", "--heads", "8", "--memory", "900MiB"]
+    size = ["--layers", "12", "--hidden", "512", "--heads", "8", "--memory", "960MiB"]
     given = arguments(text, tmp_path / "out", *size, "--steps", "2", "--write", "1", "--no-save")
     command = [sys.executable, "-m", "pando_demo.torch_gpt", *given]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "in 14 phases of 3 kinds" in done.stdout
     for peak in re.findall(r"^peak resident memory +(.*)$", done.stdout, re.M):
-        assert parse_bytes(peak) < parse_bytes("900MiB")
+        assert parse_bytes(peak) < parse_bytes("960MiB")
     assert not (tmp_path / "out" / "checkpoints").exists()
 
 

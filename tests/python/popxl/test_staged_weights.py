@@ -143,7 +143,7 @@ def test_a_checkpoint_has_their_values(name: str, tmp_path: Path) -> None:
 
 
 def test_weights_that_something_else_reads_stay_as_they_are_too() -> None:
-    program = Program(CASES["product"], read_elsewhere=True)
+    program = Program(CASES["convolution"], read_elsewhere=True)
     assert program.bytes_of_weights > 1.9
     with program.session:
         program.check(program.initial)
