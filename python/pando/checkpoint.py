@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -105,17 +106,15 @@ def save(
         TypeError: JSON cannot hold `extra`.
     """
     core, facts = _core_session(session), _checked_facts(step, extra, generators, keep)
-    with session._lock:
+    with session._lock, _in_checkpoint(session, "saving it once more"):
         _wait_for_previous(session)
         # A program would wait for a snapshot that an interrupt left behind.
         with HeldInterrupts() as held:
             job = CheckpointJob(core, None, Path(folder), facts, keep, progress)
             try:
-                session._in_checkpoint = True
                 with held.allowed():
                     return job.run()
             finally:
-                session._in_checkpoint = False
                 job.end()
 
 
@@ -152,7 +151,7 @@ def save_later(
         TypeError: As for `save`.
     """
     core, facts = _core_session(session), _checked_facts(step, extra, generators, keep)
-    with session._lock:
+    with session._lock, _in_checkpoint(session, "saving it once more"):
         _wait_for_previous(session)
         with HeldInterrupts():
             job = CheckpointJob(core, room_bytes, Path(folder), facts, keep, None)
@@ -179,9 +178,19 @@ def _checked_facts(
     return decoded
 
 
-def _wait_for_previous(session: Any) -> None:
+@contextmanager
+def _in_checkpoint(session: Any, what: str) -> Iterator[None]:
+    """Refuses what would change the session, on this thread; others wait for its lock."""
     if session._in_checkpoint:
-        session._refuse_in_checkpoint("saving it once more")
+        session._refuse_in_checkpoint(what)
+    session._in_checkpoint = True
+    try:
+        yield
+    finally:
+        session._in_checkpoint = False
+
+
+def _wait_for_previous(session: Any) -> None:
     previous = _pending.get(session)
     if previous is not None:
         previous.join()
@@ -264,18 +273,15 @@ def load(
     path, body, skipped = _first_whole(core, folder, step, fallback, wanted)
     report = _LateErrors(progress) if progress else None
     with session._lock, HeldInterrupts():
-        if session._in_checkpoint:
-            session._refuse_in_checkpoint("loading a checkpoint")
         try:
-            session._in_checkpoint = True
-            restore(core, path, body, report)
+            with _in_checkpoint(session, "loading a checkpoint"):
+                restore(core, path, body, report)
         except (OSError, EOFError, CheckpointError) as error:
             raise CheckpointError(
                 f"{path} was whole when it was checked, but could not be read again: {error}; the "
                 "session has a part of its state: load a checkpoint before it runs again"
             ) from error
         finally:
-            session._in_checkpoint = False
             session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]
