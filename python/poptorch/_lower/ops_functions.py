@@ -59,7 +59,9 @@ def area_sine(t: popxl.Tensor) -> popxl.Tensor:
     """sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))."""
     square = ops.mul(t, t)
     rest = ops.div(square, _plus(ops.sqrt(_plus(square, 1)), 1))
-    return ops.mul(ops.sign(t), ops.log1p(ops.add(ops.abs(t), rest)))
+    # That of 0 is 1: the gradient there is 1, not 0 as that of |x|.
+    sign = ops.where(ops.greater(number(0, t.dtype), t), number(-1, t.dtype), number(1, t.dtype))
+    return ops.mul(sign, ops.log1p(ops.add(ops.mul(t, sign), rest)))
 
 
 def area_cosine(t: popxl.Tensor) -> popxl.Tensor:
@@ -228,14 +230,14 @@ def atan2(call: Call, self: popxl.Tensor, other: popxl.Tensor) -> popxl.Tensor:
     return cast(angle, call.dtype)
 
 
-@lowers("aten::xlogy", "aten::special_xlogy")
-def xlogy(call: Call, self: Operand, other: Operand) -> popxl.Tensor:
-    """`self * log(other)`, and 0 with a gradient of 0 where `self` is 0; NaN where `other` is."""
-    left, right = (cast(operand(t, call.dtype), popxl.float32) for t in (self, other))
-    is_zero = ops.equal(left, number(0, popxl.float32))
-    keeps = ops.logical_and(is_zero, ops.logical_not(ops.isnan(right)))
-    safe = ops.where(keeps, number(1, popxl.float32), right)
-    return cast(ops.mul(left, ops.log(safe)), call.dtype)
+@lowers("aten::sinc", "aten::special_sinc")
+def sinc(call: Call, self: popxl.Tensor) -> popxl.Tensor:
+    """`sin(pi x) / (pi x)`; at 0 it is 1, with a gradient of 0."""
+    t = _times(cast(self, popxl.float32), math.pi)
+    one = number(1, popxl.float32)
+    is_zero = ops.equal(t, number(0, popxl.float32))
+    safe = ops.where(is_zero, one, t)
+    return cast(ops.where(is_zero, one, ops.div(ops.sin(safe), safe)), call.dtype)
 
 
 @lowers("aten::hypot", "prims::hypot")

@@ -13,6 +13,7 @@ from poptorch._impl import createPoptorchError
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_pointwise import Operand, number, operand
 from poptorch._lower.registry import lowers
+from poptorch._lower.views import with_gradient_of
 from popxl import ops
 
 ScatterReduction = Literal["sum", "max", "min", "none", "prod"]
@@ -262,7 +263,44 @@ def _identity(reduction: str, dtype: popxl.dtype) -> float:
     return int(limits.min if reduction == "amax" else limits.max)
 
 
+def _with_shared_gradient(
+    result: popxl.Tensor,
+    self: popxl.Tensor,
+    axis: int,
+    index: popxl.Tensor,
+    src: popxl.Tensor,
+    include_self: bool,
+    by_rows: bool,
+) -> popxl.Tensor:
+    """Extrema whose gradient equal elements share, as in torch.
+
+    There an element of `self` that equals the result has a share also where it takes no part.
+    """
+    mode: dict[str, Any] = {"axis": axis, "enable_index_broadcast": by_rows}
+    dtype = result.dtype
+
+    def at_places(t: popxl.Tensor) -> popxl.Tensor:
+        if by_rows:
+            return ops.gather(t, index, axis)
+        numbers = element_numbers(index, t.shape, axis)
+        return ops.gather(ops.reshape(t, (t.nelms,)), numbers, 0)
+
+    found = ops.detach(result)
+    won = cast(ops.equal(ops.detach(src), at_places(found)), dtype)
+    kept = cast(ops.equal(ops.detach(self), found), dtype)
+    counts = ops.scatter_reduce(won, index, "sum", kept, **mode)
+    share = ops.div(number(1, dtype), counts)
+    of_self = ops.mul(kept, share)
+    if not include_self:
+        nothing = broadcast_to(number(0, dtype), src.shape)
+        of_self = ops.scatter_reduce(nothing, index, "none", of_self, **mode)
+    of_src = ops.mul(src, ops.detach(ops.mul(won, at_places(share))))
+    before = ops.mul(self, ops.detach(of_self))
+    return with_gradient_of(result, ops.scatter_reduce(of_src, index, "sum", before, **mode))
+
+
 def reduce_into(
+    call: Call,
     self: popxl.Tensor,
     axis: int,
     index: popxl.Tensor,
@@ -274,6 +312,7 @@ def reduce_into(
     """Reduce elements into the positions of a tensor along an axis.
 
     Args:
+        call: The call that does it.
         self: The tensor that they are reduced into.
         axis: The axis, not negative.
         index: Positions: of single elements, or a vector for whole slices.
@@ -293,6 +332,8 @@ def reduce_into(
         blank = broadcast_to(number(_identity(reduction, self.dtype), self.dtype), src.shape)
         start = ops.scatter_reduce(blank, index, "none", self, **mode)
     result = ops.scatter_reduce(src, index, _REDUCTIONS[reduction], start, **mode)
+    if reduction in ("amax", "amin") and call.node.from_grad:
+        return _with_shared_gradient(result, self, axis, index, src, include_self, by_rows)
     if reduction != "mean":
         return result
     ones = broadcast_to(number(1, popxl.float32), src.shape)
@@ -344,7 +385,7 @@ def scatter(
         mode: dict[str, Any] = {"axis": axis, "enable_index_broadcast": False}
         result = ops.scatter_reduce(src, index, "none", self, **mode)
     else:
-        result = reduce_into(self, axis, index, src, reduce, include_self, by_rows=False)
+        result = reduce_into(call, self, axis, index, src, reduce, include_self, by_rows=False)
     return ops.reshape(result, shape) if result.shape != shape else result
 
 
@@ -363,5 +404,5 @@ def index_reduce(
         self, source = ops.reshape(self, (1,)), ops.reshape(source, (1,))
     vector = cast(ops.reshape(index, (index.nelms,)), popxl.int32)
     axis = dim % self.rank
-    result = reduce_into(self, axis, vector, source, reduce, include_self, by_rows=True)
+    result = reduce_into(call, self, axis, vector, source, reduce, include_self, by_rows=True)
     return ops.reshape(result, call.shape)

@@ -9,6 +9,7 @@ from poptorch._lower.lowering import Call, cast
 from poptorch._lower.ops_activation import scaled, shifted, softplus_of
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
+from poptorch._lower.views import with_gradient_of
 from popxl import ops
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -151,11 +152,15 @@ def binary_cross_entropy(
 ) -> popxl.Tensor:
     """`-(y ln p + (1 - y) ln(1 - p))`, with logarithms of at least -100."""
     p, y = wide(self, target)
-    # Torch bounds the gradient's denominator too; where p is inside of (0, 1) nothing differs.
     low = number(-100, p.dtype)
-    log_p = ops.maximum(ops.log(p), low)
-    log_rest = ops.maximum(ops.log1p(ops.negate(p)), low)
+    log_p = ops.maximum(ops.log(ops.detach(p)), low)
+    log_rest = ops.maximum(ops.log1p(ops.detach(ops.negate(p))), low)
     losses = ops.sub(ops.mul(shifted(y, -1), log_rest), ops.mul(y, log_p))
+    if call.node.from_grad:
+        # The gradient's denominator is bounded, so that it is finite where p is 0 or 1.
+        spread = ops.maximum(ops.mul(ops.sub(number(1, p.dtype), p), p), number(1e-12, p.dtype))
+        slope = ops.mul(p, ops.detach(ops.div(ops.sub(p, y), spread)))
+        losses = with_gradient_of(losses, ops.add(losses, slope))
     if weight is not None:
         losses = ops.mul(losses, cast(weight, p.dtype))
     return finish(call, losses, reduction)

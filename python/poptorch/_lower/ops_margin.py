@@ -10,7 +10,7 @@ import popxl
 from poptorch._impl import createPoptorchError
 from poptorch._lower.lowering import Call, broadcast_to, cast
 from poptorch._lower.ops_activation import shifted
-from poptorch._lower.ops_loss import MEAN, NONE, at_least_zero, finish, wide
+from poptorch._lower.ops_loss import MEAN, NONE, finish, wide
 from poptorch._lower.ops_pointwise import number
 from poptorch._lower.registry import lowers
 from poptorch._trace.recorder import memory_of
@@ -38,7 +38,7 @@ def multi_margin_loss(
     labels = ops.reshape(cast(target, popxl.int32), (-1,))
     of_label = ops.nll_loss(scores, labels, None, "none", log_prob=True)
     excess = shifted(ops.add(scores, ops.reshape(of_label, (-1, 1))), margin)
-    losses = at_least_zero(excess)
+    losses = ops.relu(excess)
     if p == 2:
         losses = ops.mul(losses, losses)
     is_label = ops.equal(ops.reshape(labels, (-1, 1)), _class_numbers(classes))
@@ -69,7 +69,7 @@ def multilabel_margin_loss(
     chosen = ops.where(ops.logical_and(matches, counted), one, zero)
     is_label = ops.greater(ops.sum(chosen, [1], True), zero)
     of_label = ops.sum(ops.mul(chosen, ops.reshape(scores, (-1, 1, classes))), [2], True)
-    margins = at_least_zero(shifted(ops.sub(ops.reshape(scores, (-1, 1, classes)), of_label), 1))
+    margins = ops.relu(shifted(ops.sub(ops.reshape(scores, (-1, 1, classes)), of_label), 1))
     skipped = ops.logical_or(is_label, ops.logical_not(counted))
     losses = ops.where(broadcast_to(skipped, margins.shape), zero, margins)
     losses = ops.mul(ops.sum(losses, [1, 2]), number(1 / classes, losses.dtype))

@@ -117,8 +117,9 @@ def div(
     left, right = operand(self, call.dtype), operand(other, call.dtype)
     if rounding_mode == "floor":
         return floored_quotient(left, right)
-    quotient = ops.div(left, right)
-    return truncated(quotient) if call.dtype.is_floating_point else quotient
+    if not call.dtype.is_floating_point:
+        return ops.div(left, right)
+    return truncated(ops.div(ops.detach(left), ops.detach(right)))
 
 
 def differ_in_sign(a: popxl.Tensor, b: popxl.Tensor) -> popxl.Tensor:
@@ -322,10 +323,16 @@ def clamp(
     t = cast(self, call.dtype)
     bounds = [-math.inf if low is None else low, math.inf if high is None else high]
     numbers = [float(b) for b in bounds if not isinstance(b, popxl.Tensor)]
-    if len(numbers) == 2 and call.dtype.is_floating_point:
+    # In torch the gradient of an element that equals a bound passes, which that of clip does not.
+    if len(numbers) == 2 and call.dtype.is_floating_point and not call.node.from_grad:
         return ops.clip(t, *numbers)
     if low is not None:
-        t = _moved(t, operand(low, call.dtype), ops.greater)
+        bound = operand(low, call.dtype)
+        if high is not None and call.node.from_grad:
+            # As in torch, which gives the gradient of an empty range to its upper bound.
+            is_range = ops.greater(operand(high, call.dtype), bound)
+            bound = ops.where(is_range, bound, ops.detach(bound))
+        t = _moved(t, bound, ops.greater)
     if high is not None:
         t = _moved(t, operand(high, call.dtype), lambda a, b: ops.greater(b, a))
     return t

@@ -143,7 +143,16 @@ def narrow(
     return take_range(self, axis, first, first + length)
 
 
-@lowers("aten::split", "aten::split_with_sizes", "aten::chunk", "aten::tensor_split")
+@lowers(
+    "aten::split",
+    "aten::split_with_sizes",
+    "aten::chunk",
+    "aten::tensor_split",
+    # Cells of recurrent networks write to the pieces of these.
+    "aten::unsafe_split",
+    "aten::unsafe_split_with_sizes",
+    "aten::unsafe_chunk",
+)
 def split(call: Call, self: popxl.Tensor, dim: int = 0, **_sizes: Any) -> list[popxl.Tensor]:
     """An axis cut into ranges."""
     sizes = [piece.shape[dim] for piece in call.outputs]

@@ -182,7 +182,11 @@ _SAME = ["alias", "to", "type_as", "dropout", "_to_copy", "lift_fresh"]
 INVERSES: dict[str, FindInverse] = {
     **{f"aten::{name}": _in_order for name in _IN_ORDER},
     **{f"aten::{name}": _same for name in _SAME},
-    **{f"aten::{name}": _piece for name in ("split", "split_with_sizes", "chunk")},
+    **{
+        f"aten::{prefix}{name}": _piece
+        for name in ("split", "split_with_sizes", "chunk")
+        for prefix in ("", "unsafe_")
+    },
     "aten::detach": _detached,
     "aten::permute": _permute,
     "aten::transpose": _transpose,

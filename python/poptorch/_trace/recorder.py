@@ -17,7 +17,6 @@ from poptorch._private_torch import (
     RecordingMode,
     as_compiled,
     call_batched,
-    decomposition_table,
     enable_python_dispatcher,
     full_name,
     is_differentiated,
@@ -26,6 +25,7 @@ from poptorch._private_torch import (
     without_modes,
 )
 from poptorch._trace.complex_numbers import ComplexNumbers
+from poptorch._trace.decompositions import decomposition_of
 from poptorch._trace.dynamic_shapes import in_fixed_shape
 from poptorch._trace.known_values import KnownValues
 from poptorch._trace.recording import (
@@ -203,7 +203,7 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
             fixed = in_fixed_shape(func, bound, self._value_of, self._user_location)
         if fixed is not None:
             return self._with_constants(fixed)
-        if not self._lowers(func._schema.name) and (taken_apart := self._decomposition(func)):
+        if not self._lowers(func._schema.name) and (taken_apart := decomposition_of(func)):
             with self:
                 return taken_apart(*args, **kwargs)
         from_grad = any(tensor.requires_grad for tensor in given)
@@ -280,14 +280,6 @@ class Recorder(RecordingMode):  # type: ignore[no-untyped-call]
         if isinstance(value, dict):
             return {key: self._with_constants(item) for key, item in value.items()}
         return value
-
-    def _decomposition(self, func: Operator) -> Callable[..., Any] | None:
-        """How torch takes an operator apart, or None."""
-        if func._can_decompose():
-            return func.decompose
-        if func in decomposition_table:
-            return decomposition_table[func]
-        return _out_of_place(func)
 
     def _note(
         self,
@@ -417,16 +409,3 @@ def memory_of(tensor: torch.Tensor) -> int:
         A number that tensors have in common when they share memory.
     """
     return tensor.untyped_storage()._cdata
-
-
-def _out_of_place(func: Operator) -> Callable[..., Any] | None:
-    """An in-place operator as its out-of-place form and a copy, where torch has that form."""
-    name = func._schema.name.partition("::")[2]
-    packet = getattr(getattr(torch.ops, func.namespace), name[:-1], None)
-    if not name.endswith("_") or name.endswith("__") or packet is None:
-        return None
-
-    def written_back(target: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return target.copy_(packet(target, *args, **kwargs))
-
-    return written_back

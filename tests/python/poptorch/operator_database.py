@@ -213,19 +213,32 @@ def at_places(results: list[torch.Tensor], op_name: str, sample: Any) -> list[to
     return [*results[:-1], sample.input.detach().gather(dim, places)]
 
 
-def failing(names: list[str], dtype: str, samples: int, gradients: bool) -> list[str]:
+def failing(
+    names: list[str], dtype: str, samples: int, gradients: bool, tied: bool = False
+) -> list[str]:
     """The failures, outside of the exceptions, of operators with a few samples each."""
-    known = exceptions()
+    known, kind = exceptions(), "tied" if tied else dtype
     reports = [
-        run_operator(info, DTYPES[dtype], samples, gradients)
+        run_operator(info, DTYPES[dtype], samples, gradients, tied)
         for info in supported_operators(names)
         if DTYPES[dtype] in info.dtypes
     ]
     return [
         f"{report.name}: {text}"
         for report in reports
-        for text in unknown_failures(report.failures, known.get((report.name, dtype)))
+        for text in unknown_failures(report.failures, known.get((report.name, kind)))
     ]
+
+
+def with_equal_elements(sample: Any) -> Any:
+    """A sample of whole numbers from -2 to 2: equal elements, zeros and ends of ranges."""
+
+    def rounded(t: Any) -> Any:
+        if not isinstance(t, torch.Tensor) or not t.is_floating_point():
+            return t
+        return (t.detach() / 2).round().clamp(-2, 2).requires_grad_(t.requires_grad)
+
+    return sample.transform(rounded)
 
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -398,8 +411,10 @@ def chosen(found: Iterator[Any], count: int) -> list[Any]:
     return sorted(owed, key=is_scalar)[:count]
 
 
-def run_operator(info: Any, dtype: torch.dtype, samples: int, gradients: bool) -> Report:
-    """Run a few samples of one operator."""
+def run_operator(
+    info: Any, dtype: torch.dtype, samples: int, gradients: bool, tied: bool = False
+) -> Report:
+    """Run a few samples of one operator, `tied` with equal elements."""
     report = Report(info.name + (f".{info.variant_test_name}" if info.variant_test_name else ""))
     wants_gradient = gradients and dtype.is_floating_point and info.supports_autograd
     check = check_training if wants_gradient else check_forward
@@ -407,7 +422,7 @@ def run_operator(info: Any, dtype: torch.dtype, samples: int, gradients: bool) -
     # The database looks for a test of unittest in all frames, which pytest has many of.
     with mock.patch.object(inspect, "stack", list):
         found = chosen(info.sample_inputs("cpu", dtype, requires_grad=wants_gradient), samples)
-    for sample in found:
+    for sample in map(with_equal_elements, found) if tied else found:
         try:
             text = check(info.name, info.op, sample, dtype)
         except Exception as error:  # every kind of failure is a line of the report
@@ -437,6 +452,7 @@ def main() -> int:
     parser.add_argument("--names", default="")
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--tied", action="store_true", help="samples with equal elements and zeros")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -448,12 +464,12 @@ def main() -> int:
         for info in infos:
             if dtype not in info.dtypes:
                 continue
-            report = run_operator(info, dtype, given.samples, given.gradients)
+            report = run_operator(info, dtype, given.samples, given.gradients, given.tied)
             if not report.passed and not report.failures:
                 continue
             rows.append({"dtype": kind, **vars(report), "whole": report.whole})
             if not report.whole:
-                failure = known.get((report.name, kind))
+                failure = known.get((report.name, "tied" if given.tied else kind))
                 unknown = unknown_failures(report.failures, failure)
                 print(
                     f"{kind} {report.name}: {len(report.failures)} of "

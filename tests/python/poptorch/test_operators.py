@@ -26,6 +26,87 @@ def test_first_samples_agree(part: int) -> None:
     assert failing(OTHERS[part::PARTS], "float32", 2, True) == []
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_equal_elements_share_gradients_as_in_torch(part: int) -> None:
+    """Also zeros and ends of ranges."""
+    names = sorted(NAMES.read_text(encoding="utf-8").split())
+    assert failing(names[part::PARTS], "float32", 2, True, tied=True) == []
+
+
+def gradients(function: Callable[..., torch.Tensor], *values: list[float]) -> list[torch.Tensor]:
+    """Those of eager torch and of a program, of the sum of a function's results."""
+    module = Calls(lambda *weights: function(*(w.clone() for w in weights)).sum())
+    weights = nn.ParameterList(nn.Parameter(torch.tensor(value)) for value in values)
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = weights
+
+        def forward(self) -> torch.Tensor:
+            return poptorch.identity_loss(module(*self.weights), "none")
+
+    model = Loss()
+    model().backward()
+    wanted = [weight.grad.clone() for weight in weights]
+    trained = poptorch.trainingModel(model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+    before = [weight.detach().clone() for weight in weights]
+    trained()
+    found = [b - w.detach() for b, w in zip(before, weights, strict=True)]
+    return [torch.cat(wanted), torch.cat(found)]
+
+
+EDGES = {
+    "clamp": (lambda t: t.clamp(0, 1), [0.0, 1.0, 0.5, 2.0]),
+    "clamp_min": (lambda t: t.clamp(min=0), [0.0, 1.0, -1.0]),
+    "empty range": (torch.clamp, [0.0, 3.0], [1.0, 2.0], [1.0, 1.0]),
+    "asinh": (torch.asinh, [0.0, -2.0, 1.0]),
+    "sinc": (torch.sinc, [0.0, 0.5, 1.0]),
+    "xlogy": (torch.xlogy, [0.0, 0.0, 0.0, 1.0], [2.0, 0.5, 1.0, 3.0]),
+    "xlog1py": (torch.special.xlog1py, [0.0, 0.0, 2.0], [2.0, -0.5, 3.0]),
+    "logit": (torch.logit, [0.25, 0.5, 0.75]),
+    "logit of a range": (lambda t: torch.logit(t, 0.1), [0.05, 0.5, 0.95]),
+    "trunc": (lambda a, b: torch.div(a, b, rounding_mode="trunc") * a, [1.0, 3.0], [2.0, 2.0]),
+    "saturated": (
+        lambda p: nn.functional.binary_cross_entropy(p, torch.tensor([0.0, 1.0, 0.3, 1.0, 0.0])),
+        [0.0, 1.0, 0.0, 0.0, 1.0],
+    ),
+    "margin": (
+        lambda t: nn.functional.multi_margin_loss(t.reshape(1, 3), torch.tensor([1])),
+        [1.0, 2.0, 0.5],
+    ),
+    "largest": (
+        lambda t: torch.zeros(3).scatter_reduce(
+            0, torch.tensor([0, 0, 1, 1, 1]), t, "amax", include_self=False
+        ),
+        [2.0, 2.0, 0.0, -1.0, 0.0],
+    ),
+    "smallest rows": (
+        lambda t: torch.ones(2, 2).index_reduce(
+            0, torch.tensor([0, 0, 1]), t.reshape(3, 2), "amin"
+        ),
+        [1.0, 0.5, 0.5, 0.5, 3.0, 1.0],
+    ),
+    "border": (
+        lambda t: nn.functional.grid_sample(
+            X[None, :, :, :2].reshape(1, 1, 4, 3)[:, :, :3],
+            t.reshape(1, 1, 3, 2),
+            padding_mode="border",
+            align_corners=True,
+        ),
+        [-1.0, 0.3, 1.0, 1.0, 0.2, 0.1],
+    ),
+}
+
+
+@pytest.mark.parametrize("function, values", [(f, v) for f, *v in EDGES.values()], ids=EDGES)
+def test_gradients_at_edges_are_those_of_torch(
+    function: Callable[..., torch.Tensor], values: list[list[float]]
+) -> None:
+    wanted, given = gradients(function, *values)
+    torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_operators_of_integers_agree() -> None:
     names = "bitwise_and bitwise_or bitwise_xor bitwise_not nn.functional.one_hot index_fill"
     for dtype in ("int64", "bool"):
