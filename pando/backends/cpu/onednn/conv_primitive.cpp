@@ -107,14 +107,14 @@ ConvPrimitive describe_conv(ConvPass pass, const ConvProblem& problem, const Con
 }
 
 std::size_t scratchpad_bytes(const ConvPrimitive& primitive, const ConvProblem& problem) {
-  constexpr std::size_t kLargestVector = 64;
+  constexpr std::size_t kLargestVectorBytes = 64;
   const std::size_t asked = primitive.desc.scratchpad_desc().get_size();
   const bool has_strides = std::any_of(problem.strides.begin(), problem.strides.end(),
                                        [](std::int64_t stride) { return stride > 1; });
   const std::string_view name = primitive.desc.impl_info_str();
-  if (!has_strides || name.find("1x1") == std::string_view::npos) return asked;
+  if (!has_strides || !name.starts_with("jit_1x1")) return asked;
   const Shape pixels(problem.result.begin() + 2, problem.result.end());
-  return asked + static_cast<std::size_t>(num_elements(pixels)) * kLargestVector;
+  return asked + static_cast<std::size_t>(num_elements(pixels)) * kLargestVectorBytes;
 }
 
 bool is_reference(const ConvPrimitive& primitive) {
