@@ -64,6 +64,11 @@ def element_numbers(index: popxl.Tensor, shape: Sequence[int], axis: int) -> pop
     return ops.add(along, popxl.constant(base, popxl.int32))
 
 
+def _elements_at(t: popxl.Tensor, index: popxl.Tensor, axis: int) -> popxl.Tensor:
+    """Elements at positions along an axis, in the shape of `index`."""
+    return ops.gather(ops.reshape(t, (t.nelms,)), element_numbers(index, t.shape, axis), 0)
+
+
 @lowers("aten::gather")
 def gather(
     call: Call, self: popxl.Tensor, dim: int, index: popxl.Tensor, sparse_grad: bool = False
@@ -74,8 +79,7 @@ def gather(
         flat = ops.reshape(self, (self.nelms,))
         found = ops.gather(flat, ops.reshape(cast(index, popxl.int32), (index.nelms,)), 0)
         return ops.reshape(found, call.shape)
-    numbers = element_numbers(index, self.shape, dim % self.rank)
-    return ops.gather(ops.reshape(self, (self.nelms,)), numbers, 0)
+    return _elements_at(self, index, dim % self.rank)
 
 
 def summable(t: popxl.Tensor) -> popxl.Tensor:
@@ -280,10 +284,7 @@ def _with_shared_gradient(
     dtype = result.dtype
 
     def at_places(t: popxl.Tensor) -> popxl.Tensor:
-        if by_rows:
-            return ops.gather(t, index, axis)
-        numbers = element_numbers(index, t.shape, axis)
-        return ops.gather(ops.reshape(t, (t.nelms,)), numbers, 0)
+        return ops.gather(t, index, axis) if by_rows else _elements_at(t, index, axis)
 
     found = ops.detach(result)
     won = cast(ops.equal(ops.detach(src), at_places(found)), dtype)

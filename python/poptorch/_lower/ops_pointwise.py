@@ -328,7 +328,7 @@ def clamp(
         return ops.clip(t, *numbers)
     if low is not None:
         bound = operand(low, call.dtype)
-        if high is not None and call.node.from_grad:
+        if isinstance(low, popxl.Tensor) and high is not None and call.node.from_grad:
             # As in torch, which gives the gradient of an empty range to its upper bound.
             is_range = ops.greater(operand(high, call.dtype), bound)
             bound = ops.where(is_range, bound, ops.detach(bound))
