@@ -173,6 +173,19 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
   return parts;
 }
 
+void run_part(const MatMulPart& part, const MatMulProblem& p, std::byte* const* operands,
+              std::byte* scratch) {
+  const auto at = [&](std::size_t operand, std::int64_t elements) -> void* {
+    return operands[operand] + elements * static_cast<std::int64_t>(dtype_bytes(p.dtype));
+  };
+  std::array<void*, 5> pointers = {at(0, part.lhs), at(1, part.rhs)};
+  std::size_t next = 2;
+  if (p.has_bias) pointers[next++] = at(2, part.bias);
+  pointers[next] = at(next, part.out);
+  pointers[next + 1] = scratch + part.scratch;
+  part.primitive->run(pointers.data());
+}
+
 }  // namespace
 
 KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
@@ -202,27 +215,28 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
       part.scratch = plan.scratch_bytes;
       plan.scratch_bytes += scratch_aligned(part.scratch_bytes) + p.finish_scratch();
     }
-    // What oneDNN does not apply itself is done to each part after it.
+    // What oneDNN does not apply itself is done after it, by whole rows: parts of rows have each
+    // thread prefetch what the other one has just written.
     const bool finishes = p.epilogue != nullptr && known_function(p) == nullptr;
-    plan.run = [parts = std::move(parts), p, finishes](std::byte* const* operands,
-                                                       std::byte* scratch) {
-      const auto at = [&](std::size_t operand, std::int64_t elements) -> void* {
-        return operands[operand] + elements * static_cast<std::int64_t>(dtype_bytes(p.dtype));
-      };
+    const bool finishes_parts = finishes && parts.front().result.columns == p.n;
+    plan.run = [parts = std::move(parts), p, finishes, finishes_parts](std::byte* const* operands,
+                                                                       std::byte* scratch) {
       const auto count = static_cast<std::int64_t>(parts.size());
+      const auto finish = [&](const MatMulPart& part, const MatrixPart& result) {
+        p.finish(operands, scratch + part.scratch + scratch_aligned(part.scratch_bytes), result);
+      };
       parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           const MatMulPart& part = parts[static_cast<std::size_t>(i)];
-          std::array<void*, 5> pointers = {at(0, part.lhs), at(1, part.rhs)};
-          std::size_t next = 2;
-          if (p.has_bias) pointers[next++] = at(2, part.bias);
-          pointers[next] = at(next, part.out);
-          pointers[next + 1] = scratch + part.scratch;
-          part.primitive->run(pointers.data());
-          if (!finishes) continue;
-          p.finish(operands, scratch + part.scratch + scratch_aligned(part.scratch_bytes),
-                   part.result);
+          run_part(part, p, operands, scratch);
+          if (finishes_parts) finish(part, part.result);
         }
+      });
+      if (!finishes || finishes_parts) return;
+      const std::int64_t rows = p.batch_count() * p.m;
+      parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = rows * begin / count, last = rows * end / count;
+        finish(parts[static_cast<std::size_t>(begin)], {first, last - first, 0, p.n});
       });
     };
     return plan;
