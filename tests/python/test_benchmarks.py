@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
+from benchmarks.frameworks import torch_compile  # noqa: E402
 from benchmarks.memory import Contest, Round  # noqa: E402
 from benchmarks.models.families import model_cases  # noqa: E402
 from benchmarks.runner import Row, Runner, Sample, Settings, WorkerProcess  # noqa: E402
@@ -224,14 +226,20 @@ def test_a_model_row_that_nobody_can_start_is_shown(tmp_path: Path) -> None:
     assert "failed:\nmlp/infer/b32: pando: ValueError: broken" in done.stdout
 
 
-def test_a_form_of_torch_compile_can_be_chosen_alone() -> None:
+def test_a_form_of_torch_compile_can_be_chosen_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, bool] | None] = []
+
+    def uncompiled(module: Any, options: dict[str, bool] | None = None) -> Any:
+        asked.append(options)
+        return module
+
+    # The compiler itself takes a minute where it has not run before.
+    monkeypatch.setattr(torch, "compile", uncompiled)
     case = replace(next(c for c in model_cases() if c.name == "mlp/infer/b32"), form="freezing")
-    settings = Settings(threads=1, rounds=1, block_seconds=0.01, retry_disturbed=False, fresh=True)
-    with Runner(settings, ("torch_compile",)) as runner:
-        assert "freezing" in runner._forms(runner._workers[0], Row(case))
-        row = runner.measure(case)
-    assert row.failures == {}
-    assert row.notes == {"torch_compile": "freezing"}
+    assert case.form in torch_compile.forms(case)
+    program = torch_compile.build(case, torch.get_num_threads())
+    assert asked == [{"freezing": True}]
+    assert program.note == "freezing"
 
 
 class ScriptedWorker(WorkerProcess):
