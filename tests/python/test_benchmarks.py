@@ -18,6 +18,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+# E402: they are found on the path that has just been extended.
 from benchmarks import data  # noqa: E402
 from benchmarks.cases import FRAMEWORKS, Case, all_cases  # noqa: E402
 from benchmarks.frameworks import torch_compile  # noqa: E402
@@ -233,7 +234,7 @@ def test_a_form_of_torch_compile_can_be_chosen_alone(monkeypatch: pytest.MonkeyP
         asked.append(options)
         return module
 
-    # The compiler itself takes a minute where it has not run before.
+    # Which form is asked for needs no compiler.
     monkeypatch.setattr(torch, "compile", uncompiled)
     case = replace(next(c for c in model_cases() if c.name == "mlp/infer/b32"), form="freezing")
     assert case.form in torch_compile.forms(case)

@@ -215,8 +215,8 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
       part.scratch = plan.scratch_bytes;
       plan.scratch_bytes += scratch_aligned(part.scratch_bytes) + p.finish_scratch();
     }
-    // What oneDNN does not apply itself is done after it, by whole rows: parts of rows have each
-    // thread prefetch what the other one has just written.
+    // What oneDNN does not apply itself is done after it, by whole rows, which are faster than the
+    // windows that threads have where they share the columns (docs/decisions/0017).
     const bool finishes = p.epilogue != nullptr && known_function(p) == nullptr;
     const bool finishes_parts = finishes && parts.front().result.columns == p.n;
     plan.run = [parts = std::move(parts), p, finishes, finishes_parts](std::byte* const* operands,
