@@ -15,7 +15,7 @@ constexpr double kThreadWork = 6000;
 
 /// Below this many elements the micro-ops are done before machine code would have been made. Parts
 /// are short rows, each of which costs micro-ops more than it costs machine code.
-constexpr std::int64_t kCompiledElements = 16384, kCompiledPartElements = 8192;
+constexpr std::int64_t kCompiledElements = 16384, kCompiledPartElements = 2048;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -33,7 +33,6 @@ bool compiles(const KernelSpec& spec, MachineCode machine_code, bool keep_rows) 
 
 /// Lanes of a vector of machine code, which runs rows of a multiple of two vectors.
 constexpr std::int64_t kCompiledVector = 8, kCompiledLanes = 2 * kCompiledVector;
-constexpr std::int64_t kBlockVectors = 8;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -116,11 +115,7 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
   lay_out_scratch();
   choose_parts(num_threads);
   fill_constants();
-  // A part is in the cache, where functions take the time: wider vectors make up for micro-ops.
-  const bool has_wider_vectors = lanes_ > kBlockVectors * kCompiledVector;
-  const bool prefers_micro_ops = keep_rows && machine_code == MachineCode::Automatic &&
-                                 has_wider_vectors && plan_.num_tile_ops > 0;
-  if (plan_.chain.program.body.empty() || prefers_micro_ops) return;
+  if (plan_.chain.program.body.empty()) return;
   // Groups of drawn numbers cut rows anywhere.
   const bool is_even =
       plan_.generated.empty() || layout_.rows == 1 || layout_.row_length % kCompiledVector == 0;
