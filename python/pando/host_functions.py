@@ -52,20 +52,20 @@ class HostFunction:
         self._state = _State()
         # A daemon: a function that never returns does not keep the process. The thread does not
         # keep this object.
-        self._thread = threading.Thread(
+        self.thread = threading.Thread(
             target=_work,
             args=(self.queue, function, numpy_dtype, self._state),
             name=f"host function {name}",
             daemon=True,
         )
-        self._thread.start()
+        self.thread.start()
 
     def close(self) -> None:
         """End it: its thread ends when the function returns, and runs that call it fail."""
         self.queue.close()
         # A thread that is left when the interpreter ends would keep what it has.
-        if not self._state.is_busy and self._thread is not threading.current_thread():
-            self._thread.join(_SECONDS_TO_END)
+        if not self._state.is_busy and self.thread is not threading.current_thread():
+            self.thread.join(_SECONDS_TO_END)
 
     def raise_error(self, cause: BaseException | None = None) -> None:
         """Raise what the function raised, if a run ended by that.

@@ -41,11 +41,12 @@ class StreamCallback:
         self._changed = threading.Condition()
         self._ended = False
         self._closed = False
+        self.thread: threading.Thread | None = None
 
     def queue_for(
         self, name: str, shape: tuple[int, ...], parts: int, dtype: np.dtype[Any]
     ) -> _core.TransferQueue:
-        """Find the queue between the function and a stream; the first call starts its thread.
+        """Find the queue between the function and a stream.
 
         Args:
             name: The stream.
@@ -75,10 +76,15 @@ class StreamCallback:
             )
             self._form = form
             # A daemon: a function that never returns does not keep the process.
-            threading.Thread(
+            self.thread = threading.Thread(
                 target=self._work, args=(self._queue, form), name=f"stream {name}", daemon=True
-            ).start()
+            )
         return self._queue
+
+    def start(self) -> None:
+        """Start the thread of a callback that has a queue, unless it has started already."""
+        if self.thread is not None and self.thread.ident is None:
+            self.thread.start()
 
     def close(self) -> None:
         """End it: nothing more goes through, and its thread ends when the function returns."""
@@ -126,7 +132,8 @@ class StreamSource(StreamCallback):
 
     Where a session's `run` takes an array for a stream it takes a source as well. The function is
     called on a thread of its own, ahead of the program; the threads that run the program never wait
-    for the interpreter. What it gave ahead in one run is there for the next one.
+    for the interpreter. What it gave ahead in one run is there for the next one. A run may wait for
+    the function, so that calls of the session from it raise RuntimeError during runs.
 
     Args:
         pull: A function without arguments that returns one transfer, or something to iterate over.
@@ -174,7 +181,8 @@ class StreamSink(StreamCallback):
     Where a session's `run_with_outputs` takes an array for a stream it takes a sink as well. The
     function is called on a thread of its own while the program runs; `run_with_outputs` returns
     when the function has had all that the run stored. A function that is slower than the program
-    makes the program wait. It must not call the session, which is busy until it returns.
+    makes the program wait. The session is busy until it returns: calls of the session from the
+    function raise RuntimeError.
 
     Args:
         push: A function that gets each transfer: a new array of the stream's dtype and shape, with
@@ -227,13 +235,16 @@ def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def run_with_callbacks(
-    run: Callable[..., _Result], callbacks: Sequence[StreamCallback | HostFunction]
+    run: Callable[..., _Result],
+    callbacks: Sequence[StreamCallback | HostFunction],
+    waits_for: set[threading.Thread],
 ) -> Callable[..., _Result]:
     """Make a function that runs a program and waits for the sinks among its callbacks.
 
     Args:
         run: Runs the program.
         callbacks: Those whose queues it uses, and the functions that it calls.
+        waits_for: Has the threads of the callbacks while a run may wait for them.
 
     Returns:
         A function with the parameters and the result of `run`. It raises what a function of a
@@ -241,7 +252,11 @@ def run_with_callbacks(
     """
 
     def run_and_flush(*arguments: Any) -> _Result:
+        waits_for.update(callback.thread for callback in callbacks if callback.thread is not None)
         try:
+            for callback in callbacks:
+                if isinstance(callback, StreamCallback):
+                    callback.start()
             result = run(*arguments)
             for callback in callbacks:
                 if isinstance(callback, StreamSink):
@@ -250,6 +265,8 @@ def run_with_callbacks(
             for callback in callbacks:
                 callback.raise_error(error)
             raise
+        finally:
+            waits_for.clear()
         for callback in callbacks:
             if isinstance(callback, StreamSink):
                 callback.raise_error()

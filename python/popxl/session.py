@@ -78,7 +78,8 @@ class Session(SessionVariables):
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
-        self._lock = threading.RLock()
+        self._mutex = threading.RLock()
+        self._waits_for = set()
         self._was_attached_stack: list[Any] = []
         self._unload_work: Callable[[], None] | None = None
         # A device that was attached before, by the user or another session, is not ours to detach.
@@ -394,7 +395,9 @@ class Session(SessionVariables):
         callbacks: Sequence[StreamCallback | HostFunction],
     ) -> None:
         self._in_sync = False
-        run = run_with_callbacks(self._core.run, callbacks) if callbacks else self._core.run
+        run = self._core.run
+        if callbacks:
+            run = run_with_callbacks(run, callbacks, self._waits_for)
         for repeated in run(arrays, targets):
             note_repeated(self.ir_, repeated)
 

@@ -50,9 +50,9 @@ def host_call(
     returns one for each output, of exactly the declared shape and dtype: a tuple or a list, or the
     array itself where there is one output. It runs on a thread of its own; the threads that run
     the program wait for it, never for the interpreter. Each replica calls it for itself, one after
-    the other. It must not use the session that runs the program. The call happens whether its
-    outputs are used or not, in the order of the other calls of its graph. It is not part of the
-    original popxl.
+    the other. A call of the session that runs the program raises RuntimeError in it. The call
+    happens whether its outputs are used or not, in the order of the other calls of its graph. It
+    is not part of the original popxl.
 
     What the function raises, or a ValueError for a result of another number, shape or dtype, ends
     the run and is raised there; variables keep what had been written by then, and later runs call

@@ -4,7 +4,8 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ import popxl
 from pando import _core
 from pando.stream_callbacks import StreamSink, StreamSource
 from popxl import ops
-
-WAIT = 60.0  # seconds: a test that hangs fails
+from tests.python.in_time import WAIT, run_in_time
 
 
 def running_sums(transfers: int, replicas: int = 1):
@@ -215,6 +215,57 @@ def interrupt_when(ready: threading.Event) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
     return thread
+
+
+CALLS: dict[str, Callable[[popxl.Session, Any, Any], Any]] = {
+    "run": lambda session, x, total: session.run({x: np.ones((3, 2), np.float32)}),
+    "get_tensor_data": lambda session, x, total: session.get_tensor_data(total),
+    "write_variable_data": lambda session, x, total: session.write_variable_data(total, [1, 1]),
+    "weights_to_host": lambda session, x, total: session.weights_to_host(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_the_session_cannot_be_called_by_a_function_of_its_run(name, side):
+    ir, x, y, total = running_sums(3)
+    taken: list[np.ndarray] = []
+
+    def function(*value: np.ndarray) -> Any:
+        return CALLS[name](session, x, total)
+
+    source = StreamSource(function if side == "source" else counted())
+    sink = StreamSink(function if side == "sink" else lambda value: None)
+
+    def work() -> None:
+        with pytest.raises(RuntimeError, match="a function that its own run waits for, 'stream "):
+            session.run_with_outputs({x: source}, {y: sink})
+
+    with popxl.Session(ir) as session:
+        run_in_time(work)
+        session.write_variable_data(total, np.zeros(2, np.float32))
+        session.run_with_outputs({x: np.ones((3, 2), np.float32)}, {y: StreamSink(taken.append)})
+    np.testing.assert_array_equal(taken, [[1, 1], [2, 2], [3, 3]])
+
+
+def test_a_source_may_call_the_session_between_runs():
+    ir, x, y, total = running_sums(1)
+    ended, was_read = threading.Event(), threading.Event()
+    read: list[np.ndarray] = []
+
+    def transfers() -> Iterator[np.ndarray]:
+        yield np.ones(2, np.float32)
+        assert ended.wait(WAIT)
+        read.append(session.get_tensor_data(total).copy())
+        was_read.set()
+        yield 2 * read[-1]
+
+    with popxl.Session(ir) as session:
+        source = StreamSource(transfers())
+        session.run({x: source})
+        ended.set()
+        assert was_read.wait(WAIT)
+        assert session.run({x: source})[y].tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("side", ["source", "sink"])

@@ -14,8 +14,8 @@ import torch
 import popxl
 from popart import popart_exception
 from popxl import ops
+from tests.python.in_time import WAIT, run_in_time
 
-WAIT = 60.0  # seconds: a test that hangs fails
 RNG = np.random.default_rng(5)
 PAIR = popxl.TensorSpec((2,), popxl.float32)
 
@@ -308,6 +308,25 @@ def test_what_it_raises_is_raised_by_the_run() -> None:
         fails[0] = False
         session.run()
     np.testing.assert_array_equal(session.get_tensor_data(v), [3, 3])
+
+
+def test_it_cannot_call_the_session_that_runs() -> None:
+    calls = [True]
+
+    def function(v: np.ndarray) -> np.ndarray:
+        return session.get_tensor_data(variable) if calls[0] else v
+
+    def work() -> None:
+        message = "a function that its own run waits for, 'host function function'"
+        with pytest.raises(RuntimeError, match=message):
+            session.run()
+
+    ir, variable = counting_program(function, [PAIR])
+    with popxl.Session(ir) as session:
+        run_in_time(work)
+        calls[0] = False
+        session.run()
+        np.testing.assert_array_equal(session.get_tensor_data(variable), [2, 2])
 
 
 def test_an_error_of_one_replica_ends_all() -> None:
