@@ -374,6 +374,18 @@ class ChainBuilder {
   cpu::ChainBody body_;
 };
 
+TEST(CompiledChain, EqualChainsThatExistTogetherAreOne) {
+  const auto applied = [](cpu::ChainOp op) {
+    ChainBuilder chain;
+    return chain.store(chain.add(op, 0, 0));
+  };
+  const auto first = cpu::compile_chain(applied(cpu::ChainOp::AddF), false);
+  if (first == nullptr) GTEST_SKIP() << "this machine has no machine code";
+  EXPECT_EQ(cpu::compile_chain(applied(cpu::ChainOp::AddF), false), first);
+  EXPECT_NE(cpu::compile_chain(applied(cpu::ChainOp::MulF), false), first);
+  EXPECT_NE(cpu::compile_chain(applied(cpu::ChainOp::AddF), true), first);
+}
+
 TEST(RegisterPlan, SpillsWhatIsUsedLast) {
   using cpu::ChainOp;
   using Kind = cpu::RegisterAction::Kind;

@@ -5,6 +5,8 @@
 #include <xbyak/xbyak_util.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "pando/backends/cpu/fused/chain_emitter.hpp"
 #include "pando/backends/cpu/fused/executable_memory.hpp"
@@ -70,9 +72,7 @@ class X86Chain final : public CompiledChain {
   ExecutableCode code_, streaming_;
 };
 
-}  // namespace
-
-std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_stream) {
+std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may_stream) {
   const std::vector<int>& body = chain.program.body;
   const std::vector<int> moving_slots = moving_slots_of(chain);
   const bool can = has_instructions() && moving_slots.size() <= ChainPlaces::kMostMovingSlots &&
@@ -92,7 +92,29 @@ std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_st
     streaming = write_code(code);
   }
   if (!plain || (may_stream && !streaming)) return nullptr;
-  return std::make_unique<X86Chain>(std::move(plain), std::move(streaming));
+  return std::make_shared<X86Chain>(std::move(plain), std::move(streaming));
+}
+
+struct MadeChain {
+  ChainBody chain;
+  bool may_stream = false;
+  std::weak_ptr<const CompiledChain> code;
+};
+
+}  // namespace
+
+std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_stream) {
+  static std::mutex mutex;
+  static std::vector<MadeChain> all;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const MadeChain& made) { return made.code.expired(); });
+  for (const MadeChain& made : all) {
+    if (made.may_stream != may_stream || made.chain != chain) continue;
+    if (auto code = made.code.lock()) return code;
+  }
+  std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream);
+  if (code != nullptr) all.push_back({std::move(chain), may_stream, code});
+  return code;
 }
 
 }  // namespace pando::cpu
@@ -101,7 +123,7 @@ std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_st
 
 namespace pando::cpu {
 
-std::unique_ptr<CompiledChain> compile_chain(const ChainBody&, bool) { return nullptr; }
+std::shared_ptr<const CompiledChain> compile_chain(ChainBody, bool) { return nullptr; }
 
 }  // namespace pando::cpu
 

@@ -33,7 +33,7 @@ class CompiledChain {
 
 /// `may_stream`: runs may write past the caches. nullptr where this machine (x86-64 with AVX2, FMA
 /// and F16C), this program (no more than 13 slots that move) or this process (no memory that may be
-/// executed) cannot have it.
-std::unique_ptr<CompiledChain> compile_chain(const ChainBody& chain, bool may_stream);
+/// executed) cannot have it. Equal chains that exist at the same time are one.
+std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_stream);
 
 }  // namespace pando::cpu

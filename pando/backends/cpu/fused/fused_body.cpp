@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "pando/backends/cpu/fused/uniform_division.hpp"
 #include "pando/backends/cpu/parallel.hpp"
@@ -121,7 +122,7 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
       plan_.generated.empty() || layout_.rows == 1 || layout_.row_length % kCompiledVector == 0;
   streams_ = !keep_rows && is_even && layout_.is_better_past_the_caches();
   plan_.chain.moves = moving_slots(plan_, layout_);
-  compiled_ = compile_chain(plan_.chain, streams_);
+  compiled_ = compile_chain(std::move(plan_.chain), streams_);
   plan_.chain = {};
   // Machine code goes from row to row by itself.
   if (compiled_ != nullptr) row_steps_ = layout_.row_steps();

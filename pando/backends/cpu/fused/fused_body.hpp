@@ -82,9 +82,9 @@ class FusedBody {
   FusedPlan plan_;
   std::int64_t lanes_;
   FusedLayout layout_;
-  std::unique_ptr<CompiledChain> compiled_;  // of the body, or none
-  bool streams_ = false;                     // where outputs are apart from inputs
-  std::vector<std::int64_t> row_steps_;      // for machine code that goes from row to row
+  std::shared_ptr<const CompiledChain> compiled_;  // of the body, or none
+  bool streams_ = false;                           // where outputs are apart from inputs
+  std::vector<std::int64_t> row_steps_;            // for machine code that goes from row to row
   // Operands whose place is in memory, and those that have a buffer. What is the same for all
   // elements stays where prepare() places it, and is in neither.
   std::vector<std::size_t> direct_, buffered_;

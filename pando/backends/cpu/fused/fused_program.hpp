@@ -42,6 +42,7 @@ struct FusedOp {
   bool is_store() const {
     return kind == Kind::StoreRaw || kind == Kind::StoreHalfPrecision || kind == Kind::StoreTile;
   }
+  bool operator==(const FusedOp&) const = default;
 };
 
 /// A block made by the machine itself before the ops of a chunk run.
@@ -50,6 +51,7 @@ struct GeneratedOperand {
   std::uint16_t key0 = 0;  // Philox: slots of blocks with equal lanes
   std::uint16_t key1 = 0;
   std::uint32_t stream = 0;
+  bool operator==(const GeneratedOperand&) const = default;
 };
 
 /// A division by a uniform value, and the uniform ops from which machine code makes the quotient
@@ -59,6 +61,7 @@ struct UniformDivision {
   int divisor = -1;
   int magnitude = -1, reciprocal = -1;
   int scale = -1, negative = -1;  // one of the two
+  bool operator==(const UniformDivision&) const = default;
 };
 
 /// Values are named by their place in `ops`, which no pass changes.
@@ -75,6 +78,7 @@ struct FusedProgram {
 
   const FusedOp& op(int id) const { return ops[static_cast<std::size_t>(id)]; }
   FusedOp& op(int id) { return ops[static_cast<std::size_t>(id)]; }
+  bool operator==(const FusedProgram&) const = default;
 };
 
 /// Whether every element of the operand is the same.

@@ -32,6 +32,7 @@ struct ChainBody {
     const auto index = static_cast<std::size_t>(program.op(id).index);
     return static_cast<std::uint32_t>(program.constants[index].first);
   }
+  bool operator==(const ChainBody&) const = default;
 };
 
 /// Where an op finds an operand.
