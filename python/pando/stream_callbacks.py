@@ -237,14 +237,12 @@ def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 def run_with_callbacks(
     run: Callable[..., _Result],
     callbacks: Sequence[StreamCallback | HostFunction],
-    waits_for: set[threading.Thread],
 ) -> Callable[..., _Result]:
     """Make a function that runs a program and waits for the sinks among its callbacks.
 
     Args:
         run: Runs the program.
         callbacks: Those whose queues it uses, and the functions that it calls.
-        waits_for: Has the threads of the callbacks while a run may wait for them.
 
     Returns:
         A function with the parameters and the result of `run`. It raises what a function of a
@@ -252,7 +250,6 @@ def run_with_callbacks(
     """
 
     def run_and_flush(*arguments: Any) -> _Result:
-        waits_for.update(callback.thread for callback in callbacks if callback.thread is not None)
         try:
             for callback in callbacks:
                 if isinstance(callback, StreamCallback):
@@ -265,8 +262,6 @@ def run_with_callbacks(
             for callback in callbacks:
                 callback.raise_error(error)
             raise
-        finally:
-            waits_for.clear()
         for callback in callbacks:
             if isinstance(callback, StreamSink):
                 callback.raise_error()

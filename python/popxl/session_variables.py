@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
@@ -27,24 +28,14 @@ class SessionVariables:
     _core: _core.Session
     # Guards what touches the device or the host values: a call is whole before another begins.
     _mutex: threading.RLock
-    # Threads whose functions the run that is in progress waits for.
-    _waits_for: set[threading.Thread]
+    # That, as threads may have it now.
+    _lock: AbstractContextManager[Any]
     _in_sync: bool
     _in_checkpoint: bool
     weights_to_host_on_exit: bool
     _keeps_host_values: bool
     # Ids of variables whose host values this session gave up.
     _given_up: set[str]
-
-    @property
-    def _lock(self) -> threading.RLock:
-        if self._waits_for and threading.current_thread() in self._waits_for:
-            raise RuntimeError(
-                "a session was called by a function that its own run waits for, "
-                f"'{threading.current_thread().name}': such a function may note what it wants; "
-                "call the session when the run has ended"
-            )
-        return self._mutex
 
     @property
     def is_attached(self) -> bool:

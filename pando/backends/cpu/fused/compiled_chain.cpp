@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "pando/backends/cpu/fused/chain_emitter.hpp"
 #include "pando/backends/cpu/fused/executable_memory.hpp"
+#include "pando/base/hash.hpp"
 
 namespace pando::cpu {
 namespace {
@@ -95,26 +97,60 @@ std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may
   return std::make_shared<X86Chain>(std::move(plain), std::move(streaming));
 }
 
-struct MadeChain {
-  ChainBody chain;
-  bool may_stream = false;
-  std::weak_ptr<const CompiledChain> code;
+/// Those that kernels have.
+class ChainTable {
+ public:
+  std::shared_ptr<const CompiledChain> get(ChainBody chain, bool may_stream) {
+    const std::uint64_t hash = hash_of(chain);
+    const std::lock_guard lock(mutex_);
+    const auto [begin, end] = made_.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+      const Made& made = it->second;
+      if (made.may_stream != may_stream || made.chain != chain) continue;
+      if (auto code = made.code.lock()) return code;
+    }
+    std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream);
+    if (code != nullptr) made_.emplace(hash, Made{std::move(chain), may_stream, code});
+    if (made_.size() > 2 * used_) drop_unused();
+    return code;
+  }
+
+ private:
+  struct Made {
+    ChainBody chain;
+    bool may_stream = false;
+    std::weak_ptr<const CompiledChain> code;
+  };
+
+  static std::uint64_t hash_of(const ChainBody& chain) {
+    HashWriter hash;
+    for (const FusedOp& op : chain.program.ops) {
+      hash.value(op.kind);
+      hash.value(op.chain);
+      hash.value(op.index);
+      for (int operand : op.operands) hash.value(operand);
+    }
+    for (const auto& [bits, bytes] : chain.program.constants) hash.value(bits);
+    return std::move(hash).finish().low;
+  }
+
+  void drop_unused() {
+    std::erase_if(made_, [](const auto& entry) { return entry.second.code.expired(); });
+    used_ = std::max(kFewest, made_.size());
+  }
+
+  static constexpr std::size_t kFewest = 32;
+
+  std::mutex mutex_;
+  std::unordered_multimap<std::uint64_t, Made> made_;
+  std::size_t used_ = kFewest;  // when it was looked for what is not
 };
 
 }  // namespace
 
 std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_stream) {
-  static std::mutex mutex;
-  static std::vector<MadeChain> all;
-  const std::lock_guard lock(mutex);
-  std::erase_if(all, [](const MadeChain& made) { return made.code.expired(); });
-  for (const MadeChain& made : all) {
-    if (made.may_stream != may_stream || made.chain != chain) continue;
-    if (auto code = made.code.lock()) return code;
-  }
-  std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream);
-  if (code != nullptr) all.push_back({std::move(chain), may_stream, code});
-  return code;
+  static ChainTable table;
+  return table.get(std::move(chain), may_stream);
 }
 
 }  // namespace pando::cpu
