@@ -28,7 +28,7 @@ class SessionVariables:
     _core: _core.Session
     # Guards what touches the device or the host values: a call is whole before another begins.
     _mutex: threading.RLock
-    # That, as threads may have it now.
+    # What calls hold: the mutex, or in runs that wait for functions a LockInRun of it.
     _lock: AbstractContextManager[Any]
     _in_sync: bool
     _in_checkpoint: bool
