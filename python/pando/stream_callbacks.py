@@ -133,7 +133,8 @@ class StreamSource(StreamCallback):
     Where a session's `run` takes an array for a stream it takes a source as well. The function is
     called on a thread of its own, ahead of the program; the threads that run the program never wait
     for the interpreter. What it gave ahead in one run is there for the next one. A run may wait for
-    the function, so that calls of the session from it raise RuntimeError during runs.
+    the function, so that calls of the session from it raise RuntimeError during runs. A call at the
+    moment when a run begins is not seen, and waits for the run.
 
     Args:
         pull: A function without arguments that returns one transfer, or something to iterate over.
@@ -235,8 +236,7 @@ def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def run_with_callbacks(
-    run: Callable[..., _Result],
-    callbacks: Sequence[StreamCallback | HostFunction],
+    run: Callable[..., _Result], callbacks: Sequence[StreamCallback | HostFunction]
 ) -> Callable[..., _Result]:
     """Make a function that runs a program and waits for the sinks among its callbacks.
 

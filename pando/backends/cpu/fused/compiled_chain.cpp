@@ -97,7 +97,7 @@ std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may
   return std::make_shared<X86Chain>(std::move(plain), std::move(streaming));
 }
 
-/// Those that kernels have.
+/// Finds the code that a kernel with an equal chain has.
 class ChainTable {
  public:
   std::shared_ptr<const CompiledChain> get(ChainBody chain, bool may_stream) {
@@ -143,7 +143,7 @@ class ChainTable {
 
   std::mutex mutex_;
   std::unordered_multimap<std::uint64_t, Made> made_;
-  std::size_t used_ = kFewest;  // when it was looked for what is not
+  std::size_t used_ = kFewest;  // entries that drop_unused() left
 };
 
 }  // namespace
