@@ -127,8 +127,16 @@ class RandomChain {
   std::vector<ScalarValue> floats_, integers_;
 };
 
+/// On the widest registers, and on those of 256 bits.
+class CompiledChain : public ::testing::TestWithParam<MachineCode> {};
+INSTANTIATE_TEST_SUITE_P(Registers, CompiledChain,
+                         ::testing::Values(MachineCode::Always, MachineCode::Always256),
+                         [](const auto& each) {
+                           return each.param == MachineCode::Always ? "Widest" : "Bits256";
+                         });
+
 /// The micro-ops are compared with the interpreter elsewhere; here even the signs of zeros count.
-TEST(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
+TEST_P(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
   int compiled = 0;
   constexpr unsigned kPrograms = 3000;
   for (unsigned seed = 0; seed < kPrograms; ++seed) {
@@ -148,7 +156,7 @@ TEST(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
     for (Operand& output : expected) reference.push_back(&output);
     std::optional<FlushDenormals> flush;
     if (seed % 4 != 0) flush.emplace();  // as while a program runs
-    run(spec, 1 + static_cast<int>(seed % 3), operands, MachineCode::Always);
+    run(spec, 1 + static_cast<int>(seed % 3), operands, GetParam());
     run(spec, 1, reference, MachineCode::Never);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       expect_equal(outputs[i], expected[i], 0, scalar_program_text(spec.scalar));
@@ -161,7 +169,7 @@ TEST(CompiledChain, RandomChainsGiveWhatTheMicroOpsGive) {
   }
 }
 
-TEST(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
+TEST_P(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(str_cat("seed ", seed));
     const KernelSpec spec = RandomChain(seed).make();
@@ -194,7 +202,7 @@ TEST(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
     }
     const FlushDenormals flush;
     run(spec, 1, apart, MachineCode::Never);
-    run(spec, 1 + static_cast<int>(seed % 2), together, MachineCode::Always);
+    run(spec, 1 + static_cast<int>(seed % 2), together, GetParam());
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       expect_equal(*results[o], outputs[o], 0, scalar_program_text(spec.scalar));
     }
@@ -203,7 +211,7 @@ TEST(CompiledChain, RandomChainsInPlaceGiveWhatTheyGiveApart) {
 }
 
 /// Every pair of unusual numbers, and of each with a third.
-TEST(CompiledChain, EveryOpOnUnusualNumbers) {
+TEST_P(CompiledChain, EveryOpOnUnusualNumbers) {
   const auto sweep = [](LaneType lane, const auto& ops) {
     const DType dtype = dtype_of(lane);
     for (ScalarOp op : ops) {
@@ -215,7 +223,7 @@ TEST(CompiledChain, EveryOpOnUnusualNumbers) {
             return std::vector<std::pair<ScalarValue, DType>>{{value, dtype_of(e.lane(value))}};
           });
       Numbers numbers(static_cast<unsigned>(op));
-      check(spec, numbers, 0, 1, MachineCode::Always);
+      check(spec, numbers, 0, 1, GetParam());
       if (::testing::Test::HasFatalFailure()) return;
       if (machine_compiles()) {
         EXPECT_TRUE(is_compiled(spec)) << scalar_op_name(op);
@@ -227,7 +235,7 @@ TEST(CompiledChain, EveryOpOnUnusualNumbers) {
 }
 
 /// Steps of several numbers, beside the tile op, from where it is 0 to where it is 1.
-TEST(CompiledChain, SigmoidIsThatOfTheTileOp) {
+TEST_P(CompiledChain, SigmoidIsThatOfTheTileOp) {
   constexpr std::int64_t kSteps = 1 << 20;
   const KernelSpec spec = make_spec({kSteps}, {DType::Float32},
                                     [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
@@ -241,7 +249,7 @@ TEST(CompiledChain, SigmoidIsThatOfTheTileOp) {
         i < std::ssize(kUnusual) ? kUnusual[i] : -120.0f + 160.0f * static_cast<float>(i) / kSteps;
     std::memcpy(x.at(i), &value, sizeof value);
   }
-  run(spec, 1, {&x, &compiled}, MachineCode::Always);
+  run(spec, 1, {&x, &compiled}, GetParam());
   run(spec, 1, {&x, &expected}, MachineCode::Never);
   EXPECT_EQ(compiled.memory(), expected.memory());
   if (machine_compiles()) {
@@ -250,7 +258,7 @@ TEST(CompiledChain, SigmoidIsThatOfTheTileOp) {
 }
 
 /// Every value is needed again at the end: sigmoids beside more values than there are registers.
-TEST(CompiledChain, SigmoidsWithSpilledValues) {
+TEST_P(CompiledChain, SigmoidsWithSpilledValues) {
   const KernelSpec spec = make_spec(
       {640}, {DType::Float32, DType::Float32},
       [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
@@ -270,7 +278,7 @@ TEST(CompiledChain, SigmoidsWithSpilledValues) {
       expected(spec.outputs[0]);
   numbers.fill(a);
   numbers.fill(b);
-  run(spec, 1, {&a, &b, &compiled}, MachineCode::Always);
+  run(spec, 1, {&a, &b, &compiled}, GetParam());
   run(spec, 1, {&a, &b, &expected}, MachineCode::Never);
   expect_equal(compiled, expected, 0, scalar_program_text(spec.scalar));
   if (machine_compiles()) {
@@ -278,7 +286,7 @@ TEST(CompiledChain, SigmoidsWithSpilledValues) {
   }
 }
 
-TEST(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {
+TEST_P(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {
   const KernelSpec spec =
       make_spec({4096}, {DType::Float32}, [](ScalarEmitter& e, const std::vector<ScalarValue>& in) {
         return std::vector<std::pair<ScalarValue, DType>>{
@@ -288,7 +296,7 @@ TEST(CompiledChain, NumbersBeyondIntegersBecomeWhatTheMicroOpMakesOfThem) {
   Numbers numbers(3);
   Operand input(spec.inputs[0]), compiled(spec.outputs[0]), expected(spec.outputs[0]);
   numbers.fill(input);
-  run(spec, 1, {&input, &compiled}, MachineCode::Always);
+  run(spec, 1, {&input, &compiled}, GetParam());
   run(spec, 1, {&input, &expected}, MachineCode::Never);
   EXPECT_EQ(compiled.memory(), expected.memory());
 }
@@ -304,18 +312,18 @@ KernelSpec sum_of_inputs(std::size_t inputs) {
                    });
 }
 
-TEST(CompiledChain, MoreOperandsThanThereArePointersAreLeftToTheMicroOps) {
+TEST_P(CompiledChain, MoreOperandsThanThereArePointersAreLeftToTheMicroOps) {
   Numbers numbers(5);
   for (std::size_t inputs : {11, 12, 13, 20}) {
     const KernelSpec spec = sum_of_inputs(inputs);
-    check(spec, numbers, 0, 1, MachineCode::Always);
+    check(spec, numbers, 0, 1, GetParam());
     if (machine_compiles()) {
       EXPECT_EQ(is_compiled(spec), inputs <= 12) << inputs;
     }
   }
 }
 
-TEST(CompiledChain, ResultsLargerThanTheCaches) {
+TEST_P(CompiledChain, ResultsLargerThanTheCaches) {
   const auto rows = static_cast<std::int64_t>(cpu::last_cache_bytes() / 4096);
   const Shape shape = {rows, 1024};
   const auto spec =
@@ -327,13 +335,13 @@ TEST(CompiledChain, ResultsLargerThanTheCaches) {
   Numbers numbers(11);
   numbers.fill(input);
   run(spec, 1, {&input, &expected}, MachineCode::Never);
-  run(spec, 2, {&input, &output}, MachineCode::Always);
+  run(spec, 2, {&input, &output}, GetParam());
   EXPECT_EQ(output.memory(), expected.memory());
-  run(spec, 2, {&input, &input}, MachineCode::Always);
+  run(spec, 2, {&input, &input}, GetParam());
   EXPECT_EQ(input.memory(), expected.memory());
 }
 
-TEST(CompiledChain, FewElementsAreLeftToTheMicroOps) {
+TEST(FusedKernel, FewElementsAreLeftToTheMicroOps) {
   const KernelSpec spec = sum_of_inputs(3);
   EXPECT_EQ(cpu::make_fused_kernel(spec, 1)->explain().find("machine code"), std::string::npos);
 }
@@ -374,7 +382,7 @@ class ChainBuilder {
   cpu::ChainBody body_;
 };
 
-TEST(CompiledChain, EqualChainsThatExistTogetherAreOne) {
+TEST(ChainTable, EqualChainsThatExistTogetherAreOne) {
   const auto applied = [](cpu::ChainOp op) {
     ChainBuilder chain;
     return chain.store(chain.add(op, 0, 0));
@@ -384,6 +392,33 @@ TEST(CompiledChain, EqualChainsThatExistTogetherAreOne) {
   EXPECT_EQ(cpu::compile_chain(applied(cpu::ChainOp::AddF), false), first);
   EXPECT_NE(cpu::compile_chain(applied(cpu::ChainOp::MulF), false), first);
   EXPECT_NE(cpu::compile_chain(applied(cpu::ChainOp::AddF), true), first);
+  const auto narrow =
+      cpu::compile_chain(applied(cpu::ChainOp::AddF), false, cpu::RegisterWidth::Bits256);
+  EXPECT_EQ(narrow->width(), cpu::RegisterWidth::Bits256);
+  EXPECT_EQ(narrow == first, first->width() == cpu::RegisterWidth::Bits256);
+}
+
+/// Rows that fill some registers side by side, and those that do not fill all of them.
+TEST(ChainRun, RowsOfEveryLength) {
+  constexpr std::size_t kRows = 3, kRowStep = 256;
+  ChainBuilder chain;
+  const cpu::ChainBody body = chain.store(chain.add(cpu::ChainOp::MulF, 0, 0));
+  for (const auto width : {cpu::RegisterWidth::Bits256, cpu::RegisterWidth::Bits512}) {
+    const auto code = cpu::compile_chain(body, false, width);
+    if (code == nullptr) GTEST_SKIP() << "this machine has no machine code";
+    for (std::int64_t lanes = 0; lanes < 240; lanes += cpu::kChainRowLanes) {
+      std::vector<float> input(kRows * kRowStep), output(input.size(), -1.0f), expected = output;
+      for (std::size_t i = 0; i < input.size(); ++i) {
+        input[i] = static_cast<float>(i);
+        if (i % kRowStep < static_cast<std::size_t>(lanes)) expected[i] = input[i] * input[i];
+      }
+      const std::byte* slots[] = {reinterpret_cast<const std::byte*>(input.data()),
+                                  reinterpret_cast<const std::byte*>(output.data())};
+      const std::int64_t steps[] = {kRowStep * sizeof(float), kRowStep * sizeof(float)};
+      code->run({.slots = slots, .lanes = lanes, .rows = kRows, .row_steps = steps});
+      EXPECT_EQ(output, expected) << lanes << " lanes";
+    }
+  }
 }
 
 TEST(RegisterPlan, SpillsWhatIsUsedLast) {

@@ -265,7 +265,8 @@ TEST(Fused, AnInputOfOtherStridesWhereTheyDoNotCountMayBeAnOutput) {
   for (const OperandDesc& desc : spec.inputs) numbers.fill(operands.emplace_back(desc));
   for (const OperandDesc& desc : spec.outputs) operands.emplace_back(desc);
   std::vector<Operand> in_place = operands;
-  for (const MachineCode machine_code : {MachineCode::Never, MachineCode::Always}) {
+  for (const MachineCode machine_code :
+       {MachineCode::Never, MachineCode::Always, MachineCode::Always256}) {
     in_place[0] = operands[0];
     run(spec, 1, {&operands[0], &operands[1], &operands[2], &operands[3]}, machine_code);
     run(spec, 1, {&in_place[0], &in_place[1], &in_place[0], &in_place[3]}, machine_code);
@@ -416,7 +417,8 @@ TEST(Fused, ValuesOfShortRowsAreRepeatedAndNothingIsGathered) {
     const std::string how = cpu::make_fused_kernel(spec, 1)->explain();
     EXPECT_NE(how.find("operands direct repeated repeated direct"), std::string::npos) << how;
     for (const int threads : {1, 4}) {
-      for (const MachineCode code : {MachineCode::Never, MachineCode::Always}) {
+      for (const MachineCode code :
+           {MachineCode::Never, MachineCode::Always, MachineCode::Always256}) {
         Numbers numbers(17);
         Operand x(spec.inputs[0]), a(spec.inputs[1]), b(spec.inputs[2]), y(spec.outputs[0]);
         for (Operand* operand : {&x, &a, &b}) numbers.fill(*operand);

@@ -147,7 +147,8 @@ class ProductKernel : public testing::SimdTargetTest {
     SCOPED_TRACE(str_cat(product.batch, " x ", product.rows, " x ", product.columns, " over ",
                          product.depth));
     for (const int threads : {1, 3}) {
-      for (const MachineCode machine_code : {MachineCode::Never, MachineCode::Always}) {
+      for (const MachineCode machine_code :
+           {MachineCode::Never, MachineCode::Always, MachineCode::Always256}) {
         how.threads = threads;
         how.machine_code = machine_code;
         check_product(product, spec, how);

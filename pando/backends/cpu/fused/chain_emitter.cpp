@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "pando/backends/cpu/fused/compiled_chain.hpp"
+
 namespace pando::cpu {
 
 std::span<const std::uint8_t> ChainEmitter::emit(const ChainCode& chain) {
@@ -13,26 +15,47 @@ std::span<const std::uint8_t> ChainEmitter::emit(const ChainCode& chain) {
   emit_rows(chain);
   if (chain.streams) code_.sfence();  // other threads see the stores before what this one says next
   places_.emit_exit();
-  places_.emit_literals();
+  places_.literals().emit();
   return {code_.getCode(), code_.getSize()};
 }
 
 void ChainEmitter::emit_rows(const ChainCode& chain) {
-  Xbyak::Label row, block;
+  Xbyak::Label row;
   code_.L(row);
   code_.xor_(places_.index, places_.index);
+  if (places_.registers().lanes() * chain.unroll > kChainRowLanes) {
+    emit_blocks_and_rest(chain);
+  } else {
+    emit_blocks(chain, chain.unroll, places_.end);
+  }
+  places_.emit_next_row(row);
+}
+
+void ChainEmitter::emit_blocks_and_rest(const ChainCode& chain) {
+  Xbyak::Label rest, done;
+  code_.cmp(places_.index, places_.full_blocks_end());
+  code_.jae(rest, Xbyak::CodeGenerator::T_NEAR);
+  emit_blocks(chain, chain.unroll, places_.full_blocks_end());
+  code_.L(rest);
+  code_.cmp(places_.index, places_.end);
+  code_.jae(done, Xbyak::CodeGenerator::T_NEAR);
+  emit_blocks(chain, 1, places_.end);
+  code_.L(done);
+}
+
+void ChainEmitter::emit_blocks(const ChainCode& chain, int registers, const Xbyak::Operand& end) {
+  Xbyak::Label block;
   code_.L(block);
   if (chain.streams) prefetch_inputs(chain);
   for (const RegisterAction& action : chain.plan->actions) {
-    for (int side = 0; side < chain.unroll; ++side) {
+    for (int side = 0; side < registers; ++side) {
       places_.go_to_lanes_of(side);
       emit_action(chain, action);
     }
   }
-  code_.add(places_.index, ChainPlaces::kLanes * chain.unroll);
-  code_.cmp(places_.index, places_.end);
+  code_.add(places_.index, places_.registers().lanes() * registers);
+  code_.cmp(places_.index, end);
   code_.jb(block, Xbyak::CodeGenerator::T_NEAR);
-  places_.emit_next_row(row);
 }
 
 /// The processor's own prefetching ends at every page; more in flight than it asks for gains too.

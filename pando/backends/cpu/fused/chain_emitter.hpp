@@ -1,4 +1,4 @@
-// Writes x86-64 machine code (AVX2, FMA, F16C) for a chain. Empty for other processors.
+// Writes x86-64 machine code (AVX2, FMA, F16C, or AVX-512) for a chain. Empty for other processors.
 #pragma once
 
 #if defined(__x86_64__)
@@ -23,6 +23,10 @@ class ChainEmitter {
 
  private:
   void emit_rows(const ChainCode& chain);
+  /// Where a row need not be whole blocks of registers side by side.
+  void emit_blocks_and_rest(const ChainCode& chain);
+  /// To `end`, as many lanes at a time as so many registers side by side have.
+  void emit_blocks(const ChainCode& chain, int registers, const Xbyak::Operand& end);
   void prefetch_inputs(const ChainCode& chain);
   void emit_action(const ChainCode& chain, const RegisterAction& action);
   void emit_op(const ChainCode& chain, const RegisterAction& action);

@@ -24,6 +24,25 @@ class ChainEncoder {
   void store(DType format, const Ymm& value, const Xbyak::Address& to);
 
  private:
+  const VectorRegisters& registers() const { return places_.registers(); }
+  ChainLiterals& literals() { return places_.literals(); }
+  Ymm first_temporary() const { return registers().first_temporary(); }
+  Ymm second_temporary() const { return registers().second_temporary(); }
+
+  // Which lanes these are about is in `mask` for 256 bits, and in k1 for 512.
+  /// `comparison`: the immediate of VCMPPS.
+  void compare(const Ymm& mask, const Ymm& a, const Operand& b, std::uint8_t comparison);
+  void compare_equal(const Ymm& mask, const Ymm& a, const Operand& b);    // int32
+  void compare_greater(const Ymm& mask, const Ymm& a, const Operand& b);  // int32
+  /// The lanes of `value`, or `bits`, in those lanes, and 0 elsewhere.
+  void keep(const Ymm& to, const Ymm& mask, const Ymm& value);
+  void keep(const Ymm& to, const Ymm& mask, std::uint32_t bits);
+  /// 0 in those lanes, and `bits` elsewhere. Changes which lanes these are.
+  void keep_others(const Ymm& to, const Ymm& mask, std::uint32_t bits);
+  /// `value` in those lanes, and `others` elsewhere.
+  void blend(const Ymm& to, const Ymm& mask, const Ymm& others, const Operand& value);
+
+  void set_to_zero(const Ymm& to);
   void encode_float(ChainOp op, const Ymm& to);
   void encode_integer(ChainOp op, const Ymm& to);
   void extreme(bool largest, const Ymm& to);
@@ -40,8 +59,6 @@ class ChainEncoder {
   Xbyak::CodeGenerator& code_;
   ChainPlaces& places_;
   ChainOperands& operands_;
-  const Ymm first_temporary_{ChainPlaces::kFirstTemporary};
-  const Ymm second_temporary_{ChainPlaces::kSecondTemporary};
 };
 
 }  // namespace pando::cpu

@@ -17,17 +17,23 @@ void ChainOperands::begin(const std::array<OperandPlace, 3>& operands) {
 
 Xbyak::Ymm ChainOperands::in_register(int k) {
   const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
-  const Ymm loaded(ChainPlaces::kLoaded);
+  const Ymm loaded = places_.registers().loaded();
   if (place.kind == OperandPlace::Kind::Register) return places_.reg(place.index);
   if (place.kind == OperandPlace::Kind::Literal) {
     if (const auto reg = places_.literal_register(place.bits)) return *reg;
-    code_.vmovups(loaded, places_.literal(place.bits));
+    places_.literals().load(place.bits, loaded);
     return loaded;
   }
   internal_check(place.kind == OperandPlace::Kind::Invariant, "a chain operand is in no register");
   if (const auto reg = places_.invariant_register(place.index)) return *reg;
   code_.vmovups(loaded, places_.invariant_place(place.index));
   return loaded;
+}
+
+void ChainOperands::move(int k, const Ymm& to) {
+  const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
+  if (is_far_literal(k)) return places_.literals().load(place.bits, to);
+  with_source(k, [&](const Operand& from) { code_.vmovups(to, from); });
 }
 
 bool ChainOperands::is_in(int k, const Ymm& reg) const {

@@ -24,6 +24,7 @@ class ChainOperands {
 
   /// May take the register of the one that was asked for before.
   Ymm in_register(int k);
+  void move(int k, const Ymm& to);
   bool is_in(int k, const Ymm& reg) const;
   /// Whether with_source() gives it in memory.
   bool is_in_memory(int k) const;
@@ -35,7 +36,7 @@ class ChainOperands {
   void with_source(int k, const Body& body) {
     const OperandPlace& place = operands_[static_cast<std::size_t>(k)];
     if (place.kind == OperandPlace::Kind::Memory) return body(places_.lanes_of(place.index));
-    if (is_far_literal(k) && !memory_is_used_) return body(places_.literal(place.bits));
+    if (is_far_literal(k) && !memory_is_used_) return body(places_.literals().operand(place.bits));
     if (is_on_stack(k) && !memory_is_used_) return body(places_.invariant_place(place.index));
     body(in_register(k));
   }

@@ -28,14 +28,15 @@ static_assert(kPointers.size() == ChainPlaces::kMostMovingSlots);
 /// stack, and literals stay behind the code.
 void ChainPlaces::begin(const ChainCode& chain) {
   chain_ = &chain;
+  registers_ = VectorRegisters(chain.width);
   invariant_registers_.clear();
   invariant_places_.clear();
   literal_registers_.clear();
-  literals_.clear();
+  literals_.begin(registers_.is_wide());
   int reg = chain.plan->registers_used * chain.unroll;
   int place = chain.plan->spill_places * chain.unroll;
   for (const Invariant& invariant : invariants_by_use()) {
-    const bool has_register = reg < kPlanRegisters;
+    const bool has_register = reg < registers_.num_values();
     if (invariant.is_literal) {
       if (has_register) literal_registers_[invariant.name] = reg++;
     } else if (has_register) {
@@ -44,8 +45,8 @@ void ChainPlaces::begin(const ChainCode& chain) {
       invariant_places_[static_cast<int>(invariant.name)] = place++;
     }
   }
-  places_bytes_ = place * kRegisterBytes;
-  frame_bytes_ = places_bytes_ + 2 * kPointerBytes;
+  places_bytes_ = place * registers_.bytes();
+  frame_bytes_ = places_bytes_ + 3 * kPointerBytes;
 }
 
 std::vector<ChainPlaces::Invariant> ChainPlaces::invariants_by_use() const {
@@ -77,18 +78,21 @@ void ChainPlaces::emit_entry() {
   code_.mov(rax, ptr[rdi + offsetof(ChainRun, row_steps)]);
   code_.mov(row_steps(), rax);
   code_.mov(end, ptr[rdi + offsetof(ChainRun, lanes)]);
+  code_.mov(rax, end);
+  code_.and_(rax, -registers_.lanes() * chain_->unroll);
+  code_.mov(full_blocks_end(), rax);
   code_.mov(rdi, ptr[rdi + offsetof(ChainRun, slots)]);
   const auto slot_pointer = [&](int slot) { return ptr[rdi + slot * kPointerBytes]; };
   for (const auto& [slot, reg] : invariant_registers_) {
     code_.mov(rax, slot_pointer(slot));
-    code_.vmovups(Ymm(reg), ptr[rax]);
+    code_.vmovups(registers_.reg(reg), ptr[rax]);
   }
   for (const auto& [slot, place] : invariant_places_) {
     code_.mov(rax, slot_pointer(slot));
-    code_.vmovups(Ymm(kLoaded), ptr[rax]);
-    code_.vmovups(stack_place(place), Ymm(kLoaded));
+    code_.vmovups(registers_.loaded(), ptr[rax]);
+    code_.vmovups(stack_place(place), registers_.loaded());
   }
-  for (const auto& [bits, reg] : literal_registers_) code_.vmovups(Ymm(reg), literal(bits));
+  for (const auto& [bits, reg] : literal_registers_) literals_.load(bits, registers_.reg(reg));
   for (int slot : *chain_->moving_slots) code_.mov(pointer(slot), slot_pointer(slot));
 }
 
@@ -113,14 +117,6 @@ void ChainPlaces::emit_exit() {
   code_.ret();
 }
 
-void ChainPlaces::emit_literals() {
-  code_.align(kRegisterBytes);
-  for (auto& [bits, label] : literals_) {
-    code_.L(label);
-    for (int i = 0; i < kLanes; ++i) code_.dd(bits);
-  }
-}
-
 Xbyak::Reg64 ChainPlaces::pointer(int slot) const {
   const std::vector<int>& moving = *chain_->moving_slots;
   const auto it = std::find(moving.begin(), moving.end(), slot);
@@ -129,11 +125,11 @@ Xbyak::Reg64 ChainPlaces::pointer(int slot) const {
 }
 
 Xbyak::Address ChainPlaces::lanes_of(int slot) const {
-  return ptr[pointer(slot) + index * 4 + side_ * kRegisterBytes];
+  return ptr[pointer(slot) + index * 4 + side_ * registers_.bytes()];
 }
 
 Xbyak::Address ChainPlaces::half_lanes_of(int slot) const {
-  return ptr[pointer(slot) + index * 2 + side_ * kRegisterBytes / 2];
+  return ptr[pointer(slot) + index * 2 + side_ * registers_.bytes() / 2];
 }
 
 Xbyak::Address ChainPlaces::ahead_of(int slot, int bytes) const {
@@ -141,23 +137,26 @@ Xbyak::Address ChainPlaces::ahead_of(int slot, int bytes) const {
 }
 
 Xbyak::Address ChainPlaces::stack_place(int place) const {
-  return ptr[rsp + place * kRegisterBytes];
+  return ptr[rsp + place * registers_.bytes()];
 }
-
-Xbyak::Address ChainPlaces::literal(std::uint32_t bits) { return ptr[rip + literals_[bits]]; }
 
 Xbyak::Address ChainPlaces::rows_left() const { return qword[rsp + places_bytes_]; }
 
 Xbyak::Address ChainPlaces::row_steps() const { return qword[rsp + places_bytes_ + kPointerBytes]; }
 
+Xbyak::Address ChainPlaces::full_blocks_end() const {
+  return qword[rsp + places_bytes_ + 2 * kPointerBytes];
+}
+
 std::optional<Xbyak::Ymm> ChainPlaces::literal_register(std::uint32_t bits) const {
   const auto it = literal_registers_.find(bits);
-  return it == literal_registers_.end() ? std::nullopt : std::optional(Ymm(it->second));
+  return it == literal_registers_.end() ? std::nullopt : std::optional(registers_.reg(it->second));
 }
 
 std::optional<Xbyak::Ymm> ChainPlaces::invariant_register(int slot) const {
   const auto it = invariant_registers_.find(slot);
-  return it == invariant_registers_.end() ? std::nullopt : std::optional(Ymm(it->second));
+  return it == invariant_registers_.end() ? std::nullopt
+                                          : std::optional(registers_.reg(it->second));
 }
 
 }  // namespace pando::cpu

@@ -1,5 +1,4 @@
-// Where the machine code of a chain finds values: registers, stack, memory, literals behind the
-// code.
+// Where the machine code of a chain finds values: registers, stack, memory, literals.
 #pragma once
 
 #if defined(__x86_64__)
@@ -12,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "pando/backends/cpu/fused/register_plan.hpp"
+#include "pando/backends/cpu/fused/chain_registers.hpp"
 
 namespace pando::cpu {
 
@@ -24,6 +23,7 @@ struct ChainCode {
   /// As many registers side by side hold each value of the plan, so that steps of neighbouring
   /// lanes run at the same time.
   int unroll = 1;
+  RegisterWidth width = RegisterWidth::Bits256;
   /// Stores go past the caches.
   bool streams = false;
 };
@@ -34,36 +34,32 @@ class ChainPlaces {
   using Reg64 = Xbyak::Reg64;
   using Ymm = Xbyak::Ymm;
 
-  /// Vector registers for values; two more are for steps of several instructions, one for an
-  /// invariant or a literal that has to be loaded.
-  static constexpr int kPlanRegisters = 13;
-  static constexpr int kFirstTemporary = 13, kSecondTemporary = 14, kLoaded = 15;
   static constexpr std::size_t kMostMovingSlots = 13;
-  static constexpr int kLanes = 8;  // of a register
 
-  explicit ChainPlaces(Xbyak::CodeGenerator& code) : code_(code) {}
+  explicit ChainPlaces(Xbyak::CodeGenerator& code) : code_(code), literals_(code) {}
 
   /// For another chain; `chain` must outlive its code's making.
   void begin(const ChainCode& chain);
 
+  const VectorRegisters& registers() const { return registers_; }
+  ChainLiterals& literals() { return literals_; }
+
   /// Loads what stays in registers and on the stack; the argument is a `const ChainRun*`.
   void emit_entry();
+  /// Lanes of a row that fill the registers side by side.
+  Address full_blocks_end() const;
   /// To the next row, or to `end` after the last one.
   void emit_next_row(const Xbyak::Label& row);
   void emit_exit();
-  void emit_literals();
 
   /// Which of the registers side by side the following are about.
   void go_to_lanes_of(int side) { side_ = side; }
-  Ymm reg(int number) const { return Ymm(number * chain_->unroll + side_); }
+  Ymm reg(int number) const { return registers_.reg(number * chain_->unroll + side_); }
   Address lanes_of(int slot) const;
   Address half_lanes_of(int slot) const;
   /// Lanes `bytes` behind those that the block begins with.
   Address ahead_of(int slot, int bytes) const;
   Address spill_place(int place) const { return stack_place(place * chain_->unroll + side_); }
-  /// All lanes have these bits.
-  Address literal(std::uint32_t bits);
-
   /// Of a literal that the code needs often, where registers are left.
   std::optional<Ymm> literal_register(std::uint32_t bits) const;
   /// The slot of an invariant has one of the two.
@@ -73,7 +69,6 @@ class ChainPlaces {
   const Reg64 index = Xbyak::util::rdi, end = Xbyak::util::rsi;  // lanes of a row
 
  private:
-  static constexpr int kRegisterBytes = 32;
   static constexpr int kPointerBytes = 8;
 
   /// What is the same for all blocks: a slot, or the bits of a literal.
@@ -90,9 +85,10 @@ class ChainPlaces {
 
   Xbyak::CodeGenerator& code_;
   const ChainCode* chain_ = nullptr;
+  VectorRegisters registers_;
   std::map<int, int> invariant_registers_, invariant_places_;  // by slot
   std::map<std::uint32_t, int> literal_registers_;             // by bits
-  std::map<std::uint32_t, Xbyak::Label> literals_;
+  ChainLiterals literals_;
   int places_bytes_ = 0, frame_bytes_ = 0;
   int side_ = 0;
 };

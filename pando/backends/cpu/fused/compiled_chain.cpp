@@ -25,6 +25,15 @@ bool has_instructions() {
   return has;
 }
 
+bool has_wide_registers() {
+  static const bool has = [] {
+    const Xbyak::util::Cpu cpu;
+    return cpu.has(Xbyak::util::Cpu::tAVX512F) && cpu.has(Xbyak::util::Cpu::tAVX512BW) &&
+           cpu.has(Xbyak::util::Cpu::tAVX512DQ) && cpu.has(Xbyak::util::Cpu::tAVX512VL);
+  }();
+  return has;
+}
+
 /// Lanes that differ from row to row only: not worth code of its own.
 bool reads_invariant_half(const ChainBody& chain, int id) {
   const FusedOp& op = chain.program.op(id);
@@ -59,58 +68,69 @@ ExecutableCode write_code(const ChainCode& code) {
   }
 }
 
+/// Neighbouring lanes in as many registers side by side as values need no place on the stack for:
+/// schedulers see less of a chain ahead than it takes to hide its latency.
+ExecutableCode compile(ChainCode code) {
+  const int registers = VectorRegisters(code.width).num_values();
+  RegisterPlan plan;
+  for (code.unroll = code.width == RegisterWidth::Bits512 ? 4 : 2;; code.unroll /= 2) {
+    plan = plan_registers(*code.body, registers / code.unroll);
+    if (plan.spill_places == 0 || code.unroll == 1) break;
+  }
+  code.plan = &plan;
+  return write_code(code);
+}
+
 class X86Chain final : public CompiledChain {
  public:
-  X86Chain(ExecutableCode code, ExecutableCode streaming)
-      : code_(std::move(code)), streaming_(std::move(streaming)) {}
+  X86Chain(RegisterWidth width, ExecutableCode code, ExecutableCode streaming)
+      : width_(width), code_(std::move(code)), streaming_(std::move(streaming)) {}
 
   void run(const ChainRun& run) const override {
     if (run.lanes == 0) return;
     (run.streams ? streaming_ : code_).as<void (*)(const ChainRun*)>()(&run);
   }
   std::size_t code_bytes() const override { return code_.size() + streaming_.size(); }
+  RegisterWidth width() const override { return width_; }
 
  private:
+  RegisterWidth width_;
   ExecutableCode code_, streaming_;
 };
 
-std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may_stream) {
+std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may_stream,
+                                                RegisterWidth width) {
   const std::vector<int>& body = chain.program.body;
   const std::vector<int> moving_slots = moving_slots_of(chain);
   const bool can = has_instructions() && moving_slots.size() <= ChainPlaces::kMostMovingSlots &&
                    std::none_of(body.begin(), body.end(),
                                 [&](int id) { return reads_invariant_half(chain, id); });
   if (!can) return nullptr;
-  ChainCode code = {.body = &chain, .moving_slots = &moving_slots, .unroll = 2};
-  RegisterPlan plan = plan_registers(chain, ChainPlaces::kPlanRegisters / code.unroll);
-  if (plan.spill_places > 0) {
-    code.unroll = 1;
-    plan = plan_registers(chain, ChainPlaces::kPlanRegisters);
-  }
-  code.plan = &plan;
-  ExecutableCode plain = write_code(code), streaming;
+  ChainCode code = {.body = &chain, .moving_slots = &moving_slots, .width = width};
+  ExecutableCode plain = compile(code), streaming;
   if (may_stream) {
+    code.width = RegisterWidth::Bits256;
     code.streams = true;
-    streaming = write_code(code);
+    streaming = compile(code);
   }
   if (!plain || (may_stream && !streaming)) return nullptr;
-  return std::make_shared<X86Chain>(std::move(plain), std::move(streaming));
+  return std::make_shared<X86Chain>(width, std::move(plain), std::move(streaming));
 }
 
 /// Finds the code that a kernel with an equal chain has.
 class ChainTable {
  public:
-  std::shared_ptr<const CompiledChain> get(ChainBody chain, bool may_stream) {
+  std::shared_ptr<const CompiledChain> get(ChainBody chain, bool may_stream, RegisterWidth width) {
     const std::uint64_t hash = hash_of(chain);
     const std::lock_guard lock(mutex_);
     const auto [begin, end] = made_.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       const Made& made = it->second;
-      if (made.may_stream != may_stream || made.chain != chain) continue;
+      if (made.may_stream != may_stream || made.width != width || made.chain != chain) continue;
       if (auto code = made.code.lock()) return code;
     }
-    std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream);
-    if (code != nullptr) made_.emplace(hash, Made{std::move(chain), may_stream, code});
+    std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream, width);
+    if (code != nullptr) made_.emplace(hash, Made{std::move(chain), may_stream, width, code});
     if (made_.size() > 2 * used_) drop_unused();
     return code;
   }
@@ -119,6 +139,7 @@ class ChainTable {
   struct Made {
     ChainBody chain;
     bool may_stream = false;
+    RegisterWidth width = RegisterWidth::Bits256;
     std::weak_ptr<const CompiledChain> code;
   };
 
@@ -148,9 +169,11 @@ class ChainTable {
 
 }  // namespace
 
-std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_stream) {
+std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_stream,
+                                                   RegisterWidth widest) {
   static ChainTable table;
-  return table.get(std::move(chain), may_stream);
+  return table.get(std::move(chain), may_stream,
+                   has_wide_registers() ? widest : RegisterWidth::Bits256);
 }
 
 }  // namespace pando::cpu
@@ -159,7 +182,9 @@ std::shared_ptr<const CompiledChain> compile_chain(ChainBody chain, bool may_str
 
 namespace pando::cpu {
 
-std::shared_ptr<const CompiledChain> compile_chain(ChainBody, bool) { return nullptr; }
+std::shared_ptr<const CompiledChain> compile_chain(ChainBody, bool, RegisterWidth) {
+  return nullptr;
+}
 
 }  // namespace pando::cpu
 

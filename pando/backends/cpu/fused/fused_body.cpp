@@ -28,12 +28,12 @@ bool compiles(const KernelSpec& spec, MachineCode machine_code, bool keep_rows) 
   // The micro-ops of other targets round otherwise (a product and its sum apart).
   if (machine_code == MachineCode::Never || !chain_machine().has_fma) return false;
   const std::int64_t least = keep_rows ? kCompiledPartElements : kCompiledElements;
-  return machine_code == MachineCode::Always ||
+  return machine_code == MachineCode::Always || machine_code == MachineCode::Always256 ||
          (!kSanitized && num_elements(spec.outputs.front().shape) >= least);
 }
 
-/// Lanes of a vector of machine code, which runs rows of a multiple of two vectors.
-constexpr std::int64_t kCompiledVector = 8, kCompiledLanes = 2 * kCompiledVector;
+/// Lanes of a vector of the machine code that writes past the caches.
+constexpr std::int64_t kStreamedVector = 8;
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -119,13 +119,16 @@ FusedBody::FusedBody(const KernelSpec& spec, int num_threads, MachineCode machin
   if (plan_.chain.program.body.empty()) return;
   // Groups of drawn numbers cut rows anywhere.
   const bool is_even =
-      plan_.generated.empty() || layout_.rows == 1 || layout_.row_length % kCompiledVector == 0;
+      plan_.generated.empty() || layout_.rows == 1 || layout_.row_length % kStreamedVector == 0;
   streams_ = !keep_rows && is_even && layout_.is_better_past_the_caches();
   plan_.chain.moves = moving_slots(plan_, layout_);
-  compiled_ = compile_chain(std::move(plan_.chain), streams_);
+  compiled_ = compile_chain(
+      std::move(plan_.chain), streams_,
+      machine_code == MachineCode::Always256 ? RegisterWidth::Bits256 : RegisterWidth::Bits512);
   plan_.chain = {};
   // Machine code goes from row to row by itself.
   if (compiled_ != nullptr) row_steps_ = layout_.row_steps();
+  if (keep_rows) direct_parts_ = DirectParts::make(plan_, layout_, compiled_);
 }
 
 void FusedBody::run(std::byte* const* operands, std::byte* scratch) const {
@@ -140,6 +143,8 @@ void FusedBody::run(std::byte* const* operands, std::byte* scratch) const {
 
 void FusedBody::run_matrix_part(std::byte* const* operands, std::byte* scratch,
                                 const MatrixPart& matrix) const {
+  if (direct_parts_ && DirectParts::takes(matrix.columns))
+    return direct_parts_->run(operands, matrix);
   const Part part = prepare(operands, scratch);
   const bool whole = layout_.merges_pieces && !part.copies_inputs;
   const std::int64_t end = matrix.column + matrix.columns;
@@ -147,7 +152,7 @@ void FusedBody::run_matrix_part(std::byte* const* operands, std::byte* scratch,
   std::int64_t row = matrix.row;
   go_to_row(part, row);
   for (std::int64_t left = matrix.rows, rows = 1; left > 0; left -= rows, row += rows) {
-    rows = whole && matrix.columns % kCompiledLanes == 0 ? rows_at_once(part, left) : 1;
+    rows = whole && matrix.columns % kChainRowLanes == 0 ? rows_at_once(part, left) : 1;
     if (rows > 1) {
       run_rows(part, rows, matrix.column, matrix.columns);
     } else {
@@ -162,7 +167,8 @@ void FusedBody::run_matrix_part(std::byte* const* operands, std::byte* scratch,
 std::string FusedBody::explain() const {
   std::string code;
   if (compiled_ != nullptr) {
-    code = str_cat(compiled_->code_bytes(), " bytes of machine code, ");
+    code = str_cat(compiled_->code_bytes(), " bytes of machine code on ",
+                   compiled_->width() == RegisterWidth::Bits512 ? 512 : 256, "-bit registers, ");
     const std::size_t count = plan_.divisors.size();
     if (count == 1) code += "1 divisor with a reciprocal, ";
     if (count > 1) code += str_cat(count, " divisors with reciprocals, ");

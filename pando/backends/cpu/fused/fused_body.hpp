@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pando/backends/cpu/fused/compiled_chain.hpp"
+#include "pando/backends/cpu/fused/direct_parts.hpp"
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/fused/fused_layout.hpp"
 
@@ -85,6 +87,7 @@ class FusedBody {
   std::shared_ptr<const CompiledChain> compiled_;  // of the body, or none
   bool streams_ = false;                           // where outputs are apart from inputs
   std::vector<std::int64_t> row_steps_;            // for machine code that goes from row to row
+  std::optional<DirectParts> direct_parts_;
   // Operands whose place is in memory, and those that have a buffer. What is the same for all
   // elements stays where prepare() places it, and is in neither.
   std::vector<std::size_t> direct_, buffered_;

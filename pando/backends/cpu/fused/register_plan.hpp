@@ -35,6 +35,9 @@ struct ChainBody {
   bool operator==(const ChainBody&) const = default;
 };
 
+/// Of vector registers. Bits512: AVX-512, with twice as many of them.
+enum class RegisterWidth : std::uint8_t { Bits256, Bits512 };
+
 /// Where an op finds an operand.
 struct OperandPlace {
   enum class Kind : std::uint8_t {

@@ -49,57 +49,53 @@ HWY_INLINE V LoadSome(D d, M mask, std::int64_t count, const T* from) {
   }
 }
 
-/// R rows by two vectors of columns over `depth` steps of k. Full: both vectors are whole.
-template <int R, bool Full, class Format, class T>
-HWY_INLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const T* rhs,
-                           std::int64_t depth, std::int64_t columns, bool first, const float* bias,
-                           float* out, std::int64_t out_row) {
+/// R rows by C vectors of columns over `depth` steps of k. Full: all vectors are whole. Not
+/// inlined: the distances of the rows need the registers.
+template <int R, int C, bool Full, class Format, class T>
+HWY_NOINLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const T* rhs,
+                             std::int64_t depth, std::int64_t columns, bool first,
+                             const float* bias, float* out, std::int64_t out_row) {
   const D d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t count0 = std::min(lanes, columns);
-  const std::int64_t count1 = std::max<std::int64_t>(0, columns - lanes);
-  const auto mask0 = hn::FirstN(d, static_cast<std::size_t>(count0));
-  const auto mask1 = hn::FirstN(d, static_cast<std::size_t>(count1));
-  const auto load = [&](auto mask, const float* from) HWY_ATTR {
-    if constexpr (Full) return hn::LoadU(d, from);
-    return LoadFirst(mask, d, from);
+  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  // Of the last vector.
+  const std::int64_t count = std::min(kLanes, columns - (C - 1) * kLanes);
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(count));
+  const auto load = [&](int c, const float* from) HWY_ATTR {
+    if (Full || c + 1 < C) return hn::LoadU(d, from + c * kLanes);
+    return LoadFirst(mask, d, from + c * kLanes);
   };
-  V acc0[R], acc1[R];
+  V acc[R][C];
   PANDO_UNROLL for (int r = 0; r < R; ++r) {
-    if (!first) {
-      acc0[r] = load(mask0, out + r * out_row);
-      acc1[r] = load(mask1, out + r * out_row + lanes);
-    } else if (bias != nullptr) {
-      acc0[r] = load(mask0, bias);
-      acc1[r] = load(mask1, bias + lanes);
-    } else {
-      acc0[r] = acc1[r] = hn::Zero(d);
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
+      acc[r][c] = !first            ? load(c, out + r * out_row)
+                  : bias != nullptr ? load(c, bias)
+                                    : hn::Zero(d);
     }
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    V b0, b1;
-    if constexpr (Full) {
-      b0 = Format::Load(d, rhs);
-      b1 = Format::Load(d, rhs + lanes);
-    } else {
-      b0 = LoadSome<Format>(d, mask0, count0, rhs);
-      b1 = LoadSome<Format>(d, mask1, count1, rhs + lanes);
+    V b[C];
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
+      if (Full || c + 1 < C) {
+        b[c] = Format::Load(d, rhs + c * kLanes);
+      } else {
+        b[c] = LoadSome<Format>(d, mask, count, rhs + c * kLanes);
+      }
     }
     PANDO_UNROLL for (int r = 0; r < R; ++r) {
       const V a = hn::Set(d, lhs[r * p.lhs_row]);
-      acc0[r] = hn::MulAdd(a, b0, acc0[r]);
-      acc1[r] = hn::MulAdd(a, b1, acc1[r]);
+      PANDO_UNROLL for (int c = 0; c < C; ++c) acc[r][c] = hn::MulAdd(a, b[c], acc[r][c]);
     }
     lhs += p.lhs_column;
     rhs += p.rhs_row;
   }
   PANDO_UNROLL for (int r = 0; r < R; ++r) {
-    if constexpr (Full) {
-      hn::StoreU(acc0[r], d, out + r * out_row);
-      hn::StoreU(acc1[r], d, out + r * out_row + lanes);
-    } else {
-      hn::BlendedStore(acc0[r], mask0, d, out + r * out_row);
-      hn::BlendedStore(acc1[r], mask1, d, out + r * out_row + lanes);
+    PANDO_UNROLL for (int c = 0; c < C; ++c) {
+      float* to = out + r * out_row + c * kLanes;
+      if (Full || c + 1 < C) {
+        hn::StoreU(acc[r][c], d, to);
+      } else {
+        hn::BlendedStore(acc[r][c], mask, d, to);
+      }
     }
   }
 }
@@ -126,19 +122,27 @@ HWY_INLINE void ColumnSlab(const SkinnyMatMul& p, const float* lhs, const T* rhs
                            const Window& w) {
   const D d;
   const std::int64_t width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
+  // One group of rows reads the panel once.
+  const std::int64_t most = w.row_end - w.row_begin <= kMaxRows ? p.k : kDepth;
   std::int64_t k = 0;
   do {
-    const std::int64_t depth = std::min(kDepth, p.k - k);
+    const std::int64_t depth = std::min(most, p.k - k);
     for (std::int64_t m = w.row_begin; m < w.row_end;) {
       const std::int64_t group = GroupRows(w.row_end - m, kMaxRows);
       WithRows<kMaxRows>(group, [&](auto rows) HWY_ATTR {
         const float* a = lhs + m * p.lhs_row + k * p.lhs_column;
         const T* b = rhs + k * p.rhs_row;
         float* o = out + m * out_row;
+        const auto tile = [&](auto vectors, auto full) HWY_ATTR {
+          ColumnTile<rows.value, vectors.value, full.value, Format>(p, a, b, depth, columns, k == 0,
+                                                                    bias, o, out_row);
+        };
         if (columns == width) {
-          ColumnTile<rows.value, true, Format>(p, a, b, depth, columns, k == 0, bias, o, out_row);
+          tile(std::integral_constant<int, 2>(), std::true_type());
+        } else if (columns > width / 2) {
+          tile(std::integral_constant<int, 2>(), std::false_type());
         } else {
-          ColumnTile<rows.value, false, Format>(p, a, b, depth, columns, k == 0, bias, o, out_row);
+          tile(std::integral_constant<int, 1>(), std::false_type());
         }
       });
       m += group;
