@@ -5,6 +5,7 @@
 #include <xbyak/xbyak_util.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -117,7 +118,7 @@ std::shared_ptr<const CompiledChain> make_chain(const ChainBody& chain, bool may
   return std::make_shared<X86Chain>(width, std::move(plain), std::move(streaming));
 }
 
-/// Finds the code that a kernel with an equal chain has.
+/// Finds the code that a kernel with an equal chain has, or had not long ago.
 class ChainTable {
  public:
   std::shared_ptr<const CompiledChain> get(ChainBody chain, bool may_stream, RegisterWidth width) {
@@ -130,7 +131,10 @@ class ChainTable {
       if (auto code = made.code.lock()) return code;
     }
     std::shared_ptr<const CompiledChain> code = make_chain(chain, may_stream, width);
-    if (code != nullptr) made_.emplace(hash, Made{std::move(chain), may_stream, width, code});
+    if (code == nullptr) return code;
+    made_.emplace(hash, Made{std::move(chain), may_stream, width, code});
+    kept_[next_kept_] = code;
+    next_kept_ = (next_kept_ + 1) % kept_.size();
     if (made_.size() > 2 * used_) drop_unused();
     return code;
   }
@@ -165,6 +169,9 @@ class ChainTable {
   std::mutex mutex_;
   std::unordered_multimap<std::uint64_t, Made> made_;
   std::size_t used_ = kFewest;  // entries that drop_unused() left
+  /// What was made last, for sessions of programs that others had before: some 100 KB.
+  std::array<std::shared_ptr<const CompiledChain>, 64> kept_;
+  std::size_t next_kept_ = 0;
 };
 
 }  // namespace

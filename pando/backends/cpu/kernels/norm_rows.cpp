@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "pando/backends/cpu/masked_load-inl.h"
+#include "pando/backends/cpu/unroll.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace pando::cpu {
@@ -31,49 +32,62 @@ HWY_INLINE void ForVectors(std::int64_t begin, std::int64_t end, const Whole& wh
   if (i < end) part(i, hn::FirstN(d, static_cast<std::size_t>(end - i)));
 }
 
+/// Sums of vectors, in as many registers as it takes to hide the latency of an addition.
+struct VectorSums {
+  static constexpr int kCount = 4;
+  V sums[kCount];
+
+  VectorSums() { PANDO_UNROLL for (V& sum : sums) sum = hn::Zero(D()); }
+  double total() const {
+    return hn::GetLane(
+        hn::SumOfLanes(D(), hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  }
+};
+
+/// Adds to sum k of each in turn: whole(i, k) for every full vector, part(i, mask) for the rest.
+template <class Whole, class Part>
+HWY_INLINE void ForSums(std::int64_t begin, std::int64_t end, const Whole& whole,
+                        const Part& part) {
+  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  std::int64_t i = begin;
+  for (; i + VectorSums::kCount * kLanes <= end; i += VectorSums::kCount * kLanes) {
+    PANDO_UNROLL for (int k = 0; k < VectorSums::kCount; ++k) whole(i + k * kLanes, k);
+  }
+  ForVectors(
+      i, end, [&](std::int64_t j) HWY_ATTR { whole(j, 0); }, part);
+}
+
 HWY_INLINE double SumOf(const float* x, std::int64_t count) {
   const D d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   double total = 0;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    const std::int64_t end = std::min(count, block + kBlock);
-    V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    std::int64_t i = block;
-    for (; i + 4 * lanes <= end; i += 4 * lanes) {
-      s0 = hn::Add(s0, hn::LoadU(d, x + i));
-      s1 = hn::Add(s1, hn::LoadU(d, x + i + lanes));
-      s2 = hn::Add(s2, hn::LoadU(d, x + i + 2 * lanes));
-      s3 = hn::Add(s3, hn::LoadU(d, x + i + 3 * lanes));
-    }
-    ForVectors(
-        i, end, [&](std::int64_t j) HWY_ATTR { s0 = hn::Add(s0, hn::LoadU(d, x + j)); },
-        [&](std::int64_t j, auto mask) HWY_ATTR { s1 = hn::Add(s1, LoadFirst(mask, d, x + j)); });
-    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+    VectorSums of_x;
+    const auto add = [&](V v, int k) HWY_ATTR { of_x.sums[k] = hn::Add(of_x.sums[k], v); };
+    ForSums(
+        block, std::min(count, block + kBlock),
+        [&](std::int64_t i, int k) HWY_ATTR { add(hn::LoadU(d, x + i), k); },
+        [&](std::int64_t i, auto mask) HWY_ATTR { add(LoadFirst(mask, d, x + i), 1); });
+    total += of_x.total();
   }
   return total;
 }
 
 HWY_INLINE double SquaredDeviations(const float* x, float centre, std::int64_t count) {
   const D d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V mean = hn::Set(d, centre);
   double total = 0;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    const std::int64_t end = std::min(count, block + kBlock);
-    V s0 = hn::Zero(d), s1 = s0;
-    std::int64_t i = block;
-    for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      const V a = hn::Sub(hn::LoadU(d, x + i), mean);
-      const V b = hn::Sub(hn::LoadU(d, x + i + lanes), mean);
-      s0 = hn::MulAdd(a, a, s0);
-      s1 = hn::MulAdd(b, b, s1);
-    }
-    for (; i < end; i += lanes) {
-      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V a = hn::IfThenElseZero(mask, hn::Sub(LoadFirst(mask, d, x + i), mean));
-      s0 = hn::MulAdd(a, a, s0);
-    }
-    total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+    VectorSums of_squares;
+    const auto add = [&](V deviation, int k) HWY_ATTR {
+      of_squares.sums[k] = hn::MulAdd(deviation, deviation, of_squares.sums[k]);
+    };
+    ForSums(
+        block, std::min(count, block + kBlock),
+        [&](std::int64_t i, int k) HWY_ATTR { add(hn::Sub(hn::LoadU(d, x + i), mean), k); },
+        [&](std::int64_t i, auto mask) HWY_ATTR {
+          add(hn::IfThenElseZero(mask, hn::Sub(LoadFirst(mask, d, x + i), mean)), 0);
+        });
+    total += of_squares.total();
   }
   return total;
 }
@@ -118,60 +132,57 @@ GradientSums GradientSumsOf(const float* g, const float* x, float mean, float in
                             std::int64_t count) {
   const D d;
   const V m = hn::Set(d, mean);
-  GradientSums sums;
+  GradientSums total;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    V s0 = hn::Zero(d), s1 = s0;
-    ForVectors(
+    VectorSums of_g, of_g_x;
+    const auto add = [&](V v, V element, int k) HWY_ATTR {
+      of_g.sums[k] = hn::Add(of_g.sums[k], v);
+      of_g_x.sums[k] = hn::MulAdd(v, hn::Sub(element, m), of_g_x.sums[k]);
+    };
+    ForSums(
         block, std::min(count, block + kBlock),
-        [&](std::int64_t i) HWY_ATTR {
-          const V v = hn::LoadU(d, g + i);
-          s0 = hn::Add(s0, v);
-          s1 = hn::MulAdd(v, hn::Sub(hn::LoadU(d, x + i), m), s1);
-        },
-        [&](std::int64_t i, auto mask) HWY_ATTR {
-          const V v = LoadFirst(mask, d, g + i);
-          s0 = hn::Add(s0, v);
-          s1 = hn::MulAdd(v, hn::Sub(LoadFirst(mask, d, x + i), m), s1);
-        });
-    sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
-    sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
+        [&](std::int64_t i, int k) HWY_ATTR { add(hn::LoadU(d, g + i), hn::LoadU(d, x + i), k); },
+        [&](std::int64_t i, auto mask)
+            HWY_ATTR { add(LoadFirst(mask, d, g + i), LoadFirst(mask, d, x + i), 0); });
+    total.g += of_g.total();
+    total.g_x += of_g_x.total();
   }
-  sums.g_x *= inv_std;
-  return sums;
+  total.g_x *= inv_std;
+  return total;
 }
 
 GradientSums LayerNormSums(const float* g, const float* x, const float* weight, float mean,
                            float inv_std, float* dweight, float* dbias, std::int64_t count) {
   const D d;
   const V m = hn::Set(d, mean), s = hn::Set(d, inv_std);
-  GradientSums sums;
+  GradientSums total;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    V s0 = hn::Zero(d), s1 = s0;
-    ForVectors(
+    VectorSums of_e, of_e_xhat;
+    const auto add = [&](V e, V xhat, int k) HWY_ATTR {
+      of_e.sums[k] = hn::Add(of_e.sums[k], e);
+      of_e_xhat.sums[k] = hn::MulAdd(e, xhat, of_e_xhat.sums[k]);
+    };
+    ForSums(
         block, std::min(count, block + kBlock),
-        [&](std::int64_t i) HWY_ATTR {
+        [&](std::int64_t i, int k) HWY_ATTR {
           const V v = hn::LoadU(d, g + i);
           const V xhat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), s);
-          const V e = hn::Mul(v, hn::LoadU(d, weight + i));
-          s0 = hn::Add(s0, e);
-          s1 = hn::MulAdd(e, xhat, s1);
+          add(hn::Mul(v, hn::LoadU(d, weight + i)), xhat, k);
           hn::StoreU(hn::MulAdd(v, xhat, hn::LoadU(d, dweight + i)), d, dweight + i);
           hn::StoreU(hn::Add(v, hn::LoadU(d, dbias + i)), d, dbias + i);
         },
         [&](std::int64_t i, auto mask) HWY_ATTR {
           const V v = LoadFirst(mask, d, g + i);
           const V xhat = hn::Mul(hn::Sub(LoadFirst(mask, d, x + i), m), s);
-          const V e = hn::Mul(v, LoadFirst(mask, d, weight + i));
-          s0 = hn::Add(s0, e);
-          s1 = hn::MulAdd(e, xhat, s1);
+          add(hn::Mul(v, LoadFirst(mask, d, weight + i)), xhat, 0);
           hn::BlendedStore(hn::MulAdd(v, xhat, LoadFirst(mask, d, dweight + i)), mask, d,
                            dweight + i);
           hn::BlendedStore(hn::Add(v, LoadFirst(mask, d, dbias + i)), mask, d, dbias + i);
         });
-    sums.g += hn::GetLane(hn::SumOfLanes(d, s0));
-    sums.g_x += hn::GetLane(hn::SumOfLanes(d, s1));
+    total.g += of_e.total();
+    total.g_x += of_e_xhat.total();
   }
-  return sums;
+  return total;
 }
 
 void NormGradientRow(const float* g, const float* x, const float* weight, float* dx,

@@ -51,19 +51,24 @@ void MultiplyRow(const float* in, float* out, std::int64_t count, float factor) 
   for (; i < count; ++i) out[i] = factor * in[i];
 }
 
-void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
+/// Scaled: the arguments of exp are to be multiplied.
+template <bool Scaled>
+HWY_INLINE void ExpRow(const float* in, float* out, std::int64_t count, float scale) {
   const D d;
   const V factor = hn::Set(d, scale);
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V max = hn::Set(d, MaxOf(in, count));
+  const auto exp = [&](V x) HWY_ATTR {
+    const V below = hn::Sub(x, max);
+    return ExpNonPositive(d, Scaled ? hn::Mul(factor, below) : below);
+  };
   double total = 0;
   for (std::int64_t block = 0; block < count; block += kBlock) {
     const std::int64_t end = std::min(count, block + kBlock);
     V s0 = hn::Zero(d), s1 = s0;
     std::int64_t i = block;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      const V e0 = ExpNonPositive(d, hn::Mul(factor, hn::Sub(hn::LoadU(d, in + i), max)));
-      const V e1 = ExpNonPositive(d, hn::Mul(factor, hn::Sub(hn::LoadU(d, in + i + lanes), max)));
+      const V e0 = exp(hn::LoadU(d, in + i)), e1 = exp(hn::LoadU(d, in + i + lanes));
       hn::StoreU(e0, d, out + i);
       hn::StoreU(e1, d, out + i + lanes);
       s0 = hn::Add(s0, e0);
@@ -71,13 +76,17 @@ void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
     }
     for (; i < end; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - i)));
-      const V e = ExpNonPositive(d, hn::Mul(factor, hn::Sub(LoadFirst(mask, d, in + i), max)));
+      const V e = exp(LoadFirst(mask, d, in + i));
       hn::BlendedStore(e, mask, d, out + i);
       s0 = hn::Add(s0, hn::IfThenElseZero(mask, e));
     }
     total += hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
   }
   MultiplyRow(out, out, count, static_cast<float>(1.0 / total));
+}
+
+void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
+  scale == 1.0f ? ExpRow<false>(in, out, count, scale) : ExpRow<true>(in, out, count, scale);
 }
 
 void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count, float scale) {
