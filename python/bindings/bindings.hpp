@@ -33,6 +33,7 @@ void bind_op(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_registry(nb::module_& m);
 void bind_transforms(nb::module_& m);
+void bind_call_lock(nb::module_& m);
 void bind_session(nb::module_& m);
 
 /// A Python integer of any size, as a parameter: nanobind itself would only say that no overload

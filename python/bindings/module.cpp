@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   pando::python::bind_ir(m);
   pando::python::bind_registry(m);
   pando::python::bind_transforms(m);
+  pando::python::bind_call_lock(m);
   pando::python::bind_session(m);
   m.def("run_command_line", &pando::run_command_line, nb::arg("arguments"),
         nb::call_guard<nb::gil_scoped_release>(),

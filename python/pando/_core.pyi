@@ -779,6 +779,27 @@ def repeat_graph(graph: Graph, count: int, context: OpContext) -> Graph:
 def route_tensor(tensor: Tensor, target: Graph, modified: bool) -> Tensor:
     """The tensor of a graph below that stands for a tensor."""
 
+def next_callback() -> int:
+    """A number for one more callback, from 1 on."""
+
+def enter_callback_thread(number: int, name: str) -> None:
+    """Says that the calling thread runs the function of this callback."""
+
+class CallLock:
+    """
+    A lock for calls. What a run waits for gets RuntimeError while it lasts.
+    """
+
+    def __init__(self, lock: object) -> None: ...
+
+    def begin_run(self, callbacks: Sequence[int]) -> None: ...
+
+    def end_run(self) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
 class PersistentTensor:
     @property
     def id(self) -> str: ...

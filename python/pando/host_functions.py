@@ -49,23 +49,24 @@ class HostFunction:
         numpy_dtype: Callable[[_core.DType], np.dtype[Any]],
     ) -> None:
         self.queue = _core.HostFunctionQueue(name)
+        self.number = _core.next_callback()
         self._state = _State()
         # A daemon: a function that never returns does not keep the process. The thread does not
         # keep this object.
-        self.thread = threading.Thread(
+        self._thread = threading.Thread(
             target=_work,
-            args=(self.queue, function, numpy_dtype, self._state),
+            args=(self.queue, self.number, function, numpy_dtype, self._state),
             name=f"host function {name}",
             daemon=True,
         )
-        self.thread.start()
+        self._thread.start()
 
     def close(self) -> None:
         """End it: its thread ends when the function returns, and runs that call it fail."""
         self.queue.close()
         # A thread that is left when the interpreter ends would keep what it has.
-        if not self._state.is_busy and self.thread is not threading.current_thread():
-            self.thread.join(_SECONDS_TO_END)
+        if not self._state.is_busy and self._thread is not threading.current_thread():
+            self._thread.join(_SECONDS_TO_END)
 
     def raise_error(self, cause: BaseException | None = None) -> None:
         """Raise what the function raised, if a run ended by that.
@@ -84,10 +85,12 @@ class HostFunction:
 
 def _work(
     queue: _core.HostFunctionQueue,
+    number: int,
     function: Callable[..., Any],
     numpy_dtype: Callable[[_core.DType], np.dtype[Any]],
     state: _State,
 ) -> None:
+    _core.enter_callback_thread(number, f"host function {queue.name}")
     while (call := queue.take()) is not None:
         message = None
         state.is_busy = True

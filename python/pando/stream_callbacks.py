@@ -41,7 +41,8 @@ class StreamCallback:
         self._changed = threading.Condition()
         self._ended = False
         self._closed = False
-        self.thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
+        self.number = _core.next_callback()
 
     def queue_for(
         self, name: str, shape: tuple[int, ...], parts: int, dtype: np.dtype[Any]
@@ -76,15 +77,15 @@ class StreamCallback:
             )
             self._form = form
             # A daemon: a function that never returns does not keep the process.
-            self.thread = threading.Thread(
+            self._thread = threading.Thread(
                 target=self._work, args=(self._queue, form), name=f"stream {name}", daemon=True
             )
         return self._queue
 
     def start(self) -> None:
         """Start the thread of a callback that has a queue, unless it has started already."""
-        if self.thread is not None and self.thread.ident is None:
-            self.thread.start()
+        if self._thread is not None and self._thread.ident is None:
+            self._thread.start()
 
     def close(self) -> None:
         """End it: nothing more goes through, and its thread ends when the function returns."""
@@ -109,6 +110,7 @@ class StreamCallback:
         queue: _core.TransferQueue,
         form: tuple[str, tuple[int, ...], np.dtype[Any]],
     ) -> None:
+        _core.enter_callback_thread(self.number, f"stream {form[0]}")
         try:
             self._move_all(queue, *form)
         except BaseException as error:
@@ -133,8 +135,7 @@ class StreamSource(StreamCallback):
     Where a session's `run` takes an array for a stream it takes a source as well. The function is
     called on a thread of its own, ahead of the program; the threads that run the program never wait
     for the interpreter. What it gave ahead in one run is there for the next one. A run may wait for
-    the function, so that calls of the session from it raise RuntimeError during runs. A call at the
-    moment when a run begins is not seen, and waits for the run.
+    the function, so that calls of the session from it raise RuntimeError during runs.
 
     Args:
         pull: A function without arguments that returns one transfer, or something to iterate over.
@@ -236,13 +237,16 @@ def _transfer(given: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def run_with_callbacks(
-    run: Callable[..., _Result], callbacks: Sequence[StreamCallback | HostFunction]
+    run: Callable[..., _Result],
+    callbacks: Sequence[StreamCallback | HostFunction],
+    lock: _core.CallLock,
 ) -> Callable[..., _Result]:
     """Make a function that runs a program and waits for the sinks among its callbacks.
 
     Args:
         run: Runs the program.
         callbacks: Those whose queues it uses, and the functions that it calls.
+        lock: What the caller holds, and refuses calls by the callbacks while the program runs.
 
     Returns:
         A function with the parameters and the result of `run`. It raises what a function of a
@@ -251,6 +255,7 @@ def run_with_callbacks(
 
     def run_and_flush(*arguments: Any) -> _Result:
         try:
+            lock.begin_run([callback.number for callback in callbacks])
             for callback in callbacks:
                 if isinstance(callback, StreamCallback):
                     callback.start()
@@ -262,6 +267,8 @@ def run_with_callbacks(
             for callback in callbacks:
                 callback.raise_error(error)
             raise
+        finally:
+            lock.end_run()
         for callback in callbacks:
             if isinstance(callback, StreamSink):
                 callback.raise_error()

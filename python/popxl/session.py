@@ -22,7 +22,6 @@ from popxl.dtypes import dtype
 from popxl.host_values import check_output
 from popxl.internal_session import InternalSession
 from popxl.ir import Ir
-from popxl.lock_in_run import LockInRun
 from popxl.session_compile import (
     compile_ir,
     ipus_per_replica,
@@ -79,7 +78,7 @@ class Session(SessionVariables):
         if not isinstance(ir, Ir):
             raise TypeError(f"Session: wanted a popxl.Ir; given {type(ir)}")
         self.ir_ = ir
-        self._lock = self._mutex = threading.RLock()
+        self._lock = threading.RLock()
         self._was_attached_stack: list[Any] = []
         self._unload_work: Callable[[], None] | None = None
         # A device that was attached before, by the user or another session, is not ours to detach.
@@ -397,13 +396,11 @@ class Session(SessionVariables):
         self._in_sync = False
         run = self._core.run
         if callbacks:
-            run = run_with_callbacks(run, callbacks)
-            self._lock = LockInRun(self._mutex, callbacks)
-        try:
-            for repeated in run(arrays, targets):
-                note_repeated(self.ir_, repeated)
-        finally:
-            self._lock = self._mutex
+            if not isinstance(self._lock, _core.CallLock):
+                self._lock = _core.CallLock(self._lock)
+            run = run_with_callbacks(run, callbacks, self._lock)
+        for repeated in run(arrays, targets):
+            note_repeated(self.ir_, repeated)
 
     def _array_runner(
         self, inputs: Sequence[HostToDeviceStream], outputs: Sequence[DeviceToHostStream]

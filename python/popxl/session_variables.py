@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pando import _core
+from pando._core import CallLock
 from pando.interrupts import HeldInterrupts
 from pando.missing_names import nearest_names
 from pando.transfer_parts import parts_of
@@ -27,9 +27,8 @@ class SessionVariables:
     ir_: Ir
     _core: _core.Session
     # Guards what touches the device or the host values: a call is whole before another begins.
-    _mutex: threading.RLock
-    # What calls hold: the mutex, or in runs that wait for functions a LockInRun of it.
-    _lock: AbstractContextManager[Any]
+    # A CallLock once a run may wait for functions.
+    _lock: threading.RLock | CallLock
     _in_sync: bool
     _in_checkpoint: bool
     weights_to_host_on_exit: bool

@@ -268,6 +268,31 @@ def test_a_source_may_call_the_session_between_runs():
         assert session.run({x: source})[y].tolist() == [3, 3]
 
 
+def test_a_source_whose_call_still_waits_when_a_run_begins_gets_an_error():
+    ir, x, _, total = running_sums(1)
+    ended, calls = threading.Event(), threading.Event()
+
+    def transfers() -> Iterator[np.ndarray]:
+        yield np.ones(2, np.float32)
+        assert ended.wait(WAIT)
+        calls.set()
+        yield session.get_tensor_data(total)
+
+    def work() -> None:
+        source = StreamSource(transfers())
+        session.run({x: source})
+        with session._lock:
+            ended.set()
+            assert calls.wait(WAIT)
+            with pytest.raises(RuntimeError, match="a function that its own run waits for"):
+                session.run({x: source})
+
+    with popxl.Session(ir) as session:
+        run_in_time(work)
+        session.run({x: np.ones(2, np.float32)})
+        assert session.get_tensor_data(total).tolist() == [2, 2]
+
+
 @pytest.mark.parametrize("side", ["source", "sink"])
 def test_a_function_that_blocks_can_be_interrupted(side):
     ir, x, y, total = running_sums(4)
