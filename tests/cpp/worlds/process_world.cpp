@@ -11,7 +11,12 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "pando/base/error.hpp"
@@ -137,6 +142,27 @@ class ProcessCommunicator : public Communicator {
   std::map<Ticket, UnderWay> under_way_;
   CollectiveElements elements_;
 };
+
+bool sleeps(const std::filesystem::path& thread) {
+  std::ifstream file(thread / "stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  // A thread that has ended meanwhile has no text.
+  return name_end == std::string::npos || text.substr(name_end, 3) == ") S";
+}
+
+/// A sanitizer's allocator keeps its locks over a fork: one that another thread had, which was just
+/// beginning its work, is never free in the child.
+void wait_until_other_threads_sleep() {
+  const std::string own = std::to_string(::gettid());
+  const auto all_sleep = [&] {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (thread.path().filename() != own && !sleeps(thread.path())) return false;
+    }
+    return true;
+  };
+  while (!all_sleep()) std::this_thread::yield();
+}
 
 /// A socket for each pair of ranks: [a][b] is a's end.
 std::vector<std::vector<int>> make_sockets(std::size_t size) {
@@ -279,6 +305,7 @@ std::vector<Outcome> run_in_processes(
     const int end = std::min(size, first + ranks_each);
     int ends[2];
     if (::pipe(ends) != 0) throw RuntimeFault(str_cat("no pipe: ", std::strerror(errno)));
+    wait_until_other_threads_sleep();
     const pid_t process = ::fork();
     if (process < 0) throw RuntimeFault(str_cat("no process: ", std::strerror(errno)));
     if (process == 0) {
