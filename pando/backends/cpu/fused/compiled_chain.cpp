@@ -69,8 +69,8 @@ ExecutableCode write_code(const ChainCode& code) {
   }
 }
 
-/// Neighbouring lanes in as many registers side by side as values need no place on the stack for:
-/// schedulers see less of a chain ahead than it takes to hide its latency.
+/// Neighbouring lanes in as many registers side by side as values need no place on the stack for,
+/// so that their steps run at the same time.
 ExecutableCode compile(ChainCode code) {
   const int registers = VectorRegisters(code.width).num_values();
   RegisterPlan plan;

@@ -13,8 +13,8 @@
 
 namespace pando::cpu {
 
-/// What a part costs beside its elements counts where a product has few rows: after it, the caches
-/// hold its matrix and nothing of what the kernel is made of. So all of it is in one place.
+/// What a part costs beside its elements counts where a product has few rows. So all that a part
+/// needs to know is in one place.
 class DirectParts {
  public:
   /// Nothing where an operand is not reached by one distance from row to row and one from column to

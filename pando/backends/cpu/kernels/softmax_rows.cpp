@@ -53,7 +53,7 @@ void MultiplyRow(const float* in, float* out, std::int64_t count, float factor) 
 
 /// Scaled: the arguments of exp are to be multiplied.
 template <bool Scaled>
-HWY_INLINE void ExpRow(const float* in, float* out, std::int64_t count, float scale) {
+HWY_INLINE void SoftmaxRowOf(const float* in, float* out, std::int64_t count, float scale) {
   const D d;
   const V factor = hn::Set(d, scale);
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -86,7 +86,8 @@ HWY_INLINE void ExpRow(const float* in, float* out, std::int64_t count, float sc
 }
 
 void SoftmaxRow(const float* in, float* out, std::int64_t count, float scale) {
-  scale == 1.0f ? ExpRow<false>(in, out, count, scale) : ExpRow<true>(in, out, count, scale);
+  scale == 1.0f ? SoftmaxRowOf<false>(in, out, count, scale)
+                : SoftmaxRowOf<true>(in, out, count, scale);
 }
 
 void SoftmaxGradRow(const float* out, const float* g, float* dx, std::int64_t count, float scale) {
