@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "pando/backends/cpu/fused/compiled_chain.hpp"
-
 namespace pando::cpu {
 
 std::span<const std::uint8_t> ChainEmitter::emit(const ChainCode& chain) {
@@ -23,7 +21,7 @@ void ChainEmitter::emit_rows(const ChainCode& chain) {
   Xbyak::Label row;
   code_.L(row);
   code_.xor_(places_.index, places_.index);
-  if (places_.registers().lanes() * chain.unroll > kChainRowLanes) {
+  if (places_.has_rest()) {
     emit_blocks_and_rest(chain);
   } else {
     emit_blocks(chain, chain.unroll, places_.end);

@@ -78,9 +78,11 @@ void ChainPlaces::emit_entry() {
   code_.mov(rax, ptr[rdi + offsetof(ChainRun, row_steps)]);
   code_.mov(row_steps(), rax);
   code_.mov(end, ptr[rdi + offsetof(ChainRun, lanes)]);
-  code_.mov(rax, end);
-  code_.and_(rax, -registers_.lanes() * chain_->unroll);
-  code_.mov(full_blocks_end(), rax);
+  if (has_rest()) {
+    code_.mov(rax, end);
+    code_.and_(rax, -registers_.lanes() * chain_->unroll);
+    code_.mov(full_blocks_end(), rax);
+  }
   code_.mov(rdi, ptr[rdi + offsetof(ChainRun, slots)]);
   const auto slot_pointer = [&](int slot) { return ptr[rdi + slot * kPointerBytes]; };
   for (const auto& [slot, reg] : invariant_registers_) {
@@ -143,6 +145,8 @@ Xbyak::Address ChainPlaces::stack_place(int place) const {
 Xbyak::Address ChainPlaces::rows_left() const { return qword[rsp + places_bytes_]; }
 
 Xbyak::Address ChainPlaces::row_steps() const { return qword[rsp + places_bytes_ + kPointerBytes]; }
+
+bool ChainPlaces::has_rest() const { return registers_.lanes() * chain_->unroll > kChainRowLanes; }
 
 Xbyak::Address ChainPlaces::full_blocks_end() const {
   return qword[rsp + places_bytes_ + 2 * kPointerBytes];

@@ -46,7 +46,9 @@ class ChainPlaces {
 
   /// Loads what stays in registers and on the stack; the argument is a `const ChainRun*`.
   void emit_entry();
-  /// Lanes of a row that fill the registers side by side.
+  /// Whether a row may end within the registers side by side.
+  bool has_rest() const;
+  /// Lanes of a row that fill the registers side by side; where it has a rest.
   Address full_blocks_end() const;
   /// To the next row, or to `end` after the last one.
   void emit_next_row(const Xbyak::Label& row);
