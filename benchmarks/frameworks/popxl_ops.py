@@ -50,7 +50,7 @@ def _cross_entropy_gradient(x: popxl.Tensor, labels: popxl.Tensor) -> Tensors:
 FORWARD: dict[str, Function] = {
     "matmul": lambda x, w: ops.matmul(x, w),
     "batched_matmul": lambda x, w: ops.matmul(x, w),
-    "grouped_matmul": lambda x, w: ops.grouped_matmul(x, w),
+    "grouped_matmul": lambda x, w, ends: ops.grouped_matmul(x, w, ends),
     "causal_attention": lambda q, k, v: ops.scaled_dot_product_attention(q, k, v, causal=True),
     "conv2d": lambda x, w: ops.conv(x, w, padding=(1, 1, 1, 1)),
     "max_pool": lambda x: ops.max_pool(x, kernel_size=(2, 2), stride=(2, 2)),
@@ -93,25 +93,26 @@ def _differentiated(forward: Function, arguments: Tensors) -> Function:
     return both
 
 
-def _function(name: str, arguments: Tensors) -> Function:
+def function_of(name: str, arguments: Tensors) -> Function:
+    """The operation `name` of `op_cases`, its gradients behind its outputs, for such arguments."""
     if name in FORWARD:
         return FORWARD[name]
     return _differentiated(FORWARD[name.rpartition("_")[0]], arguments)
 
 
-def _outputs(result: Any) -> Tensors:
+def outputs_of(result: Any) -> Tensors:
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
 def _loop(name: str, arrays: op_cases.Arrays, count: int) -> None:
     """`count` times the op: its outputs are carried, so that each is written once."""
     arguments: Tensors = [popxl.variable(array, name=f"x{i}") for i, array in enumerate(arrays)]
-    function = _function(name, arguments)
-    probe = popxl.gir().create_graph(lambda *given: _outputs(function(*given)), *arguments)
+    function = function_of(name, arguments)
+    probe = popxl.gir().create_graph(lambda *given: outputs_of(function(*given)), *arguments)
     carried = [ops.init(t.shape, t.dtype, init_type="undef") for t in probe.outputs]
 
     def body(*given: popxl.Tensor) -> Tensors:
-        return _outputs(function(*given[len(carried) :]))
+        return outputs_of(function(*given[len(carried) :]))
 
     graph = popxl.gir().create_graph(body, *carried, *arguments)
     for result in ops.repeat(graph, count, *carried, *arguments):

@@ -55,7 +55,7 @@ FORWARD: dict[str, Function] = {
 }
 
 
-def _tensors(arrays: op_cases.Arrays) -> list[torch.Tensor]:
+def tensors_of(arrays: op_cases.Arrays) -> list[torch.Tensor]:
     tensors = [torch.from_numpy(array) for array in arrays]
     # Labels and indices are 64-bit in PyTorch.
     return [t.long() if t.dtype == torch.int32 else t for t in tensors]
@@ -135,7 +135,7 @@ def _lamb(tensors: list[torch.Tensor]) -> Steps:
 
 
 def build(case: Case) -> Steps:
-    tensors = _tensors(op_cases.OPS[case.mode].arrays(case.size))
+    tensors = tensors_of(op_cases.OPS[case.mode].arrays(case.size))
     if case.mode == "adam":
         return _adam(tensors)
     if case.mode == "lamb":
