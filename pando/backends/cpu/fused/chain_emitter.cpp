@@ -30,13 +30,16 @@ void ChainEmitter::emit_rows(const ChainCode& chain) {
 }
 
 void ChainEmitter::emit_blocks_and_rest(const ChainCode& chain) {
-  Xbyak::Label rest, done;
-  code_.cmp(places_.index, places_.full_blocks_end());
-  code_.jae(rest, Xbyak::CodeGenerator::T_NEAR);
-  emit_blocks(chain, chain.unroll, places_.full_blocks_end());
-  code_.L(rest);
-  code_.cmp(places_.index, places_.end);
-  code_.jae(done, Xbyak::CodeGenerator::T_NEAR);
+  Xbyak::Label done;
+  for (int registers = chain.unroll; registers > 1; registers /= 2) {
+    Xbyak::Label fewer;
+    code_.cmp(places_.index, places_.blocks_end(registers));
+    code_.jae(fewer, Xbyak::CodeGenerator::T_NEAR);
+    emit_blocks(chain, registers, places_.blocks_end(registers));
+    code_.L(fewer);
+    code_.cmp(places_.index, places_.end);
+    code_.jae(done, Xbyak::CodeGenerator::T_NEAR);
+  }
   emit_blocks(chain, 1, places_.end);
   code_.L(done);
 }

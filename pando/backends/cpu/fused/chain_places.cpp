@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "pando/backends/cpu/fused/compiled_chain.hpp"
@@ -46,7 +47,7 @@ void ChainPlaces::begin(const ChainCode& chain) {
     }
   }
   places_bytes_ = place * registers_.bytes();
-  frame_bytes_ = places_bytes_ + 3 * kPointerBytes;
+  frame_bytes_ = places_bytes_ + (2 + num_block_ends()) * kPointerBytes;
 }
 
 std::vector<ChainPlaces::Invariant> ChainPlaces::invariants_by_use() const {
@@ -78,10 +79,10 @@ void ChainPlaces::emit_entry() {
   code_.mov(rax, ptr[rdi + offsetof(ChainRun, row_steps)]);
   code_.mov(row_steps(), rax);
   code_.mov(end, ptr[rdi + offsetof(ChainRun, lanes)]);
-  if (has_rest()) {
+  for (int i = 0, registers = chain_->unroll; i < num_block_ends(); ++i, registers /= 2) {
     code_.mov(rax, end);
-    code_.and_(rax, -registers_.lanes() * chain_->unroll);
-    code_.mov(full_blocks_end(), rax);
+    code_.and_(rax, -registers_.lanes() * registers);
+    code_.mov(blocks_end(registers), rax);
   }
   code_.mov(rdi, ptr[rdi + offsetof(ChainRun, slots)]);
   const auto slot_pointer = [&](int slot) { return ptr[rdi + slot * kPointerBytes]; };
@@ -146,10 +147,15 @@ Xbyak::Address ChainPlaces::rows_left() const { return qword[rsp + places_bytes_
 
 Xbyak::Address ChainPlaces::row_steps() const { return qword[rsp + places_bytes_ + kPointerBytes]; }
 
-bool ChainPlaces::has_rest() const { return registers_.lanes() * chain_->unroll > kChainRowLanes; }
+int ChainPlaces::num_block_ends() const {
+  int count = 0;
+  for (int r = chain_->unroll; registers_.lanes() * r > kChainRowLanes; r /= 2) ++count;
+  return count;
+}
 
-Xbyak::Address ChainPlaces::full_blocks_end() const {
-  return qword[rsp + places_bytes_ + 2 * kPointerBytes];
+Xbyak::Address ChainPlaces::blocks_end(int registers) const {
+  const int halvings = std::countr_zero(static_cast<unsigned>(chain_->unroll / registers));
+  return qword[rsp + places_bytes_ + (2 + halvings) * kPointerBytes];
 }
 
 std::optional<Xbyak::Ymm> ChainPlaces::literal_register(std::uint32_t bits) const {

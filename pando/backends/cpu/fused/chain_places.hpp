@@ -47,9 +47,10 @@ class ChainPlaces {
   /// Loads what stays in registers and on the stack; the argument is a `const ChainRun*`.
   void emit_entry();
   /// Whether a row may end within the registers side by side.
-  bool has_rest() const;
-  /// Lanes of a row that fill the registers side by side; where it has a rest.
-  Address full_blocks_end() const;
+  bool has_rest() const { return num_block_ends() > 0; }
+  /// Where a row's last block of that many registers ends; where it has a rest, for the registers
+  /// side by side and for their half, quarter and so on that a row may end within.
+  Address blocks_end(int registers) const;
   /// To the next row, or to `end` after the last one.
   void emit_next_row(const Xbyak::Label& row);
   void emit_exit();
@@ -84,6 +85,7 @@ class ChainPlaces {
   Address stack_place(int place) const;
   Address rows_left() const;
   Address row_steps() const;
+  int num_block_ends() const;
 
   Xbyak::CodeGenerator& code_;
   const ChainCode* chain_ = nullptr;

@@ -73,11 +73,16 @@ ExecutableCode write_code(const ChainCode& code) {
 /// so that their steps run at the same time.
 ExecutableCode compile(ChainCode code) {
   const int registers = VectorRegisters(code.width).num_values();
+  const bool is_wide = code.width == RegisterWidth::Bits512;
   RegisterPlan plan;
-  for (code.unroll = code.width == RegisterWidth::Bits512 ? 4 : 2;; code.unroll /= 2) {
+  for (code.unroll = is_wide ? 4 : 2;; code.unroll /= 2) {
     plan = plan_registers(*code.body, registers / code.unroll);
     if (plan.spill_places == 0 || code.unroll == 1) break;
   }
+  // Longer reads of each array gain while there are few of them (decision 8).
+  constexpr std::size_t kFewSlots = 5;
+  const bool has_few = is_wide && code.moving_slots->size() <= kFewSlots;
+  if (has_few && 2 * code.unroll * plan.registers_used <= registers) code.unroll *= 2;
   code.plan = &plan;
   return write_code(code);
 }
