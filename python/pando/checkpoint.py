@@ -273,16 +273,16 @@ def load(
     path, body, skipped = _first_whole(core, folder, step, fallback, wanted)
     report = _LateErrors(progress) if progress else None
     with session._lock, HeldInterrupts():
-        try:
-            with _in_checkpoint(session, "loading a checkpoint"):
+        with _in_checkpoint(session, "loading a checkpoint"):
+            try:
                 restore(core, path, body, report)
-        except (OSError, EOFError, CheckpointError) as error:
-            raise CheckpointError(
-                f"{path} was whole when it was checked, but could not be read again: {error}; the "
-                "session has a part of its state: load a checkpoint before it runs again"
-            ) from error
-        finally:
-            session._mark_device_changed()
+            except (OSError, EOFError, CheckpointError) as error:
+                raise CheckpointError(
+                    f"{path} was whole when it was checked, but could not be read again: {error}; "
+                    "the session has a part of its state: load a checkpoint before it runs again"
+                ) from error
+            finally:
+                session._mark_device_changed()
         for name, generator in wanted.items():
             generator.bit_generator.state = body["generators"][name]
         if restored:

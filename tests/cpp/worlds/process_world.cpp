@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -161,7 +162,13 @@ void wait_until_other_threads_sleep() {
     }
     return true;
   };
-  while (!all_sleep()) std::this_thread::yield();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!all_sleep()) {
+    if (std::chrono::steady_clock::now() > limit) {
+      throw RuntimeFault("no fork: another thread of the process has worked for a minute");
+    }
+    std::this_thread::yield();
+  }
 }
 
 /// A socket for each pair of ranks: [a][b] is a's end.
