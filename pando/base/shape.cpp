@@ -61,7 +61,7 @@ std::int64_t normalise_axis(std::int64_t axis, std::int64_t rank, const char* wh
   return normalised;
 }
 
-bool View::is_contiguous() const {
+bool is_contiguous(const Shape& shape, const Strides& strides) {
   std::int64_t expected = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 0) return true;

@@ -44,6 +44,9 @@ std::int64_t num_elements(const Shape& shape);
 /// Strides of a C-ordered array of `shape`.
 Strides contiguous_strides(const Shape& shape);
 
+/// Whether strides are those of a C-ordered array without gaps (dimensions of size 1 may have any).
+bool is_contiguous(const Shape& shape, const Strides& strides);
+
 /// The shape as a Python tuple: `()`, `(3,)`, `(2, 3)`.
 std::string shape_text(const Shape& shape);
 
@@ -60,8 +63,7 @@ struct View {
   std::int64_t offset = 0;
 
   static View contiguous(const Shape& shape) { return {shape, contiguous_strides(shape), 0}; }
-  /// C-ordered without gaps (dimensions of size 1 may have any stride).
-  bool is_contiguous() const;
+  bool is_contiguous() const { return pando::is_contiguous(shape, strides); }
   bool operator==(const View&) const = default;
 };
 

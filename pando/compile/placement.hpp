@@ -3,10 +3,10 @@
 
 #include <deque>
 #include <map>
-#include <unordered_set>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -51,7 +51,7 @@ class Placements {
   std::map<Shape, View> whole_views_;  // of tensors that own their storages
   std::deque<View> other_views_;
   TensorMap<Placement> placements_;
-  std::unordered_set<const Op*> elided_;
+  OpSet elided_;
 };
 
 }  // namespace pando

@@ -61,9 +61,9 @@ struct Candidate {
   std::size_t instruction = 0;
   std::size_t tensor = 0;
   std::int64_t offset = 0;  // in the tensor
-  PreparedInput wanted;
+  const PreparedInput* wanted = nullptr;
 
-  const OperandDesc& part() const { return wanted.maker.inputs.front(); }
+  const OperandDesc& part() const { return wanted->maker.inputs.front(); }
 };
 
 /// Uses of a tensor in all functions.
@@ -135,14 +135,20 @@ class WeightPreparer {
       if (in.kind != Instruction::Kind::Kernel) continue;
       const auto is_kept = [&](const StepOperand& operand) { return stays_the_same(operand); };
       if (std::none_of(in.operands.begin(), in.operands.end(), is_kept)) continue;
-      std::optional<PreparedInput> wanted = target_.prepared_input(kernels_[in.target]);
+      const std::optional<PreparedInput>& wanted = wanted_by(in.target);
       if (!wanted) continue;
       const StepOperand& weight = in.operands[static_cast<std::size_t>(wanted->input)];
       if (!stays_the_same(weight)) continue;
       const std::size_t tensor = places_[main().storage_of(weight)];
       uses_[tensor].candidates.push_back(candidates_.size());
-      candidates_.push_back({i, tensor, weight.offset, *std::move(wanted)});
+      candidates_.push_back({i, tensor, weight.offset, &*wanted});
     }
+  }
+
+  const std::optional<PreparedInput>& wanted_by(std::int32_t kernel) {
+    const auto [known, is_new] = wanted_.try_emplace(kernel);
+    if (is_new) known->second = target_.prepared_input(kernels_[kernel]);
+    return known->second;
   }
 
   bool stays_the_same(const StepOperand& operand) {
@@ -159,8 +165,8 @@ class WeightPreparer {
     std::map<std::int64_t, std::int64_t> parts;  // bytes by offset
     for (const std::size_t index : use.candidates) {
       const Candidate& candidate = candidates_[index];
-      if (!candidate.wanted.restorer || !is_one_piece(candidate.part())) return false;
-      if (has_scratch(candidate.wanted.maker) || has_scratch(*candidate.wanted.restorer)) {
+      if (!candidate.wanted->restorer || !is_one_piece(candidate.part())) return false;
+      if (has_scratch(candidate.wanted->maker) || has_scratch(*candidate.wanted->restorer)) {
         return false;
       }
       const auto known = parts.emplace(candidate.offset, bytes_of(candidate.part())).first;
@@ -177,11 +183,11 @@ class WeightPreparer {
   bool has_scratch(const KernelSpec& spec) { return target_.prepare(spec)->scratch_bytes() > 0; }
 
   void prepare(const Candidate& candidate) {
-    const std::int32_t maker = kernels_.of(candidate.wanted.maker);
+    const std::int32_t maker = kernels_.of(candidate.wanted->maker);
     const Source source{candidate.tensor, candidate.offset, maker};
     auto known = made_.find(source);
     if (known == made_.end()) {
-      const std::int64_t bytes = bytes_of(candidate.wanted.maker.outputs.front());
+      const std::int64_t bytes = bytes_of(candidate.wanted->maker.outputs.front());
       if (!staged_[candidate.tensor]) {
         if (prepared_bytes_ + bytes > target_.most_prepared_bytes()) return;
         prepared_bytes_ += bytes;
@@ -189,16 +195,16 @@ class WeightPreparer {
       known = made_.emplace(source, make(candidate, maker)).first;
     }
     StepInstruction& in = main().instructions[candidate.instruction];
-    in.operands[static_cast<std::size_t>(candidate.wanted.input)] = {known->second, true};
-    in.target = kernels_.of(candidate.wanted.user);
+    in.operands[static_cast<std::size_t>(candidate.wanted->input)] = {known->second, true};
+    in.target = kernels_.of(candidate.wanted->user);
   }
 
   /// The storage of the main function that has what `maker` makes of the candidate.
   std::int32_t make(const Candidate& candidate, std::int32_t maker) {
     const StepInstruction& user = main().instructions[candidate.instruction];
-    const StepOperand& weight = user.operands[static_cast<std::size_t>(candidate.wanted.input)];
+    const StepOperand& weight = user.operands[static_cast<std::size_t>(candidate.wanted->input)];
     const Storage from = main().storage_of(weight);
-    const Storage made = add_tensor(from, candidate.wanted.maker.outputs.front());
+    const Storage made = add_tensor(from, candidate.wanted->maker.outputs.front());
     StepInstruction in;
     in.target = maker;
     in.device = user.device;
@@ -220,7 +226,7 @@ class WeightPreparer {
     }
     for (const auto& [offset, part] : parts) {
       const StepInstruction& user = main().instructions[part->instruction];
-      const StepOperand& read = user.operands[static_cast<std::size_t>(part->wanted.input)];
+      const StepOperand& read = user.operands[static_cast<std::size_t>(part->wanted->input)];
       StepInstruction in;
       in.target = kernels_.of(restorer_of(*part));
       in.device = user.device;
@@ -234,7 +240,7 @@ class WeightPreparer {
   }
 
   static const KernelSpec& restorer_of(const Candidate& candidate) {
-    if (candidate.wanted.restorer) return *candidate.wanted.restorer;
+    if (candidate.wanted->restorer) return *candidate.wanted->restorer;
     throw InternalError("a staged tensor must be restored by a kernel");
   }
 
@@ -327,6 +333,7 @@ class WeightPreparer {
   PersistentPlaces places_;  // of the tensors that the program came with
   std::vector<TensorUse> uses_;
   std::vector<bool> staged_;
+  std::map<std::int32_t, std::optional<PreparedInput>> wanted_;  // by kernel
   std::vector<Candidate> candidates_;
   std::map<Source, std::int32_t> made_;  // storages of the main function
   Functions makers_, restorers_;

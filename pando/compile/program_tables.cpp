@@ -76,8 +76,9 @@ std::int32_t ProgramTables::host_call(HostCallDesc call) {
 }
 
 std::int32_t ProgramTables::source(const Op& op) {
-  const auto [known, is_new] = sources_.try_emplace(&op);
-  if (!is_new) return known->second;
+  std::int32_t& known =
+      sources_.try_emplace(&op.graph(), OpMap<std::int32_t>(-1)).first->second[&op];
+  if (known >= 0) return known;
   const SharedText& name = op.context.name;
   const TextTable::Index text = name.empty()
                                     ? program_.sources.add_text(op.kind_name())
@@ -89,7 +90,7 @@ std::int32_t ProgramTables::source(const Op& op) {
     last_phase_text_ = phase(*last_phase_);
   }
   program_.sources.add({text, location, last_phase_text_});
-  return known->second = last_index(program_.sources);
+  return known = last_index(program_.sources);
 }
 
 std::int32_t ProgramTables::device(const Op& op) const {

@@ -13,6 +13,7 @@
 #include "pando/compile/fused_step_cache.hpp"
 #include "pando/compile/kernel_numbers.hpp"
 #include "pando/ir/graph.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/program/target.hpp"
 #include "pando/steps/step_function.hpp"
 
@@ -81,7 +82,7 @@ class ProgramTables {
   std::unordered_map<std::string_view, std::int32_t> streams_;
   std::unordered_map<std::int64_t, std::int32_t> buffers_;
   std::pmr::monotonic_buffer_resource memory_;  // of what is made for most ops and tensors
-  std::pmr::unordered_map<const Op*, std::int32_t> sources_{&memory_};
+  std::unordered_map<const Graph*, OpMap<std::int32_t>> sources_;  // -1: not added yet
   std::unordered_map<std::string, TextTable::Index> phases_;
   std::optional<SharedText> last_phase_;  // ops of one phase are neighbours
   TextTable::Index last_phase_text_ = 0;

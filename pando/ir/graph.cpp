@@ -1,9 +1,9 @@
 #include "pando/ir/graph.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "pando/base/error.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/ir/op_maker.hpp"
 
 namespace pando {
@@ -13,8 +13,7 @@ namespace {
 void clone_order(const Graph& from, const Graph& to) {
   const auto is_free = [](const Op* op) { return op->after().empty(); };
   if (std::all_of(from.ops().begin(), from.ops().end(), is_free)) return;
-  std::unordered_map<const Op*, Op*> copies;
-  copies.reserve(from.ops().size());
+  OpMap<Op*> copies;
   for (std::size_t i = 0; i < from.ops().size(); ++i) copies[from.ops()[i]] = to.ops()[i];
   for (const Op* op : from.ops()) {
     for (const Op* earlier : op->after()) copies.at(op)->run_after(*copies.at(earlier));

@@ -46,7 +46,8 @@ struct OpContext {
 /// Created and owned by a Graph; the address is stable.
 class Op {
  public:
-  Op(Graph& graph, const OpDef& def, std::int64_t id) : def_(&def), graph_(&graph), id_(id) {}
+  Op(Graph& graph, const OpDef& def, std::int64_t id, std::size_t number)
+      : def_(&def), graph_(&graph), id_(id), number_(number) {}
   Op(const Op&) = delete;
   Op& operator=(const Op&) = delete;
 
@@ -57,6 +58,8 @@ class Op {
   const std::string& kind_name() const;
   /// Unique in the Ir; creation order.
   std::int64_t id() const { return id_; }
+  /// How many ops were made in its graph before it (see OpMap).
+  std::size_t number() const { return number_; }
   Graph& graph() const { return *graph_; }
 
   /// Inputs by index. An optional input that is not connected is nullptr.
@@ -84,7 +87,6 @@ class Op {
   /// Ops of the same graph that must run earlier (in_sequence).
   const std::vector<Op*>& after() const { return after_.earlier(); }
   void run_after(Op& earlier) { AfterEdges::add(*this, earlier); }
-  void set_after(std::vector<Op*> earlier) { AfterEdges::set(*this, std::move(earlier)); }
 
   /// The neighbours in the order of the graph; nullptr at its ends. A walk by these may insert and
   /// erase ops on its way.
@@ -118,6 +120,7 @@ class Op {
 
  private:
   std::int64_t id_;
+  std::size_t number_;
   InputLinks links_;
   AfterEdges after_;
   Op* previous_ = nullptr;

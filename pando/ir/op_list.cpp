@@ -26,7 +26,7 @@ Op* OpList::find(std::int64_t id) const {
 void OpList::reserve(std::size_t count) { listed_.reserve(count); }
 
 Op& OpList::make(Graph& graph, const OpDef& def, std::int64_t id) {
-  return made_.emplace_back(graph, def, id);
+  return made_.emplace_back(graph, def, id, made_.size());
 }
 
 void OpList::discard_made() { made_.pop_back(); }
@@ -62,12 +62,24 @@ void OpList::reorder(std::vector<Op*> order) {
   is_listed_.store(true, std::memory_order_relaxed);
 }
 
+bool OpList::has(OpKind kind) const {
+  return any_kind([&](const OpDef& def) { return def.kind == kind; });
+}
+
+OpList::KindCount& OpList::count_of(const OpDef& def) {
+  for (KindCount& kind : kinds_) {
+    if (kind.def == &def) return kind;
+  }
+  return kinds_.emplace_back(KindCount{&def, 0});
+}
+
 void OpList::link_before(Op& op, Op* next) {
   op.next_ = next;
   op.previous_ = next == nullptr ? last_ : next->previous_;
   (op.previous_ == nullptr ? first_ : op.previous_->next_) = &op;
   (next == nullptr ? last_ : next->previous_) = &op;
   ++size_;
+  ++count_of(op.def()).ops;
   if (op.def().num_called_graphs > 0) ++num_callers_;
   if (next != nullptr) {
     is_listed_.store(false, std::memory_order_relaxed);
@@ -86,6 +98,7 @@ void OpList::unlink(Op& op) {
   (op.next_ == nullptr ? last_ : op.next_->previous_) = op.previous_;
   op.previous_ = op.next_ = nullptr;
   --size_;
+  --count_of(op.def()).ops;
   if (op.def().num_called_graphs > 0) --num_callers_;
 }
 

@@ -1,6 +1,7 @@
 // The ops of one graph.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,15 @@ class OpList {
   std::size_t size() const { return size_; }
   /// Ops that call graphs.
   std::size_t num_callers() const { return num_callers_; }
+  /// Whether there is an op of that kind.
+  bool has(OpKind kind) const;
+  /// Whether `is_wanted(const OpDef&)` holds for the record of an op. A pass asks it before it
+  /// looks at all ops, which in a large graph are in no cache.
+  template <class Predicate>
+  bool any_kind(const Predicate& is_wanted) const {
+    return std::any_of(kinds_.begin(), kinds_.end(),
+                       [&](const KindCount& kind) { return kind.ops > 0 && is_wanted(*kind.def); });
+  }
   /// nullptr where there are no ops; so is `last`.
   Op* first() const { return first_; }
   Op* last() const { return last_; }
@@ -53,6 +63,12 @@ class OpList {
   void reorder(std::vector<Op*> order);
 
  private:
+  struct KindCount {
+    const OpDef* def;
+    std::size_t ops;
+  };
+
+  KindCount& count_of(const OpDef& def);
   /// Before `next`; nullptr: at the end.
   void link_before(Op& op, Op* next);
   void unlink(Op& op);
@@ -65,6 +81,7 @@ class OpList {
   Op* last_ = nullptr;
   std::size_t size_ = 0;
   std::size_t num_callers_ = 0;
+  std::vector<KindCount> kinds_;  // those that ops ever had: few
   mutable std::vector<Op*> listed_;
   mutable std::atomic<bool> is_listed_ = true;
   Op* insertion_point_ = nullptr;

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "pando/ir/numbered_map.hpp"
 #include "pando/ir/op_def.hpp"
-#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 

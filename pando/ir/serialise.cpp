@@ -3,7 +3,7 @@
 #include "pando/base/byte_stream.hpp"
 #include "pando/base/error.hpp"
 #include "pando/ir/ir_data.hpp"
-#include "pando/ir/tensor_map.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 namespace {

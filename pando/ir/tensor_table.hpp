@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "pando/ir/numbered_map.hpp"
 #include "pando/ir/tensor.hpp"
-#include "pando/ir/tensor_map.hpp"
 
 namespace pando {
 

@@ -5,7 +5,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
-#include "pando/ir/tensor_map.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 namespace {

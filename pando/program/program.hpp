@@ -25,7 +25,7 @@ struct OperandDesc {
   static OperandDesc contiguous(DType dtype, const Shape& shape) {
     return {dtype, shape, contiguous_strides(shape)};
   }
-  bool is_contiguous() const { return View{shape, strides, 0}.is_contiguous(); }
+  bool is_contiguous() const { return pando::is_contiguous(shape, strides); }
   /// No batch dimension backwards, and one of the last two dense in the other.
   bool is_matrix() const;
   bool operator==(const OperandDesc&) const = default;

@@ -52,6 +52,7 @@ class BandFinder {
   template <class Change>
   void for_each(OpKind kind, Change change) {
     for (Graph* graph : ir_.graphs()) {
+      if (!graph->op_list().has(kind)) continue;
       const std::vector<Op*> ops = graph->ops();
       for (Op* op : ops) {
         if (&op->graph() == graph && op->kind() == kind) change(*op);

@@ -18,6 +18,7 @@ class CallFacts {
  public:
   explicit CallFacts(const Ir& ir) {
     for (const Graph* graph : ir.graphs()) {
+      if (graph->op_list().num_callers() == 0) continue;
       for (const Op* op : graph->ops()) {
         for (const Graph* callee : op->called_graphs) {
           if (op->def().is_call) {

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -91,8 +90,7 @@ class Mirror {
 }  // namespace
 
 void keep_concat_views(Graph& graph) {
-  const auto is_concat = [](const Op& op) { return op.kind() == OpKind::ConcatInplace; };
-  if (any_op(graph, is_concat)) Mirror(graph).run();
+  if (graph.op_list().has(OpKind::ConcatInplace)) Mirror(graph).run();
 }
 
 }  // namespace pando

@@ -1,12 +1,13 @@
 #include "pando/transforms/cse.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "pando/base/error.hpp"
+#include "pando/base/hash.hpp"
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/transforms/purity.hpp"
 
@@ -45,18 +46,42 @@ void append_bytes(std::string& key, T value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-std::string op_key(const Op& op) {
-  std::string key;
+/// What ops of equal results have in common.
+void write_key(const Op& op, std::string& key) {
+  key.clear();
   append_bytes(key, op.kind());
   append_bytes(key, op.context.execution);
   append_bytes(key, op.context.device.value_or(-1));
   append_bytes(key, op.inputs().size());
   for (const Tensor* input : op.inputs()) append_bytes(key, input);
   for (const auto& [name, value] : op.attributes) {
-    key += str_cat(" ", name, "=", value.index(), attribute_text(value));
+    key += name;
+    append_bytes(key, value.index());
+    const std::string text = attribute_text(value);
+    append_bytes(key, text.size());
+    key += text;
   }
-  return key;
 }
+
+/// The first op of each key. A key is made again where another one has its hash: those of a large
+/// graph together take more memory than its ops.
+class FirstOps {
+ public:
+  explicit FirstOps(std::size_t count) { by_hash_.reserve(count); }
+
+  /// The first op with the key of `op`; `op` itself if there was none, or one of another key.
+  const Op* of(const Op& op) {
+    write_key(op, key_);
+    const auto [first, is_new] = by_hash_.try_emplace(hash64(key_), &op);
+    if (is_new) return &op;
+    write_key(*first->second, other_key_);
+    return key_ == other_key_ ? first->second : &op;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, const Op*> by_hash_;
+  std::string key_, other_key_;
+};
 
 std::size_t result_bytes(const Op& op) {
   std::size_t bytes = 0;
@@ -74,15 +99,13 @@ bool makes_output(const Op& op) {
 void eliminate_common_subexpressions(Graph& graph, std::size_t max_bytes) {
   merge_constants(graph);
   const Purity purity(graph);
-  std::unordered_map<std::string, const Op*> first;
+  FirstOps first_ops(graph.op_list().size());
   for (const Op* op : graph.ops()) {
     if (op->outputs().empty() || !purity.is_pure(*op)) continue;
     if (!op->def().view && result_bytes(*op) > max_bytes) continue;
-    const auto [it, inserted] = first.try_emplace(op_key(*op), op);
-    if (inserted || makes_output(*op)) continue;
-    for (int i = 0; i < op->num_outputs(); ++i) {
-      replace_uses(*op->output(i), *it->second->output(i));
-    }
+    const Op* first = first_ops.of(*op);
+    if (first == op || makes_output(*op)) continue;
+    for (int i = 0; i < op->num_outputs(); ++i) replace_uses(*op->output(i), *first->output(i));
   }
 }
 

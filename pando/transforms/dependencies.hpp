@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pando/ir/graph.hpp"
-#include "pando/ir/tensor_map.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 

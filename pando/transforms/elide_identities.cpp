@@ -25,6 +25,7 @@ bool is_elidable(const Op& op) {
 }  // namespace
 
 void elide_identities(Graph& graph) {
+  if (!graph.op_list().any_kind([](const OpDef& def) { return def.is_elidable; })) return;
   for (Op *op = graph.op_list().first(), *next = nullptr; op != nullptr; op = next) {
     next = op->next();
     if (!is_elidable(*op)) continue;

@@ -1,16 +1,16 @@
 #include "pando/transforms/expand.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 #include <vector>
 
 #include "pando/base/error.hpp"
 #include "pando/ir/graph_surgery.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 
 void expand(Graph& graph) {
-  std::unordered_set<const Op*> expanded;
+  OpSet expanded;
   std::vector<Op*> last_first;
   for (Op* next = graph.op_list().first(); next != nullptr;) {
     Op& op = *next;

@@ -8,7 +8,6 @@
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
 #include "pando/ops/rules.hpp"
-#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/constant_masks.hpp"
 #include "pando/transforms/graph_calls.hpp"
 #include "pando/transforms/purity.hpp"
@@ -169,8 +168,7 @@ class AttentionFinder {
 }  // namespace
 
 void find_attention(Graph& graph) {
-  const auto is_softmax = [](const Op& op) { return op.kind() == OpKind::Softmax; };
-  if (any_op(graph, is_softmax)) AttentionFinder(graph).run();
+  if (graph.op_list().has(OpKind::Softmax)) AttentionFinder(graph).run();
 }
 
 }  // namespace pando

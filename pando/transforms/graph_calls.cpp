@@ -108,8 +108,7 @@ void Outliner::copy(const Op& op) {
     copies_[op.output(i)] = copied.output(i);
   }
   for (const Op* earlier : op.after()) {
-    const auto it = copied_ops_.find(earlier);
-    if (it != copied_ops_.end()) copied.run_after(*it->second);
+    if (Op* before = copied_ops_.at(earlier)) copied.run_after(*before);
   }
   copied_ops_[&op] = &copied;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pando/ir/graph.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 
@@ -66,7 +67,7 @@ class Outliner {
   Graph* target_;
   std::vector<Tensor*> arguments_;
   std::unordered_map<const Tensor*, Tensor*> copies_;
-  std::unordered_map<const Op*, Op*> copied_ops_;
+  OpMap<Op*> copied_ops_;
 };
 
 /// Removes ops whose outputs nothing else uses, with their outputs, and the constants that are left

@@ -29,6 +29,7 @@ struct Sites {
 std::unordered_map<const Graph*, Sites> sites_of_graphs(const Ir& ir) {
   std::unordered_map<const Graph*, Sites> result;
   for (const Graph* graph : ir.graphs()) {
+    if (graph->op_list().num_callers() == 0) continue;
     for (const Op* op : graph->ops()) {
       for (const Graph* callee : op->called_graphs) {
         Sites& sites = result[callee];
@@ -175,6 +176,7 @@ class CallInliner {
 
   /// By ops of the graph, or of what is inlined into it.
   std::vector<bool> written_inputs(const Graph& graph) const {
+    if (graph.inputs().empty()) return {};
     const AliasClasses aliases(graph);
     TensorSet written;
     for (const Op* op = graph.op_list().first(); op != nullptr; op = op->next()) {
@@ -194,6 +196,7 @@ class CallInliner {
   }
 
   void inline_into(Graph& graph) const {
+    if (graph.op_list().num_callers() == 0) return;
     std::optional<AliasClasses> aliases;
     for (Op* next = graph.op_list().first(); next != nullptr;) {
       Op& op = *next;

@@ -1,25 +1,20 @@
 #include "pando/transforms/op_order.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
-#include "pando/ir/tensor_map.hpp"
+#include "pando/ir/numbered_map.hpp"
 
 namespace pando {
 namespace {
 
-/// Where the ops are that others come after by `Op::after`.
-std::unordered_map<const Op*, int> positions_of_sequenced(const Graph& graph) {
-  std::unordered_map<const Op*, int> positions;
-  for (const Op* op : graph.ops()) {
-    for (const Op* earlier : op->after()) positions.emplace(earlier, 0);
-  }
-  if (positions.empty()) return positions;
-  for (std::size_t i = 0; i < graph.ops().size(); ++i) {
-    const auto it = positions.find(graph.ops()[i]);
-    if (it != positions.end()) it->second = static_cast<int>(i);
-  }
+/// Where the ops are, if some come after others by `Op::after`; else nowhere.
+OpMap<int> positions_of_sequenced(const Graph& graph) {
+  OpMap<int> positions(-1);
+  const std::vector<Op*>& ops = graph.ops();
+  const auto is_free = [](const Op* op) { return op->after().empty(); };
+  if (std::all_of(ops.begin(), ops.end(), is_free)) return positions;
+  for (std::size_t i = 0; i < ops.size(); ++i) positions[ops[i]] = static_cast<int>(i);
   return positions;
 }
 
@@ -27,7 +22,7 @@ std::unordered_map<const Op*, int> positions_of_sequenced(const Graph& graph) {
 
 OpOrder::OpOrder(const Graph& graph) {
   TensorMap<int> producer(-1);
-  const std::unordered_map<const Op*, int> in_sequence = positions_of_sequenced(graph);
+  const OpMap<int> in_sequence = positions_of_sequenced(graph);
   begins_.reserve(graph.ops().size() + 1);
   for (std::size_t i = 0; i < graph.ops().size(); ++i) {
     const Op* op = graph.ops()[i];
@@ -36,10 +31,8 @@ OpOrder::OpOrder(const Graph& graph) {
       if (earlier >= 0) predecessors_.push_back(earlier);
     }
     for (const Op* before : op->after()) {
-      const auto it = in_sequence.find(before);
-      if (it != in_sequence.end() && it->second < static_cast<int>(i)) {
-        predecessors_.push_back(it->second);
-      }
+      const int earlier = in_sequence.at(before);
+      if (earlier >= 0 && earlier < static_cast<int>(i)) predecessors_.push_back(earlier);
     }
     for (const Tensor* output : op->outputs()) producer[output] = static_cast<int>(i);
     begins_.push_back(predecessors_.size());

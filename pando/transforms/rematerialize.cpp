@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "pando/base/shape.hpp"
-#include "pando/ir/tensor_map.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/transforms/dependencies.hpp"
 
 namespace pando {
@@ -260,7 +259,7 @@ class Rematerializer {
   const RematerializeOptions& options_;
   AliasClasses aliases_;
   std::vector<Op*> ops_;  // as they were
-  std::unordered_set<const Op*> copies_;
+  OpSet copies_;
   std::unordered_map<const Op*, int> positions_;
   TensorMap<Lifetime> lives_;  // of roots
 };
@@ -268,6 +267,8 @@ class Rematerializer {
 }  // namespace
 
 void rematerialize(Graph& graph, const RematerializeOptions& options) {
+  const auto is_wanted = [](const OpDef& def) { return def.is_cheap_to_repeat || def.view; };
+  if (!graph.op_list().any_kind(is_wanted)) return;
   // Only a view of a view can be a copy.
   const auto may_be_copy = [](const Op* op) {
     if (!op->def().view || op->input(0)->producer() == nullptr) return false;

@@ -8,7 +8,6 @@
 
 #include "pando/ir/graph_surgery.hpp"
 #include "pando/ir/op_def.hpp"
-#include "pando/transforms/any_op.hpp"
 #include "pando/transforms/purity.hpp"
 #include "pando/transforms/readers.hpp"
 
@@ -263,7 +262,8 @@ class SparseUpdates {
 }  // namespace
 
 void use_sparse_updates(Graph& graph) {
-  if (any_op(graph, is_gather_gradient)) SparseUpdates(graph).run();
+  const auto is_wanted = [](const OpDef& def) { return def.name == "GatherGrad"; };
+  if (graph.op_list().any_kind(is_wanted)) SparseUpdates(graph).run();
 }
 
 }  // namespace pando

@@ -76,6 +76,7 @@ void erase_unused_transpose(Graph& graph, const Tensor& operand) {
 }  // namespace
 
 void turn_transposed_products(Graph& graph) {
+  if (!graph.op_list().any_kind([](const OpDef& def) { return def.view != nullptr; })) return;
   for (Op *op = graph.op_list().first(), *next = nullptr; op != nullptr; op = next) {
     next = op->next();
     Op* product = transposed_product(*op);

@@ -7,6 +7,7 @@
 
 #include "pando/base/error.hpp"
 #include "pando/ir/call_order.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/ir/op_maker.hpp"
 #include "pando/transforms/dead_code.hpp"
 
@@ -75,7 +76,7 @@ Graph& copy_of(const Graph& graph) {
     tensors[source] =
         copy.add_constant(copy.unique_tensor_id(source->name()), source->info, source->data);
   }
-  std::unordered_map<const Op*, Op*> ops;
+  OpMap<Op*> ops;
   for (const Op* op : graph.ops()) {
     Op& new_op = OpMaker(copy).clone_unconnected(*op);
     for (int i = 0; i < op->num_inputs(); ++i) {

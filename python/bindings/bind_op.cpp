@@ -66,7 +66,8 @@ void bind_op_edits(nb::class_<Op>& bound) {
             return op.def().output_alias ? op.def().output_alias(op, output) : -1;
           },
           nb::arg("output"), "The input whose storage the output has; -1: its own.")
-      .def("set_after", [](Op& op, std::vector<Op*> earlier) { op.set_after(std::move(earlier)); });
+      .def("set_after",
+           [](Op& op, std::vector<Op*> earlier) { AfterEdges::set(op, std::move(earlier)); });
 }
 
 }  // namespace

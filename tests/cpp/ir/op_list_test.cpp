@@ -8,6 +8,7 @@
 
 #include "pando/ir/call_order.hpp"
 #include "pando/ir/graph_surgery.hpp"
+#include "pando/ir/numbered_map.hpp"
 #include "pando/ir/verifier.hpp"
 #include "pando/ops/ops.hpp"
 
@@ -57,6 +58,8 @@ class RandomEdits {
                                        [](const Op* op) { return !op->called_graphs.empty(); });
     ASSERT_EQ(list.num_callers(), static_cast<std::size_t>(callers));
     ASSERT_EQ(called_graphs(main_).empty(), callers == 0);
+    check_kinds(wanted);
+    check_numbers(wanted);
     // Asking now and then: what is appended in between must be there, too.
     if (wanted.size() % 3 != 0) {
       ASSERT_EQ(main_.ops(), wanted);
@@ -71,6 +74,25 @@ class RandomEdits {
         ASSERT_EQ(uses.front(), uses_[i].front());
       }
     }
+  }
+
+  void check_kinds(const std::vector<Op*>& wanted) const {
+    for (const char* name : {"Add", "Neg", "Call"}) {
+      const OpDef& def = op_registry().get(name);
+      const bool there = std::any_of(wanted.begin(), wanted.end(),
+                                     [&](const Op* op) { return &op->def() == &def; });
+      ASSERT_EQ(main_.op_list().any_kind([&](const OpDef& one) { return &one == &def; }), there);
+      ASSERT_EQ(main_.op_list().has(def.kind), there);
+    }
+  }
+
+  void check_numbers(const std::vector<Op*>& wanted) const {
+    OpMap<const Op*> by_number(nullptr);
+    for (const Op* op : wanted) {
+      ASSERT_EQ(by_number.at(op), nullptr);
+      by_number[op] = op;
+    }
+    for (const Op* op : wanted) ASSERT_EQ(by_number.at(op), op);
   }
 
   /// From the first call on, ops are listed by their ids.

@@ -46,7 +46,7 @@ TEST_F(SurgeryTest, AnOutputChangesHands) {
 }
 
 TEST_F(SurgeryTest, ACopyKeepsAnOrderAgainstCreation) {
-  neg_->set_after({abs_});
+  AfterEdges::set(*neg_, {abs_});
   const std::unique_ptr<Ir> copy = ir_.clone();
   const std::vector<Op*>& ops = copy->main_graph().ops();
   EXPECT_EQ(ops[0]->after(), (std::vector<Op*>{ops[1]}));
@@ -99,9 +99,9 @@ TEST_F(SurgeryTest, OrderSurvivesOpsThatAreErasedTogether) {
   Op& exp = ops.op("Exp", {abs_->output(0)});
   Op& relu = ops.op("Relu", {x_});
   Op& last = ops.op("Tanh", {x_});
-  abs_->set_after({neg_});
-  exp.set_after({abs_});
-  relu.set_after({&exp, neg_});
+  AfterEdges::set(*abs_, {neg_});
+  AfterEdges::set(exp, {abs_});
+  AfterEdges::set(relu, {&exp, neg_});
   main_.set_insertion_point(&last);
   main_.erase_ops({&exp, abs_});
   EXPECT_EQ(relu.after(), (std::vector<Op*>{neg_}));
@@ -155,7 +155,7 @@ TEST_F(SurgeryTest, ACopyIsConnectedToNothing) {
   Graph& target = ir_.create_graph("target");
   Tensor* input = target.add_input(target.unique_tensor_id("x"), x_->info);
   abs_->context.name = "scope/abs";
-  abs_->set_after({neg_});
+  AfterEdges::set(*abs_, {neg_});
   Op& copy = OpMaker(target).clone_unconnected(*abs_);
   EXPECT_GT(copy.id(), abs_->id());
   EXPECT_EQ(copy.kind_name(), "Abs");
