@@ -32,26 +32,28 @@ HWY_INLINE void ForVectors(std::int64_t begin, std::int64_t end, const Whole& wh
   if (i < end) part(i, hn::FirstN(d, static_cast<std::size_t>(end - i)));
 }
 
-/// Sums of vectors, in as many registers as it takes to hide the latency of an addition.
+/// Sums of vectors in registers of their own, which hide the latency of an addition: four, or two
+/// where a vector takes more loads and stores than that.
+template <int kCount>
 struct VectorSums {
-  static constexpr int kCount = 4;
   V sums[kCount];
 
   VectorSums() { PANDO_UNROLL for (V& sum : sums) sum = hn::Zero(D()); }
   double total() const {
-    return hn::GetLane(
-        hn::SumOfLanes(D(), hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+    V all = hn::Add(sums[0], sums[1]);
+    if constexpr (kCount == 4) all = hn::Add(all, hn::Add(sums[2], sums[3]));
+    return hn::GetLane(hn::SumOfLanes(D(), all));
   }
 };
 
 /// Adds to sum k of each in turn: whole(i, k) for every full vector, part(i, mask) for the rest.
-template <class Whole, class Part>
+template <int kCount, class Whole, class Part>
 HWY_INLINE void ForSums(std::int64_t begin, std::int64_t end, const Whole& whole,
                         const Part& part) {
   constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
   std::int64_t i = begin;
-  for (; i + VectorSums::kCount * kLanes <= end; i += VectorSums::kCount * kLanes) {
-    PANDO_UNROLL for (int k = 0; k < VectorSums::kCount; ++k) whole(i + k * kLanes, k);
+  for (; i + kCount * kLanes <= end; i += kCount * kLanes) {
+    PANDO_UNROLL for (int k = 0; k < kCount; ++k) whole(i + k * kLanes, k);
   }
   ForVectors(
       i, end, [&](std::int64_t j) HWY_ATTR { whole(j, 0); }, part);
@@ -61,9 +63,9 @@ HWY_INLINE double SumOf(const float* x, std::int64_t count) {
   const D d;
   double total = 0;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    VectorSums of_x;
+    VectorSums<4> of_x;
     const auto add = [&](V v, int k) HWY_ATTR { of_x.sums[k] = hn::Add(of_x.sums[k], v); };
-    ForSums(
+    ForSums<4>(
         block, std::min(count, block + kBlock),
         [&](std::int64_t i, int k) HWY_ATTR { add(hn::LoadU(d, x + i), k); },
         [&](std::int64_t i, auto mask) HWY_ATTR { add(LoadFirst(mask, d, x + i), 1); });
@@ -77,11 +79,11 @@ HWY_INLINE double SquaredDeviations(const float* x, float centre, std::int64_t c
   const V mean = hn::Set(d, centre);
   double total = 0;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    VectorSums of_squares;
+    VectorSums<4> of_squares;
     const auto add = [&](V deviation, int k) HWY_ATTR {
       of_squares.sums[k] = hn::MulAdd(deviation, deviation, of_squares.sums[k]);
     };
-    ForSums(
+    ForSums<4>(
         block, std::min(count, block + kBlock),
         [&](std::int64_t i, int k) HWY_ATTR { add(hn::Sub(hn::LoadU(d, x + i), mean), k); },
         [&](std::int64_t i, auto mask) HWY_ATTR {
@@ -134,12 +136,12 @@ GradientSums GradientSumsOf(const float* g, const float* x, float mean, float in
   const V m = hn::Set(d, mean);
   GradientSums total;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    VectorSums of_g, of_g_x;
+    VectorSums<4> of_g, of_g_x;
     const auto add = [&](V v, V element, int k) HWY_ATTR {
       of_g.sums[k] = hn::Add(of_g.sums[k], v);
       of_g_x.sums[k] = hn::MulAdd(v, hn::Sub(element, m), of_g_x.sums[k]);
     };
-    ForSums(
+    ForSums<4>(
         block, std::min(count, block + kBlock),
         [&](std::int64_t i, int k) HWY_ATTR { add(hn::LoadU(d, g + i), hn::LoadU(d, x + i), k); },
         [&](std::int64_t i, auto mask)
@@ -157,12 +159,12 @@ GradientSums LayerNormSums(const float* g, const float* x, const float* weight, 
   const V m = hn::Set(d, mean), s = hn::Set(d, inv_std);
   GradientSums total;
   for (std::int64_t block = 0; block < count; block += kBlock) {
-    VectorSums of_e, of_e_xhat;
+    VectorSums<2> of_e, of_e_xhat;
     const auto add = [&](V e, V xhat, int k) HWY_ATTR {
       of_e.sums[k] = hn::Add(of_e.sums[k], e);
       of_e_xhat.sums[k] = hn::MulAdd(e, xhat, of_e_xhat.sums[k]);
     };
-    ForSums(
+    ForSums<2>(
         block, std::min(count, block + kBlock),
         [&](std::int64_t i, int k) HWY_ATTR {
           const V v = hn::LoadU(d, g + i);
