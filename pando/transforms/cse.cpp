@@ -63,8 +63,8 @@ void write_key(const Op& op, std::string& key) {
   }
 }
 
-/// The first op of each key. A key is made again where another one has its hash: those of a large
-/// graph together take more memory than its ops.
+/// The first op of each key. Only hashes are kept, no text for each op: a key is made again where
+/// another one has its hash.
 class FirstOps {
  public:
   explicit FirstOps(std::size_t count) { by_hash_.reserve(count); }

@@ -33,7 +33,7 @@ HWY_INLINE void ForVectors(std::int64_t begin, std::int64_t end, const Whole& wh
 }
 
 /// Sums of vectors in registers of their own, which hide the latency of an addition: four, or two
-/// where a vector takes more loads and stores than that.
+/// where the loads and stores for a vector hide it as well. `ForSums` takes the same count.
 template <int kCount>
 struct VectorSums {
   V sums[kCount];
