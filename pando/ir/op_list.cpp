@@ -62,6 +62,14 @@ void OpList::reorder(std::vector<Op*> order) {
   is_listed_.store(true, std::memory_order_relaxed);
 }
 
+std::size_t OpList::num_callers() const {
+  std::size_t count = 0;
+  for (const KindCount& kind : kinds_) {
+    if (kind.def->num_called_graphs > 0) count += kind.ops;
+  }
+  return count;
+}
+
 bool OpList::has(OpKind kind) const {
   return any_kind([&](const OpDef& def) { return def.kind == kind; });
 }
@@ -80,7 +88,6 @@ void OpList::link_before(Op& op, Op* next) {
   (next == nullptr ? last_ : next->previous_) = &op;
   ++size_;
   ++count_of(op.def()).ops;
-  if (op.def().num_called_graphs > 0) ++num_callers_;
   if (next != nullptr) {
     is_listed_.store(false, std::memory_order_relaxed);
   } else if (is_listed_.load(std::memory_order_relaxed)) {
@@ -99,7 +106,6 @@ void OpList::unlink(Op& op) {
   op.previous_ = op.next_ = nullptr;
   --size_;
   --count_of(op.def()).ops;
-  if (op.def().num_called_graphs > 0) --num_callers_;
 }
 
 void OpList::note_id(Op& op) {

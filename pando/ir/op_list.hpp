@@ -27,7 +27,7 @@ class OpList {
   }
   std::size_t size() const { return size_; }
   /// Ops that call graphs.
-  std::size_t num_callers() const { return num_callers_; }
+  std::size_t num_callers() const;
   /// Whether there is an op of that kind.
   bool has(OpKind kind) const;
   /// Whether `is_wanted(const OpDef&)` holds for the record of an op. A pass asks it before it
@@ -80,7 +80,6 @@ class OpList {
   Op* first_ = nullptr;
   Op* last_ = nullptr;
   std::size_t size_ = 0;
-  std::size_t num_callers_ = 0;
   std::vector<KindCount> kinds_;  // those that ops ever had: few
   mutable std::vector<Op*> listed_;
   mutable std::atomic<bool> is_listed_ = true;
