@@ -7,6 +7,7 @@
 
 #include "pando/backends/cpu/fused/fused_kernel.hpp"
 #include "pando/backends/cpu/fused/iteration.hpp"
+#include "pando/backends/cpu/fused/transpose_block.hpp"
 #include "pando/backends/cpu/parallel.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
@@ -16,10 +17,6 @@ namespace {
 
 /// Bytes per thread below which one thread is faster.
 constexpr std::int64_t kThreadBytes = 1 << 16;
-
-/// Side of the square blocks of transposes: long enough pieces of rows that lie in distant pages,
-/// and a block of 8-byte elements still fits the first-level cache.
-constexpr std::int64_t kTransposeSide = 64;
 
 class CopyKernel : public HostKernel {
  public:
@@ -151,29 +148,8 @@ class CopyKernel : public HostKernel {
     const std::int64_t in_stride = iteration_.strides[0].back();
     const std::int64_t out_stride = iteration_.strides[1][static_cast<std::size_t>(cross_)];
     for (std::int64_t first = 0; first < columns; first += kTransposeSide) {
-      const std::int64_t last = std::min(columns, first + kTransposeSide);
-      if (rows == kTransposeSide && last - first == kTransposeSide) {
-        transpose_block(in + first * in_stride, in_stride, out + first, out_stride);
-        continue;
-      }
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = first; c < last; ++c) out[r * out_stride + c] = in[c * in_stride + r];
-      }
-    }
-  }
-
-  /// Through a buffer: reads and writes are then whole lines of cache.
-  template <class T>
-  static void transpose_block(const T* in, std::int64_t in_stride, T* out,
-                              std::int64_t out_stride) {
-    constexpr auto kSide = static_cast<std::size_t>(kTransposeSide);
-    T buffer[kSide][kSide];
-    for (std::size_t c = 0; c < kSide; ++c) {
-      const T* source = in + static_cast<std::int64_t>(c) * in_stride;
-      for (std::size_t r = 0; r < kSide; ++r) buffer[r][c] = source[r];
-    }
-    for (std::size_t r = 0; r < kSide; ++r) {
-      std::memcpy(out + static_cast<std::int64_t>(r) * out_stride, buffer[r], sizeof buffer[r]);
+      transpose_block(TransposeBlock<T>{in + first * in_stride, in_stride, out + first, out_stride,
+                                        rows, std::min(kTransposeSide, columns - first)});
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include "pando/backends/cpu/half-inl.h"
 #include "pando/backends/cpu/kernels/packed_panels.hpp"
+#include "pando/backends/cpu/transpose_four-inl.h"
 #include "pando/backends/cpu/unroll.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,21 +38,14 @@ template <std::int64_t kWidth, class Format, class T>
 HWY_INLINE std::int64_t TransposeLines(const T* const* line, std::int64_t depth, float* to) {
   constexpr std::int64_t kGroups = (kWidth + 3) / 4;
   const hn::FixedTag<float, 4> d;
-  const hn::Repartition<double, decltype(d)> pairs;
   std::int64_t k = 0;
   for (; k + 4 <= depth; k += 4) {
     hn::Vec<decltype(d)> out[kGroups][4];
     PANDO_UNROLL for (std::int64_t g = 0; g < kGroups; ++g) {
-      const auto a = Format::Load(d, line[4 * g] + k), b = Format::Load(d, line[4 * g + 1] + k);
-      const auto c = Format::Load(d, line[4 * g + 2] + k), e = Format::Load(d, line[4 * g + 3] + k);
-      const auto ab_low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-      const auto ab_high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-      const auto ce_low = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
-      const auto ce_high = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-      out[g][0] = hn::BitCast(d, hn::InterleaveLower(pairs, ab_low, ce_low));
-      out[g][1] = hn::BitCast(d, hn::InterleaveUpper(pairs, ab_low, ce_low));
-      out[g][2] = hn::BitCast(d, hn::InterleaveLower(pairs, ab_high, ce_high));
-      out[g][3] = hn::BitCast(d, hn::InterleaveUpper(pairs, ab_high, ce_high));
+      const hn::Vec<decltype(d)> rows[4] = {
+          Format::Load(d, line[4 * g] + k), Format::Load(d, line[4 * g + 1] + k),
+          Format::Load(d, line[4 * g + 2] + k), Format::Load(d, line[4 * g + 3] + k)};
+      TransposeFour(d, rows, out[g]);
     }
     PANDO_UNROLL for (std::int64_t s = 0; s < 4; ++s) {
       PANDO_UNROLL for (std::int64_t g = 0; g < kGroups; ++g) {
