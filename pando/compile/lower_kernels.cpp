@@ -56,7 +56,11 @@ StepOperand kernel_input(const Op& op, KernelSpec& spec, int index, FrameBuilder
   if (op.input(index) == nullptr) return {};
   OperandDesc& desc = spec.inputs[static_cast<std::size_t>(index)];
   const BoundTensor bound = frame.bind(op.input(index));
-  if (desc.is_contiguous()) return bound.operand;
+  if (desc.is_contiguous()) {
+    // Axes of one element may have any stride, also a negative one; kernels see the usual ones.
+    desc = OperandDesc::contiguous(desc.dtype, desc.shape);
+    return bound.operand;
+  }
   const AcceptedLayout layout = frame.tables().target().accepted_layout(spec, index);
   if (layout == AcceptedLayout::AnyStrides) return bound.operand;
   if (layout == AcceptedLayout::MatrixAnyOrder && desc.is_matrix()) return bound.operand;

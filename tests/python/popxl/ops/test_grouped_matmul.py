@@ -89,6 +89,20 @@ def test_operands_that_are_slices_of_rows():
     check(build, lambda *_: wanted.numpy(), x, w)
 
 
+@pytest.mark.parametrize("k", [1, 5])
+def test_axes_of_one_element_whose_stride_is_negative(k):
+    x, w = random(3, k + 2), random(4, k, 6, seed=1)
+
+    def build(x, w):
+        row = ops.slice(x, 2, 1, -1, 0)
+        left = ops.slice(row, 2, 1, -1, 1) if k == 1 else ops.slice(row, 1, k + 1, 1, 1)
+        return ops.grouped_matmul(left, ops.slice(w, 3, 2, -1, 0), _constant([1]))
+
+    first = 2 if k == 1 else 1
+    wanted = x[2:, first : first + k] @ w[3]
+    check(build, lambda *_: wanted, x, w)
+
+
 @pytest.mark.parametrize("dtype", [popxl.int64, popxl.uint8, popxl.int16])
 def test_ends_of_any_integers(dtype):
     arrays = [random(10, 5), random(3, 5, 7, seed=1)]
