@@ -44,8 +44,8 @@ void transpose_full_block(const TransposeBlock<T>& b) {
 /// Elements of 4 bytes, in tiles through registers.
 void transpose_tiles(const TransposeBlock<std::uint32_t>& b);
 
-/// Whether kTransposeSide lines this many bytes apart need more ways of a set than a first-level
-/// cache of 4,096 bytes a way has: each would be fetched again for its next elements.
+/// Whether kTransposeSide lines this many bytes apart do not fit a first-level cache of 8 ways of
+/// 4,096 bytes together: each would be fetched again for its next elements.
 inline bool lines_share_sets(std::int64_t stride_bytes) {
   constexpr std::int64_t kWayBytes = 4096, kWays = 8;
   return std::gcd(stride_bytes, kWayBytes) * kTransposeSide > kWayBytes * kWays;
