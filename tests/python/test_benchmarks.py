@@ -410,3 +410,12 @@ def test_rows_that_another_checkout_lacks_are_named_without_a_ratio() -> None:
     lines = render_against([both, lacking]).splitlines()
     assert "2.00x" in lines[-4] and lines[-3].split() == ["b", "us", "-", "4.00", "-", "0%"]
     assert lines[-1] == "geometric mean 2.00x, least 2.00x"
+
+
+def test_products_of_half_precision_are_compared_with_those_of_float32() -> None:
+    done = run("--rounds", "1", "--seconds", "0", module="benchmarks.half_products")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[-4] for row in rows] == ["float16", "bfloat16", "bfloat16"]
+    for *_, half, single, ratio in rows:
+        assert float(ratio[:-1]) == pytest.approx(float(single) / float(half), rel=0.05)

@@ -34,6 +34,10 @@ constexpr std::int64_t kMaxTileColumns = 32;
 constexpr std::int64_t kMaxStreamedSums = 2048;
 // So early a column is asked for: it is too short for the processor to foresee the next one.
 constexpr std::int64_t kDotTermsAhead = 512;
+// So many rows early a line of a tile's columns is asked for: rows are too far apart for the
+// processor to foresee them.
+constexpr std::int64_t kTileRowsAhead = 48;
+constexpr std::int64_t kLineBytes = 64;
 // A block of the rhs panel (kDepth rows of two vectors) stays in the first cache level.
 constexpr std::int64_t kDepth = 256;
 
@@ -72,7 +76,15 @@ HWY_NOINLINE void ColumnTile(const SkinnyMatMul& p, const float* lhs, const T* r
                                     : hn::Zero(d);
     }
   }
+  constexpr int kVectorsPerLine =
+      static_cast<int>(std::max<std::int64_t>(1, kLineBytes / (kLanes * std::int64_t(sizeof(T)))));
+  const std::int64_t near_end = std::max<std::int64_t>(0, depth - kTileRowsAhead);
+  const T* ahead = rhs + (depth - near_end) * p.rhs_row;
   for (std::int64_t k = 0; k < depth; ++k) {
+    // The next tile begins beside this one.
+    if (k == near_end) ahead += columns - depth * p.rhs_row;
+    PANDO_UNROLL for (int c = 0; c < C; c += kVectorsPerLine) hwy::Prefetch(ahead + c * kLanes);
+    ahead += p.rhs_row;
     V b[C];
     PANDO_UNROLL for (int c = 0; c < C; ++c) {
       if (Full || c + 1 < C) {
