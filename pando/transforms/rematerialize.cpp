@@ -260,7 +260,7 @@ class Rematerializer {
   AliasClasses aliases_;
   std::vector<Op*> ops_;  // as they were
   OpSet copies_;
-  std::unordered_map<const Op*, int> positions_;
+  OpMap<int> positions_;
   TensorMap<Lifetime> lives_;  // of roots
 };
 
