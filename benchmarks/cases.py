@@ -34,7 +34,7 @@ class Case:
     - a family of ``benchmarks.models``, in the sizes named ``variant``: ``train`` or ``infer``
 
     ``front_end`` is what Pando runs the program through: ``popxl``, or ``poptorch`` for the peers'
-    torch modules as they are; ``poptorch.fit_in`` with that option, for memory.
+    torch modules as they are; with ``fit_in`` in the memory that it names (``Options.fit_in``).
     ``form`` is the one form of ``torch.compile`` to build; without, the fastest of all is.
     ``accumulation`` is in how many micro-batches a training step takes its batch.
     """
@@ -51,6 +51,7 @@ class Case:
     variant: str = ""
     form: str = ""
     front_end: str = "popxl"
+    fit_in: str = ""
     accumulation: int = 1
 
     @property

@@ -309,7 +309,7 @@ class Runner:
 
         Rows that differ in what Pando does have the same fastest form.
         """
-        peers_case = replace(row.case, name="", front_end="")
+        peers_case = replace(row.case, name="", front_end="", fit_in="")
         known = self._fastest_form.get(peers_case)
         best: tuple[float, Row] | None = None
         trials: list[Row] = []

@@ -66,7 +66,7 @@ class Worker:
             return {"ok": False, "absent": False, "error": f"{type(error).__name__}: {first}"}
 
     def _adaptor(self, case: Case) -> Any:
-        is_poptorch = self._framework == "pando" and case.front_end.startswith("poptorch")
+        is_poptorch = self._framework == "pando" and case.front_end == "poptorch"
         return importlib.import_module(ADAPTORS["poptorch" if is_poptorch else self._framework])
 
     def _start(self, case: Case) -> dict[str, Any]:

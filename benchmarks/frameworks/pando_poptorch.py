@@ -35,9 +35,8 @@ def _train(case: Case) -> Steps:
     module = WithLoss(case)
     optimizer = torch_models.optimizer(case, module)
     options = _options()
-    if case.front_end == "poptorch.fit_in":
-        # More than it needs: the program is whole, and the module's own weights are in files.
-        options.fit_in("64GiB", tempfile.gettempdir())
+    if case.fit_in:
+        options.fit_in(case.fit_in, tempfile.gettempdir())
     if case.accumulation > 1:
         options.Training.gradientAccumulation(case.accumulation)
         options.outputMode(poptorch.OutputMode.Sum)

@@ -297,7 +297,7 @@ def test_the_process_of_the_fastest_form_is_measured() -> None:
 
 def test_rows_of_one_program_of_the_peers_share_the_fastest_form() -> None:
     case = model_cases()[0]
-    other = replace(case, name="x", front_end="poptorch.fit_in")
+    other = replace(case, name="x", front_end="poptorch", fit_in="1GiB")
     rows = measure_scripted(case, other, replace(case, batch=7), slow=2.0, fast=1.0)
     assert ScriptedWorker.built == ["slow", "fast", "fast", "slow", "fast"]
     assert [row.notes for row in rows] == [{"torch_compile": "fast"}] * 3
