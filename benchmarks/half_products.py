@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 import popxl
+from benchmarks.parallel import seconds_and_cores
 from popxl import ops
 
 WIDTH = 1024
@@ -55,11 +55,7 @@ def session_of(product: Product, dtype: popxl.dtype) -> popxl.Session:
 
 def microseconds(session: popxl.Session, product: Product, seconds: float) -> float:
     """Of one product."""
-    runs, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds or runs == 0:
-        session.run()
-        runs += 1
-    per_run = (time.perf_counter() - start) / runs
+    per_run, _ = seconds_and_cores(popxl.Session.run, session, seconds)
     return per_run * 1e6 / product.matrices
 
 

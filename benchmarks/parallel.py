@@ -33,7 +33,7 @@ LEARNING_RATE = 1e-3
 
 def pipeline(
     devices: int, in_loop: bool = False
-) -> tuple[popxl.Session, Callable[[popxl.Session], None]]:
+) -> tuple[popxl.Session, Callable[[popxl.Session], object]]:
     """Two stages of equal work; each micro-batch is one transfer of a run."""
     rng = np.random.default_rng(0)
     ir = popxl.Ir()
@@ -64,7 +64,7 @@ def pipeline(
     return open_session(ir, devices), lambda session: session.run({source: data})
 
 
-def training(replicas: int) -> tuple[popxl.Session, Callable[[popxl.Session], None]]:
+def training(replicas: int) -> tuple[popxl.Session, Callable[[popxl.Session], object]]:
     """Gradient descent on the mean gradient of all replicas."""
     rng = np.random.default_rng(0)
     ir = popxl.Ir(replication=replicas)
@@ -105,7 +105,7 @@ def _loss(x: popxl.Tensor, labels: popxl.Tensor, *variables: popxl.Tensor) -> po
 
 
 def seconds_and_cores(
-    run: Callable[[popxl.Session], None], session: popxl.Session, seconds: float
+    run: Callable[[popxl.Session], object], session: popxl.Session, seconds: float
 ) -> tuple[float, float]:
     """Wall-clock seconds of one run, and how many cores the runs kept busy."""
     runs = 0
@@ -119,7 +119,7 @@ def seconds_and_cores(
 
 def compare(
     name: str,
-    build: Callable[[int], tuple[popxl.Session, Callable[[popxl.Session], None]]],
+    build: Callable[[int], tuple[popxl.Session, Callable[[popxl.Session], object]]],
     work_of_two: int,
     rounds: int,
     seconds: float,
