@@ -149,6 +149,14 @@ TEST(MatMul, MatchesLoopsInEveryOrderAndShape) {
   }
 }
 
+TEST(MatMul, ManyColumnsAreCutIntoSeveralPartsOfEachThread) {
+  for (int order = 0; order < 4; ++order) {
+    const bool lhs_transposed = (order & 1) != 0, rhs_transposed = (order & 2) != 0;
+    check({40, 8300, 90, lhs_transposed, rhs_transposed, DType::Float32, false, "", 2});
+    check({40, 8300, 90, lhs_transposed, rhs_transposed, DType::Float32, true, "gelu_erf", 2});
+  }
+}
+
 TEST(MatMul, TakesAnyStrideOfASingleRowOrColumn) {
   // What slices that run backwards leave behind.
   for (const std::int64_t k : {1, 7, 640}) {

@@ -9,6 +9,7 @@
 #include "pando/backends/cpu/fused/iteration.hpp"
 #include "pando/backends/cpu/fused/transpose_block.hpp"
 #include "pando/backends/cpu/parallel.hpp"
+#include "pando/backends/cpu/row_copy.hpp"
 #include "pando/base/error.hpp"
 #include "pando/base/half.hpp"
 
@@ -45,7 +46,7 @@ class CopyKernel : public HostKernel {
     if (cross_ >= 0) {
       return with_element(bytes_, [&](auto element) { transpose<decltype(element)>(from, to); });
     }
-    copy_rows(from, to);
+    copy_in_parallel(from, to);
   }
 
   std::string explain() const override {
@@ -54,7 +55,7 @@ class CopyKernel : public HostKernel {
   }
 
  private:
-  void copy_rows(const std::byte* from, std::byte* to) const {
+  void copy_in_parallel(const std::byte* from, std::byte* to) const {
     const auto bytes = static_cast<std::int64_t>(bytes_);
     parallel_for(num_threads_, iteration_.size(), kThreadBytes / bytes,
                  [&](std::int64_t begin, std::int64_t end) {
@@ -75,6 +76,9 @@ class CopyKernel : public HostKernel {
     const std::int64_t block = has_rows ? inner * iteration_.shape[rows] : inner;
     const std::int64_t in_row = has_rows ? iteration_.strides[0][rows] : 0;
     const std::int64_t out_row = has_rows ? iteration_.strides[1][rows] : 0;
+    const bool has_contiguous_rows =
+        iteration_.strides[0].back() == 1 && iteration_.strides[1].back() == 1;
+    constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
     while (begin < end) {
       const std::int64_t stop = std::min(end, begin - begin % block + block);
       const std::int64_t first = begin - begin % inner;
@@ -83,11 +87,18 @@ class CopyKernel : public HostKernel {
       T* out = reinterpret_cast<T*>(to) + iteration_.offset(1, first);
       while (begin < stop) {
         const std::int64_t count = std::min(stop - begin, inner - column);
-        copy_row(in, out, column, count);
-        begin += count;
+        std::int64_t copied = 1;
+        if (has_contiguous_rows && count == inner) {
+          copied = (stop - begin) / inner;
+          copy_rows({reinterpret_cast<const std::byte*>(in), in_row * bytes},
+                    {reinterpret_cast<std::byte*>(out), out_row * bytes}, inner * bytes, copied);
+        } else {
+          copy_row(in, out, column, count);
+        }
+        begin += copied * count;
         column = 0;
-        in += in_row;
-        out += out_row;
+        in += copied * in_row;
+        out += copied * out_row;
       }
     }
   }

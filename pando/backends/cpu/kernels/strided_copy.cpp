@@ -1,6 +1,8 @@
 #include "pando/backends/cpu/kernels/strided_copy.hpp"
 
-#include "pando/backends/cpu/kernels/element.hpp"
+#include <algorithm>
+
+#include "pando/backends/cpu/fused/iteration.hpp"
 
 namespace pando::cpu {
 
@@ -39,43 +41,33 @@ StridedCopy::StridedCopy(const Shape& shape, const Strides& from, const Strides&
 void StridedCopy::run(const std::byte* from, std::byte* to, std::int64_t begin,
                       std::int64_t end) const {
   const auto bytes = static_cast<std::int64_t>(bytes_);
-  if (from_.shape.size() == 1 && from_step_ == 1 && to_step_ == 1) {
-    const std::int64_t from_row = from_.strides[0] * bytes, to_row = to_.strides[0] * bytes;
-    for (std::int64_t r = begin; r < end; ++r) {
-      std::memcpy(to + r * to_row, from + r * from_row, static_cast<std::size_t>(row_ * bytes));
-    }
-    return;
-  }
-  for (std::int64_t r = begin; r < end; ++r) {
-    const std::byte* source = from + strided_offset(from_, r) * bytes;
-    std::byte* target = to + strided_offset(to_, r) * bytes;
+  // Rows of the last dimension follow each other by its strides.
+  const bool has_rows = !from_.shape.empty();
+  const std::int64_t block = has_rows ? from_.shape.back() : 1;
+  const std::int64_t from_row = has_rows ? from_.strides.back() * bytes : 0;
+  const std::int64_t to_row = has_rows ? to_.strides.back() * bytes : 0;
+  for (std::int64_t count = 0; begin < end; begin += count) {
+    count = std::min(end - begin, block - begin % block);
+    const SourceRows source{from + strided_offset(from_, begin) * bytes, from_row};
+    const TargetRows target{to + strided_offset(to_, begin) * bytes, to_row};
     if (from_step_ == 1 && to_step_ == 1) {
-      std::memcpy(target, source, static_cast<std::size_t>(row_ * bytes));
-      continue;
-    }
-    const auto copy = [&]<class T>(T) {
-      const auto* x = reinterpret_cast<const T*>(source);
-      auto* y = reinterpret_cast<T*>(target);
-      for (std::int64_t i = 0; i < row_; ++i) y[i * to_step_] = x[i * from_step_];
-    };
-    switch (bytes_) {
-      case 1:
-        copy(std::uint8_t{});
-        break;
-      case 2:
-        copy(std::uint16_t{});
-        break;
-      case 4:
-        copy(std::uint32_t{});
-        break;
-      case 8:
-        copy(std::uint64_t{});
-        break;
-      default:
-        copy(Bits128{});
-        break;
+      copy_rows(source, target, row_ * bytes, count);
+    } else {
+      copy_strided_rows(source, target, count);
     }
   }
+}
+
+void StridedCopy::copy_strided_rows(const SourceRows& from, const TargetRows& to,
+                                    std::int64_t rows) const {
+  with_element(bytes_, [&](auto element) {
+    using T = decltype(element);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(from.first + r * from.step);
+      auto* y = reinterpret_cast<T*>(to.first + r * to.step);
+      for (std::int64_t i = 0; i < row_; ++i) y[i * to_step_] = x[i * from_step_];
+    }
+  });
 }
 
 }  // namespace pando::cpu

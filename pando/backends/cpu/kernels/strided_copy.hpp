@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "pando/backends/cpu/kernels/reduce_plan.hpp"
+#include "pando/backends/cpu/row_copy.hpp"
 
 namespace pando::cpu {
 
@@ -21,6 +21,9 @@ class StridedCopy {
   std::int64_t row_bytes() const { return row_ * static_cast<std::int64_t>(bytes_); }
 
  private:
+  /// Rows whose elements do not follow each other.
+  void copy_strided_rows(const SourceRows& from, const TargetRows& to, std::int64_t rows) const;
+
   StridedDims from_, to_;  // of the rows
   std::int64_t rows_ = 0, row_ = 1, from_step_ = 1, to_step_ = 1;
   std::size_t bytes_ = 1;

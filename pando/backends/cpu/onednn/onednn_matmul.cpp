@@ -95,7 +95,6 @@ struct MatMulPart {
   // Elements from the operands to those of the part.
   std::int64_t lhs = 0, rhs = 0, bias = 0, out = 0;
   MatrixPart result;  // rows of all products of the batch
-  std::size_t scratch = 0;
   std::string detail;
   std::size_t scratch_bytes = 0;
 };
@@ -136,8 +135,26 @@ MatMulPart make_part(const MatMulProblem& p) {
   return part;
 }
 
+/// Parts of one product, of which each thread runs equally many.
+struct MatMulParts {
+  std::vector<MatMulPart> parts;
+  std::int64_t threads = 1;
+  std::size_t scratch_bytes = 0;  // of one thread, whose parts run after each other
+  bool finishes = false;          // an epilogue that oneDNN does not apply itself
+
+  std::int64_t per_thread() const { return static_cast<std::int64_t>(parts.size()) / threads; }
+};
+
+/// Columns of a thread are cut further where oneDNN would pack megabytes of them on the heap.
+std::int64_t column_parts(std::int64_t columns, std::int64_t threads) {
+  constexpr std::int64_t kWide = 4096, kMostColumns = 2048;
+  const std::int64_t per_thread = columns / threads;
+  if (threads == 1 || per_thread < kWide) return threads;
+  return threads * ((per_thread + kMostColumns - 1) / kMostColumns);
+}
+
 /// Cuts the outermost dimension that feeds the threads: batch, then the longer side.
-std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads) {
+MatMulParts make_parts(const MatMulProblem& p, std::int64_t threads) {
   constexpr double kMinFlopsPerPart = 3e5;
   const double flops = 2.0 * double(p.batch_count()) * double(p.m) * double(p.n) * double(p.k);
   const std::int64_t wanted =
@@ -146,8 +163,11 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
   const bool by_rows = !by_batch && p.m >= p.n;
   const std::int64_t size = by_batch ? p.batch[0] : by_rows ? p.m : p.n;
   const bool whole = wanted == 1 || (!by_batch && !p.batch.empty());
-  const std::int64_t count = whole ? 1 : std::min(wanted, size);
-  std::vector<MatMulPart> parts;
+  MatMulParts made;
+  made.threads = whole ? 1 : std::min(wanted, size);
+  made.finishes = p.epilogue != nullptr && known_function(p) == nullptr;
+  const bool by_columns = !by_batch && !by_rows && p.batch.empty();
+  const std::int64_t count = by_columns ? column_parts(size, made.threads) : made.threads;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t begin = size * i / count, length = size * (i + 1) / count - begin;
     MatMulProblem piece = p;
@@ -168,9 +188,11 @@ std::vector<MatMulPart> make_parts(const MatMulProblem& p, std::int64_t threads)
       part.result.column = begin;
       part.result.columns = length;
     }
-    parts.push_back(std::move(part));
+    made.scratch_bytes =
+        std::max(made.scratch_bytes, scratch_aligned(part.scratch_bytes) + p.finish_scratch());
+    made.parts.push_back(std::move(part));
   }
-  return parts;
+  return made;
 }
 
 void run_part(const MatMulPart& part, const MatMulProblem& p, std::byte* const* operands,
@@ -182,8 +204,39 @@ void run_part(const MatMulPart& part, const MatMulProblem& p, std::byte* const* 
   std::size_t next = 2;
   if (p.has_bias) pointers[next++] = at(2, part.bias);
   pointers[next] = at(next, part.out);
-  pointers[next + 1] = scratch + part.scratch;
+  pointers[next + 1] = scratch;
   part.primitive->run(pointers.data());
+}
+
+void run_parts(const MatMulParts& made, const MatMulProblem& p, std::byte* const* operands,
+               std::byte* scratch) {
+  // Epilogues run by whole rows, which are faster than the windows that threads have where they
+  // share the columns (docs/decisions/0017).
+  const bool finishes_parts = made.finishes && made.parts.front().result.columns == p.n;
+  const auto for_each_thread = [&](const auto& body) {
+    parallel_for(static_cast<int>(made.threads), made.threads, 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t thread = begin; thread < end; ++thread) {
+                     body(thread, scratch + static_cast<std::size_t>(thread) * made.scratch_bytes);
+                   }
+                 });
+  };
+  for_each_thread([&](std::int64_t thread, std::byte* own) {
+    for (std::int64_t i = 0; i < made.per_thread(); ++i) {
+      const MatMulPart& part = made.parts[static_cast<std::size_t>(thread * made.per_thread() + i)];
+      run_part(part, p, operands, own);
+      if (finishes_parts) {
+        p.finish(operands, own + scratch_aligned(part.scratch_bytes), part.result);
+      }
+    }
+  });
+  if (!made.finishes || finishes_parts) return;
+  const std::int64_t rows = p.batch_count() * p.m;
+  for_each_thread([&](std::int64_t thread, std::byte* own) {
+    const std::int64_t first = rows * thread / made.threads;
+    const std::int64_t last = rows * (thread + 1) / made.threads;
+    p.finish(operands, own, {first, last - first, 0, p.n});
+  });
 }
 
 }  // namespace
@@ -208,36 +261,12 @@ KernelPlan plan_onednn_matmul(const MatMulProblem& problem, int num_threads) {
   }
   const SingleThreaded single;
   try {
-    std::vector<MatMulPart> parts = make_parts(p, num_threads);
+    MatMulParts made = make_parts(p, num_threads);
     KernelPlan plan;
-    plan.detail = parts.front().detail;
-    for (MatMulPart& part : parts) {
-      part.scratch = plan.scratch_bytes;
-      plan.scratch_bytes += scratch_aligned(part.scratch_bytes) + p.finish_scratch();
-    }
-    // What oneDNN does not apply itself is done after it, by whole rows, which are faster than the
-    // windows that threads have where they share the columns (docs/decisions/0017).
-    const bool finishes = p.epilogue != nullptr && known_function(p) == nullptr;
-    const bool finishes_parts = finishes && parts.front().result.columns == p.n;
-    plan.run = [parts = std::move(parts), p, finishes, finishes_parts](std::byte* const* operands,
-                                                                       std::byte* scratch) {
-      const auto count = static_cast<std::int64_t>(parts.size());
-      const auto finish = [&](const MatMulPart& part, const MatrixPart& result) {
-        p.finish(operands, scratch + part.scratch + scratch_aligned(part.scratch_bytes), result);
-      };
-      parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const MatMulPart& part = parts[static_cast<std::size_t>(i)];
-          run_part(part, p, operands, scratch);
-          if (finishes_parts) finish(part, part.result);
-        }
-      });
-      if (!finishes || finishes_parts) return;
-      const std::int64_t rows = p.batch_count() * p.m;
-      parallel_for(static_cast<int>(count), count, 1, [&](std::int64_t begin, std::int64_t end) {
-        const std::int64_t first = rows * begin / count, last = rows * end / count;
-        finish(parts[static_cast<std::size_t>(begin)], {first, last - first, 0, p.n});
-      });
+    plan.detail = made.parts.front().detail;
+    plan.scratch_bytes = made.scratch_bytes * static_cast<std::size_t>(made.threads);
+    plan.run = [made = std::move(made), p](std::byte* const* operands, std::byte* scratch) {
+      run_parts(made, p, operands, scratch);
     };
     return plan;
   } catch (const dnnl::error& error) {
