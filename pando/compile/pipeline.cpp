@@ -198,11 +198,17 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
   pass("elide_identities");
   // Behind dead code, which may be all else that reads a product.
   pass("transposed_products");
+  if (target.has_kernel("ScatterReduce")) pass("scatter_into_sums");
   stage("bands", [&] {
     if (target.skips_outside_bands()) find_bands(ir);
   });
   stage("schedule", [&] { schedule_for_memory(ir); });
   pass("rematerialize");
+  for (const MemoryExcess& excess : options.excesses) {
+    stage("rematerialize_to_fit", [&] {
+      for_each_graph(ir, [&](Graph& graph) { rematerialize(graph, {.excess = &excess}); });
+    });
+  }
   return lower(ir, target, options, phases.all(), stages);
 }
 

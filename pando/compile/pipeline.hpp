@@ -10,6 +10,7 @@
 #include "pando/ir/graph.hpp"
 #include "pando/program/target.hpp"
 #include "pando/steps/step_function.hpp"
+#include "pando/transforms/rematerialize.hpp"
 
 namespace pando {
 
@@ -26,6 +27,9 @@ struct CompileOptions {
   std::int64_t prefetch_bytes = 0;
   /// Whether weights that runs only read are kept a second time, as kernels want them.
   bool prepares_weights = true;
+  /// For each, products are computed again instead of being kept: first for what the program had
+  /// too much without that, then for what was still too much.
+  std::vector<MemoryExcess> excesses = {};
 };
 
 /// Compiles `ir`, which is changed on the way (pass a clone). Throws Error for an invalid program

@@ -106,6 +106,8 @@ struct OpDef {
   /// Takes hardly longer than reading its inputs: it is run again where keeping its output 0 would
   /// cost memory.
   bool is_cheap_to_repeat = false;
+  /// Takes long, and is run again all the same in a program that is too large for its memory.
+  bool is_repeated_to_fit = false;
   /// Gets its output from the host stream `stream`, or the remote buffer `buffer`.
   bool is_load = false;
   /// Gives input 0 to the host stream `stream`, or the remote buffer `buffer`.

@@ -15,6 +15,7 @@ namespace pando {
   X(ConcatInplace)              \
   X(Div)                        \
   X(DropoutCore)                \
+  X(GatherGrad)                 \
   X(GroupedMatMul)              \
   X(GroupedOuter)               \
   X(HostCall)                   \
@@ -32,6 +33,7 @@ namespace pando {
   X(Reshape)                    \
   X(Softmax)                    \
   X(SoftmaxGrad)                \
+  X(Sum)                        \
   X(Where)                      \
   X(While)
 // clang-format on

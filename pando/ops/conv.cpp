@@ -133,6 +133,7 @@ OpDef conv() {
   def.attributes = kConvAttributes;
   def.infer = infer_conv;
   def.check_execution = needs_convolvable;
+  def.is_repeated_to_fit = true;
   def.log2_scale_input = 2;
   def.expand = [](OpBuilder& builder, const Op& op) -> std::vector<Tensor*> {
     if (is_scaled(op)) return {expand_scaled(builder, op)};

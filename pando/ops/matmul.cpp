@@ -287,6 +287,7 @@ void register_matmul_ops(Registry& registry) {
        .check_execution = needs_float_matrices,
        .expand = expand_matmul,
        .gradient = matmul_gradient,
+       .is_repeated_to_fit = true,
        .log2_scale_input = 2,
        .differentiable_inputs = {0, 1}});
   registry.add(gradient_def("MatMulLhsGrad",

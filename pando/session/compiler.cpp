@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "pando/base/error.hpp"
 #include "pando/base/replicas.hpp"
@@ -49,6 +50,28 @@ std::vector<ProgramConstant> constants_of(const Program& program, const Ir& ir) 
   return constants;
 }
 
+/// Gives up what only saves time, the least of it first, in a program that is too large by
+/// `excess` bytes. False: there is nothing left.
+bool save_memory(const Program& program, std::int64_t excess, CompileOptions& options) {
+  if (program.has_prepared_weights()) {
+    options.prepares_weights = false;
+    return true;
+  }
+  if (options.prefetch_bytes > 0) {
+    options.prefetch_bytes /= 4;
+    if (options.prefetch_bytes < kLeastPrefetch) options.prefetch_bytes = 0;
+    return true;
+  }
+  // What stays alive through a run is not computed again.
+  if (excess >= program.memory.peak_frame_bytes) return false;
+  MemoryExcess& more = options.excesses.emplace_back();
+  more.bytes = excess;
+  for (const LiveTensor& tensor : program.memory.alive_at_peak.all()) {
+    more.alive_at_peak.insert(tensor.name);
+  }
+  return true;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -62,7 +85,7 @@ std::shared_ptr<const Executable> Compiler::compile(const Ir& ir, CompileReport&
   op_registry();
   check_supported(ir);
   auto executable = std::make_shared<const Executable>(build_or_load(ir, report));
-  if (!fits(executable->program())) refuse(executable->program());
+  if (excess_bytes(executable->program()) > 0) refuse(executable->program());
   return executable;
 }
 
@@ -74,6 +97,7 @@ Executable Compiler::build(const Ir& ir, CompileReport& report) const {
   compile_options.after_steps = options_.after_steps;
   compile_options.prefetch_bytes = options_.prefetch_bytes;
   const std::size_t stages_before = report.stages.size();
+  std::int64_t least_excess = std::numeric_limits<std::int64_t>::max();
   while (true) {
     const std::unique_ptr<Ir> copy = ir.clone();
     for (Graph* graph : copy->graphs()) {
@@ -82,18 +106,18 @@ Executable Compiler::build(const Ir& ir, CompileReport& report) const {
     }
     report.stages.resize(stages_before);
     Program program = pando::compile(*copy, *target_, compile_options, report.stages);
-    // What only saves time is given up when the program does not fit with it.
-    const bool has_prepared = program.has_prepared_weights();
-    if ((compile_options.prefetch_bytes == 0 && !has_prepared) || fits(program)) {
+    const std::int64_t excess = excess_bytes(program);
+    const bool is_last = excess == 0 || excess >= least_excess;
+    if (is_last || !save_memory(program, excess, compile_options)) {
       std::vector<ProgramConstant> constants = constants_of(program, *copy);
       return {std::move(program), std::move(constants), target_->identity()};
     }
-    if (has_prepared) {
-      compile_options.prepares_weights = false;
-      continue;
+    if (compile_options.excesses.empty()) continue;
+    least_excess = excess;
+    if (options_.log) {
+      options_.log(LogLevel::Info, str_cat("The program is ", excess,
+                                           " bytes too large: it computes results again"));
     }
-    compile_options.prefetch_bytes /= 4;
-    if (compile_options.prefetch_bytes < kLeastPrefetch) compile_options.prefetch_bytes = 0;
   }
 }
 
@@ -121,14 +145,17 @@ Executable Compiler::build_or_load(const Ir& ir, CompileReport& report) const {
   return std::move(*executable);
 }
 
-bool Compiler::fits(const Program& program) const {
-  const std::int64_t limit = options_.device_memory_limit_bytes;
-  const bool devices_fit =
-      limit <= 0 ||
-      std::all_of(program.memory.devices.begin(), program.memory.devices.end(),
-                  [&](const DeviceMemoryUse& device) { return device.total_bytes() <= limit; });
-  return devices_fit &&
-         (options_.memory_limit_bytes <= 0 || device_bytes(program) <= options_.memory_limit_bytes);
+std::int64_t Compiler::excess_bytes(const Program& program) const {
+  std::int64_t excess = 0;
+  if (const std::int64_t limit = options_.memory_limit_bytes; limit > 0) {
+    excess = std::max(excess, device_bytes(program) - limit);
+  }
+  if (const std::int64_t limit = options_.device_memory_limit_bytes; limit > 0) {
+    for (const DeviceMemoryUse& device : program.memory.devices) {
+      excess = std::max(excess, device.total_bytes() - limit);
+    }
+  }
+  return excess;
 }
 
 void Compiler::refuse(const Program& program) const {

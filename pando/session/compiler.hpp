@@ -31,8 +31,8 @@ class Compiler {
  private:
   Executable build(const Ir& ir, CompileReport& report) const;
   Executable build_or_load(const Ir& ir, CompileReport& report) const;
-  /// Whether the program keeps to the memory limits.
-  bool fits(const Program& program) const;
+  /// By how much the program is larger than a memory limit; 0: it fits.
+  std::int64_t excess_bytes(const Program& program) const;
   [[noreturn]] void refuse(const Program& program) const;
 
   std::shared_ptr<Target> target_;

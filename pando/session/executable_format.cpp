@@ -103,9 +103,9 @@ Hash128 executable_key(const Ir& ir, const CompilerOptions& options, const Targe
   out.value(options.check_log2_scales);
   out.value(options.stable_softmax);
   out.value(options.prefetch_bytes);
-  // Early loads are cut until the program fits.
-  if (options.prefetch_bytes > 0) out.value(options.memory_limit_bytes);
-  if (options.prefetch_bytes > 0) out.value(options.device_memory_limit_bytes);
+  // Programs give up what saves time until they fit.
+  out.value(options.memory_limit_bytes);
+  out.value(options.device_memory_limit_bytes);
   hash_ir(out, ir);
   return std::move(out).finish();
 }

@@ -13,8 +13,8 @@
 namespace pando {
 namespace {
 
-/// Ops that are run again for one tensor.
-constexpr std::size_t kMostOps = 2;
+/// Ops that are run again for one tensor: cheap ones, and with a product, where views count, too.
+constexpr int kMostOps = 4, kMostOpsToFit = 12, kMostProducts = 1;
 /// A tensor of so much less than the one that is computed again may be kept longer for it.
 constexpr std::int64_t kSmallPart = 16;
 
@@ -34,6 +34,7 @@ struct Repetition {
   std::vector<const Op*> views = {};  // of the tensor, in order, which late uses read
   std::vector<Use> late_uses = {};    // of the tensor and of `views`
   const OpContext* reader = nullptr;  // of the first of them
+  int num_ops = 0, num_products = 0;  // of `ops`, with those that are still to come
   /// There they run: before the first late use, and before an operand is read or changed last.
   int position = 0;
   int peak = 0;
@@ -50,20 +51,21 @@ class Rematerializer {
   }
 
   void run() {
-    const auto [peak, peak_bytes] = find_peak();
+    const bool is_known = to_fit() && !options_.excess->alive_at_peak.empty();
+    const auto [peak, peak_bytes] = is_known ? known_peak() : find_peak();
     std::vector<Repetition> found;
     std::int64_t gain = 0;
-    for (int i = 0; i < peak; ++i) {
-      for (Tensor* output : op_at(i).outputs()) {
-        Repetition one;
-        if (!can_repeat(*output, peak, one)) continue;
-        keep_operands(one);
-        lives_[output].end = one.last_early;
-        gain += bytes_of(*output);
-        found.push_back(std::move(one));
-      }
+    for (Tensor* tensor : candidates(peak)) {
+      if (to_fit() && gain >= options_.excess->bytes) break;
+      Repetition one;
+      if (!can_repeat(*tensor, peak, one)) continue;
+      keep_operands(one);
+      lives_[tensor].end = one.last_early;
+      gain += bytes_of(*tensor);
+      found.push_back(std::move(one));
     }
-    if (static_cast<double>(gain) < options_.least_gain * static_cast<double>(peak_bytes)) return;
+    const double least = to_fit() ? 0 : options_.least_gain * static_cast<double>(peak_bytes);
+    if (static_cast<double>(gain) < least) return;
     for (const Repetition& one : found) repeat(one);
   }
 
@@ -97,7 +99,18 @@ class Rematerializer {
     }
   }
 
-  bool is_cheap(const Op& op) const { return op.def().is_cheap_to_repeat || copies_.contains(&op); }
+  bool to_fit() const { return options_.excess != nullptr; }
+  bool is_at_peak(const Tensor& tensor) const {
+    if (!to_fit() || options_.excess->alive_at_peak.empty()) return true;
+    return options_.excess->alive_at_peak.contains(tensor.id());
+  }
+
+  /// Whether the op may be run again.
+  bool is_repeatable(const Op& op) const {
+    const OpDef& def = op.def();
+    if (def.is_cheap_to_repeat || copies_.contains(&op)) return true;
+    return to_fit() && !def.has_side_effects && (def.is_repeated_to_fit || def.scalar_body);
+  }
   bool is_view(const Op& op) const { return op.def().view && !copies_.contains(&op); }
 
   void measure() {
@@ -141,9 +154,37 @@ class Rematerializer {
     return peak;
   }
 
+  /// The op from which on all tensors are alive that are known to be at the peak, as far as this
+  /// graph has them; their bytes do not matter.
+  std::pair<int, std::int64_t> known_peak() {
+    int peak = 0;
+    for (const Op* op : ops_) {
+      for (const Tensor* output : op->outputs()) {
+        if (is_at_peak(*output)) peak = std::max(peak, life_of(*output).begin);
+      }
+    }
+    return {peak, 0};
+  }
+
+  /// What is made before the peak: large results first where not all may be needed. Of those of one
+  /// size the earliest usually wait longest.
+  std::vector<Tensor*> candidates(int peak) const {
+    std::vector<Tensor*> found;
+    for (int i = 0; i < peak; ++i) {
+      for (Tensor* output : op_at(i).outputs()) {
+        if (is_at_peak(*output)) found.push_back(output);
+      }
+    }
+    const auto is_larger = [](const Tensor* a, const Tensor* b) {
+      return bytes_of(*a) > bytes_of(*b);
+    };
+    if (to_fit()) std::stable_sort(found.begin(), found.end(), is_larger);
+    return found;
+  }
+
   bool can_repeat(Tensor& tensor, int peak, Repetition& one) {
     const Op& producer = *tensor.producer();
-    if (!is_cheap(producer) || producer.output(0) != &tensor || root(tensor) != &tensor) {
+    if (!is_repeatable(producer) || producer.output(0) != &tensor || root(tensor) != &tensor) {
       return false;
     }
     const Lifetime& life = lives_[&tensor];
@@ -183,7 +224,10 @@ class Rematerializer {
 
   /// Lists `op` after those that it needs.
   bool collect(const Op& op, Repetition& one, std::int64_t bytes) {
-    if (one.ops.size() == kMostOps || op.modifies() ||
+    one.num_ops += 1;
+    one.num_products += int{op.def().is_repeated_to_fit};
+    const int most = to_fit() ? kMostOpsToFit : kMostOps;
+    if (one.num_ops > most || one.num_products > kMostProducts || op.modifies() ||
         op.context.execution != one.reader->execution || op.context.device != one.reader->device) {
       return false;
     }
@@ -195,9 +239,10 @@ class Rematerializer {
         continue;
       }
       const Op* producer = input->producer();
-      if (producer == nullptr || !is_cheap(*producer) || producer->output(0) != input ||
-          root(*input) != input || !lives_[input].writes.empty() ||
-          !collect(*producer, one, bytes)) {
+      const bool is_part = to_fit() && producer != nullptr && is_view(*producer);
+      if (producer == nullptr || (!is_part && !is_repeatable(*producer)) ||
+          producer->output(0) != input || (!is_part && root(*input) != input) ||
+          !life_of(*input).writes.empty() || !collect(*producer, one, bytes)) {
         return false;
       }
     }
@@ -267,6 +312,7 @@ class Rematerializer {
 }  // namespace
 
 void rematerialize(Graph& graph, const RematerializeOptions& options) {
+  if (options.excess != nullptr) return Rematerializer(graph, options).run();
   const auto is_wanted = [](const OpDef& def) { return def.is_cheap_to_repeat || def.view; };
   if (!graph.op_list().any_kind(is_wanted)) return;
   // Only a view of a view can be a copy.

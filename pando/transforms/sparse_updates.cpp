@@ -60,7 +60,7 @@ int scaled_input(const Op& op) {
 }
 
 bool is_gather_gradient(const Op& op) {
-  if (op.kind_name() != "GatherGrad" || op.attributes.integer_or("group_size", 1) != 1) {
+  if (op.kind() != OpKind::GatherGrad || op.attributes.integer_or("group_size", 1) != 1) {
     return false;
   }
   const DType dtype = op.output(0)->dtype();
@@ -262,8 +262,7 @@ class SparseUpdates {
 }  // namespace
 
 void use_sparse_updates(Graph& graph) {
-  const auto is_wanted = [](const OpDef& def) { return def.name == "GatherGrad"; };
-  if (graph.op_list().any_kind(is_wanted)) SparseUpdates(graph).run();
+  if (graph.op_list().has(OpKind::GatherGrad)) SparseUpdates(graph).run();
 }
 
 }  // namespace pando

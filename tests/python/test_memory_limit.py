@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import torch
 
 import popart
 import popxl
+from pando import session_info
 from pando.settings import use_session_settings
 from popxl import ops
+from popxl.transforms import autodiff
 
 ROWS = 100
 
@@ -158,6 +161,58 @@ def test_what_runs_at_the_peak_is_named_inside_a_branch(devices: int, large_firs
     assert "the phase 'late' needs most" in str(error)
     assert "alive at the peak, in the phase 'late', while" in error.getSummaryReport()
     assert "late/" in error.getSummaryReport().partition(" runs:")[0]
+
+
+def training(layers: int = 6, rows: int = 256, width: int = 64) -> tuple[popxl.Ir, Any, Any]:
+    """One step of residual layers, whose wide results wait for their gradients."""
+    random = np.random.default_rng(3)
+    ir = popxl.Ir()
+    with ir.main_graph:
+        stream = popxl.h2d_stream((rows, width), popxl.float32)
+        weights = [
+            popxl.variable(random.normal(0, 0.1, (width, 8 * width)).astype(np.float32))
+            for _ in range(layers)
+        ]
+        narrow = popxl.variable(random.normal(0, 0.1, (8 * width, width)).astype(np.float32))
+
+        def network(x: popxl.Tensor, back: popxl.Tensor, *weights: popxl.Tensor) -> popxl.Tensor:
+            for weight in weights:
+                x = x + ops.gelu(x @ weight) @ back
+            return ops.sum(x * x)
+
+        x = ops.host_load(stream)
+        graph = ir.create_graph(network, x, narrow, *weights)
+        gradients = autodiff(graph)
+        call = ops.call_with_info(graph, x, narrow, *weights)
+        found = ops.call(
+            gradients.graph, popxl.constant(1.0), inputs_dict=gradients.inputs_dict(call)
+        )
+        for weight, gradient in zip(weights, found[2:], strict=True):
+            ops.scaled_add_(weight, gradient, b=-1e-4)
+    return ir, stream, weights
+
+
+def test_results_are_computed_again_where_a_program_does_not_fit(tmp_path: Path) -> None:
+    data = np.random.default_rng(4).normal(size=(256, 64)).astype(np.float32)
+
+    def trained(limit: int) -> tuple[int, list[Any]]:
+        ir, stream, weights = training()
+        with use_session_settings(memory_limit_bytes=limit), popxl.Session(ir) as session:
+            session.run({stream: data})
+            values = session.get_tensors_data(weights)
+        plan = session_info.memory_plan(session)
+        return plan.persistent_bytes + plan.peak_frame_bytes, [values[w] for w in weights]
+
+    needed, wanted = trained(0)
+    wide = 4 * 256 * 8 * 64
+    needed_again, values = trained(needed - 3 * wide)
+    assert needed_again <= needed - 3 * wide
+    for one, other in zip(values, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * np.abs(other).max())
+    # The persistent memory is never the smaller for it.
+    ir, _, _ = training()
+    with use_session_settings(memory_limit_bytes=needed // 8):
+        assert "the program needs" in str(refused(ir))
 
 
 def two_devices(in_graph: bool) -> popxl.Ir:

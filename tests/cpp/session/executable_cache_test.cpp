@@ -125,6 +125,9 @@ TEST_F(ExecutableCacheTest, TheKeyCoversWhatTheProgramDependsOn) {
   transfers->num_host_transfers = 2;
   EXPECT_EQ(key(*transfers, same), 8u);
   EXPECT_EQ(key(*small_program(), same), 8u);
+  constexpr std::int64_t kLimit = std::int64_t{1} << 30;
+  EXPECT_EQ(key(*small_program(), [](auto& o) { o.memory_limit_bytes = kLimit; }), 9u);
+  EXPECT_EQ(key(*small_program(), [](auto& o) { o.device_memory_limit_bytes = kLimit; }), 10u);
   EXPECT_TRUE(warnings.empty());
 }
 

@@ -40,6 +40,7 @@ class Columns {
   HWY_INLINE void Sum(const RowOrder& order, const RowPiece& piece) const {
     const std::int64_t stop = order.starts[piece.last];
     for (std::int64_t t = piece.first; t < piece.last; ++t) {
+      if (terms_.keeps(order, t)) continue;
       const float* initial =
           terms_.initial == nullptr ? nullptr : terms_.initial + t * columns_ + begin_;
       V sums[kVectors];

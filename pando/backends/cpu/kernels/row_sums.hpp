@@ -11,6 +11,11 @@ struct RowTerms {
   const T* x = nullptr;        // a row for each index
   const T* initial = nullptr;  // of each result, maybe the memory of `out`; nullptr: 0
   T* out = nullptr;
+
+  /// Whether the result has its value already.
+  bool keeps(const RowOrder& order, std::int64_t result) const {
+    return initial == out && order.starts[result] == order.starts[result + 1];
+  }
 };
 
 /// Sums the terms of each result in their order. Rows have `columns` elements, of which those of

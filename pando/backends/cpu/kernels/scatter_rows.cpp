@@ -59,6 +59,7 @@ void reduce_rows(const RowOrder& order, const RowPiece& piece, std::int64_t colu
                  const RowTerms<T>& terms, const RowBuffers<T>& buffers, const Add& add) {
   const std::int64_t count = piece.end - piece.begin;
   for (std::int64_t t = piece.first; t < piece.last; ++t) {
+    if (terms.keeps(order, t)) continue;
     T* out = terms.out + t * columns + piece.begin;
     Compute<T>* result = buffers.begin_result(out);
     for (std::int64_t j = 0; j < count; ++j) {
