@@ -50,9 +50,9 @@ std::vector<ProgramConstant> constants_of(const Program& program, const Ir& ir) 
   return constants;
 }
 
-/// Gives up what only saves time, the least of it first, in a program that is too large by
-/// `excess` bytes. False: there is nothing left.
-bool save_memory(const Program& program, std::int64_t excess, CompileOptions& options) {
+/// Gives up what only saves time, the least of it first, in a program that is too large. False:
+/// there is nothing left.
+bool save_memory(const Program& program, const MemoryExcess& excess, CompileOptions& options) {
   if (program.has_prepared_weights()) {
     options.prepares_weights = false;
     return true;
@@ -63,12 +63,8 @@ bool save_memory(const Program& program, std::int64_t excess, CompileOptions& op
     return true;
   }
   // What stays alive through a run is not computed again.
-  if (excess >= program.memory.peak_frame_bytes) return false;
-  MemoryExcess& more = options.excesses.emplace_back();
-  more.bytes = excess;
-  for (const LiveTensor& tensor : program.memory.alive_at_peak.all()) {
-    more.alive_at_peak.insert(tensor.name);
-  }
+  if (excess.bytes >= program.memory.peak_frame_bytes) return false;
+  options.excesses.push_back(excess);
   return true;
 }
 
@@ -85,7 +81,7 @@ std::shared_ptr<const Executable> Compiler::compile(const Ir& ir, CompileReport&
   op_registry();
   check_supported(ir);
   auto executable = std::make_shared<const Executable>(build_or_load(ir, report));
-  if (excess_bytes(executable->program()) > 0) refuse(executable->program());
+  if (excess_of(executable->program()).bytes > 0) refuse(executable->program());
   return executable;
 }
 
@@ -106,16 +102,16 @@ Executable Compiler::build(const Ir& ir, CompileReport& report) const {
     }
     report.stages.resize(stages_before);
     Program program = pando::compile(*copy, *target_, compile_options, report.stages);
-    const std::int64_t excess = excess_bytes(program);
-    const bool is_last = excess == 0 || excess >= least_excess;
+    const MemoryExcess excess = excess_of(program);
+    const bool is_last = excess.bytes == 0 || excess.bytes >= least_excess;
     if (is_last || !save_memory(program, excess, compile_options)) {
       std::vector<ProgramConstant> constants = constants_of(program, *copy);
       return {std::move(program), std::move(constants), target_->identity()};
     }
     if (compile_options.excesses.empty()) continue;
-    least_excess = excess;
+    least_excess = excess.bytes;
     if (options_.log) {
-      options_.log(LogLevel::Info, str_cat("The program is ", excess,
+      options_.log(LogLevel::Info, str_cat("The program is ", excess.bytes,
                                            " bytes too large: it computes results again"));
     }
   }
@@ -145,16 +141,20 @@ Executable Compiler::build_or_load(const Ir& ir, CompileReport& report) const {
   return std::move(*executable);
 }
 
-std::int64_t Compiler::excess_bytes(const Program& program) const {
-  std::int64_t excess = 0;
-  if (const std::int64_t limit = options_.memory_limit_bytes; limit > 0) {
-    excess = std::max(excess, device_bytes(program) - limit);
+MemoryExcess Compiler::excess_of(const Program& program) const {
+  MemoryExcess excess;
+  const LiveTensorTable* alive = nullptr;
+  const auto compare = [&](std::int64_t bytes, std::int64_t limit, const LiveTensorTable& at_peak) {
+    if (limit <= 0 || bytes - limit <= excess.bytes) return;
+    excess.bytes = bytes - limit;
+    alive = &at_peak;
+  };
+  compare(device_bytes(program), options_.memory_limit_bytes, program.memory.alive_at_peak);
+  for (const DeviceMemoryUse& device : program.memory.devices) {
+    compare(device.total_bytes(), options_.device_memory_limit_bytes, device.alive_at_peak);
   }
-  if (const std::int64_t limit = options_.device_memory_limit_bytes; limit > 0) {
-    for (const DeviceMemoryUse& device : program.memory.devices) {
-      excess = std::max(excess, device.total_bytes() - limit);
-    }
-  }
+  if (alive == nullptr) return excess;
+  for (const LiveTensor& tensor : alive->all()) excess.alive_at_peak.insert(tensor.name);
   return excess;
 }
 

@@ -12,6 +12,7 @@
 namespace pando {
 
 class Target;
+struct MemoryExcess;
 
 struct CompileReport {
   double compile_seconds = 0;
@@ -31,8 +32,9 @@ class Compiler {
  private:
   Executable build(const Ir& ir, CompileReport& report) const;
   Executable build_or_load(const Ir& ir, CompileReport& report) const;
-  /// By how much the program is larger than a memory limit; 0: it fits.
-  std::int64_t excess_bytes(const Program& program) const;
+  /// By how much the program, or a device of it, is larger than its limit, and what is alive then.
+  /// 0 bytes: it fits.
+  MemoryExcess excess_of(const Program& program) const;
   [[noreturn]] void refuse(const Program& program) const;
 
   std::shared_ptr<Target> target_;

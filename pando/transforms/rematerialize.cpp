@@ -239,12 +239,12 @@ class Rematerializer {
         continue;
       }
       const Op* producer = input->producer();
-      const bool is_part = to_fit() && producer != nullptr && is_view(*producer);
-      if (producer == nullptr || (!is_part && !is_repeatable(*producer)) ||
-          producer->output(0) != input || (!is_part && root(*input) != input) ||
-          !life_of(*input).writes.empty() || !collect(*producer, one, bytes)) {
+      if (producer == nullptr || producer->output(0) != input || !life_of(*input).writes.empty()) {
         return false;
       }
+      const bool is_result = root(*input) == input && is_repeatable(*producer);
+      const bool is_view_of_one = to_fit() && is_view(*producer);
+      if ((!is_result && !is_view_of_one) || !collect(*producer, one, bytes)) return false;
     }
     one.ops.push_back(&op);
     return true;
