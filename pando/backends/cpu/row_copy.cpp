@@ -83,7 +83,7 @@ HWY_EXPORT(CopyRows);
 
 void copy_rows(const SourceRows& from, const TargetRows& to, std::int64_t row_bytes,
                std::int64_t rows) {
-  // The C library knows the caches: long rows are its own.
+  // memcpy chooses its way by the sizes of caches, which pays for long rows.
   constexpr std::int64_t kShort = 1 << 11;
   if (row_bytes <= kShort) {
     HWY_DYNAMIC_DISPATCH(CopyRows)(from, to, static_cast<std::size_t>(row_bytes), rows);
